@@ -310,7 +310,7 @@ def fleet_of(clusters: Iterable[Manifest], replicas: Iterable[Manifest], caches:
     """An object that cannot be decoded is in the fleet with its fault, and nothing is placed on it."""
     return Fleet.of(
         (cluster for item in clusters if (cluster := read_cluster(item)) is not None),
-        (holding for item in replicas if (holding := read_replica(item)) is not None),
+        (replica for item in replicas if (replica := read_replica(item)) is not None),
         (cache for item in caches if (cache := read_cache(item)) is not None),
     )
 

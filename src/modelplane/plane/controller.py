@@ -207,7 +207,7 @@ class PlaneController:
 
     def _enqueue_deployments_on(self, fleet: Fleet, cluster: ClusterName) -> None:
         site = fleet.infos.get(cluster)
-        for owner in dict.fromkeys(holding.deployment for holding in (site.held.values() if site else ())):
+        for owner in dict.fromkeys(replica.deployment for replica in (site.held.values() if site else ())):
             self.loop.add(ObjectRef(GROUP, "ModelDeployment", owner.namespace, owner.name))
 
     def _enqueue_users(self, cache: ObjectRef) -> None:

@@ -216,11 +216,11 @@ class Scheduler:
 
     def _add_response_headers(self, context: SchedulingContext, decision: Decision) -> Decision:
         told: dict[str, str] = {}
-        for teller in self._response_headers:
+        for plugin in self._response_headers:
             try:
-                told.update(teller.response_headers(context, decision))
+                told.update(plugin.response_headers(context, decision))
             except Exception as error:  # noqa: BLE001  as above
-                self._count(_fault(teller.name, error))
+                self._count(_fault(plugin.name, error))
         return msgspec.structs.replace(decision, response_headers=tuple(told.items()))
 
     def _count(self, fault: PluginFault) -> None:
