@@ -1,6 +1,9 @@
 """Patches, by the examples of their standards."""
 
 import copy
+import json
+import time
+import tracemalloc
 from contextlib import suppress
 
 import pytest
@@ -8,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.apiserver.failures import ApiError
-from modelplane.apiserver.patches import PatchError, json_patch, merge_patch, strategic_patch
+from modelplane.apiserver.patches import COPIED_BYTES_MOST, PatchError, json_patch, merge_patch, strategic_patch
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["", "x"]),
@@ -101,6 +104,7 @@ def test_json_patch(value, operations, expected):
         {"op": "add", "path": "/list/01", "value": 1},
         {"op": "add", "path": "/list/-1", "value": 1},
         {"op": "add", "path": "/list/\u0660", "value": 1},
+        {"op": "add", "path": f"/list/{'9' * 5_000}", "value": 1},
         {"op": "add", "path": "/number/x", "value": 1},
         {"op": "add", "path": "/a"},
         {"op": "add", "path": "a", "value": 1},
@@ -133,3 +137,76 @@ def test_any_operations_work_or_are_refused(value, operations):
     with suppress(PatchError):
         json_patch(value, operations)
     assert value == before
+
+
+def doubling(times, path="/annotations"):
+    return [{"op": "copy", "from": path, "path": f"{path}/b{number}"} for number in range(times)]
+
+
+@pytest.mark.parametrize("times", [20, 40, 10_000])
+def test_copies_that_double_an_object_are_refused_at_once(times):
+    tracemalloc.start()
+    started = time.process_time()
+    with pytest.raises(PatchError, match=r"accumulated size increase of copy is .* exceeding the limit 3145728"):
+        json_patch({"annotations": {"a": "x" * 100}}, doubling(times))
+    assert time.process_time() - started < 2
+    assert tracemalloc.get_traced_memory()[1] < 100 * COPIED_BYTES_MOST
+    tracemalloc.stop()
+
+
+def test_copies_up_to_the_limit_are_carried_out():
+    third = "x" * (COPIED_BYTES_MOST // 3 - 2)
+    copies = [{"op": "copy", "from": "/a", "path": f"/b{number}"} for number in range(4)]
+    assert json_patch({"a": third}, copies[:3])["b2"] == third
+    with pytest.raises(PatchError, match="exceeding the limit"):
+        json_patch({"a": third}, copies)
+
+
+def test_a_copy_is_a_value_of_its_own():
+    operations = [
+        {"op": "copy", "from": "/a", "path": "/b"},
+        {"op": "add", "path": "/b/x", "value": 2},
+    ]
+    assert json_patch({"a": {"x": 1}}, operations) == {"a": {"x": 1}, "b": {"x": 2}}
+
+
+POINTERS = st.lists(st.sampled_from("ab"), max_size=4).map(lambda steps: "".join(f"/{step}" for step in steps))
+GROWTH = st.fixed_dictionaries(
+    {"op": st.sampled_from(["copy", "copy", "copy", "move", "add"]), "path": POINTERS, "from": POINTERS, "value": JSON}
+)
+
+
+@given(st.lists(GROWTH, min_size=1, max_size=8), st.integers(1, 200))
+def test_any_composition_of_copies_is_bounded_in_size(operations, times):
+    value = {"a": {"a": "x" * 1_000}, "b": {"a": {}, "b": [1]}}
+    allowed = COPIED_BYTES_MOST + len(json.dumps([value, operations * times])) * 2
+    with suppress(PatchError, ApiError):
+        assert len(json.dumps(json_patch(value, operations * times))) <= allowed
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        [{"op": "copy", "from": "", "path": "/a" * 62}] * 200,
+        [{"op": "copy", "from": "/a", "path": "/a" * 60}] * 10_000,
+        [{"op": "add", "path": "/a" * depth, "value": {}} for depth in range(1, 500)],
+    ],
+)
+def test_operations_that_nest_too_deeply_are_refused(operations):
+    value = {}
+    for _ in range(62):
+        value = {"a": value}
+    with pytest.raises((PatchError, ApiError), match=r"nested|exceeding"):
+        json_patch(value, operations)
+
+
+def test_long_merging_lists_are_merged_in_linear_time():
+    names = [f"example.com/{number}" for number in range(50_000)]
+    owners = [{"uid": name} for name in names]
+    started = time.process_time()
+    merged = strategic_patch(
+        {"finalizers": names, "ownerReferences": owners},
+        {"finalizers": names[::-1], "ownerReferences": owners, "$deleteFromPrimitiveList/finalizers": names[1:]},
+    )
+    assert merged == {"finalizers": names[:1], "ownerReferences": owners}
+    assert time.process_time() - started < 5

@@ -1,7 +1,8 @@
 """Parses the body of a request, and finds duplicate keys.
 
 JSON that may have duplicate keys is parsed a second time, by a parser that finds them; clients get a warning. YAML is
-held to the limits of `modelplane.k8s.admission.documents`, which refuses duplicates altogether.
+held to the limits of `modelplane.k8s.admission.documents`, which refuses duplicates altogether. JSON is held to the
+same depth: what comes after reads objects recursively.
 """
 
 import json
@@ -16,6 +17,7 @@ from modelplane.apiserver.failures import bad_request
 from modelplane.apiserver.media import JSON, YAML
 from modelplane.apiserver.protobuf import MEDIA, read_protobuf
 from modelplane.k8s.admission.documents import parse_documents
+from modelplane.k8s.admission.yaml_reader import MAX_DEPTH
 
 MOST_BYTES: Final = 3 * 1024 * 1024
 LARGE_BYTES: Final = 256 * 1024
@@ -44,6 +46,8 @@ def read_json(raw: bytes, *, watch_duplicates: bool = True) -> Body:
     """A JSON body. ValueError says what is wrong with it."""
     try:
         value = msgspec.json.decode(raw)
+        if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
+            check_depth(value)
         if not watch_duplicates or not _may_repeat(raw, value):
             return Body(value)
         noticed: list[_Twice] = []
@@ -53,6 +57,17 @@ def read_json(raw: bytes, *, watch_duplicates: bool = True) -> Body:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(str(error)) from None
     return Body(value, tuple(_repeated(again, "")) if noticed else ())
+
+
+def check_depth(value: object) -> None:
+    """ValueError for a value that is nested deeper than a document may be."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(MAX_DEPTH):
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [item for items in inner for item in items if isinstance(item, dict | list)]
+        if not level:
+            return
+    raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
 
 
 def _may_repeat(raw: bytes, value: object) -> bool:

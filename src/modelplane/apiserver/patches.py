@@ -4,15 +4,26 @@ Strategic merge is served for the kinds of Kubernetes itself, none of which has 
 metadata. So it is a merge patch that also knows `$patch: replace` and `$patch: delete` on objects, `$retainKeys`, and
 the two merging lists of metadata: finalizers by value and ownerReferences by uid, with `$deleteFromPrimitiveList/` and
 `$patch: delete` items. `$setElementOrder/` is accepted and changes nothing.
+
+The `copy` operations of one JSON patch are bounded by their total size, as in the real API server: without the bound,
+each copy of an object into itself doubles it.
 """
 
 import copy
 from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
 
 from modelplane.api.objects import Json
+from modelplane.apiserver.bodies import MOST_BYTES, check_depth
 from modelplane.apiserver.failures import ApiError, bad_request
 
+COPIED_BYTES_MOST: Final = MOST_BYTES
+"""The size of everything that one JSON patch copies, as JSON."""
+
 _OPERATIONS_MOST = 10_000
+_DIGITS_MOST = 9
 
 
 class PatchError(ValueError):
@@ -56,7 +67,8 @@ def _merge_field(merged: Json, name: str, change: object) -> None:
     directive, _, target = name.partition("/")
     if directive == "$deleteFromPrimitiveList" and isinstance(change, list):
         found = merged.get(target)
-        merged[target] = [item for item in found if item not in change] if isinstance(found, list) else []
+        dropped = {_identity(item) for item in change}
+        merged[target] = [item for item in found if _identity(item) not in dropped] if isinstance(found, list) else []
     elif directive.startswith("$"):
         return
     elif change is None:
@@ -68,32 +80,64 @@ def _merge_field(merged: Json, name: str, change: object) -> None:
 
 
 def _merge_list(value: object, changes: Sequence[object], key: str) -> list[object]:
-    found: list[object] = list(value) if isinstance(value, list) else []
+    """Items that are changed go to the end. Linear in both lists."""
+    found = {_key_of(item, key): item for item in (value if isinstance(value, list) else ())}
     for change in changes:
+        identity = _key_of(change, key)
         if not isinstance(change, Mapping):
-            found.extend([change] if change not in found else [])
+            found.setdefault(identity, change)
             continue
-        same = [item for item in found if isinstance(item, Mapping) and item.get(key) == change.get(key)]
-        found = [item for item in found if item not in same]
+        same = found.pop(identity, {})
         if change.get("$patch") != "delete":
-            found.append(strategic_patch(same[0] if same else {}, change))
-    return found
+            found[identity] = strategic_patch(same, change)
+    return list(found.values())
+
+
+def _key_of(item: object, key: str) -> tuple[bool, bytes]:
+    is_object = isinstance(item, Mapping)
+    return is_object, _identity(item.get(key) if isinstance(item, Mapping) else item)
+
+
+def _identity(item: object) -> bytes:
+    return msgspec.json.encode(item)
 
 
 def json_patch(value: object, operations: object) -> object:
-    """RFC 6902. PatchError where an operation cannot be carried out, ApiError where it is none."""
+    """RFC 6902. PatchError where an operation cannot be carried out, ApiError where it is none or too deep."""
     if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
         raise bad_request("error decoding patch: a JSON patch is a list of operations")
     if len(operations) > _OPERATIONS_MOST:
         message = f"The allowed maximum operations in a JSON patch is {_OPERATIONS_MOST}, got {len(operations)}"
         raise ApiError(413, "RequestEntityTooLarge", message)
-    patched = copy.deepcopy(value)
+    patched, copies = copy.deepcopy(value), _CopyBudget()
     for operation in operations:
-        patched = _operate(patched, operation)
+        patched = _operate(patched, operation, copies)
+    try:
+        check_depth(patched)
+    except ValueError as error:
+        raise bad_request(f"the patched object is {error}") from None
     return patched
 
 
-def _operate(value: object, operation: Mapping[str, object]) -> object:
+class _CopyBudget:
+    """Copies values up to a total size."""
+
+    def __init__(self) -> None:
+        self._copied = 0
+
+    def copy(self, value: object) -> object:
+        try:
+            encoded = msgspec.json.encode(value)
+        except RecursionError:
+            raise PatchError("a copied value is nested too deeply") from None
+        self._copied += len(encoded)
+        if self._copied > COPIED_BYTES_MOST:
+            grown = f"the accumulated size increase of copy is {self._copied}"
+            raise PatchError(f"Unable to complete the copy, {grown}, exceeding the limit {COPIED_BYTES_MOST}")
+        return msgspec.json.decode(encoded)
+
+
+def _operate(value: object, operation: Mapping[str, object], copies: _CopyBudget) -> object:
     path = _pointer(operation.get("path"))
     match operation.get("op"):
         case "add":
@@ -108,7 +152,7 @@ def _operate(value: object, operation: Mapping[str, object]) -> object:
             rest, moved = _take(value, source)
             return _add(rest, path, moved)
         case "copy":
-            return _add(value, path, copy.deepcopy(_get(value, _pointer(operation.get("from")))))
+            return _add(value, path, copies.copy(_get(value, _pointer(operation.get("from")))))
         case "test":
             found = _get(value, path)
             if found != _given(operation) or type(found) is not type(operation["value"]):
@@ -131,7 +175,8 @@ def _pointer(text: object) -> list[str]:
 
 
 def _index(step: str, length: int) -> int:
-    if not step.isascii() or not step.isdigit() or (len(step) > 1 and step[0] == "0") or int(step) >= length:
+    is_number = step.isascii() and step.isdigit() and len(step) <= _DIGITS_MOST
+    if not is_number or (len(step) > 1 and step[0] == "0") or int(step) >= length:
         raise PatchError(f"there is no item {step}")
     return int(step)
 
