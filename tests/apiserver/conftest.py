@@ -1,6 +1,7 @@
 """The API over real HTTP, in memory and on a clock of its own."""
 
 import asyncio
+import io
 import json
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ class Client:
         if accept:
             sent["Accept"] = accept
         data = body if isinstance(body, bytes | str) or body is None else json.dumps(body)
+        if data is not None and len(data) > 500_000:
+            data = io.BytesIO(data.encode() if isinstance(data, str) else data)
         async with self.session.request(method, path, data=data, headers=sent) as response:
             raw = await response.read()
             is_json = response.headers["Content-Type"].startswith("application/json")

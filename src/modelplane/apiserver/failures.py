@@ -1,8 +1,8 @@
 """Failures of requests, as the Status objects that Kubernetes clients read.
 
 Messages are those of the real API server. Two differences: where the real one returns 500 for an invalid request, this
-one returns 400 with the same message, and problems that a schema or a rule finds have the messages of
-`modelplane.k8s.admission`, with the same reasons and field paths.
+one returns 400 with the same message (413 for an object that is too large), and problems that a schema or a rule finds
+have the messages of `modelplane.k8s.admission`, with the same reasons and field paths.
 """
 
 from collections.abc import Iterable, Sequence
@@ -147,6 +147,10 @@ def too_large_revision(asked: int, current: int) -> ApiError:
 
 def too_many(message: str) -> ApiError:
     return ApiError(429, "TooManyRequests", message, details={"retryAfterSeconds": 1}, retry_after_s=1)
+
+
+def too_large_object() -> ApiError:
+    return ApiError(413, "RequestEntityTooLarge", "etcdserver: request is too large")
 
 
 def apply_conflict(message: str, causes: Sequence[StatusCause]) -> ApiError:

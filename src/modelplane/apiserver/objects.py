@@ -1,7 +1,7 @@
 """Admission of every writable kind.
 
 Modelplane's kinds are validated by their definitions, core kinds by short schemas and the rules that matter to clients:
-keys and encodings of ConfigMaps and Secrets, their immutability, the type of a Secret, the name and label of a
+keys, encodings and sizes of ConfigMaps and Secrets, their immutability, the type of a Secret, the name and label of a
 Namespace, and the namespace of an Event.
 """
 
@@ -41,6 +41,7 @@ NAME_LABEL: Final = "kubernetes.io/metadata.name"
 NAMESPACE_FINALIZER: Final = "kubernetes"
 """The finalizer of a Namespace that is not empty."""
 
+_DATA_BYTES_MOST: Final = 1024 * 1024
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 _FINALIZERS_OF_KUBERNETES: Final = {"foregroundDeletion", "orphan", NAMESPACE_FINALIZER}
 
@@ -211,6 +212,18 @@ def _check_keys(value: Json, field: str) -> Iterator[Problem]:
             yield Problem((field, MapKey(key)), why, "use letters, digits, '-', '_' and '.'")
 
 
+def _check_size(value: Json, field: str, *, texts: str = "", encoded: str) -> Iterator[Problem]:
+    """All values together, without their keys."""
+    size = sum(len(str(item).encode()) for item in as_mapping(value.get(texts)).values())
+    size += sum(_decoded_size(str(item)) for item in as_mapping(value.get(encoded)).values())
+    if size > _DATA_BYTES_MOST:
+        yield Problem((field,), f"may not be more than {_DATA_BYTES_MOST} bytes", cause=CauseType.TOO_LONG)
+
+
+def _decoded_size(text: str) -> int:
+    return len(text) // 4 * 3 - text[-2:].count("=")
+
+
 def _check_immutable(value: Json, old: Manifest | None, fields: tuple[str, ...]) -> Iterator[Problem]:
     if old is None or old.get("immutable") is not True:
         return
@@ -224,11 +237,13 @@ def _check_config_map(value: Json, old: Manifest | None) -> Iterator[Problem]:
     yield from _check_keys(value, "binaryData")
     for key in as_mapping(value.get("data")).keys() & as_mapping(value.get("binaryData")).keys():
         yield Problem(("data", MapKey(key)), f'"{key}": duplicate of key present in binaryData')
+    yield from _check_size(value, "[]", texts="data", encoded="binaryData")
     yield from _check_immutable(value, old, ("data", "binaryData"))
 
 
 def _check_secret(value: Json, old: Manifest | None) -> Iterator[Problem]:
     yield from _check_keys(value, "data")
+    yield from _check_size(value, "data", encoded="data")
     yield from _check_immutable(value, old, ("data",))
     if old is not None and old.get("type", "Opaque") != value.get("type"):
         yield Problem(("type",), f'"{value.get("type")}": field is immutable')

@@ -41,6 +41,9 @@ from modelplane.reconcile.store import ObjectRef
 
 T = TypeVar("T")
 
+OBJECT_BYTES_MOST: Final = 1536 * 1024
+"""The size of a stored object as JSON: the default limit of etcd."""
+
 ALWAYS_THERE: Final = ("default", "modelplane-system")
 _PROTECTED: Final = {"default", "modelplane-system"}
 
@@ -91,6 +94,7 @@ class Writes:
             value = updated(None, value, context)
         if name and self._store.get(ObjectRef(target.ref.group, target.ref.kind, target.ref.namespace, name)):
             raise failures.already_exists(target.resource, name)
+        value = _storable(value)
         made = self._attempt(lambda: self._store.create(value), dry_run=options.dry_run)
         if options.dry_run:
             made = with_metadata(made, resourceVersion=None)
@@ -152,6 +156,7 @@ class Writes:
     def _stored(
         self, target: RequestInfo, before: Manifest, value: Json, options: WriteOptions, warnings: tuple[str, ...]
     ) -> WriteResult:
+        value = _storable(value)
         write = self._store.replace_status if target.subresource == "status" else self._store.replace
         made = self._attempt(lambda: write(value), dry_run=options.dry_run)
         if options.dry_run:
@@ -281,6 +286,16 @@ class Writes:
                 raise _DryRunError  # noqa: TRY301  leaving the transaction by an exception is what takes it back
         except _DryRunError:
             return done[0]
+
+
+def _storable(value: Json) -> Json:
+    """The object within the size limit; like the real server, without its managedFields where only they exceed it."""
+    if len(encode(value)) <= OBJECT_BYTES_MOST:
+        return value
+    bare = with_metadata(value, managedFields=None)
+    if len(encode(bare)) <= OBJECT_BYTES_MOST:
+        return bare
+    raise failures.too_large_object()
 
 
 def _identified(target: RequestInfo, value: object) -> Json:
