@@ -257,7 +257,10 @@ def _weighted(ref: Manifest, target: Target, weight: int) -> Json:
         for filters in items(ref, "filters")
         for each in items(filters, "requestHeaderModifier", "set")
     ]
+    named = [value(filters, "requestHeaderModifier", "remove") for filters in items(ref, "filters")]
+    removed = [name for names in named if isinstance(names, list) for name in names]
     made: Json = {"name": target.name, "weight": weight, "request_headers_to_add": headers}
+    made |= {"request_headers_to_remove": removed} if removed else {}
     return made if target.picking is None else {**made, "typed_per_filter_config": {PICKER: target.picking}}
 
 

@@ -131,6 +131,23 @@ def rule_of(found):
     return rule
 
 
+WITHOUT_REPLICA = {"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": ["modelplane-replica"]}}
+
+
+@pytest.mark.parametrize("url", ["http://192.0.2.7", "https://api.example/openai", "http://[2001:db8::1]:81/a"])
+@pytest.mark.parametrize("spec", [{}, {"auth": AUTH}], ids=["plain", "auth"])
+def test_the_replica_header_of_a_client_does_not_reach_an_endpoint_outside(url, spec):
+    (backend,) = rule_of(service(endpoint(url=url, **spec)))["backendRefs"]
+    assert backend["filters"][0] == WITHOUT_REPLICA
+
+
+def test_the_replica_header_of_a_replica_is_set_and_not_removed():
+    url, replica = "http://192.0.2.7", {"name": "r", "clusterName": "c"}
+    (backend,) = rule_of(service(endpoint(url=url, replica=replica)))["backendRefs"]
+    changed = {"set": [{"name": "modelplane-replica", "value": "team/r"}]}
+    assert backend["filters"] == [{"type": "RequestHeaderModifier", "requestHeaderModifier": changed}]
+
+
 def test_a_route_to_a_provider_names_its_host_and_path_and_adds_its_credential():
     rule = rule_of(service(endpoint(auth=AUTH)))
     (rewrite,) = rule["filters"]
@@ -140,10 +157,11 @@ def test_a_route_to_a_provider_names_its_host_and_path_and_adds_its_credential()
     }
     (backend,) = rule["backendRefs"]
     assert backend["filters"] == [
+        WITHOUT_REPLICA,
         {
             "type": "ExtensionRef",
             "extensionRef": {"group": "gateway.envoyproxy.io", "kind": "HTTPRouteFilter", "name": "up"},
-        }
+        },
     ]
 
 

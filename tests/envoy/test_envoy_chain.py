@@ -132,6 +132,38 @@ def test_the_replica_header_of_a_client_is_overwritten(play, chain):
     play(scenario)
 
 
+@pytest.mark.parametrize("addresses", [1, 2], ids=["one", "two"])
+def test_the_replica_header_of_a_client_is_removed_towards_an_endpoint_outside(play, build, addresses):
+    """The endpoint of another tenant is the edge itself: without the header of the fleet, nobody answers there."""
+
+    async def scenario(world):
+        _, pod = await world.engine("west")
+        port, edge = free_port(), free_port()
+        refs = [
+            {
+                "group": "gateway.envoyproxy.io",
+                "kind": "Backend",
+                "name": f"outside-{number}",
+                "filters": [build.headers(remove=["modelplane-replica"])],
+            }
+            for number in range(addresses)
+        ]
+        rule = {"matches": [build.prefix("/team-b/steal")], "filters": [build.rewrite("/")], "backendRefs": refs}
+        fleet = GatewayView(
+            name="fleet",
+            host=HOST,
+            port=port,
+            routes=(build.route("steal", rule),),
+            backends=tuple(build.backend(ref["name"], {"ip": {"address": HOST, "port": edge}}) for ref in refs),
+        )
+        await world.envoy.start(render([fleet, build.edge("edge-west", edge, {"r-west": (pod,)})]))
+        sent = {"modelplane-replica": "team-a/r-west"}
+        assert (await world.get(f"http://{HOST}:{edge}/v1/models", **sent)).status == 200
+        assert (await world.get(f"http://{HOST}:{port}/team-b/steal/v1/models", **sent)).status == 404
+
+    play(scenario)
+
+
 def test_a_pod_that_is_gone_is_an_answer_and_no_wait(play, chain):
     async def scenario(world):
         engine, pod = await world.engine("east")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.envoy.joined import joined
+from modelplane.envoy.joined import joined, removed_headers
 from modelplane.envoy.objects import BackendRef, HeaderChange, HeaderFilter, HeaderValue
 from modelplane.envoy.pools import EnvoyCluster, PoolMember
 
@@ -12,6 +12,15 @@ from modelplane.envoy.pools import EnvoyCluster, PoolMember
 def sets(**headers):
     values = tuple(HeaderValue(name, value) for name, value in headers.items())
     return (HeaderFilter(request_header_modifier=HeaderChange(set=values)),)
+
+
+def removes(*names):
+    return (HeaderFilter(request_header_modifier=HeaderChange(remove=names)),)
+
+
+def adds(**headers):
+    values = tuple(HeaderValue(name, value) for name, value in headers.items())
+    return (HeaderFilter(request_header_modifier=HeaderChange(add=values)),)
 
 
 def part(name, weight=1, members=1, filters=(), *, by_name=False):
@@ -33,6 +42,12 @@ def test_members_keep_their_share_and_their_headers():
     )
 
 
+def test_backends_that_remove_the_same_headers_are_joined():
+    parts = [part("a", filters=removes("To")), part("b", filters=removes("to"))]
+    assert joined("all", parts) == joined("all", [part("a"), part("b")])
+    assert {removed_headers(ref) for ref, _ in parts} == {("to",)}
+
+
 @pytest.mark.parametrize(
     "parts",
     [
@@ -41,7 +56,11 @@ def test_members_keep_their_share_and_their_headers():
         [part("a"), part("b", by_name=True)],
         [part("a", filters=sets(to="a")), part("b")],
         [part("a", filters=sets(to="a")), part("b", filters=sets(other="b"))],
-        [part("a"), part("b", filters=(HeaderFilter(request_header_modifier=HeaderChange(remove=("to",))),))],
+        [part("a"), part("b", filters=removes("to"))],
+        [part("a", filters=removes("to")), part("b", filters=removes("to", "from"))],
+        [part("a", filters=sets(to="a")), part("b", filters=removes("to"))],
+        [part("a", filters=removes("to") + sets(to="a")), part("b", filters=removes("to") + sets(to="b"))],
+        [part("a", filters=adds(to="a")), part("b", filters=adds(to="b"))],
         [part("a", 1_000_000, 97), part("b", 1_000_000, 89)],
     ],
 )

@@ -165,13 +165,21 @@ def _backend(share: Share) -> dict[str, object]:
         "name": endpoint.metadata.name,
         "weight": share.weight,
     }
-    if endpoint.spec.replica is not None:
-        header = {"name": REPLICA_HEADER, "value": f"{endpoint.metadata.namespace}/{endpoint.spec.replica.name}"}
-        backend["filters"] = [{"type": "RequestHeaderModifier", "requestHeaderModifier": {"set": [header]}}]
-    elif endpoint.spec.auth is not None:
+    filters: list[dict[str, object]] = [_replica_header(endpoint)]
+    if endpoint.spec.replica is None and endpoint.spec.auth is not None:
         added = {"group": "gateway.envoyproxy.io", "kind": "HTTPRouteFilter", "name": endpoint.metadata.name}
-        backend["filters"] = [{"type": "ExtensionRef", "extensionRef": added}]
-    return backend
+        filters.append({"type": "ExtensionRef", "extensionRef": added})
+    return {**backend, "filters": filters}
+
+
+def _replica_header(endpoint: ModelEndpoint) -> dict[str, object]:
+    """Sets the header of a replica, and removes it elsewhere: a client's own would choose a replica of any tenant."""
+    replica = endpoint.spec.replica
+    if replica is None:
+        change: dict[str, object] = {"remove": [REPLICA_HEADER]}
+    else:
+        change = {"set": [{"name": REPLICA_HEADER, "value": f"{endpoint.metadata.namespace}/{replica.name}"}]}
+    return {"type": "RequestHeaderModifier", "requestHeaderModifier": change}
 
 
 def _address(request: ComposeRequest[ModelService]) -> str | None:

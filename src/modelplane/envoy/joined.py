@@ -7,8 +7,10 @@ that they set become members of one pool, each with its share and its headers; E
 The pool has the name of the rule, whoever is in it: a request that is between two tries when a backend goes finds those
 that are left. Services do the same for themselves, so a single one needs no more.
 
+Headers that all of them remove are removed by the route.
+
 Not joined, and served as weighted clusters: names that Envoy resolves, backends with TLS, credentials or a picker, and
-those that add or remove headers, or do not all set the same ones.
+those that add headers, or do not all set and remove the same ones.
 """
 
 from collections.abc import Sequence
@@ -32,6 +34,9 @@ def joined(name: str, parts: Sequence[Part]) -> EnvoyCluster | None:
     first = headers[0]
     if first is None or any(found is None or found.keys() != first.keys() for found in headers):
         return None
+    removed = {removed_headers(ref) for ref, _ in parts}
+    if len(removed) > 1 or not first.keys().isdisjoint(*removed):
+        return None
     scale = lcm(*(len(pool.members) for _, pool in parts))
     if sum(ref.weight for ref, _ in parts) * scale >= _MOST:
         return None
@@ -53,8 +58,12 @@ def _member(member: PoolMember, weight: int, headers: dict[str, str]) -> PoolMem
 
 
 def _headers(ref: BackendRef) -> dict[str, str] | None:
-    """The headers that the backend sets; None when it does anything else to them."""
+    """The headers that the backend sets; None when it adds to them."""
     changes = ref.header_changes()
-    if any(change.add or change.remove for change in changes):
+    if any(change.add for change in changes):
         return None
     return {value.name.lower(): value.value for change in changes for value in change.set}
+
+
+def removed_headers(ref: BackendRef) -> tuple[str, ...]:
+    return tuple(sorted({name.lower() for change in ref.header_changes() for name in change.remove}))

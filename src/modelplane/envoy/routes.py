@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from modelplane.envoy import objects
-from modelplane.envoy.joined import Part, joined
+from modelplane.envoy.joined import Part, joined, removed_headers
 from modelplane.envoy.objects import BackendRef, HeaderChange, HeaderValue, HttpRoute, HTTPRouteRule, UnsupportedError
 from modelplane.envoy.picking import ext_proc_override
 from modelplane.envoy.pools import EnvoyCluster, Unusable
@@ -134,6 +134,7 @@ def _action(
         usable = [_weighted(rule, ref, pool) for ref, pool in parts]
         return {"route": {"weighted_clusters": {"clusters": usable}, **common}}
     changes = [one.request_header_modifier for one in rule.filters if isinstance(one, objects.HeaderFilter)]
+    changes.append(HeaderChange(remove=removed_headers(parts[0][0])))
     return {"route": {"cluster": together.name, **common}, **_header_changes(changes)}
 
 
