@@ -1,6 +1,8 @@
 """Who is answered at all, and what becomes of requests that are wrong as such."""
 
+import asyncio
 import io
+import logging
 
 import pytest
 
@@ -84,6 +86,11 @@ def test_a_body_over_the_limit_is_refused(over_http):
         ({}, 401),
         ({"Authorization": "Bearer wrong"}, 401),
         ({"Authorization": "Bearer ä"}, 401),
+        ({"Authorization": f"Bearer {TOKEN}junk"}, 401),
+        ({"Authorization": f"Bearer {TOKEN[:-1]}"}, 401),
+        ({"Authorization": f"Bearer {TOKEN} {TOKEN}"}, 401),
+        ({"Authorization": "Bearer "}, 401),
+        ({"Authorization": TOKEN}, 401),
         ({**AUTH, "Host": "evil.example.com"}, 403),
         ({**AUTH, "Host": "127.0.0.1.evil.example.com:80"}, 403),
         ({**AUTH, "Origin": "http://evil.example.com"}, 403),
@@ -94,6 +101,31 @@ def test_only_who_has_the_token_and_comes_from_here_is_served(over_http, headers
     async def story(client):
         status, answer = await client.ask("GET", SERVICES, headers=headers)
         assert (status, answer["kind"]) == (code, "ModelServiceList" if code == 200 else "Status")
+
+    over_http(story)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"Authorization: Bearer \xff",
+        b"Authorization: Bearer a-token\xff",
+        b"Authorization: \xff\xfe\x80",
+        b"Authorization: Bearer \xed\xa0\x80",
+        b"Authorization: Bearer \xc3",
+    ],
+)
+def test_a_token_of_any_bytes_is_refused_without_a_trace_in_the_log(over_http, caplog, header):
+    async def story(client):
+        url = client.session._base_url
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(f"GET {SERVICES} HTTP/1.1\r\nHost: {url.authority}\r\nConnection: close\r\n".encode())
+        writer.write(header + b"\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        assert answer.startswith(b"HTTP/1.1 401 "), answer[:200]
+        assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
     over_http(story)
 

@@ -1,12 +1,14 @@
 """The page: escaped, without script, and for whoever has the token only."""
 
 import asyncio
+import logging
 import re
 
 import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from yarl import URL
 
 from modelplane.views.overview import ClusterRow, DeploymentRow, ObjectHealth, Overview, ReplicaRow, ServiceRow
 from modelplane.web.page import render
@@ -66,7 +68,8 @@ def test_the_token_opens_the_page_once_and_the_cookie_keeps_it_open():
         try:
             async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
                 assert (await fetch(session, plain))[0] == 401
-                assert (await fetch(session, f"{plain}?token=wrong"))[0] == 401
+                for wrong in ("wrong", "secre", "secretjunk", "", "%ff", "secret%ff", "%ED%A0%80"):
+                    assert (await fetch(session, URL(f"{plain}?token={wrong}", encoded=True)))[0] == 401
                 status, _, headers = await fetch(session, page.url)
                 assert (status, headers["Location"]) == (302, "/")
                 assert "HttpOnly" in headers["Set-Cookie"]
@@ -80,5 +83,35 @@ def test_the_token_opens_the_page_once_and_the_cookie_keeps_it_open():
                     assert answer.status == 405
         finally:
             await page.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET / HTTP/1.1\r\nCookie: modelplane=\xff",
+        b"GET / HTTP/1.1\r\nCookie: modelplane=secret\xff",
+        b"GET / HTTP/1.1\r\nCookie: modelplane=secretjunk",
+        b"GET / HTTP/1.1\r\nCookie: modelplane=secre",
+        b'GET / HTTP/1.1\r\nCookie: modelplane="\\377"',
+        b"GET /?token=%ff HTTP/1.1\r\nCookie: a=b",
+        b"GET /style.css HTTP/1.1\r\nCookie: modelplane=\xed\xa0\x80",
+    ],
+)
+def test_a_cookie_of_any_bytes_is_refused_without_a_trace_in_the_log(caplog, line):
+    async def main():
+        page = await serve(Overview, token="secret")
+        url = URL(page.url)
+        try:
+            reader, writer = await asyncio.open_connection(url.host, url.port)
+            writer.write(line + f"\r\nHost: {url.authority}\r\nConnection: close\r\n\r\n".encode())
+            answer = await reader.read()
+            writer.close()
+            await writer.wait_closed()
+        finally:
+            await page.close()
+        assert answer.startswith(b"HTTP/1.1 401 "), answer[:200]
+        assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
     asyncio.run(main())

@@ -92,7 +92,8 @@ class ApiServer:
             raise ApiError(403, "Forbidden", "this API answers on loopback names only")
         if headers.get("Origin", "null") not in {"null", f"{request.scheme}://{host}"}:
             raise ApiError(403, "Forbidden", "requests of other origins are refused")
-        given = headers.get("Authorization", "").encode()
+        # Bytes that are not UTF-8 come as surrogates.
+        given = headers.get("Authorization", "").encode(errors="surrogatepass")
         if request.path not in _OPEN_PATHS and not hmac.compare_digest(given, self._expected):
             raise ApiError(401, "Unauthorized", "a bearer token is required; the plane's kubeconfig has it")
 

@@ -20,7 +20,8 @@ def write_kubeconfig(path: Path, *, server: str, token: str, certificate: bytes)
         "current-context": _NAME,
     }
     beside = path.with_suffix(".new")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    beside.unlink(missing_ok=True)  # An existing file would keep its mode.
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         json.dump(document, file, indent=1)
     beside.replace(path)

@@ -73,4 +73,5 @@ def _guard(token: str) -> Middleware:
 
 
 def _is(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode(), token.encode())
+    """Bytes that are not UTF-8 come as surrogates."""
+    return hmac.compare_digest(given.encode(errors="surrogatepass"), token.encode())
