@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import suppress
 
 import pytest
 
@@ -194,3 +195,95 @@ def test_much_to_begin_with_is_no_lag(over_http):
         assert [event[0] for event in told(await follow(client, "", changes))] == ["ADDED"] * 4
 
     over_http(story, limits=WatchLimits(lag_bytes=1000))
+
+
+def large(name, size):
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"x": "y" * size}}
+
+
+async def opened(client, number):
+    for _ in range(500):
+        if len(client.watches) == number:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"{len(client.watches)} watches are open, not {number}")
+
+
+def test_all_unread_watches_together_have_one_budget_and_others_go_on(over_http):
+    async def story(client):
+        limits = client.limits
+        url = client.session._base_url
+        request = f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: {url.authority}\r\nAuthorization: Bearer a-token\r\n\r\n"
+        unread = [await asyncio.open_connection(url.host, url.port, limit=1_024) for _ in range(40)]
+        for _, writer in unread:
+            writer.write(request.encode())
+        await opened(client, len(unread))
+        reader = asyncio.create_task(events(client, "", timeout_s=4))
+        await opened(client, len(unread) + 1)
+        for number in range(60):
+            client.store.create(large(f"n{number}", 200_000))
+            assert client.watches.held_bytes <= limits.total_bytes
+            await asyncio.sleep(0.02)
+        found = await reader
+        assert [event["type"] for event in found] == ["ADDED"] * 60
+        for each in unread:
+            each[1].transport.abort()
+        await opened(client, 0)
+        assert (len(client.watches), client.watches.held_bytes) == (0, 0)
+
+    over_http(story, limits=WatchLimits(total_bytes=3_000_000))
+
+
+def test_over_the_budget_the_watch_with_most_unread_bytes_is_evicted_first(over_http):
+    async def story(client):
+        async def open_watch(query):
+            answer = await client.session.get(f"{MAPS}?watch=1&timeoutSeconds=1{query}", headers=AUTH)
+            return answer, [json.loads(line) async for line in answer.content]
+
+        everything = asyncio.create_task(open_watch(""))
+        one = asyncio.create_task(open_watch("&fieldSelector=metadata.name%3Dn0"))
+        await opened(client, 2)
+        # Nothing is awaited here, so that neither is read meanwhile.
+        for number in range(5):
+            client.store.create(large(f"n{number}", 1_000))
+        assert client.watches.held_bytes <= client.limits.total_bytes
+        (_, slow), (_, fast) = await everything, await one
+        assert [(event["type"], event["object"].get("code")) for event in slow] == [("ERROR", 410)]
+        assert told(fast) == [("ADDED", "n0")]
+        assert client.watches.held_bytes == 0
+
+    over_http(story, limits=WatchLimits(total_bytes=4_000))
+
+
+def test_watches_share_the_bytes_of_an_event(over_http):
+    async def story(client):
+        watches = [asyncio.create_task(events(client, "")) for _ in range(20)]
+        await opened(client, 20)
+        client.store.create(large("a", 100_000))
+        assert 100_000 < client.watches.held_bytes < 110_000
+        assert [told(await watch) for watch in watches] == [[("ADDED", "a")]] * 20
+
+    over_http(story)
+
+
+def test_a_watch_that_is_evicted_within_an_event_loses_its_connection(over_http):
+    async def story(client):
+        url = client.session._base_url
+        reader, writer = await asyncio.open_connection(url.host, url.port, limit=1_024)
+        request = f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: {url.authority}\r\nAuthorization: Bearer a-token\r\n\r\n"
+        writer.write(request.encode())
+        await opened(client, 1)
+        client.store.create(large("a", 30_000_000))
+        await asyncio.sleep(0.5)
+        client.store.create(large("b", 30_000_000))
+        read = b""
+        with suppress(ConnectionResetError):
+            while piece := await reader.read(1_000_000):
+                read += piece
+        assert (read.count(b"ADDED"), b"ERROR" in read) == (1, False)
+        assert not read.endswith(b"0\r\n\r\n"), "the response looks complete"
+        assert len(read) < 30_000_000
+        writer.close()
+
+    over_http(story, limits=WatchLimits(lag_bytes=40_000_000, total_bytes=50_000_000))

@@ -198,6 +198,7 @@ async def _stream(request: web.BaseRequest, watch: WatchStream) -> web.StreamRes
             request.transport.abort()
     finally:
         await chunks.aclose()  # type: ignore[attr-defined]  # an async generator
+        watch.close()  # A generator that never started does not close it.
     return response
 
 

@@ -4,8 +4,9 @@ A watch without a revision, or with revision 0, starts with everything there is.
 happened since, unless that revision is compacted; otherwise its only event is an ERROR with 410, and the client lists
 again. With a selector, an object that begins to match is ADDED and one that no longer does is DELETED.
 
-Writes never wait for a watch. Unread events are buffered up to a limit; a watch that lags further gets 410
-and is closed, so that slow clients do not cost the plane memory.
+Writes never wait for a watch. Unread events are buffered up to a limit for each watch and a limit for all of them. A
+watch that lags further gets 410 and is closed; over the limit of all, those with most unread bytes are closed first.
+Watches share the bytes of an event. A watch that is closed within an event loses its connection instead.
 """
 
 import asyncio
@@ -35,14 +36,29 @@ INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 @dataclass(frozen=True, slots=True)
 class WatchLimits:
-    """Limits of watches: their number, their buffered bytes, and the interval of bookmarks."""
+    """Limits of watches: their number, the buffered bytes of one and of all, and the interval of bookmarks."""
 
     watches: int = 2_000
     lag_bytes: int = 16 * 1024 * 1024
+    total_bytes: int = 256 * 1024 * 1024
     bookmark_s: float = 60.0
 
 
 DEFAULT_LIMITS: Final = WatchLimits()
+
+
+_CHUNK_BYTES: Final = 64 * 1024
+"""What is handed to a connection at once, and so what a client that does not read costs beyond the limits."""
+
+
+class _Line:
+    """An event as bytes, and how many watches hold it."""
+
+    __slots__ = ("data", "holders")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.holders = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +90,8 @@ class WatchHub:
         self._clock = clock
         self._limits = limits
         self._open: dict[tuple[str, str], set[WatchStream]] = {}
+        self._held_bytes = 0
+        self._shared: dict[tuple[int, int, str], tuple[Manifest, _Line]] = {}
         self._end = store.subscribe(self._on_change)
 
     def __len__(self) -> int:
@@ -93,7 +111,9 @@ class WatchHub:
             raise too_many(f"there are {self._limits.watches} watches already; close some, or try again later")
         watch = WatchStream(self, target, selector, _Shape(target.resource, form, options), self._limits)
         watch.start(self._beginning(target, selector, options))
+        self._shared.clear()
         self._open.setdefault(_kind(target.resource), set()).add(watch)
+        self._evict()
         return watch
 
     def forget(self, watch: "WatchStream") -> None:
@@ -103,6 +123,29 @@ class WatchHub:
             self._open.pop(kind, None)
 
     @property
+    def held_bytes(self) -> int:
+        """The unread bytes of all watches; those of a shared event count once."""
+        return self._held_bytes
+
+    def hold(self, line: _Line) -> None:
+        self._held_bytes += 0 if line.holders else len(line.data)
+        line.holders += 1
+
+    def release(self, line: _Line) -> None:
+        line.holders -= 1
+        self._held_bytes -= 0 if line.holders else len(line.data)
+
+    def _evict(self) -> None:
+        """Closes the watches with most unread bytes until the rest is within the limit."""
+        if self._held_bytes <= self._limits.total_bytes:
+            return
+        watches = [watch for each in self._open.values() for watch in each]
+        for watch in sorted(watches, key=lambda each: each.unread_bytes, reverse=True):
+            watch.evict()
+            if self._held_bytes <= self._limits.total_bytes:
+                return
+
+    @property
     def revision(self) -> int:
         return self._store.revision
 
@@ -110,20 +153,28 @@ class WatchHub:
     def now(self) -> float:
         return self._clock.now()
 
-    def object_line(self, resource: Resource, ref: ObjectRef, event: WatchEvent) -> bytes:
+    def object_line(self, resource: Resource, ref: ObjectRef, event: WatchEvent) -> _Line:
         """An event in full. Watchers of one change share the bytes, and readers share those of the object."""
+        key = (id(resource), id(event.manifest), event.type)
+        shared = self._shared.get(key)
+        if shared is not None:
+            return shared[1]
         body = (
             encode(shown(resource, event.manifest))
             if event.type == "DELETED"
             else self._wire.object(resource, ref, event.manifest)
         )
-        return b'{"type":"' + event.type.encode() + b'","object":' + body + b"}\n"
+        line = _Line(b'{"type":"' + event.type.encode() + b'","object":' + body + b"}\n")
+        self._shared[key] = (event.manifest, line)
+        return line
 
     def _on_change(self, change: StoreChange) -> None:
         if change.type is ChangeType.DELETED:
             self._wire.forget(change.ref)
         for watch in tuple(self._open.get((change.ref.group, change.ref.kind), ())):
             watch.on_change(change)
+        self._shared.clear()
+        self._evict()
 
     def _beginning(
         self, target: RequestInfo, selector: ListSelector, options: ListOptions
@@ -169,9 +220,13 @@ class WatchStream:
         self._selector = selector
         self._shape = shape
         self._limits = limits
-        self._lines: deque[bytes] = deque()
-        self._waiting_bytes = 0
+        self._lines: deque[_Line] = deque()
+        self._sent_of_first = 0
+        self._initial_lines = 0
+        self._lag_bytes = 0
+        self._unread_bytes = 0
         self._ended = False
+        self._is_cut = False
         self._wakeup = asyncio.Event()
         self._sent_columns = False
 
@@ -184,7 +239,7 @@ class WatchStream:
         if self._shape.options.initial_events:
             self._append(self._bookmark({INITIAL_EVENTS_END: "true"}))
         # What there was to begin with is no lag.
-        self._waiting_bytes = 0
+        self._initial_lines, self._lag_bytes = len(self._lines), 0
 
     def on_change(self, change: StoreChange) -> None:
         if self._ended or not _selects_ref(self.target, change.ref):
@@ -193,9 +248,28 @@ class WatchStream:
         if event is None:
             return
         self._append(self._line(change.ref, event))
-        if self._waiting_bytes > self._limits.lag_bytes:
-            self._lines.clear()
+        if self._lag_bytes > self._limits.lag_bytes:
+            self.evict()
+
+    @property
+    def unread_bytes(self) -> int:
+        return self._unread_bytes
+
+    def evict(self) -> None:
+        """Drops what is unread. The last event is then 410, unless the client has a part of another one."""
+        if self._ended and not self._lines:
+            return
+        self._is_cut = self._sent_of_first > 0
+        self._clear()
+        if self._is_cut:
+            self.end()
+        else:
             self._fail(expired("the watcher fell too far behind: list again and watch from there"))
+
+    def close(self) -> None:
+        self._ended = True
+        self._clear()
+        self._watches.forget(self)
 
     def end(self) -> None:
         self._ended = True
@@ -209,14 +283,14 @@ class WatchStream:
             while True:
                 while self._lines:
                     yield self._take()
+                if self._is_cut:
+                    raise ConnectionAbortedError("the watcher fell too far behind")
                 if self._ended or loop.time() >= deadline:
                     break
                 if not await self._wait(min(deadline, loop.time() + self._limits.bookmark_s)):
                     self._mark()
-            while self._lines:
-                yield self._take()
         finally:
-            self._watches.forget(self)
+            self.close()
 
     def _mark(self) -> None:
         if self._shape.options.bookmarks:
@@ -231,21 +305,45 @@ class WatchStream:
         return False
 
     def _take(self) -> bytes:
-        chunk = b"".join(self._lines)
-        self._lines.clear()
-        self._waiting_bytes = 0
-        return chunk
+        """The next piece: whole lines as long as they fit, or a part of one."""
+        taken: list[bytes] = []
+        room = _CHUNK_BYTES
+        while self._lines and room > 0:
+            data = self._lines[0].data
+            piece = data[self._sent_of_first : self._sent_of_first + room]
+            taken.append(piece)
+            room -= len(piece)
+            self._sent_of_first += len(piece)
+            if self._sent_of_first >= len(data):
+                self._drop_first()
+        return b"".join(taken)
 
-    def _append(self, line: bytes) -> None:
+    def _drop_first(self) -> None:
+        line = self._lines.popleft()
+        self._sent_of_first = 0
+        self._unread_bytes -= len(line.data)
+        if self._initial_lines:
+            self._initial_lines -= 1
+        else:
+            self._lag_bytes -= len(line.data)
+        self._watches.release(line)
+
+    def _clear(self) -> None:
+        while self._lines:
+            self._drop_first()
+
+    def _append(self, line: _Line) -> None:
         self._lines.append(line)
-        self._waiting_bytes += len(line)
+        self._lag_bytes += len(line.data)
+        self._unread_bytes += len(line.data)
+        self._watches.hold(line)
         self._wakeup.set()
 
     def _fail(self, error: ApiError) -> None:
-        self._append(encode({"type": "ERROR", "object": error.to_status()}) + b"\n")
+        self._append(_plain("ERROR", error.to_status()))
         self.end()
 
-    def _line(self, ref: ObjectRef, event: WatchEvent) -> bytes:
+    def _line(self, ref: ObjectRef, event: WatchEvent) -> _Line:
         resource = self._shape.resource
         match self._shape.form:
             case ObjectForm.OBJECT:
@@ -262,7 +360,7 @@ class WatchStream:
         self._sent_columns = True
         return tables.table(tables.rows(resource, [manifest], self._watches.now, include), columns, {})
 
-    def _bookmark(self, annotations: dict[str, str]) -> bytes:
+    def _bookmark(self, annotations: dict[str, str]) -> _Line:
         resource = self._shape.resource
         metadata: Json = {"resourceVersion": str(self._watches.revision)}
         metadata |= {"annotations": annotations} if annotations else {}
@@ -274,5 +372,5 @@ class WatchStream:
         return _plain("BOOKMARK", marker)
 
 
-def _plain(kind: str, value: object) -> bytes:
-    return encode({"type": kind, "object": value}) + b"\n"
+def _plain(kind: str, value: object) -> _Line:
+    return _Line(encode({"type": kind, "object": value}) + b"\n")
