@@ -1,5 +1,6 @@
 """What the lab's Gateway controller tells Envoy, and that Envoy takes it."""
 
+import copy
 import json
 import subprocess
 
@@ -118,6 +119,15 @@ def hosts_of(cluster):
     found = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"]
     places = [each["endpoint"]["address"]["socket_address"] for each in found]
     return [f"{each['address']}:{each['port_value']}" for each in places]
+
+
+def test_a_header_that_a_backend_removes_is_removed():
+    manifests = copy.deepcopy(FLEET)
+    (changed,) = manifests[0]["spec"]["rules"][0]["backendRefs"][0]["filters"]
+    changed["requestHeaderModifier"] = {"remove": ["modelplane-replica"]}
+    for route in routes_of(made(manifests)):
+        (backend,) = route["route"]["weighted_clusters"]["clusters"]
+        assert (backend["request_headers_to_add"], backend["request_headers_to_remove"]) == ([], ["modelplane-replica"])
 
 
 def test_a_fleet_route_leads_to_weighted_backends():
