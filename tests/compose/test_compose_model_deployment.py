@@ -405,3 +405,156 @@ def status(placed, serving):
 )
 def test_whole_results(request_, expected):
     assert model_deployment.compose(request_) == expected
+
+
+NODES = [cluster("a", nodes=2), cluster("b", nodes=2)]
+EMPTY = cluster("0", nodes=2)
+"""Where placement would put a replica that it does not know of."""
+
+
+def listed(observed):
+    return tuple(copy.deepcopy(found.target.manifest) for key, found in observed.items() if key.startswith("replica-"))
+
+
+def answered(observed, replicas, clusters=(EMPTY, *NODES), wanted=2):
+    """The result for observed objects and a list of replicas that may differ from them."""
+    required = {"clusters": tuple(clusters), "replicas": tuple(replicas), "caches": ()}
+    return model_deployment.compose(ComposeRequest(deployment(wanted, 1, region=""), observed, required))
+
+
+def edited(item, **spec):
+    return {**item, "spec": {**item["spec"], **spec}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda _: (), id="empty"),
+        pytest.param(lambda found: found[:1], id="short"),
+        pytest.param(lambda found: found[1:], id="short of another"),
+        pytest.param(lambda found: (*found, *found), id="each twice"),
+        pytest.param(lambda found: (*found, found[0]), id="one twice"),
+        pytest.param(lambda found: [edited(item, engines=7) for item in found], id="unreadable engines"),
+        pytest.param(lambda found: [edited(item, index="x") for item in found], id="unreadable index"),
+        pytest.param(lambda found: [edited(item, clusterName="b", index=7) for item in found], id="another place"),
+        pytest.param(
+            lambda found: [edited(item, deployment={"name": "chat", "uid": "old"}) for item in found], id="uid"
+        ),
+        pytest.param(lambda found: [{**item, "status": {}} for item in found], id="no status"),
+        pytest.param(lambda _: [{}, {"metadata": 7}, {"spec": []}], id="garbage"),
+    ],
+)
+def test_a_list_of_replicas_that_differs_from_what_is_observed_moves_nothing(change):
+    observed = settled()
+    made = answered(observed, change(listed(observed)))
+    assert made.desired.keys() == observed.keys()
+    assert made.conditions == answered(observed, listed(observed)).conditions
+    assert made.events == ()
+
+
+@pytest.mark.parametrize("known", [0, 1])
+def test_a_live_fleet_that_lags_moves_nothing(known):
+    observed = settled()
+    fleet = fleet_of([EMPTY, *NODES], listed(observed)[:known])
+    made = model_deployment.compose(ComposeRequest(deployment(2, 1, region=""), observed, fleet=fleet))
+    assert made.desired.keys() == observed.keys()
+    assert made.conditions[0].message == "2 of 2 replicas placed"
+
+
+def test_an_observed_replica_that_is_not_listed_is_charged_for_its_devices():
+    one_node = [cluster("a")]
+    request = ComposeRequest(deployment(1, 8), required={"clusters": tuple(one_node), "replicas": (), "caches": ()})
+    observed = serving(model_deployment.compose(request))
+    required = {"clusters": (*one_node, cluster("b")), "replicas": (), "caches": ()}
+    made = model_deployment.compose(ComposeRequest(deployment(2, 8), observed, required))
+    assert {key for key in made.desired if key.startswith("replica-")} == {"replica-a-0", "replica-b-0"}
+
+
+def test_an_observed_replica_that_is_not_listed_leaves_by_decisions_that_name_it():
+    observed = settled()
+    down = answered(observed, (), wanted=1)
+    assert {key for key in down.desired if key.startswith("replica-")} == {"replica-a-0"}
+    assert [event.message for event in down.events] == [
+        "replica 0 is removed from cluster b: the deployment wants 1 replicas"
+    ]
+    tainted = copy.deepcopy(NODES)
+    tainted[1]["spec"]["taints"] = [{"key": "drain", "effect": "NoExecute"}]
+    drained = answered(observed, (), tainted)
+    assert {key for key in drained.desired if key.startswith("replica-")} == {"replica-a-0", "replica-a-1"}
+    observed["replica-b-0"].target.manifest["metadata"]["deletionTimestamp"] = SINCE
+    assert "replica-b-0" not in answered(observed, ()).desired
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({}, id="empty"),
+        pytest.param({"clusterName": "", "index": 0, "engines": []}, id="no cluster"),
+        pytest.param({"clusterName": "a", "index": "x", "engines": []}, id="unreadable index"),
+        pytest.param({"clusterName": "a", "index": -1, "engines": []}, id="another index"),
+        pytest.param({"clusterName": "b", "index": 0, "engines": []}, id="the place of another"),
+        pytest.param({"clusterName": "a", "index": 0, "engines": 7}, id="unreadable engines"),
+        pytest.param(7, id="no object"),
+    ],
+)
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_an_observed_replica_that_cannot_be_read_stays_as_it_is_and_is_not_replaced(spec, is_listed):
+    observed = settled()
+    garbled = Observed(Local({**observed["replica-a-0"].target.manifest, "spec": spec}, ReadyWhen.READY), ready=True)
+    observed["replica-a-0"] = garbled
+    made = answered(observed, listed(observed) if is_listed else ())
+    assert made.desired.keys() == observed.keys()
+    assert made.desired["replica-a-0"] == Desired(garbled.target, ready=True)
+    condition = made.conditions[0]
+    assert (condition.status, condition.reason) == ("Unknown", "Unresolved")
+    assert condition.message.startswith(
+        "2 of 2 replicas placed; 1 of them cannot be read and stay as they are (replica-a-0"
+    )
+
+
+def test_an_observed_replica_whose_key_names_no_place_stays_with_its_endpoint():
+    observed = settled()
+    observed |= {"replica-old": observed["replica-a-0"], "endpoint-old": observed["endpoint-a-0"]}
+    made = answered(observed, listed(observed))
+    assert made.desired.keys() == observed.keys()
+    assert "replica-old: its key names no cluster and index" in made.conditions[0].message
+
+
+@pytest.mark.parametrize("status", [{}, {"conditions": []}, {"conditions": None}, None])
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_replicas_that_were_restored_without_a_status_keep_their_endpoints(status, is_listed):
+    observed = settled()
+    for key in ("replica-a-0", "replica-b-0"):
+        observed[key].target.manifest["status"] = status
+    made = answered(observed, listed(observed) if is_listed else ())
+    assert made.desired.keys() == observed.keys()
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param(None, id="none"),
+        pytest.param({}, id="empty"),
+        pytest.param({key: value for key, value in NODES[0]["status"].items() if key != "gpuPools"}, id="no pools"),
+        pytest.param({**NODES[0]["status"], "gpuPools": []}, id="0 pools"),
+    ],
+)
+@pytest.mark.parametrize("replica_status", [True, False])
+def test_a_cluster_without_published_pools_keeps_its_replicas_and_no_successor_starts(status, replica_status):
+    observed = settled()
+    if not replica_status:
+        observed["replica-a-0"].target.manifest["status"] = {}
+    blank = (
+        {**NODES[0], "status": status} if status is not None else {k: v for k, v in NODES[0].items() if k != "status"}
+    )
+    made = answered(observed, listed(observed), [EMPTY, blank, NODES[1]])
+    assert made.desired.keys() == observed.keys()
+    assert made.conditions[0].message == "2 of 2 replicas placed"
+
+
+def test_a_pool_that_is_removed_from_the_spec_and_the_status_is_left():
+    observed = settled()
+    without = copy.deepcopy(NODES[0])
+    without["spec"]["nodePools"][0]["name"] = without["status"]["gpuPools"][0]["name"] = "others"
+    made = answered(observed, listed(observed), [without, NODES[1]])
+    assert len([key for key in made.desired if key.startswith("replica-")]) == 3

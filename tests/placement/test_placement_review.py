@@ -69,9 +69,36 @@ def dropped(reason, why):
         pytest.param(
             place(1),
             [cluster("a")],
-            [replica("a", fault="no index")],
-            moving("it cannot be read: no index"),
+            [replica("a", fault="no index"), replica("a", 1)],
+            kept(0, 1),
             id="fault",
+        ),
+        pytest.param(
+            place(1), [], [replica("a", fault="x")], moving("cluster a does not exist"), id="fault, no cluster"
+        ),
+        pytest.param(
+            place(1),
+            [cluster("a", pool("other"), unpublished_pools=("h200",))],
+            [replica("a")],
+            kept(0),
+            id="a pool that is declared and not published",
+        ),
+        pytest.param(
+            place(1),
+            [cluster("a", pool("other"), unpublished_pools=("b200",))],
+            [replica("a")],
+            moving("its cluster has no pool h200"),
+            id="a pool that is neither declared nor published",
+        ),
+        pytest.param(
+            place(2),
+            [
+                cluster("a", pool("other"), unpublished_pools=("h200",)),
+                cluster("b", pool("other"), unpublished_pools=("b200",)),
+            ],
+            [replica("a"), replica("b", 1)],
+            ([0], [(1, "its cluster has no pool h200")], [], [], FOREVER),
+            id="declared on one cluster and removed from another",
         ),
         pytest.param(place(1), [cluster("a", fault="x")], [replica("a")], kept(0), id="a cluster that cannot be read"),
         pytest.param(

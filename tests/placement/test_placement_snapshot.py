@@ -79,3 +79,11 @@ def test_several_engines_see_updates_too():
     fleet = Fleet.of([cluster("east", pool(nodes=2))])
     assert schedule(place(1, *two), fleet).pending == 0
     assert schedule(place(1, *two), fleet.with_replicas([replica("east", name="other")])).pending == 1
+
+
+def test_a_replica_that_comes_twice_counts_once_and_the_one_that_can_be_read_and_serves_counts():
+    idle, serves, unread = replica("a"), replica("a", serving=True), replica("a", fault="x", serving=True)
+    for order in ([idle, serves, unread], [unread, serves, idle], [serves, unread, idle]):
+        fleet = Fleet.of([cluster("a")], order)
+        assert list(fleet.replicas) == [serves]
+        assert list(fleet.infos["a"].held.values()) == [serves]

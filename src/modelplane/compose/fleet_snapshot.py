@@ -70,9 +70,11 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
     spec, status, metadata = resource.spec, resource.status, resource.metadata
     ready, since = _readiness(resource)
     scheduling = spec.scheduling
+    published = {pool.name for pool in status.gpu_pools}
     return Cluster(
         name=ClusterName(metadata.name),
         pools=_described_pools(_encode((status.gpu_pools, spec.node_pools))),
+        unpublished_pools=tuple(PoolName(pool.name) for pool in spec.node_pools if pool.name not in published),
         labels=metadata.labels,
         ready=ready,
         unready_since=since,

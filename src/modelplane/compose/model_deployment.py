@@ -1,6 +1,7 @@
 """ModelDeployment: places replicas, and composes a ModelEndpoint for each replica that serves.
 
-The result has every replica every time. When an input of placement is missing, the observed replicas stay and a
+The result has every replica every time. An observed replica that is missing from the list of replicas is placed where
+it was composed. When an input of placement is missing or a replica cannot be read, the observed replicas stay and a
 condition names the input. A ModelEndpoint is kept for ENDPOINT_GRACE_S after its ModelReplica stops serving.
 """
 
@@ -46,8 +47,15 @@ from modelplane.compose.contract import (
 )
 from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.compose.lowering import EngineSpec, Lowered, lower
+from modelplane.compose.observed_replicas import (
+    REPLICA_PREFIX,
+    composition_key,
+    unplaced,
+    with_observed,
+    without_contradicted,
+)
 from modelplane.compose.placement_request import placement_request
-from modelplane.compose.readiness import serves, stopped_at
+from modelplane.compose.readiness import has_conditions, serves, stopped_at
 from modelplane.compose.rolling_update import Rollout, roll
 from modelplane.k8s.cel import CompileError, compile_selector
 from modelplane.placement.decisions import ReplicaDecision
@@ -61,7 +69,7 @@ MAX_CANDIDATES = 32
 MAX_REASON = 512
 MAX_SUMMARY = 1024
 _CLUSTERS, _REPLICAS, _CACHES = "clusters", "replicas", "caches"
-_REPLICA, _ENDPOINT = "replica-", "endpoint-"
+_ENDPOINT = "endpoint-"
 _SELECTING = frozenset({"ClusterSelector", "Affinity"})
 _PREEMPTION_REQUEUE_S = 1.0
 ENDPOINT_GRACE_S = 3.0
@@ -82,6 +90,7 @@ def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
     if fleet is None:
         waiting = unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, "the fleet is not read yet")
         return _undecided(request, waiting, requirements)
+    fleet = with_observed(fleet, deployment.metadata.key, request.observed)
     decided = schedule(placement_request(deployment, lowered), fleet, request.now, profile=request.profile)
     return _decided(request, lowered, fleet, decided, requirements)
 
@@ -98,7 +107,8 @@ def _fleet(request: ComposeRequest[ModelDeployment]) -> Fleet | None:
     clusters, replicas, caches = (request.fetched(name) for name in (_CLUSTERS, _REPLICAS, _CACHES))
     if clusters is None or replicas is None or caches is None:
         return None
-    return fleet_of(clusters, replicas, caches)
+    listed = without_contradicted(replicas, request.resource.metadata.key, request.observed)
+    return fleet_of(clusters, listed, caches)
 
 
 def _selector_fault(lowered: Lowered) -> str | None:
@@ -130,11 +140,16 @@ def observed_without_stale_endpoints(request: ComposeRequest[ModelDeployment]) -
 
 
 def endpoint_is_stale(request: ComposeRequest[ModelDeployment], key: str) -> bool:
-    """Whether the key is that of an endpoint whose replica does not serve, nor did within ENDPOINT_GRACE_S."""
+    """Whether the key is that of an endpoint whose replica does not serve, nor did within ENDPOINT_GRACE_S.
+
+    A replica without any condition does not say that it stopped: its status was lost or is not written yet.
+    """
     if not key.startswith(_ENDPOINT):
         return False
-    replica = request.observed.get(_REPLICA + key.removeprefix(_ENDPOINT))
-    return replica is None or not (serves(replica.manifest) or _grace_left_s(replica, request.now))
+    replica = request.observed.get(REPLICA_PREFIX + key.removeprefix(_ENDPOINT))
+    return replica is None or not (
+        serves(replica.manifest) or _grace_left_s(replica, request.now) or not has_conditions(replica.manifest)
+    )
 
 
 def _grace_left_s(replica: Observed, now: float) -> float:
@@ -152,14 +167,16 @@ def _decided(
     decided: Schedule,
     requirements: dict[str, Requirement],
 ) -> ComposeResult:
-    desired: dict[str, Desired] = {}
+    desired = _kept_unplaced(request)
     serving: Counter[str] = Counter()
     graces: list[float] = []
     rollout, targets = _targets(request, lowered, decided)
     for placement in decided.placements:
         placed = placement.replica
         seen = request.observed.get(_replica_key(placed))
-        target = targets[_replica_key(placed)]
+        target = targets.get(_replica_key(placed))
+        if target is None:
+            continue
         desired[_replica_key(placed)] = Desired(target, seen is not None and seen.ready)
         key = _endpoint_key(placed)
         known = request.observed.get(key)
@@ -170,8 +187,10 @@ def _decided(
             desired[key] = Desired(Local(endpoint, ReadyWhen.READY), known is not None and known.ready)
             serving[placed.cluster] += answers
             graces.append(grace_left_s)
+        elif known is not None and not endpoint_is_stale(request, key):
+            desired[key] = Desired(known.target, known.ready)
     conditions = (
-        _scheduled(request.resource, decided, fleet),
+        _scheduled(request, decided, fleet),
         _serving(request.resource, decided, serving.total(), rollout),
     )
     return ComposeResult(
@@ -185,6 +204,13 @@ def _decided(
     )
 
 
+def _kept_unplaced(request: ComposeRequest[ModelDeployment]) -> dict[str, Desired]:
+    """Observed replicas whose key names no place, with their endpoints. Nothing decides about them."""
+    names = [key.removeprefix(REPLICA_PREFIX) for key in unplaced(request.observed)]
+    keys = {prefix + name for name in names for prefix in (REPLICA_PREFIX, _ENDPOINT)}
+    return {key: item for key, item in observed_without_stale_endpoints(request).items() if key in keys}
+
+
 def _requeue_after_s(decided: Schedule, graces: Sequence[float]) -> float | None:
     """When time alone changes the result. Nominated victims are evicted on the next pass."""
     waits = [each for each in (decided.requeue_after_s, *graces) if each]
@@ -194,7 +220,7 @@ def _requeue_after_s(decided: Schedule, graces: Sequence[float]) -> float | None
 
 
 def _replica_key(placed: PlacedReplica) -> str:
-    return f"{_REPLICA}{placed.cluster}-{placed.index}"
+    return composition_key(placed.cluster, placed.index)
 
 
 def _endpoint_key(placed: PlacedReplica) -> str:
@@ -204,16 +230,24 @@ def _endpoint_key(placed: PlacedReplica) -> str:
 def _targets(
     request: ComposeRequest[ModelDeployment], lowered: Lowered, decided: Schedule
 ) -> tuple[Rollout, dict[str, Local]]:
-    """The desired replicas. One that moves is left unchanged: its pool may not fit the new spec."""
+    """The desired replicas, as far as they are known.
+
+    One that moves is left unchanged: its pool may not fit the new spec. So is one that cannot be read: its pools are
+    unknown.
+    """
     moving: dict[str, Local] = {}
     wanted: dict[str, ModelReplica] = {}
     seen: dict[str, Manifest] = {}
     for placement in decided.placements:
         key = _replica_key(placement.replica)
         known = request.observed.get(key)
-        if placement.decision is ReplicaDecision.MOVING and known is not None and isinstance(known.target, Local):
-            moving[key] = known.target
-            continue
+        unread = bool(placement.replica.fault)
+        if placement.decision is ReplicaDecision.MOVING or unread:
+            if known is not None and isinstance(known.target, Local):
+                moving[key] = known.target
+                continue
+            if unread:
+                continue
         wanted[key] = _replica(request.resource, lowered, placement.replica)
         if known is not None:
             seen[wanted[key].metadata.name] = known.manifest
@@ -300,11 +334,15 @@ def _endpoint(target: Local, cluster: ClusterName, seen: Observed) -> Manifest |
     )
 
 
-def _scheduled(deployment: ModelDeployment, decided: Schedule, fleet: Fleet) -> Condition:
-    wanted, placed = deployment.spec.replicas, len(decided.placements)
+def _scheduled(request: ComposeRequest[ModelDeployment], decided: Schedule, fleet: Fleet) -> Condition:
+    wanted, placed = request.resource.spec.replicas, len(decided.placements)
     if placed and not len(fleet):
         message = f"the fleet has 0 clusters; {placed} of {wanted} replicas stay placed where they are"
         return unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, message)
+    unread = _unread(request, decided)
+    if unread:
+        message = f"{placed} of {wanted} replicas placed; {unread}"
+        return unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, message[:MAX_SUMMARY])
     if decided.unplaced == 0:
         return holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED, f"{placed} of {wanted} replicas placed")
     message = f"{placed} of {wanted} replicas placed{_staying(decided)}"
@@ -314,6 +352,16 @@ def _scheduled(deployment: ModelDeployment, decided: Schedule, fleet: Fleet) -> 
         return fails(ConditionType.REPLICAS_SCHEDULED, Reason.NO_CLUSTERS, message[:MAX_SUMMARY])
     why = summarise_refusals(refusals) or f"the fleet has {len(fleet)} clusters"
     return fails(ConditionType.REPLICAS_SCHEDULED, Reason.INSUFFICIENT_CAPACITY, f"{message}; {why}"[:MAX_SUMMARY])
+
+
+def _unread(request: ComposeRequest[ModelDeployment], decided: Schedule) -> str:
+    """Replicas that cannot be read and stay as they are; empty where all can be."""
+    found = [(_replica_key(item.replica), item.replica.fault) for item in decided.placements if item.replica.fault]
+    found += [(key, "its key names no cluster and index") for key in unplaced(request.observed)]
+    if not found:
+        return ""
+    key, fault = found[0]
+    return f"{len(found)} of them cannot be read and stay as they are ({key}: {fault})"
 
 
 def _staying(decided: Schedule) -> str:

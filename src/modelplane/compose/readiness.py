@@ -60,6 +60,11 @@ def serves(replica: Manifest) -> bool:
     return held >= SERVING
 
 
+def has_conditions(manifest: Manifest) -> bool:
+    """Whether an object has any condition. One without says nothing of whether it is ready."""
+    return bool(_mappings(value_at(manifest, "status", "conditions")))
+
+
 def stopped_at(replica: Manifest) -> float | None:
     """When a ModelReplica stopped serving, by its conditions; None where it serves or the time is unknown."""
     status = replica.get("status")

@@ -1,11 +1,12 @@
 """Retain: which replicas stay where they are.
 
 A replica stays while its cluster exists and every pool that it is pinned to still serves its engines, whatever becomes
-better elsewhere. It is dropped at once when a NoExecute taint drains it, or when a replica of higher priority preempted
-it. Everything else that makes its place wrong (edited selectors, relabelled clusters, a cluster that is gone or has
-been unready for longer than its grace period) marks it as moving: it stays until a successor takes over. So does one
-that cannot run, because nodes of its pool are missing or others hold its devices, once that and its not serving have
-lasted for longer than its grace period: until then a node may reboot.
+better elsewhere. A pool that the cluster declares and does not publish is not known to have changed, so the replicas on
+it stay. So does a replica that cannot be read. A replica is dropped at once when a NoExecute taint drains it, or when
+one of higher priority preempted it. Everything else that makes its place wrong (edited selectors, relabelled clusters,
+a cluster that is gone or has been unready for longer than its grace period) marks it as moving: it stays until a
+successor takes over. So does one that cannot run, because nodes of its pool are missing or others hold its devices,
+once that and its not serving have lasted for longer than its grace period: until then a node may reboot.
 
 Replicas are reviewed in one order, by cluster and index, each on the cluster as those before it leave it. One that
 requests more than it has grows in place only where its pools, its namespace's quota and the cluster's queue allow it;
@@ -81,7 +82,7 @@ class _Undisturbed:
     def note(self, replica: PlacedReplica, found: ReplicaReview) -> None:
         """Remembers the assignments of one that was reviewed and stays as it is, where nothing else mattered."""
         info = self._infos[replica.cluster]
-        if found.kept and found.kept[-1] is replica and _is_calm(info):
+        if found.kept and found.kept[-1] is replica and not replica.fault and _is_calm(info):
             self._known[self._key(replica, info)] = replica.assignments, info.pools, info.profile
 
     def _key(self, replica: PlacedReplica, info: ClusterInfo) -> tuple[object, ...]:
@@ -95,7 +96,8 @@ class _Undisturbed:
 def _is_calm(info: ClusterInfo) -> bool:
     """Whether nothing about a cluster and its pools may make a replica leave."""
     cluster_profile = info.profile
-    disturbed = cluster_profile.taints or cluster_profile.fault or not cluster_profile.ready
+    unpublished = info.cluster is None or info.cluster.unpublished_pools
+    disturbed = unpublished or cluster_profile.taints or cluster_profile.fault or not cluster_profile.ready
     return not disturbed and not any(pool.taints or pool.desired_nodes or pool.held_by_others for pool in info.pools)
 
 
@@ -145,8 +147,6 @@ def _misplaced(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo
     request, cluster = state.request, info.cluster
     if cluster is None:
         return f"cluster {replica.cluster} does not exist"
-    if replica.fault:
-        return f"it cannot be read: {replica.fault}"
     if cluster.fault:
         return None
     if not selects(request.cluster_selector, cluster.labels):
@@ -193,7 +193,7 @@ def _lack(pool: Pool) -> str:
 
 def _reassigned(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo) -> tuple[PoolAssignment, ...] | str:
     """Its assignments by what the deployment requests today, on the pools that it has; or why that cannot be."""
-    if info.profile.fault:
+    if info.profile.fault or replica.fault:
         return replica.assignments
     pinned = {assignment.engine: assignment for assignment in replica.assignments}
     if pinned.keys() != {engine.name for engine in state.request.engines}:
@@ -202,6 +202,8 @@ def _reassigned(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInf
     for engine in state.request.engines:
         before = pinned[engine.name]
         position = info.position(before.pool)
+        if position is None and info.cluster is not None and before.pool in info.cluster.unpublished_pools:
+            return replica.assignments
         if position is None:
             return f"its cluster has no pool {before.pool}"
         hardware = info.pools[position].hardware

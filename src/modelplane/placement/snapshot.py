@@ -7,6 +7,8 @@ as much as they touch, plus copies of flat tables; nothing that is asked of one 
 
 from collections.abc import Iterable, Iterator, Mapping
 
+import msgspec
+
 from modelplane.api.meta import ClusterName, Key
 from modelplane.placement.cluster_info import ClusterInfo, make_cluster_info
 from modelplane.placement.index import (
@@ -44,11 +46,11 @@ class Fleet:
     def of(
         cls, clusters: Iterable[Cluster] = (), replicas: Iterable[PlacedReplica] = (), caches: Iterable[CacheInfo] = ()
     ) -> "Fleet":
-        """Order does not matter."""
+        """Order does not matter. A replica that comes twice counts once."""
         known = {cluster.name: cluster for cluster in clusters}
         by_cluster: dict[ClusterName, list[PlacedReplica]] = {}
         by_owner: dict[Key, list[PlacedReplica]] = {}
-        for replica in sorted(replicas, key=_replica_key):
+        for replica in _once(sorted(replicas, key=_replica_key)):
             by_cluster.setdefault(replica.cluster, []).append(replica)
             by_owner.setdefault(replica.deployment, []).append(replica)
         names = sorted(known.keys() | by_cluster.keys())
@@ -161,3 +163,20 @@ class Fleet:
 
 def _replica_key(replica: PlacedReplica) -> ReplicaKey:
     return replica.id
+
+
+def _once(ordered: Iterable[PlacedReplica]) -> Iterator[PlacedReplica]:
+    """Each replica once: of several with one identity the one that can be read, then the one that serves."""
+    last: PlacedReplica | None = None
+    for replica in ordered:
+        if last is not None and last.id != replica.id:
+            yield last
+            last = replica
+        else:
+            last = replica if last is None else max(last, replica, key=_trust)
+    if last is not None:
+        yield last
+
+
+def _trust(replica: PlacedReplica) -> tuple[bool, bool, bytes]:
+    return not replica.fault, replica.serving, msgspec.json.encode(replica)

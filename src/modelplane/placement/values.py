@@ -77,6 +77,8 @@ class QueueInfo(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
 class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     name: ClusterName
     pools: tuple[Pool, ...] = ()
+    unpublished_pools: tuple[PoolName, ...] = ()
+    """Pools that it declares and that its status does not have. Nothing new goes there; replicas on them stay."""
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     ready: bool = True
     unready_since: float | None = None

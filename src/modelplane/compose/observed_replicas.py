@@ -1,0 +1,98 @@
+"""Observed ModelReplicas as input of placement.
+
+A composed ModelReplica that exists is a replica of the deployment, whatever the list of replicas says: a list may be
+empty, short, late, or have the object with other fields. The composition key has the cluster and the index that the
+composer gave it, so a replica counts at its place even when its spec cannot be read. It leaves the desired state only
+when placement drops it.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from modelplane.api.meta import ClusterName, Key
+from modelplane.api.objects import Manifest, int_at, name_of, namespace_of, text_at
+from modelplane.compose.contract import Observed
+from modelplane.compose.fleet_snapshot import read_replica
+from modelplane.placement.snapshot import Fleet
+from modelplane.placement.values import PlacedReplica, ReplicaKey
+
+REPLICA_PREFIX = "replica-"
+
+
+def composition_key(cluster: str, index: int) -> str:
+    return f"{REPLICA_PREFIX}{cluster}-{index}"
+
+
+def without_contradicted(
+    replicas: Iterable[Manifest], deployment: Key, observed: Mapping[str, Observed]
+) -> list[Manifest]:
+    """The listed replicas, less those that are observed at another place or with another owner than listed."""
+    names = {
+        (namespace_of(item.manifest), name_of(item.manifest)): key
+        for key, item in observed.items()
+        if key.startswith(REPLICA_PREFIX)
+    }
+    return [item for item in replicas if not _is_contradicted(item, deployment, names)]
+
+
+def _is_contradicted(item: Manifest, deployment: Key, names: Mapping[tuple[str, str], str]) -> bool:
+    key = names.get((namespace_of(item), name_of(item)))
+    if key is None:
+        return False
+    owner = text_at(item, "spec", "deployment", "name"), text_at(item, "spec", "deployment", "uid")
+    place = composition_key(text_at(item, "spec", "clusterName"), int_at(item, "spec", "index"))
+    return place != key or owner != (deployment.name, deployment.uid)
+
+
+def with_observed(fleet: Fleet, deployment: Key, observed: Mapping[str, Observed]) -> Fleet:
+    """The fleet with the observed replicas of a deployment that it lacks, or has without being able to read them."""
+    known = {composition_key(replica.cluster, replica.index): replica.fault for replica in fleet.owned_by(deployment)}
+    added: list[PlacedReplica] = []
+    removed: list[ReplicaKey] = []
+    for key, item in observed.items():
+        if not key.startswith(REPLICA_PREFIX) or known.get(key) == "":
+            continue
+        place = _place(key)
+        if place is None:
+            continue
+        listed = read_replica(item.manifest)
+        added.append(_at_place(item.manifest, listed, deployment, place))
+        if listed is not None and _is_same(listed.deployment, deployment) and listed.id != added[-1].id:
+            misread = composition_key(listed.cluster, listed.index)
+            removed += [listed.id] if listed.deployment != deployment or misread not in observed else []
+    return fleet.with_replicas(added, removed) if added else fleet
+
+
+def unplaced(observed: Mapping[str, Observed]) -> list[str]:
+    """Keys of observed replicas that name no place. Placement does not see them."""
+    return [key for key in observed if key.startswith(REPLICA_PREFIX) and _place(key) is None]
+
+
+def _place(key: str) -> tuple[ClusterName, int] | None:
+    cluster, _, index = key.removeprefix(REPLICA_PREFIX).rpartition("-")
+    return (ClusterName(cluster), int(index)) if cluster and index.isdecimal() and index.isascii() else None
+
+
+def _is_same(owner: Key, deployment: Key) -> bool:
+    return (owner.namespace, owner.name) == (deployment.namespace, deployment.name)
+
+
+def _at_place(
+    item: Manifest, listed: PlacedReplica | None, deployment: Key, place: tuple[ClusterName, int]
+) -> PlacedReplica:
+    """The replica at the place of its key. What it holds is unknown where it says that it is elsewhere."""
+    cluster, index = place
+    if listed is not None and (listed.cluster, listed.index) == place:
+        return msgspec.structs.replace(listed, deployment=deployment)
+    return PlacedReplica(
+        deployment=deployment,
+        cluster=cluster,
+        index=index,
+        assignments=(),
+        # Whether it serves is not known either; it must not go before others do.
+        serving=True,
+        created=text_at(item, "metadata", "creationTimestamp"),
+        leaving=bool(text_at(item, "metadata", "deletionTimestamp")),
+        fault="spec.clusterName and spec.index are not those that it was composed with",
+    )
