@@ -558,3 +558,9 @@ def test_a_pool_that_is_removed_from_the_spec_and_the_status_is_left():
     without["spec"]["nodePools"][0]["name"] = without["status"]["gpuPools"][0]["name"] = "others"
     made = answered(observed, listed(observed), [without, NODES[1]])
     assert len([key for key in made.desired if key.startswith("replica-")]) == 3
+
+
+def test_a_replica_that_is_observed_to_serve_is_not_dropped_for_a_listed_status_that_is_empty():
+    observed = settled()
+    made = answered(observed, [{**item, "status": {}} for item in listed(observed)], [EMPTY, NODES[1]])
+    assert observed.keys() <= made.desired.keys()

@@ -14,6 +14,7 @@ from modelplane.api.meta import ClusterName, Key
 from modelplane.api.objects import Manifest, int_at, name_of, namespace_of, text_at
 from modelplane.compose.contract import Observed
 from modelplane.compose.fleet_snapshot import read_replica
+from modelplane.compose.readiness import serves
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import PlacedReplica, ReplicaKey
 
@@ -46,12 +47,12 @@ def _is_contradicted(item: Manifest, deployment: Key, names: Mapping[tuple[str, 
 
 
 def with_observed(fleet: Fleet, deployment: Key, observed: Mapping[str, Observed]) -> Fleet:
-    """The fleet with the observed replicas of a deployment that it lacks, or has without being able to read them."""
-    known = {composition_key(replica.cluster, replica.index): replica.fault for replica in fleet.owned_by(deployment)}
+    """The fleet with the observed replicas of a deployment that it lacks, cannot read, or has as not serving."""
+    known = {composition_key(replica.cluster, replica.index): replica for replica in fleet.owned_by(deployment)}
     added: list[PlacedReplica] = []
     removed: list[ReplicaKey] = []
     for key, item in observed.items():
-        if not key.startswith(REPLICA_PREFIX) or known.get(key) == "":
+        if not key.startswith(REPLICA_PREFIX) or _agrees(known.get(key), item):
             continue
         place = _place(key)
         if place is None:
@@ -62,6 +63,10 @@ def with_observed(fleet: Fleet, deployment: Key, observed: Mapping[str, Observed
             misread = composition_key(listed.cluster, listed.index)
             removed += [listed.id] if listed.deployment != deployment or misread not in observed else []
     return fleet.with_replicas(added, removed) if added else fleet
+
+
+def _agrees(known: PlacedReplica | None, item: Observed) -> bool:
+    return known is not None and not known.fault and (known.serving or not serves(item.manifest))
 
 
 def unplaced(observed: Mapping[str, Observed]) -> list[str]:
