@@ -144,8 +144,9 @@ def test_no_replica_or_endpoint_that_serves_leaves_when_a_list_or_status_is_dama
 @settings(max_examples=100, deadline=None)
 def test_no_replica_that_serves_leaves_when_the_live_fleet_lags(data):
     deployment, clusters, composed = settled("bc", data.draw(st.integers(1, 4)), 8)
-    listed = data.draw(damaged_list(replicas_of(composed), [("status",), ("spec", "engines"), ("spec", "index")])) or ()
-    readable = [item for item in listed if isinstance(item.get("spec"), dict) and item["spec"].get("index") != -1]
+    # A live fleet lags and loses; that it has a replica at another place than it was composed for is not covered.
+    listed = data.draw(damaged_list(replicas_of(composed), [("status",), ("spec", "engines")])) or ()
+    readable = [item for item in listed if isinstance(item.get("spec"), dict)]
 
     class Lagging(NoFleetCache):
         def fleet(self):
