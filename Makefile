@@ -31,8 +31,8 @@ demo: setup ## two clusters, one model, one answered request; ends by itself
 test: setup-dev lint ## everything CI checks: lint, types, rooms, generated files, tests
 	@$(BIN)/python -m pytest -n 2 -q
 
-test-core: setup-dev ## the core's tests without those marked slow
-	@$(BIN)/python -m pytest -n 2 -q -m 'not slow' tests/api tests/framework tests/placement tests/compose tests/crossplane
+test-core: setup-dev ## the core's tests without those marked slow, in under 30 s
+	@$(BIN)/python -m pytest -n 2 -q -m 'not slow' --hypothesis-profile core tests/api tests/framework tests/placement tests/compose tests/crossplane
 
 golden: setup-dev ## write the golden files anew; read the difference before you commit it
 	@$(BIN)/python -m pytest -q --update-golden $$(grep -rlw golden --include='test_*.py' tests)

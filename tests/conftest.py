@@ -8,6 +8,7 @@ from hypothesis import settings
 
 # No wall-clock deadline on a shared machine; the same examples each time where CI judges.
 settings.register_profile("here", deadline=None)
+settings.register_profile("core", deadline=None, max_examples=20)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 

@@ -30,7 +30,7 @@ CASES = [
 ]  # fmt: skip
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(yaml.CSafeDumper):
     def ignore_aliases(self, _data):
         return True
 

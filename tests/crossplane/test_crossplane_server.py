@@ -3,6 +3,7 @@
 import asyncio
 import datetime as dt
 import ipaddress
+import logging
 import urllib.request
 
 import grpc
@@ -13,7 +14,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from structlog.testing import capture_logs
 
 from modelplane.crossplane import messages
 from modelplane.crossplane.server import CannotStartError, FunctionServer, Options, ServerLimits
@@ -206,7 +206,7 @@ def test_metrics_and_health(run):
     assert 'modelplane_function_work_seconds_count{kind="InferenceGateway"} 1.0' in metrics
 
 
-def test_each_call_is_a_line_of_the_log_where_that_was_asked_for(run):
+def test_each_call_is_a_line_of_the_log_where_that_was_asked_for(run, caplog):
     deployment = {"apiVersion": API, "kind": "ModelDeployment", "metadata": {"name": "qwen", "namespace": "team"}}
 
     async def work(server):
@@ -214,9 +214,9 @@ def test_each_call_is_a_line_of_the_log_where_that_was_asked_for(run):
             await call(channel, request_for(GATEWAY))
             await call(channel, request_for(deployment))
 
-    with capture_logs() as said:
+    with caplog.at_level(logging.INFO):
         run(served(work, log_calls=True))
-    lines = [line for line in said if line["event"] == "answered" and line["log_level"] == "info"]
+    lines = [record.fields for record in caplog.records if record.message == "answered"]
     assert [(line["kind"], line["namespace"], line["name"], line["outcome"]) for line in lines] == [
         ("InferenceGateway", "", "default", "composed"),
         ("ModelDeployment", "team", "qwen", "refused"),

@@ -52,9 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     try:
-        from crossplane.function import logging as function_logging
-
         from modelplane.cli._plugins import profile_of
+        from modelplane.crossplane.logs import configure
         from modelplane.crossplane.server import FunctionServer, Options, ServerLimits
     except ImportError as error:
         raise FunctionUsageError(
@@ -66,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise FunctionUsageError("--threads and --call-timeout must be greater than 0")
     if arguments.observe and not arguments.live:
         raise FunctionUsageError("--observe needs --live")
-    function_logging.configure(function_logging.Level.DEBUG if arguments.debug else function_logging.Level.INFO)
+    configure(debug=arguments.debug)
     logging.getLogger("aiohttp.access").disabled = True
     options = Options(
         address=arguments.address,

@@ -6,15 +6,16 @@ it differs. Such events count towards the circuit breaker that Crossplane has fo
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 
-import structlog
 from prometheus_client import CollectorRegistry, Counter
 
+from modelplane.crossplane.logs import fields
 from modelplane.crossplane.packaging import DIGEST_ANNOTATION
 from modelplane.kube import GroupVersionResource, KubeClient, KubeError, KubeStatusError, NamespacedName
 
-_log = structlog.get_logger()
+_log = logging.getLogger(__name__)
 _GONE = 404
 CompositeKey = tuple[GroupVersionResource, NamespacedName]
 
@@ -78,7 +79,7 @@ class Requeuer:
             await self._client.annotate(kind, key.name, key.namespace or None, {DIGEST_ANNOTATION: digest})
         except KubeError as problem:
             if not isinstance(problem, KubeStatusError) or problem.status != _GONE:
-                _log.warning("composite not requeued", kind=str(kind), name=key.name, error=str(problem))
+                _log.warning("composite not requeued", extra=fields(kind=str(kind), name=key.name, error=str(problem)))
                 self.enqueue(composite)
             return
         self._written[composite] = digest

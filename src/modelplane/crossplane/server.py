@@ -5,6 +5,7 @@ waits or runs too long fails with DEADLINE_EXCEEDED; nothing is applied and Cros
 """
 
 import asyncio
+import logging
 import signal
 import time
 from collections.abc import Awaitable, Callable
@@ -15,7 +16,6 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import grpc  # type: ignore[import-untyped]  # it ships no types
-import structlog
 from aiohttp import web
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -25,13 +25,14 @@ from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.calls import CannotCompose, FleetCache, FunctionCall, FunctionResult, NoFleetCache, answer
 from modelplane.crossplane.fleet_informers import FleetInformers
 from modelplane.crossplane.live import Live
+from modelplane.crossplane.logs import fields
 from modelplane.crossplane.messages import read, refuse, write
 from modelplane.kube import KubeClient, load_config
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.reconcile.collector import calm_collector, collect_between_calls
 
-_log = structlog.get_logger()
+_log = logging.getLogger(__name__)
 _MEGABYTE = 1024 * 1024
 _SERVICE = "apiextensions.fn.proto.v1.FunctionRunnerService"
 _LISTED_WITHIN_S = 8.0
@@ -181,29 +182,31 @@ class CompositionFunction:
     def _run(self, kind: str, received: Received) -> bytes:
         started, began, request = time.perf_counter(), time.thread_time(), received.request
         namespace, name = _identity(request)
-        log = _log.bind(kind=kind, namespace=namespace, name=name, tag=request.meta.tag)
+        call_fields = partial(fields, kind=kind, namespace=namespace, name=name, tag=request.meta.tag)
         try:
             call = read(request, self.caches.structs)
             response = write(request, call, self._decide(kind, call), self.caches.structs)
             outcome = "composed"
         except CannotCompose as why:
-            log.warning("call refused", error=str(why))
+            _log.warning("call refused", extra=call_fields(error=str(why)))
             response, outcome = refuse(request, str(why)), "refused"
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  it is logged, and the composite shows it
             # A bug must stop neither the server nor what runs: the composite shows it instead.
-            log.exception("call failed")
+            _log.exception("call failed", extra=call_fields())
             response, outcome = refuse(request, f"a bug in modelplane: {type(error).__name__}: {error}"), "broke"
         seconds, work = time.perf_counter() - started, time.thread_time() - began
         self._count(kind, outcome, seconds, received.size, len(response))
         self.metrics.work.labels(kind).observe(work)
-        (log.info if self._log_calls else log.debug)(
-            "answered",
-            outcome=outcome,
-            milliseconds=round(seconds * 1000, 2),
-            work_ms=round(work * 1000, 3),
-            request_bytes=received.size,
-            response_bytes=len(response),
-        )
+        level = logging.INFO if self._log_calls else logging.DEBUG
+        if _log.isEnabledFor(level):
+            answered = call_fields(
+                outcome=outcome,
+                milliseconds=round(seconds * 1000, 2),
+                work_ms=round(work * 1000, 3),
+                request_bytes=received.size,
+                response_bytes=len(response),
+            )
+            _log.log(level, "answered", extra=answered)
         return response
 
     def _decide(self, kind: str, call: FunctionCall) -> FunctionResult:
@@ -270,7 +273,8 @@ class FunctionServer:
         self._gc_task = asyncio.create_task(collect_between_calls())
         await self._grpc.start()
         self.admin_port = await self._start_admin()
-        _log.info("serving", address=self._options.address, tls=self._options.certificates is not None)
+        tls = self._options.certificates is not None
+        _log.info("serving", extra=fields(address=self._options.address, tls=tls))
 
     def _watch(self) -> None:
         """Watch the fleet. Without the right to, calls are answered from what Crossplane fetches."""

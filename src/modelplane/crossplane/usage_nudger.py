@@ -6,12 +6,12 @@ deleted, its Usages are annotated every few seconds. Without the right to annota
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator
 
-import structlog
-
 from modelplane.api.objects import Manifest, name_of, text_at
+from modelplane.crossplane.logs import fields
 from modelplane.kube import (
     ChangeKind,
     GroupVersionResource,
@@ -22,7 +22,7 @@ from modelplane.kube import (
     Query,
 )
 
-_log = structlog.get_logger()
+_log = logging.getLogger(__name__)
 USAGES = GroupVersionResource("protection.crossplane.io", "v1beta1", "usages")
 NUDGE_ANNOTATION = "modelplane.ai/look-again"
 COMPOSITE_LABEL = "crossplane.io/composite"
@@ -62,7 +62,7 @@ class UsageNudger:
             try:
                 await self._nudge_all()
             except KubeError as problem:
-                _log.warning("Usages not nudged; replicas are deleted later", error=str(problem))
+                _log.warning("Usages not nudged; replicas are deleted later", extra=fields(error=str(problem)))
                 if isinstance(problem, KubeStatusError) and problem.status in _NO_RIGHT:
                     return
 

@@ -7,17 +7,18 @@ it: unknown is not absent, and its declared capacity counts.
 import asyncio
 import base64
 import binascii
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
-import structlog
 import xxhash
 
 from modelplane.api.labels import POOL, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.objects import Manifest, text_at, value_at
 from modelplane.compose.contract import Requirement
+from modelplane.crossplane.logs import fields
 from modelplane.kube import (
     BadConfig,
     ChangeKind,
@@ -32,7 +33,7 @@ from modelplane.kube import (
 if TYPE_CHECKING:
     from modelplane.kube.config import ClientConfig
 
-_log = structlog.get_logger()
+_log = logging.getLogger(__name__)
 _SECRETS = GroupVersionResource("", "v1", "secrets")
 _RETRY_S = 30.0
 _encode = msgspec.json.Encoder().encode
@@ -118,7 +119,7 @@ class WorkloadInformers:
             try:
                 client = KubeClient(await self._credentials(secret))
             except (KubeError, BadConfig) as problem:
-                _log.warning("cluster not watched", cluster=name, error=str(problem))
+                _log.warning("cluster not watched", extra=fields(cluster=name, error=str(problem)))
                 await asyncio.sleep(_RETRY_S)
                 continue
             try:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import cast
 
 import msgspec
 
@@ -11,7 +10,7 @@ from modelplane.epp.config.places import ConfigProblem, ConfigProblems
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.plugins import ProfileHandler, ProfilesValidator
-from modelplane.framework import Filter, Picker, Profile, Scorer, Weighted
+from modelplane.framework import Filter, Picker, Profile, Scorer, make_profile
 from modelplane.framework.registry import PluginEntry
 
 DEFAULT_PROFILE = "default"
@@ -29,15 +28,9 @@ class ProfilePlan(msgspec.Struct, frozen=True):
     picker: str
 
     def build(self, instances: Mapping[str, object]) -> Profile[SchedulingContext, Endpoint]:
-        return Profile(
-            self.name,
-            cast("Picker[SchedulingContext, Endpoint]", instances[self.picker]),
-            tuple(cast("Filter[SchedulingContext, Endpoint]", instances[name]) for name in self.filters),
-            tuple(
-                Weighted(cast("Scorer[SchedulingContext, Endpoint]", instances[name]), weight)
-                for name, weight in self.scorers
-            ),
-        )
+        weights = dict(self.scorers)
+        names = dict.fromkeys((*self.filters, *weights, self.picker))
+        return make_profile(self.name, (((name, instances[name]), weights.get(name)) for name in names))
 
 
 class Profiles:
