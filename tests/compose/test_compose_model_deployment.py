@@ -16,7 +16,7 @@ from modelplane.api.models import (
 )
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import timestamp
-from modelplane.compose import model_deployment
+from modelplane.compose import deployment_status, model_deployment, replica_endpoints
 from modelplane.compose.contract import (
     ComposeRequest,
     ComposeResult,
@@ -152,8 +152,8 @@ def test_a_pool_that_is_out_of_stock_is_left_after_the_grace_and_otherwise_named
 def test_messages_are_bounded():
     many = [cluster(f"c{number:03}", nodes=0) for number in range(300)]
     result, told = scheduled(msgspec.structs.replace(deployment(3, 8)), many)
-    assert len(told[2]) <= model_deployment.MAX_SUMMARY
-    assert len(result.status.placement.candidates) <= model_deployment.MAX_CANDIDATES
+    assert len(told[2]) <= deployment_status.MAX_SUMMARY
+    assert len(result.status.placement.candidates) <= deployment_status.MAX_CANDIDATES
 
 
 def compose(replicas, observed, clusters):
@@ -246,7 +246,7 @@ def test_while_nothing_can_be_decided_endpoints_still_follow_their_replicas(rout
     [
         (0, 1000.0, True, True),
         (2, 1000.0, True, True),
-        (model_deployment.ENDPOINT_GRACE_S, 1000.0, True, False),
+        (replica_endpoints.ENDPOINT_GRACE_S, 1000.0, True, False),
         (600, 1000.0, True, False),
         (0, 1000.0, False, False),
         (0, 0.0, True, False),

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from modelplane.api.codec import decode
-from modelplane.api.models import InferenceCluster, ModelDeployment
-from modelplane.compose import inference_cluster, model_deployment
+from modelplane.api.models import InferenceCluster, ModelDeployment, ModelReplica
+from modelplane.compose import deployment_status, inference_cluster, model_deployment
 from modelplane.compose.contract import ComposeRequest, Local, Observed
 from modelplane.compose.fleet_snapshot import cluster_of, fleet_of, placed_replica
 from modelplane.k8s.admission.documents import parse_documents
@@ -239,7 +239,7 @@ def test_where_the_host_keeps_the_fleet_no_message_grows_with_it():
     result = model_deployment.compose(ComposeRequest(resource, fleet=many))
     assert result.requirements == {}
     assert len(result.desired) == 1
-    assert len(result.status.placement.candidates) <= model_deployment.MAX_CANDIDATES
+    assert len(result.status.placement.candidates) <= deployment_status.MAX_CANDIDATES
 
 
 @pytest.mark.parametrize("replicas", [0, 1, 9])
@@ -358,7 +358,7 @@ def test_a_pool_whose_class_was_deleted_keeps_what_was_known_of_it():
 def test_a_replica_that_was_rendered_is_read_back_as_the_place_that_it_holds():
     result = composed(deployment(1), [plane_cluster()])
     (replica,) = [d.target.manifest for d in result.desired.values() if d.target.manifest["kind"] == "ModelReplica"]
-    held = placed_replica(decode(model_deployment.ModelReplica, replica))
+    held = placed_replica(decode(ModelReplica, replica))
     (placement,) = schedule(ask_of_manifest(deployment(1)), fleet_of([plane_cluster()], [replica])).placements
     assert (placement.replica, placement.decision.value) == (held, "Kept")
 

@@ -1,0 +1,58 @@
+"""The ModelEndpoint of a ModelReplica: made when it serves, kept for a moment after it stops."""
+
+from collections.abc import Mapping
+
+from modelplane.api.labels import REPLICA
+from modelplane.api.meta import ClusterName
+from modelplane.api.models import ModelDeployment
+from modelplane.api.objects import API_VERSION, Manifest, manifest, name_of, text_at, value_at
+from modelplane.compose.contract import ComposeRequest, Local, Observed
+from modelplane.compose.observed_replicas import REPLICA_PREFIX
+from modelplane.compose.readiness import has_conditions, serves, stopped_at
+from modelplane.placement.values import PlacedReplica
+
+ENDPOINT_PREFIX = "endpoint-"
+ENDPOINT_GRACE_S = 3.0
+"""How long a ModelEndpoint is kept after its ModelReplica stops serving: the conditions that a host shows may be stale,
+and to delete and recreate an endpoint costs clients many seconds, where the gateway retries another replica at once."""
+_CLOCK_SKEW_S = 1.0
+
+
+def endpoint_is_stale(request: ComposeRequest[ModelDeployment], key: str) -> bool:
+    """Whether the key is that of an endpoint whose replica does not serve, nor did within ENDPOINT_GRACE_S.
+
+    A replica without any condition does not say that it stopped: its status was lost or is not written yet.
+    """
+    if not key.startswith(ENDPOINT_PREFIX):
+        return False
+    replica = request.observed.get(REPLICA_PREFIX + key.removeprefix(ENDPOINT_PREFIX))
+    return replica is None or not (
+        serves(replica.manifest) or grace_left_s(replica, request.now) or not has_conditions(replica.manifest)
+    )
+
+
+def grace_left_s(replica: Observed, now: float) -> float:
+    """Seconds until the endpoint of a replica that stopped serving is stale; 0: it is."""
+    stopped = stopped_at(replica.manifest)
+    if stopped is None or not now or stopped > now + _CLOCK_SKEW_S:
+        return 0.0
+    return max(0.0, stopped + ENDPOINT_GRACE_S - now)
+
+
+def endpoint_key(placed: PlacedReplica) -> str:
+    return f"{ENDPOINT_PREFIX}{placed.cluster}-{placed.index}"
+
+
+def replica_endpoint(target: Local, cluster: ClusterName, seen: Observed) -> Manifest | None:
+    address = text_at(seen.manifest, "status", "address")
+    if not address:
+        return None
+    name, labels = name_of(target.manifest), value_at(target.manifest, "metadata", "labels")
+    return manifest(
+        API_VERSION,
+        "ModelEndpoint",
+        name,
+        namespace=text_at(target.manifest, "metadata", "namespace"),
+        labels={**(labels if isinstance(labels, Mapping) else {}), REPLICA: name},
+        spec={"url": address, "replica": {"name": name, "clusterName": cluster}},
+    )
