@@ -1,5 +1,7 @@
 """The HTTP server in front of the plane's store.
 
+A write is acknowledged when it survives a power cut.
+
 Loopback only. Every request needs the bearer token. The Host header must be a loopback name, against DNS rebinding, and
 cross-origin requests of browsers are refused.
 
@@ -22,6 +24,7 @@ from aiohttp.web_protocol import RequestHandler
 from modelplane.api.errors import ModelplaneError
 from modelplane.apiserver.bodies import MOST_BYTES
 from modelplane.apiserver.failures import ApiError, as_api_error
+from modelplane.apiserver.group_commit import GroupCommit
 from modelplane.apiserver.handlers import ApiHandlers, failed
 from modelplane.apiserver.reads import Reads
 from modelplane.apiserver.store.database import SqliteStore
@@ -33,6 +36,8 @@ from modelplane.reconcile.clock import Clock
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 _log = logging.getLogger(__name__)
 _HOSTS: Final = frozenset(("127.0.0.1", "localhost", "[::1]"))
+_READY_PATH: Final = "/readyz"
+_READING: Final = frozenset(("GET", "HEAD"))
 _OPEN_PATHS: Final = frozenset(("/healthz", "/livez", "/readyz"))
 
 
@@ -54,6 +59,8 @@ class ApiServer:
         self._watches = WatchHub(store, reads, wire, clock, limits)
         self._api = ApiHandlers(reads, Writes(store, reads, clock), self._watches)
         self._others = tuple((others or {}).items())
+        self._database = store.database
+        self._commits = GroupCommit(store.database)
         self._expected = f"Bearer {token}".encode()
         self._runner = web.ServerRunner(
             web.Server(self._handle, request_factory=_request, handler_cancellation=True, access_log=None),
@@ -74,7 +81,9 @@ class ApiServer:
             for prefix, handler in self._others:
                 if request.path.startswith(prefix):
                     return await handler(request)
-            return await self._api.answer(request)
+            if request.path == _READY_PATH:
+                return self._ready()
+            return await self._answer(request)
         except ModelplaneError as error:
             return failed(as_api_error(error))
         except web.HTTPException as error:
@@ -84,6 +93,18 @@ class ApiServer:
         except Exception:  # noqa: BLE001  the boundary: one broken request must not end the server
             _log.exception("%s %s failed", request.method, request.path)
             return failed(ApiError(500, "InternalError", "the plane failed on this request; its log says why"))
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        response = await self._api.answer(request)
+        if request.method not in _READING:
+            await self._commits.flush()
+        return response
+
+    def _ready(self) -> web.Response:
+        problem = self._database.problem()
+        if problem:
+            return web.Response(status=503, text=f"[-]store failed: {problem}\nreadyz check failed\n")
+        return web.Response(text="ok")
 
     def _check(self, request: web.BaseRequest) -> None:
         headers = request.headers

@@ -109,7 +109,9 @@ class Plane:
 
     def apply(self, documents: Sequence[Document]) -> tuple[ObjectRef, ...]:
         """Create or replace every object, or none of them."""
-        return apply_documents(self._database, documents)
+        refs = apply_documents(self._database, documents)
+        self._database.sync()
+        return refs
 
     async def _start(self) -> None:
         data = self._settings.data
@@ -123,6 +125,8 @@ class Plane:
         ensure_namespaces(self._database.store("plane"))
         ensure_kinds(self._database.store("plane"), self._clock.now())
         self._report(f"store       {data / 'plane.db'}")
+        if self._database.lost is not None:
+            self._report(f"store       {self._database.lost}")
         self._controller = PlaneController(
             self._database, self._clock, admitted=admitted, profile=self._settings.profile
         )

@@ -1,9 +1,10 @@
 """The durable store of the embedded plane: many named stores in one SQLite file, read from memory.
 
 A Database holds the plane's own store and one for each simulated cluster. Every object is in memory: a read is a
-dictionary lookup, plus a decoding for an object that was not read lately. Every write is one transaction on disk before
-it returns. `rules` has the metadata rules of a write, `indexer` the lists, `packed` the compressed objects, `file` the
-SQLite file and `history` the past changes.
+dictionary lookup, plus a decoding for an object that was not read lately. Every write is one transaction in the file
+before it returns, and survives a power cut after the next `sync`; the API acknowledges writes after it. `rules` has
+the metadata rules of a write, `indexer` the lists, `packed` the compressed objects, `file` the SQLite file, `wal` its
+log and `history` the past changes.
 
 Several writes in one transaction, over any of the stores:
 
@@ -35,7 +36,7 @@ from typing import Self
 from modelplane.api.errors import ConflictError, InputError, InvalidObject, NotFoundError
 from modelplane.api.objects import Json, Manifest
 from modelplane.apiserver.store import rules
-from modelplane.apiserver.store.file import ObjectRow, StoreFile, StoreId, StoreRow
+from modelplane.apiserver.store.file import LostWrites, ObjectRow, StoreFile, StoreId, StoreRow
 from modelplane.apiserver.store.history import ChangeLog, Expired, History
 from modelplane.apiserver.store.indexer import LruBodies, ObjectIndexer
 from modelplane.reconcile.clock import Clock
@@ -46,6 +47,8 @@ __all__ = ["Database", "Expired", "SqliteStore", "StoreSettings", "random_uid"]
 Listener = Callable[[StoreChange], None]
 ListenerFailed = Callable[[StoreChange, Exception], None]
 
+MIN_FREE_BYTES = 4 * 1024 * 1024
+"""What the log and its checkpoint may need for the next writes."""
 _GENERATED_NAME_ATTEMPTS = 8
 
 _log = logging.getLogger(__name__)
@@ -63,14 +66,12 @@ def _log_failure(change: StoreChange, error: Exception) -> None:
 class StoreSettings:
     """Settings of a database.
 
-    durable: each commit waits for the disk, so that it survives a power cut and not only the process.
     history_limit: changes kept for watches, over all stores together.
     busy_timeout_s: how long opening waits for another process to release the file.
     decoded_objects: how many objects of a store stay decoded; the others are packed until they are read.
     packed_prefix: stores whose name has this prefix share one such limit.
     """
 
-    durable: bool = False
     history_limit: int = 8_192
     busy_timeout_s: float = 5.0
     decoded_objects: int = 4_096
@@ -104,9 +105,12 @@ class Database:
         self._depth = 0
         self._outbox: deque[tuple[SqliteStore, StoreChange]] = deque()
         self._notifying = False
+        self.commits = 0
+        """Transactions in the file so far; those of a database in memory do not count."""
+        self._problem = ""
         self._file: StoreFile | None = None
         if path is not None:
-            self._file = StoreFile(path, durable=settings.durable, busy_timeout_s=settings.busy_timeout_s)
+            self._file = StoreFile(path, busy_timeout_s=settings.busy_timeout_s)
             try:
                 self._load(self._file)
             except BaseException:
@@ -162,6 +166,25 @@ class Database:
     def in_batch(self) -> bool:
         return self._depth > 0
 
+    @property
+    def lost(self) -> LostWrites | None:
+        """What a damaged log took with it, found when the file was opened."""
+        return self._file.lost if self._file is not None else None
+
+    def sync(self) -> None:
+        """Wait until the disk has every transaction so far. May be called from another thread."""
+        if self._file is not None:
+            self._file.sync()
+
+    def problem(self) -> str:
+        """Why writes fail: the disk is full, or the last write failed. Empty: they do not."""
+        if self._file is None:
+            return ""
+        free = self._file.free_bytes()
+        if free < MIN_FREE_BYTES:
+            return f"the disk of the store has {free} bytes left; {MIN_FREE_BYTES} are needed"
+        return self._problem
+
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
@@ -193,9 +216,12 @@ class Database:
         if self._file is not None:
             try:
                 self._file.commit(self._rows(), self._store_rows())
-            except BaseException:
+            except BaseException as error:
+                self._problem = str(error)
                 self._roll_back_to(0)
                 raise
+            self._problem = ""
+            self.commits += 1
         for store, change in self._pending:
             self._history.record(store.log, change)
         self._outbox.extend(self._pending)
@@ -244,7 +270,7 @@ class SqliteStore:
         self.id = number
         self.name = name
         self.log = ChangeLog(revision)
-        self._database = database
+        self.database = database
         self._objects = ObjectIndexer(bodies)
         self._revision = revision
         self._listeners: dict[int, tuple[int, Listener]] = {}
@@ -275,7 +301,7 @@ class SqliteStore:
             given = self._named(given)
         if self.get(given.ref) is not None:
             raise ConflictError(f"{given.ref} already exists")
-        made = rules.created(given, uid=self._database.new_id(), now_s=self._database.clock.now())
+        made = rules.created(given, uid=self.database.new_id(), now_s=self.database.clock.now())
         return self._write(given.ref, made, None)
 
     def replace(self, manifest: Manifest) -> Manifest:
@@ -298,19 +324,19 @@ class SqliteStore:
         rules.check_uid(ref, metadata, uid)
         if not metadata.get("finalizers"):
             self._write(ref, dict(current), current, gone=True)
-        elif (marked := rules.deletion_requested(current, self._database.clock.now())) is not None:
+        elif (marked := rules.deletion_requested(current, self.database.clock.now())) is not None:
             self._write(ref, marked, current)
 
     def batch(self) -> AbstractContextManager[None]:
         """As Database.batch."""
-        return self._database.batch()
+        return self.database.batch()
 
     def changes_since(self, revision: int) -> tuple[StoreChange, ...] | Expired:
         """Committed changes after that revision, in order."""
         return self.log.since(revision)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        if self._database.in_batch():
+        if self.database.in_batch():
             raise RuntimeError("subscribe outside of a batch: a failed batch rolls revisions back")
         self._subscriptions += 1
         number = self._subscriptions
@@ -357,17 +383,17 @@ class SqliteStore:
         if not base:
             raise InvalidObject(f"metadata of a {given.ref.kind}: name or generateName is required")
         for _ in range(_GENERATED_NAME_ATTEMPTS):
-            named = rules.named(given, rules.generated_name(base, self._database.new_id()))
+            named = rules.named(given, rules.generated_name(base, self.database.new_id()))
             if self.get(named.ref) is None:
                 return named
         raise ConflictError(f"no free name for {given.ref.kind} {base} after {_GENERATED_NAME_ATTEMPTS} attempts")
 
     def _write(self, ref: ObjectRef, manifest: Json, before: Manifest | None, *, gone: bool = False) -> Manifest:
-        with self._database.batch():
+        with self.database.batch():
             revision = self._revision + 1
             stamped = rules.stamped(manifest, revision)
             kind = ChangeType.DELETED if gone else ChangeType.MODIFIED if before is not None else ChangeType.ADDED
-            self._database.record(self, StoreChange(kind, ref, stamped, before, revision))
+            self.database.record(self, StoreChange(kind, ref, stamped, before, revision))
             if gone:
                 self._objects.remove(ref)
             else:

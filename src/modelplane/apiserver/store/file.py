@@ -5,14 +5,18 @@
     objects   one row an object: where it is, its JSON, and a checksum of that JSON and its store
 
 One process at a time: the file is locked for as long as it is open, because the objects are cached in memory. In WAL
-mode a transaction is whole or absent after any crash of the process. With `durable` each commit also waits for the
-disk and so survives a power cut; without it a power cut may lose the newest transactions, never part of one.
+mode a transaction is whole or absent after any crash of the process. What was committed before `sync` began survives a
+power cut when it returns; a power cut may lose newer transactions, never part of one.
 
-A damaged log tail is cut back to the last whole transaction by SQLite. Damage anywhere else is found on opening (page
-structure by SQLite, content by checksum) and refused with its place; nothing is repaired by guessing.
+SQLite cuts a damaged log back to the last whole transaction. `lost` then says how many transactions are gone and which
+objects they wrote, and the damaged log is kept beside the file. Other damage is found on opening (page structure by
+SQLite, content by checksum) and refused with its place; nothing is repaired by guessing.
 """
 
+import os
+import shutil
 import sqlite3
+import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +25,7 @@ from pathlib import Path
 from typing import NewType
 
 from modelplane.api.errors import InputError, UnavailableError
+from modelplane.apiserver.store.wal import WriteAheadLog
 from modelplane.reconcile.store import ObjectRef
 
 StoreId = NewType("StoreId", int)
@@ -52,6 +57,8 @@ _UPSERT = """
 INSERT INTO objects (store, grp, kind, namespace, name, body, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (store, grp, kind, namespace, name) DO UPDATE SET body = excluded.body, checksum = excluded.checksum
 """
+_CHECKSUMS = "SELECT store, grp, kind, namespace, name, checksum FROM objects"
+_MAX_NAMED = 20
 _DELETE = "DELETE FROM objects WHERE store = ? AND grp = ? AND kind = ? AND namespace = ? AND name = ?"
 
 
@@ -73,17 +80,38 @@ class StoreRow:
     revision: int
 
 
+@dataclass(frozen=True, slots=True)
+class LostWrites:
+    """Transactions that a damaged log took with it."""
+
+    transactions: int
+    objects: tuple[str, ...]
+    """Objects that they wrote or deleted, as far as the log can still be read; each has an older state now, or none."""
+    kept: Path
+    """The damaged log."""
+
+    def __str__(self) -> str:
+        names = ", ".join(self.objects[:_MAX_NAMED]) + (", …" if len(self.objects) > _MAX_NAMED else "")
+        which = f"{len(self.objects)} objects have an older state: {names}" if self.objects else "they cannot be read"
+        return (
+            f"the log was damaged: {self.transactions} transactions are lost; {which}; the log is kept as {self.kept}"
+        )
+
+
 class StoreFile:
-    def __init__(self, path: Path, *, durable: bool, busy_timeout_s: float) -> None:
+    def __init__(self, path: Path, *, busy_timeout_s: float) -> None:
         """Open or make the file, and lock it. UnavailableError when it is in use, InputError when it cannot be used."""
         self._path = path
+        self._log_path = path.with_name(f"{path.name}-wal")
+        self.lost: LostWrites | None = None
         with self._reported():
             self._connection = _connect(path, busy_timeout_s)
             try:
-                self._prepare(durable=durable)
+                self._prepare()
             except BaseException:
                 self._connection.close()
                 raise
+        self._log = _open_log(self._log_path)
 
     def stores(self) -> list[StoreRow]:
         with self._reported():
@@ -130,23 +158,61 @@ class StoreFile:
                 [(store.revision, _store_checksum(store.name, store.revision), store.id) for store in stores],
             )
 
+    def sync(self) -> None:
+        """Wait until the disk has what was committed before. May be called from another thread."""
+        try:
+            os.fsync(self._log)
+        except OSError as error:
+            raise UnavailableError(f"{self._log_path} cannot be written: {error.strerror}") from error
+
+    def free_bytes(self) -> int:
+        return shutil.disk_usage(self._path.parent).free
+
     def close(self) -> None:
         self._connection.close()
+        os.close(self._log)
 
-    def _prepare(self, *, durable: bool) -> None:
+    def _prepare(self) -> None:
         run = self._connection.execute
         run("PRAGMA locking_mode = EXCLUSIVE")
         run("PRAGMA cell_size_check = ON")
         is_new = run("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
         if not is_new:
             self._check()
+            self.lost = self._find_lost()
         run("PRAGMA journal_mode = WAL")
-        run(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        run("PRAGMA synchronous = NORMAL")
         with self._transaction():
             if is_new:
                 self._create()
         # What damage to the log could take is then only what this run will write.
         run("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _find_lost(self) -> LostWrites | None:
+        data = self._log_path.read_bytes() if self._log_path.exists() else b""
+        (page_size,) = self._connection.execute("PRAGMA page_size").fetchone()
+        _, read, _ = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        log = WriteAheadLog(data, page_size)
+        lost = log.lost_transactions(max(read, 0))
+        if not lost:
+            return None
+        kept = self._log_path.with_name(f"{self._log_path.name}.damaged")
+        kept.touch(mode=0o600)
+        kept.write_bytes(data)
+        return LostWrites(lost, self._objects_lost(log), kept)
+
+    def _objects_lost(self, log: WriteAheadLog) -> tuple[str, ...]:
+        """What the whole log would have changed; nothing of it is taken over, since damage may be anywhere in it."""
+        with tempfile.TemporaryDirectory(dir=self._path.parent) as folder:
+            copy = Path(folder, "copy.db")
+            target = sqlite3.connect(copy)
+            self._connection.backup(target)
+            target.close()
+            copy.with_name("copy.db-wal").write_bytes(log.mended())
+            try:
+                return tuple(sorted(_row_names(self._connection, copy)))
+            except sqlite3.Error:
+                return ()
 
     def _create(self) -> None:
         run = self._connection.execute
@@ -199,6 +265,30 @@ class StoreFile:
 
     def damaged(self, why: str) -> InputError:
         return InputError(f"{self._path} is damaged: {why}; nothing was changed; restore a copy or delete the file")
+
+
+def _row_names(connection: sqlite3.Connection, copy: Path) -> set[str]:
+    """The objects whose rows differ between the connection's file and the copy."""
+    other = sqlite3.connect(copy)
+    other.text_factory = lambda raw: raw.decode(errors="replace")
+    try:
+        before, after = (set(each.execute(_CHECKSUMS)) for each in (connection, other))
+    finally:
+        other.close()
+    return {
+        str(ObjectRef(group=group, kind=kind, namespace=namespace, name=name))
+        for _, group, kind, namespace, name, _ in before ^ after
+    }
+
+
+def _open_log(path: Path) -> int:
+    """The log for syncing, once its directory entry is on disk."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return os.open(path, os.O_RDWR)
 
 
 def _connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
