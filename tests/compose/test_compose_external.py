@@ -18,8 +18,6 @@ from modelplane.compose.external import EndpointRewrite, ExternalAddress, form_o
         ("https://API.example/openai", ExternalAddress(True, "api.example", 443, "/openai", by_name=True)),
         ("https://192.0.2.7:8443/", ExternalAddress(True, "192.0.2.7", 8443, "/", by_name=False)),
         ("http://[2001:db8::1]:81/a", ExternalAddress(False, "2001:db8::1", 81, "/a", by_name=False)),
-        ("http://169.254.169.254/latest", None),
-        ("http://[::]/", None),
         ("http://a:70000/", None),
         ("http://-a/", None),
         ("ftp://a/", None),
@@ -56,9 +54,100 @@ def secret(text):
     return {"kind": "Secret", "metadata": {"name": "keys"}, "data": {"api": base64.b64encode(text).decode()}}
 
 
-def composed(made, *secrets, fetched=True):
-    required = {"secret": secrets} if fetched else {}
-    return model_endpoint.compose(ComposeRequest(resource=made, required=required))
+def composed(made, *secrets, fetched=True, allow=(), observed=None, **inputs):
+    gateway = {"metadata": {"name": "default"}, "spec": {"outbound": {"allow": list(allow)}}}
+    required = {"gateway": (gateway,), **({"secret": secrets} if fetched else {})}
+    return model_endpoint.compose(ComposeRequest(made, observed or {}, inputs.pop("required", required), **inputs))
+
+
+def told(result):
+    return [(each.status.value, each.reason.value, each.message) for each in result.conditions]
+
+
+LOOPBACK = "spec.url: 127.0.0.1, a loopback address; InferenceGateway default may allow it in spec.outbound.allow"
+
+
+@pytest.mark.parametrize(
+    ("allow", "expected"),
+    [
+        ((), ("False", "OutboundRefused", LOOPBACK)),
+        (("10.0.0.0/8", "api.corp"), ("False", "OutboundRefused", LOOPBACK)),
+        (("127.0.0.0/8",), ("False", "RoutePending", "the Backend is not observed yet")),
+        (
+            ("127.0.0.1:80",),
+            (
+                "False",
+                "Invalid",
+                "InferenceGateway default: spec.outbound.allow: '127.0.0.1:80' is neither a network nor a host name",
+            ),
+        ),
+    ],
+)
+def test_what_a_user_names_is_checked_by_the_rule_of_the_gateway(allow, expected):
+    found = composed(endpoint(url="http://127.0.0.1:8000/v1"), allow=allow)
+    assert told(found) == [expected]
+    assert bool(found.desired) == (expected[1] == "RoutePending")
+
+
+def test_without_a_gateway_only_public_hosts_are_allowed():
+    assert told(composed(endpoint(), required={"gateway": ()}))[0][1] == "RoutePending"
+    assert told(composed(endpoint(url="http://10.0.0.1"), required={"gateway": ()}))[0][1] == "OutboundRefused"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "reason", "requeue_s"),
+    [
+        (None, "Unresolved", 1.0),
+        ((), "RoutePending", 60.0),
+        (("93.184.215.14",), "RoutePending", 60.0),
+        (("93.184.215.14", "169.254.169.254"), "OutboundRefused", None),
+    ],
+)
+def test_the_addresses_of_a_name_are_checked(addresses, reason, requeue_s):
+    found = composed(endpoint(), resolve=lambda host: addresses if host == "api.example" else None)
+    assert (found.conditions[0].reason.value, found.requeue_after_s) == (reason, requeue_s)
+
+
+def as_observed(result):
+    return {key: Observed(Local(each.target.manifest), ready=True) for key, each in result.desired.items()}
+
+
+def test_an_endpoint_that_serves_stays_while_inputs_are_missing_and_stops_when_it_is_refused():
+    serving = as_observed(composed(endpoint()))
+    for inputs in ({"required": {}}, {"resolve": lambda _: None}):
+        found = composed(endpoint(), observed=serving, **inputs)
+        assert (list(found.desired), found.ready.status.value) == (["backend"], "True")
+    found = composed(endpoint(), observed=serving, resolve=lambda _: ("10.0.0.1",))
+    assert (list(found.desired), found.ready.status.value) == (["backend"], "False")
+    assert found.conditions[0].reason.value == "OutboundRefused"
+
+
+REPLICA = {"replica": {"name": "r", "clusterName": "c"}}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "reason"),
+    [
+        (None, "Unresolved"),
+        ((), "Invalid"),
+        (({"status": {"address": "http://10.0.0.8"}},), "Invalid"),
+        (({"status": {"address": "http://10.0.0.7"}},), "RoutePending"),
+    ],
+)
+def test_an_endpoint_of_a_replica_needs_the_word_of_the_replica(replicas, reason):
+    required = {} if replicas is None else {"replica": replicas}
+    found = composed(endpoint(url="http://10.0.0.7", **REPLICA), required=required)
+    assert found.conditions[0].reason.value == reason
+    assert list(found.requirements) == ["replica"]
+
+
+def test_an_endpoint_of_a_replica_that_serves_outlives_the_replica_s_status():
+    made = endpoint(url="http://10.0.0.7", **REPLICA)
+    serving = as_observed(composed(made, required={"replica": ({"status": {"address": "http://10.0.0.7"}},)}))
+    for replicas in ((), ({"status": {}},)):
+        assert composed(made, observed=serving, required={"replica": replicas}).ready.status.value == "True"
+    moved = composed(endpoint(url="http://10.0.0.9", **REPLICA), observed=serving, required={"replica": ()})
+    assert (moved.ready.status.value, moved.desired["backend"].target) == ("False", serving["backend"].target)
 
 
 def test_an_https_endpoint_is_checked_by_its_name():
@@ -70,7 +159,7 @@ def test_an_https_endpoint_is_checked_by_its_name():
             "tls": {"wellKnownCACertificates": "System", "sni": "api.example"},
         }
     }
-    assert composed(endpoint(url="https://192.0.2.7")).desired["backend"].target.manifest["spec"]["tls"] == {
+    assert composed(endpoint(url="https://93.184.215.14")).desired["backend"].target.manifest["spec"]["tls"] == {
         "wellKnownCACertificates": "System"
     }
 
@@ -100,11 +189,10 @@ def test_a_credential_is_made_from_the_secret(scheme, value):
 )
 def test_without_a_credential_what_is_there_stays_and_it_says_why(secrets, fetched, reason):
     seen = {"backend": Observed(Local({"kind": "Backend"}), ready=True)}
-    required = {"secret": secrets} if fetched else {}
-    found = model_endpoint.compose(ComposeRequest(resource=endpoint(auth=AUTH), observed=seen, required=required))
+    found = composed(endpoint(auth=AUTH), *secrets, fetched=fetched, observed=seen)
     assert list(found.desired) == ["backend"]
     assert [each.reason.value for each in found.conditions] == [reason]
-    assert list(found.requirements) == ["secret"]
+    assert list(found.requirements) == ["gateway", "secret"]
     assert "k3y" not in str(found.conditions)
 
 

@@ -49,7 +49,12 @@ def kubeconfig(url):
 
 def secret(url):
     text = base64.b64encode(json.dumps(kubeconfig(url)).encode()).decode()
-    return {"metadata": {"name": "east", "namespace": "modelplane-system"}, "data": {"kubeconfig": text}}
+    metadata = {
+        "name": "east",
+        "namespace": "modelplane-system",
+        "annotations": {"modelplane.ai/allow-insecure": "true"},
+    }
+    return {"metadata": metadata, "data": {"kubeconfig": text}}
 
 
 def node(name, ready="True"):

@@ -3,6 +3,7 @@
 import pytest
 
 from modelplane.kube import BadConfig, load_config
+from modelplane.kube.config import config_of
 
 GOOD = """
 apiVersion: v1
@@ -69,3 +70,63 @@ def test_without_a_pod_the_environment_names_the_kubeconfig(tmp_path, monkeypatc
     path.write_text(GOOD.replace("USER", "{}"))
     monkeypatch.setenv("KUBECONFIG", str(path))
     assert load_config(service_account=tmp_path / "none").context_name == "one"
+
+
+SERVER = "https://example.org:6443"
+SECRET = GOOD.replace("USER", "{token: t}")
+
+
+def test_a_kubeconfig_from_a_secret():
+    for server in (SERVER, "https://10.0.0.1:6443", "https://127.0.0.1:39443", "https://[fd00::1]", "https://kube.svc"):
+        assert config_of(SECRET.replace(SERVER, server), "the Secret").cluster.server == server
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        (SERVER, "http://example.org", r"clusters\[0\].cluster.server: 'http://example.org' is not an https URL"),
+        (SERVER, "https://", "is not an https URL of a host"),
+        (SERVER, "https://a:b@example.org", "is not an https URL of a host"),
+        (SERVER, "https://[::1", "is not a URL"),
+        (SERVER, "https://169.254.169.254", "169.254.169.254, a metadata service address"),
+        (SERVER, "https://[::ffff:169.254.169.254]", "a metadata service address|reserved"),
+        (SERVER, "https://2852039166", "169.254.169.254, a metadata service address"),
+        (SERVER, "https://[fe80::1]", "a link-local address"),
+        (f'"{SERVER}"', f'"{SERVER}", insecure-skip-tls-verify: true', "cluster.insecure-skip-tls-verify is refused"),
+        (f'"{SERVER}"', f'"{SERVER}", proxy-url: "http://a"', "cluster.proxy-url is refused"),
+        (f'"{SERVER}"', f'"{SERVER}", certificate-authority: /etc/passwd', "cluster.certificate-authority is refused"),
+        ("{token: t}", "{client-key: /etc/key}", r"users\[0\].user.client-key is refused"),
+        ("{token: t}", "{client-certificate: /etc/cert}", "user.client-certificate is refused"),
+        ("{token: t}", "{tokenFile: /var/token}", "user.tokenFile is refused"),
+        ("{token: t}", "{exec: {apiVersion: x, command: rm}}", "user.exec is refused"),
+    ],
+)
+def test_kubeconfigs_from_secrets_that_are_refused(old, new, problem):
+    text = SECRET.replace(old, new)
+    assert text != SECRET
+    with pytest.raises(BadConfig, match=problem):
+        config_of(text, "the Secret")
+
+
+def test_flags_that_are_off_are_as_if_they_were_not_there():
+    text = SECRET.replace(f'"{SERVER}"', f'"{SERVER}", insecure-skip-tls-verify: false')
+    assert config_of(text, "the Secret").cluster.server == SERVER
+
+
+@pytest.mark.parametrize(
+    ("new", "refused"),
+    [
+        ("http://10.0.0.1", ""),
+        (f'{SERVER}", insecure-skip-tls-verify: true, x: "', ""),
+        ("http://169.254.169.254", "metadata"),
+        (f'{SERVER}", proxy-url: "http://a', "proxy-url"),
+        (f'{SERVER}", certificate-authority: "/etc/passwd', "certificate-authority"),
+    ],
+)
+def test_an_api_without_verified_tls_can_be_allowed_and_nothing_else(new, refused):
+    text = SECRET.replace(SERVER, new)
+    if not refused:
+        assert config_of(text, "the Secret", insecure=True).cluster.server
+        return
+    with pytest.raises(BadConfig, match=refused):
+        config_of(text, "the Secret", insecure=True)

@@ -28,6 +28,9 @@ RESERVED_PREFIX = "modelplane.ai/"
 RENDERED = "modelplane.ai/rendered"
 """Annotation of a workload: a hash of its spec as it was rendered, to tell whether what is observed is of it."""
 
+ALLOW_INSECURE = "modelplane.ai/allow-insecure"
+"""Annotation of a kubeconfig Secret: its API may be plain http, or have a certificate that is not verified."""
+
 REPLICA_HEADER = "modelplane-replica"
 """Set by the fleet gateway for the backend it chose; the cluster's gateway routes by it. Clients cannot choose it."""
 

@@ -99,6 +99,7 @@ __all__ = [
     "NodeSelector",
     "ObjectReference",
     "Oci",
+    "Outbound",
     "Overflow",
     "Phase",
     "PodSpec",
@@ -674,6 +675,10 @@ class InferenceGatewayStatus(msgspec.Struct, frozen=True, kw_only=True, omit_def
     address: str | None = None
 
 
+class Outbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    allow: tuple[str, ...] = ()
+
+
 class Tls(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     secret_ref: TlsSecretRef = msgspec.field(name="secretRef")
 
@@ -688,6 +693,7 @@ class InferenceGatewaySpec(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     envoy_gateway: EnvoyGateway | None = msgspec.field(name="envoyGateway", default=None)
     hostname: str | None = None
     tls: Tls | None = None
+    outbound: Outbound | None = None
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 

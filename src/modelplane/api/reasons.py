@@ -74,6 +74,10 @@ class Reason(StrEnum):
     NO_ENDPOINTS = "NoEndpoints", "No endpoint matches. The address answers 503 until one does."
     NO_READY_ENDPOINTS = "NoReadyEndpoints", "Endpoints match and none is ready. The address answers 503 until one is."
 
+    OUTBOUND_REFUSED = (
+        "OutboundRefused",
+        "The host is in the platform's own network. spec.outbound.allow of the InferenceGateway may allow it.",
+    )
     PLACED = "Placed", "A replica was placed on a cluster."
     REMOVED = "Removed", "A replica was removed. The message says why."
     IN_USE = "InUse", "The object is being deleted and other objects use it. It is deleted after them."

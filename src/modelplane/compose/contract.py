@@ -124,6 +124,9 @@ class ComposeRequest(Generic[Resource]):
     """The placement plugins."""
     decode_replica: Callable[[Manifest], ModelReplica] = _decode_replica
     """How an observed ModelReplica is read. A host that shows an unchanged object again may cache it by identity."""
+    resolve: Callable[[str], tuple[str, ...] | None] | None = None
+    """The addresses of a host name: None while it is looked up, none when it does not resolve. Hosts without a resolver
+    check no addresses."""
 
     def fetched(self, name: str) -> tuple[Manifest, ...] | None:
         """None until it is fetched, which is not the same as absent."""

@@ -22,7 +22,7 @@ class EndpointRewrite:
 
 @dataclass(frozen=True, slots=True)
 class ExternalAddress:
-    """An address that may be called."""
+    """Where a URL leads."""
 
     secure: bool
     host: str
@@ -38,7 +38,7 @@ class ExternalAddress:
 
 
 def target_of(url: str) -> ExternalAddress | None:
-    """None for what is no URL of a host that may be called."""
+    """None for what is no http or https URL. Whether the host may be called is the outbound rule's to say."""
     found = _URL.fullmatch(url)
     if found is None:
         return None
@@ -55,8 +55,6 @@ def target_of(url: str) -> ExternalAddress | None:
             if is_dns_subdomain(named)
             else None
         )
-    if address.is_link_local or address.is_multicast or address.is_unspecified:
-        return None  # metadata services live there, models do not
     return ExternalAddress(scheme == "https", str(address), port, path or "/", by_name=False)
 
 

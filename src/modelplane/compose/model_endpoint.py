@@ -1,5 +1,9 @@
 """ModelEndpoint: the gateway's view of something that answers requests.
 
+What a user names is checked by the outbound rule of InferenceGateway default, its resolved addresses included. The
+endpoint of a replica is not: its cluster's gateway may be in a private network. The ModelReplica's own status must then
+have that address, since anybody may write `spec.replica`.
+
 A Backend with its address, checked against the system's certificates where it is https. Credentials are added by a
 filter that the routes of services name; the gateway wants the whole value of the header under a key of its own, so it
 gets a Secret beside the user's.
@@ -9,16 +13,23 @@ import base64
 import binascii
 from collections.abc import Mapping
 
+from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
-from modelplane.api.models import ModelEndpoint, ModelEndpointStatus, Routing
+from modelplane.api.labels import DEFAULT_GATEWAY
+from modelplane.api.models import InferenceGateway, ModelEndpoint, ModelEndpointStatus, Routing
 from modelplane.api.names import make_name
-from modelplane.api.objects import Manifest, manifest, value_at
+from modelplane.api.objects import API_VERSION, Manifest, manifest, text_at, value_at
+from modelplane.api.outbound import OutboundRule
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Requirement, keep_observed
 from modelplane.compose.external import ExternalAddress, target_of
 
 _BACKEND, _CREDENTIAL, _FILTER = "backend", "credential", "filter"
 _SECRET = "secret"  # noqa: S105  the name of a requirement
+_GATEWAY, _REPLICA = "gateway", "replica"
+_RESOLVING_S = 1.0
+_RECHECK_S = 60.0
+"""How often the addresses of a name are checked again."""
 _GATEWAY_API = "gateway.envoyproxy.io/v1alpha1"
 
 
@@ -26,8 +37,11 @@ def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
     endpoint = request.resource
     target = target_of(endpoint.spec.url)
     if target is None:
-        message = f"spec.url: {endpoint.spec.url!r} is not an http or https URL of a permitted host"
+        message = f"spec.url: {endpoint.spec.url!r} is not an http or https URL"
         return _undecided(request, fails(ConditionType.ROUTE_READY, Reason.INVALID, message))
+    problem = _not_vouched(request) if endpoint.spec.replica is not None else _refused(request, target)
+    if problem is not None and not (_is_unchanged(request, target) and _may_stay(problem)):
+        return _undecided(request, problem)
     credentials = _credentials(request)
     if isinstance(credentials, Condition):
         return _undecided(request, credentials)
@@ -45,7 +59,62 @@ def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
         conditions=(condition,),
         ready=summarise([condition]),
         requirements=_requirements(endpoint),
+        requeue_after_s=_RECHECK_S if _is_resolved(request, target) else None,
     )
+
+
+def _is_unchanged(request: ComposeRequest[ModelEndpoint], target: ExternalAddress) -> bool:
+    """Whether requests go to this address already: it was checked then."""
+    seen = request.observed.get(_BACKEND)
+    return seen is not None and value_at(seen.manifest, "spec") == _backend(request.resource, target)["spec"]
+
+
+def _may_stay(problem: Condition) -> bool:
+    """Inputs that are missing, or a ModelReplica whose status was lost, stop no requests; a refusal does."""
+    return problem.reason is not Reason.OUTBOUND_REFUSED
+
+
+def _not_vouched(request: ComposeRequest[ModelEndpoint]) -> Condition | None:
+    """Whether it lacks the word of its ModelReplica that the address is its own."""
+    found = request.fetched(_REPLICA)
+    if found is None:
+        return unknown(ConditionType.ROUTE_READY, Reason.UNRESOLVED, "spec.replica: the ModelReplica is not read yet")
+    if any(text_at(each, "status", "address") == request.resource.spec.url for each in found):
+        return None
+    replica = request.resource.spec.replica
+    message = f"spec.url: ModelReplica {replica.name if replica else ''} does not report this address"
+    return fails(ConditionType.ROUTE_READY, Reason.INVALID, message)
+
+
+def _refused(request: ComposeRequest[ModelEndpoint], target: ExternalAddress) -> Condition | None:
+    found = request.fetched(_GATEWAY)
+    if found is None:
+        message = f"InferenceGateway {DEFAULT_GATEWAY} is not read yet"
+        return unknown(ConditionType.ROUTE_READY, Reason.UNRESOLVED, message)
+    try:
+        rule = OutboundRule.read(_allowed(found))
+    except ValueError as error:
+        message = f"InferenceGateway {DEFAULT_GATEWAY}: spec.outbound.allow: {error}"
+        return fails(ConditionType.ROUTE_READY, Reason.INVALID, message)
+    refusal = rule.refuse_host(target.host)
+    if refusal is None and _is_resolved(request, target) and request.resolve is not None:
+        addresses = request.resolve(target.host)
+        if addresses is None:
+            return unknown(ConditionType.ROUTE_READY, Reason.UNRESOLVED, f"spec.url: {target.host} is looked up")
+        refusal = rule.refuse_resolved(target.host, addresses)
+    if refusal is None:
+        return None
+    allow = f"InferenceGateway {DEFAULT_GATEWAY} may allow it in spec.outbound.allow"
+    return fails(ConditionType.ROUTE_READY, Reason.OUTBOUND_REFUSED, f"spec.url: {refusal}; {allow}")
+
+
+def _is_resolved(request: ComposeRequest[ModelEndpoint], target: ExternalAddress) -> bool:
+    return request.resolve is not None and target.by_name and request.resource.spec.replica is None
+
+
+def _allowed(gateways: tuple[Manifest, ...]) -> tuple[str, ...]:
+    outbound = decode(InferenceGateway, gateways[0]).spec.outbound if gateways else None
+    return outbound.allow if outbound is not None else ()
 
 
 def _is_ready(request: ComposeRequest[ModelEndpoint], key: str) -> bool:
@@ -54,10 +123,13 @@ def _is_ready(request: ComposeRequest[ModelEndpoint], key: str) -> bool:
 
 
 def _requirements(endpoint: ModelEndpoint) -> dict[str, Requirement]:
-    auth = endpoint.spec.auth
-    if auth is None:
-        return {}
-    return {_SECRET: Requirement("v1", "Secret", name=auth.secret_ref.name, namespace=endpoint.metadata.namespace)}
+    namespace, auth, replica = endpoint.metadata.namespace, endpoint.spec.auth, endpoint.spec.replica
+    if replica is not None:
+        return {_REPLICA: Requirement(API_VERSION, "ModelReplica", name=replica.name, namespace=namespace)}
+    required = {_GATEWAY: Requirement(API_VERSION, "InferenceGateway", name=DEFAULT_GATEWAY)}
+    if auth is not None:
+        required[_SECRET] = Requirement("v1", "Secret", name=auth.secret_ref.name, namespace=namespace)
+    return required
 
 
 def _backend(endpoint: ModelEndpoint, target: ExternalAddress) -> Manifest:
@@ -108,7 +180,10 @@ def _key(secret: Mapping[str, object], name: str) -> str | None:
 
 
 def _undecided(request: ComposeRequest[ModelEndpoint], problem: Condition) -> ComposeResult:
-    requirements = _requirements(request.resource)
     return ComposeResult(
-        desired=keep_observed(request), conditions=(problem,), ready=summarise([problem]), requirements=requirements
+        desired=keep_observed(request),
+        conditions=(problem,),
+        ready=summarise([problem]),
+        requirements=_requirements(request.resource),
+        requeue_after_s=_RESOLVING_S if request.resolve is not None and problem.reason is Reason.UNRESOLVED else None,
     )

@@ -4,7 +4,7 @@ The server makes one `FunctionCaches` and passes it down; nothing in this packag
 hold what follows from their key, so a server that starts with empty caches answers the same, more slowly.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -42,3 +42,5 @@ class FunctionCaches:
     """Observed ModelReplicas, typed, by the same mapping."""
     pools_digest: IdentityMemo[object, str] = field(default_factory=lambda: IdentityMemo(pools_digest, POOLS))
     """Digests of pools for the dependency digest. Clusters whose pools are equal share one value of them."""
+    resolve: Callable[[str], tuple[str, ...] | None] | None = None
+    """Addresses of host names; see ComposeRequest."""

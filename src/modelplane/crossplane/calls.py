@@ -123,7 +123,9 @@ def answer(
     observed = {key: item.observed for key, item in seen.items() if not key.startswith(tenants.PREFIX)}
     result, required, to_fetch = _compose(
         lambda required: entry.compose(
-            ComposeRequest(resource, observed, required, fleet_cache.fleet(), now, profile, caches.decode_replica)
+            ComposeRequest(
+                resource, observed, required, fleet_cache.fleet(), now, profile, caches.decode_replica, caches.resolve
+            )
         ),
         call,
         fleet_cache,

@@ -30,7 +30,9 @@ from modelplane.crossplane.messages import read, refuse, write
 from modelplane.kube import KubeClient, load_config
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
+from modelplane.reconcile.clock import SystemClock
 from modelplane.reconcile.collector import calm_collector, collect_between_calls
+from modelplane.reconcile.resolver import HostResolver
 
 _log = logging.getLogger(__name__)
 _MEGABYTE = 1024 * 1024
@@ -138,7 +140,8 @@ class CompositionFunction:
         self._helm = helm
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="compose")
         self._in_progress = 0
-        self.caches = FunctionCaches()
+        self._resolver = HostResolver(SystemClock())
+        self.caches = FunctionCaches(resolve=self._resolver)
         self.metrics = FunctionMetrics()
 
     def use(self, fleet_cache: FleetCache) -> None:
@@ -225,6 +228,7 @@ class CompositionFunction:
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self._resolver.close()
 
 
 async def _wait_listed(informers: FleetInformers) -> None:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import xxhash
 
-from modelplane.api.labels import POOL, SYSTEM_NAMESPACE
+from modelplane.api.labels import ALLOW_INSECURE, POOL, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
-from modelplane.api.objects import Manifest, text_at, value_at
+from modelplane.api.objects import Manifest, annotations_of, text_at, value_at
 from modelplane.compose.contract import Requirement
 from modelplane.crossplane.logs import fields
 from modelplane.kube import (
@@ -152,7 +152,7 @@ class WorkloadInformers:
             text = base64.b64decode(text_at(found, "data", key), validate=True).decode()
         except (binascii.Error, UnicodeDecodeError) as broken:
             raise BadConfig(f"{place}: {broken}") from broken
-        return config_of(text, place)
+        return config_of(text, place, insecure=annotations_of(found).get(ALLOW_INSECURE) == "true")
 
 
 def _kind(requirement: Requirement) -> GroupVersionResource:

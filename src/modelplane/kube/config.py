@@ -5,10 +5,13 @@ A kubeconfig that starts programs or plugins for its credentials is refused: rea
 """
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import urlsplit
 
 from modelplane.api.errors import DocumentError
+from modelplane.api.outbound import OutboundRule
 from modelplane.k8s.admission.documents import parse_documents
 from modelplane.kube.errors import BadConfig
 
@@ -19,6 +22,12 @@ if TYPE_CHECKING:
 
 ClientConfig: TypeAlias = "SingleConfig"
 """Where an API is and as whom to speak, in the client library's terms."""
+_CLUSTER_REFUSED = ("certificate-authority", "insecure-skip-tls-verify", "proxy-url")
+_USER_REFUSED = ("client-certificate", "client-key", "tokenFile", "exec", "auth-provider")
+_PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7", "127.0.0.0/8", "::1/128")
+_NAMES = ("localhost", "*.local", "*.internal", "*.svc", "*.lan", "*.corp", "*.intranet", "*.home.arpa")
+_API_SERVERS = OutboundRule.read((*_PRIVATE, *_NAMES))
+"""API servers are in private networks; metadata services and link-local addresses are none."""
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -29,13 +38,19 @@ def load_config(
     return _chosen(place, context, lambda: _read(kubeconfig, service_account))
 
 
-def config_of(text: str, place: str) -> "SingleConfig":
-    """The same from the text of a kubeconfig; `place` is what errors call it. Files that it names are not read."""
+def config_of(text: str, place: str, *, insecure: bool = False) -> "SingleConfig":
+    """The same from the text of a kubeconfig that somebody else wrote; `place` is what errors call it.
+
+    It is refused where it names files, a proxy, an address of a metadata service, or an API without verified TLS, which
+    `insecure` allows.
+    """
 
     def read() -> "KubeConfig":
         from lightkube.config.kubeconfig import KubeConfig
 
-        return KubeConfig.from_dict(_document(text, place))
+        document = _document(text, place)
+        _refuse_unsafe(document, insecure=insecure)
+        return KubeConfig.from_dict(document)
 
     return _chosen(place, None, read)
 
@@ -46,6 +61,40 @@ def _document(text: str, place: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise TypeError("is not one YAML mapping")
     return value
+
+
+def _refuse_unsafe(document: Mapping[str, object], *, insecure: bool) -> None:
+    for section, part, refused in (("clusters", "cluster", _CLUSTER_REFUSED), ("users", "user", _USER_REFUSED)):
+        for at, entry in enumerate(_list(document.get(section))):
+            found = _mapping(_mapping(entry).get(part))
+            allowed = ("insecure-skip-tls-verify",) if insecure else ()
+            named = next((field for field in refused if found.get(field) and field not in allowed), None)
+            if named is not None:
+                raise ValueError(f"{section}[{at}].{part}.{named} is refused in a kubeconfig from a Secret")
+            if part == "cluster":
+                schemes = ("https", "http") if insecure else ("https",)
+                _refuse_server(f"{section}[{at}].{part}.server", str(found.get("server", "")), schemes)
+
+
+def _refuse_server(field: str, url: str, schemes: Sequence[str]) -> None:
+    try:
+        found = urlsplit(url)
+        host = found.hostname or ""
+    except ValueError:
+        raise ValueError(f"{field}: {url!r} is not a URL") from None
+    if found.scheme not in schemes or not host or found.username is not None:
+        raise ValueError(f"{field}: {url!r} is not an {schemes[0]} URL of a host")
+    refusal = _API_SERVERS.refuse_host(host)
+    if refusal is not None:
+        raise ValueError(f"{field}: {refusal}")
+
+
+def _list(value: object) -> Sequence[object]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _chosen(place: str, context: str | None, read: "Callable[[], KubeConfig]") -> "SingleConfig":

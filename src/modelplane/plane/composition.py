@@ -91,6 +91,8 @@ class Composition:
     on_unreachable: Callable[[ObjectRef, ClusterName], None]
     """Called with a composite that has an object for an unreachable cluster."""
     profile: PlacementProfile = DEFAULT_PROFILE
+    resolve: Callable[[str], tuple[str, ...] | None] | None = None
+    """Looks host names up; see ComposeRequest."""
     composers: Mapping[str, RegisteredKind] = field(default_factory=lambda: COMPOSERS)
     decode_replica: Callable[[Manifest], ModelReplica] = field(
         default_factory=lambda: IdentityMemo(partial(decode, ModelReplica), _REPLICAS)
@@ -125,7 +127,14 @@ class Composition:
         for _ in range(_MAX_ROUNDS):
             required = self.requirements.fetch(owner.ref, wanted)
             request = ComposeRequest(
-                resource, observed, required, self.fleet(), self.clock.now(), self.profile, self.decode_replica
+                resource,
+                observed,
+                required,
+                self.fleet(),
+                self.clock.now(),
+                self.profile,
+                self.decode_replica,
+                self.resolve,
             )
             result = entry.compose(request)
             if result.requirements == wanted:

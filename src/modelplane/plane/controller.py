@@ -8,6 +8,7 @@ All of it goes into one workqueue, so a burst of changes costs one pass for each
 
 import logging
 from collections import defaultdict
+from collections.abc import Callable
 
 from modelplane.api.conditions import ConditionType, fails, unknown
 from modelplane.api.labels import TENANT
@@ -47,7 +48,13 @@ class PlaneController:
     """Reconciles the composites of the embedded plane; the clusters have controllers of their own."""
 
     def __init__(
-        self, database: Database, clock: Clock, *, admitted: Defaulting, profile: PlacementProfile = DEFAULT_PROFILE
+        self,
+        database: Database,
+        clock: Clock,
+        *,
+        admitted: Defaulting,
+        profile: PlacementProfile = DEFAULT_PROFILE,
+        resolve: Callable[[str], tuple[str, ...] | None] | None = None,
     ) -> None:
         self._database = database
         self.plane = database.store("plane")
@@ -71,6 +78,7 @@ class PlaneController:
             record=self._record,
             on_unreachable=lambda ref, cluster: self._waiting_for_cluster[cluster].add(ref),
             profile=profile,
+            resolve=resolve,
         )
         self._clock = clock
         self.loop: Loop[ObjectRef] = Loop(self._reconcile, clock=clock, settings=_LOOP, on_failed=self._broke)

@@ -38,6 +38,7 @@ from modelplane.plane.kubeconfig import write_kubeconfig
 from modelplane.plane.sim_commands import PREFIX, Simulation
 from modelplane.plane.traffic import Traffic
 from modelplane.reconcile.clock import Clock, SystemClock
+from modelplane.reconcile.resolver import HostResolver
 from modelplane.reconcile.store import ObjectRef, Store
 from modelplane.sim.cluster.engines import EngineFactory, LocalEngines
 from modelplane.sim.cluster.settings import ClusterSettings
@@ -127,8 +128,10 @@ class Plane:
         self._report(f"store       {data / 'plane.db'}")
         if self._database.lost is not None:
             self._report(f"store       {self._database.lost}")
+        resolver = HostResolver(self._clock)
+        self._stack.callback(resolver.close)
         self._controller = PlaneController(
-            self._database, self._clock, admitted=admitted, profile=self._settings.profile
+            self._database, self._clock, admitted=admitted, profile=self._settings.profile, resolve=resolver
         )
         lifecycle = Lifecycle(self._controller.plane, self._clock)
         envoy = EnvoyProcess(data / "envoy")

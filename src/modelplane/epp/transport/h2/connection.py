@@ -30,7 +30,7 @@ from modelplane.epp.transport.h2.frames import (
     StreamFault,
 )
 from modelplane.epp.transport.h2.limits import H2Limits
-from modelplane.epp.transport.h2.outbound import Outbound
+from modelplane.epp.transport.h2.outbound import SendQueue
 from modelplane.epp.transport.h2.reader import FrameReader
 from modelplane.epp.transport.h2.receive_window import ReceiveWindow
 from modelplane.epp.transport.h2.request_head import RequestHead, read_request_head, trailers_malformed
@@ -75,7 +75,7 @@ class H2Connection:
         """By blocks that mean the same whenever they come."""
         self._block: tuple[int, int, bytearray] | None = None
         """Flags, stream and beginning of a header block that continues."""
-        self._outbound = Outbound(on_output)
+        self._outbound = SendQueue(on_output)
         self._guard = FloodGuard(limits.resets, limits.no_op_frames, now_s)
         self._streams = StreamTable(limits, self._outbound, self._guard, now_s)
         self._window = ReceiveWindow(limits.connection_window)

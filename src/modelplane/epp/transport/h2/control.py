@@ -15,7 +15,7 @@ from modelplane.epp.transport.h2.frames import (
 )
 from modelplane.epp.transport.h2.hpack import Decoder
 from modelplane.epp.transport.h2.limits import H2Limits
-from modelplane.epp.transport.h2.outbound import Outbound
+from modelplane.epp.transport.h2.outbound import SendQueue
 from modelplane.epp.transport.h2.stream_table import StreamTable
 
 _DRAIN_PING: Final = b"drained?"
@@ -33,7 +33,7 @@ class Control:
     __slots__ = ("_decoder", "_drained", "_draining", "_guard", "_limits", "_outbound", "_settled", "_streams")
 
     def __init__(
-        self, limits: H2Limits, outbound: Outbound, streams: StreamTable, decoder: Decoder, guard: FloodGuard
+        self, limits: H2Limits, outbound: SendQueue, streams: StreamTable, decoder: Decoder, guard: FloodGuard
     ) -> None:
         self._limits = limits
         self._outbound = outbound

@@ -11,7 +11,7 @@ from modelplane.epp.transport.h2.frames import (
 )
 
 
-class Outbound:
+class SendQueue:
     """The output queue of a connection, its send window, and the largest frame that the peer accepts."""
 
     __slots__ = ("_corked", "_frame_bytes", "_on_output", "_queue", "_window")

@@ -16,7 +16,7 @@ from modelplane.epp.transport.h2.frames import (
     FrameType,
     StreamFault,
 )
-from modelplane.epp.transport.h2.outbound import Outbound
+from modelplane.epp.transport.h2.outbound import SendQueue
 
 _LOG = logging.getLogger(__name__)
 _PREFIX_BYTES: Final = 5
@@ -107,7 +107,7 @@ class Stream:
     )
 
     def __init__(
-        self, owner: StreamOwner, outbound: Outbound, stream_id: int, send_window: int, receive_window: int
+        self, owner: StreamOwner, outbound: SendQueue, stream_id: int, send_window: int, receive_window: int
     ) -> None:
         self._owner = owner
         self._outbound = outbound

@@ -6,7 +6,7 @@ from modelplane.epp.transport.h2.closed_streams import ClosedStreams
 from modelplane.epp.transport.h2.flood_guard import FloodGuard
 from modelplane.epp.transport.h2.frames import FIRST_WINDOW, ConnectionFault, ErrorCode, StreamFault
 from modelplane.epp.transport.h2.limits import H2Limits
-from modelplane.epp.transport.h2.outbound import Outbound
+from modelplane.epp.transport.h2.outbound import SendQueue
 from modelplane.epp.transport.h2.stream import Stream, StreamOwner
 
 
@@ -32,7 +32,7 @@ class StreamTable(StreamOwner):
         "_waiting",
     )
 
-    def __init__(self, limits: H2Limits, outbound: Outbound, guard: FloodGuard, now_s: float) -> None:
+    def __init__(self, limits: H2Limits, outbound: SendQueue, guard: FloodGuard, now_s: float) -> None:
         self._limits = limits
         self._outbound = outbound
         self._guard = guard
