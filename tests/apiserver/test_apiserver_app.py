@@ -94,6 +94,7 @@ def test_a_body_over_the_limit_is_refused(over_http):
         ({**AUTH, "Host": "evil.example.com"}, 403),
         ({**AUTH, "Host": "127.0.0.1.evil.example.com:80"}, 403),
         ({**AUTH, "Origin": "http://evil.example.com"}, 403),
+        ({**AUTH, "Origin": "null"}, 403),
         (AUTH, 200),
     ],
 )

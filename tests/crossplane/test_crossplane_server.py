@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from modelplane.crossplane import messages
+from modelplane.crossplane import server as server_module
 from modelplane.crossplane.server import CannotStartError, FunctionServer, Options, ServerLimits
 from modelplane.crossplane.structs import StructCodec
 
@@ -294,3 +295,14 @@ class _Authority:
         key, certificate = self.issue(name)
         for file, content in (("tls.key", key), ("tls.crt", certificate), ("ca.crt", self.certificate_pem)):
             (folder / file).write_bytes(content)
+
+
+def test_a_server_without_tls_warns_again_and_again(run, caplog, monkeypatch):
+    monkeypatch.setattr(server_module, "_WARNING_S", 0.05)
+
+    async def work(_server):
+        await asyncio.sleep(0.3)
+
+    with caplog.at_level(logging.WARNING):
+        run(served(work))
+    assert sum("serving without TLS" in record.message for record in caplog.records) >= 3

@@ -111,7 +111,8 @@ class ApiServer:
         host = headers.get("Host", "")
         if _name(host) not in _HOSTS:
             raise ApiError(403, "Forbidden", "this API answers on loopback names only")
-        if headers.get("Origin", "null") not in {"null", f"{request.scheme}://{host}"}:
+        own = f"{request.scheme}://{host}"
+        if headers.get("Origin", own) != own:
             raise ApiError(403, "Forbidden", "requests of other origins are refused")
         # Bytes that are not UTF-8 come as surrogates.
         given = headers.get("Authorization", "").encode(errors="surrogatepass")

@@ -38,6 +38,7 @@ _log = logging.getLogger(__name__)
 _MEGABYTE = 1024 * 1024
 _SERVICE = "apiextensions.fn.proto.v1.FunctionRunnerService"
 _LISTED_WITHIN_S = 8.0
+_WARNING_S = 60.0
 _POLL_S = 0.05
 
 
@@ -231,6 +232,12 @@ class CompositionFunction:
         self._resolver.close()
 
 
+async def _warn_of_insecure() -> None:
+    while True:
+        _log.warning("serving without TLS: whoever reaches the port can compose; --tls-certs-dir turns it on")
+        await asyncio.sleep(_WARNING_S)
+
+
 async def _wait_listed(informers: FleetInformers) -> None:
     """Before the fleet is listed, Crossplane would have to send all of it with each call."""
     deadline = time.monotonic() + _LISTED_WITHIN_S
@@ -256,9 +263,7 @@ class FunctionServer:
         )
         self._client: KubeClient | None = None
         self._live: Live | None = None
-        self._live_task: asyncio.Task[None] | None = None
-        self._freeze_task: asyncio.Task[None] | None = None
-        self._gc_task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._grpc: grpc.aio.Server | None = None
         self._admin: web.AppRunner | None = None
         self.port = 0
@@ -274,7 +279,9 @@ class FunctionServer:
         self.port = self._listen(self._grpc)
         if self._options.live:
             self._watch()
-        self._gc_task = asyncio.create_task(collect_between_calls())
+        self._tasks.append(asyncio.create_task(collect_between_calls()))
+        if self._options.certificates is None:
+            self._tasks.append(asyncio.create_task(_warn_of_insecure()))
         await self._grpc.start()
         self.admin_port = await self._start_admin()
         tls = self._options.certificates is not None
@@ -288,8 +295,8 @@ class FunctionServer:
         )
         self.function.use(self._live.cache)
         self.function.waits_for(partial(_wait_listed, self._live.informers))
-        self._live_task = asyncio.create_task(self._live.run())
-        self._freeze_task = asyncio.create_task(self._freeze_when_synced(self._live))
+        self._tasks.append(asyncio.create_task(self._live.run()))
+        self._tasks.append(asyncio.create_task(self._freeze_when_synced(self._live)))
 
     async def _freeze_when_synced(self, live: Live) -> None:
         await live.informers.wait_synced()
@@ -349,10 +356,9 @@ class FunctionServer:
             await self._grpc.stop(self._options.limits.drain_s)
         if self._admin is not None:
             await self._admin.cleanup()
-        tasks = [task for task in (self._live_task, self._freeze_task, self._gc_task) if task is not None]
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._client is not None:
             await self._client.close()
         self.function.close()
