@@ -14,12 +14,12 @@ import aiohttp
 from aiohttp import web
 
 from modelplane.sim.engine import LLAMA_8B_H200, EngineConfig, SimulatedEngine
-from modelplane.sim.engine.batch import Batch
-from modelplane.sim.engine.figures import EngineStats
+from modelplane.sim.engine.engine_loop import EngineLoop
 from modelplane.sim.engine.kv_events import KvEventLog
-from modelplane.sim.engine.schedule import BatchScheduler
-from modelplane.sim.engine.sequence import Draft
+from modelplane.sim.engine.scheduler import BatchScheduler
 from modelplane.sim.engine.sequence import Sequence as EngineSequence
+from modelplane.sim.engine.sequence import SequenceParams
+from modelplane.sim.engine.stats import EngineStats
 from modelplane.sim.engine.steps import BatchLimits
 
 _HOST = "127.0.0.1"
@@ -100,10 +100,12 @@ def _decode_us(count: int) -> float:
     limits = BatchLimits(max_num_seqs=256, max_num_batched_tokens=8192, block_size=16, blocks=50_000)
     log = KvEventLog(enabled=False, wall_clock=time.time)
     scheduler, clock = BatchScheduler(LLAMA_8B_H200, limits, log, EngineStats(32_768)), _Jump()
-    batch = Batch(scheduler, clock, log.publish)
+    batch = EngineLoop(scheduler, clock, log.publish)
     for number in range(count):
-        draft = Draft(key=str(number), prompt=[number] * 100, answer=list(range(500)), reason="length", each=True)
-        batch.submit(EngineSequence(draft, lambda: None))
+        params = SequenceParams(
+            key=str(number), prompt=[number] * 100, answer=list(range(500)), reason="length", each=True
+        )
+        batch.submit(EngineSequence(params, lambda: None))
     started = time.process_time()
     turns = clock.run()
     return (time.process_time() - started) / turns * 1e6

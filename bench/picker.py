@@ -190,7 +190,7 @@ def _decide_us(count: int) -> float:
                 continue
             sent.append(verdict)
             if at >= _COMPUTED:
-                director.began(sent[at - _COMPUTED])
+                director.response_received(sent[at - _COMPUTED])
             if at >= _SENT:
                 _end(director, sent[at - _SENT])
         spent_s = time.process_time() - started

@@ -18,7 +18,7 @@ from load.front import addresses
 from load.pickers import Which, find_go_picker, picker
 
 from modelplane.conformance.epp.cases import CASES
-from modelplane.conformance.epp.runs import CaseResult, CaseVerdict, PickerUnderTest, conduct
+from modelplane.conformance.epp.runs import CaseResult, CaseVerdict, PickerUnderTest, run_cases
 from modelplane.conformance.epp.upstreams import Upstreams
 
 _HEAD = """\
@@ -46,7 +46,7 @@ async def _tried(which: Which) -> Mapping[str, CaseResult]:
             await asyncio.sleep(3)  # time to have read every server's metrics once
             return {
                 finding.case.name: finding
-                async for finding in conduct(PickerUnderTest(f"127.0.0.1:{port}", tls=False), upstreams)
+                async for finding in run_cases(PickerUnderTest(f"127.0.0.1:{port}", tls=False), upstreams)
             }
 
 

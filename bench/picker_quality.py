@@ -34,9 +34,9 @@ from load.shapes import GROUPS, LONG, SHORT, Shape
 
 from modelplane.sim.engine import EngineConfig, SimulatedEngine
 from modelplane.sim.engine.requests import read_chat
-from modelplane.sim.engine.schedule import BatchScheduler
-from modelplane.sim.engine.sequence import Draft
+from modelplane.sim.engine.scheduler import BatchScheduler
 from modelplane.sim.engine.sequence import Sequence as Prompt
+from modelplane.sim.engine.sequence import SequenceParams
 
 _MODEL: Final = "demo"
 _SEED: Final = 23
@@ -104,7 +104,7 @@ def questions(shape: Shape) -> list[Question]:
         question = f"{number} {words(chance, shape.question_tokens)}"
         body = chat(_MODEL, prefix, question, chance.randint(*shape.answer_tokens), stream=True)
         ids = read_chat(body, config).choices[0].prompt
-        made.append(Question(body, Prompt(Draft(key="", prompt=ids, answer=(), reason=""), lambda: None)))
+        made.append(Question(body, Prompt(SequenceParams(key="", prompt=ids, answer=(), reason=""), lambda: None)))
     return made
 
 

@@ -37,12 +37,12 @@ from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
-from modelplane.sim.engine.batch import Batch
-from modelplane.sim.engine.figures import EngineStats
+from modelplane.sim.engine.engine_loop import EngineLoop
 from modelplane.sim.engine.kv_events import KvEventLog
-from modelplane.sim.engine.schedule import BatchScheduler as EngineScheduler
-from modelplane.sim.engine.sequence import Draft
+from modelplane.sim.engine.scheduler import BatchScheduler as EngineScheduler
 from modelplane.sim.engine.sequence import Sequence as Prompt
+from modelplane.sim.engine.sequence import SequenceParams
+from modelplane.sim.engine.stats import EngineStats
 from modelplane.sim.engine.steps import BatchLimits
 from modelplane.sim.engine.text import token_id
 
@@ -99,7 +99,7 @@ class Pool:
         log = KvEventLog(enabled=False, wall_clock=clock.now)
         most = shape.prefix_tokens + shape.question_tokens + shape.answer_tokens[1]
         self.engines = [EngineScheduler(shape.timing, limits, log, EngineStats(most)) for _ in range(shape.engines)]
-        self.batches = [Batch(engine, clock, log.publish) for engine in self.engines]
+        self.batches = [EngineLoop(engine, clock, log.publish) for engine in self.engines]
         self.in_flight = [0] * shape.engines
 
 
@@ -257,8 +257,8 @@ def measure(trial: Trial, make: Make, asked: Iterable[Question]) -> list[Sample]
             sample.first_s, sample.ended_s = prompt.first_token or 0.0, clock.now()
             sample.prompt, sample.cached, sample.answered = len(prompt.prompt), prompt.cached, prompt.emitted
 
-        draft = Draft(key="", prompt=question.ids, answer=range(question.answer), reason="length", each=True)
-        prompt = Prompt(draft, told)
+        params = SequenceParams(key="", prompt=question.ids, answer=range(question.answer), reason="length", each=True)
+        prompt = Prompt(params, told)
         prompt._hashes = question.names  # noqa: SLF001  no engine needs to be given them
         at = policy.choose(question, prompt)
         pool.in_flight[at] += 1

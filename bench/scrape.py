@@ -21,8 +21,8 @@ from modelplane.epp.datalayer.scrape.engines import BUILT_IN
 from modelplane.epp.datalayer.scrape.extractor import MetricsExtractor
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.sim.engine import Address, EngineConfig, SimulatedEngine
-from modelplane.sim.engine.figures import EngineStats
 from modelplane.sim.engine.metrics import CacheConfigInfo, EngineGauges, LoraGauge, exposition
+from modelplane.sim.engine.stats import EngineStats
 
 _PAGES = 64
 _LOOKS = 300
@@ -48,14 +48,14 @@ def _parsing() -> list[dict[str, object]]:
 
 def _pages(*, lora: bool = False) -> list[bytes]:
     """Pages of one busy server, each different from the one before."""
-    figures, model = EngineStats(131_072), "meta-llama/Llama-3.1-8B-Instruct"
+    stats, model = EngineStats(131_072), "meta-llama/Llama-3.1-8B-Instruct"
     cache = CacheConfigInfo(block_size=16, blocks=40_960, prefix_caching=True)
     pages = []
     for at in range(_PAGES):
-        figures.prompt_tokens += 997 * at
+        stats.prompt_tokens += 997 * at
         gauges = EngineGauges(running=at % 7, waiting=at % 11, kv_usage=at / 100)
         gauge = LoraGauge(max_loras=4, running=("a", f"b{at}"), waiting=("c",), at=1.7e9 + at) if lora else None
-        pages.append(exposition(model, figures, gauges, cache, gauge).encode())
+        pages.append(exposition(model, stats, gauges, cache, gauge).encode())
     return pages
 
 
@@ -93,7 +93,7 @@ async def _look_us(port: int) -> float:
 
     async def look() -> None:
         answer: asyncio.Future[bytes | None] = loop.create_future()
-        connection.ask(lambda page, _: answer.set_result(page))
+        connection.fetch(lambda page, _: answer.set_result(page))
         page = await answer
         reader.read(page or b"")
 

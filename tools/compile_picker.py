@@ -85,7 +85,7 @@ MODULES: Final = (
     "modelplane.framework.ranking",
     "modelplane.framework.runner",
     "modelplane.framework.sparse_vector",
-    "modelplane.framework.state",
+    "modelplane.framework.cycle_state",
 )
 """What each request passes through. Values (msgspec structs) stay out: their classes are C as they are."""
 

@@ -7,7 +7,7 @@ holds a prefix is busy it may have another compute it again. So it is the mark t
 
 from collections.abc import Sequence
 
-from modelplane.sim.engine.schedule import BatchScheduler
+from modelplane.sim.engine.scheduler import BatchScheduler
 from modelplane.sim.engine.sequence import Sequence as Prompt
 from modelplane.sim.engine.timing import Timing
 

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from modelplane.sim.engine import EngineConfig, SimulatedEngine
-from modelplane.sim.engine.figures import EngineStats
 from modelplane.sim.engine.metrics import CacheConfigInfo, EngineGauges, LoraGauge, exposition
+from modelplane.sim.engine.stats import EngineStats
 
 _ADAPTERS = 4
 """Places for LoRA: pickers look for this figure too."""

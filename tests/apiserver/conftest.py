@@ -22,7 +22,7 @@ AUTH = {"Authorization": f"Bearer {TOKEN}"}
 
 @dataclass
 class Client:
-    """Asks the API, and looks into its store."""
+    """A client of the API, with access to its store."""
 
     session: aiohttp.ClientSession
     store: SqliteStore

@@ -51,7 +51,7 @@ def test_an_object_is_created_read_listed_replaced_and_deleted(over_http):
         ("OPTIONS", SERVICES, None, 405, "does not allow"),
     ],
 )
-def test_a_failure_is_a_status_that_says_why_and_changes_nothing(over_http, method, path, body, code, says):
+def test_a_failure_is_a_status_with_a_reason_and_changes_nothing(over_http, method, path, body, code, says):
     async def story(client):
         before = len(client.store)
         status, answer = await client.ask(method, path, body)

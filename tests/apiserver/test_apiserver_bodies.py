@@ -119,7 +119,7 @@ def test_json_is_read_as_it_is(value):
         ('{"a":[{},{"b":1,"b":2}]}', ("a[1].b",)),
     ],
 )
-def test_keys_that_occur_twice_are_told(text, duplicates):
+def test_duplicate_keys_are_reported(text, duplicates):
     assert read_json(text.encode()).duplicates == duplicates
 
 

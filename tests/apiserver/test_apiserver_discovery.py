@@ -56,7 +56,7 @@ def test_kinds_are_listed_with_their_subresources():
     assert discovery.resource_list("modelplane.ai", "v2") is None
 
 
-def test_the_aggregated_document_says_the_same_as_the_lists():
+def test_the_aggregated_document_equals_the_lists():
     for core, pairs in ((True, [("", "v1")]), (False, discovery.group_versions())):
         groups = discovery.aggregated(core=core)["items"]
         assert [group["metadata"].get("name", "") for group in groups] == [pair[0] for pair in pairs]

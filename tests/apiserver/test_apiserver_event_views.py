@@ -1,4 +1,4 @@
-"""Events in their newer words, and the kinds that general tools ask for first."""
+"""Events as events.k8s.io, and the kinds that general tools request first."""
 
 import pytest
 

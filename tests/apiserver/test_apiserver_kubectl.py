@@ -162,7 +162,7 @@ def test_server_side_apply_and_its_conflicts(kubectl, namespace):
     assert (code, "-  replicas: 3" in said, "+  replicas: 2" in said) == (1, True, True)
 
 
-def test_mistakes_are_told(kubectl, namespace):
+def test_mistakes_are_reported(kubectl, namespace):
     def apply(manifest):
         return kubectl("-n", namespace, "apply", "-f", "-", stdin=manifest)
 

@@ -82,7 +82,7 @@ def test_an_update_that_changes_nothing_keeps_every_entry():
     assert apply(one, config(a="1"), context("one", now=LATER), force=False) == one
 
 
-def test_an_object_without_owners_is_not_tracked_until_somebody_applies():
+def test_an_object_without_managers_is_not_tracked_until_an_apply():
     plain = config(a="1")
     assert updated(plain, config(a="2"), context("two", applies=False)) == config(a="2")
     first = apply(plain, config(b="2"), context("one"), force=False)

@@ -101,7 +101,7 @@ def test_field_selectors_that_are_not_served(resource, text):
         read_selector(resource, "", text)
 
 
-def test_what_a_store_can_look_up():
+def test_labels_that_a_store_indexes():
     selector = read_selector(SERVICES, "a=b,c in (d),e in (f,g),h!=i,j", "metadata.name=n")
     assert (selector.equal_labels(), selector.name()) == ({"a": "b", "c": "d"}, "n")
     assert read_selector(SERVICES, "", "") is EVERYTHING

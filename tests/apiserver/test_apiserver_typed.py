@@ -156,7 +156,7 @@ def test_removing_everything_that_is_stated_leaves_nothing_stated(value):
         ({"set": ["a", "a"]}, "duplicate entries"),
     ],
 )
-def test_lists_that_cannot_be_told_apart_are_refused(value, why):
+def test_lists_with_duplicate_keys_are_rejected(value, why):
     with pytest.raises(TypedError, match=why):
         owned(value, SCHEMA)
 

@@ -110,7 +110,7 @@ def test_initial_events_end_with_a_bookmark(over_http):
     over_http(story)
 
 
-def test_bookmarks_tell_how_far_a_watch_is(over_http):
+def test_bookmarks_report_the_resource_version(over_http):
     async def story(client):
         query = f"&resourceVersion={client.store.revision}&allowWatchBookmarks=true"
 

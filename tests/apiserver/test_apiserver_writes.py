@@ -99,7 +99,7 @@ def test_a_status_write_keeps_the_rest_and_a_write_keeps_the_status(over_http):
     over_http(story)
 
 
-def test_names_are_generated_where_asked(over_http):
+def test_names_are_generated_if_requested(over_http):
     async def story(client):
         names = set()
         for _ in range(3):
@@ -160,7 +160,7 @@ def test_what_the_plane_composes_can_be_read_only(over_http, kind):
     over_http(story)
 
 
-def test_a_namespace_keeps_its_hold_whatever_a_writer_says(over_http):
+def test_a_namespace_keeps_its_finalizer(over_http):
     async def story(client):
         await client.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "n"}})
         await client.ask("DELETE", "/api/v1/namespaces/n")
@@ -175,7 +175,7 @@ def test_a_namespace_keeps_its_hold_whatever_a_writer_says(over_http):
     over_http(story, collect_garbage=False)
 
 
-def test_questions_about_the_asker_are_answered(over_http):
+def test_self_subject_reviews_are_answered(over_http):
     async def story(client):
         review = {"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "spec": {}}
         path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

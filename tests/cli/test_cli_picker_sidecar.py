@@ -20,7 +20,7 @@ def test_it_serves_until_it_is_told_to_end():
             with pytest.raises(urllib.error.HTTPError) as refused:
                 urllib.request.urlopen(f"http://{address}/health", timeout=30)
             with refused.value as answer:
-                assert (answer.status, b"the local server did not answer" in answer.read()) == (502, True)
+                assert (answer.status, b"the local server did not respond" in answer.read()) == (502, True)
         finally:
             process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
@@ -29,8 +29,8 @@ def test_it_serves_until_it_is_told_to_end():
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--allow", "10.0.0.1"], "'10.0.0.1' is no host:port"),
-        (["--decoder", "somewhere"], "'somewhere' is no host:port"),
+        (["--allow", "10.0.0.1"], "'10.0.0.1' is not host:port"),
+        (["--decoder", "somewhere"], "'somewhere' is not host:port"),
         (["--data-parallel-size", "9"], "--data-parallel-size must be 1 to 8, not 9"),
         (["--prefill-max-retries", "-1"], "must not be negative"),
     ],

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from modelplane.cli import main
-from modelplane.conformance.epp import CASES, PickerUnderTest, conduct
+from modelplane.conformance.epp import CASES, PickerUnderTest, run_cases
 from modelplane.conformance.epp.upstreams import Upstreams
 from modelplane.epp.server.messages import METHOD, UNCHANGED, immediate_response, mutate_request, read, stream_body
 from modelplane.epp.server.processing_request import ProcessingPhase
@@ -88,19 +88,19 @@ def failures_of(faults, names):
     async def story():
         chosen = [case for case in CASES if case.name in names]
         async with Upstreams().serving(["127.0.0.1:0"] * 3) as upstreams, naive(upstreams.addresses, faults) as picker:
-            return {finding.case.name async for finding in conduct(picker, upstreams, chosen) if finding.why}
+            return {finding.case.name async for finding in run_cases(picker, upstreams, chosen) if finding.why}
 
     return asyncio.run(story())
 
 
 ROUTING = {
     *("destination-in-metadata", "destination-in-header", "clients-cannot-choose", "bodies-arrive-whole"),
-    *("subset-as-a-list", "empty-subset-is-refused", "subset-outside-the-pool-is-refused", "the-pool-is-shared"),
-    *("what-is-no-json-is-refused", "health-is-told", "streams-flow", "routing-headers-of-clients-are-removed"),
+    *("subset-as-a-list", "empty-subset-is-rejected", "subset-outside-the-pool-is-rejected", "load-is-spread"),
+    *("malformed-body-is-rejected", "grpc-health", "streams-flow", "routing-headers-of-clients-are-removed"),
 }
 NAIVE = {
-    *("subset-as-a-list", "empty-subset-is-refused", "subset-outside-the-pool-is-refused", "the-pool-is-shared"),
-    *("what-is-no-json-is-refused", "health-is-told", "routing-headers-of-clients-are-removed"),
+    *("subset-as-a-list", "empty-subset-is-rejected", "subset-outside-the-pool-is-rejected", "load-is-spread"),
+    *("malformed-body-is-rejected", "grpc-health", "routing-headers-of-clients-are-removed"),
 }
 
 
@@ -117,7 +117,7 @@ def test_a_picker_that_breaks_rules_is_found_out_by_their_cases(faults, tried, f
 
 
 def test_a_picker_that_refuses_everything_passes_nothing_that_needs_an_answer():
-    needed = {"destination-in-metadata", "bodies-arrive-whole", "streams-flow", "many-at-once"}
+    needed = {"destination-in-metadata", "bodies-arrive-whole", "streams-flow", "concurrent-requests"}
     assert failures_of(("refuses-all",), needed) == needed
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.envoy.admin import Report, TableState, last_log_lines, read_report, refusal_reason
+from modelplane.envoy.admin import Report, XdsState, last_log_lines, read_report, refusal_reason
 
 STATS = """\
 cluster_manager.cds.version_text: "c1"
@@ -17,7 +17,7 @@ listener_manager.lds.update_duration: No recorded values
 
 
 def test_a_report_has_versions_and_refusals():
-    tables = {"cds": TableState("c1", 3), "rds": TableState("r1", 0), "lds": TableState("", 0)}
+    tables = {"cds": XdsState("c1", 3), "rds": XdsState("r1", 0), "lds": XdsState("", 0)}
     assert read_report(STATS) == Report(tables, ready=True)
 
 
@@ -29,7 +29,7 @@ def test_envoy_is_not_ready_while_it_starts_or_a_listener_waits(stats):
     assert not read_report(stats).ready
 
 
-def test_a_table_nobody_subscribed_to_has_no_version():
+def test_a_table_without_subscribers_has_no_version():
     assert (Report().version("rds"), Report().refusals("rds")) == ("", 0)
 
 

@@ -86,7 +86,7 @@ async def stream_lines(world, url, **fields):
 
 
 class Halting:
-    """A pod that goes on with its answer only when it is told to."""
+    """A pod that continues its response when the test says so."""
 
     def __init__(self):
         self.go_on = asyncio.Event()
@@ -134,7 +134,7 @@ def test_the_replica_header_of_a_client_is_overwritten(play, chain):
 
 @pytest.mark.parametrize("addresses", [1, 2], ids=["one", "two"])
 def test_the_replica_header_of_a_client_is_removed_towards_an_endpoint_outside(play, build, addresses):
-    """The endpoint of another tenant is the edge itself: without the header of the fleet, nobody answers there."""
+    """The endpoint of another tenant is the edge itself: without the fleet's header it does not respond."""
 
     async def scenario(world):
         _, pod = await world.engine("west")
@@ -206,7 +206,7 @@ class Survivor:
 
 @pytest.mark.parametrize("shares", [(1, 1), (50, 1)], ids=str)
 def test_the_one_replica_left_serves_everything_however_many_others_are_dark(play, build, shares):
-    """Those that are dark fail at once, so whoever looks for the least busy finds them again and again."""
+    """Failed members fail at once, so LEAST_REQUEST selects them again and again."""
 
     async def scenario(world):
         survivor = Survivor(build, shares=shares)
@@ -242,7 +242,7 @@ def test_a_request_of_megabytes_is_sent_again_too(play, build):
     play(scenario)
 
 
-def test_what_is_not_there_is_said_in_openais_shape(play, chain):
+def test_an_unknown_path_has_openais_error(play, chain):
     async def scenario(world):
         await world.envoy.start(chain.config(weights=(1, 0)))
         nobody = await world.chat(chain.url)
@@ -365,7 +365,7 @@ def test_a_gateway_with_a_host_name_answers_to_no_other(play, build, hostname, a
 LONG = f"/{'n' * 63}/{'s' * 63}"
 SYMBOLS = "/a.b-c_d~e!$&'()*+,;=:@"
 
-# (prefix, what replaces it, the path asked for, the status of what it becomes)
+# (prefix, replacement, requested path, status)
 REWRITES = [
     ("/a/b", "/", "/a/b/v1/models", 200),
     ("/a/b", "/", "/a/b/v1/models?x=1", 200),
@@ -381,7 +381,7 @@ REWRITES = [
 ]
 
 
-def test_envoy_rewrites_as_gateway_api_says(play, build):
+def test_envoy_rewrites_as_gateway_api_defines(play, build):
     def view(number, prefix, to, pod):
         rule = {
             "matches": [build.prefix(prefix)],

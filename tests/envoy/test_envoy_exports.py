@@ -20,6 +20,6 @@ def test_the_front_door_is_exact():
     ]
 
 
-def test_every_public_thing_says_what_it_is():
+def test_every_public_name_has_a_docstring():
     things = [getattr(modelplane.envoy, name) for name in modelplane.envoy.__all__]
     assert all(thing.__doc__ for thing in things if isinstance(thing, type))

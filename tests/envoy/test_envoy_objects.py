@@ -58,7 +58,7 @@ def with_rule(**rule):
         ),
     ],
 )
-def test_a_route_that_asks_for_more_than_is_done_is_refused_by_field(manifest, sentence):
+def test_an_unsupported_route_is_rejected_by_field(manifest, sentence):
     with pytest.raises(UnsupportedError) as caught:
         read(manifest, HttpRoute)
     assert str(caught.value).startswith(sentence)

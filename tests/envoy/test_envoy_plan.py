@@ -81,7 +81,7 @@ def test_what_lies_on_disk_by_accident_is_replaced():
     assert [file.table for file in plan(config, config, stray)] == ["cds"]
 
 
-def test_a_file_says_its_version_and_whether_it_is_empty():
+def test_a_file_has_its_version_and_whether_it_is_empty():
     file = table_file("cds", [{"a": 1}])
     assert file.content == b'{"version_info":"%b","resources":[{"a":1}]}' % file.version.encode()
     assert [one.is_empty for one in final_files(EMPTY)] == [True, False, True]

@@ -2,7 +2,7 @@ import pytest
 
 from modelplane.envoy import GatewayProblem, GatewayView
 from modelplane.envoy.objects import BackendRef, GatewayObjectMeta
-from modelplane.envoy.pools import BACKEND_GROUP, Directory, EnvoyCluster, PoolMember, Unusable
+from modelplane.envoy.pools import BACKEND_GROUP, BackendResolver, EnvoyCluster, PoolMember, UnresolvedRef
 from modelplane.sim.engine import Address
 
 ROUTE = GatewayObjectMeta(name="demo", namespace="team-a")
@@ -11,8 +11,8 @@ TO_BACKEND = BackendRef(name="edge", group=BACKEND_GROUP, kind="Backend")
 
 
 def resolve(ref, **view):
-    directory = Directory(GatewayView(name="gate", host="127.0.0.1", port=80, **view))
-    return directory.resolve(ref, ROUTE)
+    resolver = BackendResolver(GatewayView(name="gate", host="127.0.0.1", port=80, **view))
+    return resolver.resolve(ref, ROUTE)
 
 
 def test_a_service_is_the_ready_endpoints_of_its_slices(build):
@@ -34,7 +34,7 @@ def test_an_unnamed_port_finds_unnamed_ports(build):
     assert found == EnvoyCluster("gate/Service/team-a/pods/80", (PoolMember("10.0.0.1", 8000),))
 
 
-def test_a_service_with_nobody_ready_is_an_empty_pool(build):
+def test_a_service_without_ready_endpoints_is_an_empty_pool(build):
     assert resolve(TO_SERVICE, services=(build.service("pods"),)) == EnvoyCluster("gate/Service/team-a/pods/80", ())
 
 
@@ -76,8 +76,8 @@ def test_a_backend_may_have_names(build):
         ),
     ],
 )
-def test_a_reference_that_leads_nowhere_says_why(build, ref, reason, message):
-    assert resolve(ref, services=(build.service("pods"),)) == Unusable(reason, message)
+def test_an_unresolved_reference_has_a_reason(build, ref, reason, message):
+    assert resolve(ref, services=(build.service("pods"),)) == UnresolvedRef(reason, message)
 
 
 def grant(*, namespace="team-b", source="team-a", kind="Service", name=None):
@@ -103,11 +103,11 @@ def test_only_a_grant_of_the_other_namespace_lets_a_route_in(build, given, allow
     assert isinstance(found, EnvoyCluster) == allowed
 
 
-def test_an_object_that_cannot_be_read_is_reported_and_hurts_nobody_else(build):
+def test_an_invalid_object_is_reported_and_affects_no_other(build):
     broken = build.backend("edge", {"ip": {"address": "nowhere", "port": 1}})
     good = build.backend("good", {"ip": {"address": "127.0.0.1", "port": 1}})
-    directory = Directory(GatewayView(name="gate", host="127.0.0.1", port=80, backends=(broken, good)))
+    resolver = BackendResolver(GatewayView(name="gate", host="127.0.0.1", port=80, backends=(broken, good)))
     message = "spec.endpoints[0].ip: 'nowhere' does not appear to be an IPv4 or IPv6 address"
-    assert directory.problems == [GatewayProblem("gate", "Backend", "team-a", "edge", "UnsupportedValue", message)]
-    found = directory.resolve(BackendRef(name="good", group=BACKEND_GROUP, kind="Backend"), ROUTE)
+    assert resolver.problems == [GatewayProblem("gate", "Backend", "team-a", "edge", "UnsupportedValue", message)]
+    found = resolver.resolve(BackendRef(name="good", group=BACKEND_GROUP, kind="Backend"), ROUTE)
     assert isinstance(found, EnvoyCluster)

@@ -22,7 +22,7 @@ def test_a_free_port_can_be_listened_on_and_is_offered_once():
             pass
 
 
-def test_a_port_that_was_offered_is_nobody_elses_until_it_is_released():
+def test_an_offered_port_is_reserved_until_it_is_released():
     port = free_port()
     with socket.socket() as other, pytest.raises(OSError, match="in use"):
         other.bind(("127.0.0.1", port))

@@ -139,7 +139,7 @@ def broken_table(config, table):
 
 
 @pytest.mark.parametrize("table", ["cds", "rds"])
-def test_a_refused_change_says_why_and_keeps_what_was(play, build, table):
+def test_a_rejected_change_has_a_reason_and_is_rolled_back(play, build, table):
     async def scenario(world):
         (_, one), (_, two) = [await world.engine(cluster) for cluster in ("east", "west")]
         port = free_port()
@@ -226,7 +226,7 @@ def test_a_configuration_refused_at_the_start_starts_nothing(play, simple):
     play(scenario)
 
 
-def test_an_envoy_that_cannot_start_tells_its_last_words(tmp_path):
+def test_a_failed_start_reports_envoys_log(tmp_path):
     binary = tmp_path / "envoy"
     binary.write_text("#!/bin/sh\necho this is no Envoy\nexit 3\n")
     binary.chmod(0o700)
@@ -309,7 +309,7 @@ def test_requests_are_logged_without_secrets(play, build):
 async def lines_of(log, count):
     """The lines of a log once it has so many: Envoy writes them a fraction of a second later."""
     async with asyncio.timeout(30):
-        while not log.exists() or len(lines := log.read_text().splitlines()) < count:  # noqa: ASYNC110  nobody tells
+        while not log.exists() or len(lines := log.read_text().splitlines()) < count:  # noqa: ASYNC110  there is no event to wait for
             await asyncio.sleep(0.02)
     return [json.loads(line)["path"] for line in lines]
 

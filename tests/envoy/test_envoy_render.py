@@ -189,7 +189,7 @@ def test_a_remembered_rendering_is_the_rendering(build_once, history):
 
 @pytest.fixture(scope="session")
 def build_once():
-    """Objects by kind, name and version; asked again, the very same one, as from a store."""
+    """Objects by kind, name and version; the same object each time, as from a store."""
     made = {}
 
     def once(kind, name, version):

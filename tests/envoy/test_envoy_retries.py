@@ -11,7 +11,7 @@ def pool(*weights):
 
 
 @pytest.mark.parametrize("pools", [[], [pool()], [pool(1)], [pool(1, 1, 1, 1)], [pool(2, 1), pool(7)]])
-def test_few_members_are_tried_as_the_gateway_says(pools):
+def test_few_members_use_the_gateways_policy(pools):
     assert retry_policy(pools) is None
 
 

@@ -3,13 +3,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.envoy.objects import HttpRoute, UnsupportedError, read
-from modelplane.envoy.pools import EnvoyCluster, PoolMember, Unusable
+from modelplane.envoy.pools import EnvoyCluster, PoolMember, UnresolvedRef
 from modelplane.envoy.routes import entries
 
 
 def resolve(ref, _route):
     if ref.name == "missing":
-        return Unusable("BackendNotFound", "missing")
+        return UnresolvedRef("BackendNotFound", "missing")
     return EnvoyCluster(f"pool/{ref.name}", () if ref.name == "empty" else (PoolMember("127.0.0.1", 80),))
 
 
@@ -123,7 +123,7 @@ def test_a_backends_headers_change_after_its_rules(build, of_rule, of_backend, a
 
 
 @pytest.mark.parametrize("refs", [[], [{"name": "up", "weight": 0}], [{"name": "missing"}, {"name": "empty"}]])
-def test_a_rule_that_nobody_can_answer_says_so(build, refs):
+def test_a_rule_without_backends_returns_503(build, refs):
     (entry,) = rendered(build.route("demo", {"backendRefs": refs}))
     sentence = "No backend of team-a/demo is ready to answer."
     assert entry == {
@@ -143,7 +143,7 @@ def test_a_rule_that_nobody_can_answer_says_so(build, refs):
         ({"timeouts": {"request": "1h2m3s4ms"}}, "3723.004s"),
     ],
 )
-def test_requests_have_no_time_limit_unless_asked_for(build, timeouts, expected):
+def test_requests_have_no_timeout_by_default(build, timeouts, expected):
     (entry,) = rendered(build.route("demo", {"backendRefs": [{"name": "up"}], **timeouts}))
     assert entry["route"]["timeout"] == expected
 

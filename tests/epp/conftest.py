@@ -1,4 +1,4 @@
-"""Servers of both kinds, with a handler whose behaviour a call's messages ask for."""
+"""Both servers, with a handler whose behaviour the messages of a call select."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ ECHO = "/test.Echo/Talk"
 
 
 class Echo:
-    """Sends back what it is sent; some messages ask for more."""
+    """Echoes messages; some messages select other behaviour."""
 
     def __init__(self, call, log):
         self.call = call

@@ -16,7 +16,7 @@ def fences(language, word):
     return [text for found, text in FENCE.findall(PAGE) if found == language and word in text]
 
 
-def test_every_plugin_type_is_told():
+def test_every_plugin_type_is_documented():
     assert [name for name in builtin_registry() if f"`{name}`" not in PAGE] == []
 
 

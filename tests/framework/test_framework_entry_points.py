@@ -54,5 +54,5 @@ def test_an_entry_point_that_cannot_be_loaded_is_named(attribute, says):
         load_types([point(attribute)])
 
 
-def test_a_group_that_nobody_uses_has_no_types():
+def test_an_unused_group_has_no_types():
     assert discover_types("modelplane.no.such.group") == []

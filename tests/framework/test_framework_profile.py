@@ -138,7 +138,7 @@ def test_a_run_ends_in_one_outcome(profile, candidates, expected):
     assert shown(run(profile, None, candidates)) == expected
 
 
-def test_the_first_refusal_stands_and_later_filters_are_not_asked():
+def test_the_first_refusal_counts_and_later_filters_do_not_run():
     later = Counting()
     assert admit((AtLeast(5), later), None, 3) == Refusal(
         "at-least", RefusalCode.UNSCHEDULABLE, "needs {}, has {}", (5, 3)
@@ -152,7 +152,7 @@ def test_a_reason_is_made_of_its_numbers():
     assert Refusal("f", RefusalCode.UNSCHEDULABLE, "needs {}, has {}", (5, 3)).reason == "needs 5, has 3"
 
 
-def test_a_reporter_hears_every_step():
+def test_a_reporter_receives_every_step():
     recorder = StepRecorder()
     profile = Profile("p", Best(), (AtLeast(2),), (Weighted(Share()),))
     run(profile, None, [1, 2, 4], recorder)
@@ -235,7 +235,7 @@ def test_scored_is_a_value_for_the_picker():
     assert (found.candidate, found.total, found.parts) == ("a", 0.5, (("x", 0.5),))
 
 
-def test_each_of_several_reporters_hears_every_step():
+def test_each_of_several_reporters_receives_every_step():
     one, two = StepRecorder(), StepRecorder()
     run(Profile("p", Best(), (AtLeast(3),), (Weighted(Share()),)), None, [1, 4, 5], MultiReporter((one, two)))
     assert one == two

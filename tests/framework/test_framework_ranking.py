@@ -10,7 +10,7 @@ from modelplane.framework.ranking import IncrementalRanking, MetricScorers
 
 @dataclass(eq=False)
 class Thing:
-    """A candidate that says when it changes, once to each who asked."""
+    """A candidate that reports its next change to each watcher."""
 
     name: str
     size: float = 0.0

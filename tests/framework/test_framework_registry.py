@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 import modelplane.framework as front_door
-from modelplane.framework import ProfileError, Refusal, RefusalCode, Runner, RunState, Slot, make_profile
+from modelplane.framework import CycleState, ProfileError, Refusal, RefusalCode, Runner, StateKey, make_profile
 from modelplane.framework.registry import (
     BuiltPlugins,
     DeclaredPlugin,
@@ -146,10 +146,10 @@ def test_parameters_are_camel_case_and_closed():
 
 
 def test_slots_are_typed_places_of_one_run():
-    one, other = Slot("count"), Slot("count")
-    state = RunState()
+    one, other = StateKey("count"), StateKey("count")
+    state = CycleState()
     state.put(one, 3)
-    assert (state.get(one), state.get(other), RunState().get(one), repr(one)) == (3, None, None, "Slot(count)")
+    assert (state.get(one), state.get(other), CycleState().get(one), repr(one)) == (3, None, None, "StateKey(count)")
 
 
 def test_the_front_door_is_exact():

@@ -35,7 +35,7 @@ class AtLeast:
 
 @dataclass(frozen=True)
 class LargestOnly:
-    """Looks at all candidates: any but the largest is refused."""
+    """Reads all candidates: any but the largest is refused."""
 
     name: str = "largest-only"
 
@@ -124,7 +124,7 @@ def profile_of(given_weights, picker):
 
 
 def as_told(recorder):
-    """Every step, whatever the order in which candidates were told of."""
+    """Every step, independent of the order of the candidates."""
     refusals = sorted((each, refusal.reason) for each, refusal in recorder.refusals)
     return refusals, [(each, round(total, 12), parts) for each, total, parts in recorder.scores], recorder.picks
 
@@ -169,7 +169,7 @@ def test_what_a_runner_remembers_changes_nothing(rounds, given_weights):
         ] * 2
 
 
-def test_a_filter_may_look_at_all_candidates_that_are_left():
+def test_a_set_filter_gets_all_remaining_candidates():
     profile = Profile("p", Best(), (AtLeast(3), LargestOnly()))
     told = StepRecorder()
     result = Runner(profile).run(None, (1, 4, 9, 9, -2), told)
@@ -206,7 +206,7 @@ def test_a_filter_may_look_at_all_candidates_that_are_left():
         ),
     ],
 )
-def test_nothing_admitted_says_why(candidates, expected):
+def test_a_run_without_admitted_candidates_has_reasons(candidates, expected):
     found = Runner(Profile("p", Best(), (AtLeast(3),))).run(None, candidates)
     assert (found.outcome, found.ranked, found.refusals) == (expected.outcome, expected.ranked, expected.refusals)
 

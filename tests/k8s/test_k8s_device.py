@@ -112,15 +112,15 @@ def test_equal_shapes():
         Device.from_dict("nic.example.com", {"attributes": {"a": {"int": 1}}}),
     ],
 )
-def test_shapes_that_a_selector_can_tell_apart(other):
+def test_shapes_that_a_selector_distinguishes(other):
     assert device({"a": {"int": 1}}) != other
 
 
-def test_shapes_tell_forms_of_one_number_apart():
+def test_shapes_distinguish_forms_of_one_number():
     assert device(capacity={"m": {"value": "1"}}) != device(capacity={"m": {"value": "1000m"}})
 
 
-def test_shapes_tell_versions_apart_that_compare_equal():
+def test_shapes_distinguish_versions_that_compare_equal():
     assert device({"v": {"version": "1.0.0+a"}}) != device({"v": {"version": "1.0.0+b"}})
 
 

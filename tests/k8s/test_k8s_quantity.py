@@ -81,7 +81,7 @@ def test_forms(text, expected):
         ("\uff11", '"\uff11" is not a quantity: expected a number and a suffix such as m, k, Mi or e3'),
     ],
 )
-def test_refusals_say_why(text, reason):
+def test_rejections_have_a_reason(text, reason):
     with pytest.raises(QuantityError, match="^" + re.escape(reason) + "$"):
         parse_quantity(text)
     assert not is_quantity(text)

@@ -99,7 +99,7 @@ def test_normalising_forgives_nothing_else(text):
         ("1.2.3-18446744073709551616", "does not fit in 64 bits"),
     ],
 )
-def test_refusals_say_why(text, reason):
+def test_rejections_have_a_reason(text, reason):
     with pytest.raises(VersionError, match=re.escape(reason) + "$"):
         parse_version(text)
 
@@ -108,7 +108,7 @@ def test_a_refusal_is_an_input_error():
     assert issubclass(VersionError, InputError)
 
 
-def test_a_short_version_with_a_tail_says_so():
+def test_a_short_version_with_a_tail_is_rejected():
     with pytest.raises(VersionError, match="a short version cannot carry"):
         parse_version("1.2-rc", normalize=True)
 

@@ -81,7 +81,7 @@ async def _leaves_a_task(clock):
 
 async def _leaves_an_error(_clock):
     async def fail():
-        raise LookupError("nobody looked")
+        raise LookupError("unhandled")
 
     task = asyncio.create_task(fail())
     await asyncio.sleep(1)
@@ -99,7 +99,7 @@ async def _sleeps_on_a_foreign_clock(_clock):
         (_spins, "livelock"),
         (_never_ends, "still busy after 3600 s"),
         (_leaves_a_task, "tasks left behind: left-over"),
-        (_leaves_an_error, "nobody looked"),
+        (_leaves_an_error, "unhandled"),
         (_sleeps_on_a_foreign_clock, "only on the loop of its own"),
     ],
 )

@@ -12,11 +12,11 @@ Compared with kube-apiserver 1.36.3 by kubectl 1.36 and the Python clients kuber
     400 instead of 500  for invalid requests: a resourceVersion in a create, an applied field that is not in the schema,
                         a resourceVersion that is not a number
     JSON only           responses are JSON; bodies are JSON, YAML, or protobuf for the kinds that kubectl writes so
-    authorization       the token allows everything; SelfSubjectAccessReviews say so
+    authorization       the token allows everything, and SelfSubjectAccessReviews return allowed
     kinds               Namespaces, Secrets, ConfigMaps and Events besides Modelplane's; objects that the plane composes
                         for its gateway are read-only. `kubectl cluster-info` lists Services, and fails
     watches             a resourceVersion from before a restart is expired; one from the future too
-    managedFields       what the plane's own controllers write has no manager until somebody applies
+    managedFields       writes of the plane's own controllers have no manager until a client applies
     namespaces          objects that the plane itself writes need no Namespace object
     Events              keep the fields that their writer gave; absent ones are not defaulted
 """

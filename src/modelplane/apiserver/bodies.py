@@ -33,7 +33,7 @@ class Body:
     """Fields that occur more than once; the last one counts."""
 
 
-class _Twice(dict[str, object]):
+class _DuplicateKeys(dict[str, object]):
     """An object with duplicate keys."""
 
     def __init__(self, pairs: list[tuple[str, object]]) -> None:
@@ -43,20 +43,20 @@ class _Twice(dict[str, object]):
 
 
 def read_json(raw: bytes, *, watch_duplicates: bool = True) -> Body:
-    """A JSON body. ValueError says what is wrong with it."""
+    """A JSON body. Raises ValueError if it is invalid."""
     try:
         value = msgspec.json.decode(raw)
         if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
             check_depth(value)
         if not watch_duplicates or not _may_repeat(raw, value):
             return Body(value)
-        noticed: list[_Twice] = []
-        again = json.loads(raw, object_pairs_hook=lambda pairs: _noticing(pairs, noticed))
+        duplicates: list[_DuplicateKeys] = []
+        again = json.loads(raw, object_pairs_hook=lambda pairs: _noting_duplicates(pairs, duplicates))
     except RecursionError:
         raise ValueError("nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(str(error)) from None
-    return Body(value, tuple(_repeated(again, "")) if noticed else ())
+    return Body(value, tuple(_repeated(again, "")) if duplicates else ())
 
 
 def check_depth(value: object) -> None:
@@ -71,21 +71,21 @@ def check_depth(value: object) -> None:
 
 
 def _may_repeat(raw: bytes, value: object) -> bool:
-    """Where nothing is escaped, quotes stand around keys and texts only: a key that was lost took two with it."""
+    """Without escapes, quotes are around keys and strings only: a repeated key lost two of them."""
     return b"\\" in raw or raw.count(b'"') != msgspec.json.encode(value).count(b'"')
 
 
-def _noticing(pairs: list[tuple[str, object]], noticed: list[_Twice]) -> dict[str, object]:
+def _noting_duplicates(pairs: list[tuple[str, object]], duplicates: list[_DuplicateKeys]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) == len(pairs):
         return found
-    noticed.append(_Twice(pairs))
-    return noticed[-1]
+    duplicates.append(_DuplicateKeys(pairs))
+    return duplicates[-1]
 
 
 def _repeated(value: object, at: str) -> Iterator[str]:
     if isinstance(value, dict):
-        for name in value.repeated if isinstance(value, _Twice) else ():
+        for name in value.repeated if isinstance(value, _DuplicateKeys) else ():
             yield f"{at}.{name}".removeprefix(".")
         for name, item in value.items():
             yield from _repeated(item, f"{at}.{name}")
@@ -95,7 +95,7 @@ def _repeated(value: object, at: str) -> Iterator[str]:
 
 
 def read_yaml(raw: bytes) -> Body:
-    """A YAML (or JSON) body of one document. ValueError says what is wrong with it."""
+    """A YAML (or JSON) body of one document. Raises ValueError if it is invalid."""
     if raw.lstrip()[:1] == b"{":
         return read_json(raw)
     try:
@@ -108,7 +108,7 @@ def read_yaml(raw: bytes) -> Body:
 
 
 def read_object(raw: bytes, media: str, kind: str) -> Body:
-    """The body of a create or a replace. ApiError where it is no object at all."""
+    """The body of a create or a replace. Raises ApiError if it is not an object."""
     try:
         body = _READERS[media](raw)
     except ValueError as error:

@@ -71,7 +71,7 @@ _NAMESPACE: Final = _object(
                     "type": "array",
                     "items": _TEXT,
                     "x-kubernetes-list-type": "atomic",
-                    "description": "Who must let go of the namespace before it is removed.",
+                    "description": "Finalizers that must be removed before the namespace is deleted.",
                 }
             },
         },
@@ -136,7 +136,7 @@ _CRD: Final[Schema] = {**_OPEN, "description": "CustomResourceDefinition is a ki
 _NEWER_EVENT: Final[Schema] = {**_OPEN, "description": "Event is something that happened to an object; read only."}
 
 
-# What `kubectl get all` asks for.
+# The kinds of `kubectl get all`.
 _ALL: Final = frozenset({"Pod", "Service"})
 
 

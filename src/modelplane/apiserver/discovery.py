@@ -91,7 +91,7 @@ def _listed(name: str, values: tuple[str, ...]) -> Json:
 
 
 def aggregated(*, core: bool) -> Json:
-    """All kinds in one document: those of the core group, or those of all others."""
+    """All kinds in one document: of the core group, or of all other groups."""
     pairs = [("", "v1")] if core else group_versions()
     items = [_aggregated_group(*pair) for pair in pairs]
     return {"kind": "APIGroupDiscoveryList", "apiVersion": AGGREGATED[1], "metadata": {}, "items": items}

@@ -97,8 +97,8 @@ def forbidden(resource: Resource, name: str, why: str, causes: Sequence[StatusCa
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[StatusCause]) -> ApiError:
     """Field errors: one sentence, or a list of them in brackets."""
-    said = [f"{cause.field}: {cause.message}" for cause in causes]
-    sentence = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
+    messages = [f"{cause.field}: {cause.message}" for cause in causes]
+    sentence = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
     qualified = f"{kind}.{group}" if group else kind
     named = {"name": name, "group": group, "kind": kind}
     details: Json = {key: text for key, text in named.items() if text}
@@ -111,7 +111,7 @@ def invalid_object(resource: Resource, name: str, problems: Iterable[Problem]) -
 
 
 def invalid_option(kind: str, field: str, why: Why, message: str) -> ApiError:
-    """An option of the request itself, such as CreateOptions."""
+    """An option of the request, such as CreateOptions."""
     return invalid("meta.k8s.io", kind, "", [StatusCause(why.value, f"{_WORDS[why]}: {message}", field)])
 
 
@@ -138,10 +138,10 @@ def expired(message: str) -> ApiError:
     return ApiError(410, "Expired", message)
 
 
-def too_large_revision(asked: int, current: int) -> ApiError:
+def too_large_revision(requested: int, current: int) -> ApiError:
     cause = StatusCause("ResourceVersionTooLarge", "Too large resource version", "")
     details: Json = {"causes": [cause.to_json()], "retryAfterSeconds": 1}
-    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+    message = f"Timeout: Too large resource version: {requested}, current: {current}"
     return ApiError(504, "Timeout", message, details=details, retry_after_s=1)
 
 

@@ -6,7 +6,7 @@ A field is a path of steps, each spelled as in the written form:
     k:{"a":"b"}     the item of a keyed list whose keys have these values
     v:VALUE         a member of a list that is a set
 
-In the written form a step with nothing below it is a member; a member with something below it says so with ".".
+In the written form a step without children is a member; a member with children has the key ".".
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ def written(fields: Iterable[Field]) -> Json:
 
 
 def _insert(root: _Tree, field: Field) -> None:
-    """Members come in order, so whatever is above this one and a member itself is in the tree already, as a leaf."""
+    """Members are sorted, so an ancestor that is a member is already in the tree, as a leaf."""
     node = root
     for depth, step in enumerate(field):
         below = node.get(step)

@@ -133,7 +133,7 @@ _NO_OPTIONS: Final = list_options({})
 
 
 def _no_subresource(target: RequestInfo) -> web.Response:
-    """Below a namespace are kinds, so what is not known there is no part of the namespace but a kind that is not."""
+    """Below a namespace are kinds, so an unknown name there is an unknown kind and not a subresource."""
     if target.resource is namespaces():
         return _page_not_found()
     raise not_found(target.resource, target.name)

@@ -1,4 +1,4 @@
-"""The JSONPath that printer columns are written in: fields, indices, `[*]`, and filters such as ?(@.type=='Ready')."""
+"""The JSONPath of printer columns: fields, indices, `[*]`, and filters such as ?(@.type=='Ready')."""
 
 import json
 import re
@@ -26,7 +26,7 @@ Step = Callable[[object], Iterable[object]]
 
 
 def find(path: str, value: object) -> list[object]:
-    """Everything that the path leads to. Nothing where a part of the way is missing."""
+    """All values at the path. Empty if a part of the path is missing."""
     found = [value]
     for step in _compiled(path):
         found = [item for each in found for item in step(each)]

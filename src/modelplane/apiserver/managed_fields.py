@@ -1,9 +1,9 @@
 """Field ownership: metadata.managedFields, as the real API server keeps it.
 
 A manager is identified by its name, its operation (Apply or Update), its API version and its subresource. An update
-gives its writer what it changed and takes that from all others. An apply gives its writer exactly what it states,
-removes what it stated before and nobody else states, and is refused where it would change what another owns, unless it
-is forced.
+makes its manager the only owner of the fields that it changed. An apply makes its manager an owner of exactly the
+fields that it sets, removes fields that it set before and no other manager owns, and fails with a conflict if it would
+change a field of another owner, unless it is forced.
 
 Not tracked: fields that the server sets (names, versions, times), and fields that a write resets (the status for the
 object itself; everything but the status for the status subresource).
@@ -66,7 +66,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class ManagedFieldsEntry:
-    """What a writer owns since when, and the entry that it was read from, where it is still as it was."""
+    """The fields of a manager with their time, and the entry as it was read, if unchanged."""
 
     fields: FieldSet
     time: str
@@ -99,7 +99,7 @@ class WriteContext:
 
 
 def read_owners(manifest: Manifest) -> Owners | None:
-    """The owners that an object names; None where what it says cannot be read."""
+    """The managers of an object; None if managedFields cannot be read."""
     found: dict[Writer, ManagedFieldsEntry] = {}
     try:
         for entry in as_list(metadata_of(manifest).get("managedFields")):
@@ -117,7 +117,7 @@ def read_owners(manifest: Manifest) -> Owners | None:
 
 
 def write_owners(owners: Owners) -> list[Json]:
-    """Entries in the order that upstream writes them: those who apply first, then by time and name."""
+    """Entries in upstream's order: Apply first, then by time and name."""
     order = sorted(
         owners.items(),
         key=lambda pair: (not pair[0].applies, pair[1].time, pair[0].manager, pair[0].api_version, pair[0].subresource),
@@ -149,7 +149,7 @@ def updated(before: Manifest | None, after: Manifest, context: WriteContext) -> 
         changes = compare(before if before is not None else {}, after, context.resource.schema)
     except TypedError:
         return with_metadata(after, managedFields=write_owners(owners) or None)
-    remaining = _yielded(owners, changes, context.writer)
+    remaining = _remaining(owners, changes, context.writer)
     gained = _tracked(changes.added | changes.modified, context)
     if gained:
         held = remaining.get(context.writer)
@@ -161,7 +161,7 @@ def updated(before: Manifest | None, after: Manifest, context: WriteContext) -> 
 
 
 def _base(before: Manifest | None, after: Manifest) -> Owners:
-    """The owners to go on from: those that the writer gave, where it gave any that can be read; or the stored ones."""
+    """The owners to start from: those of the request, if it has valid ones; else the stored ones."""
     given = read_owners(after)
     if given or before is None:
         return given or {}
@@ -171,12 +171,12 @@ def _base(before: Manifest | None, after: Manifest) -> Owners:
 
 
 def _is_reset(manifest: Manifest) -> bool:
-    """A list of one empty entry asks for all ownership to be forgotten."""
+    """A list of one empty entry resets all ownership."""
     return metadata_of(manifest).get("managedFields") == [{}]
 
 
-def _yielded(owners: Owners, changes: Comparison, writer: Writer) -> dict[Writer, ManagedFieldsEntry]:
-    """What everybody is left with after the writer made these changes."""
+def _remaining(owners: Owners, changes: Comparison, writer: Writer) -> dict[Writer, ManagedFieldsEntry]:
+    """The fields of all managers after the writer made these changes."""
     lost = changes.added | changes.modified | changes.removed
     return {each: holding if each == writer else holding.without(lost) for each, holding in owners.items()}
 
@@ -223,7 +223,7 @@ def _applied(live: Manifest | None, config: Manifest, context: WriteContext, *, 
     conflicts = _conflicts(owners, changes, context.writer)
     if conflicts and not force:
         raise _refusal(conflicts)
-    left = _kept(_yielded(owners, changes, context.writer))
+    left = _kept(_remaining(owners, changes, context.writer))
     if (
         former is not None
         and context.writer in left
@@ -261,7 +261,7 @@ def _first_owners(live: Manifest | None, context: WriteContext) -> Owners:
 
 
 def _pruned(merged: object, former: ManagedFieldsEntry | None, stated: FieldSet, schema: Schema) -> object:
-    """Without what the applier stated before and nobody states any more."""
+    """Without the fields that the manager applied before and no manager owns any more."""
     if former is None:
         return merged
     needed = with_parents(stated, schema) | _ancestors(stated)
@@ -269,7 +269,7 @@ def _pruned(merged: object, former: ManagedFieldsEntry | None, stated: FieldSet,
 
 
 def _noted(merged: Manifest, config: Manifest, context: WriteContext) -> Manifest:
-    """Where kubectl keeps its last configuration as an annotation, and applies here instead, the annotation follows."""
+    """Update the last-applied annotation of kubectl, if the object has one."""
     if context.writer.manager != "kubectl" or LAST_APPLIED not in annotations_of(merged):
         return merged
     kept = {key: text for key, text in annotations_of(config).items() if key != LAST_APPLIED}
@@ -294,8 +294,8 @@ def _refusal(conflicts: Mapping[Writer, list[Field]]) -> ApiError:
     if len(pairs) == 1:
         writer, only = pairs[0]
         return apply_conflict(f"Apply failed with 1 conflict: conflict with {writer}: {spelled(only)}", causes)
-    said = [
+    messages = [
         f"conflicts with {writer}:\n" + "\n".join(f"- {spelled(each)}" for each in fields)
         for writer, fields in conflicts.items()
     ]
-    return apply_conflict(f"Apply failed with {len(pairs)} conflicts: " + "\n".join(said), causes)
+    return apply_conflict(f"Apply failed with {len(pairs)} conflicts: " + "\n".join(messages), causes)

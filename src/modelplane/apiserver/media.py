@@ -58,14 +58,18 @@ def wanted_form(accept: str) -> ObjectForm:
 
 @lru_cache(maxsize=64)
 def wants_aggregated(accept: str) -> bool:
-    """Whether discovery is asked for as one document of all groups."""
+    """Whether the client requests aggregated discovery."""
     for each in _read(accept):
         if each.media != JSON:
             continue
-        asked = each.parameters
-        if not asked.get("as"):
+        parameters = each.parameters
+        if not parameters.get("as"):
             return False
-        if (asked.get("g"), asked.get("v"), asked["as"]) == ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList"):
+        if (parameters.get("g"), parameters.get("v"), parameters["as"]) == (
+            "apidiscovery.k8s.io",
+            "v2",
+            "APIGroupDiscoveryList",
+        ):
             return True
     return False
 

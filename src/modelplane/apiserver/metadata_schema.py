@@ -10,7 +10,7 @@ _NUMBER: Final[Schema] = {"type": "integer", "format": "int64"}
 _TIME: Final[Schema] = {"type": "string", "format": "date-time"}
 
 
-def _said(schema: Schema, description: str) -> Schema:
+def _described(schema: Schema, description: str) -> Schema:
     return {**schema, "description": description}
 
 
@@ -22,10 +22,10 @@ OWNER_REFERENCE: Final[Schema] = {
     "required": ["apiVersion", "kind", "name", "uid"],
     "x-kubernetes-map-type": "atomic",
     "properties": {
-        "apiVersion": _said(_TEXT, "API version of the owner."),
-        "kind": _said(_TEXT, "Kind of the owner."),
-        "name": _said(_TEXT, "Name of the owner."),
-        "uid": _said(_TEXT, "UID of the owner."),
+        "apiVersion": _described(_TEXT, "API version of the owner."),
+        "kind": _described(_TEXT, "Kind of the owner."),
+        "name": _described(_TEXT, "Name of the owner."),
+        "uid": _described(_TEXT, "UID of the owner."),
         "controller": {"type": "boolean", "description": "Whether this owner manages the object."},
         "blockOwnerDeletion": {
             "type": "boolean",
@@ -38,35 +38,35 @@ MANAGED_FIELDS_ENTRY: Final[Schema] = {
     "type": "object",
     "description": "The fields that one writer stated last.",
     "properties": {
-        "manager": _said(_TEXT, "The name under which the writer wrote."),
-        "operation": _said(_TEXT, "Apply or Update."),
-        "apiVersion": _said(_TEXT, "The version that the fields are named in."),
-        "time": _said(_TIME, "When the entry was written last."),
-        "fieldsType": _said(_TEXT, "FieldsV1."),
+        "manager": _described(_TEXT, "The name under which the writer wrote."),
+        "operation": _described(_TEXT, "Apply or Update."),
+        "apiVersion": _described(_TEXT, "The version that the fields are named in."),
+        "time": _described(_TIME, "When the entry was written last."),
+        "fieldsType": _described(_TEXT, "FieldsV1."),
         "fieldsV1": {"type": "object", "description": "The fields, as a tree."},
-        "subresource": _said(_TEXT, "The subresource through which the fields were written."),
+        "subresource": _described(_TEXT, "The subresource through which the fields were written."),
     },
 }
 
 _PROPERTIES: Final[Mapping[str, Schema]] = {
-    "name": _said(_TEXT, "The name, unique among objects of the kind in the namespace. It cannot be changed."),
-    "generateName": _said(_TEXT, "A prefix from which the server makes a unique name, where no name is given."),
-    "namespace": _said(_TEXT, "The namespace that the object is in. It cannot be changed."),
-    "uid": _said(_TEXT, "Unique identity of this object. Set by the server."),
-    "resourceVersion": _said(_TEXT, "Changes with every write. A write that names an older one is refused."),
-    "generation": _said(_NUMBER, "Grows when the desired state changes. Set by the server."),
-    "selfLink": _said(_TEXT, "Not used."),
-    "creationTimestamp": _said(_TIME, "When the object was created. Set by the server."),
-    "deletionTimestamp": _said(_TIME, "When deletion was asked for. Set by the server."),
-    "deletionGracePeriodSeconds": _said(_NUMBER, "How long the object may take to end. Set by the server."),
-    "labels": _said(_TEXT_MAP, "Names and values by which objects are selected."),
-    "annotations": _said(_TEXT_MAP, "Names and values that tools keep with the object."),
+    "name": _described(_TEXT, "The name, unique among objects of the kind in the namespace. It cannot be changed."),
+    "generateName": _described(_TEXT, "A prefix from which the server makes a unique name, where no name is given."),
+    "namespace": _described(_TEXT, "The namespace that the object is in. It cannot be changed."),
+    "uid": _described(_TEXT, "Unique identity of this object. Set by the server."),
+    "resourceVersion": _described(_TEXT, "Changes with every write. A write that names an older one is refused."),
+    "generation": _described(_NUMBER, "Grows when the desired state changes. Set by the server."),
+    "selfLink": _described(_TEXT, "Not used."),
+    "creationTimestamp": _described(_TIME, "When the object was created. Set by the server."),
+    "deletionTimestamp": _described(_TIME, "When deletion was requested. Set by the server."),
+    "deletionGracePeriodSeconds": _described(_NUMBER, "How long the object may take to end. Set by the server."),
+    "labels": _described(_TEXT_MAP, "Names and values by which objects are selected."),
+    "annotations": _described(_TEXT_MAP, "Names and values that tools keep with the object."),
     "finalizers": {
         "type": "array",
         "items": _TEXT,
         "x-kubernetes-list-type": "set",
         "x-kubernetes-patch-strategy": "merge",
-        "description": "Who must let go of the object before it is removed.",
+        "description": "Finalizers that must be removed before the object is deleted.",
     },
     "ownerReferences": {
         "type": "array",
@@ -92,6 +92,6 @@ OBJECT_META: Final[Schema] = {
 }
 
 TYPE_META: Final[Mapping[str, Schema]] = {
-    "apiVersion": _said(_TEXT, "The group and version of the kind."),
-    "kind": _said(_TEXT, "The kind of the object."),
+    "apiVersion": _described(_TEXT, "The group and version of the kind."),
+    "kind": _described(_TEXT, "The kind of the object."),
 }

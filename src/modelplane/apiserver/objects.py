@@ -59,7 +59,7 @@ def admitted(
 ) -> AdmittedObject:
     """The object as it is stored. Raises ApiError with its problems."""
     prepared = _PREPARE.get(resource.kind, _as_given)(given, old) if not resource.custom else given
-    verdict = _judged(resource, prepared, old, unknown)
+    verdict = _validated(resource, prepared, old, unknown)
     found = verdict.problems if isinstance(verdict, AdmissionDenied) else verdict.warnings
     unknown_fields = [f'duplicate field "{field}"' for field in duplicates]
     unknown_fields += sorted(f'unknown field "{each.field}"' for each in found if each.cause is CauseType.UNKNOWN_FIELD)
@@ -73,7 +73,7 @@ def admitted(
     return AdmittedObject(verdict.value, (*unknown_warnings, *noted, *_finalizer_warnings(verdict.value, old)))
 
 
-def _judged(resource: Resource, given: Json, old: Manifest | None, unknown: UnknownFields) -> Verdict:
+def _validated(resource: Resource, given: Json, old: Manifest | None, unknown: UnknownFields) -> Verdict:
     """Parts that are identical to the stored object were validated before, and are not validated again.
 
     managedFields are not validated: `managed_fields` ignores what it cannot read.
@@ -100,7 +100,7 @@ def _untouched(resource: Resource, given: Json, old: Manifest | None) -> frozens
 
 @cache
 def _without(group: str, kind: str, parts: frozenset[str]) -> Definition | None:
-    """The definition without these parts; none where a rule over the whole object looks at them."""
+    """The definition without these parts; unchanged if a rule over the whole object reads them."""
     resource = resource_of(group, kind)
     if resource is None or "x-kubernetes-validations" in resource.definition.schema:
         return None
@@ -174,7 +174,7 @@ def _as_given(given: Json, _old: Manifest | None) -> Json:
 
 
 def _prepare_secret(given: Json, old: Manifest | None) -> Json:
-    """What is written as text is kept as data; the type is Opaque where none is said."""
+    """StringData is stored as data; the default type is Opaque."""
     texts, data = as_mapping(given.get("stringData")), as_mapping(given.get("data"))
     encoded = {
         key: base64.b64encode(text.encode()).decode() if isinstance(text, str) else text for key, text in texts.items()
@@ -187,7 +187,7 @@ def _prepare_secret(given: Json, old: Manifest | None) -> Json:
 
 
 def _prepare_namespace(given: Json, old: Manifest | None) -> Json:
-    """Labelled with its name; held while it is being deleted, whatever a writer says."""
+    """Label it with its name; keep its finalizer while it is being deleted."""
     name = name_of(given)
     labels = {**as_mapping(as_mapping(given.get("metadata")).get("labels")), **({NAME_LABEL: name} if name else {})}
     held = [NAMESPACE_FINALIZER] if old is not None and NAMESPACE_FINALIZER in finalizers_of(old) else []
@@ -270,7 +270,7 @@ _CHECK: Final[Mapping[str, Callable[[Json, Manifest | None], Iterator[Problem]]]
 
 
 def tabled_of(resource: Resource, manifest: Manifest) -> Manifest:
-    """A stored object as the columns of a table read it: those of a view are the columns of what it shows."""
+    """A stored object for its table; a view has the columns of its own kind."""
     return manifest if resource.is_view else shown(resource, manifest)
 
 

@@ -1,8 +1,8 @@
 """The OpenAPI documents: version 3 for each group and version, made from the definitions.
 
-`kubectl explain` reads the schemas, and kubectl decides from the parameters of the operations whether the server
-validates fields and can run a request dry. Version 2 is a document without paths or definitions: clients that still ask
-for it accept that, and check nothing by themselves.
+`kubectl explain` reads the schemas, and kubectl reads from the parameters of the operations whether the server
+validates fields and supports dry run. Version 2 is a document without paths or definitions: clients that still request
+it accept that and validate nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,9 +37,9 @@ _QUERY: Final = {
     "labelSelector": "Restricts a list by labels.",
     "fieldSelector": "Restricts a list by fields.",
     "limit": "The most items that a list returns at once.",
-    "continue": "Where a list goes on.",
+    "continue": "The token that continues a list.",
     "resourceVersion": "The version that a list or a watch is about.",
-    "resourceVersionMatch": "How the version is meant.",
+    "resourceVersionMatch": "How resourceVersion is compared.",
     "timeoutSeconds": "How long a list or a watch may take.",
     "watch": "Whether changes are streamed.",
     "allowWatchBookmarks": "Whether a watch sends bookmarks.",
@@ -156,8 +156,8 @@ def _gvk(resource: Resource, kind: str = "") -> Json:
 
 
 def _object_schema(resource: Resource) -> Json:
-    said = properties_of(resource.schema)["metadata"].get("description", "")
-    meta = {"description": said, "allOf": [_ref(f"{_META}.ObjectMeta")]}
+    described = properties_of(resource.schema)["metadata"].get("description", "")
+    meta = {"description": described, "allOf": [_ref(f"{_META}.ObjectMeta")]}
     return {
         **resource.schema,
         "properties": {**properties_of(resource.schema), "metadata": meta},

@@ -22,7 +22,7 @@ DEFAULT_TIMEOUT_S: Final = 3600.0
 
 
 class Propagation(StrEnum):
-    """What becomes of the dependents of an object that is deleted."""
+    """The handling of dependents of a deleted object."""
 
     BACKGROUND = "Background"
     FOREGROUND = "Foreground"
@@ -137,7 +137,7 @@ def _propagation(policy: str) -> Propagation | None:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """Of a list or a watch. `revision` is None where the client named none."""
+    """Options of a list or a watch. `revision` is None if the client sent none."""
 
     revision: int | None = None
     match: str = ""

@@ -80,7 +80,7 @@ def _merge_field(merged: Json, name: str, change: object) -> None:
 
 
 def _merge_list(value: object, changes: Sequence[object], key: str) -> list[object]:
-    """Items that are changed go to the end. Linear in both lists."""
+    """Changed items move to the end. Linear in both lists."""
     found = {_key_of(item, key): item for item in (value if isinstance(value, list) else ())}
     for change in changes:
         identity = _key_of(change, key)

@@ -1,4 +1,4 @@
-"""What the path of a request names."""
+"""The resource of a request's path."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class RequestInfo:
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether it spans all namespaces of a namespaced kind: such a collection can be read only."""
+        """Whether it spans all namespaces of a namespaced kind: such a collection is read-only."""
         return self.resource.namespaced and self.namespace is None
 
 

@@ -1,8 +1,8 @@
 """Bodies in the binary form of Kubernetes, for the kinds that kubectl writes so: `kubectl create namespace`, and more.
 
-kubectl takes the binary form for the kinds that it knows by itself, and does not fall back to JSON when writing. So
-these few messages are read here into the same plain values as JSON. Answers are always JSON, which every client reads.
-Fields that are not in the tables are skipped, as the binary form asks of readers.
+kubectl uses protobuf for the kinds that it knows, and does not fall back to JSON when writing. So these few messages
+are decoded into the same plain values as JSON. Responses are always JSON, which every client reads. Fields that are not
+in the tables are skipped, as protobuf requires.
 """
 
 import base64
@@ -122,7 +122,7 @@ _UNKNOWN: Final[_Message] = {1: _Field("type", _texts(apiVersion=1, kind=2)), 2:
 
 
 def read_protobuf(raw: bytes) -> Json:
-    """The object in a body. ValueError says what is wrong with it."""
+    """Decode the object in a body. Raises ValueError if it is invalid."""
     if not raw.startswith(MAGIC):
         raise ValueError("the body does not begin as the binary form does")
     envelope = _message(raw[len(MAGIC) :], _UNKNOWN)

@@ -100,7 +100,7 @@ class Reads:
                 return lambda each: encode(tables.rows(resource, [tabled_of(resource, each)], now, options.include)[0])
 
     def page(self, target: RequestInfo, selector: ListSelector, options: ListOptions) -> ListPage:
-        """The items that a list answers with. ApiError where its revision is not known (any more)."""
+        """The items of a list. Raises ApiError if its revision is not available."""
         token = _read_token(options.proceed) if options.proceed else None
         revision = token.revision if token is not None else self._wanted(options)
         found = self._matching(target, selector, revision)

@@ -25,7 +25,7 @@ class Resource:
     verbs: tuple[str, ...]
     custom: bool
     schema: Schema
-    """Of the whole object, metadata included."""
+    """The schema of the whole object, metadata included."""
 
     @property
     def group(self) -> str:
@@ -62,7 +62,7 @@ class Resource:
 
     @property
     def is_view(self) -> bool:
-        """Whether it shows the objects of another kind in its own words."""
+        """Whether it is a view of another kind's objects."""
         return self.group == event_views.GROUP
 
     @property

@@ -10,7 +10,7 @@ _USER: Final[Json] = {"username": "modelplane-admin", "groups": ["system:masters
 
 
 def find_review(path: str) -> str | None:
-    """The kind of question that a path asks."""
+    """The review kind of a path."""
     match path.strip("/").split("/"):
         case ["apis", group, version, plural]:
             return REVIEWS.get((group, version, plural))

@@ -9,7 +9,7 @@ _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 def scale_of(resource: Resource, manifest: Manifest) -> Json:
     paths = resource.scale
-    assert paths is not None  # noqa: S101  only asked of kinds that have a scale
+    assert paths is not None  # noqa: S101  only called for kinds that have a scale
     metadata = metadata_of(manifest)
     selector = _at(manifest, paths.label_selector_path)
     status: Json = {"replicas": _number(_at(manifest, paths.status_replicas_path))}
@@ -35,9 +35,9 @@ def read_scale(value: object) -> Json:
 
 
 def with_replicas(resource: Resource, manifest: Manifest, scale: Json) -> Json:
-    """The object with the number of replicas that the scale asks for."""
+    """The object with the scale's number of replicas."""
     paths = resource.scale
-    assert paths is not None  # noqa: S101  only asked of kinds that have a scale
+    assert paths is not None  # noqa: S101  only called for kinds that have a scale
     return _put(manifest, paths.spec_replicas_path.strip(".").split("."), _replicas(scale))
 
 

@@ -40,7 +40,7 @@ class SelectorTerm:
 
 @dataclass(frozen=True, slots=True)
 class ListSelector:
-    """What a list or a watch asks for."""
+    """The label and field selectors of a list or a watch."""
 
     labels: tuple[SelectorTerm, ...] = ()
     fields: tuple[tuple[str, str, bool], ...] = ()
@@ -51,7 +51,7 @@ class ListSelector:
         return not self.labels and not self.fields
 
     def equal_labels(self) -> dict[str, str]:
-        """Labels that every match has: what a store can look up."""
+        """Labels that every match has: the store indexes them."""
         return {
             term.key: next(iter(term.values))
             for term in self.labels
@@ -59,7 +59,7 @@ class ListSelector:
         }
 
     def name(self) -> str | None:
-        """The only name that can match, where the selector says one."""
+        """The only name that can match, if the selector has one."""
         return next((value for field, value, equal in self.fields if field == "metadata.name" and equal), None)
 
     def matches(self, manifest: Manifest) -> bool:

@@ -1,6 +1,6 @@
 """Lists as tables (`kubectl get`): the columns of a kind, evaluated here as the real API server does.
 
-A column shows the first thing that its path leads to, also where the path leads to several. Dates are shown as ages.
+A column shows the first value of its path. Dates are shown as ages.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +28,7 @@ UNKNOWN_AGE: Final = "<unknown>"
 
 
 class Include(StrEnum):
-    """What of the object a row carries (`includeObject`)."""
+    """The part of the object in a row (`includeObject`)."""
 
     METADATA = "Metadata"
     OBJECT = "Object"
@@ -134,13 +134,13 @@ def _columns(resource: Resource) -> tuple[_Shown, ...]:
 
 
 def _custom(column: Column) -> _Shown:
-    said = column.description or f"Custom resource definition column (in JSONPath format): {column.json_path}"
+    described = column.description or f"Custom resource definition column (in JSONPath format): {column.json_path}"
 
     def cell(manifest: Manifest, now: float) -> object:
         found = find(column.json_path, manifest)
         return _cell(column.type, found[0], now) if found else None
 
-    return _Shown(column.name, column.type, said, cell, column.priority)
+    return _Shown(column.name, column.type, described, cell, column.priority)
 
 
 def _cell(kind: str, value: object, now: float) -> object:

@@ -1,8 +1,8 @@
 """Values walked along their structural schema, as server-side apply needs it.
 
-How a value is held together follows from the schema: fields of objects and keys of maps are owned one by one, unless
-the map is atomic; the items of a list are owned one by one where it is keyed (`x-kubernetes-list-type: map`) or a set,
-and a list is owned whole otherwise. Where the schema says nothing, objects are taken apart and lists are not.
+Ownership follows the schema: fields of objects and keys of maps are owned separately, unless the map is atomic; the
+items of a list are owned separately if it is keyed (`x-kubernetes-list-type: map`) or a set, and other lists are owned
+as a whole. Without a schema, objects are granular and lists are atomic.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from modelplane.k8s.admission.schemas import Schema, find_child, items_of, keeps
 
 
 class TypedError(ValueError):
-    """The value does not have the shape that its schema says."""
+    """The value does not match its schema."""
 
 
 class _Shape(Enum):
@@ -73,21 +73,21 @@ def _item_step(item: object, schema: Schema | None) -> str:
 
 
 def owned(value: object, schema: Schema | None) -> FieldSet:
-    """The fields that whoever states this value states."""
+    """The fields that this value sets."""
     return frozenset(_owned(value, schema, ()))
 
 
 def _owned(value: object, schema: Schema | None, at: Field) -> Iterator[Field]:
     match _shape(value, schema):
         case _Shape.MAP:
-            assert isinstance(value, dict)  # noqa: S101  its shape says so
+            assert isinstance(value, dict)  # noqa: S101  checked by its shape
             for name, item in value.items():
                 place = (*at, f"f:{name}")
                 if item == {} or item is None or not _is_declared(schema, name):
                     yield place
                 yield from _owned(item, _child(schema, name), place)
         case _Shape.LIST:
-            assert isinstance(value, list)  # noqa: S101  its shape says so
+            assert isinstance(value, list)  # noqa: S101  checked by its shape
             for step, item in _keyed(value, schema).items():
                 yield (*at, step)
                 yield from _owned(item, items_of(schema), (*at, step))
@@ -104,7 +104,7 @@ class _Differences:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What differs between an object and its successor."""
+    """The differences between an object and its successor."""
 
     added: FieldSet = EMPTY
     removed: FieldSet = EMPTY
@@ -152,7 +152,7 @@ def _compare(old: object, new: object, schema: Schema | None, at: Field, found: 
 
 
 def _is_same(old: object, new: object) -> bool:
-    """Python holds 1, 1.0 and True equal; their encodings tell them apart."""
+    """Python compares 1, 1.0 and True as equal; their encodings differ."""
     return old == new and _canonical.encode(old) == _canonical.encode(new)
 
 
@@ -204,7 +204,7 @@ def _merge_lists(live: Mapping[str, object], stated: Mapping[str, object], schem
 
 
 def remove(value: object, fields: FieldSet, schema: Schema | None) -> object:
-    """The value without these fields and whatever is below them."""
+    """The value without these fields and their children."""
     return _remove(value, fields, schema, ()) if fields else value
 
 
@@ -253,7 +253,7 @@ _NAMES: Mapping[str, str] = {"object": "map", "array": "list", "integer": "numer
 
 
 def check_declared(value: object, schema: Schema | None, at: str = "") -> Iterator[str]:
-    """What an applied configuration says that the schema has no place for, by field."""
+    """The fields of an applied configuration that the schema does not declare."""
     if schema is None or value is None or schema.get("x-kubernetes-int-or-string"):
         return
     kind = str(schema.get("type", ""))

@@ -48,7 +48,7 @@ DEFAULT_LIMITS: Final = WatchLimits()
 
 
 _CHUNK_BYTES: Final = 64 * 1024
-"""What is handed to a connection at once, and so what a client that does not read costs beyond the limits."""
+"""The bytes of one write to a connection: a client that does not read costs this beyond the limits."""
 
 
 class _Line:
@@ -68,7 +68,7 @@ class WatchEvent:
 
 
 def event_of(change: StoreChange, selector: ListSelector) -> WatchEvent | None:
-    """What a change is to somebody who sees only what the selector matches."""
+    """The event of a change for a watch with this selector."""
     after = change.type is not ChangeType.DELETED and selector.matches(change.manifest)
     before = change.before is not None and selector.matches(change.before)
     if after:
@@ -124,7 +124,7 @@ class WatchHub:
 
     @property
     def held_bytes(self) -> int:
-        """The unread bytes of all watches; those of a shared event count once."""
+        """The unread bytes of all watches; a shared event counts once."""
         return self._held_bytes
 
     def hold(self, line: _Line) -> None:
@@ -154,7 +154,7 @@ class WatchHub:
         return self._clock.now()
 
     def object_line(self, resource: Resource, ref: ObjectRef, event: WatchEvent) -> _Line:
-        """An event in full. Watchers of one change share the bytes, and readers share those of the object."""
+        """An event in full. Watches of one change share the bytes, and readers share those of the object."""
         key = (id(resource), id(event.manifest), event.type)
         shared = self._shared.get(key)
         if shared is not None:
@@ -202,7 +202,7 @@ def _selects_ref(target: RequestInfo, ref: ObjectRef) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """In which form the watcher wants its events."""
+    """The form of a watch's events."""
 
     resource: Resource
     form: ObjectForm
@@ -238,7 +238,7 @@ class WatchStream:
             self._append(self._line(ref_in(self.target, event.manifest), event))
         if self._shape.options.initial_events:
             self._append(self._bookmark({INITIAL_EVENTS_END: "true"}))
-        # What there was to begin with is no lag.
+        # The initial events are not counted as lag.
         self._initial_lines, self._lag_bytes = len(self._lines), 0
 
     def on_change(self, change: StoreChange) -> None:

@@ -1,6 +1,6 @@
-"""Objects as bytes, encoded once for each version that somebody reads.
+"""Objects as bytes, encoded once for each version that is read.
 
-The store hands out the same value until an object changes, so identity tells whether the bytes are still right.
+The store returns the same value until an object changes, so identity shows whether the bytes are current.
 """
 
 from collections import OrderedDict
@@ -31,7 +31,7 @@ class Wire:
         self._known: OrderedDict[ObjectRef, tuple[Manifest, bytes]] = OrderedDict()
 
     def object(self, resource: Resource, ref: ObjectRef, manifest: Manifest) -> bytes:
-        """The object in full, remembered in the words of its own kind."""
+        """The whole object, cached for its own kind."""
         if resource.is_view:
             return encode(shown(resource, manifest))
         known = self._known.get(ref)

@@ -123,9 +123,9 @@ class Writes:
         try:
             return self._replaced(target, before, given, options)
         except StrictError as error:
-            said = f"{encode(encode(given).decode()).decode()}: {error.found}"
+            invalid = f"{encode(encode(given).decode()).decode()}: {error.found}"
             raise failures.invalid(
-                "", "", "", [StatusCause("FieldValueInvalid", f"Invalid value: {said}", "patch")]
+                "", "", "", [StatusCause("FieldValueInvalid", f"Invalid value: {invalid}", "patch")]
             ) from None
 
     def _replaced(
@@ -299,7 +299,7 @@ def _storable(value: Json) -> Json:
 
 
 def _identified(target: RequestInfo, value: object) -> Json:
-    """The object with its apiVersion and kind, which must be those of the path."""
+    """The object with its apiVersion and kind, which must match the path."""
     resource = target.resource
     if not isinstance(value, dict):
         raise bad_request(f"the object provided is unrecognized (must be of type {resource.kind})")
@@ -320,7 +320,7 @@ def _identified(target: RequestInfo, value: object) -> Json:
 
 
 def _placed(value: Json, target: RequestInfo) -> Json:
-    """The object where the path says that it is."""
+    """The object with the name and namespace of the path."""
     if not isinstance(value.get("metadata"), dict):
         if value.get("metadata") is not None:
             kind = target.resource.kind

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     from modelplane.cli.manifests import read, shown
     from modelplane.epp.config.config import load
     from modelplane.epp.config.outline import outline
-    from modelplane.epp.config.places import ConfigError
+    from modelplane.epp.config.positions import ConfigError
     from modelplane.epp.server.third_party import full_registry
 
     try:

@@ -68,16 +68,16 @@ def run(arguments: argparse.Namespace) -> int:
 async def _findings(
     arguments: argparse.Namespace, pool: Sequence[str], cases: "Sequence[ConformanceCase]"
 ) -> "list[CaseResult]":
-    from modelplane.conformance.epp import PickerUnderTest, conduct
+    from modelplane.conformance.epp import PickerUnderTest, run_cases
     from modelplane.conformance.epp.own import own_picker
     from modelplane.conformance.epp.upstreams import Upstreams
 
     async with Upstreams().serving(pool) as upstreams:
         if not arguments.own:
             target = PickerUnderTest(arguments.target, tls=not arguments.plaintext)
-            return await _told(conduct(target, upstreams, cases), arguments)
+            return await _told(run_cases(target, upstreams, cases), arguments)
         async with own_picker(upstreams) as target:
-            return await _told(conduct(target, upstreams, cases), arguments)
+            return await _told(run_cases(target, upstreams, cases), arguments)
 
 
 async def _told(findings: "AsyncIterator[CaseResult]", arguments: argparse.Namespace) -> "list[CaseResult]":

@@ -259,7 +259,7 @@ def _kubernetes_source(arguments: argparse.Namespace) -> "tuple[EndpointSource, 
     from modelplane.epp.datalayer.discovery import (
         FleetEndpoints,
         InferencePoolSpec,
-        Policies,
+        PolicyInformers,
         PoolEndpoints,
         SelectedPods,
     )
@@ -273,4 +273,4 @@ def _kubernetes_source(arguments: argparse.Namespace) -> "tuple[EndpointSource, 
         spec = InferencePoolSpec(selector(arguments.endpoint_selector), ports(arguments.endpoint_target_ports))
         return SelectedPods(client, arguments.pool_namespace, spec), None
     namespace, name = pool(arguments.pool) if arguments.pool else (arguments.pool_namespace, arguments.pool_name)
-    return PoolEndpoints(client, namespace, name), Policies(client, namespace, name)
+    return PoolEndpoints(client, namespace, name), PolicyInformers(client, namespace, name)

@@ -50,7 +50,7 @@ class DraCase:
 
 @dataclass(frozen=True, slots=True)
 class DraCaseResult:
-    """What a case expected and what it got, both as the document writes them."""
+    """The expected and the actual result of a case, both as the document writes them."""
 
     identity: str
     expected: object

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import aiohttp
 
-from modelplane.envoy.files import Table
+from modelplane.envoy.files import XdsType
 from modelplane.envoy.listeners import ROUTES_NAME, STAT_PREFIX
 
 _ANSWER_S = 2.0
 _LIVE = "0"
 
-_SCOPES: dict[str, Table] = {
+_SCOPES: dict[str, XdsType] = {
     "cluster_manager.cds": "cds",
     f"http.{STAT_PREFIX}.rds.{ROUTES_NAME}": "rds",
     "listener_manager.lds": "lds",
@@ -32,7 +32,7 @@ _LOG_LINE = re.compile(r"^\[\d{4}-\d\d-\d\d [^]]*\]\[\w+\]\[[^]]*\] ", re.MULTIL
 
 
 @dataclass(frozen=True, slots=True)
-class TableState:
+class XdsState:
     """One table as Envoy runs it; `refusals` counts rejected updates."""
 
     version: str = ""
@@ -41,19 +41,19 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What Envoy runs at one moment. It is `ready` when it has started and no listener waits for its routes."""
+    """Envoy's state. It is `ready` when it has started and no listener waits for its routes."""
 
-    tables: Mapping[Table, TableState] = field(default_factory=dict)
+    tables: Mapping[XdsType, XdsState] = field(default_factory=dict)
     ready: bool = False
 
-    def version(self, table: Table) -> str:
+    def version(self, table: XdsType) -> str:
         return self.tables.get(table, _UNKNOWN).version
 
-    def refusals(self, table: Table) -> int:
+    def refusals(self, table: XdsType) -> int:
         return self.tables.get(table, _UNKNOWN).refusals
 
 
-_UNKNOWN = TableState()
+_UNKNOWN = XdsState()
 
 
 class Admin:
@@ -73,7 +73,7 @@ class Admin:
             answer.raise_for_status()
 
     async def reopen_logs(self) -> None:
-        """Have Envoy write its logs into files of their names, whatever became of those that it has open."""
+        """Make Envoy reopen its log files by name."""
         async with self._session.post("/reopen_logs") as answer:
             answer.raise_for_status()
 
@@ -99,9 +99,9 @@ def _none_warming(values: Mapping[str, Mapping[str, str]]) -> bool:
     return values["listener_manager"].get("total_listeners_warming") == "0"
 
 
-def _state(named: dict[str, str]) -> TableState:
+def _state(named: dict[str, str]) -> XdsState:
     refusals = sum(int(named.get(name, "0")) for name in ("update_rejected", "update_failure"))
-    return TableState(named.get("version_text", ""), refusals)
+    return XdsState(named.get("version_text", ""), refusals)
 
 
 def refusal_reason(log: str) -> str:

@@ -20,7 +20,7 @@ def bootstrap(admin_socket: Path) -> bytes:
     return msgspec.json.encode(
         {
             "node": {"id": "modelplane", "cluster": "modelplane"},
-            # A socket only this user can open: whoever reaches the admin interface can stop Envoy and read its routes.
+            # Only this user can open the socket: the admin interface can stop Envoy and shows its routes.
             "admin": {"address": {"pipe": {"path": str(admin_socket), "mode": 0o600}}},
             "dynamic_resources": {"lds_config": config_source("lds"), "cds_config": config_source("cds")},
             "overload_manager": {"resource_monitors": [_connection_limit()]},
@@ -30,7 +30,7 @@ def bootstrap(admin_socket: Path) -> bytes:
 
 
 def _connection_limit() -> Resource:
-    """Envoy warns at each start unless told a limit; this one is beyond what one machine's clients open."""
+    """Envoy warns at each start without a limit; this one is above what the clients of one machine open."""
     kind = (
         "type.googleapis.com/envoy.extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig"
     )

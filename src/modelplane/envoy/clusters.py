@@ -8,7 +8,7 @@ streams on the old one run to their end.
 from collections.abc import Iterable
 from ssl import get_default_verify_paths
 
-from modelplane.envoy.picking import HTTP2, PICKED
+from modelplane.envoy.ext_proc import HTTP2, PICKED
 from modelplane.envoy.pools import EnvoyCluster, PoolMember, PoolPicker, UpstreamTls
 from modelplane.envoy.view import Resource
 
@@ -49,7 +49,7 @@ def _balancing(pool: EnvoyCluster) -> Resource:
 
 
 def _has_shares(pool: EnvoyCluster) -> bool:
-    """Whether somebody asked for shares. Least requests would not keep to them, and shun whoever is slow."""
+    """Whether members have different weights. LEAST_REQUEST would not respect them."""
     return len({member.weight for member in pool.members}) > 1
 
 
@@ -84,7 +84,7 @@ def _endpoint(member: PoolMember) -> Resource:
 
 
 def _protocol(names: Iterable[str]) -> Resource:
-    """Sets the headers of whichever member a try goes to. What is set once for a request would be wrong on the next."""
+    """Sets the headers of the member that a try goes to. Headers set once per request would be wrong on a retry."""
     mutations = [
         {
             "append": {

@@ -8,7 +8,7 @@ import msgspec
 from modelplane.envoy.listeners import GATEWAY_HEADER, ROUTES_NAME
 from modelplane.envoy.view import GatewayProblem, Resource
 
-Place = tuple[str, int]
+SocketAddress = tuple[str, int]
 """A host and a port."""
 XdsResource = Resource | bytes
 """A resource, or its JSON: at fleet size a tenth of the memory."""
@@ -18,24 +18,24 @@ XdsResource = Resource | bytes
 class EnvoyConfig:
     """The configuration of Envoy, by name, and problems found while rendering it.
 
-    places: addresses of listeners that are given as text.
+    listener_addresses: addresses of listeners that are given as text.
     """
 
     listeners: Mapping[str, XdsResource]
     clusters: Mapping[str, XdsResource]
     virtual_hosts: Mapping[str, XdsResource]
     problems: tuple[GatewayProblem, ...] = ()
-    places: Mapping[str, Place] = field(default_factory=dict)
+    listener_addresses: Mapping[str, SocketAddress] = field(default_factory=dict)
 
-    def place_of(self, listener: str) -> object:
-        """Where a listener listens; equal for those that cannot both be there."""
-        known = self.places.get(listener)
-        return known if known is not None else _place(self.listeners[listener])
+    def address_of(self, listener: str) -> object:
+        """The address of a listener; equal for listeners that conflict."""
+        known = self.listener_addresses.get(listener)
+        return known if known is not None else _address(self.listeners[listener])
 
-    def addresses(self) -> set[Place]:
-        """Where Envoy listens."""
-        found = map(self.place_of, self.listeners)
-        return {place for place in found if isinstance(place, tuple)}
+    def addresses(self) -> set[SocketAddress]:
+        """The addresses that Envoy listens on."""
+        found = map(self.address_of, self.listeners)
+        return {address for address in found if isinstance(address, tuple)}
 
     def route_table(self) -> Resource:
         """All but its virtual hosts."""
@@ -50,7 +50,7 @@ class EnvoyConfig:
 EMPTY = EnvoyConfig({}, {}, {})
 
 
-def _place(listener: XdsResource) -> object:
+def _address(listener: XdsResource) -> object:
     resource = msgspec.json.decode(listener, type=Resource) if isinstance(listener, bytes) else listener
     address = resource.get("address")
     socket = address.get("socket_address") if isinstance(address, dict) else None

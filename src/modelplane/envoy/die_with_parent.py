@@ -1,9 +1,9 @@
 """Run a program that ends when its parent does.
 
-Started as a script between the plane and the program: `die_with_parent.py PARENT_PID PROGRAM ARGUMENT...`. It asks the
-kernel (Linux: PR_SET_PDEATHSIG) to kill this process when the parent dies, however it dies, and then becomes the
-program, which keeps the request. The same call between fork and exec inside the plane would run Python code in a
-forked copy of a process with threads, which may deadlock.
+Started as a script between the plane and the program: `die_with_parent.py PARENT_PID PROGRAM ARGUMENT...`. It requests
+the kernel (Linux: PR_SET_PDEATHSIG) to kill this process when the parent dies, and then executes the program, which
+keeps the setting. The same call between fork and exec inside the plane would run Python code in a forked copy of a
+process with threads, which may deadlock.
 
 The kernel watches the thread that started the process: the plane starts Envoy from the thread of its event loop, which
 lives as long as the plane. On other systems than Linux this only runs the program.

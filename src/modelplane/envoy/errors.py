@@ -1,4 +1,4 @@
-"""What can go wrong with Envoy.
+"""Errors of Envoy.
 
 ModelplaneError
 ├── ConfigRefusedError     Envoy rejected a configuration; it serves the previous one

@@ -1,6 +1,6 @@
 """The files that Envoy watches: clusters (cds), the route table (rds) and listeners (lds).
 
-Each says which version it is, by a digest of what it holds, so that Envoy can be asked which one it runs.
+Each carries a version, the digest of its content, and Envoy's admin interface reports the version that it runs.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,23 +14,23 @@ import msgspec
 from modelplane.envoy.config import EnvoyConfig, XdsResource
 from modelplane.envoy.view import Resource
 
-Table = Literal["cds", "rds", "lds"]
+XdsType = Literal["cds", "rds", "lds"]
 
 # Relative to the directory that Envoy runs in, so that a configuration names no machine.
 DIRECTORY = "xds"
 
 
 @dataclass(frozen=True, slots=True)
-class TableFile:
-    """One version of one table. Its texts are shared with whoever made them: at fleet size a table takes megabytes."""
+class XdsFile:
+    """One version of one xDS table. It shares its texts with the renderer: at fleet size a table takes megabytes."""
 
-    table: Table
+    table: XdsType
     version: str
     texts: tuple[bytes, ...]
     is_empty: bool
 
     def parts(self) -> Iterator[bytes]:
-        """What the file consists of, from its beginning to its end."""
+        """The parts of the file in order."""
         yield b'{"version_info":"%b","resources":' % self.version.encode()
         yield from self.texts
         yield b"}"
@@ -40,20 +40,20 @@ class TableFile:
         return b"".join(self.parts())
 
 
-def file_name(table: Table) -> str:
+def file_name(table: XdsType) -> str:
     return f"{DIRECTORY}/{table}.json"
 
 
-def config_source(table: Table) -> Resource:
+def config_source(table: XdsType) -> Resource:
     return {"resource_api_version": "V3", "path_config_source": {"path": file_name(table)}}
 
 
-def table_file(table: Table, resources: Iterable[XdsResource]) -> TableFile:
+def table_file(table: XdsType, resources: Iterable[XdsResource]) -> XdsFile:
     listed = _listed([text_of(resource) for resource in resources])
     return _file(table, listed)
 
 
-def route_file(config: EnvoyConfig) -> TableFile:
+def route_file(config: EnvoyConfig) -> XdsFile:
     head = msgspec.json.encode(config.route_table())[:-1]
     hosts = _listed([text_of(host) for host in config.virtual_hosts.values()])
     return _file("rds", (b"[", head, b',"virtual_hosts":', *hosts, b"}", b"]"))
@@ -68,8 +68,8 @@ def _listed(texts: list[bytes]) -> tuple[bytes, ...]:
     return (b"[", *texts[:1], *rest, b"]")
 
 
-def _file(table: Table, texts: tuple[bytes, ...]) -> TableFile:
+def _file(table: XdsType, texts: tuple[bytes, ...]) -> XdsFile:
     digest = blake2b(digest_size=8)
     for text in texts:
         digest.update(text)
-    return TableFile(table, digest.hexdigest(), texts, is_empty=texts == (b"[", b"]"))
+    return XdsFile(table, digest.hexdigest(), texts, is_empty=texts == (b"[", b"]"))

@@ -8,7 +8,7 @@ changed routes are rendered.
 from dataclasses import dataclass
 
 from modelplane.api.errors import InputError
-from modelplane.envoy.config import EnvoyConfig, Place
+from modelplane.envoy.config import EnvoyConfig, SocketAddress
 from modelplane.envoy.files import text_of
 from modelplane.envoy.render import Renderer, render
 from modelplane.envoy.view import GatewayProblem, GatewayView
@@ -20,7 +20,7 @@ _MANY_ROUTES = 64
 class _Written:
     """The resources of one gateway."""
 
-    place: Place
+    address: SocketAddress
     listener: bytes
     virtual_host: bytes
     clusters: dict[str, bytes]
@@ -28,27 +28,27 @@ class _Written:
 
 
 class GatewayConfigs:
-    """The gateways that there are, and the configuration that they come to."""
+    """The current gateways, and their joint configuration."""
 
     def __init__(self) -> None:
         self._written: dict[str, _Written] = {}
-        self._owners: dict[Place, str] = {}
+        self._owners: dict[SocketAddress, str] = {}
         self._renderers: dict[str, Renderer] = {}
 
     def put(self, view: GatewayView) -> None:
         """Add or replace a gateway. InputError where its address belongs to another."""
-        place = (view.host, view.port)
-        owner = self._owners.get(place, view.name)
+        address = (view.host, view.port)
+        owner = self._owners.get(address, view.name)
         if owner != view.name:
             raise InputError(f"gateway {view.name}: port: {view.host}:{view.port} belongs to gateway {owner}")
         config = self._rendered(view)
         self._release(view.name)
-        self._owners[place] = view.name
+        self._owners[address] = view.name
         before = self._written.get(view.name)
         known = before.clusters if before is not None else {}
         clusters = {name: _same(known.get(name), text_of(each)) for name, each in config.clusters.items()}
         listener, host = config.listeners[view.name], config.virtual_hosts[view.name]
-        self._written[view.name] = _Written(place, text_of(listener), text_of(host), clusters, config.problems)
+        self._written[view.name] = _Written(address, text_of(listener), text_of(host), clusters, config.problems)
 
     def drop(self, name: str) -> None:
         """Remove a gateway, if it exists."""
@@ -65,7 +65,7 @@ class GatewayConfigs:
             {name: clusters[name] for name in sorted(clusters)},
             {name: each.virtual_host for name, each in found},
             tuple(problem for _, each in found for problem in each.problems),
-            {name: each.place for name, each in found},
+            {name: each.address for name, each in found},
         )
 
     def _rendered(self, view: GatewayView) -> EnvoyConfig:
@@ -77,7 +77,7 @@ class GatewayConfigs:
     def _release(self, name: str) -> None:
         before = self._written.get(name)
         if before is not None:
-            self._owners.pop(before.place, None)
+            self._owners.pop(before.address, None)
 
 
 def _same(known: bytes | None, text: bytes) -> bytes:

@@ -1,11 +1,11 @@
 """One listener for each gateway, all of them served from one table of routes.
 
-Each listener stamps its own name on the request before routing, and the table picks the gateway's virtual host by
-that stamp. One table for all gateways is one file to watch and one update to wait for, however many gateways there
-are. The stamp replaces whatever a client sent under that name and never leaves Envoy.
+Each listener sets its own name in a header before routing, and the table selects the gateway's virtual host by that
+header. One table for all gateways is one file to watch and one update to wait for. The header replaces the client's and
+never leaves Envoy.
 """
 
-from modelplane.envoy.picking import ext_proc_filter
+from modelplane.envoy.ext_proc import ext_proc_filter
 from modelplane.envoy.retries import UNSERVED_HEADER
 from modelplane.envoy.view import GatewayView, Resource, TlsCertificate
 
@@ -100,7 +100,7 @@ def _stamp(gateway: str) -> Resource:
 
 
 def _local_replies() -> Resource:
-    """What Envoy says itself, in the shape that OpenAI clients read, and whether an engine may have seen it."""
+    """Envoy's own responses, in OpenAI's error format, with UNSERVED_HEADER if no engine received the request."""
     missing = "No model service at %REQ(:METHOD)% %PATH(NQ:ORIG_OR_PATH)%."
     failed = _error("%LOCAL_REPLY_BODY%", "server_error", "service_unavailable")
     sent: Resource = {"filter": {"response_flag_filter": {"flags": _SENT}}, "body_format_override": failed}
@@ -128,7 +128,7 @@ def _error(message: str, kind: str, code: str) -> Resource:
 
 
 def _access_log(gateway: str) -> Resource:
-    """Who was asked, who answered, how long it took. No header or body of the client, and no query string."""
+    """The path, the upstream, the status and the duration. No header or body of the client, and no query string."""
     return {
         "name": "envoy.access_loggers.file",
         "typed_config": {

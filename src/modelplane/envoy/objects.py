@@ -1,7 +1,7 @@
 """The parts of Kubernetes objects that routing reads.
 
-Where a field unknown to these types could change which requests go where, it is refused: a match or filter that is
-silently dropped would send traffic that the author meant to keep out. Elsewhere unknown fields are skipped.
+Unknown fields are rejected where they could change routing: a match or filter that is silently dropped would send
+traffic to the wrong backend. Elsewhere unknown fields are skipped.
 
 Values are held to what HTTP and Envoy accept, because Envoy refuses a whole update for one bad value in it: a route
 that slipped through would stop every later change of every other route.
@@ -20,7 +20,7 @@ SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 
 # Letters of a path as RFC 3986 has them; anything else arrives percent-encoded.
 _Path = Annotated[str, Meta(pattern=r"\A/([-A-Za-z0-9/._~!$&'()*+,;=:@]|%[0-9a-fA-F]{2})*\Z")]
-# A token of RFC 9110. Envoy routes by Host and lets nobody change it here.
+# A token of RFC 9110. Envoy routes by Host, so it cannot be changed here.
 _HeaderName = Annotated[str, Meta(pattern=r"\A(?![Hh][Oo][Ss][Tt]\Z)[-A-Za-z0-9!#$%&'*+.^_`|~]+\Z", max_length=256)]
 _HeaderText = Annotated[str, Meta(pattern=r"\A[\t\x20-\x7e]+\Z", max_length=4096)]
 _Name = Annotated[str, Meta(pattern=r"\A[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z", max_length=253)]
@@ -42,11 +42,11 @@ class Located(Struct, frozen=True):
 
 Object = TypeVar("Object", bound=Located)
 
-_FOUND_AT = re.compile(r"(?P<what>.*) - at `\$\.?(?P<place>[^`]*)`", re.DOTALL)
+_FOUND_AT = re.compile(r"(?P<what>.*) - at `\$\.?(?P<field>[^`]*)`", re.DOTALL)
 
 
 class UnsupportedError(Exception):
-    """An object asks for something that cannot be done; the message names the field."""
+    """An object uses a feature that is not supported; the message names the field."""
 
 
 class PathMatch(Struct, frozen=True, forbid_unknown_fields=True):
@@ -209,7 +209,7 @@ class HTTPRouteFilter(Located, frozen=True):
 
 
 class Secret(Located, frozen=True):
-    """What of a Secret is sent to backends, with the name that a gateway wants it under."""
+    """The credential of a Secret, and the header that carries it."""
 
     data: dict[str, bytes] = {}
 
@@ -224,7 +224,7 @@ class ServicePort(Struct, frozen=True):
 
 
 class PickerRef(Struct, frozen=True, rename="camel"):
-    """The Service of the picker that is asked for every request, and what holds while none answers."""
+    """The Service of the endpoint picker, and its failure mode."""
 
     name: str
     port: int
@@ -232,7 +232,7 @@ class PickerRef(Struct, frozen=True, rename="camel"):
 
 
 class ServiceSpec(Struct, frozen=True):
-    """`picker` is for what stands for an InferencePool: no Service has one."""
+    """Only the Service of an InferencePool has a `picker`."""
 
     ports: tuple[ServicePort, ...] = ()
     picker: PickerRef | None = None
@@ -295,8 +295,8 @@ def read(manifest: KubernetesObject, kind: type[Object]) -> Object:
         return msgspec.convert(manifest, kind)
     except msgspec.ValidationError as error:
         found = _FOUND_AT.fullmatch(str(error))
-        what, place = (found["what"], found["place"]) if found else (str(error), "the object")
-        raise UnsupportedError(f"{place}: {what[:1].lower()}{what[1:]}") from None
+        what, field = (found["what"], found["field"]) if found else (str(error), "the object")
+        raise UnsupportedError(f"{field}: {what[:1].lower()}{what[1:]}") from None
 
 
 def name_of(manifest: KubernetesObject) -> tuple[str, str]:

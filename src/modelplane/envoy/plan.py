@@ -1,17 +1,17 @@
 """The order in which to change what Envoy reads.
 
-A change never points at something that is not there: first what is new is added, then routes move over, then what
-is no longer named goes away. Listeners are added before others are removed because Envoy carries out the removals of
-an update also when it refuses its additions.
+A change never points at a missing resource: new resources are added, then routes are switched, then unused resources
+are removed. Listeners are added before others are removed because Envoy executes the removals of an update even if it
+rejects the additions.
 """
 
 from collections.abc import Iterator, Mapping
 
 from modelplane.envoy.config import EnvoyConfig, XdsResource
-from modelplane.envoy.files import Table, TableFile, route_file, table_file
+from modelplane.envoy.files import XdsFile, XdsType, route_file, table_file
 
 
-def final_files(config: EnvoyConfig) -> tuple[TableFile, ...]:
+def final_files(config: EnvoyConfig) -> tuple[XdsFile, ...]:
     """The tables of a configuration that has fully arrived."""
     return (
         table_file("cds", config.clusters.values()),
@@ -20,7 +20,7 @@ def final_files(config: EnvoyConfig) -> tuple[TableFile, ...]:
     )
 
 
-def plan(previous: EnvoyConfig, wanted: EnvoyConfig, on_disk: Mapping[Table, str]) -> Iterator[TableFile]:
+def plan(previous: EnvoyConfig, wanted: EnvoyConfig, on_disk: Mapping[XdsType, str]) -> Iterator[XdsFile]:
     """The files to write, each to be accepted before the next, to get from one configuration to another.
 
     `on_disk` is the version of each table as it lies there, which is not written again.
@@ -42,10 +42,10 @@ def _added(previous: Mapping[str, XdsResource], wanted: Mapping[str, XdsResource
 
 
 def _not_in_the_way(previous: EnvoyConfig, wanted: EnvoyConfig) -> dict[str, XdsResource]:
-    """Old listeners whose address no listener of another name wants."""
-    claimed = {wanted.place_of(name): name for name in wanted.listeners}
+    """Old listeners whose address no listener of another name needs."""
+    claimed = {wanted.address_of(name): name for name in wanted.listeners}
     return {
         name: resource
         for name, resource in previous.listeners.items()
-        if claimed.get(previous.place_of(name), name) == name
+        if claimed.get(previous.address_of(name), name) == name
     }

@@ -1,8 +1,7 @@
 """From a route's backendRef to the addresses behind it.
 
-A reference ends in one of two values: a `Pool`, the addresses that may be called, or an `Unusable` with the reason.
-A backend that exists with nothing ready is a Pool without members, which is a normal moment of a rollout and no
-problem of the route.
+A reference resolves to an `EnvoyCluster` or to an `UnresolvedRef` with the reason. A backend without ready endpoints is
+an EnvoyCluster without members: this is normal during a rollout and no problem of the route.
 """
 
 from collections import defaultdict
@@ -24,7 +23,7 @@ _Sources = tuple[objects.Located, ...]
 
 @dataclass(frozen=True, slots=True, order=True)
 class PoolMember:
-    """An address, its share among those of its pool, and headers that are set on what is sent there."""
+    """An address, its weight, and the headers that are set on requests to it."""
 
     host: str
     port: int
@@ -34,14 +33,14 @@ class PoolMember:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamTls:
-    """What a server must prove: that a known authority vouches for its name, or its address where it has no name."""
+    """TLS to the server: a known CA must have signed its name, or its address if it has no name."""
 
     sni: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PoolPicker:
-    """Who is asked which member of a pool a request goes to, and whether any will do when nobody answers."""
+    """The endpoint picker that selects a member for each request, and its failure mode."""
 
     name: str
     members: tuple[PoolMember, ...]
@@ -50,7 +49,7 @@ class PoolPicker:
 
 @dataclass(frozen=True, slots=True)
 class EnvoyCluster:
-    """What Envoy calls a cluster: addresses, or names to resolve when `by_name`.
+    """An Envoy cluster: addresses, or names to resolve when `by_name`.
 
     picker: chooses among the members; without one Envoy does.
     added: headers that requests get there, each with whether it replaces the client's. They may be secret.
@@ -65,20 +64,20 @@ class EnvoyCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Unusable:
-    """A reference that leads nowhere, whoever may be ready."""
+class UnresolvedRef:
+    """A reference that cannot be resolved."""
 
     reason: ProblemReason
     message: str
 
 
-class Directory:
+class BackendResolver:
     """Everything the routes of one gateway may refer to, indexed once. `problems` are objects it could not read.
 
-    What the one `before` it made of the very same objects is taken over.
+    Results of `before` for the same objects are reused.
     """
 
-    def __init__(self, view: GatewayView, before: "Directory | None" = None) -> None:
+    def __init__(self, view: GatewayView, before: "BackendResolver | None" = None) -> None:
         self.problems: list[GatewayProblem] = []
         self._gateway = view.name
         self.parsed: dict[int, tuple[KubernetesObject, objects.Located]] = {}
@@ -95,74 +94,78 @@ class Directory:
             service = piece.metadata.labels.get(objects.SERVICE_NAME_LABEL, "")
             self._slices[piece.metadata.namespace, service].append(piece)
 
-    def resolve(self, ref: BackendRef, route: objects.GatewayObjectMeta) -> EnvoyCluster | Unusable:
-        """Where a reference made by `route` leads."""
+    def resolve(self, ref: BackendRef, route: objects.GatewayObjectMeta) -> EnvoyCluster | UnresolvedRef:
+        """Resolve a reference of `route`."""
         target = (ref.namespace or route.namespace, ref.name)
         if target[0] != route.namespace and not self._granted(ref, route, target):
-            return Unusable("RefNotPermitted", f"{_called(ref, target)} is in another namespace and no grant allows it")
+            return UnresolvedRef(
+                "RefNotPermitted", f"{_called(ref, target)} is in another namespace and no grant allows it"
+            )
         if (ref.group, ref.kind) == ("", "Service"):
             return self._service(ref, target)
         if (ref.group, ref.kind) == (BACKEND_GROUP, "Backend"):
             return self._with_credentials(self._backend(ref, target), ref, route)
-        return Unusable("InvalidKind", f"{_called(ref, target)} is neither a Service nor a Backend")
+        return UnresolvedRef("InvalidKind", f"{_called(ref, target)} is neither a Service nor a Backend")
 
-    def _service(self, ref: BackendRef, target: _Name) -> EnvoyCluster | Unusable:
+    def _service(self, ref: BackendRef, target: _Name) -> EnvoyCluster | UnresolvedRef:
         service = self._services.get(target)
         if service is None:
-            return Unusable("BackendNotFound", f"{_called(ref, target)} does not exist or cannot be read")
+            return UnresolvedRef("BackendNotFound", f"{_called(ref, target)} does not exist or cannot be read")
         port = next((port for port in service.spec.ports if port.port == ref.port), None)
         if port is None:
-            return Unusable("BackendNotFound", f"{_called(ref, target)} has no port {ref.port}")
+            return UnresolvedRef("BackendNotFound", f"{_called(ref, target)} has no port {ref.port}")
         pieces = self._slices.get(target, [])
         name = f"{self._gateway}/Service/{target[0]}/{target[1]}/{port.port}"
-        asked = service.spec.picker
-        beside = self._slices.get((target[0], asked.name), []) if asked is not None else []
+        picker = service.spec.picker
+        beside = self._slices.get((target[0], picker.name), []) if picker is not None else []
         return self._pool(
             ("Service", target, ref.port),
             (service, *pieces, *beside),
-            lambda: EnvoyCluster(name, _ready_members(pieces, port), picker=self._picker(asked, target[0])),
+            lambda: EnvoyCluster(name, _ready_members(pieces, port), picker=self._picker(picker, target[0])),
         )
 
-    def _picker(self, asked: objects.PickerRef | None, namespace: str) -> PoolPicker | None:
-        """None where it cannot be asked and need not be."""
-        if asked is None:
+    def _picker(self, ref: objects.PickerRef | None, namespace: str) -> PoolPicker | None:
+        """None if it has no endpoint and fails open."""
+        if ref is None:
             return None
-        service = self._services.get((namespace, asked.name))
+        service = self._services.get((namespace, ref.name))
         ports = service.spec.ports if service is not None else ()
-        port = next((port for port in ports if port.port == asked.port), None)
-        pieces = self._slices.get((namespace, asked.name), [])
+        port = next((port for port in ports if port.port == ref.port), None)
+        pieces = self._slices.get((namespace, ref.name), [])
         members = _ready_members(pieces, port) if port is not None else ()
-        if not members and asked.fails_open:
+        if not members and ref.fails_open:
             return None
-        name = f"{self._gateway}/Picker/{namespace}/{asked.name}/{asked.port}"
-        return PoolPicker(name, members, asked.fails_open)
+        name = f"{self._gateway}/Picker/{namespace}/{ref.name}/{ref.port}"
+        return PoolPicker(name, members, ref.fails_open)
 
-    def _backend(self, ref: BackendRef, target: _Name) -> EnvoyCluster | Unusable:
+    def _backend(self, ref: BackendRef, target: _Name) -> EnvoyCluster | UnresolvedRef:
         backend = self._backends.get(target)
         if backend is None:
-            return Unusable("BackendNotFound", f"{_called(ref, target)} does not exist or cannot be read")
+            return UnresolvedRef("BackendNotFound", f"{_called(ref, target)} does not exist or cannot be read")
         name = f"{self._gateway}/Backend/{target[0]}/{target[1]}"
         return self._pool(("Backend", target, None), (backend,), lambda: _backend_pool(name, backend))
 
     def _with_credentials(
-        self, found: EnvoyCluster | Unusable, ref: BackendRef, route: objects.GatewayObjectMeta
-    ) -> EnvoyCluster | Unusable:
+        self, found: EnvoyCluster | UnresolvedRef, ref: BackendRef, route: objects.GatewayObjectMeta
+    ) -> EnvoyCluster | UnresolvedRef:
         """The pool with what the filters of the reference add. Without a credential nothing is sent there."""
         added = []
         for name in ref.extensions():
             given = self._filters.get((route.namespace, name))
-            asked = given.spec.credential_injection if given is not None else None
-            secret = self._secrets.get((route.namespace, asked.credential.value_ref.name)) if asked else None
+            injection = given.spec.credential_injection if given is not None else None
+            secret = self._secrets.get((route.namespace, injection.credential.value_ref.name)) if injection else None
             credential = secret.credential() if secret is not None else None
-            if asked is None or credential is None:
-                return Unusable("BackendNotFound", f"HTTPRouteFilter {route.namespace}/{name} has no credential to add")
-            added.append((asked.header, credential, asked.overwrite))
+            if injection is None or credential is None:
+                return UnresolvedRef(
+                    "BackendNotFound", f"HTTPRouteFilter {route.namespace}/{name} has no credential to add"
+                )
+            added.append((injection.header, credential, injection.overwrite))
         return replace(found, added=tuple(added)) if isinstance(found, EnvoyCluster) and added else found
 
     def _pool(
         self, key: tuple[str, _Name, int | None], sources: _Sources, make: Callable[[], EnvoyCluster]
     ) -> EnvoyCluster:
-        """The pool made of these objects, the very one from before where they are the very same."""
+        """The cluster of these objects, reused if the objects are the same."""
         known = self.made.get(key) or self._made_before.get(key)
         same = known is not None and len(known[0]) == len(sources) and all(map(is_, known[0], sources))
         self.made[key] = known if known is not None and same else (sources, make())

@@ -1,9 +1,8 @@
-"""Ports for listeners that want a fixed number.
+"""Fixed ports for listeners.
 
-Taken from below the range that the kernel hands to outgoing connections. A port that is offered stays reserved, by a
-socket that is bound to it and never listens: Envoy may bind it much later, when other programs, and other planes above
-all, have looked for free ports as well. Sockets that allow their address to be used again, as Envoy's and aiohttp's
-do, can listen beside it.
+Ports are taken from below the kernel's ephemeral range. A port stays reserved by a socket that is bound to it and never
+listens: Envoy may bind it much later, when other programs and other planes have searched for free ports as well.
+Sockets with SO_REUSEADDR, such as Envoy's and aiohttp's, can listen on it.
 """
 
 import atexit
@@ -28,7 +27,7 @@ def _release_all() -> None:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port on which nobody listens, reserved until it is released or this process ends."""
+    """A port without a listener, reserved until it is released or this process ends."""
     for _ in range(_FIRST, _LAST):
         port = _FIRST + next(_offers) % (_LAST - _FIRST)
         if _is_reserved(host, port):
@@ -44,7 +43,7 @@ def release_port(port: int, host: str = "127.0.0.1") -> None:
 
 
 def _is_reserved(host: str, port: int) -> bool:
-    """Try to reserve it. Whoever else reserved it did not listen, which only an exclusive bind notices."""
+    """Try to reserve it. Only an exclusive bind detects a port that another process reserved."""
     holder = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
         holder.bind((host, port))

@@ -1,8 +1,8 @@
 """The Envoy process: started, changed by files, watched, stopped, and never left behind.
 
-A change is written file by file in the order of `plan`; each must be running before the next is written. When Envoy
-refuses one, or takes too long, the files go back to what it ran before, so that what lies on disk, what Envoy serves
-and what this object believes are the same again, and the caller gets Envoy's reason.
+A change is written file by file in the order of `plan`; Envoy must run each before the next is written. If Envoy
+rejects one or exceeds the time limit, the files are rolled back, so that the disk, Envoy and this object agree again,
+and the caller gets Envoy's reason.
 """
 
 import asyncio
@@ -15,20 +15,20 @@ import aiohttp
 
 from modelplane.envoy.admin import Admin, Report, last_log_lines, refusal_reason
 from modelplane.envoy.bootstrap import command
-from modelplane.envoy.config import EMPTY, EnvoyConfig, Place
+from modelplane.envoy.config import EMPTY, EnvoyConfig, SocketAddress
 from modelplane.envoy.errors import ConfigRefusedError, EnvoyFailedError
-from modelplane.envoy.files import Table, TableFile
+from modelplane.envoy.files import XdsFile, XdsType
 from modelplane.envoy.plan import final_files, plan
 from modelplane.envoy.storage import Storage
 
-_LISTENERS: tuple[Table, ...] = ("lds", "rds")
-_ALL_TABLES: tuple[Table, ...] = ("cds", *_LISTENERS)
+_LISTENERS: tuple[XdsType, ...] = ("lds", "rds")
+_ALL_TABLES: tuple[XdsType, ...] = ("cds", *_LISTENERS)
 
 _FIRST_POLL_S = 0.001
 _SLOWEST_POLL_S = 0.02
-# How long listeners that are gone may still take connections. Somebody else may listen there by then.
+# How long removed listeners may still accept connections. Another process may listen there by then.
 _RELEASE_S = 2.0
-# What a resource of a large table may take: Envoy reads a table whole, on a machine that has other things to do.
+# Extra time per resource of a large table: Envoy reads a table whole, on a busy machine.
 _MORE_S = 0.005
 
 
@@ -37,8 +37,8 @@ class EnvoySettings:
     """How many worker threads to run, how long to wait, and whose Envoy; the installed package's unless named.
 
     apply_s: for a small table; large ones may take longer in proportion.
-    drain_s: how long a stop waits for requests that are being answered.
-    log_bytes: how long the access log may be before it is begun anew; the one before is kept beside it.
+    drain_s: how long a stop waits for requests in flight.
+    log_bytes: the size at which the access log is rotated; one old log is kept.
     """
 
     workers: int = 1
@@ -68,7 +68,7 @@ class EnvoyProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._admin: Admin | None = None
         self._running = EMPTY
-        self._on_disk: dict[Table, TableFile] = {}
+        self._on_disk: dict[XdsType, XdsFile] = {}
         self._seen = Report()
         self._drained = False
 
@@ -109,7 +109,7 @@ class EnvoyProcess:
             try:
                 for file in files:
                     await self._change(file)
-                await _until_refused(_left(self._running, config), _RELEASE_S)
+                await _wait_released(_left(self._running, config), _RELEASE_S)
             except ConfigRefusedError:
                 await self._roll_back()
                 raise
@@ -136,20 +136,20 @@ class EnvoyProcess:
         try:
             await admin.close_listeners()
             async with asyncio.timeout(self._settings.drain_s):
-                while await admin.requests_in_flight():  # noqa: ASYNC110  Envoy tells nobody
+                while await admin.requests_in_flight():  # noqa: ASYNC110  Envoy sends no event
                     await asyncio.sleep(_SLOWEST_POLL_S)
         except (TimeoutError, aiohttp.ClientError, OSError):
             return  # what is left is cut
 
     async def rotate_log(self) -> bool:
-        """Begin the access log anew where it has become too long; whether it had."""
+        """Rotate the access log if it is too long; returns whether it was."""
         admin = self._admin
         if admin is None or self.pid is None or not self._storage.set_aside(self._settings.log_bytes):
             return False
         try:
             await admin.reopen_logs()
         except (TimeoutError, aiohttp.ClientError, OSError):
-            return False  # it goes on in the one that was set aside, until the next time
+            return False  # Envoy writes to the old file until the next rotation
         return True
 
     async def stop(self) -> None:
@@ -178,32 +178,32 @@ class EnvoyProcess:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # Ctrl-C reaches the whole foreground group; Envoy is stopped by us, after those who still use it.
+                # Ctrl-C reaches the whole foreground group; Envoy must stop after the requests in flight.
                 start_new_session=True,
             )
         self._admin = Admin(socket)
 
-    async def _change(self, file: TableFile) -> None:
+    async def _change(self, file: XdsFile) -> None:
         position = self._storage.log_size()
         await asyncio.to_thread(self._storage.write, file)
         self._on_disk[file.table] = file
-        # A listener that is new asks for the routes.
+        # A new listener reads the routes.
         tables = _LISTENERS if file.table == "lds" else (file.table,)
         limit_s = max(self._settings.apply_s, _MORE_S * len(file.texts))
         await self._wait_applied(limit_s, tables, log_since=position)
 
-    def _write(self, file: TableFile) -> None:
+    def _write(self, file: XdsFile) -> None:
         self._storage.write(file)
         self._on_disk[file.table] = file
 
     async def _roll_back(self) -> None:
-        """Return to the configuration that ran before: routes first, so that none points at what goes away."""
+        """Roll back to the previous configuration: routes first, so that none points at a removed cluster."""
         clusters, routes, listeners = final_files(self._running)
         for file in (routes, listeners, clusters):
             if self._on_disk[file.table] != file:
                 await self._change(file)
 
-    async def _wait_applied(self, limit_s: float, tables: tuple[Table, ...], *, log_since: int) -> None:
+    async def _wait_applied(self, limit_s: float, tables: tuple[XdsType, ...], *, log_since: int) -> None:
         """Wait until Envoy runs these tables as they are on disk."""
         process, admin = self._process, self._admin
         if process is None or admin is None:
@@ -224,7 +224,7 @@ class EnvoyProcess:
             words = last_log_lines(self._storage.read_log(log_since))
             raise EnvoyFailedError(f"Envoy exited with code {process.returncode}: {words}")
 
-    async def _is_applied(self, admin: Admin, tables: tuple[Table, ...], log_since: int) -> bool:
+    async def _is_applied(self, admin: Admin, tables: tuple[XdsType, ...], log_since: int) -> bool:
         try:
             report = await admin.report()
         except (aiohttp.ClientError, OSError):
@@ -236,23 +236,23 @@ class EnvoyProcess:
                 raise ConfigRefusedError(f"Envoy rejected its {table} file: {reason}")
         return report.ready and all(self._runs(report, table) for table in tables)
 
-    def _runs(self, report: Report, table: Table) -> bool:
-        # Nobody reads the routes while there is no listener to use them.
+    def _runs(self, report: Report, table: XdsType) -> bool:
+        # Envoy reads no routes without a listener.
         unread = table == "rds" and self._on_disk["lds"].is_empty
         return unread or report.version(table) == self._on_disk[table].version
 
 
-def _left(before: EnvoyConfig, after: EnvoyConfig) -> list[Place]:
-    """Where Envoy listened and is not to listen any more."""
+def _left(before: EnvoyConfig, after: EnvoyConfig) -> list[SocketAddress]:
+    """Addresses that Envoy no longer listens on."""
     return sorted(before.addresses() - after.addresses())
 
 
-async def _until_refused(places: Iterable[Place], limit_s: float) -> None:
-    """Wait until nobody listens there: Envoy says that a listener is gone before its workers have let it go."""
+async def _wait_released(addresses: Iterable[SocketAddress], limit_s: float) -> None:
+    """Wait until the addresses refuse connections: Envoy reports a listener removed before its workers close it."""
     try:
         async with asyncio.timeout(limit_s):
-            for host, port in places:
-                while await _is_taken(host, port):  # noqa: ASYNC110  nobody tells
+            for host, port in addresses:
+                while await _is_taken(host, port):  # noqa: ASYNC110  there is no event to wait for
                     await asyncio.sleep(_FIRST_POLL_S)
     except TimeoutError:
         return

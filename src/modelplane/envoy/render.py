@@ -1,8 +1,8 @@
 """The translation: gateways as Kubernetes describes them into the three tables that Envoy reads.
 
-Pure, and total: a gateway's objects never make the others' configuration fail. A route that asks for what cannot be
-done is left out whole and reported, as a Gateway API controller would not accept it; a reference that leads nowhere
-takes no traffic and is reported.
+Pure and total: the objects of one gateway never fail the configuration of another. A route with an unsupported value is
+left out and reported, since a Gateway API controller would not accept it. A reference that cannot be resolved gets no
+traffic and is reported.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from modelplane.envoy.clusters import cluster, picker_cluster
 from modelplane.envoy.config import EnvoyConfig
 from modelplane.envoy.files import config_source
 from modelplane.envoy.listeners import listener
-from modelplane.envoy.pools import Directory, EnvoyCluster, Unusable
+from modelplane.envoy.pools import BackendResolver, EnvoyCluster, UnresolvedRef
 from modelplane.envoy.retries import BODY_BYTES, USUAL
 from modelplane.envoy.routes import NOT_FOUND, RankedRoute, entries, other_hosts
 from modelplane.envoy.view import GatewayProblem, GatewayView, KubernetesObject, ProblemReason, Resource
@@ -27,10 +27,10 @@ def render(views: Iterable[GatewayView]) -> EnvoyConfig:
 
 
 class Renderer:
-    """The same, remembered: of a gateway that changed only the routes that the change concerns are made anew.
+    """An incremental `render`: for a gateway that changed, only the affected routes are rendered again.
 
-    What did not change is the very same object in the next configuration. Objects that are given again are known by
-    identity, so nobody may change one after giving it.
+    Unchanged resources are the same objects in the next configuration. Kubernetes objects are compared by identity, so
+    callers must not mutate them.
     """
 
     def __init__(self) -> None:
@@ -56,18 +56,18 @@ class Renderer:
 
 @dataclass(frozen=True, slots=True)
 class _Routed:
-    """What was made of one HTTPRoute, and what its references led to while it was."""
+    """One rendered HTTPRoute, and how its references were resolved."""
 
     manifest: KubernetesObject
     meta: objects.GatewayObjectMeta | None
-    found: tuple[tuple[objects.BackendRef, EnvoyCluster | Unusable], ...]
+    found: tuple[tuple[objects.BackendRef, EnvoyCluster | UnresolvedRef], ...]
     entries: tuple[RankedRoute, ...]
     problems: tuple[GatewayProblem, ...]
 
-    def holds(self, directory: Directory) -> bool:
-        """Whether its references lead where they led."""
+    def holds(self, resolver: BackendResolver) -> bool:
+        """Whether its references still resolve the same."""
         meta = self.meta
-        return meta is None or all(directory.resolve(ref, meta) == found for ref, found in self.found)
+        return meta is None or all(resolver.resolve(ref, meta) == found for ref, found in self.found)
 
 
 class _Gateway:
@@ -75,20 +75,20 @@ class _Gateway:
 
     def __init__(self, view: GatewayView, before: "_Gateway | None" = None) -> None:
         self.view = view
-        self.directory: Directory = Directory(view, before.directory if before is not None else None)
+        self.resolver: BackendResolver = BackendResolver(view, before.resolver if before is not None else None)
         self._routed = [self._route(manifest, before) for manifest in view.routes]
         self.by_identity = {id(routed.manifest): routed for routed in self._routed}
         self._pools = {pool.name: pool for routed in self._routed for entry in routed.entries for pool in entry.pools}
         self.clusters = {name: _cluster(pool, before) for name, pool in self._pools.items()}
-        asked = {pool.picker for pool in self._pools.values() if pool.picker is not None}
-        self.clusters |= {picker.name: picker_cluster(picker) for picker in asked}
+        pickers = {pool.picker for pool in self._pools.values() if pool.picker is not None}
+        self.clusters |= {picker.name: picker_cluster(picker) for picker in pickers}
         self.listener = self._listener(before)
         self.virtual_host = self._virtual_host()
         reported = dict.fromkeys(problem for routed in self._routed for problem in routed.problems)
-        self.problems = (*self.directory.problems, *reported)
+        self.problems = (*self.resolver.problems, *reported)
 
     def cluster_of(self, pool: EnvoyCluster) -> Resource | None:
-        """What stands for this very pool."""
+        """The resource of an equal cluster."""
         return self.clusters[pool.name] if self._pools.get(pool.name) == pool else None
 
     def _listener(self, before: "_Gateway | None") -> Resource:
@@ -109,27 +109,27 @@ class _Gateway:
 
     def _route(self, manifest: KubernetesObject, before: "_Gateway | None") -> _Routed:
         known = before.by_identity.get(id(manifest)) if before is not None else None
-        if known is not None and known.manifest is manifest and known.holds(self.directory):
+        if known is not None and known.manifest is manifest and known.holds(self.resolver):
             return known
         try:
             route = objects.read(manifest, objects.HttpRoute)
-            found: dict[int, tuple[objects.BackendRef, EnvoyCluster | Unusable]] = {}
+            found: dict[int, tuple[objects.BackendRef, EnvoyCluster | UnresolvedRef]] = {}
             made = tuple(entries(route, partial(self._resolve, found), self.view.name))
         except objects.UnsupportedError as error:
             problem = self._problem(objects.name_of(manifest), "UnsupportedValue", str(error))
             return _Routed(manifest, None, (), (), (problem,))
         where = (route.metadata.namespace, route.metadata.name)
-        unusable = [each for _, each in found.values() if isinstance(each, Unusable)]
-        problems = tuple(self._problem(where, each.reason, each.message) for each in unusable)
+        unresolved = [each for _, each in found.values() if isinstance(each, UnresolvedRef)]
+        problems = tuple(self._problem(where, each.reason, each.message) for each in unresolved)
         return _Routed(manifest, route.metadata, tuple(found.values()), made, problems)
 
     def _resolve(
         self,
-        found: dict[int, tuple[objects.BackendRef, EnvoyCluster | Unusable]],
+        found: dict[int, tuple[objects.BackendRef, EnvoyCluster | UnresolvedRef]],
         ref: objects.BackendRef,
         route: objects.GatewayObjectMeta,
-    ) -> EnvoyCluster | Unusable:
-        result = self.directory.resolve(ref, route)
+    ) -> EnvoyCluster | UnresolvedRef:
+        result = self.resolver.resolve(ref, route)
         found[id(ref)] = (ref, result)
         return result
 

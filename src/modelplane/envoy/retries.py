@@ -1,15 +1,15 @@
-"""Which requests are sent a second time, and to whom: no request is lost that somebody could have served.
+"""Which requests Envoy retries, and where.
 
-Only what no engine has seen is sent again: a generation must not run twice. A connection that nobody took, and an
-answer of another gateway that says so by `UNSERVED_HEADER`, are known to be such.
+Only requests that no engine received are retried: a generation must not run twice. Those are refused connections, and
+responses of another gateway with `UNSERVED_HEADER`.
 
-Each try goes to a member that had none of the others, and there are enough of them to come to the last member. That
-takes more than asking Envoy for another host. It draws two members and takes the one with fewer requests under way, and
-the members of a cluster that went dark have the fewest, because they fail at once; with three draws for a try, most
-tries would find the dark ones again. So a try draws until a member that was not tried is as good as certain. Drawing
-costs a fraction of a microsecond, and only a request that failed once does it.
+Each try goes to a member that was not tried, and there are enough tries to reach the last member. `previous_hosts`
+alone is not enough: LEAST_REQUEST draws two members and takes the one with fewer active requests, and the members of a
+failed cluster have the fewest, because they fail at once; with three draws for a try, most tries would find them again.
+So a try draws until an untried member is nearly certain. A draw costs a fraction of a microsecond, and only after a
+failure.
 
-Where shares differ members take turns by their shares (see `clusters`), so that one who is owed the least comes once in
+With different weights ROUND_ROBIN is used (see `clusters`), which reaches the member with the least weight once in
 every round.
 
 Not certain: a member with less than a hundred-thousandth of the requests, and more dark members than `_MOST_TRIES`. By
@@ -22,10 +22,10 @@ from modelplane.envoy.pools import EnvoyCluster
 from modelplane.envoy.view import Resource
 
 UNSERVED_HEADER = "x-modelplane-unserved"
-"""On an answer of a gateway itself, to a request that no engine has seen: it may be sent again."""
+"""On a gateway's own response to a request that no engine received: it may be retried."""
 
 BODY_BYTES = 64 * 1024 * 1024
-"""What is kept of a request to send it again. Envoy's own limit is a megabyte, which a long conversation exceeds."""
+"""The body bytes that are buffered for retries. Envoy's default is a megabyte, which a long conversation exceeds."""
 
 _FEWEST_TRIES, _MOST_TRIES = 4, 100
 _MOST_DRAWS = 100_000

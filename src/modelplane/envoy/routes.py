@@ -4,13 +4,13 @@ Gateway API has no order of rules across routes; it ranks matches. Envoy takes t
 ranking becomes the order: exact paths, then longer prefixes, then more headers, then older routes, then by name, then
 as written. Each match of a rule is an entry of its own.
 
-A request that one backend of a rule could not take is sent to another (see `joined` and `retries`), as long as no
-engine has seen it.
+A request that one backend of a rule did not serve is sent to another (see `merge` and `retries`), unless an engine
+received it.
 
-What differs from Gateway API on purpose: traffic of a backend that cannot take any (missing, refused, nothing ready)
-goes to the others of its rule instead of failing in proportion, and a rule without any usable backend answers 503 and
-not 500, so that clients retry. No request time-out means none: a generation may stream for as long as it likes while
-it makes progress.
+Deliberate differences from Gateway API: traffic of a backend that cannot serve (missing, refused, nothing ready) goes
+to the other backends of its rule instead of failing in proportion, and a rule without a usable backend returns 503 and
+not 500, so that clients retry. There is no request timeout by default: a generation may stream as long as it makes
+progress.
 """
 
 import re
@@ -18,14 +18,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from modelplane.envoy import objects
-from modelplane.envoy.joined import Part, joined, removed_headers
+from modelplane.envoy.ext_proc import ext_proc_override
+from modelplane.envoy.merge import Part, merge_backends, removed_headers
 from modelplane.envoy.objects import BackendRef, HeaderChange, HeaderValue, HttpRoute, HTTPRouteRule, UnsupportedError
-from modelplane.envoy.picking import ext_proc_override
-from modelplane.envoy.pools import EnvoyCluster, Unusable
+from modelplane.envoy.pools import EnvoyCluster, UnresolvedRef
 from modelplane.envoy.retries import retry_policy
 from modelplane.envoy.view import Resource
 
-Resolve = Callable[[BackendRef, objects.GatewayObjectMeta], EnvoyCluster | Unusable]
+Resolve = Callable[[BackendRef, objects.GatewayObjectMeta], EnvoyCluster | UnresolvedRef]
 
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION = re.compile(r"(\d+)(ms|h|m|s)")
@@ -47,7 +47,7 @@ def other_hosts(hostname: str) -> Resource:
 
 @dataclass(frozen=True, slots=True)
 class RankedRoute:
-    """One Envoy route with its rank, and the pools it leads to; the lowest rank is matched first."""
+    """One Envoy route with its rank and its clusters; the lowest rank is matched first."""
 
     rank: tuple[bool, int, int, str, str, str, int]
     resource: Resource
@@ -60,7 +60,7 @@ def entries(route: HttpRoute, resolve: Resolve, gateway: str = "") -> Iterator[R
     for number, rule in enumerate(route.spec.rules):
         replacement, hostname = _rewrite(rule, number)
         parts = [(ref, pool) for ref in rule.backend_refs if ref.weight > 0 for pool in _usable(resolve(ref, meta))]
-        together = joined(f"{gateway}/HTTPRoute/{meta.namespace}/{meta.name}/{number}", parts)
+        together = merge_backends(f"{gateway}/HTTPRoute/{meta.namespace}/{meta.name}/{number}", parts)
         action = _action(route, rule, parts, together, hostname)
         pools = (together,) if together is not None else tuple(pool for _, pool in parts)
         age = (meta.creation_timestamp or "", meta.namespace, meta.name, number)
@@ -86,8 +86,8 @@ def _matched(match: objects.RouteMatch, replacement: str | None, action: Resourc
 def _paths(path: objects.PathMatch, replacement: str | None) -> Iterator[tuple[Resource, str | None]]:
     """Envoy's path matches for one of ours, each with what replaces the matched part.
 
-    A prefix matches whole segments only. When it is replaced by the root the slash after it must go as well, which
-    takes two entries: `/a` alone, and `/a/` with whatever follows.
+    A prefix matches whole segments only. When it is replaced by the root, the slash after it is removed as well, which
+    takes two entries: `/a` alone, and `/a/` with the rest.
     """
     prefix = path.value.rstrip("/")
     target = None if replacement is None else replacement.rstrip("/")
@@ -103,7 +103,7 @@ def _paths(path: objects.PathMatch, replacement: str | None) -> Iterator[tuple[R
 
 
 def _rewrite(rule: HTTPRouteRule, number: int) -> tuple[str | None, str | None]:
-    """What replaces the prefix of the path, and the host."""
+    """The replacements of the path's prefix and of the host."""
     rewrites = [one.url_rewrite for one in rule.filters if isinstance(one, objects.RewriteFilter)]
     if not rewrites:
         return None, None
@@ -113,8 +113,8 @@ def _rewrite(rule: HTTPRouteRule, number: int) -> tuple[str | None, str | None]:
     return (path.replace_prefix_match if path else None), rewrites[0].hostname
 
 
-def _usable(found: EnvoyCluster | Unusable) -> tuple[EnvoyCluster, ...]:
-    """The pool, where somebody is in it and its picker can be asked."""
+def _usable(found: EnvoyCluster | UnresolvedRef) -> tuple[EnvoyCluster, ...]:
+    """The cluster, if it has members and its picker can be called."""
     if not isinstance(found, EnvoyCluster) or not found.members:
         return ()
     return () if found.picker is not None and not found.picker.members else (found,)

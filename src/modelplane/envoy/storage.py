@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import IO
 
 from modelplane.envoy.bootstrap import BOOTSTRAP, bootstrap
-from modelplane.envoy.files import DIRECTORY, TableFile, file_name
+from modelplane.envoy.files import DIRECTORY, XdsFile, file_name
 from modelplane.envoy.listeners import ACCESS_LOG
 
 LOG = "envoy.log"
@@ -37,8 +37,8 @@ class Storage:
         (self.directory / BOOTSTRAP).write_bytes(bootstrap(socket))
         return socket
 
-    def write(self, file: TableFile) -> None:
-        """Put a table in place in one step, so that Envoy never reads half of one. It may hold credentials."""
+    def write(self, file: XdsFile) -> None:
+        """Replace a table in one step, so that Envoy never reads half of one. It may hold credentials."""
         path = self.directory / file_name(file.table)
         fresh = path.with_suffix(".new")
         fresh.unlink(missing_ok=True)  # a file that is there would keep its mode
@@ -53,13 +53,13 @@ class Storage:
         return self._log.stat().st_size
 
     def read_log(self, since: int = 0) -> str:
-        """What was logged after position `since`, or its end if that is much."""
+        """The log after position `since`, or its tail if it is long."""
         with self._log.open("rb") as log:
             log.seek(max(since, self.log_size() - _TAIL_BYTES))
             return log.read().decode(errors="replace")
 
     def set_aside(self, most_bytes: int) -> bool:
-        """Keep the access log under another name, in place of the one before, where it is longer than that."""
+        """Rotate the access log if it is longer than that; one old log is kept."""
         if not self.access_log.exists() or self.access_log.stat().st_size <= most_bytes:
             return False
         _set_aside(self.access_log)

@@ -1,4 +1,4 @@
-"""What a gateway is asked to do, and what of it cannot be done."""
+"""The objects of one gateway, and the problems found in them."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ KubernetesObject = Mapping[str, object]
 Resource = dict[str, object]
 """A piece of what Envoy reads."""
 
-# Gateway API's own words for why a route is not Accepted or has not ResolvedRefs.
+# Gateway API's reasons of the conditions Accepted and ResolvedRefs.
 ProblemReason = Literal["UnsupportedValue", "BackendNotFound", "InvalidKind", "RefNotPermitted"]
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -34,8 +34,8 @@ class GatewayView:
     `routes` are HTTPRoutes already known to belong to this gateway: `parentRefs` are not read. `services` and
     `slices` are Services and their EndpointSlices, `backends` are Envoy Gateway's Backends, and `grants` are the
     ReferenceGrants without which a route reaches nothing outside its own namespace. `filters` are HTTPRouteFilters,
-    which add what `secrets` hold. With a `hostname`, which may begin with `*.`, nothing else is answered. With an
-    `identity` it speaks TLS to clients that do; loopback needs none, so those that do not are answered as well.
+    which add what `secrets` hold. With a `hostname`, which may begin with `*.`, other hosts get 404. With an
+    `identity` it serves TLS and plain HTTP on the same port.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""The endpoint picker: which serving pod answers a request, as an external processor of Envoy."""
+"""The endpoint picker: selects the serving pod of a request, as an external processor of Envoy."""

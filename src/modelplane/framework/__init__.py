@@ -1,15 +1,16 @@
-"""Filter, score, pick: one small way to choose among candidates, whatever they are.
+"""Filter, score, pick: the plugin framework of both schedulers.
 
-A *profile* holds any filters, weighted scorers and exactly one picker. A run asks every filter about every candidate,
-scores those that were admitted, and lets the picker rank them. The room knows nothing of what a candidate is: the
-fleet scheduler hands it groups of node pools, the endpoint picker hands it serving pods.
+A *profile* holds any filters, weighted scorers and exactly one picker. A run calls every filter for every candidate,
+scores the admitted candidates, and lets the picker rank them. The framework does not know what a candidate is: the
+fleet scheduler passes groups of node pools, the endpoint picker passes endpoints.
 
 Refused and broken never share a type. A refusal is a value with a code and numbers; a plugin that raises, or that
 scores outside [0, 1], is a defect and surfaces as `PluginFault` with the plugin's name.
 
-Who listens pays. Each step is told to a `Reporter` when there is one; without one no text is made.
+A run reports each step to a `Reporter` if it has one. Without one it builds no text.
 """
 
+from modelplane.framework.cycle_state import CycleState, StateKey
 from modelplane.framework.faults import PluginFault, ProfileError
 from modelplane.framework.outcomes import Refusal, RefusalCode, RunOutcome
 from modelplane.framework.plugins import (
@@ -29,9 +30,9 @@ from modelplane.framework.profile import Profile, Result, admit, make_profile
 from modelplane.framework.reporters import MultiReporter, StepRecorder
 from modelplane.framework.runner import Runner
 from modelplane.framework.sparse_vector import SparseVector, zeros
-from modelplane.framework.state import RunState, Slot
 
 __all__ = [
+    "CycleState",
     "Filter",
     "MetricScorer",
     "MultiReporter",
@@ -46,13 +47,12 @@ __all__ = [
     "Reporter",
     "Result",
     "RunOutcome",
-    "RunState",
     "Runner",
     "Scored",
     "Scorer",
     "SetFilter",
-    "Slot",
     "SparseVector",
+    "StateKey",
     "StepRecorder",
     "TieBreakingPicker",
     "Weighted",

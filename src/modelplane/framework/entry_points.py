@@ -5,9 +5,8 @@ Both schedulers read theirs in one form, from a group of their own:
     [project.entry-points."modelplane.epp.plugins"]
     my-plugins = "my_package.plugins:TYPES"
 
-Behind the name is a `PluginType`, an iterable of them, or a function without arguments that returns either. An entry
-point that cannot be loaded is an error that names it: a scheduler that silently lacks a plugin decides otherwise than
-its configuration says.
+The name refers to a `PluginType`, an iterable of them, or a function without arguments that returns either. An entry
+point that cannot be loaded is an error that names it: a scheduler without a configured plugin would decide differently.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What can be wrong with a profile, and with a plugin at work.
+"""Errors of a profile, and faults of a plugin.
 
 ProfileError (InputError)    the configuration names what is not there or breaks a rule; found at start-up
 PluginFault                  a plugin raised or answered outside its contract: a defect, never a refusal
@@ -11,7 +11,7 @@ class ProfileError(InputError):
     """A profile that cannot be built. The sentence names the profile or the plugin."""
 
 
-class PluginFault(Exception):  # noqa: N818  a defect of a plugin, told apart from errors that users cause
+class PluginFault(Exception):  # noqa: N818  a defect of a plugin, not an error that users cause
     """A plugin broke its contract. `plugin` names it; the cause is chained."""
 
     def __init__(self, plugin: str, what: str) -> None:

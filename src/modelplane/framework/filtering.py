@@ -1,4 +1,4 @@
-"""Filters with a memory of their last answer."""
+"""Filters that cache their last result."""
 
 from collections.abc import Callable, Sequence
 from itertools import compress
@@ -12,7 +12,7 @@ C = TypeVar("C")
 
 
 class MemoizedFilter(Generic[S, C]):
-    """One filter, and whom it admitted of the last candidates."""
+    """One filter, and the candidates that it admitted last."""
 
     __slots__ = ("_admitted", "_answers", "_candidates", "_narrow", "name", "refuse")
 
@@ -36,7 +36,7 @@ class MemoizedFilter(Generic[S, C]):
             raise PluginFault(self.name, f"raised {type(error).__name__}: {error}") from error
 
     def admitted(self, candidates: Sequence[C], answers: Answers) -> Sequence[C]:
-        """Those without a refusal; the same object where none is refused."""
+        """The candidates without a refusal; the same object if none is refused."""
         if answers is self._answers and candidates is self._candidates and type(answers) is tuple:
             return self._admitted
         if len(answers) != len(candidates):

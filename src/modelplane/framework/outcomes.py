@@ -1,4 +1,4 @@
-"""The closed sets of answers: what a filter says of a candidate, and how a run ended."""
+"""The closed sets of outcomes: of a filter for one candidate, and of a run."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class RefusalCode(StrEnum):
-    """What a refusal means for the caller.
+    """What the caller can do about a refusal.
 
     UNSCHEDULABLE   not now: try again when capacity, a quota or another replica changes
     UNRESOLVABLE    not for this request: only another request or another candidate helps
@@ -32,7 +32,7 @@ class RunOutcome(StrEnum):
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
-    """Why a filter does not admit a candidate. The sentence is made when somebody reads it, not when it is decided."""
+    """Why a filter does not admit a candidate. `reason` is formatted when it is read."""
 
     filter: str
     code: RefusalCode

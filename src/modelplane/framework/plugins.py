@@ -1,7 +1,7 @@
-"""What a plugin can be. A plugin is any object with a name and the one method of its part.
+"""The extension points. A plugin is any object with a name and the method of its extension point.
 
-`S` is the state of a run, given by the caller; `C` is a candidate. Filters answer for one candidate, so that a caller
-may remember the answer for all that are alike. Scorers see all candidates at once, since a score is often relative.
+`S` is the state of a run, given by the caller; `C` is a candidate. Filters judge one candidate, so a caller may reuse
+the result for equal candidates. Scorers get all candidates at once, since a score is often relative.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ Answers = Sequence[Refusal | None]
 
 
 class Scored(msgspec.Struct, Generic[C], frozen=True, eq=False):
-    """A candidate that was admitted: the weighted mean of its scores, and each score beside its scorer's name."""
+    """An admitted candidate: the weighted mean of its scores, and each score with its scorer's name."""
 
     candidate: C
     total: float
@@ -29,7 +29,7 @@ class Scored(msgspec.Struct, Generic[C], frozen=True, eq=False):
 
 @runtime_checkable
 class Filter(Protocol[S_contra, C_contra]):
-    """Keeps candidates out. Pure: equal state and candidate, equal answer."""
+    """Refuses candidates. Pure: equal state and candidate, equal result."""
 
     @property
     def name(self) -> str: ...
@@ -40,7 +40,7 @@ class Filter(Protocol[S_contra, C_contra]):
 
 @runtime_checkable
 class Scorer(Protocol[S_contra, C_contra]):
-    """Says how good candidates are: one number in [0, 1] for each, in their order. Higher is better."""
+    """Scores candidates: one number in [0, 1] for each, in their order. Higher is better."""
 
     @property
     def name(self) -> str: ...
@@ -59,14 +59,14 @@ class Picker(Protocol[S_contra, C]):
 
 
 class Weighted(msgspec.Struct, Generic[S, C], frozen=True, eq=False):
-    """A scorer and how much its score counts beside the others'."""
+    """A scorer and its weight."""
 
     scorer: Scorer[S, C]
     weight: float = 1.0
 
 
 class Reporter(Protocol[C_contra]):
-    """Hears every step of a run."""
+    """Receives every step of a run."""
 
     def refused(self, profile: str, candidate: C_contra, refusal: Refusal, /) -> None: ...
 
@@ -78,10 +78,10 @@ class Reporter(Protocol[C_contra]):
 
 
 class SetFilter(Filter[S_contra, C_contra], Protocol[S_contra, C_contra]):
-    """A filter that sees all candidates which earlier filters left. `refuse` is its answer for one that is alone."""
+    """A filter that gets all candidates which earlier filters left. `refuse` is its result for a single candidate."""
 
     def narrow(self, state: S_contra, candidates: Sequence[C_contra], /) -> Answers:
-        """An answer for each candidate in order, or nothing at all where none is refused."""
+        """A result for each candidate in order, or empty if none is refused."""
 
 
 class OrderingPicker(Protocol[S_contra, C_contra]):
@@ -98,7 +98,7 @@ class TieBreakingPicker(Protocol[S_contra, C_contra]):
     """A picker that takes one of the best."""
 
     def take(self, state: S_contra, candidates: Sequence[C_contra], best: Sequence[int], /) -> int:
-        """One of the positions, which are several in ascending order: those of equals with the highest sum."""
+        """One of several positions in ascending order: those with the highest sum."""
 
 
 class MetricScorer(Scorer[S_contra, C_contra], Protocol[S_contra, C_contra]):
@@ -113,7 +113,7 @@ class RelativeMetricScorer(MetricScorer[S_contra, C_contra], Protocol[S_contra, 
     def relative_score(self, number: float, least: float, most: float, /) -> float: ...
 
 
-# What follows is asked whenever a runner is made. `isinstance` with a protocol would take ten times as long.
+# A runner calls these when it is built. `isinstance` with a protocol takes ten times as long.
 
 
 def is_set_filter(plugin: Filter[S, C]) -> TypeGuard[SetFilter[S, C]]:

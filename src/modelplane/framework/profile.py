@@ -18,7 +18,7 @@ C = TypeVar("C")
 
 
 class Profile(msgspec.Struct, Generic[S, C], frozen=True, eq=False):
-    """Any filters, weighted scorers, exactly one picker. Filters are asked in order; the first refusal stands."""
+    """Any filters, weighted scorers and exactly one picker. Filters run in order; the first refusal counts."""
 
     name: str
     picker: Picker[S, C]
@@ -65,7 +65,7 @@ class Result(msgspec.Struct, Generic[C], frozen=True, eq=False):
     ranked: tuple[Scored[C], ...] = ()
     """Best first; empty unless something was picked."""
     refusals: tuple[Refusal, ...] = ()
-    """Where a `Runner` admitted none: examples that say why, in the order of the filters."""
+    """Examples of the refusals when a `Runner` admitted none, in the order of the filters."""
 
 
 def admit(filters: Sequence[Filter[S, C]], state: S, candidate: C) -> Refusal | None:

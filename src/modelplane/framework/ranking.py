@@ -1,15 +1,14 @@
 """The best candidates, kept up to date as candidates change.
 
-A *metric scorer* reads one number of each candidate, whatever the request is: a queue length, a share of memory. It
-reads a candidate again only when that changed, and only what the change moved is computed again. So a decision costs
-what changed since the one before, and not what there is to choose from.
+A *metric scorer* reads one number of each candidate, independent of the request: a queue length, a share of memory. It
+reads a candidate again only when it changed. So the cost of a decision depends on what changed since the last one, not
+on the number of candidates.
 
-That is easy where the number is the score, an *absolute* score. Where the score is *relative* to the least and the
-most of all candidates, one candidate that moves an extreme moves the scores of all. But candidates with equal numbers
-have equal relative scores whatever the others do, and numbers such as counts take few values. So candidates are kept in
-*buckets*, one for each combination of relative numbers. The order inside a bucket is that of the absolute scores and
-depends on no other candidate; the relative score is one number for the whole bucket. The best of all is the best of the
-buckets' tops.
+This is easy if the number is the score, an *absolute* score. If the score is *relative* to the least and the most of
+all candidates, one candidate that moves an extreme moves all scores. But candidates with equal numbers always have
+equal relative scores, and counts take few values. So candidates are kept in *buckets*, one for each combination of
+relative numbers. Absolute scores order a bucket and depend on no other candidate; the relative score is one number for
+the whole bucket. The best candidate is the best of the buckets' tops.
 
 A sum is the absolute score and the relative score in this order and nothing else, whether it was kept up or computed
 once (`MetricScorers.sums`): both give equal sums, and so equal ties, to the last bit.
@@ -28,7 +27,7 @@ S = TypeVar("S")
 C = TypeVar("C")
 
 BucketKey = float | tuple[float, ...]
-"""What the relative scorers read of one candidate: a tuple but for one scorer, whose number alone is cheaper."""
+"""The numbers that the relative scorers read of one candidate: a tuple, or for one scorer the bare number."""
 Extremes = tuple[tuple[float, float], ...]
 Best = tuple[float, Sequence[int]]
 """The highest sum, and the positions that have it, ascending."""
@@ -63,7 +62,7 @@ class MetricScorers(Generic[C]):
         try:
             for name, weight, read in self._absolute:
                 score = read(candidate)
-                # Written so that what is no number is wrong as well.
+                # Written so that NaN is out of range.
                 if not 0.0 <= score <= 1.0:
                     return _refuse(name, score)
                 absolute += weight * score
@@ -163,7 +162,7 @@ class _Bucket:
 
 
 class IncrementalRanking(Generic[C]):
-    """The sums of candidates, and which are best. Candidates are different objects that say when they change."""
+    """The sums of candidates, and the best of them. Candidates are distinct objects that report their changes."""
 
     __slots__ = (
         "_absolute", "_best", "_buckets", "_changed", "_extremes", "_keys", "_positions", "_scorers", "_tops",
@@ -247,7 +246,7 @@ class IncrementalRanking(Generic[C]):
             self._settle(touched)
 
     def _settle(self, touched: Iterable[BucketKey]) -> None:
-        """Drops buckets that are empty, scores those that are new, and all where the most or the least changed."""
+        """Drop empty buckets, score new ones, and all if an extreme changed."""
         buckets, tops = self._buckets, self._tops
         self._best = None
         added: list[BucketKey] = []

@@ -1,4 +1,4 @@
-"""Plugin types by the names that configuration uses, and the instances made of them.
+"""Plugin types by their names in configurations, and their instances.
 
 A type has a name, the struct of its parameters and a factory. Both schedulers list theirs as `PluginType` values and
 keep them in a `Registry`; packages add their own by entry points (`entry_points`). Everything that can be wrong with a
@@ -25,7 +25,7 @@ class NoParameters(Parameters, frozen=True):
 
 
 class Handle(Protocol):
-    """What a factory may use beside its parameters."""
+    """Access to other plugins, for a factory."""
 
     def plugin(self, name: str, /) -> object:
         """Another instance by its name, made first if need be; InputError if there is none, or if they form a cycle."""
@@ -48,9 +48,9 @@ class PluginType(msgspec.Struct, frozen=True):
     produces: str = ""
     """Data of the cycle that it produces."""
     replaced_by: str = ""
-    """What to use instead of a deprecated type."""
+    """The replacement of a deprecated type."""
     parts: frozenset[str] = frozenset()
-    """What sections other than profiles may refer to it as: `parser`, `source`, `extractor`, `detector`, …"""
+    """The references of other sections that may name it: `parser`, `source`, `extractor`, `detector`, …"""
 
     def serving_as(self, *parts: str) -> "PluginType":
         return msgspec.structs.replace(self, parts=self.parts.union(parts))
@@ -92,7 +92,7 @@ def linked_type(
 def declared_type(
     name: str, part: str, parameters: type[msgspec.Struct] = NoParameters, *, replaced_by: str = ""
 ) -> PluginType:
-    """A type that is only declared: its parameters are checked, and `part` says who reads them."""
+    """A type that is only declared: its parameters are validated, and `part` names the component that reads them."""
 
     def made(instance: str, given: msgspec.Struct, _handle: Handle) -> object:
         return DeclaredPlugin(instance, name, given)
@@ -151,7 +151,7 @@ def build_plugins(
     on_error: Callable[[PluginEntry, str], None],
     existing: Mapping[str, object] | None = None,
 ) -> BuiltPlugins:
-    """All instances in the order of the entries. `on_error` hears of each that cannot be made."""
+    """All instances in the order of the entries. `on_error` is called for each that cannot be built."""
     builder = _Builder(entries, registry, existing or {})
     for entry in entries:
         try:

@@ -1,4 +1,4 @@
-"""Reporters of general use: one that keeps what it hears, and one that passes it on to several."""
+"""Reporters of general use: one records the steps, one forwards them to several."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class StepRecorder(Generic[C]):
 
 @dataclass(frozen=True, slots=True)
 class MultiReporter(Generic[C]):
-    """Every listener hears every step, in their order."""
+    """Forwards every step to every reporter, in order."""
 
     listeners: tuple[Reporter[C], ...]
 

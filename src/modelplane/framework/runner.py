@@ -1,19 +1,18 @@
 """The one runner of profiles: filter, score, pick, thousands of times a second.
 
-`Runner` works by columns: all answers of a filter, all scores of a scorer, all sums. Only what was picked becomes a
-`Scored`. With a reporter it decides the same and reports each step besides, so an explanation is never of another
-decision; without one, what a picker with `order` or `take` picked carries its total and no parts. A picker with neither
-gets every candidate with its total and parts; such a total depends on the candidate's own scores alone, so totals of
-two runs compare.
+`Runner` works by columns: all results of a filter, all scores of a scorer, all sums. Only picked candidates become
+`Scored`. With a reporter it decides the same and reports each step, so an explanation always matches the decision;
+without one, a candidate picked by `order` or `take` has its total and no parts. A picker with neither gets every
+candidate with its total and parts. The total depends on the candidate's own scores only, so totals of two runs compare.
 
-Plugins may help. A filter whose answer depends on the other candidates has `narrow`; a picker that only needs the sums
-has `order`, and one that takes one of the best has `take`. A plugin that answers with the *same tuple* as the last time
-says that nothing changed: the tuple was checked when it was new, and what was computed from it stands. A scorer that
-scores few candidates returns a `SparseVector`, and one that reads each candidate by itself, whatever the request,
-is a `MetricScorer`. With metric scorers, sparse scores and a picker that takes one of the best, a run among candidates
-that say when they change costs what changed, however many they are: see `ranking`.
+Optional methods make a run cheaper. A filter whose result depends on the other candidates has `narrow`; a picker that
+needs only the sums has `order`, and one that takes one of the best has `take`. A plugin that returns the *same tuple*
+as the last time reports no change: the tuple was checked when it was new, and what was computed from it is reused. A
+scorer that scores few candidates returns a `SparseVector`. A scorer that reads each candidate independent of the
+request is a `MetricScorer`. With metric scorers, sparse scores, a picker with `take` and candidates that report
+changes, the cost of a run depends only on what changed: see `ranking`.
 
-A runner remembers its last answers, so two runs of one runner must not overlap.
+A runner caches its last results, so two runs of one runner must not overlap.
 """
 
 from collections.abc import Mapping, Sequence
@@ -109,7 +108,7 @@ class _ScorerCalls(Generic[S, C]):
         return scores
 
     def _add(self, scores: _Scores, column: Sequence[float], scorer: tuple[int, str, float], count: int) -> None:
-        """A column with one value for all is a number to add, and no column to go through."""
+        """Add a constant column as one number."""
         at, name, weight = scorer
         if column is not self.last[at] or type(column) is not tuple or len(column) != count:
             self._is_constant[at] = _check(name, column, count)
@@ -123,7 +122,7 @@ class _ScorerCalls(Generic[S, C]):
 class Runner(Generic[S, C]):
     """A profile that is ready to run.
 
-    `watch` is how candidates are asked to say when they change. Without it nothing is kept up between runs.
+    `watch` subscribes to changes of candidates. Without it no ranking is kept between runs.
     """
 
     __slots__ = (
@@ -139,13 +138,13 @@ class Runner(Generic[S, C]):
         self._scores = [
             (each.scorer.name, each.scorer.score if is_metric_scorer(each.scorer) else None) for each in profile.scorers
         ]
-        """The method of metric scorers; None for those that are called anyway."""
+        """The method of metric scorers; None for those that are called at each run."""
         self._weights = tuple([float(weighted.weight) for weighted in profile.scorers])
         self._total_weight = sum(self._weights) or 1.0
         self._watch = watch
         self._rankings: list[IncrementalRanking[C]] = []
         self._seen_once: list[Sequence[C]] = []
-        """Seen once: to keep up what is not asked about again costs more than it saves."""
+        """Sets of candidates seen once: a ranking costs more than it saves unless the set comes again."""
         picker = profile.picker
         self._order = picker.order if is_ordering_picker(picker) else None
         self._take = picker.take if is_tie_breaking_picker(picker) else None
@@ -190,7 +189,7 @@ class Runner(Generic[S, C]):
         return ranked
 
     def _pick(self, state: S, candidates: Sequence[C], reporter: Reporter[C] | None) -> tuple[Scored[C], ...]:
-        """What a picker that needs the sums only picks. Parts are made for a reporter."""
+        """The pick of a picker that needs the sums only. Parts are built for a reporter."""
         ranking = self._ranking(candidates)
         scores = self._calls.call(state, candidates)
         parts = self._report(state, candidates, self._sums(candidates, ranking, scores), reporter) if reporter else ()
@@ -202,7 +201,7 @@ class Runner(Generic[S, C]):
     def _admit(
         self, state: S, candidates: Sequence[C], given: list[Answers], reporter: Reporter[C] | None
     ) -> Sequence[C]:
-        """Those whom every filter admits; `given` gets the answers of filters that refused somebody."""
+        """The candidates that every filter admits; `given` collects the results of filters that refused any."""
         for each in self._filters:
             answers = each.answers(state, candidates)
             if not answers:
@@ -219,7 +218,7 @@ class Runner(Generic[S, C]):
         return candidates
 
     def _ranking(self, candidates: Sequence[C]) -> IncrementalRanking[C] | None:
-        """The ranking of these candidates, kept up from the second time they are asked about."""
+        """The ranking of these candidates, kept from the second time they are given."""
         for ranking in self._rankings:
             if ranking.candidates is candidates:
                 try:
@@ -243,7 +242,7 @@ class Runner(Generic[S, C]):
     def _best(
         self, state: S, candidates: Sequence[C], ranking: IncrementalRanking[C] | None, scores: _Scores
     ) -> tuple[float, int]:
-        """The total and the place of the one that the picker takes.
+        """The total and the position of the candidate that the picker takes.
 
         Equal sums must be equal whether they are kept up or not, so both leave out what is the same for all.
         """
@@ -293,7 +292,7 @@ class Runner(Generic[S, C]):
         return ranked
 
     def _rows(self, state: S, candidates: Sequence[C]) -> list[tuple[float, ...]]:
-        """The scores of each candidate, in the order of the scorers, after those that are called were."""
+        """The scores of each candidate, in the order of the scorers, after the scorers were called."""
         called = iter(self._calls.last)
         columns: list[Sequence[float]] = []
         name = ""
@@ -318,7 +317,7 @@ def _report_refusals(profile: str, candidates: Sequence[C], answers: Answers, re
 
 
 def _examples(answers: Answers) -> list[Refusal]:
-    """One refusal of each code: enough to say why nothing was left."""
+    """One refusal of each code, as examples."""
     found: dict[RefusalCode, Refusal] = {}
     for answer in answers:
         if answer is not None and answer.code not in found:

@@ -1,4 +1,4 @@
-"""The device a selector sees, prepared once so that evaluating is dictionary look-ups.
+"""A device prepared for selectors, so that evaluation is dictionary lookups.
 
 Names. An attribute or capacity name `domain/id` is split at its first slash; a bare name belongs to the driver's
 domain. `x` and `<driver>/x` are therefore one entry, and the one listed last wins.
@@ -170,7 +170,7 @@ def _capacity_shape(capacity: Mapping[str, Mapping[str, Quantity]]) -> Hashable:
 
 
 def _value_shape(value: AttributeValue) -> Hashable:
-    # The type takes part because True equals 1; a version's text does because order ignores build metadata.
+    # The type is part of the key because True equals 1; a version's text is because order ignores build metadata.
     if isinstance(value, tuple):
         return tuple(_value_shape(item) for item in value)
     return type(value), str(value) if isinstance(value, Version) else value

@@ -4,9 +4,9 @@ Comparing a quantity in the int64 form with one in the decimal form converts the
 and `subtract` on a decimal receiver change it, and the result shares its number from then on (fixed upstream after
 1.36). `equals` changes nothing.
 
-Only `as_integer` can tell one form from the other, so an expression that asks for no integer and does no arithmetic
-may compare `Quantity` values directly with `quantity.compare` and needs no MutableQuantity at all. That is the common
-case, and one integer comparison.
+Only `as_integer` distinguishes the forms, so an expression without integer conversion and arithmetic may compare
+`Quantity` values directly with `quantity.compare` and needs no MutableQuantity. That is the common case, and one
+integer comparison.
 
 A MutableQuantity lives for one evaluation. Upstream's change to a device capacity outlives it there; here a device is
 immutable.

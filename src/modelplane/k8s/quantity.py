@@ -52,7 +52,7 @@ _BINARY_SUFFIX_DIGITS = {10: 3, 20: 6, 30: 9, 40: 12, 50: 15, 60: 18}
 
 
 class QuantityError(InputError):
-    """Text that is not a quantity, or arithmetic whose result is beyond any size worth writing out."""
+    """Text that is not a quantity, or arithmetic whose result is too long to write out."""
 
 
 class Notation(enum.StrEnum):
@@ -99,7 +99,7 @@ class Quantity:
 
     @property
     def representation(self) -> tuple[int, int, NumberFormat]:
-        """All that an expression can learn about the quantity: equal representations behave alike everywhere."""
+        """All that an expression can observe of the quantity: equal representations behave the same."""
         return self.unscaled, self.exponent, self.form
 
 
@@ -109,7 +109,7 @@ def fast(unscaled: int, exponent: int = 0, notation: Notation = Notation.DECIMAL
 
 
 def from_int(number: int) -> Quantity:
-    """What upstream makes of an integer operand of `add` and `sub`."""
+    """Upstream's form of an integer operand of `add` and `sub`."""
     return fast(number, 0, Notation.DECIMAL_EXPONENT)
 
 
@@ -188,7 +188,7 @@ def _shown(text: str) -> str:
 
 
 def _interpret(suffix: str, text: str) -> tuple[Notation, int]:
-    """The notation and the exponent (of ten, or of two in binary notation) that a suffix stands for."""
+    """The notation and the exponent (of ten, or of two in binary notation) of a suffix."""
     if suffix in _DECIMAL_SUFFIXES:
         return Notation.DECIMAL_SI, _DECIMAL_SUFFIXES[suffix]
     if suffix in _BINARY_SUFFIXES:
@@ -230,7 +230,7 @@ def _rounded_to_nanos(magnitude: int, exponent: int) -> tuple[int, int]:
 
 
 def compare(left: Quantity, right: Quantity) -> int:
-    """-1, 0 or 1 by number, whatever the notations and forms."""
+    """-1, 0 or 1 by number, independent of notation and form."""
     left_nanos, right_nanos = left.nanos, right.nanos
     if left_nanos is None or right_nanos is None:
         return _compare_symbolic(left, right)
@@ -339,7 +339,7 @@ def _add_big(left: Quantity, unscaled: int, exponent: int, notation: Notation) -
     elif max(abs(left.exponent), abs(exponent)) > _MATERIALISED_EXPONENT:
         return _big(left.unscaled or unscaled, left.exponent if left.unscaled else exponent, notation)
     total = _shifted(left.unscaled, left.exponent - lowest) + _shifted(unscaled, exponent - lowest)
-    # A number left symbolic stands for one written out in nanos, so nothing remains of its exponent when it cancels.
+    # A symbolic number is equal to one written out in nanos, so nothing remains of its exponent when it cancels.
     return _big(total, _NANO if total == 0 and lowest > _MATERIALISED_EXPONENT else lowest, notation)
 
 

@@ -5,7 +5,7 @@ import ssl
 from datetime import timedelta
 from pathlib import Path
 
-from modelplane.epp.transport.tls import vouching_for_itself
+from modelplane.epp.transport.tls import self_signed_loopback
 
 _LIFETIME = timedelta(days=365)
 
@@ -30,4 +30,4 @@ def server_context(folder: Path, *, now: float) -> tuple[ssl.SSLContext, bytes]:
 
 def certificate_for_loopback(*, now: float) -> tuple[bytes, bytes]:
     """A self-signed certificate and its key, both in PEM."""
-    return vouching_for_itself("modelplane", now, _LIFETIME)
+    return self_signed_loopback("modelplane", now, _LIFETIME)

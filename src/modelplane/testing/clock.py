@@ -1,16 +1,15 @@
 """Virtual time: asyncio programs that wait for hours run in milliseconds, and every run can be repeated.
 
-`run_virtual(main)` gives `main` a VirtualClock and runs it on an event loop whose time stands still while anything can
-run and jumps to the next timer when nothing can. asyncio's own timers (sleep, timeout, call_later) follow the same
+`run_virtual(main)` gives `main` a VirtualClock and runs it on an event loop whose time does not advance while anything
+can run and jumps to the next timer when nothing can. asyncio's own timers (sleep, timeout, call_later) use the same
 time, so code that does not take a Clock is covered as well.
 
 Without a seed, ready tasks take turns in asyncio's order. With one, the order among tasks that are ready at the same
 moment is drawn from it: each seed is another legal interleaving, the same one each time. Plain callbacks keep the
 order asyncio promises.
 
-A run fails loudly: nothing left to wait for (deadlock), no progress in time (livelock), too much virtual time, a task
-left behind, or an error that nobody looked at. Threads, sockets and subprocesses live in real time and do not belong
-here.
+A run fails on: nothing left to wait for (deadlock), no progress in time (livelock), too much virtual time, a leaked
+task, or an unhandled error. Threads, sockets and subprocesses use real time and are not supported.
 """
 
 import asyncio
@@ -23,17 +22,17 @@ from typing import TypeVar
 T = TypeVar("T")
 
 EPOCH_S = 1_750_000_000.0
-"""Where virtual wall-clock time starts: a whole second in June 2025."""
+"""The start of virtual wall-clock time: a whole second in June 2025."""
 
 _TURNS_AT_ONE_INSTANT = 100_000
 
 
 class VirtualTimeError(AssertionError):
-    """The program cannot go on, went on for too long, or left something behind."""
+    """The program cannot continue, ran for too long, or leaked a task."""
 
 
 class VirtualClock:
-    """A Clock that stands still until it is moved: by `advance`, or by the loop that it belongs to."""
+    """A Clock that does not advance until it is moved: by `advance`, or by its loop."""
 
     def __init__(self, *, epoch_s: float = EPOCH_S) -> None:
         self._epoch_s = epoch_s

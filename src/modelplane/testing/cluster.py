@@ -22,7 +22,7 @@ TENANT_NAMESPACE = "team"
 
 
 class FakeEngines:
-    """Starts nothing, answers at once, and remembers what runs and how each engine was stopped.
+    """Starts nothing, responds at once, and records what runs and how each engine was stopped.
 
     start_s, stop_s: how long starting, and stopping with a grace, take. refuses: why a pod's engine does not start.
     answers: whether probes succeed. shown: the pods that engines were last started for, by name. faults: what they were
@@ -115,7 +115,7 @@ def run_cluster(
     settings: ClusterSettings | None = None,
     seed: int | None = None,
 ) -> T:
-    """Run `main` beside a cluster named east, with a tenant's namespace. A defect of a controller fails the run."""
+    """Run `main` with a cluster named east and a tenant's namespace. A defect of a controller fails the run."""
 
     async def inside(clock: VirtualClock) -> T:
         made = make_lab(clock, settings or ClusterSettings(system_nodes=0))
@@ -168,10 +168,10 @@ def gpu_pool(name: str = "h200", nodes: int = 1, *, gpus: int = 8, memory: str =
 
 
 def claim_template(name: str = "model", *, gpus: int = 1, selector: str | None = None) -> dict[str, object]:
-    asked: dict[str, object] = {"deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": gpus}
+    exactly: dict[str, object] = {"deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": gpus}
     if selector is not None:
-        asked["selectors"] = [{"cel": {"expression": selector}}]
-    requests = [{"name": "gpu", "exactly": asked}]
+        exactly["selectors"] = [{"cel": {"expression": selector}}]
+    requests = [{"name": "gpu", "exactly": exactly}]
     return manifest(
         "resource.k8s.io/v1",
         "ResourceClaimTemplate",
@@ -191,7 +191,7 @@ def deployment(
     image: str = "vllm/vllm-openai:v1",
     **spec: object,
 ) -> dict[str, object]:
-    """What a replica is rendered to, in small: `spec` adds to the Deployment's own."""
+    """A small rendered replica: `spec` adds to the Deployment's own."""
     container = {"name": "engine", "image": image, "ports": [{"name": "http", "containerPort": 8000}]}
     pod: dict[str, object] = {"nodeSelector": {POOL: pool}, "containers": [container]}
     if claims:

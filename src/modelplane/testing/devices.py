@@ -75,22 +75,22 @@ def cel(*expressions: str) -> list[Document]:
     return [{"cel": {"expression": expression}} for expression in expressions]
 
 
-def an_ask(*selectors: str, **fields: object) -> Document:
-    """What a request or an alternative asks for, of the default class."""
-    ask: Document = {"deviceClassName": "gpu", **fields}
+def a_subrequest(*selectors: str, **fields: object) -> Document:
+    """The fields of a request or subrequest, of the default class."""
+    subrequest: Document = {"deviceClassName": "gpu", **fields}
     if selectors:
-        ask["selectors"] = cel(*selectors)
-    return ask
+        subrequest["selectors"] = cel(*selectors)
+    return subrequest
 
 
 def a_request(name: str, *selectors: str, **fields: object) -> Document:
     """A request for exactly one thing."""
-    return {"name": name, "exactly": an_ask(*selectors, **fields)}
+    return {"name": name, "exactly": a_subrequest(*selectors, **fields)}
 
 
 def a_choice(name: str, **alternatives: Document) -> Document:
     """A request with alternatives in order of preference."""
-    return {"name": name, "firstAvailable": [{**ask, "name": key} for key, ask in alternatives.items()]}
+    return {"name": name, "firstAvailable": [{**fields, "name": key} for key, fields in alternatives.items()]}
 
 
 def a_claim(*requests: Document, name: str = "claim-0", constraints: Iterable[Document] = ()) -> Document:

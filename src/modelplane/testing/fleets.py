@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from modelplane.api.meta import ClusterName, Key, PoolName, Uid
-from modelplane.api.models import LabelRequirement, LabelSelector, Toleration
+from modelplane.api.models import LabelSelector, Toleration
 from modelplane.k8s.device import Device
 from modelplane.placement.hardware import DeviceKind, Hardware
 from modelplane.placement.matching import Claim
@@ -87,10 +87,6 @@ def tolerate(key: str, effect: str | None = None, *, seconds: int | None = None)
 
 def labelled(**labels: str) -> LabelSelector:
     return LabelSelector(match_labels=labels)
-
-
-def not_in(key: str, *values: str) -> LabelSelector:
-    return LabelSelector(match_expressions=(LabelRequirement(key=key, operator="NotIn", values=values),))
 
 
 def memory_at_least(bound: str) -> str:

@@ -1,4 +1,4 @@
-"""Endpoints, requests and cycles of the picker in a few words."""
+"""Builders for endpoints, requests and scheduling cycles of the picker."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import cycle as repeat
@@ -40,7 +40,7 @@ def lora(running: Sequence[str] = (), waiting: Sequence[str] = (), most: int = 0
 
 
 def chances(*values: float) -> Callable[[], float]:
-    """Chance that goes through the values again and again; 0 without any."""
+    """Random numbers that cycle through the values; 0 without any."""
     return repeat(values or (0.0,)).__next__
 
 

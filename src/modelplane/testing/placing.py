@@ -22,7 +22,7 @@ from modelplane.compose.lowering import EngineSpec, MemberSpec, lower
 POOL = "gpu"
 DEVICE_CLASS = "gpu.nvidia.com"
 NETWORK_CLASS = "rdma.example.com"
-"""Of requests that are named nic."""
+"""The device class of requests named nic."""
 
 
 def placed(

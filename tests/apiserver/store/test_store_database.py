@@ -176,7 +176,7 @@ def test_a_change_carries_both_sides(store):
     assert store.changes_since(4) == Expired(oldest=0)
 
 
-def test_a_batch_is_told_after_it_is_whole_and_sees_itself(store, database):
+def test_a_batch_is_notified_when_complete_and_reads_its_writes(store, database):
     on_change = hear(store)
     other = hear(database.store("east"))
     with database.batch():
@@ -217,7 +217,7 @@ def test_an_inner_batch_fails_alone(store):
     assert store.revision == 2
 
 
-def test_listeners_may_write_and_all_hear_in_one_order(store):
+def test_listeners_may_write_and_all_are_notified_in_one_order(store):
     on_change = []
 
     def chain(change):
@@ -235,7 +235,7 @@ def test_listeners_may_write_and_all_hear_in_one_order(store):
     assert on_change == [(name, revision) for revision in (1, 2, 3) for name in ("first", "last")]
 
 
-def test_who_subscribes_hears_what_comes_after_and_may_leave(store):
+def test_a_subscriber_gets_later_changes_and_may_unsubscribe(store):
     late, leaving = [], []
 
     def join(change):
@@ -252,7 +252,7 @@ def test_who_subscribes_hears_what_comes_after_and_may_leave(store):
     assert (late, leaving) == ([3], [1])
 
 
-def test_who_is_made_to_leave_does_not_hear_the_same_change(store):
+def test_an_unsubscribed_listener_does_not_get_the_same_change(store):
     on_change, ends = [], []
     store.subscribe(lambda _: ends.pop()() if ends else None)
     ends.append(store.subscribe(on_change.append))
@@ -260,7 +260,7 @@ def test_who_is_made_to_leave_does_not_hear_the_same_change(store):
     assert on_change == []
 
 
-def test_nobody_subscribes_inside_a_batch(store):
+def test_a_batch_allows_no_subscription(store):
     with pytest.raises(RuntimeError, match="outside of a batch"), store.batch():
         store.subscribe(print)
 

@@ -11,7 +11,7 @@ from modelplane.api.errors import InputError
 from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.config.config import load
 from modelplane.epp.config.outline import outline
-from modelplane.epp.config.places import ConfigError
+from modelplane.epp.config.positions import ConfigError
 from modelplane.epp.config.profiles import ProfilePlan
 from modelplane.epp.scheduling.declared import ScrapeParameters
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -165,7 +165,7 @@ def problems(text, head=HEAD):
         pytest.param(
             "plugins: [{type: queue-scorer}]\nschedulingProfiles:\n- name: x\n  plugins:\n  - pluginRef: quueue\n",
             ["epp.yaml:7: schedulingProfiles[0].plugins[0].pluginRef: no plugin is named quueue"],
-            id="a reference to nobody",
+            id="a reference to a missing plugin",
         ),
         pytest.param(
             "plugins: [{type: queue-scorer}]\nschedulingProfiles: [{plugins: [{pluginRef: queue-scorer}]}]",
@@ -229,8 +229,8 @@ def problems(text, head=HEAD):
             "plugins: [{type: single-profile-handler}, {type: header-profile-handler}, {type: random-picker}]\n",
             [
                 (
-                    "epp.yaml:3: plugins[1]: header-profile-handler is a second profile handler "
-                    "beside single-profile-handler"
+                    "epp.yaml:3: plugins[1]: header-profile-handler is a second profile handler, "
+                    "after single-profile-handler"
                 )
             ],
             id="two handlers",
@@ -325,7 +325,7 @@ def problems(text, head=HEAD):
         ),
     ],
 )
-def test_everything_wrong_is_told_with_its_place(text, expected):
+def test_every_problem_is_reported_with_its_position(text, expected):
     assert problems(text) == expected
 
 
@@ -630,7 +630,7 @@ schedulingProfiles: [{name: prefill, plugins: []}, {name: decode, plugins: []}]
 
 
 @pytest.mark.parametrize("text", OLD_NAMES.values(), ids=OLD_NAMES)
-def test_what_earlier_releases_wrote_loads_and_says_what_to_write(text):
+def test_deprecated_configurations_load_with_warnings(text):
     config = load(HEAD + text)
     config.build()
     assert any("is deprecated; use" in str(one) for one in config.warnings)
@@ -689,7 +689,7 @@ def test_a_threshold_in_bytes_decides_about_prefill(threshold, prompt, wanted):
     assert bool(decision.others) is wanted
 
 
-def test_everything_wrong_is_told_in_one_go():
+def test_all_problems_are_reported_at_once():
     text = """foo: 1
 plugins:
 - {type: queue-scorer, colour: red}

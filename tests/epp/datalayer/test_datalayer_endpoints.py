@@ -9,7 +9,7 @@ A = Endpoint("ns/a", "10.0.0.1:8000")
 B = Endpoint("ns/b", "10.0.0.2:8000")
 
 
-def test_a_static_pool_tells_each_change_once_and_keeps_its_objects():
+def test_a_static_pool_reports_each_change_once_and_keeps_its_objects():
     pool = StaticEndpoints([A])
     heard = []
     pool.on_change(heard.append)

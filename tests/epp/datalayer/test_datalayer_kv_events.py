@@ -26,7 +26,7 @@ def tokens(block):
 
 
 class Publisher:
-    """What an engine does: numbered batches to whoever listens, and the last of them again to whoever asks."""
+    """A publisher as in an engine: numbered batches to subscribers, and a replay of the last ones."""
 
     def __init__(self, context, kept=100):
         self.events = context.socket(zmq.XPUB)
@@ -120,7 +120,7 @@ def test_batches_reach_the_index():
     story(body)
 
 
-def test_who_comes_late_asks_for_what_there_was():
+def test_a_late_subscriber_requests_a_replay():
     async def body(publisher):
         for block in range(3):
             await publisher.store(block, lose=True)
@@ -131,7 +131,7 @@ def test_who_comes_late_asks_for_what_there_was():
     story(body)
 
 
-def test_a_gap_is_filled_by_asking():
+def test_a_gap_is_filled_by_replay():
     async def body(publisher):
         async with listening(publisher) as (index, endpoint, listener):
             await publisher.subscribed()
@@ -149,7 +149,7 @@ def test_a_gap_is_filled_by_asking():
 
 
 @pytest.mark.parametrize("how", ["no replay port", "no answer", "forgotten"])
-def test_a_gap_that_cannot_be_filled_makes_the_index_start_over(how):
+def test_a_gap_without_replay_resets_the_index(how):
     async def body(publisher):
         idle_s = 0.3 if how == "no answer" else 30.0
         async with listening(publisher, replay=how != "no replay port", idle_s=idle_s) as (index, endpoint, listener):
@@ -229,7 +229,7 @@ def test_events_of_a_simulated_engine():
     story(body)
 
 
-def test_ranks_on_ports_of_their_own_tell_on_as_many_ports():
+def test_ranks_with_their_own_ports_publish_on_as_many_ports():
     endpoints = [Endpoint(name, name) for name in ("10.0.0.1:8001", "10.0.0.1:8000", "[fd00::1]:8000", "nonsense")]
     found = targets_of(endpoints, KvSettings(5557, 6000))
     assert [found.get(id(endpoint)) for endpoint in endpoints] == [
@@ -264,7 +264,7 @@ def stored(block, rank=None):
     return msgspec.msgpack.encode([0.0, [event], rank])
 
 
-def test_engines_that_connect_to_the_picker_are_told_apart_by_topic():
+def test_connecting_engines_are_identified_by_topic():
     async def main():
         pool = [
             Endpoint("default/one", "10.0.0.1:8000"),
@@ -279,7 +279,7 @@ def test_engines_that_connect_to_the_picker_are_told_apart_by_topic():
         engine.connect(f"tcp://127.0.0.1:{port}")
         async with asyncio.timeout(30):
             assert await engine.recv() == b"\x01kv@"
-        told = [
+        reported = [
             (b"kv@10.0.0.1:8000@m", 0, stored(0)),
             (b"kv@one@m", 1, stored(1)),
             (b"kv@10.0.0.2@m", 0, stored(0, rank=1)),
@@ -288,7 +288,7 @@ def test_engines_that_connect_to_the_picker_are_told_apart_by_topic():
             (b"kv@10.0.0.2@m", 0, stored(0, rank=7)),
             (b"kv@one@m", 9, stored(2)),
         ]
-        for topic, number, payload in told:
+        for topic, number, payload in reported:
             await engine.send_multipart([topic, number.to_bytes(8, "big"), payload])
         await until(lambda: listener.counts.started_over == 1)
         found = [matched(index, endpoint, 3) for endpoint in pool]
@@ -302,7 +302,7 @@ def test_engines_that_connect_to_the_picker_are_told_apart_by_topic():
     assert (counts.batches, counts.unknown, counts.gaps) == (5, 2, 1)
 
 
-def test_a_socket_that_is_taken_is_told():
+def test_a_socket_in_use_is_reported():
     async def main():
         context = zmq.asyncio.Context()
         taken = context.socket(zmq.SUB)

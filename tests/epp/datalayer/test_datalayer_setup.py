@@ -110,15 +110,15 @@ def test_kv_events_feed_the_precise_index():
             ("http://old:1", 5.0),
         ),
     ],
-    ids=["nobody needs tokens", "of the pool", "estimates do not do", "the one that is named", "by the old name"],
+    ids=["no plugin needs tokens", "of the pool", "estimates do not do", "the one that is named", "by the old name"],
 )
-def test_a_tokenizer_is_asked_where_the_precise_index_needs_it(plugins, expected):
+def test_a_tokenizer_is_called_if_the_precise_index_needs_it(plugins, expected):
     config = configured(*plugins)
     found = tokenizer_of(config, config.build())
     assert (found and (found._settings.url, found._settings.timeout_s)) == expected
 
 
-def test_names_of_models_are_asked_for_where_they_are_read():
+def test_model_names_are_polled_if_they_are_read():
     assert models_watcher_of(load("")) is None
     assert models_watcher_of(configured("{type: model-filter}"))._every_s == 15
     rest = "dataLayer: {sources: [{pluginRef: models-data-source, extractors: [{pluginRef: models-data-extractor}]}]}\n"

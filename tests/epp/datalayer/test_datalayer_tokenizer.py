@@ -1,4 +1,4 @@
-"""Prompts in tokens: what is asked, and what becomes of requests while nobody answers."""
+"""Prompts in tokens: the requests, and decisions without a response."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ async def tokens_of(tokenizer, api, body):
 
 @contextlib.asynccontextmanager
 async def server(answer):
-    """A tokenizer that notes what it is asked."""
+    """A tokenizer that records its requests."""
     questions = []
 
     async def handle(request):
@@ -68,7 +68,7 @@ async def counted():
         (InferenceApi.MESSAGES, CHAT, [], None),
     ],
 )
-def test_what_is_asked_and_told(run, api, body, questions, expected):
+def test_requests_and_tokens(run, api, body, questions, expected):
     async def scenario():
         async with server(counted) as (url, noted), asked(Tokenizer(TokenizerSettings(url=url))) as tokenizer:
             return await tokens_of(tokenizer, api, body), noted
@@ -92,7 +92,7 @@ async def _hangs():
 
 
 @pytest.mark.parametrize("answer", [_refuses, _babbles, _hangs])
-def test_where_nobody_tells_requests_go_on_and_the_next_do_not_ask(run, answer):
+def test_after_a_failure_requests_continue_and_skip_the_tokenizer(run, answer):
     async def scenario():
         async with server(answer) as (url, noted):
             settings = TokenizerSettings(url=url, timeout_s=0.2, pause_s=600.0)
@@ -103,7 +103,7 @@ def test_where_nobody_tells_requests_go_on_and_the_next_do_not_ask(run, answer):
     assert run(scenario()) == ([(), None, None], 1, 1)
 
 
-def test_servers_of_the_pool_are_asked_where_none_is_named(run):
+def test_without_a_url_the_pool_tokenizes(run):
     async def scenario():
         engine = SimulatedEngine(EngineConfig(cluster="c", namespace="ns", pod="m-0", models=("m",), speed=1000))
         address = await engine.start("127.0.0.1")

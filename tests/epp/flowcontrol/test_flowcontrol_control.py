@@ -43,7 +43,7 @@ def test_higher_priorities_go_first_and_arrival_decides_inside():
     assert (flow.waiting, flow.waiting_bytes, flow.next_up) == (0, 0, None)
 
 
-def test_a_released_ticket_says_how_long_it_waited():
+def test_a_dispatched_item_has_its_waiting_time():
     flow = FlowControl()
     ticket = flow.enqueue(request(), 1.0)
     assert ticket.final_state is None
@@ -128,7 +128,7 @@ def test_a_pool_that_scales_from_zero_keeps_those_who_waited_for_it():
     assert flow.dispatch(360.9, 0.0, 1) is ticket
 
 
-def test_endpoints_that_come_and_go_let_nobody_wait_for_ever():
+def test_changing_endpoints_keep_no_request_queued_for_ever():
     flow = FlowControl(FlowSettings(ttl_s=60.0, no_endpoint_ttl_s=100.0))
     flow.enqueue(request(), 0.0)
     ended = [len(flow.expire(float(second), second % 2)) for second in range(1, 200)]
@@ -153,7 +153,7 @@ def test_stopping_ends_all_and_takes_no_more():
     assert (flow.waiting, flow.stop(3.0)) == (0, [])
 
 
-def test_bands_that_nobody_uses_are_forgotten_unless_configured():
+def test_unused_bands_are_dropped_unless_configured():
     flow = FlowControl(FlowSettings(bands={7: BandSettings()}))
     for priority in (1, 2, 7):
         flow.enqueue(request(priority=priority), 0.0)

@@ -43,7 +43,7 @@ def test_in_one_order_the_heavy_tenant_takes_what_it_sends():
     assert tokens["heavy"] > 8 * tokens["small"]
 
 
-def test_in_turns_requests_are_shared_and_the_light_tenant_gets_all_it_asked_for():
+def test_round_robin_shares_requests_and_serves_the_light_tenant_fully():
     requests, _ = overload(RoundRobin("r"), HEAVY_AND_LIGHT)
     assert requests["light"] == pytest.approx(400, abs=3)
     assert requests["heavy"] == pytest.approx(requests["small"], abs=2)
@@ -113,7 +113,7 @@ def test_two_alike_never_differ_by_more_than_one_request(policy, bound):
         assert abs(released["a"] - released["b"]) <= bound
 
 
-def test_nobody_saves_up_turns_while_away():
+def test_an_absent_flow_saves_no_turns():
     flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, TokenFair("t"))))
     for _ in range(60):
         flow.enqueue(Request("r", fairness_id="busy"), 0.0)
@@ -163,7 +163,7 @@ def test_tags_of_tenants_that_left_are_bounded():
     assert len(line.queue._tags) <= 50_000
 
 
-def test_when_nobody_waits_nothing_is_owed():
+def test_an_empty_queue_resets_the_shares():
     flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, TokenFair("t"))))
     for _ in range(10):
         flow.enqueue(Request("r", fairness_id="early"), 0.0)

@@ -1,4 +1,4 @@
-"""The order of releases against plain models of each policy, which look at all that wait each time."""
+"""The order of dispatch against plain models of each policy, which read all queued requests each time."""
 
 from fractions import Fraction
 

@@ -40,7 +40,16 @@ def server(waiting=0.0, kv_cache_usage=0.0, scraped_s=NOW_S, requests=0, tokens=
         ([server(scraped_s=-1.0, requests=100_000)], 0.99),
         ([server(50, 1.0, scraped_s=NOW_S - 0.1)], 10.0),
     ],
-    ids=["queue", "cache", "mean", "nobody", "stale", "stale, by requests in flight", "never full", "not stale yet"],
+    ids=[
+        "queue",
+        "cache",
+        "mean",
+        "no endpoint",
+        "stale",
+        "stale, by requests in flight",
+        "never full",
+        "not stale yet",
+    ],
 )
 def test_utilization(endpoints, expected):
     assert Utilization().saturation(endpoints, NOW_S) == pytest.approx(expected)
@@ -72,7 +81,7 @@ def test_a_pool_is_as_full_as_its_fullest_stage():
     assert pool_saturation(Utilization(), [], NOW_S) == 1.0
 
 
-def test_the_gauge_looks_again_after_a_while_and_when_there_may_be_no_room_left():
+def test_saturation_is_read_again_after_a_while_and_when_nearly_full():
     pool = (server(requests=5), server(requests=5))
     gauge = PoolSaturation(Concurrency(ConcurrencyParameters(max_concurrency=10)), every_s=1.0)
     assert gauge.read(pool, 0.0) == 0.5
@@ -108,7 +117,7 @@ def test_the_rules_are_those_of_the_configured_detector():
         detector_of("something")
 
 
-def test_a_full_queue_is_not_emptied_onto_servers_that_looked_idle():
+def test_a_full_queue_is_not_emptied_onto_idle_servers():
     pool = (server(), server())
     gauge, waiting, sent = PoolSaturation(Utilization()), 1000, []
     for look in range(6):

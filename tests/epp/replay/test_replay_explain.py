@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelplane.epp.config.config import load
-from modelplane.epp.config.places import ConfigError
+from modelplane.epp.config.positions import ConfigError
 from modelplane.epp.replay.explain import explain
 from modelplane.epp.replay.snapshot import decode, decode_request, encode
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -132,7 +132,7 @@ HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
 CONFIG = HEAD + "plugins: [{type: decode-filter}, {type: queue-scorer}, {type: kv-cache-utilization-scorer}]\n"
 
 
-def test_an_explanation_says_what_was_found_of_every_endpoint():
+def test_an_explanation_covers_every_endpoint():
     request = Request("r", headers={"x-prefiller-host-port": "6.6.6.6:1"}, subset=("10.0.0.1:8000", "10.0.0.3:8000"))
     found = explain(load(CONFIG), request, decode(STATE), seeded(0))
     assert msgspec.json.decode(msgspec.json.encode(found)) == {

@@ -20,7 +20,7 @@ def test_the_least_is_best(number, least, most, score):
         ((b"123", b"45678"), (), 2),
         ((b"1" * 400,), ((1, 2, 3), (4,)), 4),
     ],
-    ids=["nothing", "empty", "four bytes a token", "several", "told"],
+    ids=["nothing", "empty", "four bytes a token", "several", "tokens"],
 )
 def test_tokens_of_prompts(prompts, token_ids, tokens):
     assert tokens_of(prompts, token_ids) == tokens

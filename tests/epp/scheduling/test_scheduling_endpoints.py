@@ -1,4 +1,4 @@
-"""What an endpoint is expected to carry between two looks at it."""
+"""The expected load of an endpoint between two scrapes."""
 
 from collections import Counter
 
@@ -39,15 +39,15 @@ def expected(**told):
         pytest.param({"tokens_in_flight": 240}, 2, 5, 0.6, id="a prompt of 160 tokens in a cache of 1,600"),
         pytest.param({"tokens_in_flight": 0}, 2, 5, 0.5, id="prompts that are computed stay in the cache"),
         pytest.param({"tokens_in_flight": 10**6}, 2, 5, 1.0, id="a cache is full at most"),
-        pytest.param({"metrics": EndpointMetrics(), "requests_in_flight": 3}, 3, 3, 0.0, id="never looked at"),
+        pytest.param({"metrics": EndpointMetrics(), "requests_in_flight": 3}, 3, 3, 0.0, id="never scraped"),
     ],
 )
-def test_the_last_look_and_what_came_since(told, waiting, running, kv_cache_usage):
+def test_the_last_scrape_and_what_was_sent_since(told, waiting, running, kv_cache_usage):
     found = expected(**told)
     assert (found.waiting, found.running, round(found.kv_cache_usage, 9)) == (waiting, running, kv_cache_usage)
 
 
-def test_a_new_look_counts_from_there():
+def test_a_new_scrape_resets_the_counts():
     endpoint = Endpoint("a", "10.0.0.1:8000", metrics=SEEN, requests_in_flight=9)
     assert endpoint.expect().waiting == 4
     endpoint.metrics = EndpointMetrics(waiting=1, requests_at_scrape=9)
@@ -73,16 +73,16 @@ SENT, BEGUN, ENDED, ENDED_UNTOLD = (1, 160), (0, -160), (-1, 0), (-1, -160)
     ("events", "kv_cache_usage"),
     [
         pytest.param([SENT], 0.1, id="sent"),
-        pytest.param([SENT, 0.0], 0.1, id="a look shows nothing of it"),
+        pytest.param([SENT, 0.0], 0.1, id="a scrape shows nothing of it"),
         pytest.param([SENT, 0.0, 0.0, 0.0], 0.1, id="nor do the next ones"),
         pytest.param([SENT, 0.0, SENT, 0.0], 0.2, id="another one behind it"),
         pytest.param([SENT, 0.06], 0.16, id="what is computed counts twice for a while"),
         pytest.param([SENT, 0.0, BEGUN, 0.1], 0.1, id="computed"),
         pytest.param([SENT, 0.0, SENT, BEGUN, 0.1], 0.2, id="one is computed, the other is not"),
         pytest.param([SENT, BEGUN, ENDED, SENT, 0.0], 0.1, id="ends of what has begun change nothing"),
-        pytest.param([SENT, ENDED_UNTOLD, SENT], 0.1, id="nobody tells of beginnings: sent since the look"),
-        pytest.param([SENT, ENDED_UNTOLD, SENT, 0.1], 0.1, id="nobody tells of beginnings: a look has all"),
-        pytest.param([SENT, ENDED_UNTOLD, SENT, BEGUN, SENT, 0.1], 0.2, id="beginnings are told again"),
+        pytest.param([SENT, ENDED_UNTOLD, SENT], 0.1, id="starts are not reported: sent since the scrape"),
+        pytest.param([SENT, ENDED_UNTOLD, SENT, 0.1], 0.1, id="starts are not reported: a scrape has all"),
+        pytest.param([SENT, ENDED_UNTOLD, SENT, BEGUN, SENT, 0.1], 0.2, id="starts are reported again"),
     ],
 )
 def test_a_prompt_takes_its_part_of_the_cache_until_it_is_computed(events, kv_cache_usage):
@@ -97,7 +97,7 @@ def test_a_prompt_takes_its_part_of_the_cache_until_it_is_computed(events, kv_ca
 
 
 @given(st.lists(st.tuples(st.sampled_from(["sent", "begun", "ended"]), st.integers(1, 64), st.integers(0, 3))))
-def test_looks_that_show_nothing_new_change_nothing_however_often(events):
+def test_repeated_equal_scrapes_change_nothing(events):
     seldom, often = (Endpoint(name, "10.0.0.1:8000") for name in "ab")
     look(seldom)
     look(often)
@@ -137,7 +137,7 @@ def test_new_documents_are_not_sent_to_one_server_while_it_computes_the_last():
 
 
 @given(st.integers(2, 8), st.integers(0, 40), st.integers(0, 2**32))
-def test_requests_between_two_looks_are_spread_evenly(servers, requests, seed):
+def test_requests_between_two_scrapes_are_spread_evenly(servers, requests, seed):
     pool = tuple(
         Endpoint(f"e{at}", f"10.0.0.{at}:8000", metrics=EndpointMetrics(scraped_s=0.0)) for at in range(servers)
     )

@@ -52,7 +52,7 @@ def test_roles(type_name, expected):
     assert names_kept(type_name, EVERY_ROLE) == expected
 
 
-def test_a_role_that_nobody_has_is_excluded_and_never_refused():
+def test_a_missing_role_is_unresolvable_and_never_unschedulable():
     _, refusals = kept(make("prefill-filter"), context_of(EVERY_ROLE), EVERY_ROLE)
     assert {name: (refusal.code, refusal.reason) for name, refusal in refusals.items()} == {
         "decode": (RefusalCode.UNRESOLVABLE, "has the role decode"),
@@ -116,11 +116,11 @@ ACCELERATED = [
 @pytest.mark.parametrize(
     ("parameters", "headers", "expected"),
     [
-        pytest.param({}, {}, ["h100", "l4", "unknown"], id="nobody asks"),
-        pytest.param({"values": ["H100"]}, {}, ["h100"], id="the configuration asks"),
-        pytest.param({}, {"x-modelplane-accelerator": "L4, TPU"}, ["l4"], id="the request asks"),
+        pytest.param({}, {}, ["h100", "l4", "unknown"], id="no requirement"),
+        pytest.param({"values": ["H100"]}, {}, ["h100"], id="the configuration requires"),
+        pytest.param({}, {"x-modelplane-accelerator": "L4, TPU"}, ["l4"], id="the request requires"),
         pytest.param({"allowsNoLabel": True, "values": ["L4"]}, {}, ["l4", "unknown"], id="unknown may pass"),
-        pytest.param({"values": ["H100"]}, {"x-modelplane-accelerator": "L4"}, [], id="both ask, in vain"),
+        pytest.param({"values": ["H100"]}, {"x-modelplane-accelerator": "L4"}, [], id="both require, none left"),
     ],
 )
 def test_accelerators(parameters, headers, expected):
@@ -137,14 +137,14 @@ def test_models_and_adapters():
 @pytest.mark.parametrize(
     ("filters", "outcome"),
     [
-        pytest.param(["model-filter"], Outcome.UNKNOWN_MODEL, id="nobody has the model"),
-        pytest.param(["decode-filter", "model-filter"], Outcome.UNKNOWN_MODEL, id="nobody of those who decode"),
-        pytest.param(["model-filter", "prefill-filter"], Outcome.UNKNOWN_MODEL, id="nobody is left to have a role"),
-        pytest.param(["prefill-filter", "model-filter"], Outcome.EXCLUDED, id="nobody has the role"),
+        pytest.param(["model-filter"], Outcome.UNKNOWN_MODEL, id="no endpoint has the model"),
+        pytest.param(["decode-filter", "model-filter"], Outcome.UNKNOWN_MODEL, id="no decode endpoint has it"),
+        pytest.param(["model-filter", "prefill-filter"], Outcome.UNKNOWN_MODEL, id="none left for the role"),
+        pytest.param(["prefill-filter", "model-filter"], Outcome.EXCLUDED, id="no endpoint has the role"),
         pytest.param(["utilization-filter", "model-filter"], Outcome.SATURATED, id="a busy one may have it"),
     ],
 )
-def test_a_model_that_nobody_serves_is_not_found(filters, outcome):
+def test_a_model_without_a_server_is_not_found(filters, outcome):
     busy = "{conditions: [{metric: waiting-queue, maxValue: 5}]}"
     listed = [f"- {{type: {name}, parameters: {busy if name.startswith('util') else '{}'}}}\n" for name in filters]
     config = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins:\n" + "".join(listed)
@@ -259,7 +259,7 @@ def sticky(shares, tokens=(0, 0, 0), **parameters):
     ("shares", "tokens", "parameters", "expected"),
     [
         pytest.param([90, 85, 10], (0, 0, 0), {}, ["a", "b"], id="those that hold most"),
-        pytest.param([10, 20, 30], (0, 0, 0), {}, ["a", "b", "c"], id="nobody holds enough"),
+        pytest.param([10, 20, 30], (0, 0, 0), {}, ["a", "b", "c"], id="none holds enough"),
         pytest.param([90], (0, 0, 0), {}, ["a"], id="alone"),
         pytest.param([90, 10, 10], (400_000, 0, 0), {}, ["a", "b", "c"], id="too far behind"),
         pytest.param([90, 10, 10], (400_000, 0, 0), {"maxTTFTPenaltyMs": 30_000}, ["a"], id="not too far for this"),
@@ -291,7 +291,7 @@ GOALS = Request("r", ttft_goal_s=1.0)
     [
         pytest.param(GOALS, [(0.1, 0.1), (-0.1, 0.1), None], 0.5, ["a"], id="those that meet the goals"),
         pytest.param(GOALS, [(0.1, 0.1), (-0.1, 0.1), None], 0.001, ["b", "c"], id="now and then the others"),
-        pytest.param(GOALS, [(-1.0, 0.1), (-0.1, 0.1), None], 0.5, ["a", "b", "c"], id="nobody meets them"),
+        pytest.param(GOALS, [(-1.0, 0.1), (-0.1, 0.1), None], 0.5, ["a", "b", "c"], id="none meets them"),
         pytest.param(Request("r"), [(0.1, 0.1), (-0.1, 0.1), None], 0.5, ["a", "b", "c"], id="there are no goals"),
     ],
 )
@@ -400,7 +400,7 @@ NEVER_EMPTY = (
     st.lists(st.none() | st.tuples(st.floats(-2, 2), st.floats(-2, 2)), min_size=6, max_size=6),
     st.floats(0, 0.999),
 )
-def test_filters_that_only_prefer_leave_somebody(states, matched, headrooms, chance):
+def test_preferring_filters_keep_at_least_one_endpoint(states, matched, headrooms, chance):
     pool = []
     for at, (load, failures, tokens) in enumerate(states):
         each = endpoint(str(at), metrics=load, in_flight=(0, tokens))

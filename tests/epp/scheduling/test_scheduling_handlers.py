@@ -1,4 +1,4 @@
-"""Which profiles handlers run, and what the proxy is told."""
+"""Which profiles handlers run, and the headers for the proxy."""
 
 import pytest
 
@@ -72,17 +72,17 @@ def test_encode_where_there_is_media():
     }
 
 
-def test_nobody_prefills_so_decode_does_it_all():
+def test_without_a_prefill_endpoint_decode_serves_alone():
     assert told(decide(DISAGGREGATED, roles(decode=1))) == (Outcome.PICKED, "decode", [["decode0"]], {}, {})
 
 
-def test_nobody_decodes_is_a_503():
+def test_without_a_decode_endpoint_the_status_is_503():
     found = decide(DISAGGREGATED, roles(prefill=2))
     assert (found.outcome, found.outcome.status) == (Outcome.EXCLUDED, 503)
     assert found.why == "profile decode admits no endpoint: decode-filter: has the role prefill"
 
 
-def test_an_endpoint_that_does_both_is_not_told_to_ask_itself():
+def test_an_endpoint_with_both_roles_gets_no_prefill_header():
     found = decide(DISAGGREGATED, roles(both=1))
     assert told(found) == (Outcome.PICKED, "decode", [["both0"]], {}, {})
 
@@ -144,7 +144,7 @@ def test_the_decider_by_what_is_cached_knows_nothing_without_an_index():
     assert make("prefix-based-pd-decider", nonCachedTokens=1).disaggregate(context, pool[0]) is False
 
 
-def test_ranks_of_one_server_are_told_by_a_header():
+def test_a_header_names_the_rank_of_a_server():
     pool = (endpoint("a", metrics=EndpointMetrics(waiting=1)),)
     pool[0].address = "[2001:db8::1]:8003"
     found = decide("plugins: [{type: data-parallel-profile-handler}, {type: queue-scorer}]\n", pool)
@@ -210,7 +210,7 @@ def test_shadows_beside_another_handler():
     assert [name for name, _ in found.shadows] == ["trial"]
 
 
-def test_a_shadow_that_finds_nobody_is_told_as_such():
+def test_a_shadow_profile_without_a_pick_is_reported():
     config = SHADOWED.replace("- type: kv-cache-utilization-scorer", "- type: prefill-filter").replace(
         "pluginRef: kv-cache-utilization-scorer", "pluginRef: prefill-filter"
     )

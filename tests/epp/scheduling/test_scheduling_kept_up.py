@@ -112,7 +112,7 @@ def test_numbers_of_an_endpoint_are_those_of_the_load_it_is_expected_to_have(loa
     )
 
 
-def test_an_endpoint_tells_of_its_next_change_and_then_no_more():
+def test_an_endpoint_reports_its_next_change_only():
     found, heard = endpoint(), []
     found.watch(heard)
     found.count(1, 10)
@@ -120,7 +120,7 @@ def test_an_endpoint_tells_of_its_next_change_and_then_no_more():
     assert heard == [found]
 
 
-def test_those_who_ask_no_more_are_let_go():
+def test_watchers_of_an_endpoint_are_bounded():
     found, lists = endpoint(), [[] for _ in range(100)]
     for changed in lists:
         found.watch(changed)

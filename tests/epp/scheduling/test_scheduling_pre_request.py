@@ -1,4 +1,4 @@
-"""What plugins beside the profiles do: turn requests away, and tell servers of each other."""
+"""Plugins outside the profiles: admitters, and headers that name other servers."""
 
 import pytest
 
@@ -14,11 +14,11 @@ POOL = tuple(endpoint(name) for name in "abc")
     ("matched", "picked", "prefill", "parameters", "expected"),
     [
         pytest.param([0, 4, 2], 0, None, {}, POOL[1], id="another holds more"),
-        pytest.param([4, 4, 2], 0, None, {}, None, id="nobody holds more"),
+        pytest.param([4, 4, 2], 0, None, {}, None, id="none holds more"),
         pytest.param([0, 4, 4], 0, None, {}, POOL[1], id="two hold as much: the first by name"),
-        pytest.param([0, 4, 2], 1, 0, {}, POOL[1], id="the one that prefills is told"),
+        pytest.param([0, 4, 2], 1, 0, {}, POOL[1], id="the prefill server gets the header"),
         pytest.param([0, 4, 2], 0, None, {"minCachedTokenDelta": 65}, None, id="not enough more"),
-        pytest.param([0, 0, 0], 0, None, {}, None, id="nobody holds anything"),
+        pytest.param([0, 0, 0], 0, None, {}, None, id="none holds anything"),
     ],
 )
 def test_where_to_fetch_blocks(matched, picked, prefill, parameters, expected):
@@ -45,7 +45,7 @@ SHED = Request("r", priority=-1, ttft_goal_s=1.0)
 @pytest.mark.parametrize(
     ("request_", "pool", "headrooms", "away"),
     [
-        pytest.param(SHED, BUSY, [(-0.1, 1.0), (1.0, -0.1)], True, id="nobody would meet the goals"),
+        pytest.param(SHED, BUSY, [(-0.1, 1.0), (1.0, -0.1)], True, id="none would meet the SLO"),
         pytest.param(SHED, BUSY, [(-0.1, 1.0), (0.1, 0.1)], False, id="one would"),
         pytest.param(SHED, BUSY, [None, None], False, id="nothing is known"),
         pytest.param(SHED, BUSY, [(-0.1, 1.0), None], True, id="those that are known would not"),
@@ -54,7 +54,7 @@ SHED = Request("r", priority=-1, ttft_goal_s=1.0)
         pytest.param(Request("r", priority=-1), BUSY, [(-1.0, 0.0)] * 2, False, id="no goals"),
     ],
 )
-def test_requests_whose_goals_nobody_would_meet(request_, pool, headrooms, away):
+def test_requests_whose_slo_no_endpoint_meets(request_, pool, headrooms, away):
     context = with_headroom(context_of(pool, request_), headrooms)
     assert bool(make("latency-slo-admitter").admit(context)) is away
 

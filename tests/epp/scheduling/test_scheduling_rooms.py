@@ -26,5 +26,5 @@ def test_a_plugin_imports_no_other(path):
     assert [name for name in imported(path) if name.startswith(rooms)] == []
 
 
-def test_there_are_plugins_to_look_at():
+def test_there_are_plugins_to_check():
     assert len(PLUGINS) > 30

@@ -130,18 +130,18 @@ def test_picks_are_ranked_groups():
             Outcome.EXCLUDED,
             503,
             "profile p admits no endpoint: role: a is not wanted",
-            id="nobody will ever do",
+            id="unresolvable",
         ),
         pytest.param(
             (Refuses("load", RefusalCode.UNSCHEDULABLE),),
             Outcome.SATURATED,
             429,
             "profile p admits no endpoint: load: a is not wanted",
-            id="nobody will do for the moment",
+            id="unschedulable",
         ),
     ],
 )
-def test_nobody_admitted_is_one_of_two_things(filters, outcome, status, why):
+def test_none_admitted_has_two_outcomes(filters, outcome, status, why):
     found = built(filters=filters).schedule(Request("r"), POOL, 0.0, chances())
     assert (found.outcome, found.outcome.status, found.why) == (outcome, status, why)
 
@@ -152,12 +152,12 @@ def test_no_endpoint_at_all():
 
 
 @pytest.mark.parametrize("subset", [(), ("10.9.9.9:1",)])
-def test_a_subset_that_allows_nobody_is_a_503(subset):
+def test_a_subset_without_endpoints_is_a_503(subset):
     found = scheduler().schedule(Request("r", subset=subset), POOL, 0.0, chances())
     assert (found.outcome, found.outcome.status) == (Outcome.EXCLUDED, 503)
 
 
-def test_headers_of_the_client_that_say_where_to_go_are_removed():
+def test_routing_headers_of_the_client_are_removed():
     headers = {"x-prefiller-host-port": "6.6.6.6:80", "x-gateway-destination-endpoint": "6.6.6.6:80", "accept": "*/*"}
     found = scheduler().schedule(Request("r", headers=headers), POOL, 0.0, chances())
     assert found.remove_headers == ("x-gateway-destination-endpoint", "x-prefiller-host-port")
@@ -240,7 +240,7 @@ class BreaksLater:
     response_complete = endpoints_changed = pre_request
 
 
-def test_listeners_that_break_cost_nobody_anything():
+def test_failing_response_plugins_fail_no_request():
     found = built(plugins=(BreaksLater(),))
     decision = found.schedule(Request("r"), POOL, 0.0, chances())
     found.endpoints_changed(POOL)
@@ -266,7 +266,7 @@ def test_only_if_the_prompt_is_cached():
     assert found.schedule(prompt, POOL, 0.0, chances()).picked is served
 
 
-def test_what_was_sent_is_remembered_when_it_is_told():
+def test_a_sent_request_is_recorded_by_record_sent():
     found = scheduler()
     request = Request("r", model="m", prompts=(b"tides " * 100,))
     found.record_sent(context_of(POOL, request), Decision(Outcome.PICKED, ((POOL[2],),)))
@@ -370,7 +370,7 @@ def told(decision):
     st.integers(0, 2**32),
     st.randoms(use_true_random=False),
 )
-def test_decisions_repeat_whatever_the_order_of_endpoints_and_whoever_listens(config, states, asked, seed, random):
+def test_decisions_repeat_for_any_endpoint_order_and_reporter(config, states, asked, seed, random):
     order = list(range(len(states)))
     random.shuffle(order)
     first = run_all(config, states, asked, seed)
@@ -437,7 +437,7 @@ def test_a_cycle_reads_loads_once_and_aligns_columns():
     assert context.aligned([1, 2, 3], (POOL[2], POOL[0])) == [3, 1]
 
 
-def test_an_end_without_a_pick_says_why():
+def test_a_decision_without_a_pick_has_a_reason():
     assert decision_from("p", Result(RunOutcome.NOTHING_OFFERED)).outcome is Outcome.NO_ENDPOINTS
 
 

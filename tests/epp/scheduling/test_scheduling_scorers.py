@@ -156,7 +156,7 @@ def test_scores(type_name, parameters, endpoints, expected):
         pytest.param(lora(["x"], [], 2), 0.8, id="room for it"),
         pytest.param(lora(["x"], ["m"], 5), 0.8, id="room beats waiting"),
         pytest.param(lora(["x", "y"], [], 2), 0.0, id="no room"),
-        pytest.param(lora(), 0.0, id="a server that tells nothing"),
+        pytest.param(lora(), 0.0, id="no metrics"),
     ],
 )
 def test_lora_affinity(load, expected):
@@ -174,7 +174,7 @@ def test_lora_affinity(load, expected):
             {"matchLengthWeight": 0.5, "matchLengthScaleTokens": 100}, [50], 100, 1, [0.375], id="long and half held"
         ),
         pytest.param({"matchLengthWeight": 1, "matchLengthScaleTokens": 64}, [4], 8, 64, [1.0], id="length alone"),
-        pytest.param({}, [0, 0], 10, 1, [0.0, 0.0], id="nobody holds anything"),
+        pytest.param({}, [0, 0], 10, 1, [0.0, 0.0], id="none holds anything"),
         pytest.param({}, [0], 0, 1, [0.0], id="an empty prompt"),
     ],
 )

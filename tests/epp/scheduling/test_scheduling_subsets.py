@@ -31,9 +31,9 @@ POOL = (
         pytest.param(["2001:db8::1"], ["six"], id="bare"),
         pytest.param(["[2001:db8::1]"], ["six"], id="in brackets without a port"),
         pytest.param(["[2001:db8::1]:8001"], [], id="another port"),
-        pytest.param(["10.0.0.9:8000"], [], id="nobody we know"),
+        pytest.param(["10.0.0.9:8000"], [], id="unknown address"),
         pytest.param(["  10.0.0.2:8000 ", " "], ["b"], id="with blanks"),
-        pytest.param(7, [], id="nonsense allows nobody"),
+        pytest.param(7, [], id="an invalid hint allows none"),
     ],
 )
 def test_hints(hint, expected):
@@ -59,7 +59,7 @@ def test_a_hint_that_allows_all_leaves_the_pool_as_it_is():
 
 
 @given(st.lists(st.sampled_from([*(each.address for each in POOL), "10.0.0.1", "nonsense", "::", "[", "a:b:c"])))
-def test_whoever_is_allowed_was_named(hint):
+def test_an_allowed_endpoint_was_named(hint):
     for endpoint in filter_by_subset(POOL, parse(hint)):
         host, _ = split(endpoint.address)
         assert endpoint.address in hint or host in hint

@@ -7,7 +7,7 @@ from modelplane.epp.server.runner import PickerRunner, RunnerOptions
 from modelplane.epp.server.server import PickerSettings
 
 
-def test_the_log_says_which_way_requests_are_dealt_with(run, caplog):
+def test_the_log_names_the_build(run, caplog):
     settings = PickerSettings(host="127.0.0.1", port=0, health_port=-1, drain_s=1.0)
 
     async def scenario():

@@ -111,7 +111,7 @@ class Desk:
         self.director = Director(self.source, scheduler, clock=self.clock, chance=lambda: 0.5, flow=flow)
         self.watcher = self.director.observer = Watcher()
 
-    def ask(self, body=BODY, *, whole=True, subset=None, **headers):
+    def decide(self, body=BODY, *, whole=True, subset=None, **headers):
         waiter = Waiter()
         named = HEADERS | {name.replace("_", "-"): value for name, value in headers.items()}
         result = self.director.decide(PickRequest(named, body, whole, subset), waiter)
@@ -128,7 +128,7 @@ class Desk:
 
 def test_a_request_in_the_terms_of_the_picker():
     desk = Desk(count=1)
-    result, _ = desk.ask(
+    result, _ = desk.decide(
         x_llm_d_inference_fairness_id="team",
         x_llm_d_slo_ttft_ms="250",
         x_slo_tpot_ms="40",
@@ -141,27 +141,27 @@ def test_a_request_in_the_terms_of_the_picker():
     assert (request.priority, request.fairness_id, request.size, request.max_output_tokens) == (0, "team", len(BODY), 9)
     assert (request.ttft_goal_s, request.tpot_goal_s, request.received_s) == (0.25, 0.04, 100.0)
     assert request.subset == ("10.0.0.0:8000",)
-    assert desk.ask()[0].request.fairness_id == DEFAULT_TENANT
+    assert desk.decide()[0].request.fairness_id == DEFAULT_TENANT
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-5", "nan", "inf", "0"])
 def test_goals_that_are_none(text):
-    assert Desk().ask(x_llm_d_slo_ttft_ms=text)[0].request.ttft_goal_s == 0.0
+    assert Desk().decide(x_llm_d_slo_ttft_ms=text)[0].request.ttft_goal_s == 0.0
 
 
 def test_new_names_of_headers_win_over_old_ones():
-    result, _ = Desk().ask(x_llm_d_inference_fairness_id="new", x_gateway_inference_fairness_id="old")
+    result, _ = Desk().decide(x_llm_d_inference_fairness_id="new", x_gateway_inference_fairness_id="old")
     assert result.request.fairness_id == "new"
 
 
 def test_a_request_without_an_id_gets_one():
-    first, second = Desk().ask(x_request_id="")[0], Desk().ask(x_request_id="")[0]
+    first, second = Desk().decide(x_request_id="")[0], Desk().decide(x_request_id="")[0]
     assert first.request.id
     assert first.request.id != second.request.id
 
 
 @pytest.mark.parametrize(
-    ("ask", "outcome"),
+    ("arguments", "outcome"),
     [
         ({"body": b"junk"}, Outcome.MALFORMED),
         ({"body": b""}, Outcome.MALFORMED),
@@ -171,10 +171,10 @@ def test_a_request_without_an_id_gets_one():
         ({"subset": ("10.9.9.9:1",)}, Outcome.EXCLUDED),
         ({"subset": ("10.0.0.1:8000",)}, Outcome.PICKED),
     ],
-    ids=["no JSON", "empty", "kept by the proxy", "cut by the proxy", "nobody", "nobody here", "one of them"],
+    ids=["no JSON", "empty", "kept by the proxy", "cut by the proxy", "none", "none here", "one of them"],
 )
-def test_outcomes(ask, outcome):
-    assert Desk().ask(**ask)[0].decision.outcome is outcome
+def test_outcomes(arguments, outcome):
+    assert Desk().decide(**arguments)[0].decision.outcome is outcome
 
 
 def test_a_get_has_no_body_to_parse():
@@ -186,13 +186,13 @@ def test_a_get_has_no_body_to_parse():
 
 
 def test_no_endpoints():
-    assert Desk(count=0).ask()[0].decision.outcome is Outcome.NO_ENDPOINTS
+    assert Desk(count=0).decide()[0].decision.outcome is Outcome.NO_ENDPOINTS
 
 
 @pytest.mark.parametrize("config", [PLAIN, COUNTING], ids=["counted here", "counted by a plugin"])
 def test_requests_in_flight_are_counted_once(config):
     desk = Desk(config, count=1)
-    first, second = desk.ask()[0], desk.ask()[0]
+    first, second = desk.decide()[0], desk.decide()[0]
     assert desk.counts[0][:2] == (2, 2 * first.request.tokens)
     desk.end(first)
     desk.end(second)
@@ -202,36 +202,36 @@ def test_requests_in_flight_are_counted_once(config):
 def test_of_a_prompt_only_what_the_endpoint_does_not_hold_is_in_flight():
     desk = Desk("", count=1)
     body = msgspec.json.encode({"model": "m", "messages": [{"role": "user", "content": "hello " * 1000}]})
-    first = desk.ask(body)[0]
+    first = desk.decide(body)[0]
     assert desk.counts[0][:2] == (1, first.request.tokens)
-    again = desk.ask(body)[0]
+    again = desk.decide(body)[0]
     assert desk.counts[0][:2] == (2, first.request.tokens)
     assert again.decision.cached_tokens >= again.request.tokens
-    desk.director.began(first)
+    desk.director.response_received(first)
     assert desk.counts[0][:2] == (2, 0)
 
 
 def test_failures_in_a_row_are_counted_where_they_happened():
     desk = Desk()
-    picked = desk.ask(subset=("10.0.0.0:8000",))[0]
+    picked = desk.decide(subset=("10.0.0.0:8000",))[0]
     desk.end(picked, 503)
-    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 500)
+    desk.end(desk.decide(subset=("10.0.0.0:8000",))[0], 500)
     assert [counts[2] for counts in desk.counts] == [2, 0]
-    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 0)
+    desk.end(desk.decide(subset=("10.0.0.0:8000",))[0], 0)
     assert [counts[2] for counts in desk.counts] == [2, 0]
-    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 502, served_by="10.0.0.1:8000")
+    desk.end(desk.decide(subset=("10.0.0.0:8000",))[0], 502, served_by="10.0.0.1:8000")
     assert [counts[2] for counts in desk.counts] == [2, 1]
-    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 404)
+    desk.end(desk.decide(subset=("10.0.0.0:8000",))[0], 404)
     assert [counts[2] for counts in desk.counts] == [0, 1]
-    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 500, served_by="10.9.9.9:1")
+    desk.end(desk.decide(subset=("10.0.0.0:8000",))[0], 500, served_by="10.9.9.9:1")
     assert [counts[2] for counts in desk.counts] == [1, 1]
 
 
-def test_observers_hear_of_everything():
+def test_observers_receive_every_event():
     desk = Desk()
-    picked, _ = desk.ask()
+    picked, _ = desk.decide()
     desk.end(picked, 201)
-    desk.ask(b"junk")
+    desk.decide(b"junk")
     assert desk.watcher.steps == [
         ("decided", "r1", "PICKED", ""),
         ("ended", "r1", 201, ""),
@@ -241,13 +241,13 @@ def test_observers_hear_of_everything():
 
 def test_another_model_by_header():
     desk = Desk()
-    result, _ = desk.ask(x_llm_d_model_name_rewrite="tuned")
+    result, _ = desk.decide(x_llm_d_model_name_rewrite="tuned")
     assert result.request.model == "tuned"
-    assert (result.rename.asked, result.rename.served) == ("m", "tuned")
+    assert (result.rename.requested, result.rename.served) == ("m", "tuned")
     assert json.loads(result.rename.body) == json.loads(BODY) | {"model": "tuned"}
     desk.end(result)
     assert desk.watcher.steps == [("decided", "r1", "PICKED", "m"), ("ended", "r1", 200, "m")]
-    assert desk.ask(x_llm_d_model_name_rewrite="m")[0].rename is None
+    assert desk.decide(x_llm_d_model_name_rewrite="m")[0].rename is None
 
 
 class Ruled(msgspec.Struct):
@@ -265,48 +265,48 @@ def test_rules_beside_the_pool():
             return Ruled("ruled") if model == "m" else None
 
     desk.director.rules = PoolRules()
-    result, _ = desk.ask(x_llm_d_inference_objective="gold", x_llm_d_model_name_rewrite="tuned")
+    result, _ = desk.decide(x_llm_d_inference_objective="gold", x_llm_d_model_name_rewrite="tuned")
     assert (result.request.priority, result.request.model) == (10, "ruled")
-    assert desk.ask(x_llm_d_inference_objective="tin")[0].request.priority == 0
+    assert desk.decide(x_llm_d_inference_objective="tin")[0].request.priority == 0
 
 
 def test_those_for_whom_there_is_no_room_wait_and_go_in_order():
     desk = Desk(FLOW, count=1)
-    running, _ = desk.ask()
+    running, _ = desk.decide()
     assert running.decision.outcome is Outcome.PICKED
-    first, first_asker = desk.ask(x_request_id="r2")
-    second, second_asker = desk.ask(x_request_id="r3")
+    first, first_waiter = desk.decide(x_request_id="r2")
+    second, second_waiter = desk.decide(x_request_id="r3")
     assert (first, second, desk.director.waiting) == (None, None, 2)
-    full, _ = desk.ask(x_request_id="r4")
+    full, _ = desk.decide(x_request_id="r4")
     assert full.decision.outcome is Outcome.SATURATED
 
     desk.clock.now_s += 1
     desk.end(running)
-    assert [result.request.id for result in first_asker.answers] == ["r2"]
-    assert second_asker.answers == []
+    assert [result.request.id for result in first_waiter.answers] == ["r2"]
+    assert second_waiter.answers == []
 
     desk.clock.now_s += 1
-    desk.end(first_asker.answers[0])
-    assert [result.decision.outcome for result in second_asker.answers] == [Outcome.PICKED]
+    desk.end(first_waiter.answers[0])
+    assert [result.decision.outcome for result in second_waiter.answers] == [Outcome.PICKED]
     assert desk.director.waiting == 0
 
 
 def test_one_tenant_does_not_keep_others_out_of_a_full_queue():
     desk = Desk(FLOW, count=1)
-    desk.ask()
+    desk.decide()
     desk.watcher.waits.clear()
-    hoards = [desk.ask(x_llm_d_inference_fairness_id="loud")[1] for _ in range(2)]
-    result, quiet = desk.ask(x_llm_d_inference_fairness_id="quiet")
+    hoards = [desk.decide(x_llm_d_inference_fairness_id="loud")[1] for _ in range(2)]
+    result, quiet = desk.decide(x_llm_d_inference_fairness_id="quiet")
     assert (result, quiet.answers, hoards[0].answers) == (None, [], [])
     assert [answer.decision.outcome for answer in hoards[1].answers] == [Outcome.SATURATED]
     assert desk.watcher.waits == [("loud", Outcome.SATURATED, "")]
     assert desk.director.waiting == 2
 
 
-def test_those_who_wait_too_long_are_told():
+def test_requests_that_wait_too_long_expire():
     desk = Desk(FLOW, count=1)
-    desk.ask()
-    _, waiter = desk.ask()
+    desk.decide()
+    _, waiter = desk.decide()
     desk.clock.now_s += 59
     desk.director.tick()
     assert waiter.answers == []
@@ -317,8 +317,8 @@ def test_those_who_wait_too_long_are_told():
 
 def test_a_client_that_goes_while_it_waits():
     desk = Desk(FLOW, count=1)
-    running, _ = desk.ask()
-    _, waiter = desk.ask(x_request_id="r2")
+    running, _ = desk.decide()
+    _, waiter = desk.decide(x_request_id="r2")
     desk.director.abandon(waiter)
     desk.director.abandon(waiter)
     desk.end(running)
@@ -329,34 +329,34 @@ def test_a_client_that_goes_while_it_waits():
 
 def test_endpoints_that_come_let_those_go_who_waited_for_them():
     desk = Desk(FLOW, count=0)
-    result, waiter = desk.ask()
+    result, waiter = desk.decide()
     assert result is None
     desk.source.replace(endpoints(1))
     assert [result.decision.outcome for result in waiter.answers] == [Outcome.PICKED]
 
 
 @pytest.mark.parametrize("config", [FLOW, PLAIN], ids=["with flow control", "without"])
-def test_a_new_configuration_loses_nobody(config):
+def test_a_reload_loses_no_request(config):
     desk = Desk(FLOW, count=1)
-    running, _ = desk.ask()
-    askers = [desk.ask()[1] for _ in range(2)]
+    running, _ = desk.decide()
+    waiters = [desk.decide()[1] for _ in range(2)]
     desk.director.reload(*assemble(load(config)))
     desk.clock.now_s += 1
     desk.end(running)
-    for waiter in askers:
+    for waiter in waiters:
         desk.clock.now_s += 1
         desk.end(waiter.answers[0])
-    assert [[result.decision.outcome for result in waiter.answers] for waiter in askers] == [[Outcome.PICKED]] * 2
+    assert [[result.decision.outcome for result in waiter.answers] for waiter in waiters] == [[Outcome.PICKED]] * 2
     assert desk.counts == [(0, 0, 0)]
 
 
 def test_stopping_refuses_those_who_wait_and_those_who_come():
     desk = Desk(FLOW, count=1)
-    running, _ = desk.ask()
-    _, waiter = desk.ask()
+    running, _ = desk.decide()
+    _, waiter = desk.decide()
     desk.director.stop()
     assert [result.decision.outcome for result in waiter.answers] == [Outcome.STOPPING]
-    assert desk.ask()[0].decision.outcome is Outcome.STOPPING
+    assert desk.decide()[0].decision.outcome is Outcome.STOPPING
     desk.end(running)
     assert desk.counts == [(0, 0, 0)]
 
@@ -384,7 +384,7 @@ def test_only_configured_parsers_read_bodies(parsers, outcome, api):
         text = text.replace(", {type: passthrough-parser}", "")
     desk = Desk()
     desk.director.apis = apis_of(load(text))
-    result, _ = desk.ask()
+    result, _ = desk.decide()
     assert (result.decision.outcome, result.request.api) == (outcome, api)
     models = desk.director.decide(PickRequest({":method": "GET", ":path": "/v1/models"}, b"", True, None), Waiter())
     assert models.decision.outcome is Outcome.PICKED
@@ -397,7 +397,7 @@ def test_grpc_messages_are_not_parsed(parser):
     assert any("gRPC messages are not parsed" in str(warning) for warning in config.warnings)
     desk = Desk()
     desk.director.apis = apis_of(config)
-    result, _ = desk.ask(b"\x00\x00\x00\x00\x02\x0a\x00")
+    result, _ = desk.decide(b"\x00\x00\x00\x00\x02\x0a\x00")
     assert (result.decision.outcome, result.request.prompts) == (Outcome.PICKED, ())
 
 
@@ -407,8 +407,8 @@ def test_a_configuration_that_names_no_parser_reads_all():
 
 def test_the_prompt_weighs_until_the_response_begins():
     desk = Desk(count=1)
-    result, _ = desk.ask()
-    desk.director.began(result)
+    result, _ = desk.decide()
+    desk.director.response_received(result)
     assert desk.counts[0][:2] == (1, 0)
     served = EndpointResponse(
         result.decision.picked, 200, desk.clock(), first_byte_s=desk.clock(), ended_s=desk.clock()
@@ -417,12 +417,12 @@ def test_the_prompt_weighs_until_the_response_begins():
     assert desk.counts[0][:2] == (0, 0)
 
 
-def test_waits_are_told_however_they_end():
+def test_every_wait_is_reported():
     desk = Desk(FLOW, count=1)
-    first, _ = desk.ask()
-    _, waiting = desk.ask(x_llm_d_inference_fairness_id="second")
-    _, gone = desk.ask(x_llm_d_inference_fairness_id="gone")
-    refused, _ = desk.ask(x_llm_d_inference_fairness_id="too many")
+    first, _ = desk.decide()
+    _, waiting = desk.decide(x_llm_d_inference_fairness_id="second")
+    _, gone = desk.decide(x_llm_d_inference_fairness_id="gone")
+    refused, _ = desk.decide(x_llm_d_inference_fairness_id="too many")
     assert refused.decision.outcome is Outcome.SATURATED
     desk.director.abandon(gone)
     desk.end(first)
@@ -453,10 +453,10 @@ flowControl:
 @pytest.mark.parametrize(("used", "next_up"), [(100_000, "b"), (0, "a")])
 def test_what_a_request_came_to_counts_against_its_tenant(used, next_up):
     desk = Desk(TOKEN_FAIR, count=1)
-    first, _ = desk.ask(x_llm_d_inference_fairness_id="a")
+    first, _ = desk.decide(x_llm_d_inference_fairness_id="a")
     waiting = {}
     for tenant in ("a", "b"):
-        _, waiting[tenant] = desk.ask(x_llm_d_inference_fairness_id=tenant)
+        _, waiting[tenant] = desk.decide(x_llm_d_inference_fairness_id=tenant)
     usage = ResponseUsage(prompt_tokens=used, output_tokens=used)
     served = EndpointResponse(first.decision.picked, 200, desk.clock(), ended_s=desk.clock(), usage=usage)
     desk.director.ended(first, served)
@@ -474,10 +474,10 @@ class Priorities:
 def test_a_sheddable_request_makes_room_for_an_urgent_one(evicts, expected):
     desk = Desk(FLOW + f"  enableEviction: {evicts}\n", count=1)
     desk.director.rules = Priorities()
-    batch, waiter = desk.ask(x_llm_d_inference_objective="batch")
+    batch, waiter = desk.decide(x_llm_d_inference_objective="batch")
     assert batch.decision.outcome is Outcome.PICKED
     desk.director.tick()
-    _, urgent = desk.ask(x_llm_d_inference_objective="urgent")
+    _, urgent = desk.decide(x_llm_d_inference_objective="urgent")
     desk.director.tick()
     assert waiter.answers == expected
     assert [each[0] for each in desk.watcher.steps if each[0] == "evicted"] == expected
@@ -507,13 +507,13 @@ class Slow:
 def test_a_decision_waits_for_tokens():
     desk = Desk()
     slow = desk.director.tokenizer = Slow()
-    result, waiter = desk.ask()
+    result, waiter = desk.decide()
     assert (result, waiter.answers, slow.asked[0][0]) == (None, [], BODY)
     slow.asked[0][1](((1, 2),))
     slow.asked[0][1](((4,),))
     (result,) = waiter.answers
     assert (result.request.token_ids, result.request.tokens) == (((1, 2),), 2)
-    _, without = desk.ask()
+    _, without = desk.decide()
     slow.asked[1][1](())
     assert without.answers[0].request.tokens == 3
     assert (
@@ -524,9 +524,9 @@ def test_a_decision_waits_for_tokens():
 
 def test_tokens_come_before_the_wait_for_room():
     desk = Desk(FLOW, count=1)
-    desk.ask()
+    desk.decide()
     slow = desk.director.tokenizer = Slow()
-    _, waiter = desk.ask()
+    _, waiter = desk.decide()
     slow.asked[0][1](((1,),))
     assert (waiter.answers, desk.director.waiting) == ([], 1)
 
@@ -534,8 +534,8 @@ def test_tokens_come_before_the_wait_for_room():
 def test_who_waits_for_tokens_may_go_away_and_does_not_hold_up_the_end():
     desk = Desk()
     slow = desk.director.tokenizer = Slow()
-    _, gone = desk.ask()
-    _, left = desk.ask()
+    _, gone = desk.decide()
+    _, left = desk.decide()
     desk.director.abandon(gone)
     desk.director.stop()
     for _, told in slow.asked:

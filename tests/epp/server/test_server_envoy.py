@@ -116,7 +116,7 @@ class Stage:
         self.client = client
         self.ends = ends
 
-    async def ask(self, body=None, *, path=CHAT, method="POST", **headers):
+    async def send(self, body=None, *, path=CHAT, method="POST", **headers):
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         async with self.client.request(method, self.proxy.url + path, data=body, headers=named) as answer:
             return answer.status, answer.headers.copy(), await answer.read()
@@ -154,7 +154,7 @@ def test_requests_reach_their_endpoint_in_every_mode(tmp_path, run, mode, make_s
         async with stage(tmp_path, mode, make_server=make_server) as here:
             (backend,) = here.backends
             small, large = chat(), chat("x" * 220_000)
-            answers = [await here.ask(small), await here.ask(large), await here.ask(method="GET", path="/v1/models")]
+            answers = [await here.send(small), await here.send(large), await here.send(method="GET", path="/v1/models")]
             assert [(status, body) for status, _, body in answers] == [(200, b"".join(EVENTS))] * 3
             assert [each.body for each in backend.requests] == [small, large, b""]
             assert {each.headers["x-gateway-destination-endpoint"] for each in backend.requests} == {backend.address}
@@ -169,7 +169,7 @@ def test_requests_reach_their_endpoint_in_every_mode(tmp_path, run, mode, make_s
 
 
 @pytest.mark.parametrize("mode", ALL_MODES)
-def test_no_client_says_where_its_request_goes(tmp_path, run, mode):
+def test_no_client_chooses_its_endpoint(tmp_path, run, mode):
     forged = {
         "x_gateway_destination_endpoint": "203.0.113.1:1",
         "x_prefiller_host_port": "203.0.113.1:1",
@@ -179,7 +179,7 @@ def test_no_client_says_where_its_request_goes(tmp_path, run, mode):
 
     async def scenario():
         async with stage(tmp_path, mode) as here:
-            status, headers, _ = await here.ask(chat(), x_kept="yes", **forged)
+            status, headers, _ = await here.send(chat(), x_kept="yes", **forged)
             assert status == 200
             assert not [name for name in headers if name.lower().startswith(("x-went", "x-gateway", "x-llm-d"))]
             return here.backends[0]
@@ -202,10 +202,10 @@ def test_no_client_says_where_its_request_goes(tmp_path, run, mode):
     ],
     ids=["no JSON", "no model", "too large"],
 )
-def test_what_clients_are_told(tmp_path, run, mode, body, status, code):
+def test_errors_that_clients_get(tmp_path, run, mode, body, status, code):
     async def scenario():
         async with stage(tmp_path, mode, settings={"body_bytes": 4000}) as here:
-            found, headers, answer = await here.ask(body)
+            found, headers, answer = await here.send(body)
             assert here.backends[0].requests == []
             return found, headers["content-type"], json.loads(answer)["error"]["code"]
 
@@ -216,7 +216,7 @@ def test_an_empty_pool_answers_503_with_its_reason(tmp_path, run):
     async def scenario():
         async with stage(tmp_path) as here:
             here.picker.source.replace([])
-            return await here.ask(chat())
+            return await here.send(chat())
 
     status, headers, body = run(scenario())
     assert (status, headers["x-llm-d-request-dropped-reason"], headers["retry-after"]) == (
@@ -252,17 +252,17 @@ def test_a_subset_is_kept_also_by_requests_without_a_body(tmp_path, run, form, m
 def test_a_subset_without_a_ready_endpoint_answers_503(tmp_path, run, subset):
     async def scenario():
         async with stage(tmp_path, subset=subset) as here:
-            return (await here.ask(chat()))[0]
+            return (await here.send(chat()))[0]
 
     assert run(scenario()) == 503
 
 
-def test_the_endpoint_that_served_is_told_back(tmp_path, run):
+def test_the_serving_endpoint_is_returned(tmp_path, run):
     async def scenario():
         async with stage(tmp_path, count=2, report_served=True) as here:
             for _ in range(4):
-                await here.ask(chat(), test_epp_endpoint_selection=here.backends[1].address)
-            _, headers, _ = await here.ask(chat(), test_epp_endpoint_selection="x")
+                await here.send(chat(), test_epp_endpoint_selection=here.backends[1].address)
+            _, headers, _ = await here.send(chat(), test_epp_endpoint_selection="x")
             return headers["x-conformance-test-served-endpoint"], await here.until_ended(5), here.backends[0].address
 
     told, ended, first = run(scenario())
@@ -283,13 +283,13 @@ def test_the_endpoint_that_served_is_told_back(tmp_path, run):
 def test_a_picker_that_is_away(tmp_path, run, mode, fail_open, expected):
     """Open, Envoy sends a request to the endpoint that its header names, which here the client gives.
 
-    Envoy 1.40 fails closed in full duplex whatever it is told: it has let go of the body that it would have to send.
+    Envoy 1.40 always fails closed in full duplex: it no longer has the body that it would have to send.
     """
 
     async def scenario():
         async with stage(tmp_path, mode, fail_open=fail_open) as here:
             await here.picker.stop()
-            return (await here.ask(chat(), x_gateway_destination_endpoint=here.backends[0].address))[0]
+            return (await here.send(chat(), x_gateway_destination_endpoint=here.backends[0].address))[0]
 
     assert run(scenario()) == expected
 
@@ -298,7 +298,7 @@ def test_usage_is_read_across_pieces_where_bodies_pass(tmp_path, run):
     async def scenario():
         async with stage(tmp_path, Mode.DUPLEX_BOTH_WAYS) as here:
             here.backends[0].pause_s = 0.05
-            await here.ask(chat(stream=True))
+            await here.send(chat(stream=True))
             return await here.until_ended(1)
 
     assert run(scenario()) == [("CHAT", 200, "ns/0", ResponseUsage(3, 4, -1))]
@@ -319,9 +319,9 @@ def test_requests_in_flight_are_counted_to_the_end_of_the_exchange(tmp_path, run
     async def scenario():
         async with stage(tmp_path, shows_response=shows_response) as here:
             here.backends[0].pause_s = 0.1
-            asking = asyncio.create_task(here.ask(chat()))
+            sending = asyncio.create_task(here.send(chat()))
             seen = set()
-            while not asking.done():
+            while not sending.done():
                 seen.add(here.picker.source.current[0].requests_in_flight)
                 await asyncio.sleep(0.01)
             await here.until_ended(1)
@@ -339,14 +339,14 @@ def test_a_client_that_goes_away_ends_its_request(tmp_path, run, shows_response)
             here.backends[0].pause_s = 10.0
             with contextlib.suppress(asyncio.TimeoutError):
                 async with asyncio.timeout(0.3):
-                    await here.ask(chat())
+                    await here.send(chat())
             await here.until_ended(1)
             return here.picker.source.current[0].requests_in_flight
 
     assert run(scenario()) == 0
 
 
-def test_another_model_serves_under_the_name_that_was_asked_for(tmp_path, run):
+def test_a_rewritten_model_responds_under_the_requested_name(tmp_path, run):
     async def scenario():
         async with stage(tmp_path, Mode.DUPLEX_BOTH_WAYS) as here:
             pieces = [b'{"model":"tu', b'ned","choices":[]}']
@@ -366,7 +366,7 @@ def test_another_model_serves_under_the_name_that_was_asked_for(tmp_path, run):
             await runner.setup()
             await web.TCPSite(runner, "127.0.0.1", 0).start()
             here.picker.source.replace([Endpoint("ns/x", f"127.0.0.1:{runner.addresses[0][1]}")])
-            _, _, body = await here.ask(chat(), x_llm_d_model_name_rewrite="tuned")
+            _, _, body = await here.send(chat(), x_llm_d_model_name_rewrite="tuned")
             await runner.cleanup()
             return json.loads(here.backends[0].requests[0].body)["model"], body
 
@@ -376,7 +376,7 @@ def test_another_model_serves_under_the_name_that_was_asked_for(tmp_path, run):
 def test_over_tls(tmp_path, run, identity):
     async def scenario():
         async with stage(tmp_path, settings={"identity": identity}, tls=True) as here:
-            return [(await here.ask(chat("x" * size)))[0] for size in (10, 200_000)]
+            return [(await here.send(chat("x" * size)))[0] for size in (10, 200_000)]
 
     assert run(scenario()) == [200, 200]
 
@@ -386,7 +386,7 @@ def test_a_new_configuration_under_load_drops_no_request(tmp_path, run):
         async with stage(tmp_path, count=2) as here:
 
             async def client():
-                return [(await here.ask(chat("y" * 3000)))[0] for _ in range(15)]
+                return [(await here.send(chat("y" * 3000)))[0] for _ in range(15)]
 
             async def reloads():
                 for _ in range(10):
@@ -402,7 +402,7 @@ def test_a_new_configuration_under_load_drops_no_request(tmp_path, run):
 def test_many_requests_at_once(tmp_path, run):
     async def scenario():
         async with stage(tmp_path, count=3) as here:
-            answers = await asyncio.gather(*(here.ask(chat("z" * size)) for size in range(0, 60_000, 1000)))
+            answers = await asyncio.gather(*(here.send(chat("z" * size)) for size in range(0, 60_000, 1000)))
             await here.until_ended(60)
             bodies = sorted(len(each.body) for backend in here.backends for each in backend.requests)
             return {status for status, _, _ in answers}, bodies
@@ -437,15 +437,15 @@ def test_simulated_engines_answer_through_it(tmp_path, run):
     assert events >= 6
 
 
-def test_a_session_stays_where_its_token_says(tmp_path, run):
+def test_a_session_stays_at_the_endpoint_of_its_token(tmp_path, run):
     config = HEAD + "plugins: [{type: session-affinity-filter}, {type: random-picker}]\n"
 
     async def scenario():
         async with stage(tmp_path, count=4, config=config) as here:
-            _, headers, _ = await here.ask(chat())
+            _, headers, _ = await here.send(chat())
             token = headers["x-session-token"]
             for _ in range(12):
-                _, headers, _ = await here.ask(chat(), x_session_token=token)
+                _, headers, _ = await here.send(chat(), x_session_token=token)
                 assert headers["x-session-token"] == token
             return sorted(len(backend.requests) for backend in here.backends)
 
@@ -472,9 +472,9 @@ def test_a_sheddable_request_makes_room(tmp_path, run):
             here.picker.director.rules = Objectives()
             (backend,) = here.backends
             backend.hold = asyncio.Event()
-            batch = asyncio.create_task(here.ask(chat(), x_llm_d_inference_objective="batch"))
+            batch = asyncio.create_task(here.send(chat(), x_llm_d_inference_objective="batch"))
             await backend.reached.wait()
-            urgent = asyncio.create_task(here.ask(chat(), x_llm_d_inference_objective="urgent"))
+            urgent = asyncio.create_task(here.send(chat(), x_llm_d_inference_objective="urgent"))
             evicted = await batch
             backend.hold.set()
             served = await urgent

@@ -1,4 +1,4 @@
-"""Exchanges as Envoy tells them, in every mode: what is asked, what is replied, in which order."""
+"""Exchanges in every mode of Envoy: pick requests and replies, in order."""
 
 import json
 
@@ -94,7 +94,7 @@ def test_streamed_is_decided_by_headers_and_its_body_passes():
     assert found == [ExchangeStep((UNCHANGED[ProcessingPhase.REQUEST_BODY],))] * 2
 
 
-@pytest.mark.parametrize("mode", [BodyMode.FULL_DUPLEX, -1], ids=["told", "not told"])
+@pytest.mark.parametrize("mode", [BodyMode.FULL_DUPLEX, -1], ids=["given", "absent"])
 def test_full_duplex(mode):
     exchange, found = steps(begins(mode), piece(b"ab"), piece(b"c", ends=True))
     assert found == [NOTHING, NOTHING, asks(b"abc")]
@@ -257,7 +257,7 @@ def test_every_outcome_that_refuses_is_in_the_table():
     assert set(Outcome) - set(REFUSALS) == {Outcome.PICKED, Outcome.FAULT, Outcome.ABANDONED}
 
 
-def test_what_went_wrong_inside_is_not_told():
+def test_internal_errors_are_not_shown():
     exchange, _ = steps(begins(BodyMode.NONE))
     status, _, error, _ = told(
         exchange.decided(Decision(Outcome.FAULT, why="queue-scorer raised KeyError"), InferenceApi.CHAT)
@@ -265,7 +265,7 @@ def test_what_went_wrong_inside_is_not_told():
     assert (status, error["error"]["message"]) == (500, "the endpoint picker failed")
 
 
-def test_a_client_that_is_gone_is_told_nothing():
+def test_a_disconnected_client_gets_no_response():
     exchange, _ = steps(begins(BodyMode.NONE))
     assert exchange.decided(Decision(Outcome.ABANDONED)) == ExchangeStep(over=True)
 
@@ -288,7 +288,7 @@ def test_errors_have_the_shape_of_the_api():
             "the body has more than 10 bytes; 10 are accepted",
         ),
     ],
-    ids=["told before", "told beyond reason", "found out"],
+    ids=["declared", "declared beyond reason", "received"],
 )
 def test_bodies_that_are_too_large(incoming, sentence):
     exchange, found = steps(*incoming, limit=10)
@@ -332,17 +332,17 @@ def test_what_an_exchange_held_is_given_back_once_when_it_breaks_off():
         ([begins(BodyMode.FULL_DUPLEX), piece(b"1")], "headers came twice", Outcome.MALFORMED),
         ([begins(BodyMode.FULL_DUPLEX), piece(b"1", ends=True)], "", None),
     ],
-    ids=["nothing came", "nothing that can be read", "it breaks off", "it breaks the protocol", "it was asked about"],
+    ids=["nothing came", "nothing that can be read", "it breaks off", "it breaks the protocol", "it was decided"],
 )
-def test_a_request_that_nobody_was_asked_about_ends_somehow(incoming, broken, outcome):
+def test_an_undecided_request_has_an_outcome(incoming, broken, outcome):
     exchange, _ = steps(*incoming)
-    found = exchange.break_off(broken)
+    found = exchange.abort(broken)
     assert (found and found.refused.outcome) == outcome
-    assert exchange.break_off(broken) is None or outcome is None
+    assert exchange.abort(broken) is None or outcome is None
 
 
 @pytest.mark.parametrize("length", ["ten", "-1", "", "10", "\xb2\xb2\xb2"])
-def test_lengths_that_say_nothing_or_fit(length):
+def test_absent_or_correct_lengths(length):
     _, found = steps(begins(BodyMode.FULL_DUPLEX, content_length=length), limit=10)
     assert found == [NOTHING]
 
@@ -454,14 +454,14 @@ def served_by(address):
     return hint(address, "envoy.lb", "x-gateway-destination-endpoint-served")
 
 
-def test_the_endpoint_that_served_is_told_back():
+def test_the_serving_endpoint_is_returned():
     exchange = sent_on()
     _, found = steps(response(metadata=served_by("10.0.0.9:80")), exchange=exchange)
     assert exchange.served == "10.0.0.9:80"
     assert found == [ExchangeStep((UNCHANGED[ProcessingPhase.RESPONSE_HEADERS],))]
 
 
-def test_a_conformance_test_hears_which_endpoint_served():
+def test_a_conformance_test_gets_the_serving_endpoint():
     exchange = sent_on(test_epp_endpoint_selection="10.0.0.9")
     _, found = steps(response(metadata=served_by("10.0.0.9:80")), exchange=exchange)
     assert found == [
@@ -470,7 +470,7 @@ def test_a_conformance_test_hears_which_endpoint_served():
 
 
 @pytest.mark.parametrize("served", [5, ["10.0.0.9:80"], None])
-def test_a_served_endpoint_of_the_wrong_type_is_not_told(served):
+def test_a_serving_endpoint_of_the_wrong_type_is_ignored(served):
     exchange = sent_on()
     steps(response(metadata=served_by(served)), exchange=exchange)
     assert exchange.served == ""
@@ -531,13 +531,13 @@ anything = st.builds(
 @given(st.lists(anything, max_size=12), st.integers(0, 12))
 def test_whatever_envoy_sends_there_is_an_answer_and_one_question_at_most(incoming, answered):
     exchange = Exchange(40)
-    asked = 0
+    requested = 0
     for place, each in enumerate(incoming):
         step = exchange.feed(each, 1.0)
-        asked += step.pick_request is not None
+        requested += step.pick_request is not None
         for reply in step.replies:
             RESPONSE.FromString(reply)
         if place == answered:
             exchange.decided(PICKED)
-    assert asked <= 1
+    assert requested <= 1
     assert isinstance(exchange.usage, ResponseUsage)

@@ -1,4 +1,4 @@
-"""The health service, asked by the gRPC project's client, of both servers."""
+"""The health service of both servers, called by the gRPC project's client."""
 
 import contextlib
 

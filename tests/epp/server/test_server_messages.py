@@ -134,7 +134,7 @@ def test_headers_before_the_length_that_were_read_before_are_read_the_same():
         last = [("content-length", length), ("x-request-id", identity)]
         assert asked(*first, *last) == dict([*first, *last])
         assert asked(*first, *last, ("accept", "image/png"))["accept"] == "text/plain,image/png"
-    # A value that only looks like the beginning of that header.
+    # A value that begins like that header.
     odd = ("x-odd", "\n\x20\n\x0econtent-length\x1a\x015")
     assert asked(*first, odd) == asked(*first, odd) == dict([*first, odd])
     messages._BEGINNINGS.clear()

@@ -161,7 +161,7 @@ def test_anything_may_pass_where_no_api_is_known():
     assert parse(InferenceApi.OTHER, b"\xff\x00 not JSON") == Parsed()
 
 
-def test_long_media_are_told_apart_by_a_digest():
+def test_long_media_differ_by_digest():
     def prompt(image):
         chat = {"model": "m", "messages": [{"role": "user", "content": [image]}]}
         return parse(InferenceApi.CHAT, json.dumps(chat).encode()).prompts[0]
@@ -208,7 +208,7 @@ def test_prompts_that_are_none(prompt):
 
 
 @given(st.binary(max_size=200), st.sampled_from(list(InferenceApi)))
-def test_any_bytes_say_something_or_are_refused(body, api):
+def test_any_bytes_are_parsed_or_rejected(body, api):
     try:
         parse(api, body)
     except ParseError:
@@ -239,7 +239,7 @@ fields = st.sampled_from(
 
 
 @given(st.dictionaries(fields, json_values, max_size=6), st.sampled_from(list(InferenceApi)))
-def test_wrong_types_anywhere_say_something_or_are_refused(document, api):
+def test_wrong_types_are_parsed_or_rejected(document, api):
     try:
         parse(api, json.dumps(document).encode())
     except ParseError:

@@ -144,7 +144,7 @@ def test_a_call_from_headers_to_its_end():
     ("modes", "rests"),
     [((4, 0), True), ((4, 4), False), ((2, 0), True), ((0, 0), True), ((1, 0), False), ((-1, -1), False)],
 )
-def test_a_call_rests_where_nothing_is_to_come_that_envoy_waits_for(modes, rests):
+def test_a_call_is_idle_while_envoy_waits_for_nothing(modes, rests):
     call, processor = Pool().call()
     processor.message(headers(mode=modes[0], response_mode=modes[1]))
     processor.message(body())
@@ -301,7 +301,7 @@ TOGETHER = {
     "the end with the body": [headers(), body()],
     "headers alone": [headers()],
     "buffered": [headers(mode=2), body()],
-    "a mode that is not told": [headers(mode=-1), *pieces()],
+    "an absent mode": [headers(mode=-1), *pieces()],
     "in pieces": [headers(), *pieces(cut=3)],
     "not whole": [headers(), *pieces()[:1]],
     "too large": [headers(), *pieces(b"x" * 2000)],

@@ -67,7 +67,7 @@ def test_metrics_health_and_rules(run):
     assert steps == ["start", "stop"]
 
 
-def test_older_names_and_the_state_are_shown_where_asked_for(run):
+def test_deprecated_names_and_the_state_are_served_if_enabled(run):
     async def scenario(options):
         endpoint = Endpoint("ns/a", "10.0.0.1:80", {"llm-d.ai/role": "decode"}, requests_in_flight=3)
         program = PickerRunner(StaticEndpoints([endpoint]), load(FLOWING), SETTINGS, options)

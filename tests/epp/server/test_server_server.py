@@ -115,7 +115,7 @@ def test_a_picker_is_ready_once_its_pool_was_read_even_if_it_is_empty(make_serve
 def test_requests_of_a_drain_end_and_later_ones_are_refused(make_server, run):
     async def scenario():
         async with picking(make_server) as (picker, call):
-            # What is answered tells that what was sent before it has arrived.
+            # A response shows that everything sent before it has arrived.
             reading = call()
             await reading.write(headers(4))
             running = call()

@@ -32,7 +32,7 @@ STREAMS = {
     "OpenAI": (OPENAI, ResponseUsage(11, 7, 4)),
     "Anthropic": (ANTHROPIC, ResponseUsage(25, 15, 9)),
     "OpenAI's responses": (RESPONSES, ResponseUsage(3, 5, 2)),
-    "nothing told": (b"data: {}\n\ndata: [DONE]\n\n", ResponseUsage()),
+    "no usage": (b"data: {}\n\ndata: [DONE]\n\n", ResponseUsage()),
     "no end of line": (OPENAI.removesuffix(b"\n\ndata: [DONE]\n\n"), ResponseUsage(11, 7, 4)),
     "a comment": (b': {"usage":{"prompt_tokens":1}}\n', ResponseUsage()),
 }
@@ -89,7 +89,7 @@ def test_a_body_without_end_is_let_go():
      '{"prompt_tokens":99999999999999999999999}', '{"prompt_tokens_details":5}', '{"prompt_tokens_details":[1]}',
      '{"prompt_tokens":true}'],
 )  # fmt: skip
-def test_usage_of_the_wrong_type_is_not_told(usage):
+def test_usage_of_the_wrong_type_is_ignored(usage):
     assert read_usage(f'{{"usage":{usage}}}'.encode()) == ResponseUsage()
     assert read_usage(f'{{"message":{{"usage":{usage}}}}}'.encode()) == ResponseUsage()
     assert read_usage(f'{{"message":{usage},"usage":{usage}}}'.encode()) == ResponseUsage()

@@ -13,7 +13,7 @@ from modelplane.epp.sidecar.disaggregation import Allowlist, Connector
 from modelplane.epp.sidecar.sidecar import RoutingSidecar, SidecarSettings
 from modelplane.sim.engine import EngineConfig, SimulatedEngine
 from modelplane.sim.engine.config import KvTransfer
-from modelplane.sim.engine.transfer import EngineRegistry
+from modelplane.sim.engine.kv_transfer import EngineRegistry
 
 CHAT = {"model": "demo", "messages": [{"role": "user", "content": "tell me " * 200}], "max_tokens": 5}
 
@@ -29,7 +29,7 @@ async def sidecar_to(decoder: str, allowed=(), **settings):
 
 
 class Server:
-    """Answers what it is told to, and keeps what it was sent."""
+    """Responds as configured, and records the requests."""
 
     def __init__(self, *answers) -> None:
         self.answers = list(answers)
@@ -80,10 +80,10 @@ def play(scenario, *servers, **settings) -> object:
     return asyncio.run(run())
 
 
-async def ask(session, url, prefiller="", path="/v1/chat/completions", body=CHAT, **headers):
+async def send(session, url, prefiller="", path="/v1/chat/completions", body=CHAT, **headers):
     sent = {**headers, **({"x-prefiller-host-port": prefiller} if prefiller else {})}
-    async with session.post(URL(url + path, encoded=True), json=body, headers=sent) as answer:
-        return answer.status, await answer.read()
+    async with session.post(URL(url + path, encoded=True), json=body, headers=sent) as response:
+        return response.status, await response.read()
 
 
 def test_two_engines_share_the_work_of_one_request():
@@ -104,13 +104,13 @@ def test_two_engines_share_the_work_of_one_request():
                 stack.push_async_callback(engine.stop, grace_s=0)
             url = await stack.enter_async_context(sidecar_to(engines[1], engines[:1]))
             session = await stack.enter_async_context(aiohttp.ClientSession())
-            whole = await ask(session, url, engines[0])
-            streamed = await ask(session, url, engines[0], body={**CHAT, "stream": True})
-            alone = await ask(session, url)
+            whole = await send(session, url, engines[0])
+            streamed = await send(session, url, engines[0], body={**CHAT, "stream": True})
+            alone = await send(session, url)
             pages = []
             for engine in engines:
-                async with session.get(f"http://{engine}/metrics") as answer:
-                    pages.append(await answer.text())
+                async with session.get(f"http://{engine}/metrics") as response:
+                    pages.append(await response.text())
             return whole, streamed, alone, pages
 
     whole, streamed, alone, (prefilled, decoded) = asyncio.run(run())
@@ -132,7 +132,7 @@ def test_nixl_legs_and_headers():
     decode = Server((200, {"id": "x"}))
 
     async def scenario(session, url, addresses):
-        return await ask(session, url, addresses[0], **{"x-request-id": "r", "Authorization": "Bearer t"})
+        return await send(session, url, addresses[0], **{"x-request-id": "r", "Authorization": "Bearer t"})
 
     assert play(scenario, prefill, decode) == (200, b'{"id": "x"}')
     assert decode.bodies == [{**CHAT, "kv_transfer_params": {"remote_host": "p", "remote_port": 1}}]
@@ -147,11 +147,11 @@ def test_what_is_not_worth_it_goes_to_the_local_server_as_it_is():
 
     async def scenario(session, url, addresses):
         found = [
-            await ask(session, url),
-            await ask(session, url, addresses[0], path="/v1/embeddings?x=%2F", body={"i": 1}),
+            await send(session, url),
+            await send(session, url, addresses[0], path="/v1/embeddings?x=%2F", body={"i": 1}),
         ]
-        async with session.get(f"{url}/metrics", headers={"x-data-parallel-host-port": "1.1.1.1:1"}) as answer:
-            found.append((answer.status, answer.headers["X-From"]))
+        async with session.get(f"{url}/metrics", headers={"x-data-parallel-host-port": "1.1.1.1:1"}) as response:
+            found.append((response.status, response.headers["X-From"]))
         return found
 
     assert play(scenario, prefill, decode) == [(201, b'{"a": 1}'), (201, b'{"a": 1}'), (201, "me")]
@@ -174,7 +174,7 @@ def test_servers_that_are_not_listed_are_never_called():
             host, port = hidden.split(":")
             for allowed in ((), (f"{host}:{int(port) + 1}",)):
                 async with sidecar_to(local, allowed) as url:
-                    status, body = await ask(session, url, hidden)
+                    status, body = await send(session, url, hidden)
                     assert (status, hidden in body.decode()) == (403, True)
 
     asyncio.run(run())
@@ -192,9 +192,9 @@ def test_servers_that_are_not_listed_are_never_called():
         ([(400, {"e": 1})], {"decode_fallback": True}, (400, 0), 1),
     ],
     ids=[
-        "told to the client",
+        "returned to the client",
         "tried again",
-        "no more often than told",
+        "no more than `retries`",
         "not worth a try",
         "decode alone",
         "bad request",
@@ -204,7 +204,7 @@ def test_a_prefill_that_fails(answers, settings, expected, calls):
     prefill, decode = Server(*answers), Server((200, {"ok": 1}))
 
     async def scenario(session, url, addresses):
-        return (await ask(session, url, addresses[0]))[0]
+        return (await send(session, url, addresses[0]))[0]
 
     found = play(scenario, prefill, decode, **settings)
     assert (found, len(decode.seen), len(prefill.seen)) == (*expected, calls)
@@ -220,7 +220,7 @@ def test_a_prefill_server_that_is_not_there(decode_fallback, expected):
             local = await stack.enter_async_context(decode.listening())
             url = await stack.enter_async_context(sidecar_to(local, [gone], decode_fallback=decode_fallback))
             session = await stack.enter_async_context(aiohttp.ClientSession())
-            return (await ask(session, url, gone))[0]
+            return (await send(session, url, gone))[0]
 
     assert asyncio.run(run()) == expected
 
@@ -230,10 +230,10 @@ def test_a_local_server_that_is_not_there():
         async with Server((200, {})).listening() as gone:
             pass
         async with sidecar_to(gone) as url, aiohttp.ClientSession() as session:
-            return await ask(session, url)
+            return await send(session, url)
 
     status, body = asyncio.run(run())
-    assert (status, json.loads(body)["error"]["message"]) == (502, "the local server did not answer")
+    assert (status, json.loads(body)["error"]["message"]) == (502, "the local server did not respond")
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -247,7 +247,7 @@ def test_shared_storage_tries_the_decoder_first(streamed, reason, prefills, deco
     prefill, decode = Server((200, {})), Server((200, shown[0]), (200, shown[1]))
 
     async def scenario(session, url, addresses):
-        return await ask(session, url, addresses[0], body={**CHAT, "cache_hit_threshold": 0.5})
+        return await send(session, url, addresses[0], body={**CHAT, "cache_hit_threshold": 0.5})
 
     status, body = play(scenario, prefill, decode, connector=Connector.SHARED_STORAGE)
     answered = json.loads(body.removeprefix(b"data:"))
@@ -259,18 +259,18 @@ def test_shared_storage_without_a_threshold():
     prefill, decode = Server((200, {})), Server((200, {}))
 
     async def scenario(session, url, addresses):
-        await ask(session, url, addresses[0])
+        await send(session, url, addresses[0])
 
     play(scenario, prefill, decode, connector=Connector.SHARED_STORAGE)
     assert (len(prefill.seen), decode.bodies) == (1, [CHAT])
 
 
 @pytest.mark.parametrize("status", [200, 500])
-def test_sglang_asks_both_at_once(status):
+def test_sglang_sends_both_requests_at_once(status):
     prefill, decode = Server((status, {})), Server((200, {"ok": 1}))
 
     async def scenario(session, url, addresses):
-        found = await ask(session, url, addresses[0])
+        found = await send(session, url, addresses[0])
         async with asyncio.timeout(30):
             await prefill.called.wait()
         return found[0]
@@ -295,10 +295,10 @@ def test_events_are_passed_on_as_they_come():
 
     async def scenario(session, url, _addresses):
         slow.go = asyncio.Event()
-        async with session.post(f"{url}/v1/chat/completions", json=CHAT) as answer:
-            first = await answer.content.readany()
+        async with session.post(f"{url}/v1/chat/completions", json=CHAT) as response:
+            first = await response.content.readany()
             slow.go.set()
-            return first, await answer.content.read()
+            return first, await response.content.read()
 
     assert play(scenario, slow) == (b"data: 1\n\n", b"data: 2\n\n")
 
@@ -320,9 +320,9 @@ def test_a_client_that_leaves_ends_its_request_at_the_local_server():
 
     async def scenario(session, url, _addresses):
         endless.left = asyncio.Event()
-        answer = await session.post(f"{url}/v1/chat/completions", json=CHAT)
-        await answer.content.readany()
-        answer.close()
+        response = await session.post(f"{url}/v1/chat/completions", json=CHAT)
+        await response.content.readany()
+        response.close()
         async with asyncio.timeout(30):
             await endless.left.wait()
 
@@ -333,10 +333,10 @@ def test_bodies_have_a_limit_and_need_not_be_json():
     prefill, decode = Server((200, {})), Server((200, {}))
 
     async def scenario(session, url, addresses):
-        large = (await ask(session, url, addresses[0], body={"x": "y" * 300}))[0]
+        large = (await send(session, url, addresses[0], body={"x": "y" * 300}))[0]
         headers = {"x-prefiller-host-port": addresses[0]}
-        async with session.post(f"{url}/v1/completions", data=b"[1]", headers=headers) as answer:
-            return large, answer.status
+        async with session.post(f"{url}/v1/completions", data=b"[1]", headers=headers) as response:
+            return large, response.status
 
     assert play(scenario, prefill, decode, most_body_bytes=200) == (413, 200)
     assert (prefill.seen, decode.bodies) == ([], [[1]])
@@ -352,7 +352,7 @@ def test_a_rank_has_a_local_server_of_its_own():
             url = await stack.enter_async_context(sidecar_to(first, ranks={8001: second}))
             session = await stack.enter_async_context(aiohttp.ClientSession())
             named = {"x-data-parallel-host-port": "10.0.0.1:8001"}
-            return [(await ask(session, url, **headers))[1] for headers in ({}, named)]
+            return [(await send(session, url, **headers))[1] for headers in ({}, named)]
 
     assert asyncio.run(run()) == [b'{"rank": 0}', b'{"rank": 1}']
 
@@ -364,9 +364,9 @@ def test_a_target_that_is_no_path_is_refused():
         host, port = url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"GET http://elsewhere.example/metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        answer = await reader.read()
+        response = await reader.read()
         writer.close()
         await writer.wait_closed()
-        return answer.split(b" ", 2)[1]
+        return response.split(b" ", 2)[1]
 
     assert (play(scenario, decode), decode.seen) == (b"400", [])

@@ -6,14 +6,14 @@ from modelplane.api.errors import InputError
 from modelplane.epp.sidecar.disaggregation import (
     Allowlist,
     choose_prefiller,
-    gave_up,
-    nixl_decode_leg,
-    nixl_prefill_leg,
-    prefill_leg,
+    is_cache_miss,
+    nixl_decode_request,
+    nixl_prefill_request,
+    prefill_request,
     read_body,
-    sglang_leg,
-    shared_decode_leg,
-    shared_prefill_leg,
+    sglang_request,
+    shared_decode_request,
+    shared_prefill_request,
 )
 
 CHAT, RESPONSES, GENERATE = "/v1/chat/completions", "/v1/responses", "/inference/v1/generate"
@@ -38,14 +38,14 @@ CHAT, RESPONSES, GENERATE = "/v1/chat/completions", "/v1/responses", "/inference
         (GENERATE, {"sampling_params": None}, {"stream": False, "sampling_params": {"max_tokens": 1}}),
     ],
 )
-def test_a_prefill_leg_asks_for_one_token_in_one_piece(path, body, expected):
+def test_a_prefill_request_is_for_one_token_and_not_streamed(path, body, expected):
     before = dict(body)
-    assert prefill_leg(body, path) == expected
+    assert prefill_request(body, path) == expected
     assert body == before
 
 
 def test_nixl():
-    assert nixl_prefill_leg({"a": 1}, CHAT) == {
+    assert nixl_prefill_request({"a": 1}, CHAT) == {
         "a": 1,
         "stream": False,
         "max_tokens": 1,
@@ -58,24 +58,24 @@ def test_nixl():
             "remote_port": None,
         },
     }
-    assert nixl_decode_leg({"a": 1}, b'{"kv_transfer_params": {"x": [1]}}') == {
+    assert nixl_decode_request({"a": 1}, b'{"kv_transfer_params": {"x": [1]}}') == {
         "a": 1,
         "kv_transfer_params": {"x": [1]},
     }
     for reply in (b"{}", b"no json", b"[]", b'{"kv_transfer_params": null}'):
-        assert nixl_decode_leg({"a": 1}, reply) == {"a": 1}
+        assert nixl_decode_request({"a": 1}, reply) == {"a": 1}
 
 
 def test_shared_storage():
     body = {"cache_hit_threshold": 0.8}
-    assert shared_prefill_leg(body, CHAT) == {"cache_hit_threshold": 0, "stream": False, "max_tokens": 1}
-    assert shared_decode_leg(body) == {"cache_hit_threshold": 0}
-    assert shared_prefill_leg({}, CHAT) == {"stream": False, "max_tokens": 1}
-    assert shared_decode_leg({"a": 1}) == {"a": 1}
+    assert shared_prefill_request(body, CHAT) == {"cache_hit_threshold": 0, "stream": False, "max_tokens": 1}
+    assert shared_decode_request(body) == {"cache_hit_threshold": 0}
+    assert shared_prefill_request({}, CHAT) == {"stream": False, "max_tokens": 1}
+    assert shared_decode_request({"a": 1}) == {"a": 1}
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("response", "expected"),
     [
         (b'{"choices": [{"finish_reason": "cache_threshold"}]}', True),
         (b'{"choices": [{"finish_reason": "stop"}]}', False),
@@ -87,14 +87,14 @@ def test_shared_storage():
         (b"", False),
     ],
 )
-def test_a_server_that_gave_up_says_so(answer, expected):
-    assert gave_up(answer) is expected
+def test_a_cache_miss_is_recognised(response, expected):
+    assert is_cache_miss(response) is expected
 
 
 def test_sglang():
     expected = {"a": 1, "bootstrap_host": "10.0.0.1", "bootstrap_port": 8998, "bootstrap_room": 7}
-    assert sglang_leg({"a": 1}, "10.0.0.1:8000", 8998, 7) == expected
-    assert sglang_leg({}, "[fd00::1]:8000", 8998, 7)["bootstrap_host"] == "fd00::1"
+    assert sglang_request({"a": 1}, "10.0.0.1:8000", 8998, 7) == expected
+    assert sglang_request({}, "[fd00::1]:8000", 8998, 7)["bootstrap_host"] == "fd00::1"
 
 
 @pytest.mark.parametrize(
@@ -135,5 +135,5 @@ def test_only_listed_addresses_with_their_ports_may_be_called(address, expected)
 
 
 def test_a_bad_entry_of_the_list_is_named():
-    with pytest.raises(InputError, match=r"'10\.0\.0\.1' is no host:port"):
+    with pytest.raises(InputError, match=r"'10\.0\.0\.1' is not host:port"):
         Allowlist(["10.0.0.1"])

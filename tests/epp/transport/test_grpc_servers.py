@@ -144,7 +144,7 @@ def test_a_caller_that_gives_up(make_server, methods, log, run):
     assert log == ["opened", "cancelled"]
 
 
-def test_calls_that_rest_are_heard_of_when_they_go_on_and_when_they_end(make_server, methods, log, run):
+def test_idle_calls_get_later_messages_and_their_end(make_server, methods, log, run):
     async def scenario():
         async with talking(make_server, methods) as call:
             first, second = call(), call()

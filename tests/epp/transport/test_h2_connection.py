@@ -543,7 +543,7 @@ def test_what_a_reset_cancels():
     assert peer.hears() == []
 
 
-def test_answers_that_nobody_asked_for_wake_the_driver():
+def test_unsolicited_messages_notify_the_driver():
     peer = Peer()
     peer.sends(opens(), data(b"a"))
     assert peer.woken == 0
@@ -554,7 +554,7 @@ def test_answers_that_nobody_asked_for_wake_the_driver():
     assert peer.hears() == ["HEADERS 1 200", "DATA 1 16", "HEADERS 1 14 end"]
 
 
-def test_a_peer_that_goes_on_after_our_end_is_told_to_stop():
+def test_a_peer_that_sends_after_our_end_is_reset():
     peer = Peer()
     assert peer.sends(opens(), data(b"end")) == ["HEADERS 1 200+0 end"]
     assert peer.sends(data(b"more")) == []
@@ -620,7 +620,7 @@ def test_ends_with_a_reset_that_are_not_usual(sent, heard, log, met):
     assert [word for word in peer.log if isinstance(word, str)][: len(log)] == log
 
 
-def test_a_handler_that_does_not_finish_hears_of_the_reset():
+def test_an_unfinished_handler_is_cancelled_by_the_reset():
     peer = Peer(met=True)
     peer.sends(opens(), data(b"x"))
     peer.calls[0]._handler.closed = lambda: peer.log.append("heard")
@@ -791,7 +791,7 @@ def test_a_graceful_end():
     assert peer.log == ["closed"]
 
 
-def test_a_connection_without_calls_ends_once_the_peer_has_heard():
+def test_a_connection_without_calls_closes_after_the_ping_is_acknowledged():
     peer = Peer()
     peer.connection.drain()
     peer.sends(frames.window_update(0, 1))
@@ -811,8 +811,8 @@ def test_a_peer_that_goes_away_is_served_to_the_end():
 def test_a_connection_that_is_lost_cancels_its_calls_once():
     peer = Peer()
     peer.sends(opens(1), frame(FrameType.HEADERS, 4, 3, block(shrunk=False)))
-    peer.connection.lose()
-    peer.connection.lose()
+    peer.connection.connection_lost()
+    peer.connection.connection_lost()
     assert peer.log == ["cancelled", "cancelled"]
     assert peer.sends(data(b"a")) == []
 
@@ -886,7 +886,7 @@ def test_whatever_comes_nothing_breaks_and_little_is_held(parts, cut, met):
         assert held(peer.connection) <= LIMITS.frame_bytes * 2 + LIMITS.streams * 2 * LIMITS.stream_window
         assert peer.connection._streams.count <= LIMITS.streams
     list(told(peer.connection.take_output()))
-    peer.connection.lose()
+    peer.connection.connection_lost()
     opened = len(peer.calls)
     assert peer.log.count("closed") + peer.log.count("cancelled") <= 2 * opened
 
@@ -907,6 +907,13 @@ def test_bytes_in_one_piece_or_in_many_lead_to_the_same(parts, met):
     assert without_trailers(many.hears(), whole) == without_trailers(one.hears(), whole)
     assert many.log == one.log
     assert many.connection.closing == one.connection.closing
+
+
+def test_nothing_is_read_after_the_frame_that_ends_the_connection():
+    peer = Peer()
+    peer.connection.receive(frame(7, 0, 0, bytes(8)) + frame(4, 0, 0, bytes(6)), 0.0)
+    assert peer.connection.closing
+    assert "SETTINGS 0 ack" not in peer.hears()
 
 
 def without_trailers(heard, sent):

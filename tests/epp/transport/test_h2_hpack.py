@@ -85,7 +85,7 @@ def test_examples_of_the_rfc(column):
         assert [value for _, value in decoder.read(bytes.fromhex(block))] == values
 
 
-def test_entries_leave_the_table_as_the_rfc_says():
+def test_entries_are_evicted_by_the_rfc():
     """RFC 7541 C.5: a table of 256 bytes that has to drop its oldest."""
     decoder = hpack.Decoder(LIMIT)
     decoder.limit(256)
@@ -120,7 +120,7 @@ def test_blocks_that_cannot_be_read(block, sentence):
         _decoder().read(bytes.fromhex(block))
 
 
-def test_a_peer_must_say_that_it_dropped_its_table():
+def test_a_peer_must_signal_a_table_size_update():
     decoder = _decoder(0)
     with pytest.raises(hpack.HpackError, match="kept its dynamic table"):
         decoder.read(b"\x82")

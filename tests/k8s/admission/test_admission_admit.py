@@ -133,7 +133,7 @@ def test_a_missing_field_that_was_always_missing_is_tolerated():
     assert [str(problem) for problem in verdict.warnings] == ["spec.size: is required; give an integer"]
 
 
-def test_many_strange_fields_are_told_in_part_and_quickly():
+def test_many_unknown_fields_are_reported_in_part_and_quickly():
     crowd = {f"strange{number}": 1 for number in range(20_000)}
     verdict = admit(thing(metadata={"name": "a", **crowd}, spec={"size": 1, **crowd}), definition())
     assert len(lines(verdict)) == MAX_PROBLEMS

@@ -146,7 +146,7 @@ def test_places_in_lists_and_json():
     assert (three.line, three.spelling_of(("c",))) == (8, "3")
 
 
-def test_json_that_yaml_cannot_say_has_a_place_too():
+def test_json_that_yaml_cannot_express_has_a_position():
     long = "x" * 2_000
     (document,) = parse_documents(json.dumps({"a": {long: {"b": 1}}}).encode(), source="f")
     assert document.value == {"a": {long: {"b": 1}}}
@@ -185,7 +185,7 @@ def test_json_reads_the_same_in_both_ways(value, indent):
 
 
 @given(JSON_VALUES)
-def test_what_json_says_arrives(value):
+def test_json_values_are_unchanged(value):
     text = json_text(value, None)
     found = outcome(text.encode())
     if isinstance(found, str):

@@ -32,7 +32,7 @@ def test_selectors_are_compiled_wherever_a_deployment_has_them():
     ]
 
 
-def test_a_selector_says_where_it_is_wrong():
+def test_a_selector_error_has_its_position():
     (line,) = lines({"spec": devices("device.driver ==\n  'x' &&")}, "ModelDeployment")
     place, _, fault = line.partition(" is not a valid device selector; ")
     assert place == "spec.nodeSelector.devices[0].selectors[0].cel: \"device.driver ==\\n  'x' &&\""

@@ -87,7 +87,7 @@ def test_field_paths():
     assert lines({}, schema) == ["spec.labels[a.b]: m"]
 
 
-def test_a_rule_that_fails_to_run_says_so():
+def test_a_failing_rule_is_reported():
     assert lines({"a": 0}, ruled({"rule": "1 / self.a == 1"}, properties={"a": NUMBER})) == [
         ".: a rule cannot be evaluated: division by zero; the rule is: 1 / self.a == 1"
     ]
@@ -102,7 +102,7 @@ def test_a_rule_that_fails_to_run_says_so():
         {"rule": "true", "messageExpression": "1 == 1"},
     ],
 )
-def test_a_rule_that_does_not_compile_says_so(rule):
+def test_a_rule_that_does_not_compile_is_reported(rule):
     (line,) = lines({"a": 0}, ruled(rule, properties={"a": NUMBER}))
     assert line.startswith(".: a rule does not compile: ")
     assert line.endswith(f"the rule is: {rule['rule']}")

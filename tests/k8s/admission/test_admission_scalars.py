@@ -42,12 +42,12 @@ def test_numbers(text, value):
 
 
 @pytest.mark.parametrize("text", STRINGS)
-def test_strings_that_look_like_something_else(text):
+def test_strings_similar_to_other_scalars(text):
     assert resolve_scalar(text) == text
 
 
 @pytest.mark.parametrize("text", [".inf", ".Inf", ".INF", "+.inf", "-.INF", ".nan", ".NaN", ".NAN"])
-def test_what_json_cannot_say_is_refused(text):
+def test_values_without_a_json_form_are_rejected(text):
     with pytest.raises(ValueError, match="is not a number that JSON can carry"):
         resolve_scalar(text)
 

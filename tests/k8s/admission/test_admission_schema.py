@@ -202,7 +202,7 @@ def test_places(value, schema, lines):
     assert [str(problem) for problem in check(value, schema)] == lines
 
 
-def test_many_problems_are_told_in_part():
+def test_many_problems_are_reported_in_part():
     assert len(check([1] * 5_000, {"items": TEXT})) == MAX_PROBLEMS
 
 

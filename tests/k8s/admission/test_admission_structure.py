@@ -110,7 +110,7 @@ def test_at_a_root_metadata_is_known():
     assert prune(value, obj(), root=True) == {"apiVersion": "v1", "kind": "A", "metadata": {"name": "a"}}
 
 
-def test_unknown_fields_say_what_was_meant():
+def test_unknown_fields_suggest_the_nearest_name():
     schema = obj(replicas=TEXT, nodeSelector=TEXT)
     assert find_unknown({"replica": 1, "nodeselector": 2, "zzz": 3}, schema) == (
         Problem(("replica",), "unknown field", "did you mean replicas?", CauseType.UNKNOWN_FIELD),
@@ -122,7 +122,7 @@ def test_unknown_fields_say_what_was_meant():
     )
 
 
-def test_many_unknown_fields_are_told_in_part():
+def test_many_unknown_fields_are_reported_in_part():
     assert len(find_unknown({f"z{number}": 1 for number in range(5_000)}, obj())) == MAX_PROBLEMS
 
 

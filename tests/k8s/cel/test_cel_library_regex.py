@@ -23,7 +23,7 @@ def test_what_is_no_pattern(text, reason):
 
 
 @pytest.mark.parametrize("text", [r"\QC\C", r"\\C", r"[\\]C"])
-def test_what_only_looks_like_a_single_byte(text):
+def test_similar_to_a_single_byte(text):
     pattern(text)
 
 

@@ -32,7 +32,7 @@ def test_three_outcomes():
         ("'\ud800' == ''", "Unicode", (0, 0)),
     ],
 )
-def test_refusals_say_what_and_where(text, complaint, place):
+def test_rejections_have_a_message_and_position(text, complaint, place):
     with pytest.raises(CompileError) as caught:
         compile_selector(text)
     assert complaint in caught.value.message

@@ -23,7 +23,7 @@ def test_terms_of_a_chain_keep_their_order():
     assert [term.name for term in chain(node.args[0])] == ["a", "b", "c", "d"]
 
 
-def test_a_binding_is_told_from_a_loop():
+def test_a_binding_differs_from_a_loop():
     assert parse("cel.bind(x, 1, x)").is_bind
     assert not parse("[].all(x, true)").is_bind
     assert isinstance(parse("1"), Literal)

@@ -39,8 +39,8 @@ from modelplane.testing.devices import (
     a_pool,
     a_request,
     a_slice,
+    a_subrequest,
     allocated_by,
-    an_ask,
     in_use,
     shareable,
 )
@@ -159,7 +159,7 @@ def test_a_class_that_fails_is_named():
         (a_claim(a_request("a", deviceClassName="nope")), "claim claim-0, request a: device class nope does not exist"),
         (a_claim(a_request("a", deviceClassName="")), "claim claim-0, request a: deviceClassName is missing"),
         (
-            a_claim(a_choice("a", ok=an_ask(), bad=an_ask(deviceClassName="nope"))),
+            a_claim(a_choice("a", ok=a_subrequest(), bad=a_subrequest(deviceClassName="nope"))),
             "claim claim-0, request a/bad: device class nope does not exist",
         ),
         (a_claim(a_request("a", allocationMode="Some")), "claim claim-0, request a: unsupported allocationMode Some"),
@@ -186,7 +186,7 @@ def test_what_is_wrong_with_claims(claim, reason):
 @pytest.mark.parametrize(
     ("claim", "gates", "reason"),
     [
-        (a_claim(a_choice("a", b=an_ask())), {"prioritized_list": False}, "but DRAPrioritizedList is off"),
+        (a_claim(a_choice("a", b=a_subrequest())), {"prioritized_list": False}, "but DRAPrioritizedList is off"),
         (a_claim(a_request("a", adminAccess=False)), {"admin_access": False}, "but DRAAdminAccess is off"),
         (
             a_claim(a_request("a", capacity={"requests": {}})),
@@ -215,13 +215,17 @@ class TestLimit:
         assert outcome.count == 40
 
     def test_alternatives_that_are_too_large_are_skipped(self):
-        claim = a_claim(a_request("a", count=20), a_choice("b", large=an_ask(count=20), small=an_ask(count=12)))
+        claim = a_claim(
+            a_request("a", count=20), a_choice("b", large=a_subrequest(count=20), small=a_subrequest(count=12))
+        )
         outcome = allocated_by([claim], [a_slice(gpus(60))])
         assert outcome.count == 32
         assert devices(outcome)[0][-1] == ("b/small", "gpu-31")
 
     def test_no_alternative_is_small_enough(self):
-        claim = a_claim(a_request("a", count=20), a_choice("b", large=an_ask(count=20), larger=an_ask(count=21)))
+        claim = a_claim(
+            a_request("a", count=20), a_choice("b", large=a_subrequest(count=20), larger=a_subrequest(count=21))
+        )
         assert "requests 40 devices" in fatal(allocated_by([claim], [a_slice(gpus(60))]))
 
     def test_all_of_too_many(self):
@@ -229,7 +233,7 @@ class TestLimit:
         assert "requests 33 devices" in fatal(allocated_by([claim], [a_slice(gpus(33))]))
 
     def test_alternatives_that_only_together_are_too_large(self):
-        choices = [a_choice(name, large=an_ask(count=17), small=an_ask(count=15)) for name in "ab"]
+        choices = [a_choice(name, large=a_subrequest(count=17), small=a_subrequest(count=15)) for name in "ab"]
         assert devices(allocated_by([a_claim(*choices)], [a_slice(gpus(40))]))[0][-1] == ("b/small", "gpu-31")
 
 
@@ -286,22 +290,22 @@ class TestAll:
 
 class TestAlternatives:
     def test_the_first_that_lets_the_whole_pod_succeed(self):
-        choice = a_choice("c", both=an_ask(count=2), one=an_ask(count=1))
+        choice = a_choice("c", both=a_subrequest(count=2), one=a_subrequest(count=1))
         assert devices(allocated_by([a_claim(choice, a_request("r"))], [a_slice(gpus(2))])) == [
             [("c/one", "gpu-0"), ("r", "gpu-1")]
         ]
 
     def test_none_fits(self):
-        choice = a_choice("c", four=an_ask(count=4), three=an_ask(count=3))
+        choice = a_choice("c", four=a_subrequest(count=4), three=a_subrequest(count=3))
         assert isinstance(allocated_by([a_claim(choice)], [a_slice(gpus(2))]), NoFit)
 
     def test_an_error_in_an_earlier_one_aborts(self):
-        choice = a_choice("c", broken=an_ask(MODEL_A), fine=an_ask())
+        choice = a_choice("c", broken=a_subrequest(MODEL_A), fine=a_subrequest())
         assert "no such key" in fatal(allocated_by([a_claim(choice)], [a_slice(gpus(1))]))
 
     def test_constraints_may_name_one(self):
         constraint = {"requests": ["c/two"], "matchAttribute": f"{DRIVER}/model"}
-        claim = a_claim(a_choice("c", two=an_ask(count=2), any=an_ask(count=2)), constraints=[constraint])
+        claim = a_claim(a_choice("c", two=a_subrequest(count=2), any=a_subrequest(count=2)), constraints=[constraint])
         offered = [a_device("a", model="a"), a_device("b", model="b")]
         assert devices(allocated_by([claim], [a_slice(offered)])) == [[("c/any", "a"), ("c/any", "b")]]
 
@@ -430,7 +434,7 @@ class TestShares:
         claim = a_claim(a_request("a"), a_request("b"))
         assert isinstance(allocated_by([claim], [a_slice([shareable(a_device("d"))])]), NoFit)
 
-    def test_a_device_that_lacks_what_is_asked_for_is_skipped(self):
+    def test_a_device_without_the_requested_capacity_is_skipped(self):
         claim = a_claim(a_request("a", capacity={"requests": {"cores": "1"}}))
         assert isinstance(allocated_by([claim], [a_slice(gpus(1))]), NoFit)
 
@@ -537,7 +541,7 @@ class TestManyNodes:
     def test_none_fits(self):
         outcome = self.place(self.allocator(taken=[0, 1, 2]), a_request("r"))
         assert isinstance(outcome, NoFit)
-        assert str(outcome) == "claim claim-0, request r (class gpu) wants 1: 6 devices looked at: 6 in use"
+        assert str(outcome) == "claim claim-0, request r (class gpu) wants 1: 6 devices considered: 6 in use"
 
     def test_no_nodes(self):
         assert self.place(self.allocator(), a_request("r"), nodes=0) == NoFit(
@@ -553,7 +557,7 @@ class TestManyNodes:
         assert isinstance(outcome, GaveUp)
 
 
-def test_one_selector_is_asked_once_for_each_shape():
+def test_a_selector_is_evaluated_once_for_each_shape():
     asked = []
 
     class Counting:

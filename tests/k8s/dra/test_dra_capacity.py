@@ -48,7 +48,7 @@ def test_amounts(requested, policy, consumed, allowed):
     assert taking.needs == (("memory", parse_quantity(consumed).nanos, 80 * GI),)
 
 
-def test_asking_for_what_is_not_published():
+def test_requesting_an_unpublished_capacity():
     assert not consumed_capacity_of(offers(), {"gpu.example.com/memory": parse_quantity("1")}).is_known
 
 

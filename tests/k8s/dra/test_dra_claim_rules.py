@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.k8s.dra import Features, claim_problems, class_problems, decode_claims, decode_classes
-from modelplane.testing.devices import a_choice, a_claim, a_class, a_request, an_ask
+from modelplane.testing.devices import a_choice, a_claim, a_class, a_request, a_subrequest
 
 AT = "spec.devices.requests[0]"
 
@@ -17,7 +17,7 @@ def one(**fields):
 
 
 def constrained(**constraint):
-    return a_claim(a_request("r"), a_choice("c", s=an_ask()), constraints=[constraint])
+    return a_claim(a_request("r"), a_choice("c", s=a_subrequest()), constraints=[constraint])
 
 
 def configured(*configs):
@@ -41,7 +41,7 @@ OPAQUE = {"driver": "gpu.example.com", "parameters": {"x": 1}}
         one(tolerations=[{"operator": "Exists"}, {"key": "k", "value": "v", "effect": "NoSchedule"}, {}]),
         one(capacity={"requests": {"memory": "1Gi"}}),
         one(capacity={}),
-        a_claim(a_choice("c", **{f"s{index}": an_ask() for index in range(8)})),
+        a_claim(a_choice("c", **{f"s{index}": a_subrequest() for index in range(8)})),
         constrained(matchAttribute="a.com/x"),
         constrained(distinctAttribute="a.com/x", requests=["r", "c", "c/s"]),
         configured({"opaque": OPAQUE, "requests": ["r"]}),
@@ -68,14 +68,14 @@ def test_what_is_accepted(claim):
             [f"{AT}: exactly one of exactly and firstAvailable is required"],
         ),
         (
-            a_claim(a_choice("c", **{f"s{index}": an_ask() for index in range(9)})),
+            a_claim(a_choice("c", **{f"s{index}": a_subrequest() for index in range(9)})),
             [f"{AT}.firstAvailable: must have at most 8 items, has 9"],
         ),
         (
-            a_claim({"name": "c", "firstAvailable": [{"name": "s", **an_ask()}] * 2}),
+            a_claim({"name": "c", "firstAvailable": [{"name": "s", **a_subrequest()}] * 2}),
             [f"{AT}.firstAvailable[1]: duplicate s"],
         ),
-        (a_claim(a_choice("c", S=an_ask())), [f"{AT}.firstAvailable[0].name: must be a DNS label"]),
+        (a_claim(a_choice("c", S=a_subrequest())), [f"{AT}.firstAvailable[0].name: must be a DNS label"]),
         (one(deviceClassName=""), [f"{AT}.exactly.deviceClassName: must be a DNS subdomain"]),
         (one(allocationMode="All", count=2), [f"{AT}.exactly.count: must not be given with allocationMode All"]),
         (one(count=-1), [f"{AT}.exactly.count: must be greater than zero"]),

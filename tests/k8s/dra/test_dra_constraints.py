@@ -144,7 +144,7 @@ def test_lists_are_distinct_when_disjoint():
     assert not state.add("u", "", offer(strings=[]))
 
 
-def test_memory_says_all_that_matters():
+def test_memory_has_all_relevant_state():
     one, other = match(), match()
     one.add("r", "", A)
     other.add("r", "", A)

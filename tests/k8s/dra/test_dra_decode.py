@@ -16,7 +16,17 @@ from modelplane.k8s.dra.resources import (
     SliceSpec,
     SubRequest,
 )
-from modelplane.testing.devices import a_choice, a_claim, a_class, a_device, a_node, a_request, a_slice, an_ask, in_use
+from modelplane.testing.devices import (
+    a_choice,
+    a_claim,
+    a_class,
+    a_device,
+    a_node,
+    a_request,
+    a_slice,
+    a_subrequest,
+    in_use,
+)
 
 
 def test_a_slice():
@@ -55,7 +65,7 @@ def test_a_node_a_class_and_a_device_in_use():
 
 def test_a_claim_with_api_defaults():
     claim = decode_claims(
-        [a_claim(a_request("r"), a_choice("c", one=an_ask(count=2), all=an_ask(allocationMode="All")))]
+        [a_claim(a_request("r"), a_choice("c", one=a_subrequest(count=2), all=a_subrequest(allocationMode="All")))]
     )[0]
     exact, choice = claim.spec.devices.requests
     assert exact == ClaimDeviceRequest(name="r", exactly=ExactRequest(device_class_name="gpu"))

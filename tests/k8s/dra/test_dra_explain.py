@@ -10,8 +10,8 @@ from modelplane.testing.devices import (
     a_pool,
     a_request,
     a_slice,
+    a_subrequest,
     allocated_by,
-    an_ask,
     in_use,
 )
 
@@ -56,7 +56,7 @@ def test_everything_at_once():
             request="gpus",
             device_class="gpu",
             wanted="2",
-            looked_at=9,
+            considered=9,
             rejected=(
                 RejectionCount(Rejection.TAKEN, "", 1),
                 RejectionCount(Rejection.CLASS_SELECTOR, f"#0 {KIND}", 1),
@@ -73,9 +73,11 @@ def test_everything_at_once():
 
 
 def test_requests_and_alternatives_each_have_their_own():
-    claim = a_claim(a_request("one"), a_choice("c", two=an_ask(count=2), all=an_ask(MODEL, allocationMode="All")))
+    claim = a_claim(
+        a_request("one"), a_choice("c", two=a_subrequest(count=2), all=a_subrequest(MODEL, allocationMode="All"))
+    )
     outcome = explained([claim], [a_slice([a_device("d", model="b")])])
-    assert [(found.request, found.wanted, found.looked_at) for found in outcome.requests] == [
+    assert [(found.request, found.wanted, found.considered) for found in outcome.requests] == [
         ("one", "1", 1),
         ("c/two", "2", 1),
         ("c/all", "all", 1),
@@ -88,15 +90,16 @@ def test_the_sentence():
     partial = a_slice([a_device("y")], "s3", pool=a_pool("p3", slices=2))
     outcome = explained([claim], [a_slice([a_device("d", model="b")]), broken, partial])
     assert str(outcome) == (
-        f"claim claim-0, request r (class gpu) wants 1: 1 devices looked at: 1 request selector is false (#0 {MODEL})\n"
+        "claim claim-0, request r (class gpu) wants 1: 1 devices considered: "
+        f"1 request selector is false (#0 {MODEL})\n"
         f"pool {DRIVER}/p2 offers nothing: duplicate device name x\n"
         f"pool {DRIVER}/p3 offers nothing: 1 of 2 slices are there"
     )
 
 
-def test_nothing_to_look_at():
+def test_no_devices_to_consider():
     outcome = explained([a_claim(a_request("r"))], [])
-    assert str(outcome) == "claim claim-0, request r (class gpu) wants 1: 0 devices looked at"
+    assert str(outcome) == "claim claim-0, request r (class gpu) wants 1: 0 devices considered"
 
 
 def test_devices_on_other_nodes():

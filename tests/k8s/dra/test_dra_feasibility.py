@@ -16,7 +16,7 @@ from modelplane.testing.devices import (
     a_node,
     a_request,
     a_slice,
-    an_ask,
+    a_subrequest,
     shareable,
 )
 
@@ -42,9 +42,9 @@ def hopeless(*claims, offered=DEVICES, all_of=None):
         (a_claim(a_request("r", A, count=2), a_request("s", count=1)), False),
         (a_claim(a_request("r", A, count=2), a_request("s", A)), True),
         (a_claim(a_request("s", count=2), a_request("r", A, count=2)), True),
-        (a_claim(a_choice("c", big=an_ask(count=9), small=an_ask(count=3))), False),
-        (a_claim(a_choice("c", big=an_ask(count=9), small=an_ask(A, count=3))), False),
-        (a_claim(a_choice("c", big=an_ask(count=9), small=an_ask(count=4))), True),
+        (a_claim(a_choice("c", big=a_subrequest(count=9), small=a_subrequest(count=3))), False),
+        (a_claim(a_choice("c", big=a_subrequest(count=9), small=a_subrequest(A, count=3))), False),
+        (a_claim(a_choice("c", big=a_subrequest(count=9), small=a_subrequest(count=4))), True),
         (a_claim(a_request("r", count=9, adminAccess=True)), False),
         (a_claim(a_request("r", adminAccess=True), a_request("s", count=4)), True),
     ],

@@ -135,7 +135,7 @@ def test_slices_on_other_nodes_complete_a_pool():
         ),
     ],
 )
-def test_an_invalid_pool_offers_nothing_and_says_why(slices, reason):
+def test_an_invalid_pool_offers_nothing_and_has_a_reason(slices, reason):
     view = seen(*slices)
     assert names(view) == []
     assert view.invalid_pools == (PoolNote(DRIVER, "pool-1", reason),)
@@ -212,7 +212,7 @@ def test_the_view_of_a_node_with_only_its_own_slices_is_built_once():
     assert inventory.view(decode_node(a_node("node-9"))).candidates == ()
 
 
-def test_an_unreadable_selector_is_told_when_a_node_looks():
+def test_an_unreadable_selector_is_reported_for_a_node():
     broken = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "n", "operator": "Gt", "values": ["x"]}]}]}
     with pytest.raises(UnreadableSelector):
         seen(a_slice(devices("a"), nodeName=None, nodeSelector=broken))

@@ -4,7 +4,7 @@ from modelplane.k8s.dra.decode import decode_claims, decode_classes, decode_slic
 from modelplane.k8s.dra.features import Features
 from modelplane.k8s.dra.offers import prepare_slices
 from modelplane.k8s.dra.plan import MATCHES, Aborted, prepare_claims
-from modelplane.testing.devices import DRIVER, a_choice, a_claim, a_class, a_device, a_request, a_slice, an_ask
+from modelplane.testing.devices import DRIVER, a_choice, a_claim, a_class, a_device, a_request, a_slice, a_subrequest
 
 MODEL = f'device.attributes["{DRIVER}"].model == "a"'
 INDEX = f'device.attributes["{DRIVER}"].index < 2'
@@ -22,9 +22,9 @@ def shape(**attributes):
     )
 
 
-def test_asks_are_numbered_over_claims_and_alternatives():
+def test_subrequests_are_numbered_over_claims_and_alternatives():
     plan = planned(
-        a_claim(a_request("r", count=2), a_choice("c", s=an_ask(), t=an_ask(count=3))),
+        a_claim(a_request("r", count=2), a_choice("c", s=a_subrequest(), t=a_subrequest(count=3))),
         a_claim(a_request("r"), name="other"),
     )
     assert [

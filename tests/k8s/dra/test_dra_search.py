@@ -15,8 +15,8 @@ from modelplane.testing.devices import (
     a_pool,
     a_request,
     a_slice,
+    a_subrequest,
     allocated_by,
-    an_ask,
     in_use,
 )
 
@@ -50,9 +50,9 @@ def documents(problem):
     requests = []
     for index, (model, count, optional) in enumerate(subrequests):
         selectors = [guarded(model)] if model else []
-        subrequest = an_ask(*selectors, count=count)
+        subrequest = a_subrequest(*selectors, count=count)
         if optional:
-            requests.append(a_choice(f"r{index}", first=subrequest, second=an_ask(*selectors, count=1)))
+            requests.append(a_choice(f"r{index}", first=subrequest, second=a_subrequest(*selectors, count=1)))
         else:
             requests.append({"name": f"r{index}", "exactly": subrequest})
     constraints = [{"matchAttribute": f"{DRIVER}/root"}] if matched else []

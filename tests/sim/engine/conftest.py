@@ -6,11 +6,11 @@ from itertools import count
 import pytest
 
 from modelplane.sim.engine import Address, EngineConfig, SimulatedEngine, Timing
-from modelplane.sim.engine.batch import Batch
-from modelplane.sim.engine.figures import EngineStats
+from modelplane.sim.engine.engine_loop import EngineLoop
 from modelplane.sim.engine.kv_events import KvEventLog
-from modelplane.sim.engine.schedule import BatchScheduler
-from modelplane.sim.engine.sequence import Draft, Sequence
+from modelplane.sim.engine.scheduler import BatchScheduler
+from modelplane.sim.engine.sequence import Sequence, SequenceParams
+from modelplane.sim.engine.stats import EngineStats
 from modelplane.sim.engine.steps import BatchLimits
 
 Scenario = Callable[[SimulatedEngine, Address], Awaitable[None]]
@@ -58,7 +58,7 @@ class VirtualTimer:
 
 
 class VirtualClock:
-    """Time that passes only when it is told to, straight to the next timer."""
+    """A clock that the test moves to the next timer."""
 
     def __init__(self, tick: float = 0.0) -> None:
         self.tick = tick
@@ -92,31 +92,31 @@ PLENTY = {"max_num_seqs": 4, "max_num_batched_tokens": 100, "block_size": 4, "bl
 
 
 class Rig:
-    """A scheduler, driven by a clock that does not wait, with everything it told."""
+    """A scheduler, driven by a clock that does not wait, and the events that it published."""
 
     def __init__(self, *, timing: Timing = ROUND, tick: float = 0.0, **limits: object) -> None:
         self.clock = VirtualClock(tick)
         self.batches = []
         self.log = KvEventLog(enabled=True, wall_clock=self.clock.now)
         self.log.listen(self.batches.append)
-        self.figures = EngineStats(1_000)
+        self.stats = EngineStats(1_000)
         self.limits = BatchLimits(**{**PLENTY, **limits})
-        self.scheduler = BatchScheduler(timing, self.limits, self.log, self.figures)
-        self.batch = Batch(self.scheduler, self.clock, self.log.publish)
+        self.scheduler = BatchScheduler(timing, self.limits, self.log, self.stats)
+        self.batch = EngineLoop(self.scheduler, self.clock, self.log.publish)
         self.tokens: dict[str, list[float]] = {}
 
     def sequence(self, key: str, *, prompt: object = 4, answer: object = 2, **more: object) -> Sequence:
         """A sequence of so many tokens, or of those given; the moments of its tokens are noted."""
         read = tuple(range(prompt)) if isinstance(prompt, int) else tuple(prompt)
         said = tuple(range(500, 500 + answer)) if isinstance(answer, int) else tuple(answer)
-        draft = Draft(**{"key": key, "prompt": read, "answer": said, "reason": "stop", "each": True, **more})
+        params = SequenceParams(**{"key": key, "prompt": read, "answer": said, "reason": "stop", "each": True, **more})
         moments = self.tokens.setdefault(key, [])
         made: list[Sequence] = []
 
         def notify() -> None:
             moments.extend([made[0].last_token] * (made[0].emitted - len(moments)))
 
-        made.append(Sequence(draft, notify))
+        made.append(Sequence(params, notify))
         return made[0]
 
     def submit(self, key: str, **fields: object) -> Sequence:

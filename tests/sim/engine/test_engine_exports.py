@@ -28,7 +28,7 @@ def test_the_front_door_is_exact():
     ]
 
 
-def test_every_public_class_and_function_says_what_it_is():
+def test_every_public_class_and_function_has_a_docstring():
     public = [getattr(modelplane.sim.engine, name) for name in modelplane.sim.engine.__all__]
     described = [thing for thing in public if inspect.isclass(thing) or inspect.isfunction(thing)]
     assert len(described) == len(public) - len(["LLAMA_70B_H200", "LLAMA_8B_H200", "KvRole", "NO_FAULTS"])

@@ -25,7 +25,7 @@ from modelplane.sim.engine.faults import (
         ("crash", RequestFault(crash=True)),
     ],
 )
-def test_a_request_may_ask_for_its_fate(text, fault):
+def test_a_request_can_set_its_fault(text, fault):
     assert read_header(text) == fault
 
 

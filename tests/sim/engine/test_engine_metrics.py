@@ -1,7 +1,7 @@
 from collections import Counter
 
-from modelplane.sim.engine.figures import EngineStats
 from modelplane.sim.engine.metrics import CacheConfigInfo, EngineGauges, LoraGauge, exposition
+from modelplane.sim.engine.stats import EngineStats
 
 CACHE = CacheConfigInfo(block_size=16, blocks=50, prefix_caching=True)
 
@@ -10,8 +10,8 @@ def samples(text):
     return dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
 
 
-def test_what_is_counted_is_told_under_vllms_names():
-    figures = EngineStats(
+def test_counters_have_vllms_names():
+    stats = EngineStats(
         100,
         prompt_tokens=5,
         generation_tokens=7,
@@ -22,7 +22,7 @@ def test_what_is_counted_is_told_under_vllms_names():
         preemptions=1,
         finished_by=Counter({"stop": 2, "abort": 1}),
     )
-    text = exposition('a"b\\c', figures, EngineGauges(running=1, waiting=3, loading=1, kv_usage=0.25), CACHE)
+    text = exposition('a"b\\c', stats, EngineGauges(running=1, waiting=3, loading=1, kv_usage=0.25), CACHE)
     labels = 'engine="0",model_name="a\\"b\\\\c"'
     plain = {name: value for name, value in samples(text).items() if "le=" not in name and "_sum" not in name}
     assert {name: value for name, value in plain.items() if "_count" not in name} == {
@@ -48,10 +48,10 @@ def test_what_is_counted_is_told_under_vllms_names():
 
 
 def test_histograms_are_cumulative():
-    figures = EngineStats(100)
+    stats = EngineStats(100)
     for value in (0.02, 0.06, 200):
-        figures.between_tokens.observe(value)
-    found = samples(exposition("m", figures, EngineGauges(), CACHE))
+        stats.between_tokens.observe(value)
+    found = samples(exposition("m", stats, EngineGauges(), CACHE))
     name, labels = "vllm:inter_token_latency_seconds", 'engine="0",model_name="m"'
     values = [found[f'{name}_bucket{{{labels},le="{le}"}}'] for le in ("0.01", "0.025", "0.075", "80.0", "+Inf")]
     assert values == ["0", "1", "2", "2", "3"]
@@ -77,7 +77,7 @@ def test_the_histograms_that_dashboards_and_autoscalers_read():
     }
 
 
-def test_adapters_are_told_only_where_they_are_enabled():
+def test_adapters_are_exported_only_if_enabled():
     lora = LoraGauge(max_loras=2, running=("a", "b"), waiting=("c",), at=12.5)
     name = 'vllm:lora_requests_info{max_lora="2",running_lora_adapters="a,b",waiting_lora_adapters="c"}'
     assert samples(exposition("m", EngineStats(100), EngineGauges(), CACHE, lora))[name] == "12.5"

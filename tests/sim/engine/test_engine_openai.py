@@ -24,7 +24,7 @@ def test_chat(play):
     play(scenario)
 
 
-def test_streaming_says_the_same_as_the_whole_answer(play):
+def test_streaming_equals_the_full_response(play):
     async def scenario(_engine, address):
         async with client(address) as api:
             whole = await api.chat.completions.create(model="demo", messages=MESSAGES)
@@ -160,7 +160,7 @@ def test_injected_failures_become_the_clients_exceptions(play):
     play(scenario)
 
 
-def test_the_same_seed_says_the_same_and_another_does_not(play):
+def test_the_same_seed_gives_the_same_response(play):
     said = []
 
     async def scenario(_engine, address):

@@ -146,11 +146,11 @@ def test_what_cannot_be_simulated_is_refused(config, fields, param, message):
 @pytest.mark.parametrize(
     ("fields", "param", "message"),
     [
-        ({"prompt": ["a"] * 9, "n": 128}, "n", "n: a request may ask for 1024 answers, this one asks for 1152."),
+        ({"prompt": ["a"] * 9, "n": 128}, "n", "n: a request may have 1024 choices, this one has 1152."),
         (
             {"n": 128, "ignore_eos": True, "max_tokens": 10_000},
             "max_tokens",
-            "max_tokens: a request may ask for 1048576 tokens in all, this one asks for 1280000.",
+            "max_tokens: a request may generate 1048576 tokens in total, this one requests 1280000.",
         ),
     ],
 )
@@ -166,7 +166,7 @@ def test_an_unknown_model_is_not_found(config):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (chat(), "messages: this model's context is 5 tokens; the request has 9 in the prompt and asks for 1."),
+        (chat(), "messages: this model's context is 5 tokens; the request has 9 in the prompt and requests 1."),
         (
             chat(messages=[{"role": "user", "content": "x" * 90}]),
             "messages: this model's context is 5 tokens; the request has at least 10.",
@@ -178,8 +178,8 @@ def test_a_prompt_that_does_not_fit_the_context_is_refused(config, body, message
     assert refusal(read_chat, body, config(max_model_len=5)) == expected
 
 
-def test_asking_for_more_than_the_context_leaves_is_refused(config):
-    message = "messages: this model's context is 50 tokens; the request has 9 in the prompt and asks for 45."
+def test_more_tokens_than_the_context_are_rejected(config):
+    message = "messages: this model's context is 50 tokens; the request has 9 in the prompt and requests 45."
     found = refusal(read_chat, chat(max_tokens=45), config(max_model_len=50))
     assert found == (400, "messages", "context_length_exceeded", message)
 
@@ -249,7 +249,7 @@ def test_several_prompts_are_answered_one_by_one(config):
     assert ask.choices[:2] == read_text(text(n=2), config()).choices
 
 
-def test_a_conversation_starts_with_what_was_said_before(config):
+def test_a_conversation_starts_with_its_earlier_turns(config):
     """The next turn's prompt has this one and its answer as a prefix: what the cache lives on."""
     first = read_chat(chat(), config())
     said = "".join(answer_of(first).tokens)

@@ -25,7 +25,7 @@ def test_the_answer_is_the_one_that_chat_gives(play):
     play(scenario)
 
 
-def test_a_stream_tells_of_its_making_in_order(play):
+def test_a_stream_has_its_events_in_order(play):
     async def scenario(_engine, address):
         async with client(address) as api:
             whole = await api.responses.create(model="demo", input=[{"role": "user", "content": "Why?"}])
@@ -53,7 +53,7 @@ def test_a_stream_tells_of_its_making_in_order(play):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_answer_that_was_cut_says_so(play, stream):
+def test_an_incomplete_response_has_its_reason(play, stream):
     async def scenario(_engine, address):
         async with client(address) as api:
             asked = {"model": "demo", "input": "Why?", "max_output_tokens": 3}

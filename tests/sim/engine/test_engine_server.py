@@ -32,7 +32,7 @@ def test_a_stopped_engine_refuses_and_can_be_started_on_its_old_port(config):
     asyncio.run(scenario())
 
 
-def test_whoever_is_still_connected_is_answered_until_it_leaves(config):
+def test_connected_clients_are_served_until_they_disconnect(config):
     """A proxy that does not know yet sends a request on a connection that it has: closed under it, it would be lost."""
 
     async def scenario():
@@ -54,7 +54,7 @@ def test_whoever_is_still_connected_is_answered_until_it_leaves(config):
     asyncio.run(scenario())
 
 
-def test_nobody_is_waited_for_longer_than_it_may_linger(config):
+def test_a_stop_waits_no_longer_than_linger_s(config):
     async def scenario():
         engine = SimulatedEngine(config())
         address = await engine.start("127.0.0.1")
@@ -145,7 +145,7 @@ def test_many_engines_share_a_loop_and_cost_no_task(config):
     asyncio.run(scenario())
 
 
-def test_a_crash_resets_everybody_and_tells_once(config):
+def test_a_crash_resets_all_connections_and_is_reported_once(config):
     async def scenario():
         crashes = []
         engine = SimulatedEngine(config(), crashed=lambda: crashes.append(1))

@@ -193,7 +193,7 @@ def test_a_cache_in_use_is_not_reset(play):
     play(scenario, speed=1)
 
 
-def test_adapters_are_loaded_used_told_and_unloaded(play):
+def test_adapters_are_loaded_used_listed_and_unloaded(play):
     async def scenario(_engine, address):
         adapter = {"lora_name": "tuned", "lora_path": "/adapters/tuned"}
         assert (await call(address, "POST", "/v1/chat/completions", json={**CHAT, "model": "tuned"}))[0] == 404
@@ -241,7 +241,7 @@ def test_kv_events_are_streamed_from_any_number_on(play):
     play(scenario, kv_events=True)
 
 
-def test_an_engine_that_tells_no_events_says_so(play):
+def test_an_engine_without_events_returns_404(play):
     async def scenario(_engine, address):
         status, _, body = await call(address, "GET", "/sim/kv-events")
         assert (status, json.loads(body)["error"]["code"]) == (404, "kv_events_off")
@@ -257,7 +257,7 @@ def test_an_engine_that_tells_no_events_says_so(play):
         ("nonsense", 400, "invalid_value"),
     ],
 )
-def test_a_request_may_ask_to_fail(play, fault, status, code):
+def test_a_request_can_inject_a_fault(play, fault, status, code):
     async def scenario(_engine, address):
         got, _, body = await call(address, "POST", "/v1/completions", json=CHAT, headers={"x-sim-fault": fault})
         assert (got, json.loads(body)["error"]["code"]) == (status, code)
@@ -285,7 +285,7 @@ def test_faults_change_while_the_engine_runs(play):
     play(scenario)
 
 
-def test_a_stalled_engine_is_healthy_and_answers_nobody(play):
+def test_a_stalled_engine_is_healthy_and_does_not_respond(play):
     async def scenario(_engine, address):
         await call(address, "POST", "/sim/faults", json={"stalled": True})
         asked = asyncio.create_task(call(address, "POST", "/v1/chat/completions", json=CHAT))
@@ -339,7 +339,7 @@ def test_a_cut_answer_is_not_complete(play, stream):
     play(scenario)
 
 
-def test_a_request_that_hangs_holds_nobody_else(play):
+def test_a_hanging_request_blocks_no_other(play):
     async def scenario(engine, address):
         hung = asyncio.create_task(
             call(address, "POST", "/v1/chat/completions", json=CHAT, headers={"x-sim-fault": "hang"})

@@ -76,7 +76,7 @@ def test_an_endless_answer_ends_at_its_limit(limit):
         (9, [""], GeneratedText(("one", " two", " three"), "stop", ("one", " two", " three"))),
     ],
 )
-def test_an_answer_is_cut_where_the_request_says(limit, stops, expected):
+def test_output_is_cut_as_the_request_requires(limit, stops, expected):
     assert finish(iter(("one", " two", " three")), max_tokens=limit, stops=stops) == expected
 
 

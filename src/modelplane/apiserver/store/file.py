@@ -31,7 +31,7 @@ from modelplane.reconcile.store import ObjectRef
 StoreId = NewType("StoreId", int)
 
 SCHEMA_VERSION = 1
-_APPLICATION_ID = 0x6D706C6E  # "mpln": tells our files from other programs' databases
+_APPLICATION_ID = 0x6D706C6E  # "mpln": identifies our database files
 
 _SCHEMA = """
 CREATE TABLE schema (version INTEGER NOT NULL);
@@ -185,7 +185,7 @@ class StoreFile:
         with self._transaction():
             if is_new:
                 self._create()
-        # What damage to the log could take is then only what this run will write.
+        # Damage to the log can then only affect writes of this run.
         run("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _find_lost(self) -> LostWrites | None:
@@ -258,7 +258,7 @@ class StoreFile:
                 raise UnavailableError(f"{self._path} is in use by another process") from None
             if name == "SQLITE_NOTADB":
                 raise InputError(f"{self._path} is not a SQLite database") from None
-            # Our statements are fixed, so one that SQLite finds wrong means that the layout is not what we made.
+            # Our statements are fixed, so an SQL error means that the layout is not ours.
             if name == "SQLITE_ERROR" or name.startswith("SQLITE_CORRUPT"):
                 raise self.damaged(str(error)) from None
             raise UnavailableError(f"{self._path} cannot be read or written: {error}") from error

@@ -1,7 +1,7 @@
 """The newest changes of each store, for watches that continue from a resourceVersion.
 
 One limit covers all stores of a database together. Older changes, and all changes from before a restart, are compacted:
-the watch gets Expired and the client lists again. The log of a store that nobody watches can be disabled, so that its
+the watch gets Expired and the client lists again. The log of a store without watches can be disabled, so that its
 changes do not compact those of the others.
 """
 

@@ -1,12 +1,12 @@
-"""What a write does to an object's metadata: the rules of the Kubernetes API server, as pure functions.
+"""The effects of a write on an object's metadata: the rules of the Kubernetes API server, as pure functions.
 
-    uid, creationTimestamp          set once, on creation; whatever a writer says is ignored
-    resourceVersion                 the revision of the write; a writer may name the one it read, and is refused
-                                    when the object has moved on
+    uid, creationTimestamp          set once, on creation; a writer's values are ignored
+    resourceVersion                 the revision of the write; a writer may send the one it read, and gets a conflict
+                                    if the object has changed since
     generation                      1 on creation; grows when anything outside metadata and status changes, and once
                                     when deletion is requested (as in the API server, so that controllers see a change)
     deletionTimestamp               set by a delete while finalizers remain; never by a writer
-    status                          kept by a replacement; a status write changes it and who owns which fields
+    status                          kept by a replacement; a status write changes it and the managed fields
 
 Null and empty metadata fields are dropped, as their Go types would, so that `labels: {}` and no labels are equal.
 Equality is that of JSON: the order of keys does not matter, and 1, 1.0 and true are three values.
@@ -36,7 +36,7 @@ _RESERVED = (
 _KEPT = tuple(field for field in _RESERVED if field != "selfLink")
 
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""The characters of Kubernetes' generated names: no vowels, no look-alikes."""
+"""The characters of Kubernetes' generated names: no vowels, no similar characters."""
 _SUFFIX_LENGTH = 5
 _NAME_LENGTH_MOST = 63
 
@@ -202,7 +202,7 @@ def check_uid(ref: ObjectRef, metadata: Manifest, uid: str | None) -> None:
 
 
 def stamped(manifest: Json, revision: int) -> Json:
-    """The same object at this revision."""
+    """The object at this revision."""
     return {**manifest, "metadata": {**metadata_of(manifest), "resourceVersion": str(revision)}}
 
 
@@ -290,5 +290,5 @@ def _assembled(content: Manifest, metadata: Json, status: object) -> Json:
 
 
 def _same(one: object, other: object) -> bool:
-    """Python holds 1, 1.0 and True equal; their encodings tell them apart."""
+    """Python compares 1, 1.0 and True as equal; their encodings differ."""
     return one is other or (one == other and _canonical.encode(one) == _canonical.encode(other))

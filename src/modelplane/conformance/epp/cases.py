@@ -1,4 +1,4 @@
-"""What an endpoint picker has to do, one case each. A case asks through the proxy and judges what came back."""
+"""The conformance cases. Each sends requests through the proxy and checks the responses."""
 
 import asyncio
 import base64
@@ -19,20 +19,20 @@ CHAT = "/v1/chat/completions"
 _ABORTS, _AT_ONCE = 30, 100
 _PROMPT_BYTES = 400_000
 _SOON_S = 10.0
-_LOOKS = 50
+_POLLS = 50
 _OK, _MALFORMED, _UNAVAILABLE = 200, 400, 503
 _SEVEN_BITS = 0x7F
 
 
 class CaseLevel(StrEnum):
-    """MUST is the protocol; SHOULD is what operators rely on beside it."""
+    """MUST is the protocol; SHOULD is what operators rely on in addition."""
 
     MUST = "MUST"
     SHOULD = "SHOULD"
 
 
 class Failure(Exception):  # noqa: N818  a finding, not a defect of the kit
-    """The picker did not do it; the sentence says what it did."""
+    """The picker does not conform; the message says what it did."""
 
 
 class HttpResponse(NamedTuple):
@@ -42,8 +42,8 @@ class HttpResponse(NamedTuple):
 
     @property
     def reached(self) -> Reached:
-        """What the upstream server saw."""
-        expect(self.status == _OK, f"answered {self.status}: {self.body[:200]!r}")
+        """The request that the upstream server received."""
+        expect(self.status == _OK, f"status {self.status}: {self.body[:200]!r}")
         return msgspec.json.decode(self.body, type=Reached)
 
 
@@ -53,7 +53,7 @@ def expect(held: object, otherwise: str) -> None:
 
 
 class Bench:
-    """What a case works with."""
+    """The proxy, the upstream servers and an HTTP client."""
 
     def __init__(self, proxy: Proxy, upstreams: Upstreams, session: aiohttp.ClientSession) -> None:
         self.proxy = proxy
@@ -64,7 +64,7 @@ class Bench:
     def pool(self) -> tuple[str, ...]:
         return self.upstreams.addresses
 
-    async def ask(
+    async def send(
         self,
         body: object = None,
         *,
@@ -73,7 +73,7 @@ class Bench:
         method: str = "POST",
         headers: dict[str, str] | None = None,
     ) -> HttpResponse:
-        """Bytes go as they are, other bodies as JSON, and a chat where none is given."""
+        """Send bytes unchanged and other bodies as JSON. The default is a chat request."""
         content = body if isinstance(body, bytes) else json.dumps(chat() if body is None else body).encode()
         sent = {"content-type": "application/json", **(headers or {})}
         data = content if method == "POST" else None
@@ -115,69 +115,69 @@ def case(level: CaseLevel) -> Callable[[Callable[[Bench], Awaitable[None]]], Cal
 @case(CaseLevel.MUST)
 async def destination_in_metadata(bench: Bench) -> None:
     """Names the endpoint in the dynamic metadata of envoy.lb."""
-    seen = (await bench.ask(headers={ROUTE: "metadata"})).reached
-    expect(seen.endpoint in bench.pool, f"the request went to {seen.endpoint}, which nobody picked")
+    seen = (await bench.send(headers={ROUTE: "metadata"})).reached
+    expect(seen.endpoint in bench.pool, f"the request went to {seen.endpoint}, which the picker did not pick")
 
 
 @case(CaseLevel.MUST)
 async def destination_in_header(bench: Bench) -> None:
     """Names the endpoint in the request header."""
-    seen = (await bench.ask(headers={ROUTE: "header"})).reached
-    expect(seen.endpoint in bench.pool, f"the request went to {seen.endpoint}, which nobody picked")
+    seen = (await bench.send(headers={ROUTE: "header"})).reached
+    expect(seen.endpoint in bench.pool, f"the request went to {seen.endpoint}, which the picker did not pick")
 
 
 @case(CaseLevel.MUST)
 async def same_destination_in_both(bench: Bench) -> None:
-    """Says the same in the header as in the metadata."""
+    """Names the same endpoint in the header and in the metadata."""
     for number in range(10):
-        seen = (await bench.ask(chat(f"question {number}"), headers={ROUTE: "metadata"})).reached
+        seen = (await bench.send(chat(f"question {number}"), headers={ROUTE: "metadata"})).reached
         first = seen.headers.get(DESTINATION, "").partition(",")[0].strip()
         expect(first == seen.endpoint, f"the metadata led to {seen.endpoint}, the header says {first!r}")
 
 
 @case(CaseLevel.MUST)
 async def destinations_are_addresses(bench: Bench) -> None:
-    """Writes destinations as ip:port, separated by commas, all of the pool."""
-    seen = (await bench.ask()).reached
-    told = [part.strip() for part in seen.headers.get(DESTINATION, "").split(",")]
-    expect(set(told) <= set(bench.pool), f"{told} are not all of the pool {list(bench.pool)}")
-    expect(len(told) == len(set(told)), f"{told} names an endpoint twice")
+    """Writes destinations as ip:port, separated by commas. All are in the pool."""
+    seen = (await bench.send()).reached
+    named = [part.strip() for part in seen.headers.get(DESTINATION, "").split(",")]
+    expect(set(named) <= set(bench.pool), f"{named} are not all in the pool {list(bench.pool)}")
+    expect(len(named) == len(set(named)), f"{named} names an endpoint twice")
 
 
 @case(CaseLevel.MUST)
 async def every_mode_is_served(bench: Bench) -> None:
-    """Answers in each processing mode: full duplex, both ways, buffered, headers alone."""
+    """Responds in each processing mode: full duplex, both directions, buffered, headers only."""
     for mode in MODES:
-        seen = (await bench.ask(mode=mode)).reached
+        seen = (await bench.send(mode=mode)).reached
         expect(seen.endpoint in bench.pool, f"{mode}: the request went to {seen.endpoint}")
 
 
 @case(CaseLevel.MUST)
 async def bodies_arrive_whole(bench: Bench) -> None:
-    """Passes large bodies on whole."""
+    """Forwards large bodies whole."""
     content = json.dumps(chat("x" * _PROMPT_BYTES)).encode()
     for mode in ("full", "both"):
-        seen = (await bench.ask(content, mode=mode)).reached
+        seen = (await bench.send(content, mode=mode)).reached
         same = seen.meaning == meaning(content)
-        expect(same, f"{mode}: sent {len(content)} bytes, {seen.length} arrived, and they say something else")
+        expect(same, f"{mode}: sent {len(content)} bytes, {seen.length} arrived, and their content differs")
 
 
 @case(CaseLevel.SHOULD)
 async def bodies_keep_their_bytes(bench: Bench) -> None:
-    """Passes bodies on byte for byte: a client may have signed them."""
+    """Forwards bodies byte for byte: a client may have signed them."""
     content = b'{ "model": "kit",\n "messages": [{"content": "\\u0041 \xc3\xa9 <&>", "role": "user"}], "seed": 1.50 }'
     for mode in ("full", "both"):
-        seen = (await bench.ask(content, mode=mode)).reached
+        seen = (await bench.send(content, mode=mode)).reached
         same = (seen.length, seen.digest) == (len(content), hashlib.sha256(content).hexdigest())
         expect(same, f"{mode}: sent {len(content)} bytes, {seen.length} arrived or they differ")
 
 
 @case(CaseLevel.MUST)
 async def bodies_of_every_size(bench: Bench) -> None:
-    """Passes bodies on whole around the sizes at which they are cut."""
+    """Forwards bodies whole around the sizes at which Envoy splits them."""
     for size in (61_900, 62_000, 62_100, 65_535, 65_536, 65_537, 131_072):
         content = json.dumps(chat("x" * (size - 66))).encode()
-        seen = (await bench.ask(content)).reached
+        seen = (await bench.send(content)).reached
         expect(seen.meaning == meaning(content), f"a body of {len(content)} bytes arrived as another")
 
 
@@ -185,8 +185,8 @@ async def bodies_of_every_size(bench: Bench) -> None:
 async def requests_without_a_body(bench: Bench) -> None:
     """Picks for requests that have no body."""
     for mode in MODES:
-        seen = (await bench.ask(mode=mode, path="/v1/models", method="GET", headers={ROUTE: "metadata"})).reached
-        expect(seen.endpoint in bench.pool, f"{mode}: GET went to {seen.endpoint}, which nobody picked")
+        seen = (await bench.send(mode=mode, path="/v1/models", method="GET", headers={ROUTE: "metadata"})).reached
+        expect(seen.endpoint in bench.pool, f"{mode}: GET went to {seen.endpoint}, which the picker did not pick")
 
 
 def _value(addresses: Sequence[str]) -> str:
@@ -211,7 +211,7 @@ def _varint(value: int) -> bytes:
 async def subset_as_a_list(bench: Bench) -> None:
     """Picks inside the subset hint, given as a list."""
     for address in bench.pool:
-        seen = (await bench.ask(headers={SUBSET_VALUE: _value([address])})).reached
+        seen = (await bench.send(headers={SUBSET_VALUE: _value([address])})).reached
         expect(seen.endpoint == address, f"the subset is {address}, {seen.endpoint} was picked")
 
 
@@ -219,74 +219,74 @@ async def subset_as_a_list(bench: Bench) -> None:
 async def subset_as_text(bench: Bench) -> None:
     """Picks inside the subset hint, given as text with commas."""
     for address in bench.pool:
-        seen = (await bench.ask(headers={SUBSET_TEXT: f"{address}, 192.0.2.77:1"})).reached
+        seen = (await bench.send(headers={SUBSET_TEXT: f"{address}, 192.0.2.77:1"})).reached
         expect(seen.endpoint == address, f"the subset is {address}, {seen.endpoint} was picked")
 
 
 @case(CaseLevel.MUST)
 async def subset_compares_ports(bench: Bench) -> None:
-    """Tells endpoints of one address apart by their port."""
+    """Distinguishes endpoints of one address by their port."""
     wanted = bench.pool[-1]
     for _ in range(8):
-        seen = (await bench.ask(headers={SUBSET_VALUE: _value([wanted])})).reached
+        seen = (await bench.send(headers={SUBSET_VALUE: _value([wanted])})).reached
         expect(seen.endpoint == wanted, f"the subset is {wanted}, {seen.endpoint} was picked")
 
 
 @case(CaseLevel.MUST)
-async def empty_subset_is_refused(bench: Bench) -> None:
-    """Refuses with 503 where the subset hint is empty."""
-    answer = await bench.ask(headers={SUBSET_VALUE: _value([])})
-    expect(answer.status == _UNAVAILABLE, f"answered {answer.status}")
+async def empty_subset_is_rejected(bench: Bench) -> None:
+    """Returns 503 when the subset hint is empty."""
+    answer = await bench.send(headers={SUBSET_VALUE: _value([])})
+    expect(answer.status == _UNAVAILABLE, f"status {answer.status}")
 
 
 @case(CaseLevel.MUST)
-async def subset_outside_the_pool_is_refused(bench: Bench) -> None:
-    """Refuses with 503 where nothing of the subset is in the pool."""
+async def subset_outside_the_pool_is_rejected(bench: Bench) -> None:
+    """Returns 503 when no endpoint of the subset is in the pool."""
     host, _, port = bench.pool[0].rpartition(":")
     for outside in ("192.0.2.77:8000", f"{host}:1", f"[2001:db8::1]:{port}"):
-        answer = await bench.ask(headers={SUBSET_VALUE: _value([outside])})
-        expect(answer.status == _UNAVAILABLE, f"{outside}: answered {answer.status}")
+        answer = await bench.send(headers={SUBSET_VALUE: _value([outside])})
+        expect(answer.status == _UNAVAILABLE, f"{outside}: status {answer.status}")
 
 
 @case(CaseLevel.SHOULD)
 async def subset_with_ipv6(bench: Bench) -> None:
-    """Reads a subset that has IPv6 addresses beside the pool's own."""
+    """Reads a subset that has IPv6 addresses in addition to the pool's own."""
     wanted = bench.pool[0]
-    seen = (await bench.ask(headers={SUBSET_VALUE: _value(["[2001:db8::1]:8000", wanted])})).reached
+    seen = (await bench.send(headers={SUBSET_VALUE: _value(["[2001:db8::1]:8000", wanted])})).reached
     expect(seen.endpoint == wanted, f"the subset is {wanted}, {seen.endpoint} was picked")
 
 
 @case(CaseLevel.MUST)
 async def subset_holds_without_a_body(bench: Bench) -> None:
-    """Keeps to the subset for requests without a body."""
+    """Applies the subset hint to requests without a body."""
     for address in bench.pool:
         headers = {SUBSET_VALUE: _value([address]), ROUTE: "metadata"}
-        seen = (await bench.ask(method="GET", path="/v1/models", headers=headers)).reached
+        seen = (await bench.send(method="GET", path="/v1/models", headers=headers)).reached
         expect(seen.endpoint == address, f"the subset is {address}, {seen.endpoint} was picked")
 
 
 @case(CaseLevel.MUST)
 async def clients_cannot_choose(bench: Bench) -> None:
-    """Does not let a client name its endpoint."""
+    """Ignores an endpoint that the client names."""
     stray = bench.upstreams.stray_address
     for route in ("header", "metadata"):
-        seen = (await bench.ask(headers={DESTINATION: stray, ROUTE: route})).reached
+        seen = (await bench.send(headers={DESTINATION: stray, ROUTE: route})).reached
         expect(seen.endpoint != STRAY, f"by {route}: the client's own destination was followed")
 
 
 @case(CaseLevel.SHOULD)
 async def routing_headers_of_clients_are_removed(bench: Bench) -> None:
-    """Removes headers of clients that would direct the pod behind the endpoint."""
+    """Removes client headers that would route inside the endpoint's pod."""
     for name in ("x-prefiller-host-port", "x-encoder-hosts-ports", "x-data-parallel-host-port"):
-        seen = (await bench.ask(headers={name: "192.0.2.66:80"})).reached
+        seen = (await bench.send(headers={name: "192.0.2.66:80"})).reached
         expect(seen.headers.get(name) != "192.0.2.66:80", f"the client's {name} reached the server")
 
 
 @case(CaseLevel.SHOULD)
 async def nothing_else_is_changed(bench: Bench) -> None:
-    """Leaves the headers of clients and servers alone, and adds none for its own use."""
+    """Does not change headers of clients and servers, and adds none of its own."""
     mine = {"x-mine": "kept", "authorization": "Bearer kept", "accept-language": "en"}
-    answer = await bench.ask(mode="both", headers=mine)
+    answer = await bench.send(mode="both", headers=mine)
     seen = answer.reached
     lost = [name for name, text in mine.items() if seen.headers.get(name) != text]
     expect(not lost, f"the server did not get {lost}")
@@ -296,11 +296,11 @@ async def nothing_else_is_changed(bench: Bench) -> None:
 
 @case(CaseLevel.MUST)
 async def streams_flow(bench: Bench) -> None:
-    """Passes a streamed response on event by event, whole and in order."""
+    """Forwards a streamed response event by event, whole and in order."""
     for mode in ("full", "both"):
         bench.upstreams.released.clear()
         async with asyncio.timeout(_SOON_S), bench.stream(mode) as response:
-            expect(response.status == _OK, f"{mode}: answered {response.status}")
+            expect(response.status == _OK, f"{mode}: status {response.status}")
             first = await response.content.readuntil(b"\n\n")
             expect(b'"0"' in first, f"{mode}: the first event is {first!r}")
             bench.upstreams.released.set()
@@ -310,16 +310,16 @@ async def streams_flow(bench: Bench) -> None:
 
 
 @case(CaseLevel.SHOULD)
-async def what_is_no_json_is_refused(bench: Bench) -> None:
-    """Refuses a body that cannot be read with 400 and a sentence."""
+async def malformed_body_is_rejected(bench: Bench) -> None:
+    """Returns 400 and a message for a body that it cannot parse."""
     for content in (b"{", b"[1, 2]", b'{"model": 7, "messages": []}', b"\xff\xfe"):
-        answer = await bench.ask(content)
-        expect(answer.status == _MALFORMED, f"{content!r}: answered {answer.status}")
-        expect(answer.body.strip(), f"{content!r}: refused without a word")
+        answer = await bench.send(content)
+        expect(answer.status == _MALFORMED, f"{content!r}: status {answer.status}")
+        expect(answer.body.strip(), f"{content!r}: the response has no message")
 
 
 @case(CaseLevel.SHOULD)
-async def every_api_is_read(bench: Bench) -> None:
+async def every_api_is_parsed(bench: Bench) -> None:
     """Picks for each API that model servers offer."""
     bodies = {
         "/v1/completions": {"model": "kit", "prompt": "hello"},
@@ -328,22 +328,22 @@ async def every_api_is_read(bench: Bench) -> None:
         "/v1/messages": {"model": "kit", "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]},
     }
     for path, body in bodies.items():
-        seen = (await bench.ask(body, path=path)).reached
+        seen = (await bench.send(body, path=path)).reached
         expect((seen.endpoint in bench.pool, seen.path) == (True, path), f"{path}: went to {seen.endpoint}{seen.path}")
 
 
 @case(CaseLevel.MUST)
-async def many_at_once(bench: Bench) -> None:
-    """Answers a hundred requests at once, each on its own."""
+async def concurrent_requests(bench: Bench) -> None:
+    """Responds to 100 concurrent requests."""
     bodies = [json.dumps(chat(f"question {number} " + "y" * (number * 50))).encode() for number in range(_AT_ONCE)]
-    answers = await asyncio.gather(*(bench.ask(body) for body in bodies))
+    answers = await asyncio.gather(*(bench.send(body) for body in bodies))
     for body, answer in zip(bodies, answers, strict=True):
         expect(answer.reached.meaning == meaning(body), "a request got the body of another")
 
 
 @case(CaseLevel.MUST)
-async def clients_that_go_away(bench: Bench) -> None:
-    """Survives clients that go away in the middle of a request."""
+async def client_disconnects(bench: Bench) -> None:
+    """Survives clients that disconnect during a request."""
     head = f"POST {CHAT} HTTP/1.1\r\nhost: kit\r\ncontent-type: application/json\r\ncontent-length: 90000\r\n\r\n"
     for _ in range(_ABORTS):
         _, writer = await asyncio.open_connection("127.0.0.1", bench.proxy.port("full"))
@@ -351,27 +351,27 @@ async def clients_that_go_away(bench: Bench) -> None:
         await writer.drain()
         writer.close()
         await writer.wait_closed()
-    seen = (await bench.ask()).reached
+    seen = (await bench.send()).reached
     expect(seen.endpoint in bench.pool, f"afterwards a request went to {seen.endpoint}")
 
 
 @case(CaseLevel.MUST)
-async def the_pool_is_shared(bench: Bench) -> None:
-    """Uses every endpoint of an idle pool for requests that have nothing in common."""
-    asked = [
-        bench.ask(chat(f"{number} {hashlib.sha256(str(number).encode()).hexdigest() * 20}")) for number in range(60)
+async def load_is_spread(bench: Bench) -> None:
+    """Uses every endpoint of an idle pool for requests with different prompts."""
+    sent = [
+        bench.send(chat(f"{number} {hashlib.sha256(str(number).encode()).hexdigest() * 20}")) for number in range(60)
     ]
-    used = {answer.reached.endpoint for answer in await asyncio.gather(*asked)}
+    used = {answer.reached.endpoint for answer in await asyncio.gather(*sent)}
     expect(used == set(bench.pool), f"of {len(bench.pool)} endpoints {len(used)} were used in 60 requests")
 
 
 @case(CaseLevel.MUST)
-async def health_is_told(bench: Bench) -> None:
-    """Answers gRPC health checks, for the server and for the service by its name."""
+async def grpc_health(bench: Bench) -> None:
+    """Responds to gRPC health checks, for the server and for the service by its name."""
     for service in HEALTH:
-        for _ in range(_LOOKS):
+        for _ in range(_POLLS):
             if await bench.proxy.healthy(service):
                 break
-            await asyncio.sleep(_SOON_S / _LOOKS)
+            await asyncio.sleep(_SOON_S / _POLLS)
         else:
-            raise Failure(f"service {service!r} is not found healthy")
+            raise Failure(f"service {service!r} is not SERVING")

@@ -1,4 +1,4 @@
-"""Our own picker, started for a run of the kit: as it is configured by default, with TLS."""
+"""Modelplane's own picker with the default configuration and TLS."""
 
 import time
 from collections.abc import AsyncIterator

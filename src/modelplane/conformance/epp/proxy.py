@@ -1,13 +1,13 @@
-"""The Envoy of the kit: a listener for each way of processing, all asking the picker under test.
+"""The kit's Envoy: a listener for each processing mode. Each calls the picker under test.
 
     full      FULL_DUPLEX_STREAMED requests, responses not processed
     both      FULL_DUPLEX_STREAMED both ways
     buffered  BUFFERED requests
     headers   request headers alone
 
-Tests say by request headers what gateways know by themselves: a subset hint becomes dynamic metadata, and `x-kit-route`
-chooses whether the picker's answer is followed by its metadata or by its header. Where it says nothing, a request ends
-at a server that says so.
+Request headers stand in for what gateways know: a subset hint becomes dynamic metadata, and `x-kit-route` selects
+whether Envoy routes by the picker's metadata or by its header. If the picker sets none, the request reaches a server
+that reports it.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _STRAY_WEIGHT = 1000
 
 
 class Proxy:
-    """A running one."""
+    """A running Envoy."""
 
     def __init__(self, ports: dict[str, int], admin: str) -> None:
         self._ports = ports
@@ -48,7 +48,7 @@ class Proxy:
         return self._ports[mode]
 
     async def healthy(self, service: str) -> bool:
-        """Whether Envoy finds the picker serving, by gRPC health checks of a service name."""
+        """Whether Envoy's gRPC health check of a service name succeeds."""
         wanted = f"health-{HEALTH.index(service)}"
         async with aiohttp.ClientSession() as session, session.get(f"{self._admin}/clusters?format=json") as answer:
             clusters = (await answer.json())["cluster_statuses"]
@@ -63,7 +63,7 @@ class Proxy:
 
 @asynccontextmanager
 async def proxy(folder: Path, picker: str, upstreams: Upstreams, *, tls: bool) -> AsyncIterator[Proxy]:
-    """Envoy in front of the upstream servers, asking the picker at `host:port`."""
+    """Envoy in front of the upstream servers, with the picker at `host:port`."""
     admin_file = folder / "admin.txt"
     document = _bootstrap(picker, upstreams, tls=tls)
     (folder / "bootstrap.json").write_bytes(msgspec.json.encode(document))

@@ -1,4 +1,4 @@
-"""A run of the kit: everything it needs is started, each case is tried, everything is stopped."""
+"""Runs the conformance cases against one picker."""
 
 import asyncio
 import tempfile
@@ -34,10 +34,10 @@ class PickerUnderTest(NamedTuple):
     tls: bool
 
 
-async def conduct(
+async def run_cases(
     picker: PickerUnderTest, upstreams: Upstreams, cases: Sequence[ConformanceCase] = CASES
 ) -> AsyncIterator[CaseResult]:
-    """Findings as they come. The upstream servers must be serving."""
+    """Yield a result for each case. The upstream servers must be serving."""
     with tempfile.TemporaryDirectory(prefix="modelplane-kit-") as folder:
         async with proxy(Path(folder), picker.address, upstreams, tls=picker.tls) as front:
             timeout = aiohttp.ClientTimeout(total=_CASE_S)
@@ -45,17 +45,17 @@ async def conduct(
             async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
                 bench = Bench(front, upstreams, session)
                 for case in cases:
-                    yield await _tried(case, bench)
+                    yield await _run(case, bench)
 
 
-async def _tried(case: ConformanceCase, bench: Bench) -> CaseResult:
+async def _run(case: ConformanceCase, bench: Bench) -> CaseResult:
     try:
         async with asyncio.timeout(_CASE_S):
             await case.run(bench)
     except Failure as failure:
         return CaseResult(case, CaseVerdict.FAILED, str(failure))
     except TimeoutError:
-        return CaseResult(case, CaseVerdict.FAILED, f"no end after {_CASE_S:g} s")
+        return CaseResult(case, CaseVerdict.FAILED, f"timed out after {_CASE_S:g} s")
     except aiohttp.ClientError as error:
-        return CaseResult(case, CaseVerdict.FAILED, f"the connection broke: {type(error).__name__}: {error}")
+        return CaseResult(case, CaseVerdict.FAILED, f"the connection failed: {type(error).__name__}: {error}")
     return CaseResult(case, CaseVerdict.PASSED, "")

@@ -1,4 +1,4 @@
-"""The servers behind the picker: they say what reached them, and look like vLLM to whoever scrapes them."""
+"""The servers behind the picker. They return the request that they received, and expose vLLM's metrics."""
 
 import asyncio
 import hashlib
@@ -10,11 +10,11 @@ import msgspec
 from aiohttp import web
 
 STRAY = "stray"
-"""What answers where nobody picked: the proxy fell back on its own."""
+"""The server that a request reaches when the picker picked none."""
 EVENTS = 5
 _MOST_BODY = 64 * 1024 * 1024
 _STREAMED = re.compile(rb'"stream"\s*:\s*true')
-"""Found in bodies that a picker has broken, too."""
+"""Matches bodies that a picker corrupted, too."""
 _METRICS = b"""\
 # TYPE vllm:num_requests_running gauge
 vllm:num_requests_running{engine="0",model_name="kit"} 0.0
@@ -28,7 +28,7 @@ vllm:cache_config_info{block_size="16",num_gpu_blocks="1000",engine="0"} 1.0
 
 
 class Reached(msgspec.Struct, frozen=True):
-    """What an upstream server saw of a request; it says so in its answer."""
+    """The request as the upstream server received it."""
 
     endpoint: str
     method: str
@@ -37,17 +37,17 @@ class Reached(msgspec.Struct, frozen=True):
     length: int
     digest: str
     meaning: str
-    """The digest of what the body says, however it is written; that of its bytes where it is no JSON."""
+    """The digest of the body as canonical JSON; of its bytes if it is not JSON."""
 
 
 class Upstreams:
-    """One server for each address, and one that nobody should reach."""
+    """One server for each address, and one that no request should reach."""
 
     def __init__(self) -> None:
         self.addresses: tuple[str, ...] = ()
         self.stray_address = ""
         self.released = asyncio.Event()
-        """Streams send their first event, and the others once this is set."""
+        """Streams send the first event, and the others once this is set."""
 
     @asynccontextmanager
     async def serving(self, addresses: Sequence[str]) -> AsyncIterator["Upstreams"]:
@@ -66,17 +66,17 @@ class Upstreams:
         application = web.Application(client_max_size=_MOST_BODY)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5)
         runners.append(runner)
-        told: list[str] = []
+        names: list[str] = []
 
         async def answer(request: web.Request) -> web.StreamResponse:
-            return await self._answer(request, told[0])
+            return await self._answer(request, names[0])
 
         application.router.add_get("/metrics", _metrics)
         application.router.add_route("*", "/{path:.*}", answer)
         await runner.setup()
         await web.TCPSite(runner, host, int(port)).start()
         taken = f"{host}:{runner.addresses[0][1]}"
-        told.append(name or taken)
+        names.append(name or taken)
         return taken
 
     async def _answer(self, request: web.Request, endpoint: str) -> web.StreamResponse:
@@ -102,7 +102,7 @@ class Upstreams:
             if number == 0:
                 await asyncio.wait_for(self.released.wait(), 20)
         usage = '{"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 5}}'
-        # One event in two pieces: proxies cut where they like.
+        # One event in two chunks: proxies split anywhere.
         await response.write(f"data: {usage[:20]}".encode())
         await asyncio.sleep(0)
         await response.write(f"{usage[20:]}\n\ndata: [DONE]\n\n".encode())

@@ -1,1 +1,1 @@
-"""`EndpointPickerConfig`: what it says, what it leaves to defaults, and the plugin instances that it comes to."""
+"""Loads an `EndpointPickerConfig`: fields, defaults, and plugin instances."""

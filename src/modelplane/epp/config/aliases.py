@@ -38,7 +38,7 @@ def _renamed(types: tuple[PluginType, ...], name: str, new: str, replaced_by: st
     return msgspec.structs.replace(found, name=new, replaced_by=replaced_by)
 
 
-class OldStrategy(StrEnum):
+class DeprecatedStrategy(StrEnum):
     LEAST = "least"
     MOST = "most"
     COMPOSITE_LEAST = "composite-least"
@@ -46,21 +46,21 @@ class OldStrategy(StrEnum):
     COMPOSITE_ONLY = "composite-only"
 
 
-class OldSelection(StrEnum):
+class DeprecatedSelection(StrEnum):
     LINEAR = "linear"
     MAX = "max"
 
 
-class OldLatencyParameters(
+class DeprecatedLatencyParameters(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True, omit_defaults=True
 ):
-    """Of scorer and producer in one. What is not passed on is read, and without effect."""
+    """Parameters of the scorer and the producer in one. Other fields are read without effect."""
 
     headroom_ttft_weight: Weight = msgspec.field(default=0.8, name="headroomTTFTWeight")
     headroom_tpot_weight: Weight = msgspec.field(default=0.2, name="headroomTPOTWeight")
     neg_headroom_ttft_weight: Weight = msgspec.field(default=0.8, name="negHeadroomTTFTWeight")
     neg_headroom_tpot_weight: Weight = msgspec.field(default=0.2, name="negHeadroomTPOTWeight")
-    headroom_selection_strategy: OldStrategy = OldStrategy.LEAST
+    headroom_selection_strategy: DeprecatedStrategy = DeprecatedStrategy.LEAST
     composite_kv_weight: Weight = msgspec.field(default=1.0, name="compositeKVWeight")
     composite_queue_weight: Weight = 1.0
     composite_prefix_weight: Weight = 1.0
@@ -75,7 +75,7 @@ class OldLatencyParameters(
     affinity_gate_tau: float = 0.8
     affinity_gate_tau_global: float = 0.99
     affinity_max_ttft_penalty_ms: float = msgspec.field(default=5000.0, name="affinityMaxTTFTPenaltyMs")
-    selection_mode: OldSelection = OldSelection.LINEAR
+    selection_mode: DeprecatedSelection = DeprecatedSelection.LINEAR
 
     def names_producer(self) -> tuple[str, Mapping[str, object]]:
         given: dict[str, object] = {
@@ -88,9 +88,9 @@ class OldLatencyParameters(
         return PREDICTED, {name: value for name, value in given.items() if value is not None}
 
 
-def _old_latency(name: str, old: OldLatencyParameters) -> LatencyScorer:
+def _deprecated_latency(name: str, old: DeprecatedLatencyParameters) -> LatencyScorer:
     strategy = old.headroom_selection_strategy
-    most = strategy in {OldStrategy.MOST, OldStrategy.COMPOSITE_MOST}
+    most = strategy in {DeprecatedStrategy.MOST, DeprecatedStrategy.COMPOSITE_MOST}
     new = LatencyScorerParameters(
         ttft_weight=old.headroom_ttft_weight,
         tpot_weight=old.headroom_tpot_weight,
@@ -113,9 +113,9 @@ class PrefillDecodeParameters(Parameters, frozen=True):
     decider_plugin_name: str = ""
     prefix_match_info_producer_name: str = ""
     threshold: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    """In place of a decider: so many bytes of the prompt must be left to compute. 0: always worth while."""
+    """Replaces a decider: prefill runs if at least this many bytes of the prompt are not cached. 0: always."""
     hash_block_size: int = 0
-    """Read, and without effect: the index knows its own."""
+    """Read, and without effect: the index has its own block size."""
 
     def decider(self, handle: Handle) -> Decider | None:
         if self.threshold is None or self.decider_plugin_name:
@@ -147,8 +147,8 @@ TYPES = (
     ),
     plugin_type(
         "predicted-latency-scorer",
-        _old_latency,
-        OldLatencyParameters,
+        _deprecated_latency,
+        DeprecatedLatencyParameters,
         consumes=("latency", "prefix"),
         replaced_by="latency-scorer",
     ),

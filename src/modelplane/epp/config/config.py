@@ -1,15 +1,16 @@
-"""The ecosystem's `EndpointPickerConfig`: what it says, what it leaves to defaults, and everything wrong with it.
+"""The ecosystem's `EndpointPickerConfig`: fields, defaults and validation.
 
-Read strictly: an unknown field, type or name is an error with its file, line and field, also inside the parameters of
-a plugin. All problems are reported at once. Beyond what the ecosystem refuses, these are refused too: a weight that is
-negative or stands on something that is no scorer, a plugin listed twice in a profile, and a profile that the handler
-would never run. A filter, scorer, picker or decider that nothing uses is a warning only, since configurations that the
-ecosystem publishes have some; so is a plugin without a part in a profile, and whatever is deprecated or has no effect.
+Validation is strict: an unknown field, type or name is an error with its file, line and field, also inside the
+parameters of a plugin. All problems are reported at once. In addition to what the ecosystem rejects, these are
+rejected: a negative weight, a weight on a plugin that is no scorer, a plugin listed twice in a profile, and a profile
+that the handler would never run. An unused filter, scorer, picker or decider is only a warning, since configurations
+that the ecosystem publishes have some; so are a plugin that no profile can use, and fields that are deprecated or have
+no effect.
 
-Defaults. Without plugins and profiles: queue, KV use and prefix cache with weights 2, 2 and 3, and the best score. With
-plugins but no profiles: one profile `default` of all filters, scorers and pickers, in the order they are listed. A
-profile without a picker gets the first picker listed, else `max-score-picker`. One profile and no handler: the single
-handler. Data that a plugin reads and nobody produces: its default producer.
+Defaults. Without plugins and profiles: queue, KV cache utilization and prefix cache with weights 2, 2 and 3, and the
+max score picker. With plugins but no profiles: one profile `default` of all filters, scorers and pickers, in the order
+they are listed. A profile without a picker gets the first picker listed, else `max-score-picker`. One profile and no
+handler: the single profile handler. Data that a plugin reads and no plugin produces: its default producer.
 
 `load` makes every plugin once to see that it can be made, and throws it away; `Config.build` makes new ones.
 """
@@ -25,13 +26,13 @@ from modelplane.epp.config.default_producers import with_producers
 from modelplane.epp.config.fields import (
     GROUP,
     KIND,
-    OLD_GROUP,
+    LEGACY_GROUP,
     ConfigFields,
     DataLayerFields,
     FlowControlFields,
     PluginFields,
 )
-from modelplane.epp.config.places import ConfigError, ConfigProblem, ConfigProblems, unknown_field
+from modelplane.epp.config.positions import ConfigError, ConfigProblem, ConfigProblems, unknown_field
 from modelplane.epp.config.profiles import ProfilePlan, Profiles
 from modelplane.epp.config.sections import Sections
 from modelplane.epp.scheduling.assembly import Assembly
@@ -53,7 +54,7 @@ from modelplane.k8s.admission.paths import Path
 
 GATES: Mapping[str, bool] = {"flowControl": False, "populate-non-leader-datastore": True}
 """Feature gates and their defaults."""
-OLD_GATES = frozenset(("dataLayer", "prepareDataPlugins", "enableLegacyMetrics", "haPopulateNonLeaderDatastore"))
+DEPRECATED_GATES = frozenset(("dataLayer", "prepareDataPlugins", "enableLegacyMetrics", "haPopulateNonLeaderDatastore"))
 """Gates of earlier releases, which have no effect."""
 _DETECTOR = "utilization-detector"
 _MOST_PROBLEMS = 100
@@ -77,12 +78,12 @@ class Config(msgspec.Struct, frozen=True, eq=False):
     warnings: tuple[ConfigProblem, ...]
     registry: Registry
     text: str = ""
-    """What it was read from."""
+    """The source of the text."""
 
     def build(self, before: Assembly | None = None) -> Assembly:
-        """New instances of everything. Of `before`, which is at work no more, those stay that remember and are alike.
+        """New instances of all plugins. Stateful plugins of `before` with equal settings are kept.
 
-        So a configuration can change without forgetting which server holds what.
+        So a reload does not lose the prefix index.
         """
         made_from = {entry.name: (entry.type, entry.parameters) for entry in self.entries}
         kept = {name: before.stateful(name, of) for name, of in made_from.items()} if before is not None else {}
@@ -162,7 +163,7 @@ class _Loader:
             try:
                 return self._with_new_names(convert(value, ConfigFields))
             except msgspec.ValidationError as error:
-                self._problems.append(self._places.misfit((), error))
+                self._problems.append(self._places.decode_error((), error))
                 unknown = unknown_field(error)
                 if not unknown:
                     break
@@ -181,8 +182,8 @@ class _Loader:
     def _check_head(self, fields: ConfigFields) -> None:
         if fields.kind != KIND:
             self._wrong(("kind",), f"is {fields.kind or 'missing'}; it must be {KIND}")
-        if fields.api_version == OLD_GROUP:
-            self._warn(("apiVersion",), f"{OLD_GROUP} is deprecated; use {GROUP}")
+        if fields.api_version == LEGACY_GROUP:
+            self._warn(("apiVersion",), f"{LEGACY_GROUP} is deprecated; use {GROUP}")
         elif fields.api_version != GROUP:
             self._wrong(("apiVersion",), f"is {fields.api_version or 'missing'}; it must be {GROUP}")
 
@@ -190,7 +191,7 @@ class _Loader:
         gates = dict(GATES)
         for at, gate in enumerate(fields.feature_gates or ()):
             name, _, value = gate.partition("=")
-            if name in OLD_GATES:
+            if name in DEPRECATED_GATES:
                 self._warn(("featureGates", at), f"the feature gate {name} is of an earlier release and has no effect")
             elif name not in GATES:
                 self._wrong(("featureGates", at), f"no feature gate {name}; there are {', '.join(sorted(GATES))}")
@@ -201,7 +202,7 @@ class _Loader:
         return gates
 
     def _old_detector(self, fields: ConfigFields) -> Sequence[PluginFields]:
-        """The plugin that thresholds in the section of older configurations stand for."""
+        """The plugin that corresponds to the thresholds of older configurations."""
         old = fields.saturation_detector
         if old is None or old.plugin_ref or not old.thresholds():
             return ()
@@ -232,12 +233,12 @@ class _Loader:
         try:
             parameters = convert(plugin.parameters or {}, kind.parameters)
         except msgspec.ValidationError as error:
-            self._problems.append(self._places.misfit(("plugins", at, "parameters"), error))
+            self._problems.append(self._places.decode_error(("plugins", at, "parameters"), error))
             return None
         return PluginEntry(plugin.name or plugin.type, plugin.type, parameters, at)
 
     def _check_references(self, fields: ConfigFields, names: AbstractSet[str]) -> None:
-        """Where plugins cannot be made, what profiles refer to can be checked by name alone."""
+        """If plugins cannot be built, references of profiles are only checked by name."""
         for at, profile in enumerate(fields.scheduling_profiles or ()):
             for index, ref in enumerate(profile.plugins or ()):
                 if ref.plugin_ref and ref.plugin_ref not in names:
@@ -249,7 +250,7 @@ class _Loader:
         return f"; did you mean {near[0]}?" if near else ""
 
     def _complete(self, entries: Sequence[PluginEntry], used: AbstractSet[str]) -> tuple[PluginEntry, ...]:
-        """The entries, and those that defaults add: what profiles use and nobody lists, and producers."""
+        """The entries and those that defaults add: plugins that only profiles name, and producers."""
         listed = {entry.name for entry in entries}
         added = [PluginEntry(name, name, self._registry[name].parameters()) for name in sorted(used - listed)]
         try:
@@ -292,7 +293,7 @@ def _only_decides(plugin: object) -> bool:
 
 
 def _without(value: object, path: Path) -> object:
-    """The same value less what stands at the path."""
+    """The value without the field at the path."""
     step, *rest = path
     if isinstance(value, Mapping):
         kept = {key: each for key, each in value.items() if rest or key != step}

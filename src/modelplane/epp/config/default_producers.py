@@ -15,7 +15,7 @@ from modelplane.framework.registry import PluginEntry, Registry
 
 @runtime_checkable
 class NamesProducer(Protocol):
-    """Parameters that say which producer their plugin reads, and how it is to be made."""
+    """Parameters that name the producer that their plugin reads, and its settings."""
 
     def names_producer(self) -> tuple[str, Mapping[str, object]] | None:
         """Its type and its parameters; None: any producer of the data will do."""

@@ -1,4 +1,4 @@
-"""The `flowControl` section of a configuration: the settings that it comes to."""
+"""The `flowControl` section of a configuration."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from modelplane.epp.flowcontrol.usage import UsageLimitPolicy
 
 
 def settings_of(fields: FlowControlFields, find: Callable[[str], object]) -> FlowSettings:
-    """The settings that the section comes to. `find` gives a configured plugin by its name, None if there is none."""
+    """The settings of the section. `find` returns a configured plugin by its name, None if there is none."""
     usual = FlowSettings()
     default = _band(fields.default_priority_band, usual.default_band, find)
     negative = _band(fields.default_negative_priority_band, default, find)

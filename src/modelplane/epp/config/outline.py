@@ -1,4 +1,4 @@
-"""What a configuration comes to, for people: the profiles and the plugins with every default filled in."""
+"""A summary of a configuration: the profiles and the plugins with every default filled in."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from modelplane.epp.config.config import Config
 from modelplane.epp.scheduling.units import encode
 
 
-class PluginShown(msgspec.Struct, frozen=True):
+class PluginOutline(msgspec.Struct, frozen=True):
     name: str
     type: str
     added: bool
@@ -16,7 +16,7 @@ class PluginShown(msgspec.Struct, frozen=True):
     parameters: dict[str, object]
 
 
-class WeightShown(msgspec.Struct, frozen=True):
+class WeightOutline(msgspec.Struct, frozen=True):
     name: str
     weight: float
 
@@ -24,14 +24,14 @@ class WeightShown(msgspec.Struct, frozen=True):
 class ProfileOutline(msgspec.Struct, frozen=True):
     name: str
     filters: tuple[str, ...]
-    scorers: tuple[WeightShown, ...]
+    scorers: tuple[WeightOutline, ...]
     picker: str
 
 
 class Outline(msgspec.Struct, frozen=True, rename="camel"):
     handler: str
     profiles: tuple[ProfileOutline, ...]
-    plugins: tuple[PluginShown, ...]
+    plugins: tuple[PluginOutline, ...]
     gates: dict[str, bool]
     flow_control: dict[str, object]
     """The section as written; it counts only where its gate is on."""
@@ -59,7 +59,9 @@ class Outline(msgspec.Struct, frozen=True, rename="camel"):
         for plugin in self.plugins:
             kind = "" if plugin.type == plugin.name else f" ({plugin.type})"
             added = ", added by default" if plugin.added else ""
-            values = ", ".join(f"{name} {_brief(value)}" for name, value in plugin.parameters.items() if _says(value))
+            values = ", ".join(
+                f"{name} {_brief(value)}" for name, value in plugin.parameters.items() if _is_shown(value)
+            )
             yield f"  {plugin.name}{kind}{added}{': ' if values else ''}{values}"
 
 
@@ -70,13 +72,13 @@ def outline(config: Config) -> Outline:
             ProfileOutline(
                 plan.name,
                 plan.filters,
-                tuple(WeightShown(name, weight) for name, weight in plan.scorers),
+                tuple(WeightOutline(name, weight) for name, weight in plan.scorers),
                 plan.picker,
             )
             for plan in config.profiles
         ),
         tuple(
-            PluginShown(entry.name, entry.type, entry.at < 0, msgspec.to_builtins(entry.parameters, enc_hook=encode))
+            PluginOutline(entry.name, entry.type, entry.at < 0, msgspec.to_builtins(entry.parameters, enc_hook=encode))
             for entry in config.entries
         ),
         dict(config.gates),
@@ -87,15 +89,15 @@ def outline(config: Config) -> Outline:
     )
 
 
-def _says(value: object) -> bool:
-    """Whether a parameter was given or has a default worth telling; a struct of empty names has not."""
-    return any(map(_says, value.values())) if isinstance(value, dict) else value not in ("", None, ())
+def _is_shown(value: object) -> bool:
+    """Whether a parameter was given or has a default to show; a struct of empty names has none."""
+    return any(map(_is_shown, value.values())) if isinstance(value, dict) else value not in ("", None, ())
 
 
 def _brief(value: object) -> str:
     match value:
         case dict():
-            return "{" + ", ".join(f"{name} {_brief(inner)}" for name, inner in value.items() if _says(inner)) + "}"
+            return "{" + ", ".join(f"{name} {_brief(inner)}" for name, inner in value.items() if _is_shown(inner)) + "}"
         case list() | tuple():
             return "[" + ", ".join(map(_brief, value)) + "]"
         case bool():

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 import msgspec
 
 from modelplane.epp.config.fields import ConfigFields, ProfileFields, WeightedRef
-from modelplane.epp.config.places import ConfigProblem, ConfigProblems
+from modelplane.epp.config.positions import ConfigProblem, ConfigProblems
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.plugins import ProfileHandler, ProfilesValidator
@@ -50,7 +50,7 @@ class Profiles:
         self._problems = problems
         self.warnings: list[ConfigProblem] = []
         self.used: set[str] = set()
-        """Names of plugins, those included that defaults call for and nobody lists."""
+        """Names of plugins, including those that defaults add."""
 
     def plans(self) -> tuple[ProfilePlan, ...]:
         if self._nothing_given:
@@ -72,7 +72,7 @@ class Profiles:
             if isinstance(self._instances[entry.name], ProfileHandler) and entry.name not in referred
         ]
         for extra in handlers[1:]:
-            self._wrong(("plugins", extra.at), f"{extra.name} is a second profile handler beside {handlers[0].name}")
+            self._wrong(("plugins", extra.at), f"{extra.name} is a second profile handler, after {handlers[0].name}")
         if handlers:
             self._check_handler(handlers[0], plans)
             return handlers[0].name

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from modelplane.epp.config.fields import BandFields, ConfigFields, Ref
-from modelplane.epp.config.places import ConfigProblem, ConfigProblems
+from modelplane.epp.config.positions import ConfigProblem, ConfigProblems
 from modelplane.framework.registry import PluginEntry, Registry
 from modelplane.k8s.admission.paths import Path
 
@@ -13,7 +13,7 @@ _GRPC_PARSERS = frozenset(("vllmgrpc-parser", "vertexai-parser"))
 
 
 class Sections:
-    """What the sections refer to, and what is wrong with that."""
+    """The references of the sections, and their problems."""
 
     def __init__(
         self,

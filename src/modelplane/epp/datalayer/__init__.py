@@ -1,1 +1,1 @@
-"""What is known of endpoints: where they come from, what is scraped of them, what their engines publish."""
+"""The data layer: discovery of endpoints, scraping of metrics, and KV events of engines."""

@@ -1,4 +1,4 @@
-"""Where the picker's endpoints come from: one small interface for a file, a pool of pods, or the fleet.
+"""The source of the picker's endpoints: one small interface for a file, a pool of pods, or the fleet.
 
 A source owns its `Endpoint` objects: an endpoint that stays in the pool stays the same object, so that what the picker
 counts on it (requests in flight, failures) is kept over every change around it. Everything happens on one event loop.
@@ -18,7 +18,7 @@ class EndpointSource(Protocol):
 
     @property
     def current(self) -> Endpoints:
-        """Those that may be picked. The same tuple object until something changes."""
+        """The endpoints that may be picked. The same tuple object until something changes."""
 
     @property
     def known(self) -> bool:

@@ -1,19 +1,19 @@
 """Subscribes to the KV cache events of engines, over ZeroMQ, and feeds them to the precise index.
 
-Each endpoint is listened to on a socket of its own, so whose cache it is needs no guess at topics. Engines number their
-batches and keep the last ones for those who missed some:
+Each endpoint has its own socket, so the source of an event is certain. Engines number their batches and keep the last
+ones for replay:
 
-    at the start    what the engine still remembers is asked for, so that a picker that comes late knows what is cached
-    a gap           the missing batches are asked for; if they are not to be had, the index forgets the endpoint and
-                    goes on with what comes
-    numbers fall    the engine was started over: the index forgets, and asks for what there is since
+    at the start    the picker requests a replay of what the engine keeps, so that a new picker learns the cache
+    a gap           the picker requests the missing batches; if there are none, the index drops the endpoint's blocks
+                    and continues with the next batch
+    numbers fall    the engine restarted: the index drops its blocks and requests a replay
 
-With `discoverPods: false` it is the other way round: engines connect to one socket of the picker's, and the topic of a
-message, `kv@<who>@<model>`, says whose cache it is about: an address, a host (whose ranks have ports in their order) or
-a pod's name. Nobody can be asked for what was missed then, so after a gap an engine's cache is learned anew.
+With `discoverPods: false` engines connect to one socket of the picker, and the topic of a message, `kv@<who>@<model>`,
+names the source: an address, a host (whose ranks have ports in their order) or a pod's name. There is no replay then,
+so after a gap an engine's cache is learned from the start.
 
-An engine with several data-parallel ranks, each on a serving port of its own, publishes on as many ports, counted from
-the first one. Ranks that share a serving port cannot be told apart by the picker, and only the first is subscribed to.
+An engine with several data-parallel ranks, each on its own serving port, publishes on as many ports, counted from the
+first one. The picker cannot distinguish ranks that share a serving port, and subscribes to the first only.
 """
 
 import asyncio
@@ -26,6 +26,7 @@ import msgspec
 
 from modelplane.api.errors import InputError
 from modelplane.epp.datalayer.endpoints import EndpointSource
+from modelplane.epp.datalayer.tasks import cancel_all
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.kv_events import KvEventBatch, KvEventError, read_batch, read_frames
 from modelplane.epp.scheduling.producers.precise import BatchOutcome
@@ -46,24 +47,24 @@ class KvIndex(Protocol):
 
     def expected(self, endpoint: Endpoint) -> int | None: ...
     def apply(self, endpoint: Endpoint, batch: KvEventBatch) -> BatchOutcome: ...
-    def start_over(self, endpoint: Endpoint) -> None: ...
+    def reset(self, endpoint: Endpoint) -> None: ...
 
 
 class KvSettings(msgspec.Struct, frozen=True):
-    """Where engines publish events, and how long to wait for a replay."""
+    """The addresses of engines' events, and the time limit of a replay."""
 
     port: int = 5557
     replay_port: int = 5558
-    """0: engines are not asked for what was missed."""
+    """0: no replay is requested."""
     topic: str = "kv@"
-    """What topics begin with; empty: any."""
+    """The prefix of topics; empty: any."""
     replay_idle_s: float = 2.0
     replay_most_s: float = 120.0
     replays_at_once: int = 8
     cooldown_s: float = 30.0
     """Between two replays of one endpoint."""
     bind: str = ""
-    """Where engines connect to; empty: each is listened to at its own socket."""
+    """The address that engines connect to; empty: the picker connects to each engine."""
 
 
 class _PodDiscovery(msgspec.Struct, frozen=True):
@@ -79,7 +80,7 @@ class _Config(msgspec.Struct, frozen=True):
 
 
 def settings_from(config: Mapping[str, object]) -> KvSettings:
-    """Of a `kvEventsConfig` of the ecosystem. Fields about how it divides its work mean nothing here."""
+    """Reads the ecosystem's `kvEventsConfig`. Fields about its concurrency are ignored."""
     read = msgspec.convert(dict(config), _Config)
     if not read.discovers:
         return KvSettings(topic=read.topic, bind=read.bind)
@@ -92,23 +93,23 @@ class KvCounts(msgspec.Struct):
     batches: int = 0
     gaps: int = 0
     replayed: int = 0
-    """Batches that came by asking."""
+    """Batches received by replay."""
     started_over: int = 0
-    """Times that an endpoint was forgotten because batches were lost, or because it was started over."""
+    """How often an endpoint was reset because batches were lost or it restarted."""
     malformed: int = 0
     unknown: int = 0
-    """Batches of which the topic names nobody in the pool."""
+    """Batches whose topic names no endpoint of the pool."""
 
 
 class KvTarget(msgspec.Struct, frozen=True):
-    """Addresses in ZeroMQ's form; no replay address: none is asked."""
+    """Addresses in ZeroMQ's form; no replay address: no replay."""
 
     events: str
     replay: str = ""
 
 
 def targets_of(endpoints: Iterable[Endpoint], settings: KvSettings) -> dict[int, KvTarget]:
-    """Where each endpoint publishes, by the identity of the endpoint."""
+    """The address of each endpoint's events, by the identity of the endpoint."""
     by_host: dict[str, list[tuple[int, Endpoint]]] = {}
     for endpoint in endpoints:
         host, _, port = endpoint.address.rpartition(":")
@@ -147,7 +148,7 @@ class KvEventSubscriber:
         self._settings = settings
         self._clock = clock
         self._context: Context | None = None
-        self._asking = asyncio.Semaphore(settings.replays_at_once)
+        self._replays = asyncio.Semaphore(settings.replays_at_once)
         self._endpoints: Sequence[Endpoint] = ()
         self._tasks: dict[int, tuple[KvTarget, asyncio.Task[None]]] = {}
         self._shared: asyncio.Task[None] | None = None
@@ -172,22 +173,18 @@ class KvEventSubscriber:
             tasks.append(self._shared)
             self._shared = None
         self._tasks = {}
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        await cancel_all(tasks)
         if self._context is not None:
             self._context.destroy(linger=0)
             self._context = None
 
     def follow(self, source: EndpointSource) -> None:
-        """Listen to the endpoints of a source, whatever they become."""
+        """Subscribe to the current and future endpoints of a source."""
         self.watch(source.current)
         source.on_change(self.watch)
 
     def feed(self, index: KvIndex) -> None:
-        """Feed another index from here on, beginning with a replay of what engines remember."""
+        """Feed another index from here on, starting with a replay."""
         self._index = index
         for _, task in self._tasks.values():
             task.cancel()
@@ -244,7 +241,7 @@ class KvEventSubscriber:
             socket.close(linger=0)
 
     def _sender(self, frames: Sequence[bytes]) -> "_Subscription | None":
-        """Of several ranks behind one name the batch says which one it is."""
+        """With several ranks behind one name the batch names its rank."""
         _, _, rest = frames[0].decode(errors="replace").partition("@")
         found = self._senders.get(rest.partition("@")[0], ())
         rank = 0
@@ -269,8 +266,8 @@ class _Subscription:
         self._endpoint = endpoint
         self._target = target
         self._replayed_to = -1
-        """Batches up to this one came by asking, so they may come again as they were told; -1: no more of them will."""
-        self._asked_at_s = float("-inf")
+        """Batches up to this one came by replay and may be published again; -1: none is expected."""
+        self._requested_at_s = float("-inf")
 
     async def run(self) -> None:
         import zmq
@@ -297,32 +294,32 @@ class _Subscription:
             self._counts.gaps += 1
             await self._replay(self._index.expected(self._endpoint) or 0)
             if self._index.apply(self._endpoint, batch) is BatchOutcome.GAP:
-                self._start_over()
+                self._reset()
                 self._index.apply(self._endpoint, batch)
         elif applied is BatchOutcome.REPEATED and batch.sequence > self._replayed_to:
-            self._start_over()
+            self._reset()
             await self._replay(0)
             if batch.sequence > self._replayed_to:
                 self._index.apply(self._endpoint, batch)
         if batch.sequence >= self._replayed_to:
             self._replayed_to = -1
 
-    def _start_over(self) -> None:
+    def _reset(self) -> None:
         self._counts.started_over += 1
         self._replayed_to = -1
-        self._index.start_over(self._endpoint)
+        self._index.reset(self._endpoint)
 
     async def _replay(self, first: int) -> None:
-        """Ask for the batches from this one on, and apply those that come."""
+        """Request the batches from this one on, and apply them."""
         now = self._listener._now()  # noqa: SLF001 - as above
-        if not self._target.replay or now - self._asked_at_s < self._settings.cooldown_s:
+        if not self._target.replay or now - self._requested_at_s < self._settings.cooldown_s:
             return
-        self._asked_at_s = now
+        self._requested_at_s = now
         with suppress(TimeoutError):
-            async with self._listener._asking, asyncio.timeout(self._settings.replay_most_s):  # noqa: SLF001 - as above
-                await self._ask(first)
+            async with self._listener._replays, asyncio.timeout(self._settings.replay_most_s):  # noqa: SLF001 - as above
+                await self._request_replay(first)
 
-    async def _ask(self, first: int) -> None:
+    async def _request_replay(self, first: int) -> None:
         import zmq
 
         async with _socket(self._context, zmq.DEALER) as socket:

@@ -1,4 +1,4 @@
-"""What a configuration says of the picker's data: where endpoints come from, and what is read of them.
+"""The data layer of a configuration: discovery, scraping, KV events and the tokenizer.
 
 A configuration of the ecosystem names sources, extractors and discovery as plugins. Here they are settings of three
 background services: an endpoint source, a scraper, and a subscriber to KV events.
@@ -61,7 +61,7 @@ def discovery_of(config: Config) -> FileEndpoints | None:
 
 
 def scraper_of(config: Config) -> Scraper:
-    """Reads pages as the configuration says, as often as its plugins need."""
+    """Scrapes as the configuration says, as often as its plugins need."""
     source = next((one.parameters for one in config.declared("source") if one.type in _SCRAPES), None)
     parameters = source if isinstance(source, ScrapeParameters) else ScrapeParameters()
     intervals = ScrapeIntervals()
@@ -75,7 +75,7 @@ def scraper_of(config: Config) -> Scraper:
 
 
 def models_watcher_of(config: Config) -> ModelsPoller | None:
-    """Asks servers for the names that they answer to, where a plugin reads them or a source is declared for it."""
+    """Polls /v1/models, if a plugin reads model names or a source is declared."""
     source = next((one.parameters for one in config.declared("source") if one.type == _MODELS), None)
     reads = any(entry.type == "model-filter" for entry in config.entries)
     if source is None and not reads:
@@ -98,7 +98,7 @@ def kv_listener_of(assembly: Assembly) -> KvEventSubscriber | None:
 
 
 def tokenizer_of(config: Config, assembly: Assembly) -> Tokenizer | None:
-    """Asks for tokens, where the precise index needs them."""
+    """Requests tokens, if the precise index needs them."""
     if precise_of(assembly) is None:
         return None
     found = next((one.parameters for one in config.declared("tokens")), None)
@@ -113,7 +113,7 @@ def precise_of(assembly: Assembly) -> PrecisePrefixProducer | None:
 
 
 def uses_of(config: Config) -> MetricsInUse:
-    """What the configured plugins read of servers. Plugins that nobody here knows may read everything."""
+    """The metrics that the configured plugins read. Plugins of other packages may read all of them."""
     flows = config.gates.get("flowControl", False)
     types = {entry.type for entry in config.entries if _decides(config, entry, flows=flows)}
     load = flows or bool(types - _BLIND - _CACHE_READERS)

@@ -1,10 +1,10 @@
 """Prompts in the tokens of the servers' own tokenizer, which the precise index needs to meet what servers hold.
 
-A server of vLLM's API is asked at `/tokenize`: the one that the configuration names, else one of the pool by turns. The
-answer may take a while, so the request waits for it; where there is none in time the request goes on without, and for
-some seconds nobody is asked: a tokenizer that hangs delays one request, not all of them.
+The tokenizer is vLLM's `/tokenize`: of the server that the configuration names, else of the pool's servers in turn. The
+request waits for the tokens; after a timeout it continues without them, and no tokenizer is called for some seconds: a
+tokenizer that hangs delays one request, not all of them.
 
-A prompt that is written in tokens needs no tokenizer. Of the APIs that `/tokenize` does not know nothing is asked.
+A prompt of tokens needs no tokenizer. APIs that `/tokenize` does not support are not tokenized.
 """
 
 import asyncio
@@ -35,19 +35,19 @@ OnTokens = Callable[[TokenIds], None]
 Fields = Mapping[str, msgspec.Raw]
 
 
-class _Answer(msgspec.Struct):
+class _TokenizeResponse(msgspec.Struct):
     tokens: tuple[int, ...]
 
 
-_ANSWER: Final = msgspec.json.Decoder(_Answer)
+_ANSWER: Final = msgspec.json.Decoder(_TokenizeResponse)
 
 
 class TokenizerSettings(msgspec.Struct, frozen=True, kw_only=True):
     url: str = ""
-    """Empty: servers of the pool are asked."""
+    """Empty: servers of the pool."""
     timeout_s: float = 1.0
     pause_s: float = 2.0
-    """After a failure, for so long nobody is asked."""
+    """How long no tokenizer is called after a failure."""
 
 
 class Tokenizer:
@@ -86,10 +86,10 @@ class Tokenizer:
         url = self._url()
         if self._client is None or not url or loop.time() < self._paused_until_s or len(self._tasks) >= _MOST_ASKED:
             return None
-        questions = _questions(api, body)
+        questions = _tokenize_bodies(api, body)
         if not questions:
             return None
-        task = loop.create_task(self._answer(self._client, url, questions, on_tokens))
+        task = loop.create_task(self._fetch(self._client, url, questions, on_tokens))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task.cancel
@@ -100,7 +100,7 @@ class Tokenizer:
         pool = self._source.current if self._source is not None else ()
         return f"http://{pool[next(self._turns) % len(pool)].address}/tokenize" if pool else ""
 
-    async def _answer(
+    async def _fetch(
         self, client: aiohttp.ClientSession, url: str, questions: "list[bytes | tuple[int, ...]]", on_tokens: OnTokens
     ) -> None:
         try:
@@ -123,8 +123,8 @@ async def _tokens(client: aiohttp.ClientSession, url: str, question: bytes | tup
         return _ANSWER.decode(body).tokens
 
 
-def _questions(api: InferenceApi, body: bytes) -> "list[bytes | tuple[int, ...]]":
-    """What to ask for each prompt, or the prompt itself where it is in tokens; nothing where nothing can be asked."""
+def _tokenize_bodies(api: InferenceApi, body: bytes) -> "list[bytes | tuple[int, ...]]":
+    """The body for each prompt, or the prompt itself if it is tokens; empty if it cannot be tokenized."""
     if api not in {InferenceApi.CHAT, InferenceApi.COMPLETIONS}:
         return []
     try:

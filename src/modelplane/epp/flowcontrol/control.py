@@ -17,7 +17,7 @@ the bands below it: a request dispatched from below would take the capacity that
 Nothing is dispatched while the pool has no endpoints. The TTL then counts from when endpoints came, so a pool that
 scales from zero does not lose the requests that waited for it.
 
-A saturation of NaN stops nobody.
+A saturation of NaN stops no request.
 """
 
 from collections import OrderedDict
@@ -116,8 +116,8 @@ class FlowControl:
         return displaced
 
     def dispatch(self, now_s: float, saturation: float, endpoints: int) -> FlowItem | None:
-        """Dispatches the next request; None: none may go. Called again until then."""
-        self._see(now_s, endpoints)
+        """Dispatches the next request; None: none may be dispatched. Called again until then."""
+        self._observe_endpoints(now_s, endpoints)
         if not endpoints or not self._waiting:
             return None
         ceilings = self._settings.usage.ceilings(self._priorities, saturation)
@@ -139,7 +139,7 @@ class FlowControl:
 
     def expire(self, now_s: float, endpoints: int) -> list[FlowItem]:
         """Items whose TTL has expired."""
-        self._see(now_s, endpoints)
+        self._observe_endpoints(now_s, endpoints)
         expired: list[FlowItem] = []
         while self._waiting:
             item = next(iter(self._waiting.values()))
@@ -211,11 +211,11 @@ class FlowControl:
             return bool(no_endpoint_ttl_s) and now_s >= item.arrived_s + no_endpoint_ttl_s
         if not ttl_s:
             return False
-        # Endpoints that come and go must not keep a request queued for ever.
+        # Changing endpoints must not keep a request queued for ever.
         latest_s = item.arrived_s + no_endpoint_ttl_s if no_endpoint_ttl_s else now_s
         return now_s >= max(item.arrived_s, min(self._filled_s, latest_s)) + ttl_s
 
-    def _see(self, now_s: float, endpoints: int) -> None:
+    def _observe_endpoints(self, now_s: float, endpoints: int) -> None:
         if endpoints and not self._had_endpoints:
             self._filled_s = now_s
         self._had_endpoints = endpoints > 0

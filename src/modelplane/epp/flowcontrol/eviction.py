@@ -1,9 +1,9 @@
 """Which running requests are evicted for a more urgent one.
 
-Only sheddable ones, whose priority is below 0, and only for a request of a higher priority that waits; the lowest
-priority goes first, and of one priority the newest, which loses the least work. Few at a time: a revocation takes
-effect when the response has ended, so for a grace period pending ones count as freed. One that has no effect is given
-up, and its request left alone.
+Only sheddable requests, whose priority is below 0, are evicted, and only for a waiting request of a higher priority;
+the lowest priority first, and within a priority the newest, which loses the least work. Few are evicted at a time: an
+eviction takes effect when the response has ended, so pending ones count as freed for a grace period. One without effect
+is abandoned.
 """
 
 from collections.abc import Hashable

@@ -4,7 +4,7 @@ A policy makes a queue for each band. Within a flow, items are dispatched in the
 
     Strict        one order over all flows: the lowest key
     RoundRobin    flows take turns, one request each
-    TokenFair     flows get equal shares of tokens, or shares by weight, whatever their sizes
+    TokenFair     flows get equal shares of tokens, or shares by weight, independent of request sizes
     LeastServed   the flow with the least attained service, weighed against how long it waits (`least_served`)
 
 TokenFair is start-time fair queueing. A flow has a virtual time: the tokens charged to it over its weight. The lowest
@@ -70,7 +70,7 @@ class TokenFairParameters(Parameters, frozen=True):
     weights: Mapping[str, Annotated[float, msgspec.Meta(gt=0.0)]] = {}
     """Flows whose share is not 1, by fairness ID."""
     output_token_weight: Annotated[float, msgspec.Meta(ge=0.0)] = 2.0
-    """What a token that is generated costs beside one that is read."""
+    """The cost of an output token, relative to an input token."""
     estimated_output_tokens: Annotated[int, msgspec.Meta(ge=0)] = 256
     """Charged at dispatch where the request sets no maximum."""
 

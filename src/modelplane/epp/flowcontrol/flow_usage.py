@@ -1,4 +1,4 @@
-"""What each flow has in its band's queue, and which items are displaced when the queue is full.
+"""The share of each flow in its band's queue, and the items that are displaced when the queue is full.
 
 No part of a queue is reserved for a flow. When it is full, a request of a flow with less in it displaces the newest
 requests of the flow with most, as long as that flow keeps no less than the other gets. So one flow can fill a queue and

@@ -34,7 +34,7 @@ class FlowItem:
         self.size = request.size
         self.tokens = request.tokens
         self.key = 0.0
-        """The ordering policy's: lower goes first."""
+        """Set by the ordering policy: the lowest is dispatched first."""
         self.final_state: QueueOutcome | None = None
 
     def __repr__(self) -> str:

@@ -32,7 +32,7 @@ class FlowQueue:
         return None
 
     def first(self) -> FlowItem | None:
-        """What `pop` would give, left in place."""
+        """The next item, without removing it."""
         heap = self._heap
         while heap and heap[0][2].final_state is not None:
             heappop(heap)

@@ -1,6 +1,6 @@
 """Saturation detectors: 0 is idle, 1 and more is saturated.
 
-A pool has stages (prefill, decode), told by role labels. Its saturation is that of its most saturated stage, and a
+A pool has stages (prefill, decode), given by role labels. Its saturation is that of its most saturated stage, and a
 stage's is the mean of its endpoints. A pool without endpoints is saturated.
 
     Utilization    from scraped metrics: the worse of queue and KV cache, each over its threshold
@@ -45,7 +45,7 @@ class SaturationDetector(Protocol):
     def saturation(
         self, endpoints: Sequence[Endpoint], now_s: float, grown: Mapping[Endpoint, int] = _NOTHING_NEW, /
     ) -> float:
-        """Of endpoints of one stage. `grown`: how many more requests are in flight than at the scrape."""
+        """The saturation of one stage. `grown`: how many more requests are in flight than at the scrape."""
 
 
 class Utilization:
@@ -175,7 +175,7 @@ def pool_saturation(
     now_s: float,
     grown: Mapping[Endpoint, int] = _NOTHING_NEW,
 ) -> float:
-    """Of the fullest stage."""
+    """The saturation of the most saturated stage."""
     return _fullest(detector, _stages(endpoints), now_s, grown)
 
 

@@ -1,4 +1,4 @@
-"""What flow control is told: limits, times and policies; those of the `flowControl` section, or the defaults here."""
+"""Settings of flow control: limits, timeouts and policies of the `flowControl` section, or the defaults."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -21,7 +21,7 @@ class BandSettings(msgspec.Struct, frozen=True, eq=False):
 
 class FlowSettings(msgspec.Struct, frozen=True, eq=False):
     max_requests: int = 0
-    """Of all bands together; 0: no limit."""
+    """The limit of all bands together; 0: no limit."""
     max_bytes: int = 0
     ttl_s: float = 60.0
     """How long a request is queued while the pool is saturated; 0: no limit."""

@@ -1,1 +1,1 @@
-"""Decisions again: what a live decision was made of, replayed and explained."""
+"""Records, replays and explains decisions."""

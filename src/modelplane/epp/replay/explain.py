@@ -1,4 +1,4 @@
-"""Why a request would go where it would go: the decision again, with every step reported.
+"""Explains the decision for a request: decides it again and reports every step.
 
 First the plugins record the requests that the state lists as sent. Then the request is decided as the server would
 decide it, with a reporter. Same configuration, state, request and seed: same explanation.

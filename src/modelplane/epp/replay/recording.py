@@ -3,9 +3,9 @@
 The inputs are the endpoints with their metrics, the request, the time, the random numbers and the state that plugins
 used. They are recorded after the decision and before `PreRequest`, which changes metrics and state.
 
-No prompt text is recorded: prompts are there by their sizes, and by hashes of their first blocks where an index looked
-them up. Of the headers, those that the decision read are there, and routing headers; credentials never. A third party's
-plugin that reads prompts, or has state and is not `plugins.Replayable`, may replay differently; the replay says so.
+No prompt text is recorded: only sizes of prompts, and hashes of their first blocks if an index read them. Only the
+headers that the decision read and routing headers are recorded; credentials never. A third-party plugin that reads
+prompts, or has state and is not `plugins.Replayable`, may replay differently; the replay reports it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -165,7 +165,7 @@ class _ReadHeaders(Mapping[str, str]):
         return len(self._headers)
 
     def recorded(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Those that were read and may be recorded, and the names of those that may not."""
+        """The headers that were read and may be recorded, and the names of those that may not."""
         headers = self._headers
         wanted = sorted(self._read.union(ROUTING.intersection(headers)))
         kept_out = tuple(name for name in wanted if name in _SECRET or len(headers[name]) > _MAX_HEADER_BYTES)

@@ -1,8 +1,7 @@
 """A logged decision, made again: the scheduler runs on the recording, and the differences are listed.
 
-The log is JSON lines. A sampled decision has a recording, with the digest of its configuration; a line with the text
-of that configuration stands before it. Where the text is missing, or another one is passed, its digest must be the
-recorded one.
+The log is JSON lines. A sampled decision has a recording, with the digest of its configuration; an earlier line has the
+text of that configuration. If another text is passed, its digest must match.
 
 `Replayable` plugins get their captured state restored in place of `produce`. Everything else runs again.
 """
@@ -43,7 +42,7 @@ class LoggedDecision(msgspec.Struct, frozen=True):
     config: str = ""
     """The digest of the configuration."""
     text: str = ""
-    """Of the configuration itself, in lines about it."""
+    """The configuration itself, in lines about it."""
     replay: Recording | None = None
 
 
@@ -52,13 +51,13 @@ class ReplayedPick(msgspec.Struct, frozen=True, rename="camel"):
     at: str
     explanation: PickExplanation
     differences: tuple[str, ...]
-    """Where it came out otherwise than recorded; empty: it is the same."""
+    """The differences from the recording; empty: none."""
 
 
 def read_log(lines: Iterable[bytes], source: str) -> tuple[list[LoggedDecision], dict[str, str]]:
     """The decisions of a log, and the texts of configurations by their digests.
 
-    A log on standard output has other lines between its own; those that hold no object of JSON are passed over.
+    A log on standard output has other lines in between; lines without a JSON object are skipped.
     """
     decisions: list[LoggedDecision] = []
     texts: dict[str, str] = {}
@@ -86,7 +85,7 @@ class Replayer:
         self._loaded: dict[str, Config] = {}
 
     def replay(self, logged: LoggedDecision) -> ReplayedPick:
-        """InputError where there is no recording, or the configuration is another."""
+        """Raises InputError if there is no recording, or the configuration differs."""
         if logged.replay is None:
             sentence = f" ({logged.why})" if logged.why else ""
             raise InputError(f"ended as {logged.outcome}{sentence} before any plugin ran")

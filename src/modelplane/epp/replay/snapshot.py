@@ -20,7 +20,7 @@ from typing import TypeVar
 
 import msgspec
 
-from modelplane.epp.config.places import ConfigError, ConfigProblem, ConfigProblems
+from modelplane.epp.config.positions import ConfigError, ConfigProblem, ConfigProblems
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import Adapters, EndpointMetrics
 from modelplane.epp.scheduling.requests import InferenceApi, Request
@@ -54,7 +54,7 @@ class LoadState(Parameters, frozen=True, omit_defaults=True):
     seen: float | None = None
     """The time of the scrape, by the clock of `now`, in place of `age`: a difference of two times may round."""
     requests_then: int | None = None
-    """Those of `requestsInFlight` that were in flight at the scrape; left out: all."""
+    """Requests of `requestsInFlight` that were in flight at the scrape; omitted: all."""
     tokens_then: int | None = None
 
 
@@ -141,7 +141,7 @@ def _read(text: str | bytes, source: str, wanted: type[_F]) -> _F:
     try:
         return msgspec.convert(documents[0].value, wanted)
     except msgspec.ValidationError as error:
-        raise ConfigError((ConfigProblems(documents[0], source).misfit((), error),)) from error
+        raise ConfigError((ConfigProblems(documents[0], source).decode_error((), error),)) from error
 
 
 def write_exactly(endpoint: Endpoint) -> EndpointState:

@@ -1,4 +1,4 @@
-"""What a configuration comes to: instances of plugins, each known for what it can do."""
+"""The plugin instances of a configuration, by their extension points."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from modelplane.epp.scheduling.plugins import (
 
 
 class Assembly(msgspec.Struct, frozen=True, eq=False):
-    """Everything one scheduler is made of. Plugins keep state, so no two running schedulers share one."""
+    """The plugins of one scheduler. Plugins keep state, so no two running schedulers share one."""
 
     handler: ProfileHandler
     profiles: Profiles
@@ -29,7 +29,7 @@ class Assembly(msgspec.Struct, frozen=True, eq=False):
     """The type and the parameters of each instance."""
 
     def stateful(self, name: str, made_from: tuple[str, msgspec.Struct]) -> object | None:
-        """The instance of this name, if it was made of just this and keeps state between requests; else None."""
+        """The instance of this name, if it has this type and these parameters and keeps state; else None."""
         plugin = self.plugins.get(name)
         if self.made_from.get(name) != made_from or isinstance(plugin, ProfileHandler):
             return None

@@ -10,7 +10,7 @@ from modelplane.api.identity import IdentityMemo
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.requests import Request
-from modelplane.framework import Profile, Result, RunState, SparseVector
+from modelplane.framework import CycleState, Profile, Result, SparseVector
 
 T = TypeVar("T")
 _MAX_TUPLES = 4
@@ -20,7 +20,7 @@ Positions = IdentityMemo[Sequence[Endpoint], Mapping[Endpoint, int]]
 
 
 def new_positions() -> Positions:
-    """Where each endpoint of a tuple stands, computed once for a tuple."""
+    """The position of each endpoint of a tuple, computed once for a tuple."""
     return IdentityMemo(_positions, _MAX_TUPLES)
 
 
@@ -28,7 +28,7 @@ def _positions(endpoints: Sequence[Endpoint]) -> Mapping[Endpoint, int]:
     return {endpoint: at for at, endpoint in enumerate(endpoints)}
 
 
-class SchedulingContext(RunState):
+class SchedulingContext(CycleState):
     """One request on its way through the profiles. Slots have the data that plugins of this cycle share."""
 
     __slots__ = (
@@ -63,7 +63,7 @@ class SchedulingContext(RunState):
         return self._metrics
 
     def aligned(self, column: Sequence[T], endpoints: Sequence[Endpoint]) -> Sequence[T]:
-        """Of a column with a value for each of `self.endpoints`, the values for these, in their order."""
+        """The values of these endpoints, in their order, from a column aligned with `self.endpoints`."""
         if endpoints is self.endpoints:
             return column
         if type(column) is SparseVector and type(endpoints) is tuple and len(endpoints) > 1:
@@ -74,7 +74,7 @@ class SchedulingContext(RunState):
         return [column[places[endpoint]] for endpoint in endpoints]
 
     def value(self, column: Sequence[T], endpoint: Endpoint) -> T:
-        """Of such a column, the value for one endpoint."""
+        """The value of one endpoint in an aligned column."""
         return column[self._own_positions()[endpoint]]
 
     def _own_positions(self) -> Mapping[Endpoint, int]:

@@ -1,6 +1,6 @@
 """The outcomes of a request, and what the proxy gets.
 
-Each request ends in exactly one outcome. The code beside it is what the client sees where nothing was picked.
+Each request ends in exactly one outcome, with the status code that the client gets if no endpoint was picked.
 """
 
 from enum import Enum
@@ -42,7 +42,7 @@ class OtherModel(Refusal, frozen=True, gc=False):
 
 
 class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What was decided for one request."""
+    """The decision for one request."""
 
     outcome: Outcome
     groups: tuple[tuple[Endpoint, ...], ...] = ()
@@ -57,9 +57,9 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
     response_headers: tuple[tuple[str, str], ...] = ()
     """For the client, with the response."""
     addresses: tuple[str, ...] = ()
-    """What the proxy gets where that is not the addresses of the endpoints."""
+    """The addresses for the proxy, if they are not those of the endpoints."""
     shadows: tuple[tuple[str, tuple[Endpoint, ...]], ...] = ()
-    """What shadow profiles would have picked; empty where one picked nothing."""
+    """The picks of shadow profiles; empty if one picked nothing."""
     why: str = ""
     """One sentence for the client and the log where nothing was picked."""
     cached_tokens: int = 0

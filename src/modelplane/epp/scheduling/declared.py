@@ -1,7 +1,7 @@
-"""Plugin types that take no part in decisions: their parameters are checked, and whoever does the work reads them.
+"""Plugin types that take no part in decisions: their parameters are validated here and read by other components.
 
-Parsers, sources, extractors and discovery are the server's. The last group is what the ecosystem has and nobody does
-anything for here: a configuration with one of them loads, and a warning says that it has no effect.
+The server has parsers, sources, extractors and discovery. The last group has types of the ecosystem without an
+implementation here: a configuration with one of them loads, with a warning that it has no effect.
 """
 
 from typing import Annotated, Literal
@@ -46,7 +46,7 @@ class CustomMetric(Parameters, frozen=True):
 
 
 class EngineMetrics(Parameters, frozen=True):
-    """Which series of an engine say what; empty: the engine's usual ones."""
+    """The metric names of an engine; empty: its defaults."""
 
     name: str
     queued_requests_spec: str = ""

@@ -3,10 +3,10 @@
 The identity never changes. The metrics are a frozen value that each scrape replaces as a whole. Requests and tokens in
 flight are the picker's own: sent to the endpoint and not seen to complete.
 
-Between two scrapes many requests are scheduled, and by the last scrape alone all would go to the endpoint that was best
-then. So scorers read `expected`: the last scrape, plus what this picker sent since, less what completed since. Requests
-sent since count as waiting and as running. An endpoint that was never scraped is expected to have what was sent to it.
-Several pickers of one pool each know their own part; the next scrape shows the rest.
+Many requests are scheduled between two scrapes, and by the last scrape alone all would go to the endpoint that was best
+then. So scorers read `expected`: the last scrape, plus what this picker sent since, minus what completed since.
+Requests sent since count as waiting and as running. An endpoint that was never scraped is expected to have what was
+sent to it. Several pickers of one pool each count their own requests; the next scrape shows the rest.
 
 The uncached tokens of a prompt count towards the KV cache until its response is received: engines allocate blocks as
 they compute, so a scrape shows next to nothing of a long prompt that was just sent. What a scrape shows of it by then
@@ -30,7 +30,7 @@ ROLE_LABEL = "llm-d.ai/role"
 
 
 class Role(StrEnum):
-    """What an endpoint does in disaggregated serving; written in its role label.
+    """The role of an endpoint in disaggregated serving, from its role label.
 
     An endpoint without the label serves whole requests and counts as one that can decode.
     """

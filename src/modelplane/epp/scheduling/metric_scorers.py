@@ -8,7 +8,7 @@ from modelplane.epp.scheduling.endpoints import Endpoint
 
 
 class EndpointMetricScorer:
-    """A score of an endpoint by what is known of it alone, whatever the request."""
+    """Scores an endpoint by its own metrics, independent of the request."""
 
     __slots__ = ("name", "read")
 

@@ -32,7 +32,7 @@ class EndpointMetrics(msgspec.Struct, frozen=True):
     """KV blocks of the server; 0: unknown."""
     adapters: Adapters = NO_ADAPTERS
     models: frozenset[str] = frozenset()
-    """Names the server answers to; empty: unknown."""
+    """Model names of the server; empty: unknown."""
     scraped_s: float = -1.0
     requests_at_scrape: int = 0
     """Requests of this picker that were in flight at the scrape, which includes them."""

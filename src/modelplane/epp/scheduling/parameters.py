@@ -16,13 +16,13 @@ class ApproxPrefixParameters(Parameters, frozen=True):
     """Take the block size and the number of blocks from the servers' metrics where they have them."""
     block_size_tokens: Size = 16
     block_size: Count = 0
-    """The old way to say it, in characters."""
+    """Deprecated: the same in characters."""
     max_prefix_tokens_to_match: Count = 131072
     max_prefix_blocks_to_match: Count = 2048
     lru_capacity_per_server: Size = 31250
 
 
-class MaxScoreParameters(Parameters, frozen=True):
+class PickerParameters(Parameters, frozen=True):
     max_num_of_endpoints: int = 1
     """How many endpoints the proxy gets, to fall back along; less than 1 counts as 1."""
 

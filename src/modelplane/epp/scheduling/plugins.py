@@ -58,7 +58,7 @@ class ProfilesValidator(Protocol):
     """A profile handler that checks the configured profiles when the configuration is loaded."""
 
     def validate_profiles(self, profiles: Sequence[str], /) -> Sequence[str]:
-        """What is wrong: a profile that is missing, or one that would never run."""
+        """The problem: a profile is missing or would never run."""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""One request, whichever API it came by."""
+"""One inference request, independent of its API."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -10,7 +10,7 @@ from modelplane.epp.scheduling.endpoints import NOTHING
 
 
 class InferenceApi(StrEnum):
-    """The API that a request speaks, found by the longest matching end of its path."""
+    """The API of a request, found by the longest matching suffix of its path."""
 
     CHAT = "chat/completions"
     COMPLETIONS = "completions"
@@ -22,7 +22,7 @@ class InferenceApi(StrEnum):
 
 
 class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What plugins may read. Header names are lower case."""
+    """The data of a request that plugins may read. Header names are lower case."""
 
     id: str
     model: str = ""

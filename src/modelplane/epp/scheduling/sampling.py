@@ -4,11 +4,12 @@ Positions are sorted by the endpoints' names before a number is drawn, so the sa
 same result however discovery lists them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from modelplane.api.identity import IdentityMemo
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.framework import Scored
 
 
 class NameOrder:
@@ -27,6 +28,16 @@ class NameOrder:
     def pick_one(self, context: SchedulingContext, endpoints: Sequence[Endpoint], positions: Sequence[int]) -> int:
         """One of the positions, each as likely as another."""
         return self.sort(endpoints, positions)[_below(context, len(positions))]
+
+
+def pick_in_order(
+    order: Callable[[SchedulingContext, Sequence[Endpoint], Sequence[float]], Sequence[int]],
+    context: SchedulingContext,
+    scored: Sequence[Scored[Endpoint]],
+) -> Sequence[Scored[Endpoint]]:
+    """The `pick` of a picker that has `order`."""
+    found = order(context, [each.candidate for each in scored], [each.total for each in scored])
+    return [scored[at] for at in found]
 
 
 def _names_unless_in_order(endpoints: Sequence[Endpoint]) -> tuple[str, ...]:

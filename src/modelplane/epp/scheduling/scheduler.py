@@ -5,8 +5,8 @@ have not run yet, given the results of those that have; a profile runs at most o
 handler picks none, it processes the results: the primary profile's picks are the decision, in ranked groups.
 
 Every request ends in exactly one outcome. A plugin that raises or breaks its contract ends its request as FAULT; no
-exception leaves this module. Shadow profiles run last, and a fault in one is counted and otherwise ignored. Plugins of
-request and response run after the decision; a fault in one is counted and the request goes on.
+exception leaves this module. Shadow profiles run last, and a fault in one is only counted. Request and response plugins
+run after the decision; a fault in one is counted and the request continues.
 
 Same endpoints (in any order), request, time, random numbers and plugin state: same decision. Reporters change nothing.
 """
@@ -26,6 +26,7 @@ from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.results import picked_of
 from modelplane.epp.scheduling.subsets import SubsetFilter
 from modelplane.framework import PluginFault, Reporter, Result, Runner, RunOutcome
+from modelplane.framework.ranking import raised
 
 _NOTHING: Result[Endpoint] = Result(RunOutcome.NOTHING_OFFERED)
 _NONE_READY = Decision(Outcome.NO_ENDPOINTS, why="no endpoint is ready")
@@ -42,7 +43,7 @@ class Scheduler:
         self._subset_filter = SubsetFilter()
         self._positions = new_positions()
         self.producers = [(plugin.name, plugin.produce) for plugin in built.producers]
-        """What runs before the profiles, in order. A replay replaces them."""
+        """The producers, in order. A replay replaces them."""
         self._admitters = [(plugin.name, plugin.admit) for plugin in built.admitters]
         self._pre_request = built.pre_request
         self._response_headers = built.response_headers
@@ -106,7 +107,7 @@ class Scheduler:
             try:
                 produce(context)
             except Exception as error:  # noqa: BLE001  as where it decides, but there is no request to end
-                self._count(_fault(plugin, error))
+                self._count(raised(plugin, error))
         self._send(context, decision)
 
     def response_received(self, request: Request, decision: Decision) -> None:
@@ -115,7 +116,7 @@ class Scheduler:
             try:
                 listener.response_received(request, decision)
             except Exception as error:  # noqa: BLE001  as below
-                self._count(_fault(listener.name, error))
+                self._count(raised(listener.name, error))
 
     def response_complete(self, request: Request, decision: Decision, served: EndpointResponse) -> None:
         """A response is complete."""
@@ -123,7 +124,7 @@ class Scheduler:
             try:
                 listener.response_complete(request, decision, served)
             except Exception as error:  # noqa: BLE001  a plugin's defect must not reach a response that is fine
-                self._count(_fault(listener.name, error))
+                self._count(raised(listener.name, error))
 
     def endpoints_changed(self, endpoints: Sequence[Endpoint]) -> None:
         """The pool has these endpoints and no others."""
@@ -131,7 +132,7 @@ class Scheduler:
             try:
                 listener.endpoints_changed(endpoints)
             except Exception as error:  # noqa: BLE001  a plugin's defect must not stop discovery
-                self._count(_fault(listener.name, error))
+                self._count(raised(listener.name, error))
 
     def _decide_recorded(
         self, recorder: DecisionRecorder, context: SchedulingContext, endpoints: Sequence[Endpoint]
@@ -151,7 +152,7 @@ class Scheduler:
                 try:
                     found[plugin.name] = plugin.capture(context)
                 except Exception as error:  # noqa: BLE001  what cannot be written down must not cost the request anything
-                    self._count(_fault(plugin.name, error))
+                    self._count(raised(plugin.name, error))
         return {name: memory for name, memory in found.items() if memory is not None}
 
     def _decide(self, context: SchedulingContext, reporter: Reporter[Endpoint] | None) -> Decision:
@@ -167,7 +168,7 @@ class Scheduler:
         except PluginFault:
             raise
         except Exception as error:
-            raise _fault(plugin, error) from error
+            raise raised(plugin, error) from error
 
     def _rounds(self, context: SchedulingContext, reporter: Reporter[Endpoint] | None) -> Decision:
         handler, profiles, results = self._handler, self._profiles, context.results
@@ -205,7 +206,7 @@ class Scheduler:
             try:
                 added.extend(listener.pre_request(context, decision))
             except Exception as error:  # noqa: BLE001  what a listener misses must not cost the request its endpoint
-                self._count(_fault(listener.name, error))
+                self._count(raised(listener.name, error))
         if cached := _cached_tokens(context, decision):
             decision = msgspec.structs.replace(decision, cached_tokens=cached)
         if not added:
@@ -215,21 +216,17 @@ class Scheduler:
         return msgspec.structs.replace(decision, set_headers=headers, remove_headers=removed)
 
     def _add_response_headers(self, context: SchedulingContext, decision: Decision) -> Decision:
-        told: dict[str, str] = {}
+        headers: dict[str, str] = {}
         for plugin in self._response_headers:
             try:
-                told.update(plugin.response_headers(context, decision))
+                headers.update(plugin.response_headers(context, decision))
             except Exception as error:  # noqa: BLE001  as above
-                self._count(_fault(plugin.name, error))
-        return msgspec.structs.replace(decision, response_headers=tuple(told.items()))
+                self._count(raised(plugin.name, error))
+        return msgspec.structs.replace(decision, response_headers=tuple(headers.items()))
 
     def _count(self, fault: PluginFault) -> None:
         self.faults[fault.plugin] = self.faults.get(fault.plugin, 0) + 1
         self.last_fault = str(fault)
-
-
-def _fault(plugin: str, error: Exception) -> PluginFault:
-    return PluginFault(plugin, f"raised {type(error).__name__}: {error}")
 
 
 def _cached_tokens(context: SchedulingContext, decision: Decision) -> int:

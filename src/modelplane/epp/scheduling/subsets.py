@@ -1,8 +1,7 @@
 """Which endpoints the proxy allows for one request.
 
-The hint comes as a list of `ip:port`, or as one string of them with commas. An IPv6 address stands in brackets where a
-port follows. An entry without a port allows every port of its address. A hint that is there and names nobody allows
-nobody; that is not the same as no hint.
+The hint is a list of `ip:port`, or one comma-separated string of them. An IPv6 address with a port is in brackets. An
+entry without a port allows every port of its address. An empty hint allows no endpoint; a missing hint allows all.
 """
 
 from collections.abc import Iterable, Sequence

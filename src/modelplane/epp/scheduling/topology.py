@@ -3,13 +3,13 @@
 from enum import IntEnum
 
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.framework import Slot
+from modelplane.framework import StateKey
 
 HOST = "kubernetes.io/hostname"
 RACK = "topology.kubernetes.io/rack"
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
-PEER: Slot[Endpoint] = Slot("peer")
+PEER: StateKey[Endpoint] = StateKey("peer")
 """The endpoint picked so far, which the next one will exchange KV blocks with."""
 
 

@@ -1,8 +1,8 @@
 """From a request of the proxy to a decision: parse, wait for room where flow control is on, schedule, count.
 
-Everything runs on one event loop and nothing here waits. A request that has to wait leaves a ticket, and its `Waiter`
-is called later. Each request that is routed is counted at its endpoint until it ends; how it ended goes to the
-scheduler that decided it. A new configuration replaces the scheduler between two requests and none is lost.
+Everything runs on one event loop and nothing here blocks. A queued request has a ticket, and its `Waiter` is called
+later. Each routed request counts at its endpoint until it ends; its result goes to the scheduler that decided it. A
+reload replaces the scheduler between two requests and loses none.
 """
 
 import uuid
@@ -41,7 +41,7 @@ FAIRNESS: Final = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairnes
 TTFT: Final = ("x-llm-d-slo-ttft-ms", "x-slo-ttft-ms")
 TPOT: Final = ("x-llm-d-slo-tpot-ms", "x-slo-tpot-ms")
 REWRITE: Final = ("x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
-_SAID: Final = frozenset((*OBJECTIVE, *FAIRNESS, *TTFT, *TPOT, *REWRITE))
+_PICKER_HEADERS: Final = frozenset((*OBJECTIVE, *FAIRNESS, *TTFT, *TPOT, *REWRITE))
 DEFAULT_TENANT: Final = "default-flow"
 _SERVER_ERRORS: Final = 500
 _MALFORMED_API: Final = Parsed()
@@ -58,7 +58,7 @@ class _Waiting:
 
 
 class Director:
-    """One pool's. `observer` and `rules` may be given at any time before the first request."""
+    """Decides the requests of one pool. `observer` and `rules` may be set before the first request."""
 
     def __init__(
         self,
@@ -70,9 +70,9 @@ class Director:
         flow: Flow | None = None,
     ) -> None:
         self.apis: frozenset[InferenceApi] | None = None
-        """Those whose bodies are read; None: all. Of others a body is passed on unread where OTHER is among them."""
+        """APIs whose bodies are parsed; None: all. With OTHER, bodies of other APIs are forwarded unparsed."""
         self.tokenizer: PromptTokenizer | None = None
-        """Called before a decision, where decisions need tokens."""
+        """Called before a decision, if decisions need tokens."""
         self.rules: PoolPolicies | None = None
         self.observer: RequestObserver | None = None
         self._source = source
@@ -84,19 +84,19 @@ class Director:
         self._waiting: dict[int, _Waiting] = {}
         self._numbers: dict[Waiter, int] = {}
         self._tokenized: dict[Waiter, tuple[Request, Callable[[], object]]] = {}
-        """Those whose prompts are being tokenized, and how to cancel that."""
+        """Requests whose prompts are being tokenized, and how to cancel that."""
         self._evictable: dict[Request, Waiter] = {}
-        """Sent on, with a priority that may be evicted."""
+        """Routed requests whose priority may be evicted."""
         self._stopping = False
         self._by_address: dict[str, Endpoint] = {}
         self._endpoints: Endpoints = ()
-        """Those of the source; replaced at every change."""
+        """The endpoints of the source; replaced at every change."""
         self._changed(source.current)
         source.on_change(self._changed)
 
     @property
     def scheduler(self) -> Scheduler:
-        """The one that decides at this moment."""
+        """The current scheduler."""
         return self._scheduler
 
     @property
@@ -105,7 +105,7 @@ class Director:
 
     @property
     def bands(self) -> tuple[tuple[int, int, int], ...]:
-        """Priority, requests and bytes of those who wait, highest first; empty without flow control."""
+        """Priority, requests and bytes of each band, highest priority first; empty without flow control."""
         return () if self._flow is None else tuple(self._flow.control.bands)
 
     @property
@@ -119,34 +119,34 @@ class Director:
         return {} if self._flow is None else self._flow.gauge.by_stage(self._source.current, self._clock())
 
     def decide(self, pick_request: PickRequest, waiter: Waiter) -> RoutingResult | None:
-        """The answer, or None where it comes later."""
+        """The result, or None if `waiter` gets it later."""
         now_s = self._clock()
         if pick_request.refused is not None:
-            return self._conclude(_unread_request(pick_request, now_s), pick_request.refused, now_s)
+            return self._conclude(_unparsed_request(pick_request, now_s), pick_request.refused, now_s)
         try:
             request, renamed = self._request(pick_request, now_s)
         except ParseError as error:
             return self._conclude(
-                _unread_request(pick_request, now_s), Decision(Outcome.MALFORMED, why=str(error)), now_s
+                _unparsed_request(pick_request, now_s), Decision(Outcome.MALFORMED, why=str(error)), now_s
             )
         if self.tokenizer is not None and pick_request.whole and pick_request.body and not self._stopping:
             body = pick_request.body if renamed is None else renamed.body
-            cancel = self.tokenizer.tokenize(request.api, body, partial(self._enter_with, waiter, request, renamed))
+            cancel = self.tokenizer.tokenize(request.api, body, partial(self._on_tokens, waiter, request, renamed))
             if cancel is not None:
                 self._tokenized[waiter] = (request, cancel)
                 return None
-        return self._enter(waiter, request, renamed, now_s)
+        return self._admit(waiter, request, renamed, now_s)
 
-    def _enter_with(self, waiter: Waiter, request: Request, renamed: Rename | None, tokens: TokenIds) -> None:
+    def _on_tokens(self, waiter: Waiter, request: Request, renamed: Rename | None, tokens: TokenIds) -> None:
         if self._tokenized.pop(waiter, None) is None:
             return
         if tokens:
             request = msgspec.structs.replace(request, token_ids=tokens)
-        result = self._enter(waiter, request, renamed, self._clock())
+        result = self._admit(waiter, request, renamed, self._clock())
         if result is not None:
             waiter.answer(result)
 
-    def _enter(self, waiter: Waiter, request: Request, renamed: Rename | None, now_s: float) -> RoutingResult | None:
+    def _admit(self, waiter: Waiter, request: Request, renamed: Rename | None, now_s: float) -> RoutingResult | None:
         if self._stopping:
             return self._conclude(request, _STOPPING, now_s)
         if self._flow is None:
@@ -154,35 +154,35 @@ class Director:
         item = self._flow.control.enqueue(request, now_s)
         if item.final_state is not None:
             return self._refuse(item, renamed, now_s)
-        self._turn_out(now_s)
-        self._wait(_Waiting(waiter, item, renamed))
-        return self._pump(now_s, item)
+        self._refuse_displaced(now_s)
+        self._add_waiting(_Waiting(waiter, item, renamed))
+        return self._dispatch(now_s, item)
 
     def abandon(self, waiter: Waiter) -> None:
-        """The client of a question that waits went away."""
+        """The client of a waiting request disconnected."""
         now_s = self._clock()
         if waiter in self._tokenized:
             request, cancel = self._tokenized.pop(waiter)
             cancel()
-            self._conclude(request, Decision(Outcome.ABANDONED, why="the client went away"), now_s)
+            self._conclude(request, Decision(Outcome.ABANDONED, why="the client disconnected"), now_s)
             return
         waiting = self._waiting.pop(self._numbers.pop(waiter, -1), None)
         if waiting is not None and self._flow is not None and self._flow.control.abandon(waiting.item, now_s):
             self._refuse(waiting.item, waiting.rename, now_s)
 
-    def began(self, result: RoutingResult) -> None:
-        """The response to a request that was sent on has begun, so its prompt is computed."""
+    def response_received(self, result: RoutingResult) -> None:
+        """The response of a routed request has started, so its prompt is computed."""
         if result.counted:
             picked_of(result.decision).count(0, -result.tokens)
         result.scheduler.response_received(result.request, result.decision)
 
     def ended(self, result: RoutingResult, served: EndpointResponse, *, served_by: str = "") -> None:
-        """A request that was sent on has ended. `served_by` is the address that Envoy reports."""
+        """A routed request has ended. `served_by` is the address that Envoy reports."""
         request, picked = result.request, picked_of(result.decision)
         if result.counted:
             picked.count(-1, -result.tokens if served.first_byte_s < 0.0 else 0)
         if result.flow is not None:
-            self._leave_flow(result, result.flow, served.usage)
+            self._release_flow(result, result.flow, served.usage)
         endpoint = self._by_address.get(served_by, picked) if served_by else picked
         if served.status >= _SERVER_ERRORS:
             endpoint.failures += 1
@@ -192,20 +192,20 @@ class Director:
             served = msgspec.structs.replace(served, endpoint=endpoint)
         result.scheduler.response_complete(request, result.decision, served)
         if self.observer is not None:
-            self.observer.ended(request, result.decision, served, model=_asked(result.rename))
+            self.observer.ended(request, result.decision, served, model=_requested_model(result.rename))
         if self._waiting:
             self.tick()
 
     def tick(self) -> None:
-        """Let those go who may, make room for others, end those who waited too long. Cheap where nobody waits."""
+        """Dispatch what may be dispatched, evict for others, expire the rest. Cheap if the queue is empty."""
         if self._waiting:
             now_s = self._clock()
-            self._pump(now_s, None)
-            self._make_room(now_s)
+            self._dispatch(now_s, None)
+            self._evict(now_s)
             self._expire(now_s)
 
     def reload(self, scheduler: Scheduler, flow: Flow | None) -> None:
-        """Decide by another configuration from here on. Those who wait go on waiting, by its rules."""
+        """Decide by another configuration from here on. Queued requests stay queued, by its rules."""
         self._scheduler = scheduler
         self._counts = _counts(scheduler)
         scheduler.endpoints_changed(self._source.current)
@@ -214,11 +214,11 @@ class Director:
         self._numbers.clear()
         self._flow = flow
         for entry in waiting.values():
-            self._offer_again(entry, now_s)
+            self._requeue(entry, now_s)
         self.tick()
 
     def stop(self) -> None:
-        """Refuse what comes, and those who wait: they would hold up the end."""
+        """Reject new and queued requests, so that they do not delay the stop."""
         self._stopping = True
         now_s = self._clock()
         waiting, self._waiting = self._waiting, {}
@@ -232,33 +232,33 @@ class Director:
             cancel()
             waiter.answer(self._conclude(request, _STOPPING, now_s))
 
-    def _wait(self, entry: _Waiting) -> None:
+    def _add_waiting(self, entry: _Waiting) -> None:
         self._waiting[entry.item.number] = entry
         self._numbers[entry.waiter] = entry.item.number
 
-    def _leave(self, item: FlowItem) -> _Waiting:
+    def _remove_waiting(self, item: FlowItem) -> _Waiting:
         entry = self._waiting.pop(item.number)
         self._numbers.pop(entry.waiter, None)
         return entry
 
-    def _offer_again(self, entry: _Waiting, now_s: float) -> None:
+    def _requeue(self, entry: _Waiting, now_s: float) -> None:
         request = entry.item.request
         if self._flow is not None:
             item = self._flow.control.enqueue(request, now_s)
             if item.final_state is None:
-                self._turn_out(now_s)
-                self._wait(_Waiting(entry.waiter, item, entry.rename))
+                self._refuse_displaced(now_s)
+                self._add_waiting(_Waiting(entry.waiter, item, entry.rename))
                 return
         entry.waiter.answer(self._schedule(request, entry.rename, now_s))
 
-    def _turn_out(self, now_s: float) -> None:
-        """Of a full queue those leave who gave way to the one that was just let in."""
+    def _refuse_displaced(self, now_s: float) -> None:
+        """Evict the queued requests that were displaced by the one just enqueued."""
         for item in () if self._flow is None else self._flow.control.displaced():
-            waiting = self._leave(item)
+            waiting = self._remove_waiting(item)
             waiting.waiter.answer(self._refuse(item, waiting.rename, now_s))
 
-    def _pump(self, now_s: float, own: FlowItem | None) -> RoutingResult | None:
-        """Release what there is room for. The one that is just being asked for gets its answer by the way back."""
+    def _dispatch(self, now_s: float, own: FlowItem | None) -> RoutingResult | None:
+        """Dispatch what there is capacity for. Returns the result of `own`; others get theirs by their waiter."""
         answer = None
         flow = self._flow
         endpoints = self._source.current
@@ -267,33 +267,33 @@ class Director:
             if item is None:
                 break
             flow.gauge.released()
-            waiting = self._leave(item)
-            result = self._release(waiting, flow, now_s)
+            waiting = self._remove_waiting(item)
+            result = self._dispatch_one(waiting, flow, now_s)
             if item is own:
                 answer = result
             else:
                 waiting.waiter.answer(result)
         return answer
 
-    def _release(self, waiting: _Waiting, flow: Flow, now_s: float) -> RoutingResult:
+    def _dispatch_one(self, waiting: _Waiting, flow: Flow, now_s: float) -> RoutingResult:
         item, renamed = waiting.item, waiting.rename
         if self.observer is not None and item.final_state is not None:
-            self.observer.waited(item.request, item.final_state, model=_asked(renamed))
+            self.observer.waited(item.request, item.final_state, model=_requested_model(renamed))
         result = self._schedule(item.request, renamed, now_s, item)
         if flow.evictor is not None and result.decision.outcome is Outcome.PICKED and item.priority < 0:
             flow.evictor.sent(item.request, item.priority)
             self._evictable[item.request] = waiting.waiter
         return result
 
-    def _leave_flow(self, result: RoutingResult, flow: Flow, usage: ResponseUsage) -> None:
-        """Of flow control that another configuration has replaced, nobody asks any more what was used."""
+    def _release_flow(self, result: RoutingResult, flow: Flow, usage: ResponseUsage) -> None:
+        """Usage is not reported to flow control of a replaced configuration."""
         if flow.evictor is not None and self._evictable.pop(result.request, None) is not None:
             flow.evictor.ended(result.request)
         flow.gauge.ended()
         if flow is self._flow and result.item is not None and usage.output_tokens >= 0:
             flow.control.record_usage(result.item, max(0, usage.prompt_tokens), usage.output_tokens)
 
-    def _make_room(self, now_s: float) -> None:
+    def _evict(self, now_s: float) -> None:
         flow, endpoints = self._flow, self._source.current
         if flow is None or flow.evictor is None or not self._evictable or not endpoints:
             return
@@ -311,13 +311,13 @@ class Director:
         if self._flow is None:
             return
         for item in self._flow.control.expire(now_s, len(self._source.current)):
-            waiting = self._leave(item)
+            waiting = self._remove_waiting(item)
             waiting.waiter.answer(self._refuse(item, waiting.rename, now_s))
 
     def _refuse(self, item: FlowItem, renamed: Rename | None, now_s: float) -> RoutingResult:
-        """The end of a request that waited in vain."""
+        """The result of a request that was never dispatched."""
         if self.observer is not None and item.final_state is not None:
-            self.observer.waited(item.request, item.final_state, model=_asked(renamed))
+            self.observer.waited(item.request, item.final_state, model=_requested_model(renamed))
         return self._conclude(item.request, _refusal(item), now_s)
 
     def _schedule(
@@ -327,8 +327,7 @@ class Director:
         steps = None if observer is None else observer.record_steps(request, self._chance())
         decision = scheduler.schedule(request, self._endpoints, now_s, self._chance, steps)
         if observer is not None:
-            asked = "" if renamed is None else renamed.asked
-            observer.decided(request, decision, self._clock() - now_s, steps, model=asked)
+            observer.decided(request, decision, self._clock() - now_s, steps, model=_requested_model(renamed))
         flow = None if item is None else self._flow
         if not self._counts or decision.outcome is not Outcome.PICKED:
             return RoutingResult(request, decision, scheduler, renamed, False, item, flow)
@@ -337,7 +336,7 @@ class Director:
         return RoutingResult(request, decision, scheduler, renamed, True, item, flow, tokens)
 
     def _conclude(self, request: Request, decision: Decision, now_s: float) -> RoutingResult:
-        """The end of a request that no scheduler saw."""
+        """The result of a request that was not scheduled."""
         if self.observer is not None:
             self.observer.decided(request, decision, self._clock() - now_s)
         return RoutingResult(request, decision, self._scheduler)
@@ -360,20 +359,20 @@ class Director:
         api = _api(headers)
         if body and self.apis is not None:
             api = self._readable(api)
-        parsed = parse(api, body) if pick_request.whole and body else _unread(api, pick_request)
-        if self.rules is None and _SAID.isdisjoint(headers):
+        parsed = parse(api, body) if pick_request.whole and body else _unparsed(api, pick_request)
+        if self.rules is None and _PICKER_HEADERS.isdisjoint(headers):
             return _plain_request(pick_request, api, parsed, now_s), None
-        wanted = self._wanted(parsed.model, headers)
+        wanted = self._target_model(parsed.model, headers)
         renamed = None
         if wanted != parsed.model and body and pick_request.whole and parsed.model:
             renamed = Rename(rename(body, wanted), parsed.model, wanted)
         return self._request_for(wanted, pick_request, api, parsed, now_s), renamed
 
-    def _wanted(self, model: str, headers: Mapping[str, str]) -> str:
-        """The model to ask the server for: a rule stands above a header, and both above what the client asked for."""
+    def _target_model(self, model: str, headers: Mapping[str, str]) -> str:
+        """The model to request: a rewrite rule takes precedence over a header, a header over the body."""
         rewritten = None if self.rules is None else self.rules.rewrite(model, self._chance())
         if rewritten is None:
-            return _either(headers, REWRITE) or model
+            return _first_header(headers, REWRITE) or model
         if self.observer is not None:
             self.observer.rewrote(rewritten.name, model, rewritten.model)
         return rewritten.model
@@ -388,22 +387,22 @@ class Director:
             api,
             parsed.prompts,
             headers,
-            0 if self.rules is None else self.rules.priorities.get(_either(headers, OBJECTIVE), 0),
-            _either(headers, FAIRNESS) or DEFAULT_TENANT,
+            0 if self.rules is None else self.rules.priorities.get(_first_header(headers, OBJECTIVE), 0),
+            _first_header(headers, FAIRNESS) or DEFAULT_TENANT,
             len(pick_request.body),
             parsed.max_output_tokens,
             parsed.streaming,
             parsed.salt,
             parsed.has_media,
             pick_request.subset,
-            _seconds(_either(headers, TTFT)),
-            _seconds(_either(headers, TPOT)),
+            _seconds(_first_header(headers, TTFT)),
+            _seconds(_first_header(headers, TPOT)),
             now_s,
         )
 
 
 def _plain_request(pick_request: PickRequest, api: InferenceApi, parsed: Parsed, now_s: float) -> Request:
-    """A request that says nothing of itself in its headers, as most do."""
+    """A request without headers for the picker, as most are."""
     return Request(
         _identity(pick_request.headers),
         parsed.model,
@@ -421,25 +420,25 @@ def _plain_request(pick_request: PickRequest, api: InferenceApi, parsed: Parsed,
     )
 
 
-def _asked(renamed: Rename | None) -> str:
-    return "" if renamed is None else renamed.asked
+def _requested_model(renamed: Rename | None) -> str:
+    return "" if renamed is None else renamed.requested
 
 
 def _counts(scheduler: Scheduler) -> bool:
-    """Whether requests in flight are ours to count: not where a plugin does, which knows what is cached."""
+    """Whether the director counts requests in flight: not if a plugin does, which knows what is cached."""
     return not any(isinstance(plugin, InFlightProducer) for plugin in scheduler.assembly.plugins.values())
 
 
-def _unread(api: InferenceApi, pick_request: PickRequest) -> Parsed:
-    """Of a request whose body the proxy keeps, or that has none."""
+def _unparsed(api: InferenceApi, pick_request: PickRequest) -> Parsed:
+    """A request whose body the proxy keeps, or that has none."""
     if pick_request.whole and pick_request.headers.get(":method") == "POST":
         return parse(api, pick_request.body)
     return _MALFORMED_API
 
 
-def _unread_request(pick_request: PickRequest, now_s: float) -> Request:
-    """What is known of a request whose body was not read."""
-    fairness_id = _either(pick_request.headers, FAIRNESS) or DEFAULT_TENANT
+def _unparsed_request(pick_request: PickRequest, now_s: float) -> Request:
+    """A request whose body was not parsed."""
+    fairness_id = _first_header(pick_request.headers, FAIRNESS) or DEFAULT_TENANT
     return Request(
         _identity(pick_request.headers),
         api=_api(pick_request.headers),
@@ -457,12 +456,12 @@ def _identity(headers: Mapping[str, str]) -> str:
     return headers.get("x-request-id") or uuid.uuid4().hex
 
 
-def _either(headers: Mapping[str, str], names: tuple[str, str]) -> str:
+def _first_header(headers: Mapping[str, str], names: tuple[str, str]) -> str:
     return headers.get(names[0]) or headers.get(names[1], "")
 
 
 def _seconds(text: str) -> float:
-    """From milliseconds; what is no number is as good as not told."""
+    """From milliseconds; None if it is not a number."""
     if not text:
         return 0.0
     try:
@@ -475,5 +474,5 @@ def _seconds(text: str) -> float:
 def _refusal(item: FlowItem) -> Decision:
     ending = item.final_state
     if ending is None or ending.outcome is None:
-        return Decision(Outcome.FAULT, why="a request that was let go is refused")
+        return Decision(Outcome.FAULT, why="a dispatched request was refused")
     return Decision(ending.outcome, why=ending.why)

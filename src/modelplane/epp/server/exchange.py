@@ -1,13 +1,13 @@
 """One HTTP exchange of ext_proc: messages in, replies out, without IO.
 
-                      what Envoy waits for                         when the picker is asked
-    NONE, STREAMED    a reply to the headers                       at the headers; the body is never seen or never held
+                      what Envoy waits for                         when the picker decides
+    NONE, STREAMED    a reply to the headers                       at the headers; the body is not sent or not buffered
     BUFFERED          a reply to the headers, one to the body      at the body, whose reply sets headers too
     FULL_DUPLEX       nothing, until we send headers and the body  at the end of the body
 
 A request that ends with its headers is decided by them in every mode. A step has a `pick_request` once; `decided` takes
-the decision, at once or much later, and what Envoy sends in between is held. An Envoy that does not say its mode is an
-old one, and gateways of this protocol then use full duplex.
+the decision, at once or much later, and messages of Envoy in between are held. An old Envoy does not send its mode;
+gateways of this protocol then use full duplex.
 
 The response passes unchanged, but for headers that a decision has for the client and where a model's name has to be put
 back. Envoy sends what its filter is configured for: where it sends bodies, their token usage is read on the way.
@@ -15,8 +15,8 @@ To learn when an exchange ends without seeing its body, let it send response tra
 Envoy 1.40 then keeps the stream open to the end of the exchange even where no trailers come, and without that resets it
 as soon as the last configured message is answered.
 
-Whether a request goes on when this server is away or fails is Envoy's to decide (`failure_mode_allow`): here a failure
-is a status of the call, and a decision not to serve is an answer to the client.
+Envoy decides whether a request continues when this server is unavailable or fails (`failure_mode_allow`): here a
+failure is a status of the call, and a decision not to serve is an immediate response to the client.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ _UNSEEN: Final = frozenset((BodyMode.NONE, BodyMode.STREAMED))
 _WHOLE_MODES: Final = frozenset((-1, int(BodyMode.FULL_DUPLEX)))
 _MOST_AT_ONCE: Final = 3
 _HELD: Final = frozenset((BodyMode.STREAMED, BodyMode.BUFFERED_PARTIAL))
-"""Modes in which pieces of a body may come after the decision, and wait for an answer."""
+"""Modes in which body chunks may come after the decision, and wait for a reply."""
 
 
 class ExchangeStage(Enum):
@@ -98,9 +98,9 @@ class Exchange:
     _response_mode: int = _FULL_DUPLEX
     _headers: Mapping[str, str] = _NO_HEADERS
     _body: bytes = b""
-    """Of a request that is being decided."""
+    """The body while the request is decided."""
     _pieces: list[bytes] | None = None
-    """Of a request that is being read."""
+    """Chunks of the body while it is received."""
     _size = 0
     _by_trailers = False
     _subset: tuple[str, ...] | None = None
@@ -157,13 +157,13 @@ class Exchange:
             case ProcessingPhase.RESPONSE_TRAILERS:
                 return self._response_trailers()
             case _:
-                # A message of a later version: whether it waits for an answer, and which, cannot be known.
+                # A message of a later version: whether it waits for a reply is unknown.
                 return NOTHING
 
     def decided(
         self, decision: Decision, api: InferenceApi = InferenceApi.OTHER, rename: Rename | None = None
     ) -> ExchangeStep:
-        """The answer to the question."""
+        """The result of the pick request."""
         if self.stage is not _PICKING:
             return NOTHING
         body, self._body = self._body, b""
@@ -175,7 +175,7 @@ class Exchange:
         self._api = api
         self._for_client = decision.response_headers
         if rename is not None:
-            self._renamer = ModelRenamer(rename.served, rename.asked)
+            self._renamer = ModelRenamer(rename.served, rename.requested)
             body = rename.body
         if self._mode != _FULL_DUPLEX or self._by_trailers or len(body) > _LARGEST_PIECE:
             return ExchangeStep(tuple(self._send_on(decision, body, changed=rename is not None)))
@@ -185,7 +185,7 @@ class Exchange:
         return ExchangeStep((head, messages.stream_body(_REQUEST_BODY, body, ends=True)))
 
     def evict(self) -> ExchangeStep:
-        """A request that was sent on has to make room for another: its client is told to come back."""
+        """Evict a routed request: its client gets a response with Retry-After."""
         if self.stage is not ExchangeStage.ROUTED:
             return NOTHING
         decision = Decision(Outcome.EVICTED, why="the request had to make room for a more urgent one")
@@ -193,17 +193,17 @@ class Exchange:
         return self._refuse(decision, self._api)
 
     @property
-    def rests(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether Envoy waits for nothing more of the request, and shows of the response its headers at most."""
         return self.stage is _ROUTED and not self._response_mode and self._mode not in _HELD
 
-    def break_off(self, broken: str) -> PickRequest | None:
-        """The call is over. Of a request that nobody was asked about, how it ended; None: there is no such request.
+    def abort(self, broken: str) -> PickRequest | None:
+        """The call is over. Returns the end of a request that was never decided; None: there is none.
 
-        `broken` is what was wrong with Envoy's messages; without it the client went away before its request was whole.
+        `broken` is the error in Envoy's messages; without it the client disconnected before its request was complete.
         """
         if self.stage is ExchangeStage.READING and not broken:
-            return self._end(Outcome.ABANDONED, "the client went away before its request was whole")
+            return self._end(Outcome.ABANDONED, "the client disconnected before its request was complete")
         if self.stage in {ExchangeStage.BEGINNING, ExchangeStage.READING} and broken:
             return self._end(Outcome.MALFORMED, broken)
         return None
@@ -261,7 +261,7 @@ class Exchange:
         return NOTHING
 
     def _stray_body(self) -> ExchangeStep:
-        """A body that decides nothing: streamed beside a decision by headers."""
+        """A body that is not needed: streamed after a decision by headers."""
         if self.stage is ExchangeStage.BEGINNING:
             return ExchangeStep(broken="a request body came before its headers")
         return ExchangeStep((UNCHANGED[ProcessingPhase.REQUEST_BODY],)) if self._mode not in _DUPLEX else NOTHING
@@ -360,7 +360,7 @@ class Exchange:
         return ExchangeStep((*self._rest_of_response(), UNCHANGED[ProcessingPhase.RESPONSE_TRAILERS]))
 
     def _rest_of_response(self) -> tuple[bytes, ...]:
-        """What was held back of a body that ends with trailers."""
+        """The held rest of a body that ends with trailers."""
         rest = b"" if self._renamer is None else self._renamer.feed(b"", ends=True)
         if not rest or self._response_mode not in _DUPLEX:
             return ()

@@ -88,13 +88,13 @@ class _Check:
 
 
 class _Watch:
-    """A question that is answered again whenever the answer changes (`Handler`)."""
+    """A watch: responds whenever the status changes (`Handler`)."""
 
     def __init__(self, call: ServerCall, health: HealthService) -> None:
         self._call = call
         self._health = health
         self._service: str | None = None
-        self._told = 0
+        self._sent = 0
 
     def message(self, message: bytes) -> None:
         try:
@@ -109,8 +109,8 @@ class _Watch:
         if self._service is None:
             return
         state = self._health.state(self._service)
-        if state != self._told:
-            self._told = state
+        if state != self._sent:
+            self._sent = state
             self._call.send(whole(1, state))
 
     def end(self) -> None:
@@ -118,7 +118,7 @@ class _Watch:
         self._call.finish(GrpcStatus.UNAVAILABLE, "stopping")
 
     def closed(self) -> None:
-        """One question is all there is; the answers go on."""
+        """Watch takes one request; responses continue."""
 
     def cancelled(self) -> None:
         self._health.left(self)

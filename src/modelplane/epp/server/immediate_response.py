@@ -1,4 +1,4 @@
-"""What a client reads when its request is not sent on: a status, headers, and an error in the shape of its API."""
+"""The response to a request that is not forwarded: a status, headers, and an error in the format of its API."""
 
 from typing import Final
 
@@ -28,7 +28,7 @@ _CODES: Final = {Outcome.UNKNOWN_MODEL: "model_not_found", Outcome.MALFORMED: "i
 
 
 def immediate_response(decision: Decision, api: InferenceApi) -> bytes:
-    """The message that answers the client."""
+    """The ImmediateResponse message."""
     outcome = decision.outcome
     headers = [("content-type", "application/json")]
     if outcome.reason:

@@ -26,7 +26,7 @@ class PromptTokenizer(Protocol):
 
 
 class Flow(msgspec.Struct, frozen=True, eq=False):
-    """Flow control, what tells it how full the pool is, and who makes room where requests may be evicted."""
+    """Flow control, its saturation detector, and the evictor if requests may be evicted."""
 
     control: FlowControl
     gauge: PoolSaturation
@@ -34,7 +34,7 @@ class Flow(msgspec.Struct, frozen=True, eq=False):
 
 
 class RoutingResult(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What became of a `PickRequest`."""
+    """The result of a `PickRequest`."""
 
     request: Request
     decision: Decision
@@ -43,11 +43,11 @@ class RoutingResult(msgspec.Struct, frozen=True, eq=False, gc=False):
     counted: bool = False
     """Whether the director counts it at its endpoint."""
     item: FlowItem | None = None
-    """What it waited by."""
+    """Its item in flow control."""
     flow: Flow | None = None
-    """Where it waited."""
+    """The flow control that it waited in."""
     tokens: int = 0
-    """Those of its prompts, where it is counted."""
+    """The tokens of its prompts, if it is counted."""
 
 
 class Waiter(Protocol):
@@ -74,7 +74,7 @@ class RequestObserver(Protocol):
         *,
         model: str = "",
     ) -> None:
-        """Once for each request. `model` is what the client asked for, where another serves."""
+        """Called once for each request. `model` is the requested model if it was rewritten."""
 
     def ended(self, request: Request, decision: Decision, served: EndpointResponse, *, model: str = "") -> None:
         """Once for each request that was sent on."""

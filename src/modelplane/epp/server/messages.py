@@ -1,8 +1,8 @@
 """Messages of Envoy's external processing (`envoy.service.ext_proc.v3`): the part that a picker reads and writes.
 
-Written by hand because the request path is measured in microseconds: replies are constant but for the endpoint, so they
-are made once and remembered, and of what Envoy sends only headers, bodies and two metadata keys are looked at. Fields
-that are not known here are skipped, as the format demands.
+Hand-written, because the request path takes microseconds: replies are constant except for the endpoint, so they are
+built once and cached, and of Envoy's messages only headers, bodies and two metadata keys are read. Unknown fields are
+skipped, as the format requires.
 """
 
 import struct
@@ -27,7 +27,7 @@ _BODY_PHASES: Final = {0x22: ProcessingPhase.REQUEST_BODY, 0x2A: ProcessingPhase
 _THE_END: Final = b"\x10\x01"
 _MOST_SHORT: Final = 256
 _SHORT: dict[bytes, ProcessingRequest] = {}
-"""Short messages as they were read before: with each request comes one that says nothing but that its body ends."""
+"""Decoded short messages: each request has one that only ends its body."""
 
 
 def read(message: bytes) -> ProcessingRequest:
@@ -145,18 +145,18 @@ _READERS: Final[dict[int, Callable[[ProcessingRequest, bytes], None]]] = {
 _ONE_BYTE: Final = 0x80
 _MOST_KNOWN: Final = 4096
 _KNOWN: dict[bytes, tuple[str, str]] = {}
-"""Headers as they were read before, by their bytes: nearly all of a request's are those of the request before it."""
+"""Decoded headers by their bytes: most headers equal those of the previous request."""
 
 
 _REQUEST_ID: Final = b"\x0a\x0cx-request-id\x1a\x24"
 _REQUEST_ID_BYTES: Final = len(_REQUEST_ID) + 36
-"""The header that no other request has, as Envoy makes it: to remember it would only push out others."""
+"""The header that is unique to each request: caching it would only evict others."""
 _LENGTH_NAME: Final = b"\x0econtent-length"
 _TAGS_BYTES: Final = 3
-"""Of an entry before its name: its own tag and length, and the name's tag."""
+"""The bytes of an entry before its name: its tag and length, and the name's tag."""
 _MOST_BEGINNINGS: Final = 1024
 _BEGINNINGS: dict[bytes, dict[str, str]] = {}
-"""Headers before the content-length, as they were read before: those that differ from request to request stand last."""
+"""Decoded headers before content-length: headers that differ between requests come last."""
 
 
 def read_headers(data: bytes) -> dict[str, str]:
@@ -168,7 +168,7 @@ def read_headers(data: bytes) -> dict[str, str]:
     else:
         headers = {}
         if _read_entries(data, 0, first, headers) != first:
-            # What was found is inside of an entry.
+            # The match is inside an entry.
             headers, first = {}, 0
         if len(_BEGINNINGS) >= _MOST_BEGINNINGS:
             _BEGINNINGS.clear()
@@ -231,7 +231,7 @@ def read_metadata(metadata: bytes, namespace: bytes, key: bytes) -> object:
 
 
 def _entries(data: bytes, wanted: bytes) -> list[bytes]:
-    """Values of a key in a map, which is field 1 in Metadata and in Struct alike."""
+    """Values of a key in a map, which is field 1 of both Metadata and Struct."""
     found = []
     for field, entry in fields(data):
         if field == 1 and isinstance(entry, bytes):
@@ -326,7 +326,7 @@ def mutate_request(
 ) -> bytes:
     """Sends a request to the first of its destinations, by the reply to its headers or to its buffered body.
 
-    The route is found anew with the headers that were set.
+    The route is selected again with the new headers.
     """
     mutation, metadata = _sent_on(destinations, set_headers, remove_headers)
     common = nested(2, mutation) + whole(5, 1)

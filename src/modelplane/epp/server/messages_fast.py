@@ -1,6 +1,6 @@
 """The messages of a request that came whole at once, as most do in full duplex: read without decoding each of them.
 
-What it is worth: design/0011-http2.md.
+Its gain: design/0011-http2.md.
 """
 
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ _THE_END: Final = b"\x10\x01"
 _AND_AN_END: Final = 3
 _MOST_TAILS: Final = 256
 _TAILS: dict[bytes, ProcessingRequest] = {}
-"""What stands behind headers or behind a piece of a body in their message, as it was read before."""
+"""Decoded fields after the headers or after a body chunk in their message."""
 _ENDS: set[bytes] = set()
-"""Messages that say nothing but that a body ends, as they were read before."""
+"""Decoded messages that only end a body."""
 
 
 def read_whole(received: Sequence[bytes]) -> tuple[bytes, bytes, ProcessingRequest] | None:
-    """Of a request that came whole at once: its header map, unread, its body, and what else was said with its headers.
+    """A request that arrived whole: its header map, undecoded, its body, and the other fields of its headers message.
 
-    Two messages or three: headers that are not the end; the body, all of it; and that it ends, if not said before.
-    None for messages that are something else, or are written in another way than Envoy's: `read` knows them all.
+    Two messages or three: headers that do not end the stream; the whole body; and the end of the stream, if not in the
+    body. None for other messages, or for another encoding than Envoy's: `read` decodes all of them.
     """
     head, body = _inside(received[0], _HEADERS_TAG), _inside(received[1], _BODY_TAG)
     if head is None or head[1] or head[2].observed or body is None or body[2].observed:
@@ -61,7 +61,7 @@ def _try_read(message: bytes) -> ProcessingRequest | None:
 
 
 def _inside(message: bytes, tag: int) -> tuple[bytes, bytes, ProcessingRequest] | None:
-    """Of a field in a field: the inner one, what stands behind it in the outer one, and what stands behind that."""
+    """Of a nested field: the inner one, the rest of the outer one, and the rest after that."""
     if len(message) < _LEAST_BYTES or message[0] != tag:
         return None
     length, place = message[1], 2

@@ -1,4 +1,4 @@
-"""What Envoy sends: one ProcessingRequest, and the words in it."""
+"""Envoy's ProcessingRequest."""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -10,7 +10,7 @@ _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
 class ProcessingPhase(IntEnum):
-    """What a message is about: the number of its field in ProcessingRequest."""
+    """The kind of a message: the number of its field in ProcessingRequest."""
 
     NOTHING = 0
     REQUEST_HEADERS = 2
@@ -42,7 +42,7 @@ class ProcessingRequest(msgspec.Struct):
     metadata: bytes = b""
     """The metadata context, unread."""
     request_mode: int = -1
-    """Negative: not told."""
+    """Negative: absent."""
     response_mode: int = -1
     observed: bool = False
-    """Envoy waits for no answer to it."""
+    """Envoy waits for no reply to it."""

@@ -1,4 +1,4 @@
-"""One call of external processing: an exchange, whoever decides it, and the call's end."""
+"""One ext_proc call: its exchange, its decision, and its end."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -21,9 +21,9 @@ _NAMES: Final = {status: status.name for status in GrpcStatus}
 
 
 class Processor(BatchHandler):
-    """Serves one call (`Handler`), and waits for its answer (`Waiter`)."""
+    """Serves one call (`Handler`), and waits for its result (`Waiter`)."""
 
-    # What most calls never need is set where it is needed.
+    # Attributes that most calls never need are set on demand.
     _waits = False
     _result: RoutingResult | None = None
     _sent_s = 0.0
@@ -62,7 +62,7 @@ class Processor(BatchHandler):
         if not self._is_answered and self._exchange.first_byte_s >= 0.0:
             self._is_answered = True
             if self._result is not None:
-                self._director.began(self._result)
+                self._director.response_received(self._result)
         self._spend()
 
     def messages(self, messages: Sequence[bytes]) -> None:
@@ -91,7 +91,7 @@ class Processor(BatchHandler):
             self._act(step)
             return
         self._call.send(*step.replies)
-        if exchange.rests:
+        if exchange.is_idle:
             self._call.mark_idle()
 
     def evict(self) -> None:
@@ -134,7 +134,7 @@ class Processor(BatchHandler):
         self._call.finish(status, why)
 
     def _settle(self, status: GrpcStatus, why: str = "") -> None:
-        """The exchange is over for us: tell what became of it, once."""
+        """The exchange is over: report its result, once."""
         result, self._result = self._result, None
         if result is None:
             self._leave_early(why)
@@ -161,9 +161,9 @@ class Processor(BatchHandler):
     def _leave_early(self, why: str) -> None:
         """Nothing was sent on."""
         self._exchange.release()
-        unasked = self._exchange.break_off(why)
-        if unasked is not None:
-            self._director.decide(unasked, self)
+        undecided = self._exchange.abort(why)
+        if undecided is not None:
+            self._director.decide(undecided, self)
         if self._waits:
             self._waits = False
             self._director.abandon(self)

@@ -106,7 +106,7 @@ class PickerRunner:
         ]
         self._has_admin = options.metrics_port >= 0
         source.on_change(self._observer.numbers.changed)
-        self._learn(self.server.director.scheduler, config)
+        self._scheduler_changed(self.server.director.scheduler, config)
 
     @property
     def metrics_port(self) -> int:
@@ -129,8 +129,8 @@ class PickerRunner:
         if self._tracing is not None:
             self._tracing.close()
 
-    def _learn(self, scheduler: Scheduler, config: Config) -> None:
-        """Tell the other parts of the scheduler that decides."""
+    def _scheduler_changed(self, scheduler: Scheduler, config: Config) -> None:
+        """Give the current scheduler to the other components."""
         self._observer.configured(config)
         self.server.director.tokenizer = self._tokenizer if precise_of(scheduler.assembly) is not None else None
         self._observer.divides = isinstance(scheduler.assembly.handler, DisaggregatedHandler)
@@ -140,7 +140,7 @@ class PickerRunner:
             )
 
     def _reloaded(self, scheduler: Scheduler, config: Config) -> None:
-        self._learn(scheduler, config)
+        self._scheduler_changed(scheduler, config)
         producer = precise_of(scheduler.assembly)
         if self._listener is not None and producer is not None:
             self._listener.feed(producer.index)
@@ -169,7 +169,7 @@ class PickerRunner:
 
 
 def _prefix(assembly: Assembly, endpoints: Endpoints) -> PrefixIndexStats | None:
-    """Blocks that the index takes endpoints to hold, and what it was worth; None where there is no such index."""
+    """Size and hit statistics of the prefix index; None without one."""
     producer = next((one for one in assembly.plugins.values() if isinstance(one, ApproxPrefixProducer)), None)
     if producer is None:
         return None

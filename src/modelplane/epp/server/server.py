@@ -36,7 +36,7 @@ from modelplane.epp.server.processor import Processor
 from modelplane.epp.server.third_party import full_registry
 from modelplane.epp.transport.calls import GrpcServer, Methods, Settings
 from modelplane.epp.transport.h2.server import H2Server
-from modelplane.epp.transport.listening import EVERYWHERE
+from modelplane.epp.transport.sockets import ANY_ADDRESS
 from modelplane.epp.transport.tls import ServerIdentity
 
 _LOG = logging.getLogger(__name__)
@@ -49,14 +49,14 @@ MakeServer = Callable[[Methods, Settings], GrpcServer]
 class PickerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How the picker serves. A port of 0 is chosen by the system; a health port of -1 is none."""
 
-    host: str = EVERYWHERE
+    host: str = ANY_ADDRESS
     port: int = 9002
     health_port: int = 9003
     identity: ServerIdentity | None = None
     """None: plain text."""
     body_bytes: int = 32 << 20
     held_bytes: int = 512 << 20
-    """Of all requests that are being read or decided."""
+    """The limit for all requests that are being received or decided."""
     streams: int = 20_000
     drain_s: float = 30.0
     config_file: Path | None = None
@@ -80,7 +80,7 @@ class PickerServer:
         self.source = source
         scheduler, flow = assemble(config)
         self._is_calm = flow is None
-        # What chance decides here is which of equals is picked: nobody gains by foreseeing it.
+        # Random numbers only break ties: predicting them gains nothing.
         chance = random.Random().random  # noqa: S311  see above
         self.director = Director(source, scheduler, clock=time.monotonic, chance=chance, flow=flow)
         self.director.apis = apis_of(config)
@@ -178,11 +178,11 @@ _PARSERS: Final = {
     "vllmgrpc-parser": (InferenceApi.OTHER,),
     "vertexai-parser": (InferenceApi.OTHER,),
 }
-"""What is in the messages of gRPC is not read: they are passed on."""
+"""gRPC messages are not parsed: they are forwarded."""
 
 
 def apis_of(config: Config) -> frozenset[InferenceApi] | None:
-    """The APIs of the parsers that a configuration names; None where it names none, which means all."""
+    """The APIs of the configured parsers; None if there are none, which means all."""
     entries = [config.entry(name) for name in config.parsers]
     if not entries:
         return None
@@ -190,7 +190,7 @@ def apis_of(config: Config) -> frozenset[InferenceApi] | None:
 
 
 def assemble(config: Config, before: Assembly | None = None) -> tuple[Scheduler, Flow | None]:
-    """Everything that a configuration names. Of what was at work before, plugins that remember and are alike stay."""
+    """Build what a configuration names. Stateful plugins with equal settings are kept from `before`."""
     assembly = config.build(before)
     scheduler = Scheduler(assembly)
     if not config.gates.get("flowControl", False):

@@ -1,8 +1,8 @@
-"""What a response says it used, found in bytes that come in pieces cut anywhere.
+"""Reads the usage of a response from a byte stream with arbitrary chunks.
 
-A streamed response is read line by line; a line that is cut waits for its rest. OpenAI's APIs tell all they used in one
-event, Anthropic's tell the prompt at the beginning and the output at the end, so later numbers join earlier ones field
-by field. A number that is none is ignored: nothing that an engine writes can make the picker fail.
+A streamed response is read line by line; an incomplete line waits for its rest. OpenAI's APIs send all usage in one
+event, Anthropic's send the prompt at the beginning and the output at the end, so later numbers are merged with earlier
+ones field by field. Invalid numbers are ignored: no response of an engine can fail the picker.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ _ABSENT: Final = msgspec.Raw()
 
 
 class _Holder(msgspec.Struct):
-    """Where usage stands: at the top, in a response that is done, or in a message that begins."""
+    """The positions of usage: top level, in a completed response, or in a message start."""
 
     usage: msgspec.Raw = _ABSENT
     response: msgspec.Raw = _ABSENT
@@ -81,7 +81,7 @@ def _first(fields: dict[str, msgspec.Raw], names: tuple[str, ...]) -> int:
 
 
 def join(earlier: ResponseUsage, later: ResponseUsage) -> ResponseUsage:
-    """What is known from both; the later number where both have one."""
+    """The fields of both; the later number if both have one."""
     pairs = zip(msgspec.structs.astuple(later), msgspec.structs.astuple(earlier), strict=True)
     return ResponseUsage(*(new if new >= 0 else old for new, old in pairs))
 
@@ -96,7 +96,7 @@ class UsageReader:
         self._streaming = streaming
         self._held = bytearray()
         self._lost = False
-        """Too long to be held: the line, or the body, is let go."""
+        """Too long to buffer: the line, or the body, is dropped."""
 
     def feed(self, piece: bytes) -> None:
         """The next bytes of the body."""
@@ -129,7 +129,7 @@ class UsageReader:
         if lost:
             lines = lines[lines.index(b"\n") :]
         self._hold(piece[end:])
-        # Most events are tokens; looking for the word once in all of them is cheaper than looking at each.
+        # Most events are tokens; one search over all of them is cheaper than one search each.
         if _USAGE in lines:
             for line in lines.split(b"\n"):
                 self._line(line)
@@ -148,17 +148,17 @@ class UsageReader:
 
 
 class ModelRenamer:
-    """Puts the name that the client asked for back where a response names the model that served it.
+    """Replaces the name of the serving model in a response by the requested name.
 
     A name that is cut between two pieces is found too: bytes that may be the beginning of one wait for the next piece.
     """
 
     __slots__ = ("_held", "_new", "_old")
 
-    def __init__(self, served: str, asked: str) -> None:
+    def __init__(self, served: str, requested: str) -> None:
         name = msgspec.json.encode(served)
         self._old = (b'"model":' + name, b'"model": ' + name)
-        new = msgspec.json.encode(asked)
+        new = msgspec.json.encode(requested)
         self._new = (b'"model":' + new, b'"model": ' + new)
         self._held = b""
 

@@ -1,4 +1,4 @@
-"""What one message of an exchange leads to: replies, a request to pick an endpoint, or the end."""
+"""The result of one message of an exchange: replies, a request to pick an endpoint, or the end."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -17,11 +17,11 @@ class PickRequest(msgspec.Struct, frozen=True):
     """Whether `body` is the request's body: not where Envoy keeps it to itself, or may have cut it."""
     subset: tuple[str, ...] | None
     refused: Decision | None = None
-    """Set where the request is refused already: the director counts it and answers this."""
+    """Set if the request is refused already: the director counts it and returns this."""
 
 
 class ExchangeStep(msgspec.Struct, frozen=True):
-    """What one message, or one decision, leads to."""
+    """The result of one message, or of one decision."""
 
     replies: tuple[bytes, ...] = ()
     pick_request: PickRequest | None = None
@@ -35,8 +35,8 @@ NOTHING: Final = ExchangeStep()
 
 
 class Rename(msgspec.Struct, frozen=True):
-    """Another model serves than was asked for: the body to send on, and both names for the response."""
+    """The request is rewritten to another model: the new body, and both names for the response."""
 
     body: bytes
-    asked: str
+    requested: str
     served: str

@@ -1,15 +1,15 @@
 """The routing sidecar of a decode server: sends prefill to the prefill server that the picker chose.
 
-A request that names no prefill server, or whose path is not one of those worth it, goes to the local server unchanged.
-Otherwise the legs of the connector are sent (see `disaggregation`) and the decode server's answer is passed on as it
-comes. The header that names the prefill server never goes further.
+A request without a prefill server, or with a path that is not disaggregated, goes to the local server unchanged.
+Otherwise the sidecar sends the requests of the connector (see `disaggregation`) and streams the decode server's
+response. The header that names the prefill server is not forwarded.
 
-Which servers may be named is a list, with ports, and there is one unless the caller says otherwise: the header comes
-from outside, and a sidecar that believed it would call any address for anyone.
+An allowlist of addresses with ports applies unless the caller disables it: the header comes from outside, and without
+the list the sidecar would connect to any address.
 
-The prefill leg is tried again where it was not served (no connection, 502, 503, 504), `retries` times. If it fails the
-client gets its failure; with `decode_fallback` the local server computes the prompt itself instead, unless the prefill
-server found fault with the request.
+The prefill request is retried if it was not served (no connection, 502, 503, 504), `retries` times. If it fails the
+client gets its failure; with `decode_fallback` the local server computes the prompt instead, unless the prefill server
+rejected the request.
 """
 
 import asyncio
@@ -31,25 +31,25 @@ from modelplane.epp.sidecar.disaggregation import (
     Body,
     Connector,
     choose_prefiller,
-    gave_up,
-    nixl_decode_leg,
-    nixl_prefill_leg,
+    is_cache_miss,
+    nixl_decode_request,
+    nixl_prefill_request,
     read_body,
-    sglang_leg,
-    shared_decode_leg,
-    shared_prefill_leg,
+    sglang_request,
+    shared_decode_request,
+    shared_prefill_request,
 )
-from modelplane.epp.transport.listening import EVERYWHERE, listen_everywhere
+from modelplane.epp.transport.sockets import ANY_ADDRESS, listen_any_address
 
 _log = logging.getLogger(__name__)
 
-_HOP = frozenset(
+_HOP_BY_HOP = frozenset(
     (
         "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
         "transfer-encoding", "upgrade", "host", "content-length", "expect",
     )
 )  # fmt: skip
-_OURS = frozenset((PREFILLER, PREFILLER_URL, ENCODERS, DATA_PARALLEL))
+_SIDECAR_HEADERS = frozenset((PREFILLER, PREFILLER_URL, ENCODERS, DATA_PARALLEL))
 _NOT_SERVED = frozenset((HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT))
 _UNWIND_S = 1.0
 _FIRST_EVENT_BYTES = 1 << 20
@@ -69,13 +69,13 @@ class SidecarSettings(msgspec.Struct, frozen=True):
     chance: Callable[[], float] | None = None
     """Chooses among several prefill servers; None: the first."""
     room: Callable[[], int] = lambda: 0
-    """The number of a new room for sglang: no two requests of the fleet may get the same."""
+    """A bootstrap room for SGLang, unique in the fleet."""
     bootstrap_port: int = 8998
     most_body_bytes: int = 64 << 20
     connect_s: float = 5.0
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class _WholeResponse(msgspec.Struct, frozen=True):
     """A response that was read whole."""
 
     status: int
@@ -87,12 +87,12 @@ class _Answer(msgspec.Struct, frozen=True):
         return self.status not in _NOT_SERVED
 
     @property
-    def is_good(self) -> bool:
+    def is_success(self) -> bool:
         return HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES
 
 
 class RoutingSidecar:
-    """One listener before one local server. `start` returns once it accepts connections."""
+    """One listener in front of one local server. `start` returns once it accepts connections."""
 
     def __init__(self, settings: SidecarSettings) -> None:
         self._settings = settings
@@ -110,15 +110,15 @@ class RoutingSidecar:
         )
         self._connections = web.Server(self._handle, handler_cancellation=True, access_log=None)
         loop = asyncio.get_running_loop()
-        if host == EVERYWHERE:
-            self._listener = await loop.create_server(self._connections, sock=listen_everywhere(port))
+        if host == ANY_ADDRESS:
+            self._listener = await loop.create_server(self._connections, sock=listen_any_address(port))
         else:
             self._listener = await loop.create_server(self._connections, host, port)
         bound = self._listener.sockets[0].getsockname()
         return bound[0], bound[1]
 
     async def stop(self, grace_s: float = 5.0) -> None:
-        """Takes no new connections, lets running answers end for a while, then cuts them."""
+        """Accepts no new connections, waits for responses in flight, then closes them."""
         if self._listener is None or self._connections is None or self._session is None:
             return
         self._listener.close()
@@ -134,12 +134,12 @@ class RoutingSidecar:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         if not request.raw_path.startswith("/"):
-            # Put behind an address, anything else could change it.
-            return _refusal(HTTPStatus.BAD_REQUEST, "the request's target is no path")
+            # Appended to an address, anything else could change the host.
+            return _refusal(HTTPStatus.BAD_REQUEST, "the request target is not a path")
         prefiller = choose_prefiller(request.headers.get(PREFILLER, ""), self._settings.chance)
         try:
             if not prefiller or request.path not in PATHS:
-                return await self._pass_on(request, request.content if request.can_read_body else None)
+                return await self._forward(request, request.content if request.can_read_body else None)
             if not self._settings.allows(prefiller):
                 _log.warning("prefill endpoint %s is not in the allowlist", prefiller)
                 return _refusal(HTTPStatus.FORBIDDEN, f"prefill server {prefiller} is not allowed")
@@ -149,92 +149,92 @@ class RoutingSidecar:
                 return _refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {most} bytes")
             body = read_body(text)
             if body is None:
-                return await self._pass_on(request, text)
+                return await self._forward(request, text)
             return await self._disaggregate(request, body, prefiller)
         except (aiohttp.ClientError, OSError) as error:
-            _log.warning("the decode engine did not answer: %s", error)
-            return _refusal(HTTPStatus.BAD_GATEWAY, "the local server did not answer")
+            _log.warning("the decode engine did not respond: %s", error)
+            return _refusal(HTTPStatus.BAD_GATEWAY, "the local server did not respond")
 
     async def _disaggregate(self, request: web.BaseRequest, body: Body, prefiller: str) -> web.StreamResponse:
         connector = self._settings.connector
         if connector is Connector.SGLANG:
-            return await self._both_at_once(request, body, prefiller)
+            return await self._sglang(request, body, prefiller)
         if connector is Connector.SHARED_STORAGE:
-            return await self._through_storage(request, body, prefiller)
-        answer = await self._prefill(request, nixl_prefill_leg(body, request.path), prefiller)
-        if not answer.is_good:
-            return await self._without_prefill(request, body, answer)
-        return await self._pass_on(request, nixl_decode_leg(body, answer.body))
+            return await self._shared_storage(request, body, prefiller)
+        response = await self._prefill(request, nixl_prefill_request(body, request.path), prefiller)
+        if not response.is_success:
+            return await self._fall_back(request, body, response)
+        return await self._forward(request, nixl_decode_request(body, response.body))
 
-    async def _through_storage(self, request: web.BaseRequest, body: Body, prefiller: str) -> web.StreamResponse:
+    async def _shared_storage(self, request: web.BaseRequest, body: Body, prefiller: str) -> web.StreamResponse:
         if THRESHOLD in body:
-            tried = await self._pass_on_if_cached(request, body)
+            tried = await self._forward_if_cached(request, body)
             if tried is not None:
                 return tried
-        answer = await self._prefill(request, shared_prefill_leg(body, request.path), prefiller)
-        if not answer.is_good:
-            return await self._without_prefill(request, shared_decode_leg(body), answer)
-        return await self._pass_on(request, shared_decode_leg(body))
+        response = await self._prefill(request, shared_prefill_request(body, request.path), prefiller)
+        if not response.is_success:
+            return await self._fall_back(request, shared_decode_request(body), response)
+        return await self._forward(request, shared_decode_request(body))
 
-    async def _both_at_once(self, request: web.BaseRequest, body: Body, prefiller: str) -> web.StreamResponse:
-        """The prefill server's answer is of no use, and its failure shows at the decode server."""
+    async def _sglang(self, request: web.BaseRequest, body: Body, prefiller: str) -> web.StreamResponse:
+        """The prefill server's response is ignored; the decode server reports its failure."""
         settings = self._settings
-        leg = sglang_leg(body, prefiller, settings.bootstrap_port, settings.room())
-        task: asyncio.Task[object] = asyncio.create_task(self._prefill(request, leg, prefiller))
+        both = sglang_request(body, prefiller, settings.bootstrap_port, settings.room())
+        task: asyncio.Task[object] = asyncio.create_task(self._prefill(request, both, prefiller))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         try:
-            return await self._pass_on(request, leg)
+            return await self._forward(request, both)
         except BaseException:
             task.cancel()
             raise
 
-    async def _without_prefill(self, request: web.BaseRequest, body: Body, answer: _Answer) -> web.StreamResponse:
-        blames_request = HTTPStatus.BAD_REQUEST <= answer.status < HTTPStatus.INTERNAL_SERVER_ERROR
-        if self._settings.decode_fallback and not blames_request:
-            return await self._pass_on(request, body)
-        return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+    async def _fall_back(self, request: web.BaseRequest, body: Body, response: _WholeResponse) -> web.StreamResponse:
+        is_client_error = HTTPStatus.BAD_REQUEST <= response.status < HTTPStatus.INTERNAL_SERVER_ERROR
+        if self._settings.decode_fallback and not is_client_error:
+            return await self._forward(request, body)
+        return web.Response(status=response.status, body=response.body, headers=response.headers)
 
-    async def _prefill(self, request: web.BaseRequest, leg: Body, prefiller: str) -> _Answer:
-        """The prefill server's answer, or that of the last try; 502 where there was none."""
+    async def _prefill(self, request: web.BaseRequest, body: Body, prefiller: str) -> _WholeResponse:
+        """The prefill server's response, or that of the last retry; 502 if there was none."""
         url = URL(f"http://{prefiller}{request.raw_path}", encoded=True)
         headers = _forwarded(request.headers)
         headers["Accept-Encoding"] = "identity"
-        answer = await self._ask(url, headers, leg)
+        response = await self._post(url, headers, body)
         for _ in range(self._settings.retries):
-            if answer.was_served:
+            if response.was_served:
                 break
             await asyncio.sleep(self._settings.retry_after_s)
-            answer = await self._ask(url, headers, leg)
-        return answer
+            response = await self._post(url, headers, body)
+        return response
 
-    async def _ask(self, url: URL, headers: CIMultiDict[str], leg: Body) -> _Answer:
+    async def _post(self, url: URL, headers: CIMultiDict[str], body: Body) -> _WholeResponse:
         try:
-            sent = self._open().post(url, data=msgspec.json.encode(leg), headers=headers, allow_redirects=False)
+            sent = self._client().post(url, data=msgspec.json.encode(body), headers=headers, allow_redirects=False)
             async with sent as response:
                 kept = {"Content-Type": response.headers.get("Content-Type", "application/json")}
-                return _Answer(response.status, await response.read(), kept)
+                return _WholeResponse(response.status, await response.read(), kept)
         except (aiohttp.ClientError, OSError) as error:
             _log.warning("prefill at %s failed: %s", url, error)
-            body = _error_body(HTTPStatus.BAD_GATEWAY, "the prefill server did not answer")
-            return _Answer(HTTPStatus.BAD_GATEWAY, body, {"Content-Type": "application/json"})
+            error_body = _error_body(HTTPStatus.BAD_GATEWAY, "the prefill server did not respond")
+            return _WholeResponse(HTTPStatus.BAD_GATEWAY, error_body, {"Content-Type": "application/json"})
 
-    async def _pass_on(
+    async def _forward(
         self, request: web.BaseRequest, body: Body | bytes | aiohttp.StreamReader | None
     ) -> web.StreamResponse:
-        async with self._decode(request, body) as answer:
-            return await _relay(request, answer, answer.content.iter_any())
+        async with self._decode(request, body) as response:
+            return await _relay(request, response, response.content.iter_any())
 
-    async def _pass_on_if_cached(self, request: web.BaseRequest, body: Body) -> web.StreamResponse | None:
-        """The local server's answer, unless it gives up for want of a cached prompt."""
-        async with self._decode(request, body) as answer:
-            if answer.status != HTTPStatus.OK:
-                return await _relay(request, answer, answer.content.iter_any())
-            streams = answer.headers.get("Content-Type", "").startswith("text/event-stream")
-            begun = await _first_event(answer) if streams else await answer.read()
-            if gave_up(begun):
+    async def _forward_if_cached(self, request: web.BaseRequest, body: Body) -> web.StreamResponse | None:
+        """The local server's response, unless it stops because too little is cached."""
+        async with self._decode(request, body) as response:
+            if response.status != HTTPStatus.OK:
+                return await _relay(request, response, response.content.iter_any())
+            streams = response.headers.get("Content-Type", "").startswith("text/event-stream")
+            begun = await _first_event(response) if streams else await response.read()
+            if is_cache_miss(begun):
                 return None
-            return await _relay(request, answer, _after(begun, answer))
+            return await _relay(request, response, _after(begun, response))
 
     def _decode(
         self, request: web.BaseRequest, body: Body | bytes | aiohttp.StreamReader | None
@@ -245,10 +245,10 @@ class RoutingSidecar:
         data = msgspec.json.encode(body) if isinstance(body, Mapping) else body
         rank = _port_of(request.headers.get(DATA_PARALLEL, ""))
         url = URL(f"http://{self._settings.ranks.get(rank, self._settings.decoder)}{request.raw_path}", encoded=True)
-        return self._open().request(request.method, url, data=data, headers=headers, allow_redirects=False)
+        return self._client().request(request.method, url, data=data, headers=headers, allow_redirects=False)
 
     async def _read(self, request: web.BaseRequest) -> bytes | None:
-        """The body; None where it is too large."""
+        """The body; None if it is too large."""
         most = self._settings.most_body_bytes
         if (request.content_length or 0) > most:
             return None
@@ -259,18 +259,18 @@ class RoutingSidecar:
                 return None
         return bytes(text)
 
-    def _open(self) -> aiohttp.ClientSession:
+    def _client(self) -> aiohttp.ClientSession:
         if self._session is None:
             raise RuntimeError("the sidecar is not started")
         return self._session
 
 
 async def _relay(
-    request: web.BaseRequest, answer: aiohttp.ClientResponse, chunks: AsyncIterator[bytes]
+    request: web.BaseRequest, upstream: aiohttp.ClientResponse, chunks: AsyncIterator[bytes]
 ) -> web.StreamResponse:
-    """Passes the answer on as it comes."""
-    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=_forwarded(answer.headers))
-    if (length := answer.headers.get("Content-Length")) is not None:
+    """Streams the response to the client."""
+    response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=_forwarded(upstream.headers))
+    if (length := upstream.headers.get("Content-Length")) is not None:
         response.headers["Content-Length"] = length
     await response.prepare(request)
     async for chunk in chunks:
@@ -279,30 +279,30 @@ async def _relay(
     return response
 
 
-async def _first_event(answer: aiohttp.ClientResponse) -> bytes:
-    """The stream up to the end of its first event, at most so much."""
+async def _first_event(response: aiohttp.ClientResponse) -> bytes:
+    """The stream up to the end of its first event, or up to _FIRST_EVENT_BYTES."""
     begun = bytearray()
     while b"\n\n" not in begun and b"\r\n\r\n" not in begun and len(begun) < _FIRST_EVENT_BYTES:
-        chunk = await answer.content.readany()
+        chunk = await response.content.readany()
         if not chunk:
             break
         begun += chunk
     return bytes(begun)
 
 
-async def _after(begun: bytes, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def _after(begun: bytes, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     yield begun
-    async for chunk in answer.content.iter_any():
+    async for chunk in response.content.iter_any():
         yield chunk
 
 
 def _forwarded(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
-    """The headers that go further: not those of one connection, nor those that were for the sidecar."""
+    """The forwarded headers: without hop-by-hop headers and those for the sidecar."""
     named = {name.strip().lower() for value in headers.getall("Connection", []) for name in value.split(",")}
     kept: CIMultiDict[str] = CIMultiDict()
     for name, value in headers.items():
         lower = name.lower()
-        if lower not in _HOP and lower not in _OURS and lower not in named:
+        if lower not in _HOP_BY_HOP and lower not in _SIDECAR_HEADERS and lower not in named:
             kept.add(name, value)
     return kept
 

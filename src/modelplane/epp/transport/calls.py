@@ -1,8 +1,8 @@
 """The one interface between gRPC and what is served by it, so that servers can be exchanged.
 
-A server makes a handler for each call by the call's path, calls it for every message in order, and once for the
-end. A handler answers through its call whenever it likes, from the same event loop. Nothing here waits: what a
-handler sends is queued, and a peer that does not read is the server's business.
+A server creates a handler for each call by the call's path, calls it for every message in order, and once for the end.
+A handler may respond through its call at any time, on the same event loop. Nothing here blocks: messages are queued,
+and the server handles a peer that does not read.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from modelplane.epp.transport.tls import ServerIdentity
 
 
 class GrpcStatus(IntEnum):
-    """How a call ends: those of gRPC's codes that are used here."""
+    """The gRPC status codes that are used here."""
 
     OK = 0
     CANCELLED = 1
@@ -32,17 +32,17 @@ class ServerCall(Protocol):
     """The server's end of one call."""
 
     def send(self, *messages: bytes) -> None:
-        """Queue messages. Those sent after the end go nowhere."""
+        """Queue messages. Those after the end are dropped."""
 
     def finish(self, status: GrpcStatus = GrpcStatus.OK, why: str = "") -> None:
         """End the call after what was sent. Only the first end counts."""
 
     def mark_idle(self) -> None:
-        """Nobody waits for what may still come of this call: its end may be read a little later, with others."""
+        """No reply is pending: the end of this call may be read later, together with others."""
 
 
 class Handler(Protocol):
-    """What serves one call. Once it has finished its call, or was told that it is cancelled, it is not called again."""
+    """Serves one call. After it finished its call, or the call was cancelled, it is not called again."""
 
     def message(self, message: bytes, /) -> None: ...
 
@@ -59,7 +59,7 @@ class BatchHandler:
     __slots__ = ()
 
     def messages(self, messages: Sequence[bytes], /) -> None:
-        """To be taken as if they came one by one; what follows an end of the call is not meant for anybody."""
+        """The same as one `message` each; messages after the end of the call are dropped."""
         raise NotImplementedError
 
 
@@ -72,14 +72,14 @@ class GrpcServer(Protocol):
     """Serves methods on one address."""
 
     async def start(self) -> int:
-        """Listen; the port, which matters where 0 was asked for."""
+        """Listen; returns the port, which matters if 0 was requested."""
 
     async def stop(self, grace_s: float, /) -> None:
-        """Take no new calls, let those that run end within the grace, and cut what is left."""
+        """Accept no new calls, wait for running ones within the grace period, and abort the rest."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to listen and what to accept, whichever server it is."""
+    """Address and limits of any server."""
 
     host: str = "127.0.0.1"
     port: int = 0

@@ -11,7 +11,7 @@ import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 import grpc.aio  # type: ignore[import-untyped]  # as above
 
 from modelplane.epp.transport.calls import GrpcStatus, Handler, MakeHandler, Methods, Settings
-from modelplane.epp.transport.listening import EVERYWHERE
+from modelplane.epp.transport.sockets import ANY_ADDRESS
 from modelplane.epp.transport.tls import ServerIdentity
 
 _CANCELLATION_S = 0.01
@@ -38,7 +38,7 @@ class GrpcAioServer:
         server.add_generic_rpc_handlers((_Routes(self._methods),))
         # As it spells them: every address of both families, and IPv6 addresses in brackets.
         host = (
-            "[::]" if settings.host == EVERYWHERE else f"[{settings.host}]" if ":" in settings.host else settings.host
+            "[::]" if settings.host == ANY_ADDRESS else f"[{settings.host}]" if ":" in settings.host else settings.host
         )
         address = f"{host}:{settings.port}"
         if settings.identity is None:
@@ -89,7 +89,7 @@ class _Call:
             self.queue.put_nowait((status, why))
 
     def mark_idle(self) -> None:
-        """It cannot read less often."""
+        """It has no deferred reads."""
 
     @property
     def over(self) -> bool:
@@ -134,7 +134,7 @@ async def _read(requests: AsyncIterator[bytes], handler: Handler, call: _Call) -
                 return
     except asyncio.CancelledError:
         raise
-    except Exception:  # noqa: BLE001  a defect of one call ends that call, as in the server this stands beside
+    except Exception:  # noqa: BLE001  a defect of one call ends that call, as in the HTTP/2 server
         call.finish(GrpcStatus.INTERNAL, "the server failed to serve this call")
         return
     # A call that its caller gave up reads like one that was closed; the cancellation comes a moment later.

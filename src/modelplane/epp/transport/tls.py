@@ -1,8 +1,8 @@
-"""Who the picker is to the proxies that call it, and which proxies it lets in.
+"""TLS of the picker: its certificate, and the clients that it accepts.
 
-By default it makes a certificate of its own at each start: the protocol's gateways encrypt towards the picker and do
-not check who it is. A folder with `tls.crt` and `tls.key`, as Kubernetes mounts a Secret, replaces it, and a
-certificate authority for clients makes calls without a certificate of theirs fail.
+By default it creates a self-signed certificate at each start: gateways of the protocol encrypt and do not verify the
+picker. A directory with `tls.crt` and `tls.key`, as Kubernetes mounts a Secret, replaces it, and with a client CA,
+calls without a client certificate fail.
 """
 
 import ipaddress
@@ -27,7 +27,7 @@ _BACKDATED = timedelta(hours=1)  # clocks of proxies differ
 
 
 class ServerIdentity(msgspec.Struct, frozen=True):
-    """A certificate chain with its key, and who may call; PEM."""
+    """A certificate chain with its key, and the client CA; PEM."""
 
     certificate: bytes
     key: bytes
@@ -39,12 +39,12 @@ class ServerIdentity(msgspec.Struct, frozen=True):
 
 
 def self_signed(now_s: float, clients: bytes = b"") -> ServerIdentity:
-    """A certificate for whatever name the picker is called by."""
-    return ServerIdentity(*vouching_for_itself("modelplane-picker", now_s, _LIFETIME), clients)
+    """A self-signed identity of the picker. Gateways do not verify its name."""
+    return ServerIdentity(*self_signed_loopback("modelplane-picker", now_s, _LIFETIME), clients)
 
 
-def vouching_for_itself(name: str, now_s: float, lifetime: timedelta) -> tuple[bytes, bytes]:
-    """A server's certificate for loopback that nobody else signed, and its key, both in PEM."""
+def self_signed_loopback(name: str, now_s: float, lifetime: timedelta) -> tuple[bytes, bytes]:
+    """A self-signed server certificate for loopback, and its key, both in PEM."""
     now = datetime.fromtimestamp(now_s, UTC)
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -75,7 +75,7 @@ def read_identity(folder: Path, clients: Path | None = None) -> ServerIdentity:
 
 
 def server_context(identity: ServerIdentity) -> ssl.SSLContext:
-    """TLS 1.2 or later that speaks HTTP/2 only."""
+    """TLS 1.2 or later with ALPN h2 only."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["h2"])

@@ -57,7 +57,7 @@ def first_field(data: bytes, place: int) -> tuple[Field, int]:
 
 
 def fields(data: bytes) -> list[Field]:
-    """The fields of a message in the order they stand."""
+    """The fields of a message in order."""
     found: list[Field] = []
     place, size = 0, len(data)
     while place < size:

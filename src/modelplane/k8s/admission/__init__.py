@@ -1,1 +1,1 @@
-"""What an API server does with a manifest: documents, schema, defaults, rules, references."""
+"""Admission as in an API server: documents, schema, defaults, rules, references."""

@@ -37,7 +37,7 @@ def _flow_values(head: str) -> int:
 
 
 def _block_values(head: str) -> int:
-    """Below a list or mapping that starts in the first column, whatever starts there as an entry does is one.
+    """Below a list or mapping that starts in the first column, every entry that starts there counts.
 
     Quotes are excluded, since they let text start in the first column that is no entry.
     """

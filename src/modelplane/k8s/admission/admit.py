@@ -1,8 +1,8 @@
 """Admission: whether an object may be stored, and as what.
 
-The steps are those of the API server of Kubernetes for custom resources, in its order: what the object says it is,
-unknown fields, defaults, the schema with the metadata, and the rules. In an update, what is wrong but did not
-change since the old object is a warning: a stored object stays writable when its schema becomes stricter.
+The steps are those of the Kubernetes API server for custom resources, in its order: apiVersion and kind, unknown
+fields, defaults, the schema with the metadata, and the rules. In an update, an invalid but unchanged field is a
+warning: a stored object stays writable when its schema becomes stricter.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ _TEXT_MAPS: Final = ("labels", "annotations")
 
 
 class UnknownFields(StrEnum):
-    """What becomes of fields that the schema does not know (`fieldValidation` of a request)."""
+    """The handling of unknown fields (`fieldValidation` of a request)."""
 
     REFUSE = "Strict"
     WARN = "Warn"
@@ -45,7 +45,7 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionDenied:
-    """Change nothing, and answer with the problems; there is at least one."""
+    """Nothing is changed; the problems, at least one."""
 
     problems: tuple[Problem, ...]
 
@@ -95,7 +95,7 @@ def _unknown_metadata(metadata: object) -> Iterator[Problem]:
 
 
 def _drop_namespace(value: dict[str, object], definition: Definition) -> tuple[Problem, ...]:
-    """Cluster-scoped objects have no namespace; a warning says that it was dropped."""
+    """Cluster-scoped objects have no namespace; it is dropped with a warning."""
     metadata = value[METADATA]
     if definition.namespaced or not isinstance(metadata, dict) or not metadata.pop("namespace", ""):
         return ()
@@ -123,8 +123,8 @@ def _validate(
     metadata = check_metadata(value[METADATA], (METADATA,), longest_name=_longest_name(schema))
     shape = (*metadata, *prepared.problems)
     broken = check_rules(value, schema, old=old, problems=shape)
-    told = {problem.path for problem in (*shape, *broken)}
-    texts = (problem for problem in check_fields(value, definition.kind) if problem.path not in told)
+    reported = {problem.path for problem in (*shape, *broken)}
+    texts = (problem for problem in check_fields(value, definition.kind) if problem.path not in reported)
     found = (*shape, *texts)
     tolerated = tuple(each for each in found if old is not None and is_unchanged(_place(each), value, old, schema))
     return collect((*(each for each in found if each not in tolerated), *broken)), tolerated
@@ -137,5 +137,5 @@ def _longest_name(schema: Schema) -> int:
 
 
 def _place(problem: Problem) -> Path:
-    """What a problem is about: a missing field is a problem of the object that lacks it."""
+    """The object of a problem: a missing field is a problem of its parent."""
     return problem.path[:-1] if problem.cause is CauseType.REQUIRED else problem.path

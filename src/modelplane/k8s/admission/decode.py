@@ -1,7 +1,7 @@
 """From bytes to text that may be parsed, and from any text to one that may be shown.
 
-Text comes in as UTF-8 of at most 3 MiB without control characters. Whatever is shown again is short and printable, so
-a manifest cannot move the cursor, reverse the writing direction or fill the screen.
+Text is UTF-8 of at most 3 MiB without control characters. Quoted text is short and printable, so a manifest cannot move
+the cursor, reverse the writing direction or fill the screen.
 """
 
 import re
@@ -26,7 +26,7 @@ _SHOWN_LENGTH: Final = 80
 
 
 class TextError(DocumentError):
-    """A DocumentError that knows its place. Its text is one line: source:line:column: sentence."""
+    """A DocumentError with its position. Its text is one line: source:line:column: sentence."""
 
     def __init__(self, sentence: str, *, source: str, line: int = 1, column: int = 1) -> None:
         super().__init__(f"{escape(source)}:{line}:{column}: {escape(sentence)}")
@@ -64,7 +64,7 @@ def escape(text: str) -> str:
 
 
 def shorten(text: str) -> str:
-    """A printable text of bounded length, for quoting what somebody wrote."""
+    """A printable text of bounded length, for quoting."""
     return escape(text if len(text) <= _SHOWN_LENGTH else f"{text[:_SHOWN_LENGTH]}…")
 
 

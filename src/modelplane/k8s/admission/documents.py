@@ -6,7 +6,7 @@ can hold. Refused, each with one line that names the place: text over 3 MiB, mor
 1,000 documents, anchors, aliases, explicit tags, merge keys, duplicate keys, keys that are not strings, control
 characters, and anything that is not UTF-8. JSON is held to the same limits.
 
-Plain scalars mean what `kubectl` takes them for (see `scalars`). Places are kept beside the value, not in it: three
+Plain scalars have the meaning that `kubectl` gives them (see `scalars`). Positions are kept outside the value: three
 numbers per node, so `Document.line_of` finds any field and the value stays plain dicts and lists.
 """
 

@@ -1,6 +1,6 @@
 """Fields whose text has a grammar of its own: device selectors, quantities and versions.
 
-The table names each such field by kind. `[]` stands for every item of a list and `{}` for every value of a map.
+The table names each such field by kind. `[]` means every item of a list and `{}` every value of a map.
 """
 
 import re
@@ -14,11 +14,11 @@ from modelplane.k8s.quantity import QuantityError, quantity_from_json
 from modelplane.k8s.semver import VersionError, parse_version
 
 Fault: TypeAlias = Callable[[object], str]
-"""What is wrong with a value; the empty string when nothing is."""
+"""The problem of a value; the empty string if there is none."""
 
 
 def check_fields(value: object, kind: str) -> tuple[Problem, ...]:
-    """What is wrong with the fields of an object of the kind that have a grammar of their own."""
+    """The problems of fields with a grammar of their own."""
     return collect(
         Problem(path, f"{describe(text)} is not a valid {noun}", fault)
         for pattern, noun, fault_in in _FIELDS.get(kind, ())

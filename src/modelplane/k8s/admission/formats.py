@@ -1,7 +1,7 @@
 """The string formats of custom resources, as the API server of Kubernetes reads them.
 
-Formats that it does not know are ignored, there and here. It also knows some that no schema in this field uses
-(hostname, email, mac, password, colours, book and card numbers, BSON identifiers); those are ignored here alone.
+Kubernetes ignores unknown formats. It also has some that no schema in this field uses (hostname, email, mac, password,
+colours, book and card numbers, BSON identifiers); those are ignored here only.
 """
 
 import re
@@ -34,7 +34,7 @@ _URI_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def is_formatted(text: str, name: str) -> bool:
-    """Whether the text has the named format. Names are told apart without their dashes, as Kubernetes does."""
+    """Whether the text has the named format. Names are compared without dashes, as Kubernetes does."""
     rule = _FORMATS.get(name.replace("-", ""))
     return rule is None or rule(text)
 

@@ -31,13 +31,13 @@ _SURROGATES: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{
 _BETWEEN_VALUES: Final = re.compile(r"(?<=[}\]])\s++(?=[{\[])")
 _STRUCTURAL: Final = (",", ":", "[", "{", "\\")
 _MAX_STRUCTURAL: Final = 2 * MAX_NODES
-# Texts with more escapes come to the YAML reader only because they are refused.
+# Texts with more escapes reach the YAML reader only to be rejected.
 _MAX_ESCAPES: Final = 20_000
 _BREAK: Final = "\n"
 
 
 class _NotJsonError(Exception):
-    """The text is not JSON within the limits; the YAML reader says why."""
+    """The text is not JSON within the limits; the YAML reader reports why."""
 
 
 def looks_like_json(text: str) -> bool:
@@ -164,7 +164,7 @@ class _LazyPositions:
         try:
             return read_yaml(self.text, source=self._source)[0].layout
         except TextError:
-            # JSON that YAML cannot say, such as a key of over 1,024 characters: every position is the start.
+            # JSON that YAML cannot express, such as a key of over 1,024 characters: every position is the start.
             zeros = array("I", [0]) * MAX_NODES
             return Layout(self.text, zeros, zeros, array("I", [1]) * MAX_NODES)
 

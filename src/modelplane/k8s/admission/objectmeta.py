@@ -27,7 +27,7 @@ FIELDS: Final = frozenset((
 
 
 def check_metadata(metadata: object, path: Path, *, longest_name: int) -> Iterator[Problem]:
-    """What is wrong with the metadata of an object whose name may have so many characters."""
+    """The problems of an object's metadata, given the maximum length of its name."""
     if not isinstance(metadata, dict):
         yield Problem(path, f"is {describe(metadata)}", "must be an object", CauseType.TYPE)
         return

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, cast
 from modelplane.k8s.admission import prepare as slow
 from modelplane.k8s.admission.formats import is_formatted
 from modelplane.k8s.admission.prepare import METADATA, PreparedObject
-from modelplane.k8s.admission.schema import canonical, matcher_of, range_of, satisfies_combinations
+from modelplane.k8s.admission.schema import canonical, limit_of, matcher_of, range_of, satisfies_combinations
 from modelplane.k8s.admission.schemas import (
     META_FIELDS,
     Schema,
@@ -152,7 +152,7 @@ def _boolean_step(value: object) -> object:
 
 
 def _string_step(schema: Schema) -> Step:
-    shortest, longest = _limit(schema, "minLength", 0), _limit(schema, "maxLength", _UNLIMITED)
+    shortest, longest = limit_of(schema, "minLength", 0), limit_of(schema, "maxLength", _UNLIMITED)
     pattern, form = schema.get("pattern"), schema.get("format")
     matches = matcher_of(str(pattern)) if pattern is not None else None
 
@@ -172,7 +172,7 @@ def _number_step(schema: Schema, types: tuple[type, ...]) -> Step:
     if schema.keys() & {"exclusiveMinimum", "exclusiveMaximum", "multipleOf"}:
         return _fall_back
     low, high = range_of(schema)
-    low, high = max(low, _limit(schema, "minimum", low)), min(high, _limit(schema, "maximum", high))
+    low, high = max(low, limit_of(schema, "minimum", low)), min(high, limit_of(schema, "maximum", high))
 
     def step(value: object) -> object:
         if type(value) not in types or not low <= cast("float", value) <= high:
@@ -183,7 +183,7 @@ def _number_step(schema: Schema, types: tuple[type, ...]) -> Step:
 
 
 def _list_step(schema: Schema, *, keep: bool) -> Step:
-    fewest, most = _limit(schema, "minItems", 0), _limit(schema, "maxItems", _UNLIMITED)
+    fewest, most = limit_of(schema, "minItems", 0), limit_of(schema, "maxItems", _UNLIMITED)
     item_step, is_unique = _compile(items_of(schema), keep=keep), _uniqueness(schema)
 
     def step(value: object) -> object:
@@ -220,7 +220,7 @@ def _object_step(schema: Schema, given: Mapping[str, Step], *, keep: bool = Fals
     keep = keep or keeps_unknown(schema)
     known = {**{name: _compile(each) for name, each in properties_of(schema).items() if name not in given}, **given}
     additional = _additional_step(schema, keep=keep)
-    fewest, most = _limit(schema, "minProperties", 0), _limit(schema, "maxProperties", _UNLIMITED)
+    fewest, most = limit_of(schema, "minProperties", 0), limit_of(schema, "maxProperties", _UNLIMITED)
     required = frozenset(cast("Sequence[str]", schema.get("required", ())))
     defaults = _defaults(schema, known)
 
@@ -251,8 +251,3 @@ def _additional_step(schema: Schema, *, keep: bool) -> Step:
 def _defaults(schema: Schema, known: Mapping[str, Step]) -> tuple[tuple[str, object, Step], ...]:
     found = ((name, each.get("default"), known[name]) for name, each in properties_of(schema).items())
     return tuple((name, default, fill) for name, default, fill in found if default is not None)
-
-
-def _limit(schema: Schema, keyword: str, otherwise: float) -> float:
-    found = schema.get(keyword)
-    return found if isinstance(found, int | float) else otherwise

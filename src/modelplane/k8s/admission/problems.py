@@ -1,4 +1,4 @@
-"""What is wrong with an object, and what would be right."""
+"""Problems of an object, with corrections."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ MAX_PROBLEMS: Final = 100
 
 
 class CauseType(StrEnum):
-    """Why a value is refused, in the words of the Kubernetes API (`status.details.causes[].reason`)."""
+    """The reason of a rejection, as in the Kubernetes API (`status.details.causes[].reason`)."""
 
     REQUIRED = "FieldValueRequired"
     INVALID = "FieldValueInvalid"
@@ -30,15 +30,15 @@ class CauseType(StrEnum):
 BLOCKING: Final = frozenset(
     (CauseType.REQUIRED, CauseType.TYPE, CauseType.NOT_SUPPORTED, CauseType.TOO_LONG, CauseType.TOO_MANY)
 )
-"""After one of these, rules over the same value would speak about a shape or a size they were not written for."""
+"""After one of these, rules over the same value are skipped: they expect a valid shape and size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing wrong at one place.
 
-    `wrong` says what and `right` what would be, empty where nothing more is known. `quote` is a scalar that would be
-    right in quotes; whoever knows how it was spelled puts that in its place.
+    `wrong` is the problem and `right` the correction, empty if unknown. `quote` is a scalar that would be valid in
+    quotes; the caller that knows its spelling replaces it.
     """
 
     path: Path
@@ -53,7 +53,7 @@ class Problem:
 
     @property
     def message(self) -> str:
-        """What is wrong and what would be right, on one printable line."""
+        """The problem and the correction, on one printable line."""
         parts = (self.wrong, self.right, f'write it in quotes, "{self.quote}"' if self.quote else "")
         return escape("; ".join(part for part in parts if part))
 
@@ -67,7 +67,7 @@ def collect(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 
 def describe(value: object) -> str:
-    """A value in a few words, for saying what was found."""
+    """A short description of a value."""
     match value:
         case None:
             return "null"

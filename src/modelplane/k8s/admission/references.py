@@ -1,7 +1,7 @@
 """References between the objects of one set.
 
-A set is whatever was given together, such as a folder of manifests. It need not be everything there is, so what is
-missing is judged by what is present:
+A set is all objects that were given together, such as a directory of manifests. It may be incomplete, so a missing
+reference is judged by what is present:
 
 - A name that is not in the set is an **error** when the set has objects of that kind in that place, since then it is
   probably misspelled, and a **warning** when it has none, since then they are probably kept elsewhere. This goes for
@@ -35,7 +35,7 @@ class Severity(StrEnum):
 
 
 class Name(NamedTuple):
-    """What an object is called; cluster-scoped ones have no namespace."""
+    """The identity of an object; cluster-scoped ones have no namespace."""
 
     kind: str
     namespace: str
@@ -166,7 +166,7 @@ def _endpoint_labels(member: ReferencedObject) -> dict[str, str] | None:
 
 
 def _knowable(selector: LabelSelector) -> LabelSelector:
-    """The selector without conditions on labels that only a running plane knows."""
+    """The selector without conditions on labels that only a running plane sets."""
     return LabelSelector(
         match_labels={key: value for key, value in selector.match_labels.items() if _is_knowable(key)},
         match_expressions=tuple(each for each in selector.match_expressions if _is_knowable(each.key)),

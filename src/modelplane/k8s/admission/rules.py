@@ -1,9 +1,9 @@
 """The validation rules of a schema (`x-kubernetes-validations`), run at every node that has some.
 
-A rule sees its node as `self` and, in an update, what the node replaces as `oldSelf`; one that uses
-`oldSelf` is run only where there is an old value. A node with a wrong shape somewhere below is left out: its rules were
-not written for such a value. A node that an update does not change is left out too, so an object that was stored before
-a rule existed can still be updated elsewhere. Rules are compiled once per schema.
+A rule gets its node as `self` and, in an update, the old node as `oldSelf`; one that uses `oldSelf` runs only if there
+is an old value. A node with an invalid shape below it is skipped: its rules expect a valid value. A node that an update
+does not change is skipped too, so an object that was stored before a rule existed can still be updated elsewhere. Rules
+are compiled once per schema.
 """
 
 import re
@@ -31,7 +31,7 @@ _CACHED_NODES: Final = 8192
 
 @dataclass(frozen=True, slots=True)
 class _CompiledRule:
-    """A rule ready to run, with what to say when it is broken."""
+    """A compiled rule with its message."""
 
     rule: ValidationRule
     message_expression: ValidationRule | None
@@ -130,7 +130,7 @@ def _has_rules(identity: SchemaKey) -> bool:
 
 @lru_cache(maxsize=_CACHED_NODES)
 def _ruled_fields(identity: SchemaKey) -> frozenset[str] | None:
-    """The fields that have rules somewhere; None where any field may."""
+    """The fields that have rules; None if any field may."""
     additional = identity.schema.get("additionalProperties")
     if isinstance(additional, Mapping) and _has_rules(SchemaKey(additional)):
         return None
@@ -154,14 +154,14 @@ def _compile(raw: Mapping[str, object], schema: Schema, *, root: bool) -> _Compi
     optional = raw.get("optionalOldSelf") is True
     try:
         rule = compile_rule(text, schema, root=root, optional_old_self=optional)
-        said = compile_rule(expression, schema, root=root, optional_old_self=optional) if expression else None
+        message_rule = compile_rule(expression, schema, root=root, optional_old_self=optional) if expression else None
     except CompileError as error:
         return _BrokenRule(text, str(error))
-    if rule.is_message or not (said is None or said.is_message):
+    if rule.is_message or not (message_rule is None or message_rule.is_message):
         return _BrokenRule(text, "a rule must be a bool and its messageExpression a string")
     return _CompiledRule(
         rule,
-        said,
+        message_rule,
         str(raw.get("message", "")).strip() or f"failed rule: {' '.join(text.split())}",
         _CAUSES.get(raw.get("reason"), CauseType.INVALID),
         _field_path(str(raw.get("fieldPath", "")), schema),
@@ -170,7 +170,7 @@ def _compile(raw: Mapping[str, object], schema: Schema, *, root: bool) -> _Compi
 
 
 def _field_path(text: str, schema: Schema | None) -> Path:
-    """The steps of a `fieldPath`, such as `.spec.items['a.b']`, as far as the schema knows them."""
+    """The steps of a `fieldPath`, such as `.spec.items['a.b']`, as far as the schema has them."""
     steps: list[str] = []
     for found in _FIELD_PATH_STEP.finditer(text):
         name = found[1] if found[1] is not None else re.sub(r"\\(.)", r"\1", found[2])

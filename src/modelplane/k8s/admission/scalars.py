@@ -1,9 +1,9 @@
-"""What an unquoted YAML scalar means.
+"""The meaning of an unquoted YAML scalar.
 
-The meaning is the one `kubectl` gives it (YAML to JSON to an object), so a manifest says the same to us and to an API
+The meaning is the one `kubectl` gives it (YAML to JSON to an object), so a manifest means the same here and on an API
 server: `no`, `off` and `y` are booleans, `010` and `0o10` are eight, `1_000` is a thousand, `1.0` is the integer one,
 an integer beyond 64 bits is a float, `12:30:00` and `2024-01-02` are strings. Infinity and NaN have no JSON form and
-are refused.
+are rejected.
 """
 
 import math
@@ -16,7 +16,7 @@ Scalar: TypeAlias = bool | int | float | str | None
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
 _UINT64_MAX: Final = 2**64 - 1
-# Beyond this a number says nothing that a 64-bit float could hold, and converting it costs more than it is worth.
+# A longer number has no more precision in a 64-bit float, and its conversion is expensive.
 _LONGEST_NUMBER: Final = 1024
 
 _WORDS: Final[dict[str, bool | None]] = {

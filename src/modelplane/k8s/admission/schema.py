@@ -1,8 +1,8 @@
 """Values against structural schemas, with the answers of the API server of Kubernetes and messages of our own.
 
-`check` walks a value along its schema and says of each place what is wrong and what would be right. It stops at a
-place once its type is wrong, and does not look inside a list or a map that has too many members: what is inside cannot
-be fixed before. Unknown fields are found by `structure`, and rules are run by `rules`.
+`check` walks a value along its schema and reports problems and corrections for each field. It stops at a field with the
+wrong type, and does not check inside a list or a map that has too many members. `structure` finds unknown fields, and
+`rules` runs the rules.
 """
 
 import json
@@ -42,7 +42,7 @@ _canonical = msgspec.json.Encoder(order="deterministic")
 
 
 def check(value: object, schema: Schema) -> tuple[Problem, ...]:
-    """What is wrong with the value, in the order of the schema; empty when it is valid."""
+    """The problems of the value, in the order of the schema; empty when it is valid."""
     return collect(_check(value, schema, ROOT))
 
 
@@ -116,7 +116,7 @@ def _check_enum(value: object, schema: Schema, path: Path) -> Iterator[Problem]:
 
 def _check_string(value: object, schema: Schema, path: Path) -> Iterator[Problem]:
     text = cast("str", value)
-    longest, shortest = _limit(schema, "maxLength", _UNLIMITED), _limit(schema, "minLength", 0)
+    longest, shortest = limit_of(schema, "maxLength", _UNLIMITED), limit_of(schema, "minLength", 0)
     if len(text) > longest:
         yield Problem(path, f"has {len(text)} characters", f"at most {longest} are allowed", CauseType.TOO_LONG)
     elif len(text) < shortest:
@@ -142,7 +142,7 @@ def _check_number(value: object, schema: Schema, path: Path) -> Iterator[Problem
 
 
 def _check_bounds(number: float, schema: Schema, path: Path) -> Iterator[Problem]:
-    low, high = _limit(schema, "minimum", -_UNLIMITED), _limit(schema, "maximum", _UNLIMITED)
+    low, high = limit_of(schema, "minimum", -_UNLIMITED), limit_of(schema, "maximum", _UNLIMITED)
     if number < low or (number == low and schema.get("exclusiveMinimum") is True):
         words = "more than" if schema.get("exclusiveMinimum") is True else "at least"
         yield Problem(path, f"{describe(number)} is too small", f"must be {words} {low}")
@@ -152,7 +152,7 @@ def _check_bounds(number: float, schema: Schema, path: Path) -> Iterator[Problem
 
 
 def range_of(schema: Schema) -> tuple[float, float]:
-    """What fits into the type of a number, whatever its bounds."""
+    """The range of the type of a number, independent of its bounds."""
     if schema.get("type") == "integer":
         return _INT32 if schema.get("format") == "int32" else _INT64
     if schema.get("type") == "number" and schema.get("format") == "float":
@@ -169,7 +169,7 @@ def _is_multiple(number: float, factor: float) -> bool:
 
 def _check_list(value: object, schema: Schema, path: Path) -> Iterator[Problem]:
     members = cast("list[object]", value)
-    most, fewest = _limit(schema, "maxItems", _UNLIMITED), _limit(schema, "minItems", 0)
+    most, fewest = limit_of(schema, "maxItems", _UNLIMITED), limit_of(schema, "minItems", 0)
     if len(members) > most:
         yield Problem(path, f"has {len(members)} items", f"at most {most} {_are(most)} allowed", CauseType.TOO_MANY)
         return
@@ -211,7 +211,7 @@ def _shown_identity(identity: object, keys: Sequence[str]) -> str:
 
 def _check_object(value: object, schema: Schema, path: Path) -> Iterator[Problem]:
     fields = cast("dict[str, object]", value)
-    most, fewest = _limit(schema, "maxProperties", _UNLIMITED), _limit(schema, "minProperties", 0)
+    most, fewest = limit_of(schema, "maxProperties", _UNLIMITED), limit_of(schema, "minProperties", 0)
     if len(fields) > most:
         yield Problem(path, f"has {len(fields)} entries", f"at most {most} {_are(most)} allowed", CauseType.TOO_MANY)
         return
@@ -277,7 +277,7 @@ def _no_alternative(alternatives: Sequence[Schema], matched: Sequence[Schema], p
 
 
 def _shape(schema: Schema) -> str:
-    """An alternative in a few words: by what it requires, or by its keywords."""
+    """A short description of an alternative: its required fields, or its keywords."""
     required = schema.get("required")
     return f"{' with '.join(map(str, required))}" if isinstance(required, list) else canonical(schema).decode()
 
@@ -286,7 +286,7 @@ def _alternatives(schema: Schema, keyword: str) -> Sequence[Schema]:
     return cast("Sequence[Schema]", schema.get(keyword, ()))
 
 
-def _limit(schema: Schema, keyword: str, otherwise: float) -> float:
+def limit_of(schema: Schema, keyword: str, otherwise: float) -> float:
     found = schema.get(keyword)
     return found if isinstance(found, int | float) else otherwise
 
@@ -304,7 +304,7 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 def matcher_of(pattern: str) -> Callable[[str], bool]:
-    """Whether a text has the pattern somewhere; one that is no pattern is nowhere."""
+    """Whether a text contains a match of the pattern; an invalid pattern never matches."""
     search = _searcher(pattern)
     return lambda text: search is not None and search(text) is not None
 

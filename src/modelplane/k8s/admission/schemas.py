@@ -6,7 +6,7 @@ from typing import Final, TypeAlias, cast
 Schema: TypeAlias = Mapping[str, object]
 
 META_FIELDS: Final = frozenset(("apiVersion", "kind", "metadata"))
-"""What every object has besides its own schema; the API server checks these by itself."""
+"""The fields that every object has; the API server checks these by itself."""
 
 _EMPTY: Final[Mapping[str, Schema]] = {}
 
@@ -50,7 +50,7 @@ def is_nullable(schema: Schema) -> bool:
 
 
 class SchemaKey:
-    """A schema as the key of a cache: told apart by which object it is, since its content cannot be hashed."""
+    """A schema as the key of a cache: by identity, since its content cannot be hashed."""
 
     __slots__ = ("schema",)
 

@@ -25,7 +25,7 @@ from modelplane.k8s.admission.schemas import (
     properties_of,
 )
 
-# Guessing what was meant compares texts letter by letter, so it is done for field names of a sane length only.
+# The nearest name is found by comparing letters, so only for field names of a reasonable length.
 _LONGEST_GUESSED: Final = 64
 
 
@@ -50,14 +50,14 @@ def prune(value: object, schema: Schema | None, *, root: bool = False) -> object
 
 
 def find_unknown(value: object, schema: Schema | None, *, root: bool = False) -> tuple[Problem, ...]:
-    """A problem for each field that `prune` drops, with the field that was probably meant."""
+    """A problem for each field that `prune` drops, with the most similar known field."""
     pruner = _Pruner()
     pruner.prune(value, schema, ROOT, root=root)
     return collect(_unknown_field(path, parent) for path, parent in pruner.dropped)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that was probably meant, or the empty string."""
+    """The most similar known name, or the empty string."""
     if len(name) > _LONGEST_GUESSED:
         return ""
     by_folded = {each.casefold(): each for each in known}
@@ -85,7 +85,7 @@ def _replace_null(value: object, schema: Schema | None) -> object:
 
 
 class _Pruner:
-    """One walk over a value: what is kept is returned, what is dropped is remembered with its parent's schema."""
+    """One walk over a value: returns what is kept, and records what is dropped with its parent's schema."""
 
     __slots__ = ("dropped",)
 

@@ -1,4 +1,4 @@
-"""Plain values from the event stream of the C parser, refusing as it goes what a manifest does not need."""
+"""Plain values from the event stream of the C parser; YAML features that manifests do not need are rejected."""
 
 from array import array
 from typing import TYPE_CHECKING, Any, Final, NoReturn

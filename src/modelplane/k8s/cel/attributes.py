@@ -1,7 +1,7 @@
 """Reading variables, fields, keys and indices: `a.b["c"][0].?d`.
 
-A path is one root and the qualifiers after it. Once a qualifier is optional, or the root is an optional value, the
-rest of the path only goes on while something is there, and the whole is an optional.
+A path is one root and the qualifiers after it. After an optional qualifier, or if the root is an optional value, the
+rest of the path is only resolved while a value is present, and the result is an optional.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ class ExactLimitActivation(Activation):
 
     @property
     def spent(self) -> int:
-        """What it has cost so far."""
+        """The cost so far."""
         return self._spent
 
     @spent.setter
@@ -66,14 +66,14 @@ class Qualifier(Protocol):
     optional: bool
 
     def qualify(self, state: Activation, value: object) -> object:
-        """What the value has there, or an error."""
+        """The value's element, or an error."""
 
     def qualify_if_present(self, state: Activation, value: object) -> tuple[bool, object]:
         """Whether the value has something there, and what."""
 
 
 def is_key(value: object) -> bool:
-    """Whether a value may stand in brackets at all."""
+    """Whether a value is a valid index."""
     return isinstance(value, str | bool | int | float)
 
 
@@ -176,7 +176,7 @@ class ComputedQualifier:
 
 
 def _opened(optional: Optional) -> object:
-    """What an optional holds, as upstream sees it once the optional has been through a variable."""
+    """The value of an optional, as upstream sees it after the optional was assigned to a variable."""
     value = optional.value
     if isinstance(value, _UNCONVERTIBLE):
         return EvaluationError("an optional of this type cannot be read from a variable")

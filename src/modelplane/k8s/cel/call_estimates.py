@@ -1,4 +1,4 @@
-"""What calls are estimated to cost: the libraries' rules, then those of CEL's own functions.
+"""Cost estimates of calls: the libraries' rules, then those of CEL's own functions.
 
 A rule yields a cost and, where the function makes a text or a list, the size of its result.
 """
@@ -51,7 +51,7 @@ class CallArgs:
 
 
 def ignores_sizes(function: str, overload: str) -> bool:
-    """Whether a call costs one unit whatever its arguments are."""
+    """Whether a call costs one unit for any arguments."""
     rule = _BY_FUNCTION.get(function)
     if rule is not None:
         return rule is _nominal

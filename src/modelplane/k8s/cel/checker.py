@@ -44,7 +44,7 @@ _PATH_TYPE_FIELDS = frozenset({"Duration", "Timestamp", "IP", "CIDR"})
 
 
 def check(node: Node, environment: Environment) -> tuple[CelType, bool]:
-    """Annotates the tree with types and overloads and looks at its literals.
+    """Annotates the tree with types and overloads and validates its literals.
 
     Yields the type of the whole and whether the tree has to be planned to know that all its constants are possible.
     """
@@ -61,7 +61,7 @@ def _is_plain_key(node: Node) -> bool:
 
 
 def _typed(node: Node) -> CelType:
-    assert node.type is not None  # noqa: S101  children are checked before anyone asks
+    assert node.type is not None  # noqa: S101  children are checked first
     return node.type
 
 
@@ -284,7 +284,7 @@ class _Checker:
         raise SyntaxFault(f"expected type '{optional_of(found)}' but found '{found}'", node.offset)
 
     def join(self, previous: CelType | None, current: CelType) -> CelType:
-        """The type of elements that differ: `dyn`. A literal of such is refused later, unless `format` takes it."""
+        """The type of elements that differ: `dyn`. Such a literal is rejected later, unless `format` takes it."""
         if previous is None or previous is current:
             return current
         return more_general(previous, current) if self.bindings.assignable(previous, current) else DYN

@@ -20,7 +20,7 @@ _DEEP_STACK = 20_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
-    """A tree that passed the checker; `plans` says that planning may still find a constant impossible."""
+    """A tree that passed the checker; `plans`: planning may still find an impossible constant."""
 
     node: Node
     type: CelType
@@ -28,7 +28,7 @@ class Checked:
 
 
 def checked_tree(text: str, environment: Environment, *, bind: bool = True) -> Checked:
-    """The annotated tree of an expression, or CompileError; `bind` says whether cel.bind exists."""
+    """The annotated tree of an expression, or CompileError; `bind`: cel.bind is declared."""
     node = parse(text, bind=bind)
     try:
         return Checked(node, *check(node, environment))

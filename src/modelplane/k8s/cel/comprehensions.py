@@ -23,7 +23,7 @@ _PER_NODE = 3
 
 @dataclass(frozen=True, slots=True)
 class LoopSlots:
-    """Where the variables of a comprehension live."""
+    """The slots of a comprehension's variables."""
 
     accumulator: int
     first: int

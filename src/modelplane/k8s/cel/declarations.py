@@ -1,9 +1,9 @@
-"""What functions exist, under which types, and how a call finds the variant to run.
+"""Function declarations: overloads, their types, and dispatch.
 
 A function has overloads in a fixed order: the checker keeps all that fit, and their order decides the result type. At
-run time a call that the checker narrowed to one overload runs that one, behind a guard that looks at the values' own
-types; otherwise the first overload whose guard accepts the values runs. A function with `singleton` has one body for
-all of its overloads, which looks at the types itself.
+run time a call that the checker narrowed to one overload runs that one, after a guard that checks the runtime types;
+otherwise the first overload whose guard accepts the values runs. A function with `singleton` has one body for all of
+its overloads, which checks the types itself.
 
 Signatures are written as text, `list(A).indexOf(A) -> int` for a method and `size(list(A)) -> int` for a function,
 and read once when the libraries are imported.
@@ -63,7 +63,7 @@ class Overload:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionDecl:
-    """All variants of one name. `resolved` remembers what the checker found for argument types without variables."""
+    """All overloads of one name. `resolved` caches the checker's result for argument types without variables."""
 
     name: str
     overloads: tuple[Overload, ...]
@@ -83,7 +83,7 @@ class FunctionDecl:
         return found
 
     def body_for(self, overloads: tuple[Overload, ...]) -> Body | None:
-        """What a call runs that the checker narrowed to `overloads`; None where nothing can ever run."""
+        """The body of a call that the checker narrowed to `overloads`; None if no overload can run."""
         if self.singleton is not None:
             return self.singleton
         chosen = overloads[0] if len(overloads) == 1 else None
@@ -164,7 +164,7 @@ def _parse_signature(signature: str) -> tuple[str, bool, tuple[CelType, ...], Ce
 
 
 def _receiver_end(head: str) -> int:
-    """Where the dot between a receiver type and a method name is; zero where there is no receiver."""
+    """The position of the dot between a receiver type and a method name; zero without a receiver."""
     match = re.match(
         r"(?:[A-Z]\w*|bool|bytes|double|duration|dyn|int|string|timestamp|uint|(?:list|map|optional)\(.*\))\.", head
     )
@@ -199,7 +199,7 @@ def _simple(name: str) -> CelType:
 
 
 def _guard(expected: CelType) -> Guard | None:
-    """A test that a value has the type, as far as upstream looks: the first element stands for all."""
+    """A test that a value has the type, as deep as upstream checks: only the first element of a list or map."""
     if expected.is_dynamic or expected.kind is TypeKind.PARAM:
         return None
     name = expected.name

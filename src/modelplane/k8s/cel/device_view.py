@@ -18,7 +18,7 @@ EMPTY: dict[str, object] = {}
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """The feature gates that change what a selector may say; the defaults are those of 1.36."""
+    """The feature gates of selectors; the defaults are those of 1.36."""
 
     consumable_capacity: bool = True
     list_attributes: bool = False
@@ -47,7 +47,7 @@ class DomainMap(dict[str, object]):
 
 @cache
 def environment(gates: Gates, *, stored: bool) -> Environment:
-    """What a selector is compiled in. Stored expressions see everything the release knows, whatever the gates."""
+    """The environment of a selector. Stored expressions see everything of the release, with any gates."""
     attribute = t.DYN if gates.list_attributes else t.ANY
     fields: dict[str, CelType] = {
         "driver": t.STRING,

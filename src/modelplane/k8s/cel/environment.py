@@ -7,7 +7,7 @@ from modelplane.k8s.cel import types as t
 from modelplane.k8s.cel.declarations import FunctionDecl
 from modelplane.k8s.cel.types import CelType
 
-# Names that denote types; what they stand for at run time is the type itself.
+# Names of types; at run time their values are the types.
 TYPE_NAMES: dict[str, CelType] = {
     "bool": t.BOOL,
     "bytes": t.BYTES,

@@ -1,9 +1,8 @@
 """When two values are equal, and which of two is the smaller.
 
-Equality is total for CEL's own types: values of different types are unequal, numbers compare across their types. The
-types that Kubernetes adds are not so forgiving: one of them on the left of `==` with anything else on the right is an
-error, while on the right of a string it is merely unequal. Inside lists and maps such an error counts as equal, as
-upstream has it.
+Equality is total for CEL's own types: values of different types are unequal, numbers compare across their types. For
+the types that Kubernetes adds, one of them on the left of `==` with another type on the right is an error, while on the
+right of a string it is unequal. Inside lists and maps such an error counts as equal, as upstream.
 """
 
 import math
@@ -41,7 +40,7 @@ _NUMBERS = frozenset({int, Uint, float})
 
 
 def equal(left: object, right: object) -> bool:
-    """`left == right`; null is equal to null alone, whatever the other side is."""
+    """`left == right`; null is equal to null only."""
     if left is None or right is None:
         return left is right
     return value_equal(left, right)
@@ -60,7 +59,7 @@ def value_equal(left: object, right: object) -> bool:
 
 
 def same_value(left: object, right: object) -> bool:
-    """Equality where an error means no: membership in lists, `distinct`, `indexOf`."""
+    """Equality that treats an error as false: membership in lists, `distinct`, `indexOf`."""
     try:
         return value_equal(left, right)
     except EvaluationError:

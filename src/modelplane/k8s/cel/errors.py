@@ -1,8 +1,8 @@
-"""What can go wrong with an expression, kept in three kinds that never mix.
+"""Errors of an expression, in three separate kinds.
 
-CompileError       the text is refused: syntax, types, result, size or cost; carries its place
+CompileError       the text is rejected: syntax, types, result, size or cost; has its position
 EvaluationError    a value of CEL's own: `||`, `&&`, `all` and `exists` may absorb it
-EvaluationAborted  ends the whole evaluation whatever surrounds it: the budget is spent, or upstream would panic
+EvaluationAborted  ends the whole evaluation: the budget is spent, or upstream would panic
 """
 
 from modelplane.api.errors import InputError

@@ -152,7 +152,7 @@ class _Estimator:
         return plus(ONE, cost)
 
     def indexed(self, node: CallExpr, overload: str, size: Range | None) -> Range | None:
-        """Follows an index into the data: the path goes on with the element, and so does the size."""
+        """An index into the data: the path continues with the element, and so does the size."""
         if overload not in {"index_list", "index_map"}:
             return size
         container = node.args[0]

@@ -1,10 +1,9 @@
 """The fast path: a checked tree as one Python expression.
 
-What it covers is what selectors usually say; anything else makes `emit` decline, and the exact evaluator answers
-alone. Where the generated function returns, its answer is exact: on values that are no errors Python's own order of
-evaluation is CEL's. Where it raises, for whatever reason, the caller asks the exact evaluator instead, which knows
-about errors, costs and the rest. Nothing is counted here, so a function is only used where the estimate says that the
-budget cannot be reached.
+It covers what selectors usually use; for anything else `emit` declines, and the exact evaluator runs. If the generated
+function returns, its result is exact: without errors, Python's order of evaluation is CEL's. If it raises, the caller
+runs the exact evaluator instead, which handles errors and costs. Nothing is counted here, so a function is only used if
+the estimate is within the budget.
 
 No text of the user's becomes source: strings, numbers of any size and everything computed beforehand enter as
 constants by name, and the names are ours.
@@ -173,7 +172,7 @@ class _Emitter(CallEmitter):
         return code.text if code.type is BOOL else f"truth({code.text})"
 
     def value(self, code: EmittedCode) -> str:
-        """The code of a value that goes somewhere else; a device's domains then need their own look-up rule."""
+        """The code of a value that leaves the expression; a device's domains then need their own lookup rule."""
         return f"domains({code.text})" if code.is_domains else code.text
 
     def list_literal(self, node: ListNode) -> EmittedCode:
@@ -218,7 +217,7 @@ class _Emitter(CallEmitter):
 
     def bind(self, node: Comprehension) -> EmittedCode:
         found = node.init.type or DYN
-        # Lists may change under such a variable and optionals are spoilt by it; the exact evaluator knows how.
+        # Lists may change under such a variable and optionals break; the exact evaluator handles both.
         if found.kind in _UNBOUND:
             raise NotEmitted
         init = self.emit(node.init)

@@ -46,7 +46,7 @@ _METHODS = {"contains_string": "({1} in {0})", "starts_with_string": "{0}.starts
     "size_string": "len({0})",
     "string_size": "len({0})",
 }
-# The Python class behind a type, where one test of the class tells all.
+# The Python class of a type, if one class test is enough.
 _CLASSES = {
     t.STRING: "str",
     t.INT: "int",
@@ -63,7 +63,7 @@ class NotEmitted(Exception):  # noqa: N818  a way out, not an error
 
 @dataclass(frozen=True, slots=True)
 class EmittedCode:
-    """Python text that computes a value. `is_dict` says that the value is a plain dict of strings for certain."""
+    """Python code that computes a value. `is_dict`: the value is certainly a plain dict of strings."""
 
     text: str
     type: CelType
@@ -79,7 +79,7 @@ class EmittedCode:
 
 
 class CallEmitter:
-    """The part of the emitter that knows functions."""
+    """The part of the emitter for function calls."""
 
     __slots__ = ("bound", "functions")
 
@@ -88,7 +88,7 @@ class CallEmitter:
         self.bound: dict[str, EmittedCode] = {}
 
     def emit(self, node: Node) -> EmittedCode:
-        """The code of a node; the emitter proper knows how."""
+        """The code of a node, from the emitter."""
         raise NotImplementedError
 
     def constant(self, value: object) -> str:
@@ -104,7 +104,7 @@ class CallEmitter:
         raise NotImplementedError
 
     def value(self, code: EmittedCode) -> str:
-        """The code of a value that goes somewhere else."""
+        """The code of a value that leaves the expression."""
         raise NotImplementedError
 
     def item(self, container: EmittedCode, key: str, found: CelType) -> EmittedCode:
@@ -145,7 +145,7 @@ class CallEmitter:
         return EmittedCode(self.constant(value), node.type or DYN, value, is_constant=True)
 
     def body(self, node: CallExpr) -> Body | None:
-        """What a call runs; quantities are plain values here."""
+        """The body of a call; quantities are plain values here."""
         if node.function == "quantity":
             return plain_quantity
         return self.functions[node.function].body_for(node.overloads)

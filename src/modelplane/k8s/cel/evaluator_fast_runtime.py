@@ -1,4 +1,4 @@
-"""What generated functions call. Each either answers exactly or raises, and then the exact evaluator answers."""
+"""The runtime of generated functions. Each result is exact; on an exception the exact evaluator runs."""
 
 from collections.abc import Callable, Iterable
 
@@ -12,7 +12,7 @@ from modelplane.k8s.quantity import Quantity
 from modelplane.k8s.quantity import compare as compare_quantities
 from modelplane.k8s.semver import Version
 
-# What a generated function may raise; nothing else can come out of it.
+# The exceptions of a generated function.
 FALLBACKS = (EvaluationError, EvaluationAborted, LookupError, RecursionError)
 
 

@@ -26,7 +26,7 @@ _QUOTED = (
     r'|[rR]"[^"\n\r]*"'
     r"|[rR]'[^'\n\r]*'"
 )
-# The commonest tokens come first; each has to look ahead for the rarer ones that begin like it.
+# The most frequent tokens come first; each looks ahead for the rarer ones with the same beginning.
 _TOKENS = re.compile(
     r"(?P<identifier>[A-Za-z_][A-Za-z0-9_]*+(?![\"']))"
     r"|(?P<op>[-+*%?:,()\[\]{}]|\.(?![0-9])|==|&&|\|\||[<>!]=?+|/(?!/))"
@@ -155,7 +155,7 @@ def _unescaped_bytes(body: str, offset: int) -> bytes:
 
 
 def _content(text: str) -> tuple[str, bool]:
-    """What is between the quotes, with line ends as newlines, and whether escapes are to be left alone."""
+    """The content of the quotes, with line ends as newlines, and whether it is raw."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     raw = text[0] in "rR"

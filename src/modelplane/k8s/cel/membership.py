@@ -1,6 +1,6 @@
 """`x in [constants]`: the list as a set, as upstream compiles it.
 
-The set is asked by hash, so a value that Go cannot hash ends the evaluation instead of being merely absent.
+Members are found by hash, so a value that Go cannot hash ends the evaluation.
 """
 
 from dataclasses import dataclass

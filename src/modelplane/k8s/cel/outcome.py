@@ -1,4 +1,4 @@
-"""What came of an evaluation."""
+"""The outcome of an evaluation."""
 
 import enum
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from modelplane.k8s.cel.values import Optional, runtime_type
 
 
 class SelectorOutcome(enum.Enum):
-    """TRUE and FALSE are answers; ERROR is none, and aborts the allocation that asked."""
+    """TRUE and FALSE are results; ERROR aborts the allocation."""
 
     TRUE = "true"
     FALSE = "false"
@@ -16,7 +16,7 @@ class SelectorOutcome(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """An outcome; `message` says what went wrong and is empty otherwise."""
+    """An outcome; `message` describes the error and is empty otherwise."""
 
     outcome: SelectorOutcome
     message: str = ""

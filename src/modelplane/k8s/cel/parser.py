@@ -116,7 +116,7 @@ class _Parser:
         return SyntaxFault(f"syntax error: unexpected {text or kind!s}, wanted {wanted}", offset)
 
     def take(self, kind: str) -> int:
-        """Consumes a token of the kind and says where it was."""
+        """Consumes a token of the kind and returns its offset."""
         token = self.tokens[self.position]
         if token[0] != kind:
             raise self.unexpected(repr(kind))

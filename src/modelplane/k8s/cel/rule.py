@@ -22,7 +22,7 @@ MAX_COST = 1_000_000
 
 
 class Absent:
-    """The type of ABSENT, which says that there is no old value."""
+    """The type of ABSENT: there is no old value."""
 
     __slots__ = ()
 
@@ -115,7 +115,7 @@ def compile_rule(
     """The rule that `text` spells on a schema node, or CompileError.
 
     The result is a bool for a rule and a string for a message expression. `root` is the root of a resource, where the
-    names of the object are visible whatever the schema says. With `optional_old_self`, `oldSelf` is an optional.
+    names of the object are always visible. With `optional_old_self`, `oldSelf` is an optional.
     """
     shape = shape_of(schema, "self", root=root)
     if shape is None:

@@ -1,4 +1,4 @@
-"""What an evaluation costs while it runs, in upstream's units.
+"""The runtime cost of an evaluation, in upstream's units.
 
 A unit is about the cost of reading a variable. Traversing a text costs a tenth of a unit per character, a pattern a
 quarter per character of its own times that, making a list ten and a map thirty. Which rule applies to a call is decided
@@ -24,7 +24,7 @@ _PARSED_ONCE = frozenset({"url", "lowerAscii", "upperAscii", "substring", "trim"
 )
 _TRAVERSED = frozenset({"isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"})
 
-# Stands for an argument or a result that is an error: calls are paid for whether they succeed or not.
+# An argument or a result that is an error: failed calls cost as much.
 FAILED = object()
 
 Args: TypeAlias = tuple[object, ...]

@@ -171,7 +171,7 @@ def struct_fields(shape: SchemaShape) -> dict[str, dict[str, CelType]]:
         part = pending.pop()
         if part.type.kind is t.TypeKind.STRUCT:
             fields = {name: inner.type for name, inner in part.fields.items()}
-            # A field whose name is a reserved word also goes by the bare word.
+            # A field whose name is a reserved word is also available by that word.
             fields |= {word: fields[f"__{word}__"] for word in RESERVED if f"__{word}__" in fields}
             found[part.type.name] = fields
         pending += part.fields.values()

@@ -1,8 +1,7 @@
 """Decoded JSON as values of CEL, read through its schema.
 
-Objects are read on demand and remember what they read, so a rule pays for the fields it looks at. A null property is
-an absent one. Lists keep the meaning that `x-kubernetes-list-type` gives them: sets and maps compare without order,
-and adding merges.
+Objects are read on demand and cache what they read, so a rule pays for the fields it reads. A null property is an
+absent one. Lists follow `x-kubernetes-list-type`: sets and maps compare without order, and adding merges.
 """
 
 import base64
@@ -136,7 +135,7 @@ def _read_object(data: object, schema: Schema) -> object:
 
 
 class SchemaMap(KeyedMap):
-    """An object or map. Fields of an object go by their identifiers, keys of a map as they are."""
+    """An object or map. Fields of an object have their CEL identifiers, keys of a map are unchanged."""
 
     __slots__ = ("_declared", "_is_object", "_read", "_values", "data")
 
@@ -155,7 +154,7 @@ class SchemaMap(KeyedMap):
         return iter([key for key, _ in self.items()])
 
     def items(self) -> Iterator[tuple[object, object]]:
-        """The pairs that the schema knows."""
+        """The pairs that the schema declares."""
         for name in self.data:
             if self._schema_of(name) is not None:
                 key = (escape(name) or name) if self._is_object else name

@@ -30,7 +30,7 @@ _ASTRONOMIC = 10**15
 
 
 class CompiledSelector:
-    """A compiled selector. `estimated_cost` is the worst case in units of cost, where 2**64-1 stands for unbounded.
+    """A compiled selector. `estimated_cost` is the worst case in units of cost, where 2**64-1 means unbounded.
 
     Two ways to the same answer: a generated function that assumes nothing fails, and the exact evaluator, which counts
     the cost and answers where the function raised. The function is made once the selector has been evaluated often
@@ -62,7 +62,7 @@ class CompiledSelector:
         return self._step
 
     def evaluate(self, device: Device) -> Evaluation:
-        """Whether the device is selected, or why that cannot be said."""
+        """Whether the device is selected, or the error."""
         if device.fault is not None:
             return Evaluation(SelectorOutcome.ERROR, device.fault)
         fast = self._fast or self._emitted()
@@ -75,7 +75,7 @@ class CompiledSelector:
         return TRUE if value is True else FALSE if value is False else as_evaluation(value)
 
     def _emitted(self) -> Callable[[Device], object] | None:
-        """The fast function, once it has become worth making."""
+        """The fast function, compiled after enough evaluations."""
         self._evaluations += 1
         if self._evaluations == _WORTH_EMITTING + 1 and self.estimated_cost <= MAX_COST:
             self._fast = emit(self._node, self._functions, is_metered=self._is_metered)

@@ -1,4 +1,4 @@
-"""Ranges of sizes and costs: (least, most) in unsigned 64 bits, where the largest number stands for unbounded."""
+"""Ranges of sizes and costs: (least, most) in unsigned 64 bits, where the largest number means unbounded."""
 
 from math import ceil
 from typing import Protocol, TypeAlias
@@ -15,7 +15,7 @@ ONE: Range = (1, 1)
 
 
 class SizeEstimator(Protocol):
-    """What is known about the data: how large the value at a path, or of a type, can be."""
+    """Known bounds of the data: how large the value at a path, or of a type, can be."""
 
     def size(self, path: tuple[str, ...], found: CelType) -> Range | None:
         """The size of the value, or None where nothing is known."""

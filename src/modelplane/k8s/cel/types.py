@@ -1,7 +1,7 @@
 """The static types of CEL, interned: two types are the same exactly when they are the same object.
 
-`any` is what a device attribute has: it accepts everything as `dyn` does, but the checker tells the two apart where a
-result type is asked for. A type is also a value: `type(x)` yields one at run time, compared by name alone.
+`any` is the type of a device attribute: it accepts everything as `dyn` does, but the checker distinguishes them in
+result types. A type is also a value: `type(x)` yields one at run time, compared by name.
 """
 
 import enum
@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 class TypeKind(enum.Enum):
     """The general category of a type."""
 
-    # The default hashes the member's name in Python code, and kinds are looked up in sets all the time.
+    # The default hashes the member's name in Python code, and kinds are frequent set members.
     __hash__ = object.__hash__
 
     ANY = enum.auto()
@@ -35,7 +35,7 @@ class TypeKind(enum.Enum):
 
 
 class CelType:
-    """A type; `generic` says that a parameter occurs somewhere inside."""
+    """A type; `generic`: it contains a type parameter."""
 
     __slots__ = ("__weakref__", "generic", "is_dynamic", "kind", "name", "params")
 
@@ -121,7 +121,7 @@ def opaque(name: str) -> CelType:
 
 
 def param(name: str) -> CelType:
-    """A type parameter, alike in all declarations that use its name."""
+    """A type parameter, equal in all declarations that use its name."""
     return _intern(TypeKind.PARAM, name)
 
 

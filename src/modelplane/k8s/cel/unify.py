@@ -1,4 +1,4 @@
-"""Assignability and type variables: the part of the checker that decides whether one type may stand for another.
+"""Assignability and type variables: the part of the checker that decides whether a type is assignable to another.
 
 A variable takes the first type it meets and widens to the more general one later. An attempt that fails leaves no
 trace: bindings made on the way are undone.
@@ -12,7 +12,7 @@ _NULLABLE = frozenset({TypeKind.OPAQUE, TypeKind.STRUCT, TypeKind.DURATION, Type
 
 
 class Bindings:
-    """What the type variables of one expression stand for."""
+    """The bindings of the type variables of one expression."""
 
     __slots__ = ("_trail", "_types")
 
@@ -83,7 +83,7 @@ class Bindings:
         return left is right
 
     def _bind(self, candidate: CelType, variable: CelType) -> tuple[bool, bool]:
-        """Whether the variable may stand for the candidate, and whether it stood for something before."""
+        """Whether the variable can be bound to the candidate, and whether it was bound before."""
         if candidate is variable:
             return True, True
         bound = self._types.get(variable)
@@ -117,7 +117,7 @@ class Bindings:
 
 
 def less_specific(left: CelType, right: CelType) -> bool:
-    """Whether `left` says as much as `right` or less."""
+    """Whether `left` is equally or less specific than `right`."""
     if left is right or left.is_dynamic or left.kind is TypeKind.PARAM:
         return True
     if right.is_dynamic or right.kind is TypeKind.PARAM or left.kind is not right.kind:
@@ -134,5 +134,5 @@ def less_specific(left: CelType, right: CelType) -> bool:
 
 
 def more_general(left: CelType, right: CelType) -> CelType:
-    """The one of two assignable types that says less."""
+    """The less specific of two assignable types."""
     return left if less_specific(left, right) else right

@@ -12,15 +12,15 @@ from modelplane.k8s.cel.types import DYN, CelType
 _PARSERS = {"duration": parse_duration, "timestamp": parse_timestamp}
 
 
-# Calls whose literal arguments are looked at before anything runs.
+# Calls whose literal arguments are validated at compile time.
 CHECKED_CALLS = frozenset({"duration", "timestamp", "matches", "format"})
 
 
 @dataclass(slots=True, eq=False)
 class Watched:
-    """The nodes that need a look once all types are settled; those inside `format` may mix types.
+    """The nodes to validate once all types are resolved; those inside `format` may mix types.
 
-    `plans` says that some constant may turn out to be impossible when the evaluator is planned.
+    `plans`: some constant may turn out to be impossible when the evaluator is planned.
     """
 
     plans: bool = False

@@ -10,7 +10,7 @@
     Type                               a type
     Quantity, MutableQuantity, Version    Kubernetes' own, as are the values of the url, ip, cidr and format libraries
 
-A dict subclass with other look-up rules says so through `find`. Nothing is changed once an expression can see it.
+A dict subclass with other lookup rules defines `find`. Values are immutable once an expression can see them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -73,7 +73,7 @@ NONE = Optional(None)
 
 
 class Rope:
-    """The concatenation of two lists. Doubling a list again and again costs nothing until someone looks inside."""
+    """The concatenation of two lists. Repeated doubling costs nothing until an element is read."""
 
     __slots__ = ("left", "right", "size")
 
@@ -124,7 +124,7 @@ class KeyedMap:
         return iter(self._entries.values())
 
     def put(self, key: object, value: object) -> None:
-        """Adds or replaces an entry; only for a map that nobody else can see yet."""
+        """Adds or replaces an entry; only for a map that is not shared yet."""
         self._entries[_slot(key)] = (key, value)
 
     def find(self, key: object) -> tuple[bool, object]:
@@ -145,7 +145,7 @@ class KeyedMap:
 
 
 class TextMap(dict[str, object]):
-    """A map made by an expression whose keys are all texts; what Go cannot hash must not even be looked up in it."""
+    """A map made by an expression whose keys are all strings; a lookup of an unhashable key is an error."""
 
     __slots__ = ()
 
@@ -166,7 +166,7 @@ def _slot(key: object) -> object:
 
 
 def check_hashable(value: object) -> None:
-    """Ends the evaluation over a value that Go cannot hash; a class says so by `cel_unhashable`."""
+    """Ends the evaluation for a value that Go cannot hash; a class marks it by `cel_unhashable`."""
     if isinstance(value, bytes | Version) or hasattr(value, "cel_unhashable"):
         raise EvaluationAborted(f"a value of type {runtime_type(value).name} cannot be hashed")
 
@@ -271,7 +271,7 @@ def map_items(mapping: "MapValue") -> Iterator[tuple[object, object]]:
 
 
 def size_of(value: object) -> int | None:
-    """The size of whatever has one, else None."""
+    """The size of a value that has one, else None."""
     if isinstance(value, Rope):
         return value.size
     if isinstance(value, str | bytes | list | tuple | range | dict | KeyedMap):

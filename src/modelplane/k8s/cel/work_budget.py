@@ -1,4 +1,4 @@
-"""How long an evaluation may take, whatever it costs.
+"""The time limit of an evaluation, independent of its cost.
 
 The cost model was made for another machine: within its limit of a million units an expression can iterate 100,000
 times, raise an error in each iteration, or print a list of a million numbers. Upstream spends the time. Here an
@@ -44,7 +44,7 @@ _EXPENSIVE_CALLS = frozenset(
 
 
 class WorkBudget:
-    """What is left of the work that an evaluation may do."""
+    """The remaining work that an evaluation may do."""
 
     __slots__ = ("left",)
 

@@ -83,7 +83,7 @@ def allocate(  # noqa: PLR0913  the allocator's inputs, one parameter each, all 
     features: Features | None = None,
     max_steps: int = DEFAULT_STEPS,
 ) -> Outcome:
-    """Allocate the claims of one pod on one node, beside what other claims hold."""
+    """Allocate the claims of one pod on one node, given the devices in use."""
     gates = features or Features()
     allocator = Allocator(Inventory(slices, gates), DeviceUsage.of(allocated, gates), max_steps=max_steps)
     return allocator.allocate(prepare_claims(claims, classes, gates), node)

@@ -131,7 +131,7 @@ class AllocationState:
         return None
 
     def is_suitable(self, subrequest: SubRequestPlan, index: int) -> bool:
-        """Whether the device belongs to what a subrequest for all devices means."""
+        """Whether a subrequest for all devices includes the device."""
         cause = self.rejection_cause(subrequest, self.candidates[index].offer)
         if cause is None:
             return True
@@ -148,8 +148,8 @@ class AllocationState:
     def allocate(self, subrequest: SubRequestPlan, index: int, *, must: bool = False) -> bool:
         """Allocate a device; False, with nothing changed, where it is rejected.
 
-        `must` is for subrequests that want all devices: the device may have been allocated meanwhile, and a constraint
-        that rejects it is an error of the claim.
+        `must` is for subrequests for all devices: the device may have been allocated meanwhile, and a constraint that
+        rejects it is an error of the claim.
         """
         candidate = self.candidates[index]
         offer = candidate.offer
@@ -252,7 +252,7 @@ class AllocationState:
                 self.deallocate(claim_index)
 
     def key(self, claim_index: int) -> Hashable:
-        """All that the rest of the search depends on from here, beside its position."""
+        """All state that the rest of the search depends on, except its position."""
         whole = frozenset(
             (entry.index, entry.subrequest.claim_index if self._plan.has_admin_access else 0)
             for devices in self.allocating[: claim_index + 1]
@@ -264,7 +264,7 @@ class AllocationState:
         return len(self.allocating[claim_index]), whole, shares, memories
 
     def equivalence_key(self, index: int) -> Hashable | None:
-        """A key that interchangeable free devices share, or None where the device stands for itself alone."""
+        """A key that interchangeable free devices share, or None if the device is unique."""
         candidate = self.candidates[index]
         offer = candidate.offer
         if offer.shareable or offer.id in self._usage.consumed:

@@ -39,7 +39,7 @@ class NodeAllocation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Attempt:
-    """What one node gave: a solution or none, with the state to explain it."""
+    """The result of one node: a solution or none, with the state to explain it."""
 
     view: NodeView
     state: AllocationState
@@ -51,7 +51,7 @@ Placement: TypeAlias = NodeAllocation | NoFit | Fatal | GaveUp
 
 
 class Allocator:
-    """Allocates from one inventory beside one usage; both stay as they are."""
+    """Allocates from one inventory and one usage; it changes neither."""
 
     def __init__(
         self, inventory: Inventory, usage: DeviceUsage | None = None, *, max_steps: int = DEFAULT_STEPS
@@ -111,7 +111,7 @@ def _wanted(plan: AllocationPlan, view: NodeView, state: AllocationState) -> Wan
 
 
 def _wanted_all(subrequest: SubRequestPlan, view: NodeView, state: AllocationState) -> tuple[int, ...]:
-    """The devices that a subrequest for all means: every one that suits it, used or not; all pools must be known."""
+    """The devices of a subrequest for all: every suitable one, used or not; all pools must be complete."""
     place = f"claim {subrequest.claim}, request {subrequest.full_name}: requests all devices, but resource pool"
     for pool in view.pools:
         if pool.incomplete or pool.invalid:
@@ -143,7 +143,7 @@ def _device(entry: AllocatingDevice) -> DeviceResult:
 
 
 def _node_selector(devices: Iterable[AllocatingDevice], node: Node) -> CoreNodeSelector | None:
-    """Where the pod may run with these devices: on this node if any is local to it, else where all their slices are."""
+    """The nodes of a pod with these devices: this node if any device is local to it, else those of all slices."""
     offers = [entry.candidate.offer for entry in devices]
     if any(offer.effective_scope.node_name or offer.binds_to_node for offer in offers):
         return pinned_to(node.metadata.name)

@@ -18,7 +18,7 @@ class DeviceAttribute(NamedTuple):
     members: frozenset[object]
 
 
-# As published: name, then the one kind that is set, then its value. Few devices are ever asked for theirs.
+# As published: name, the kind that is set, its value. Most are never read.
 Attributes: TypeAlias = Mapping[str, Mapping[str, object]]
 
 
@@ -49,5 +49,5 @@ def same_scalar(left: DeviceAttribute, right: DeviceAttribute) -> bool:
 
 
 def base_kind(attribute: DeviceAttribute) -> str:
-    """The element type, for lists and scalars alike."""
+    """The element type, for lists and scalars."""
     return attribute.kind.removesuffix("s")

@@ -1,9 +1,8 @@
 """How much of a device's capacity a request takes.
 
-Every capacity of a device is consumed, asked for or not: the requested amount rounded as the policy says, else the
-policy's default, else all of it. A device that may be shared is full when the sum over its users exceeds a value. On
-any other device a request only filters. Names in a request are compared literally with the published ones; no domain
-is filled in.
+Every capacity of a device is consumed, requested or not: the requested amount rounded by the policy, else the policy's
+default, else all of it. A device that may be shared is full when the sum over its users exceeds a value. On any other
+device a request only filters. Names in a request are compared literally with the published ones; no domain is added.
 """
 
 from collections.abc import Mapping
@@ -32,7 +31,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What amounts of one capacity may be consumed."""
+    """The valid amounts of one capacity."""
 
     default: Quantity | None
     valid_values: tuple[Quantity, ...] | None
@@ -80,10 +79,10 @@ def _optional(value: QuantityField | None) -> Quantity | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConsumedCapacity:
-    """What one subrequest takes of one device.
+    """The consumption of one device by one subrequest.
 
-    `is_known` says that the device publishes everything asked for, `is_allowed` that its policies permit the amounts.
-    `needs` has, by name, what is taken and what there is in all, both in billionths.
+    `is_known`: the device publishes every requested capacity. `is_allowed`: its policies permit the amounts. `needs`
+    has, by name, the consumed and the total amount, both in billionths.
     """
 
     is_known: bool
@@ -92,12 +91,12 @@ class ConsumedCapacity:
     needs: tuple[tuple[str, int, int], ...]
 
     def fits_beside(self, *in_use: Nanos) -> bool:
-        """Whether there is room beside what is in use."""
+        """Whether it fits into the remaining capacity."""
         return all(need + sum(amounts.get(name, 0) for amounts in in_use) <= limit for name, need, limit in self.needs)
 
 
 def consumed_capacity_of(offers: tuple[CapacityOffer, ...], requested: Amounts) -> ConsumedCapacity:
-    """What a request takes of every capacity of a device, policies applied."""
+    """The consumption of every capacity of a device, policies applied."""
     amounts = {offer.name: _consumed(offer, requested.get(offer.name)) for offer in offers}
     return ConsumedCapacity(
         requested.keys() <= amounts.keys(),

@@ -1,4 +1,4 @@
-"""What the API server refuses in a new ResourceClaim or DeviceClass, before any allocation.
+"""Validation of a new ResourceClaim or DeviceClass, as in the API server.
 
 Each problem is one sentence that begins with the field. The rules are those of Kubernetes 1.36 that depend on the
 object alone; admission that depends on the requester (admin access needs a labelled namespace) is not here.

@@ -19,14 +19,14 @@ class ConstraintState(Protocol):
     """A constraint while a search runs."""
 
     def add(self, request: str, alternative: str, offer: DeviceOffer) -> bool:
-        """Accept and remember a device, or refuse it."""
+        """Accept and record a device, or reject it."""
 
     def remove(self, request: str, alternative: str) -> None:
         """Take back the latest accepted device of that request."""
 
     @property
     def memory(self) -> Hashable:
-        """All that later answers depend on."""
+        """All state that later results depend on."""
 
 
 def attribute_name(constraint: Constraint) -> str | None:
@@ -70,7 +70,7 @@ class _MatchAttribute:
         return True
 
     def _common(self, attribute: DeviceAttribute) -> DeviceAttribute | None:
-        """What all devices would have in common with this one added, or None where that is nothing."""
+        """The common values of all devices with this one added, or None if there are none."""
         first = self._count == 0 or self._attribute is None
         if not self._list_attributes:
             return attribute if first or same_scalar(attribute, self._attribute or attribute) else None

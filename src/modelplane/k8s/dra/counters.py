@@ -15,7 +15,7 @@ Remainders: TypeAlias = Mapping[CounterKey, int]
 
 
 def remainders(pool: PoolOnNode, usage: DeviceUsage) -> Remainders:
-    """What is left of each counter, in billionths, beside the devices already held."""
+    """The remainder of each counter, in billionths, after the allocated devices."""
     left = dict(pool.counters)
     for offer in (*pool.offers, *pool.elsewhere):
         if offer.counters and usage.is_allocated(offer.id):
@@ -25,7 +25,7 @@ def remainders(pool: PoolOnNode, usage: DeviceUsage) -> Remainders:
 
 
 class CounterLedger:
-    """What the devices chosen so far draw on counters, during one search."""
+    """The counters consumed by the devices chosen so far, during one search."""
 
     __slots__ = ("_drawn", "_known", "_usage")
 

@@ -4,10 +4,9 @@ Every solution gives each request its number of distinct devices out of those th
 two requests. Leaving out constraints, counters and amounts, that is a matching; where even the matching does not
 exist, neither does a solution, and the search may stop.
 
-The proof may only replace the search where the search could not have ended in an error instead. Requests are looked
-at in the order of the search, and it is enough that some first few of them cannot be served together: then nothing
-behind them is ever reached. Where a selector fails on a device, or a request for all devices meets a constraint, the
-proof stops there.
+The proof may only replace the search if the search could not have ended in an error instead. Requests are checked in
+the order of the search, and it is enough that the first few of them cannot be served together: then no later request is
+reached. If a selector fails on a device, or a request for all devices has a constraint, the proof stops there.
 """
 
 from collections.abc import Iterator
@@ -54,7 +53,7 @@ def _suitable(subrequest: SubRequestPlan, state: AllocationState, wanted: int | 
 
 
 def _demand(request: RequestPlan, state: AllocationState, wanted: Wanted) -> tuple[int, frozenset[int]]:
-    """How many devices the request takes at least, and from which, whatever alternative is chosen."""
+    """The minimum number of devices of the request, and their candidates, over all alternatives."""
     smallest = min(count_of(wanted[subrequest.index]) for subrequest in request.subrequests)
     devices = (_suitable(subrequest, state, wanted[subrequest.index]) for subrequest in request.subrequests)
     return smallest, frozenset().union(*devices)

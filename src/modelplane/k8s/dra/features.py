@@ -21,17 +21,17 @@ class Features:
 
     @property
     def is_stable_allocator(self) -> bool:
-        """Whether upstream would run its oldest allocator, which knows none of these gates and ignores their fields."""
+        """Whether upstream would run its oldest allocator, which ignores the fields of these gates."""
         return not (self.consumable_capacity or self.device_binding_and_status or self.list_type_attributes)
 
     @property
     def gates(self) -> Gates:
-        """The gates that change what a selector may say."""
+        """The feature gates of selectors."""
         return Gates(consumable_capacity=self.consumable_capacity, list_attributes=self.list_type_attributes)
 
 
 def features_from(gates: Mapping[str, object]) -> Features:
-    """Features that differ from the defaults as `gates` says, by upstream's names without the DRA prefix."""
+    """Features with these `gates`, by upstream's names without the DRA prefix; others are defaults."""
     known = {_camel(entry.name): entry.name for entry in fields(Features)}
     settings: dict[str, bool] = {}
     for gate, enabled in gates.items():

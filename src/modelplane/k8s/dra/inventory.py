@@ -50,7 +50,7 @@ class CandidateDevice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeView:
-    """What one node can see: pools in search order, and their devices flattened in that order."""
+    """The view of one node: pools in search order, and their devices flattened in that order."""
 
     pools: tuple[PoolOnNode, ...]
     candidates: tuple[CandidateDevice, ...]
@@ -67,7 +67,7 @@ class NodeView:
 
 
 class Inventory:
-    """An index over slices: build it once, then look at it from many nodes and for many claims."""
+    """An index over slices: build it once, then view it from many nodes and for many claims."""
 
     def __init__(self, slices: Iterable[ResourceSlice], features: Features | None = None) -> None:
         """Prepare every device; InputError where a quantity in a slice is not one."""
@@ -86,7 +86,7 @@ class Inventory:
             self._views = {name: self._view(Node(metadata=Metadata(name=name))) for name in self._on_node}
 
     def view(self, node: Node) -> NodeView:
-        """What the node can see; UnreadableSelector where a node selector on the way cannot be evaluated."""
+        """The view of the node; UnreadableSelector if a node selector cannot be evaluated."""
         return self._views.get(node.metadata.name) or self._view(node)
 
     def _view(self, node: Node) -> NodeView:

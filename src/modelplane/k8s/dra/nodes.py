@@ -1,4 +1,4 @@
-"""Which nodes a slice or a device is for, and what that means for the pod that gets it."""
+"""Node selection of slices and devices, and the node selector of an allocation."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ class NodeScope:
 
     @property
     def is_set(self) -> bool:
-        """Whether any of the fields says something."""
+        """Whether any of the fields is set."""
         return bool(self.node_name) or self.everywhere or self.selector is not None
 
 
@@ -144,11 +144,11 @@ def merged(selectors: Iterable[CoreNodeSelector]) -> CoreNodeSelector | None:
 
 def _add_new(requirements: Iterable[NodeRequirement], known: list[NodeRequirement]) -> None:
     for requirement in requirements:
-        if not any(_asks_the_same(requirement, other) for other in known):
+        if not any(_is_same_requirement(requirement, other) for other in known):
             known.append(requirement)
 
 
-def _asks_the_same(left: NodeRequirement, right: NodeRequirement) -> bool:
+def _is_same_requirement(left: NodeRequirement, right: NodeRequirement) -> bool:
     return (
         left.key == right.key and left.operator == right.operator and set(left.values or ()) == set(right.values or ())
     )

@@ -1,4 +1,4 @@
-"""Slices prepared for allocation: every quantity parsed, every device ready for selectors, nothing looked up twice."""
+"""Slices prepared for allocation: quantities are parsed and devices are ready for selectors."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ CounterKey: TypeAlias = tuple[str, str]
 
 
 class DeviceShape:
-    """Stands for all devices that no selector can tell apart; compares by identity, which makes it a cheap key."""
+    """The shape of all devices that no selector can distinguish; compared by identity, so it is a cheap key."""
 
     __slots__ = ("device",)
 
@@ -40,8 +40,8 @@ class DeviceShape:
 class DeviceOffer:
     """One device of a slice.
 
-    `fits_by_itself` says that it always has room for a subrequest without amounts. `scope` is its own node selection,
-    None where the slice's counts. Counters are in billionths.
+    `fits_by_itself`: it always has capacity for a subrequest without amounts. `scope` is its own node selection, None
+    if the slice's counts. Counters are in billionths.
     """
 
     id: DeviceId
@@ -61,13 +61,13 @@ class DeviceOffer:
 
     @property
     def effective_scope(self) -> NodeScope:
-        """Where a pod that uses the device may run."""
+        """The nodes of a pod that uses the device."""
         return self.slice_scope if self.scope is None else self.scope
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slice:
-    """A slice with its devices prepared. `declares_device_scopes` says that the field is there, whatever its value."""
+    """A slice with its devices prepared. `declares_device_scopes`: the field is set, to any value."""
 
     name: str
     pool: PoolKey

@@ -1,12 +1,12 @@
-"""What an allocation attempt can end in: a closed set, in which "did not fit" never shares a type with "broke".
+"""The outcomes of an allocation attempt: a closed set, in which "did not fit" never shares a type with "broke".
 
     Allocated   every claim got its devices on this node; take the results
     NoFit       the claims cannot be satisfied on this node now; try another node, or wait
     Fatal       an input is wrong (an expression that fails, a class that does not exist); abort the attempt, mend it
     GaveUp      the search ran out of its step budget; nothing is known about this node
 
-`NoFit.invalid_pools` names pools on the node that had to be left out because their slices contradict each other:
-worth telling the user when no node fits.
+`NoFit.invalid_pools` names pools on the node that were left out because their slices contradict each other: report them
+when no node fits.
 """
 
 import enum
@@ -49,7 +49,7 @@ class DeviceResult:
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """The devices of one claim, and where a pod that uses them may run; no selector means anywhere."""
+    """The devices of one claim, and the nodes for a pod that uses them; no selector means any node."""
 
     claim: str
     devices: tuple[DeviceResult, ...]
@@ -74,7 +74,7 @@ class Rejection(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class RejectionCount:
-    """How many devices failed on one thing; `detail` says which selector or constraint."""
+    """The number of devices that failed one check; `detail` names the selector or constraint."""
 
     reason: Rejection
     detail: str
@@ -83,13 +83,13 @@ class RejectionCount:
 
 @dataclass(frozen=True, slots=True)
 class RequestExplanation:
-    """What happened to one request, or one alternative of it."""
+    """The result of one request, or of one alternative of it."""
 
     claim: str
     request: str
     device_class: str
     wanted: str
-    looked_at: int
+    considered: int
     rejected: tuple[RejectionCount, ...]
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ class RequestExplanation:
         )
         return (
             f"claim {self.claim}, request {self.request} (class {self.device_class}) wants {self.wanted}: "
-            f"{self.looked_at} devices looked at{': ' if reasons else ''}{reasons}"
+            f"{self.considered} devices considered{': ' if reasons else ''}{reasons}"
         )
 
 

@@ -37,7 +37,7 @@ from modelplane.k8s.quantity import quantity_from_json
 MATCHES = -1
 MAX_RESULTS = 32
 
-# For every subrequest: how many devices it needs, or (where it wants all) the positions of those that "all" means.
+# For every subrequest: its number of devices, or, for all devices, the positions of those.
 Wanted: TypeAlias = tuple[int | tuple[int, ...], ...]
 
 
@@ -49,12 +49,12 @@ class SelectorLike(Protocol):
 
 
 class Aborted(Exception):  # noqa: N818  carries the reason out of the search; becomes the Fatal outcome
-    """The attempt cannot go on: an input is wrong."""
+    """The attempt is aborted: an input is invalid."""
 
 
 @dataclass(slots=True, eq=False)
 class _CachedSelector:
-    """One selector text and its answers so far."""
+    """One selector and its cached results."""
 
     text: str
     compiled: SelectorLike | CompileError
@@ -115,7 +115,7 @@ class SubRequestPlan:
         return found
 
     def consumed(self, offer: DeviceOffer) -> ConsumedCapacity:
-        """What the subrequest takes of the device's capacity."""
+        """The consumption of the device's capacity by the subrequest."""
         consumed = self.consumption.get(offer)
         if consumed is None:
             consumed = self.consumption[offer] = consumed_capacity_of(offer.capacity, self.capacity)
@@ -143,9 +143,9 @@ class ClaimPlan:
 class AllocationPlan:
     """All claims of a pod. With a `fault` the rest is not to be used.
 
-    `constrained` are the attributes that constraints are about. `is_order_dependent` says that a constraint's state
-    depends on what was tried before, so that no failure may be cached. `has_admin_access` says that some subrequest may
-    use devices that are in use. `counts` is how many devices each subrequest wants, None where the node decides.
+    `constrained` are the attributes of constraints. `is_order_dependent`: a constraint's state depends on earlier
+    tries, so that no failure may be cached. `has_admin_access`: some subrequest may use devices that are in use.
+    `counts` is the number of devices of each subrequest, None if it depends on the node.
     """
 
     claims: tuple[ClaimPlan, ...]
@@ -159,7 +159,7 @@ class AllocationPlan:
 
 
 def check_size(claim: ClaimPlan, wanted: Wanted) -> None:
-    """Aborted where the claim requests more devices than it may have, whichever alternatives are chosen."""
+    """Raise Aborted if the claim requests more devices than allowed, with any alternatives."""
     smallest = sum(
         min(count_of(wanted[subrequest.index]) for subrequest in request.subrequests) for request in claim.requests
     )
@@ -168,7 +168,7 @@ def check_size(claim: ClaimPlan, wanted: Wanted) -> None:
 
 
 def count_of(wanted: int | tuple[int, ...]) -> int:
-    """How many devices are wanted."""
+    """The number of devices."""
     return wanted if isinstance(wanted, int) else len(wanted)
 
 

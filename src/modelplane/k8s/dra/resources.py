@@ -1,8 +1,8 @@
 """The resource.k8s.io/v1 objects that allocation reads, as frozen values in the API's own shape.
 
 Only the fields that decide an allocation are here; unknown fields are ignored, as an API client ignores them. API
-defaults are applied where a field is used (`effective_mode`, `effective_count`, `effective_operator`), so a value
-says what was written.
+defaults are applied where a field is used (`effective_mode`, `effective_count`, `effective_operator`), so a value is
+what was written.
 """
 
 from typing import Annotated, TypeAlias
@@ -173,7 +173,7 @@ class CapacityRequirements(_Wire, frozen=True):
 
 
 class BaseDeviceRequest(_Wire, frozen=True):
-    """What `exactly` and each alternative of `firstAvailable` have in common."""
+    """The common fields of `exactly` and of each alternative of `firstAvailable`."""
 
     device_class_name: str = ""
     selectors: tuple[ClaimSelector, ...] | None = None

@@ -3,17 +3,17 @@
 Order. Claims and requests as listed, alternatives in order of preference, devices in the order of the node's view.
 Within one request only combinations in device order are tried; across requests every order. Nothing is scored.
 
-Backtracking is explicit: a stack of frames, each holding one choice. A frame makes its next choice, or gives up; when
-what follows a choice fails, the choice is undone and the next one is made. A failure is either plain, or says that the
-limit of results per claim was exceeded, which no other device can change: it goes straight to the nearest choice that
-requests fewer devices.
+Backtracking is explicit: a stack of frames, each with one choice. A frame makes its next choice, or gives up; when what
+follows a choice fails, the choice is undone and the next one is made. A failure is either plain, or the limit of
+results per claim was exceeded, which no other device can change: the search returns to the nearest choice that requests
+fewer devices.
 
 Pruning. A search that takes long caches its failures. A state without a solution (the same devices allocated, in any
 order) is not explored again. Two free devices that are equal to every request, with equal taints, capacity, counters
 and constrained attributes, are equivalent: where one of them has no solution, the other is not tried. Neither changes
 what is found. Both are off where they would: with constraints whose state depends on the order, and, for equivalent
 devices, with admin access or shared devices. Once every device was tried twice, a matching may prove that nothing
-fits. Whatever remains is bounded by a step budget; running out of it is an outcome of its own.
+fits. The rest is bounded by a step budget; running out of it is an outcome of its own.
 
 Errors. Selectors are evaluated in the order devices are reached, and the first that fails ends the attempt, so an error
 behind the first solution is never seen. This is upstream's behaviour and part of the contract.
@@ -33,7 +33,7 @@ _Signal: TypeAlias = Literal["solved", "failed", "exceeded"]
 
 
 class _Hopeless(Exception):  # noqa: N818  ends the search; there is no solution
-    """It is proven that nothing fits."""
+    """No solution exists."""
 
 
 class OutOfSteps(Exception):  # noqa: N818  ends the search; becomes the GaveUp outcome
@@ -41,7 +41,7 @@ class OutOfSteps(Exception):  # noqa: N818  ends the search; becomes the GaveUp 
 
 
 class _Position(NamedTuple):
-    """Where to go on: the n-th device of a subrequest, or (without a subrequest) the beginning of a request."""
+    """The next position: the n-th device of a subrequest, or (without a subrequest) the beginning of a request."""
 
     claim: int
     request: int
@@ -54,14 +54,14 @@ class _Frame(Protocol):
     """One choice on the stack."""
 
     def advance(self) -> _Position | _Failure:
-        """Make the next choice and say where to go on, or give up."""
+        """Make the next choice and return the next position, or give up."""
 
     def resume(self, failure: _Failure) -> _Failure | None:
-        """What followed the latest choice failed: take it back; then another choice (None), or give up."""
+        """The latest choice failed: undo it; then another choice (None), or give up."""
 
 
 class Search:
-    """One search. `wanted` says for every subrequest how many devices it needs, or which, where it wants all."""
+    """One search. `wanted` has the number of devices of every subrequest, or the devices, if it is for all."""
 
     __slots__ = (
         "_may_cache",
@@ -125,16 +125,16 @@ class Search:
 
     @property
     def caches_failures(self) -> bool:
-        """Whether the search has taken long enough for failures to be worth caching."""
+        """Whether the search has taken long enough to cache failures."""
         return self._may_cache and self.steps > _CACHE_AFTER_STEPS
 
     @property
     def skips_equivalent(self) -> bool:
-        """Whether equivalent devices are worth recognising."""
+        """Whether to recognise equivalent devices."""
         return self._may_skip_equivalent and self.steps > _CACHE_AFTER_STEPS
 
     def _enter(self, position: _Position) -> _Signal | None:
-        """Push the frame for the next choice (None), or tell at once how the search ends from here."""
+        """Push the frame of the next choice (None), or return the result of the search from here."""
         step: _Position | _Signal | None = position
         while isinstance(step, _Position):
             step = self._next(step)
@@ -259,7 +259,7 @@ class _Pick:
 
 
 class _All:
-    """One device of a subrequest for all devices: there is no other to try."""
+    """One device of a subrequest for all devices: there is no alternative."""
 
     __slots__ = ("_index", "_position", "_search", "_subrequest")
 

@@ -1,4 +1,4 @@
-"""What the API server refuses in a new ResourceSlice, before any allocation.
+"""Validation of a new ResourceSlice, as in the API server.
 
 Each problem is one sentence that begins with the field. Rules that need other slices (a device name used twice in a
 pool, a counter set that no slice has) are not the API's: they make a pool invalid when it is used.

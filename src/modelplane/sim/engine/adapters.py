@@ -1,8 +1,8 @@
-"""Which LoRA adapters an engine knows.
+"""The LoRA adapters of an engine.
 
-As in vLLM, an adapter is a model of its own name, may be loaded and unloaded while the engine runs, and loading says
-nothing about a slot: those are given to the adapters of the sequences in the batch, step by step (`schedule`). What
-reading an adapter from disk would take is not simulated.
+As in vLLM, an adapter is a model of its own name and may be loaded and unloaded while the engine runs. Loading takes no
+slot: the adapters of the sequences in the batch get slots, step by step (`scheduler`). The time to read an adapter from
+disk is not simulated.
 """
 
 from collections.abc import Iterable

@@ -20,9 +20,9 @@ class Adapter:
 class KvTransfer:
     """How keys and values travel between a prefill engine and a decode engine.
 
-    gb_per_s: what copies reach; an adapter of 400 Gb/s for each GPU, as in H100 and H200 nodes.
-    latency_ms: of setting one copy up; an estimate.
-    lease_s: how long a prefill engine keeps a prompt's cache for the other one (`kv_lease_duration` of vLLM).
+    gb_per_s: bandwidth of copies; 400 Gb/s for each GPU, as in H100 and H200 nodes.
+    latency_ms: setup time of one copy; an estimate.
+    lease_s: how long a prefill engine keeps a prompt's blocks for the decode engine (`kv_lease_duration` of vLLM).
     recompute: whether a decode engine computes what it cannot fetch; vLLM fails such requests by default.
     """
 
@@ -40,16 +40,16 @@ class EngineConfig:
     The first of `models` labels the metrics, as vLLM's first served name does; all of them are answered to. `speed`
     divides every simulated time, so a test may run a thousand times faster than the GPU.
 
-    tensor_parallel: what an engine says of itself; `timing` has its effect.
-    max_num_seqs, max_num_batched_tokens: places in the batch, and tokens in a step; vLLM's own defaults on an H200.
+    tensor_parallel: reported only; `timing` includes its effect.
+    max_num_seqs, max_num_batched_tokens: sequences and tokens of a step; vLLM's own defaults on an H200.
     kv_capacity_tokens: how many tokens the cache holds, rounded down to blocks of `block_size`.
-    kv_bytes_per_token: what one of them takes, for copies between engines.
+    kv_bytes_per_token: KV cache bytes of a token, for copies between engines.
     max_loras: adapters that can be in the batch together; 0 serves none. `adapters` are known from the start, and
         others may be loaded while the engine runs if `runtime_lora`.
     kv_transfer: None takes no part in prefill/decode disaggregation.
     kv_events: whether to publish KV events.
     startup_s: how long `start` takes to listen, divided by `speed` as everything else.
-    faults: injected faults; `fault_header` lets a request ask for one.
+    faults: injected faults; with `fault_header` a request can set one.
     """
 
     cluster: str
@@ -63,7 +63,7 @@ class EngineConfig:
     max_model_len: int = 32_768
     max_num_seqs: int = 256
     max_num_batched_tokens: int = 8_192
-    # What 90% of an H200's 141 GB holds beside 16 GB of bf16 8B weights, at 128 KiB of keys and values a token.
+    # 90% of an H200's 141 GB, without 16 GB of bf16 8B weights, at 128 KiB of keys and values a token.
     kv_capacity_tokens: int = 800_000
     kv_bytes_per_token: int = 131_072
     block_size: int = 16

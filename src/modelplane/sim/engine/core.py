@@ -3,20 +3,20 @@
 from collections.abc import Callable, Iterable
 
 from modelplane.sim.engine.adapters import LoadedAdapters
-from modelplane.sim.engine.batch import Batch, EngineClock
 from modelplane.sim.engine.config import EngineConfig, KvTransfer
+from modelplane.sim.engine.engine_loop import EngineClock, EngineLoop
 from modelplane.sim.engine.faults import Faults, RequestFault, draw
-from modelplane.sim.engine.figures import EngineStats
 from modelplane.sim.engine.kv_events import KvEventLog
+from modelplane.sim.engine.kv_transfer import EngineRegistry, remote_cache, transfer_params
 from modelplane.sim.engine.metrics import CacheConfigInfo, EngineGauges, LoraGauge, exposition
 from modelplane.sim.engine.requests import Choice, EmbeddingRequest, GenerationRequest
-from modelplane.sim.engine.schedule import BatchScheduler
-from modelplane.sim.engine.sequence import Draft, Notify, RemoteCache, Sequence
+from modelplane.sim.engine.scheduler import BatchScheduler
+from modelplane.sim.engine.sequence import Notify, RemoteCache, Sequence, SequenceParams
+from modelplane.sim.engine.stats import EngineStats
 from modelplane.sim.engine.steps import BatchLimits
-from modelplane.sim.engine.transfer import EngineRegistry, remote_cache, transfer_params
 
 
-class Core:
+class EngineCore:
     """Turns accepted requests into sequences and runs them."""
 
     def __init__(
@@ -24,15 +24,15 @@ class Core:
     ) -> None:
         self.config = config
         self.clock = clock
-        self.figures = EngineStats(config.max_model_len)
+        self.stats = EngineStats(config.max_model_len)
         self.log = KvEventLog(enabled=config.kv_events, wall_clock=wall_clock)
         self.adapters = LoadedAdapters(config.adapters, config.models)
         self.id = f"{config.cluster}/{config.namespace}/{config.pod}"
         self.address = ("", 0)
         self._wall_clock = wall_clock
         self._exchange = exchange
-        self._scheduler = BatchScheduler(config.timing.faster(config.speed), _limits(config), self.log, self.figures)
-        self._batch = Batch(self._scheduler, clock, self.log.publish)
+        self._scheduler = BatchScheduler(config.timing.faster(config.speed), _limits(config), self.log, self.stats)
+        self._loop = EngineLoop(self._scheduler, clock, self.log.publish)
         self.faults = config.faults
         self.set_faults(config.faults)
 
@@ -43,51 +43,51 @@ class Core:
 
     def close(self) -> None:
         self._exchange.leave(self.id)
-        self._batch.close()
+        self._loop.close()
 
     def set_faults(self, faults: Faults) -> None:
         was, self.faults = self.faults.stalled, faults
         if was or faults.stalled:
-            self._batch.stall(stalled=faults.stalled)
+            self._loop.stall(stalled=faults.stalled)
 
     def fault(self, number: int) -> RequestFault:
         return draw(self.faults, identity=f"{self.config.seed}/{self.id}", number=number)
 
-    def generate(self, ask: GenerationRequest, key: str, notify: Notify) -> list[Sequence]:
+    def generate(self, generation: GenerationRequest, key: str, notify: Notify) -> list[Sequence]:
         """Submit every choice of a request, in order."""
-        self.figures.asked(choices=ask.per_prompt, max_tokens=ask.max_tokens)
-        keys = [key, *(f"{key}-{index}" for index in range(1, len(ask.choices)))]
-        drafts = (
-            Draft(
+        self.stats.received(choices=generation.per_prompt, max_tokens=generation.max_tokens)
+        keys = [key, *(f"{key}-{index}" for index in range(1, len(generation.choices)))]
+        params = (
+            SequenceParams(
                 key=name,
                 prompt=choice.prompt,
                 answer=choice.answer_ids(),
                 reason=choice.answer.finish_reason,
-                each=ask.stream,
-                adapter=ask.adapter,
-                salt=ask.salt,
-                hold=self._holds(ask, index),
-                remote=self._remote(ask, choice),
+                each=generation.stream,
+                adapter=generation.adapter,
+                salt=generation.salt,
+                hold=self._holds(generation, index),
+                remote=self._remote(generation, choice),
             )
-            for index, (name, choice) in enumerate(zip(keys, ask.choices, strict=True))
+            for index, (name, choice) in enumerate(zip(keys, generation.choices, strict=True))
         )
-        return self._submit(drafts, notify)
+        return self._submit(params, notify)
 
-    def embed(self, ask: EmbeddingRequest, key: str, notify: Notify) -> list[Sequence]:
-        drafts = (
-            Draft(key=f"{key}-{index}", prompt=ids, answer=(), reason="stop", adapter=ask.adapter)
-            for index, ids in enumerate(ask.inputs)
+    def embed(self, embedding: EmbeddingRequest, key: str, notify: Notify) -> list[Sequence]:
+        params = (
+            SequenceParams(key=f"{key}-{index}", prompt=ids, answer=(), reason="stop", adapter=embedding.adapter)
+            for index, ids in enumerate(embedding.inputs)
         )
-        return self._submit(drafts, notify)
+        return self._submit(params, notify)
 
     def abort(self, sequences: Iterable[Sequence]) -> None:
-        """The client left, or its request is over: what has not ended ends here."""
+        """Abort unfinished sequences, after the client disconnected or the request ended."""
         for sequence in sequences:
             if not sequence.ended:
-                self._batch.abort(sequence)
+                self._loop.abort(sequence)
 
     def kv_transfer_params(self, sequences: list[Sequence]) -> dict[str, object] | None:
-        """What the answer of a prefill leg says about its cache."""
+        """The kv_transfer_params of the response to a prefill request."""
         first = sequences[0]
         if not first.hold:
             return None
@@ -99,10 +99,10 @@ class Core:
 
     def release(self, request: str) -> None:
         if self._scheduler.release_lease(request):
-            self._batch.kick()
+            self._loop.wake_up()
 
-    def forget_cache(self) -> bool:
-        forgotten = self._scheduler.forget_cache()
+    def reset_prefix_cache(self) -> bool:
+        forgotten = self._scheduler.reset_prefix_cache()
         self.log.publish()
         return forgotten
 
@@ -127,7 +127,7 @@ class Core:
         cache = CacheConfigInfo(
             block_size=config.block_size, blocks=config.blocks, prefix_caching=config.prefix_caching
         )
-        return exposition(config.models[0], self.figures, self.gauges(), cache, self._lora())
+        return exposition(config.models[0], self.stats, self.gauges(), cache, self._lora())
 
     def _lora(self) -> LoraGauge | None:
         if not self.config.max_loras:
@@ -139,21 +139,21 @@ class Core:
             at=self._wall_clock(),
         )
 
-    def _submit(self, drafts: Iterable[Draft], notify: Notify) -> list[Sequence]:
-        submitted = [Sequence(draft, notify) for draft in drafts]
+    def _submit(self, params: Iterable[SequenceParams], notify: Notify) -> list[Sequence]:
+        submitted = [Sequence(params, notify) for params in params]
         for sequence in submitted:
-            self._batch.submit(sequence)
+            self._loop.submit(sequence)
         return submitted
 
-    def _holds(self, ask: GenerationRequest, index: int) -> bool:
-        wanted = ask.transfer is not None and ask.transfer.do_remote_decode
+    def _holds(self, generation: GenerationRequest, index: int) -> bool:
+        wanted = generation.transfer is not None and generation.transfer.do_remote_decode
         return wanted and index == 0 and self.config.kv_transfer is not None
 
-    def _remote(self, ask: GenerationRequest, choice: Choice) -> RemoteCache | None:
-        if ask.transfer is None:
+    def _remote(self, generation: GenerationRequest, choice: Choice) -> RemoteCache | None:
+        if generation.transfer is None:
             return None
         tokens = len(choice.prompt)
-        return remote_cache(ask.transfer, prompt_tokens=tokens, config=self.config, exchange=self._exchange)
+        return remote_cache(generation.transfer, prompt_tokens=tokens, config=self.config, exchange=self._exchange)
 
 
 def _limits(config: EngineConfig) -> BatchLimits:

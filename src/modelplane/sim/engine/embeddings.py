@@ -1,4 +1,4 @@
-"""Vectors for texts: the same text gives the same vector, and texts that share words point the same way.
+"""Embeddings of texts: equal texts have equal vectors, and texts that share words have similar ones.
 
 Each token adds to a few places of the vector that its id chooses; the sum has length one. That is feature hashing: no
 meaning, but enough that a search over simulated embeddings finds what it should.
@@ -28,6 +28,6 @@ def vector(tokens: Sequence[int], size: int) -> list[float]:
 
 
 def packed(values: Sequence[float]) -> str:
-    """As `encoding_format: base64` wants it: little-endian floats of 32 bits."""
+    """For `encoding_format: base64`: little-endian 32-bit floats."""
     floats = array("f", values)
     return b64encode(floats.tobytes()).decode()

@@ -1,4 +1,4 @@
-"""What an engine refuses, in the shape that OpenAI clients turn into their own exceptions."""
+"""Error responses of an engine, in OpenAI's format."""
 
 from collections.abc import Iterable
 
@@ -34,8 +34,8 @@ def missing_field(field: str) -> EngineApiError:
     return EngineApiError(400, f"{field}: this field is required.", code="missing_required_parameter", param=field)
 
 
-def context_exceeded(*, limit: int, asked: str, param: str) -> EngineApiError:
-    message = f"{param}: this model's context is {limit} tokens; the request has {asked}."
+def context_exceeded(*, limit: int, requested: str, param: str) -> EngineApiError:
+    message = f"{param}: this model's context is {limit} tokens; the request has {requested}."
     return EngineApiError(400, message, code="context_length_exceeded", param=param)
 
 

@@ -6,11 +6,11 @@ with the same seed and the same order of requests fails in the same places.
 
 The header is a list of `name` or `name=value`:
 
-    error=503     answer with this status instead (400 to 599)
+    error=503     respond with this status instead (400 to 599)
     delay=1.5     wait so many seconds before anything else
     drip=0.2      send one token every so many seconds, however fast the engine is
-    cut=5         send five tokens of a stream, then drop the connection; a whole answer is dropped unsent
-    hang          accept the request and never answer
+    cut=5         send five tokens of a stream, then drop the connection; a full response is dropped unsent
+    hang          accept the request and never respond
     crash         drop every connection and stop listening, as a process that was killed
 """
 
@@ -112,7 +112,7 @@ def read_faults(body: bytes) -> Faults:
 
 
 def read_list(text: str) -> Faults:
-    """Faults as `name=value,...`, which is how annotations and command lines say them; a bare name is true.
+    """Faults as `name=value,...`, the format of annotations and command lines; a bare name is true.
 
     Raises ValueError with a sentence.
     """
@@ -145,5 +145,5 @@ _READERS: dict[str, tuple[str, Callable[[str], object]]] = {
 
 
 def _unit(material: str) -> float:
-    """A number from 0 to 1 that looks random and is always the same."""
+    """A deterministic pseudo-random number from 0 to 1."""
     return int.from_bytes(blake2b(material.encode(), digest_size=8).digest(), "big") / 2**64

@@ -1,10 +1,10 @@
-"""What a model takes on a GPU: time a step and room for its cache, from the model's size and the GPU's data sheet.
+"""The cost of a model on a GPU: step times and cache capacity, from the model's size and the GPU's data sheet.
 
 Two shapes were measured on one H200 (`timing`). Everything else is carried over from the nearer of them:
 - another GPU by the ratio of its published dense bf16 FLOP/s and memory bandwidth to those of the H200;
 - another model by its parameters, read from its name (`Qwen3-32B`, `30B-A3B`) where nothing better is known;
 - tensor parallel by dividing, plus two all-reduces a layer over the published link bandwidth.
-These are estimates: good for telling an L4 from a B200, not for comparing two products.
+These are estimates: good enough to distinguish an L4 from a B200, not to compare two products.
 """
 
 import re
@@ -45,14 +45,14 @@ _GPUS = (
     (r"\bL40S", GpuModel(name="L40S", tflops=362, memory_gb=48, bandwidth_tb_s=0.864, link_gb_s=32)),
     (r"\bL40\b", GpuModel(name="L40", tflops=181, memory_gb=48, bandwidth_tb_s=0.864, link_gb_s=32)),
     (r"\bL4\b", GpuModel(name="L4", tflops=121, memory_gb=24, bandwidth_tb_s=0.3, link_gb_s=32)),
-    # T4 has no bf16; its fp16 rate stands in, as engines fall back to it.
+    # T4 has no bf16; its fp16 rate is used, as engines fall back to it.
     (r"\bT4\b", GpuModel(name="T4", tflops=65, memory_gb=16, bandwidth_tb_s=0.32, link_gb_s=16)),
     (r"MI355X?", GpuModel(name="MI355X", tflops=2500, memory_gb=288, bandwidth_tb_s=8.0, link_gb_s=538)),
     (r"MI325X?", GpuModel(name="MI325X", tflops=1307, memory_gb=256, bandwidth_tb_s=6.0, link_gb_s=448)),
     (r"MI300X?", GpuModel(name="MI300X", tflops=1307, memory_gb=192, bandwidth_tb_s=5.3, link_gb_s=448)),
 )
 
-# Of one all-reduce of a few KiB between the GPUs of a node: an estimate, engines report 5 to 15 µs.
+# One all-reduce of a few KiB between the GPUs of a node: an estimate, engines report 5 to 15 µs.
 _ALL_REDUCE_MS = 0.01
 _BYTES_BF16 = 2.0
 # Grouped-query models of every size keep 8 heads of 128 for keys and as many for values.
@@ -64,7 +64,7 @@ _ACTIVATIONS_GB = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
-    """The sizes that decide how long a step takes. `active` parameters are those that one token meets."""
+    """The sizes that determine step times. `active` parameters are those used for one token."""
 
     parameters_b: float
     active_b: float
@@ -90,7 +90,7 @@ _NARROW = {"fp8": 1.0, "int8": 1.0, "w8a8": 1.0, "fp4": 0.5, "nvfp4": 0.5, "int4
 
 
 def gpu_of(product: str) -> GpuModel | None:
-    """The GPU that a product name means (`NVIDIA H100 80GB HBM3`), or None."""
+    """The GPU of a product name (`NVIDIA H100 80GB HBM3`), or None."""
     upper = product.upper()
     return next((gpu for pattern, gpu in _GPUS if re.search(pattern, upper)), None)
 
@@ -111,7 +111,7 @@ def shape_of(model: str) -> ModelShape:
 
 
 def timing_for(shape: ModelShape, gpu: GpuModel, *, tensor_parallel: int = 1) -> Timing:
-    """What a step of this model costs on so many of these GPUs."""
+    """The step times of this model on a number of these GPUs."""
     on_h200 = _on_h200(shape)
     here = on_h200.scaled(compute=gpu.tflops / H200.tflops, bandwidth=gpu.bandwidth_tb_s / H200.bandwidth_tb_s)
     reduces = 2 * shape.layers

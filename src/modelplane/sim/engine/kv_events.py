@@ -1,8 +1,8 @@
 """KV events of an engine's cache: stored and removed blocks.
 
-The events carry vLLM's names and fields. vLLM sends them over ZMQ; here they go to callbacks in this process and, as
-JSON lines, to whoever reads the stream of the engine. A batch has a sequence number; the last batches are kept, so that
-a reader who lost some can ask for them, and one who comes too late sees the gap in the numbers.
+The events have vLLM's names and fields. vLLM publishes them over ZMQ; here they go to callbacks in this process and, as
+JSON lines, to the readers of the engine's stream. A batch has a sequence number; the last batches are kept for replay,
+and a reader that is too late sees the gap in the numbers.
 """
 
 from collections import deque

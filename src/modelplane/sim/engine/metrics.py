@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
-from modelplane.sim.engine.figures import EngineHistogram, EngineStats
+from modelplane.sim.engine.stats import EngineHistogram, EngineStats
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -39,13 +39,13 @@ class CacheConfigInfo:
 
 
 def exposition(
-    model: str, figures: EngineStats, gauges: EngineGauges, cache: CacheConfigInfo, lora: LoraGauge | None = None
+    model: str, stats: EngineStats, gauges: EngineGauges, cache: CacheConfigInfo, lora: LoraGauge | None = None
 ) -> str:
     labels = f'engine="0",model_name="{_escape(model)}"'
     lines = (
         *_gauges(labels, gauges),
-        *_counters(labels, figures),
-        *_histograms(labels, figures),
+        *_counters(labels, stats),
+        *_histograms(labels, stats),
         *_info(cache),
         *(_lora(lora) if lora is not None else ()),
     )
@@ -62,37 +62,37 @@ def _gauges(labels: str, gauges: EngineGauges) -> Iterator[str]:
     yield from _single("kv_cache_usage_perc", "gauge", "KV cache usage; 1 is full.", labels, gauges.kv_usage)
 
 
-def _counters(labels: str, figures: EngineStats) -> Iterator[str]:
+def _counters(labels: str, stats: EngineStats) -> Iterator[str]:
     for name, text, value in (
-        ("prefix_cache_queries", "Prompt tokens looked up in the prefix cache.", figures.cache_queries),
-        ("prefix_cache_hits", "Prompt tokens found in the prefix cache.", figures.cache_hits),
-        ("external_prefix_cache_queries", "Prompt tokens looked for on other engines.", figures.remote_queries),
-        ("external_prefix_cache_hits", "Prompt tokens copied from other engines.", figures.remote_hits),
-        ("num_preemptions", "Preempted sequences.", figures.preemptions),
-        ("prompt_tokens", "Prompt tokens processed.", figures.prompt_tokens),
-        ("generation_tokens", "Tokens written.", figures.generation_tokens),
+        ("prefix_cache_queries", "Prompt tokens queried in the prefix cache.", stats.cache_queries),
+        ("prefix_cache_hits", "Prompt tokens found in the prefix cache.", stats.cache_hits),
+        ("external_prefix_cache_queries", "Prompt tokens queried on other engines.", stats.remote_queries),
+        ("external_prefix_cache_hits", "Prompt tokens copied from other engines.", stats.remote_hits),
+        ("num_preemptions", "Preempted sequences.", stats.preemptions),
+        ("prompt_tokens", "Prompt tokens processed.", stats.prompt_tokens),
+        ("generation_tokens", "Tokens written.", stats.generation_tokens),
     ):
         yield from _single(f"{name}_total", "counter", text, labels, value)
-    finished = [(reason, figures.finished_by[reason]) for reason in FINISHED_REASONS]
+    finished = [(reason, stats.finished_by[reason]) for reason in FINISHED_REASONS]
     text = "Finished requests by reason."
     yield from _labelled("request_success_total", "counter", text, labels, "finished_reason", finished)
 
 
-def _histograms(labels: str, figures: EngineStats) -> Iterator[str]:
+def _histograms(labels: str, stats: EngineStats) -> Iterator[str]:
     for name, text, histogram in (
-        ("time_to_first_token_seconds", "From arrival to the first token.", figures.first_token),
-        ("inter_token_latency_seconds", "From one token to the next.", figures.between_tokens),
-        ("request_time_per_output_token_seconds", "Mean time a token after the first.", figures.per_token),
-        ("e2e_request_latency_seconds", "From arrival to the last token.", figures.whole),
-        ("request_queue_time_seconds", "From arrival to the first step.", figures.queued),
-        ("request_inference_time_seconds", "From the first step to the last token.", figures.inference),
-        ("request_prefill_time_seconds", "From the first step to the first token.", figures.prefill),
-        ("request_decode_time_seconds", "From the first token to the last.", figures.decode),
-        ("request_prompt_tokens", "Prompt tokens of a request.", figures.prompt_lengths),
-        ("request_generation_tokens", "Generated tokens of a request.", figures.answer_lengths),
-        ("request_params_max_tokens", "max_tokens of requests.", figures.asked_lengths),
-        ("request_params_n", "n of requests.", figures.choices),
-        ("iteration_tokens_total", "Tokens computed in a step.", figures.step_tokens),
+        ("time_to_first_token_seconds", "From arrival to the first token.", stats.first_token),
+        ("inter_token_latency_seconds", "From one token to the next.", stats.between_tokens),
+        ("request_time_per_output_token_seconds", "Mean time a token after the first.", stats.per_token),
+        ("e2e_request_latency_seconds", "From arrival to the last token.", stats.whole),
+        ("request_queue_time_seconds", "From arrival to the first step.", stats.queued),
+        ("request_inference_time_seconds", "From the first step to the last token.", stats.inference),
+        ("request_prefill_time_seconds", "From the first step to the first token.", stats.prefill),
+        ("request_decode_time_seconds", "From the first token to the last.", stats.decode),
+        ("request_prompt_tokens", "Prompt tokens of a request.", stats.prompt_lengths),
+        ("request_generation_tokens", "Generated tokens of a request.", stats.answer_lengths),
+        ("request_params_max_tokens", "max_tokens of requests.", stats.max_tokens_lengths),
+        ("request_params_n", "n of requests.", stats.choices),
+        ("iteration_tokens_total", "Tokens computed in a step.", stats.step_tokens),
     ):
         yield from _head(name, "histogram", text)
         yield from _buckets(name, labels, histogram)

@@ -1,10 +1,12 @@
-"""From the bytes of a request to the sequences it asks for, or an `ApiError` that names the field."""
+"""Decodes a request into its sequences, or raises an `EngineApiError` that names the field."""
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from modelplane.sim.engine import errors
-from modelplane.sim.engine.bodies import (
+from modelplane.sim.engine.config import EngineConfig
+from modelplane.sim.engine.kv_transfer import KvTransferParams
+from modelplane.sim.engine.protocol import (
     ChatBody,
     ChatMessage,
     EmbeddingBody,
@@ -15,7 +17,6 @@ from modelplane.sim.engine.bodies import (
     decode,
     prompts_of,
 )
-from modelplane.sim.engine.config import EngineConfig
 from modelplane.sim.engine.text import (
     LONGEST_TOKEN,
     VOCABULARY,
@@ -26,14 +27,13 @@ from modelplane.sim.engine.text import (
     token_ids,
     write_answer,
 )
-from modelplane.sim.engine.transfer import KvTransferParams
 
 # As in Llama 3: a message opens with a mark, its role and another mark, and closes with a third.
 _OPEN, _SEPARATE, _CLOSE = VOCABULARY, VOCABULARY + 1, VOCABULARY + 2
 TOKENS_PER_MESSAGE = 4
 TOKENS_TO_ANSWER = 3
 """The opening of the assistant's own message, which ends every prompt."""
-# What the completions API documents as the default of max_tokens; chat has none but the context.
+# The documented default of max_tokens for completions; chat is limited by the context only.
 _DEFAULT_TEXT_TOKENS = 16
 _MOST_ANSWERS = 1024
 _MOST_TOKENS = 1 << 20
@@ -41,7 +41,7 @@ _MOST_TOKENS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One answer to one prompt."""
+    """One choice for one prompt."""
 
     prompt: Sequence[int]
     answer: GeneratedText
@@ -52,7 +52,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationRequest:
-    """One accepted request: what will be said, and how to send it. Choices of one prompt follow each other."""
+    """One accepted request with its responses. Choices of one prompt are adjacent."""
 
     model: str
     adapter: str | None
@@ -66,7 +66,7 @@ class GenerationRequest:
 
     @property
     def prompt_tokens(self) -> int:
-        """Each prompt counts once, however many answers it gets."""
+        """Each prompt counts once, for any number of choices."""
         return sum(len(choice.prompt) for choice in self.choices[:: self.per_prompt])
 
 
@@ -104,7 +104,7 @@ def read_conversation(chat: ChatBody, config: EngineConfig, adapters: Container[
         question=next((text for message, text in reversed(turns) if message.role == "user"), ""),
         ids=[*token_ids(tools), *chat_ids(chat.messages)],
     )
-    return _ask(chat, adapter, [prompt], chat.max_completion_tokens or chat.max_tokens, config)
+    return _generation_request(chat, adapter, [prompt], chat.max_completion_tokens or chat.max_tokens, config)
 
 
 def read_text(body: bytes, config: EngineConfig, adapters: Container[str] = ()) -> GenerationRequest:
@@ -112,34 +112,34 @@ def read_text(body: bytes, config: EngineConfig, adapters: Container[str] = ()) 
     adapter = _resolve(completion.model, config, adapters)
     check_simulated(completion)
     prompts = [_text_prompt(prompt, config) for prompt in prompts_of("prompt", completion.prompt)]
-    return _ask(completion, adapter, prompts, completion.max_tokens or _DEFAULT_TEXT_TOKENS, config)
+    return _generation_request(completion, adapter, prompts, completion.max_tokens or _DEFAULT_TEXT_TOKENS, config)
 
 
 def read_embedding(body: bytes, config: EngineConfig, adapters: Container[str] = ()) -> EmbeddingRequest:
-    asked = decode(body, EmbeddingBody)
-    adapter = _resolve(asked.model, config, adapters)
-    size = asked.dimensions or config.embedding_size
+    decoded = decode(body, EmbeddingBody)
+    adapter = _resolve(decoded.model, config, adapters)
+    size = decoded.dimensions or config.embedding_size
     if size > config.embedding_size:
         raise errors.invalid_field("dimensions", f"this model has {config.embedding_size}")
-    inputs = tuple(_ids("input", prompt, config) for prompt in prompts_of("input", asked.input))
+    inputs = tuple(_ids("input", prompt, config) for prompt in prompts_of("input", decoded.input))
     for ids in inputs:
         if len(ids) > config.max_model_len:
-            raise errors.context_exceeded(limit=config.max_model_len, asked=str(len(ids)), param="input")
-    return EmbeddingRequest(asked.model, adapter, inputs, size, asked.encoding_format == "base64")
+            raise errors.context_exceeded(limit=config.max_model_len, requested=str(len(ids)), param="input")
+    return EmbeddingRequest(decoded.model, adapter, inputs, size, decoded.encoding_format == "base64")
 
 
 def read_tokenize(body: bytes, config: EngineConfig, adapters: Container[str] = ()) -> Sequence[int]:
-    asked = decode(body, TokenizeBody)
-    _resolve(asked.model or config.models[0], config, adapters)
-    if (asked.prompt is None) == (asked.messages is None):
+    decoded = decode(body, TokenizeBody)
+    _resolve(decoded.model or config.models[0], config, adapters)
+    if (decoded.prompt is None) == (decoded.messages is None):
         raise errors.invalid_field("prompt", "give either prompt or messages")
-    if asked.messages is None:
-        return token_ids(asked.prompt or "")
-    return chat_ids(asked.messages)
+    if decoded.messages is None:
+        return token_ids(decoded.prompt or "")
+    return chat_ids(decoded.messages)
 
 
 def chat_ids(messages: Sequence[ChatMessage]) -> list[int]:
-    """A conversation as its model reads it, up to where the answer begins."""
+    """The token ids of a conversation, up to the start of the response."""
     ids: list[int] = []
     for message in messages:
         ids += _opening(message.role)
@@ -154,7 +154,7 @@ def _opening(role: str) -> tuple[int, int, int]:
 
 
 def _resolve(model: str, config: EngineConfig, adapters: Container[str]) -> str | None:
-    """The adapter that a model's name means; None for the base model."""
+    """The adapter of a model name; None for the base model."""
     if model in config.models:
         return None
     if model in adapters:
@@ -163,10 +163,10 @@ def _resolve(model: str, config: EngineConfig, adapters: Container[str]) -> str 
 
 
 def _check_size(field: str, characters: int, config: EngineConfig) -> None:
-    """Refuse what cannot fit before splitting it, so that the work on one request is bounded."""
+    """Reject what cannot fit before tokenizing it, so that the work on one request is bounded."""
     fewest = characters // LONGEST_TOKEN
     if fewest > config.max_model_len:
-        raise errors.context_exceeded(limit=config.max_model_len, asked=f"at least {fewest}", param=field)
+        raise errors.context_exceeded(limit=config.max_model_len, requested=f"at least {fewest}", param=field)
 
 
 def _text_prompt(prompt: str | list[int], config: EngineConfig) -> _Prompt:
@@ -185,7 +185,7 @@ def _ids(field: str, prompt: str | list[int], config: EngineConfig) -> Sequence[
     return prompt
 
 
-def _ask(
+def _generation_request(
     body: GenerationBody, adapter: str | None, prompts: Sequence[_Prompt], max_tokens: int | None, config: EngineConfig
 ) -> GenerationRequest:
     per_prompt = body.n or 1
@@ -208,12 +208,12 @@ def _ask(
 
 
 def _check_amount(body: GenerationBody, answers: int, tokens: int) -> None:
-    """Answers are written when a request is read, so one request must not ask for a library."""
+    """Responses are written when a request is read, so their size is limited."""
     if answers > _MOST_ANSWERS:
-        raise errors.invalid_field("n", f"a request may ask for {_MOST_ANSWERS} answers, this one asks for {answers}")
+        raise errors.invalid_field("n", f"a request may have {_MOST_ANSWERS} choices, this one has {answers}")
     if body.ignore_eos and answers * tokens > _MOST_TOKENS:
-        asked = f"a request may ask for {_MOST_TOKENS} tokens in all, this one asks for {answers * tokens}"
-        raise errors.invalid_field("max_tokens", asked)
+        message = f"a request may generate {_MOST_TOKENS} tokens in total, this one requests {answers * tokens}"
+        raise errors.invalid_field("max_tokens", message)
 
 
 def _answer(
@@ -221,8 +221,8 @@ def _answer(
 ) -> GeneratedText:
     room = config.max_model_len - len(prompt.ids)
     if room < (max_tokens or 1):
-        asked = f"{len(prompt.ids)} in the prompt and asks for {max_tokens or 1}"
-        raise errors.context_exceeded(limit=config.max_model_len, asked=asked, param=prompt.field)
+        requested = f"{len(prompt.ids)} in the prompt and requests {max_tokens or 1}"
+        raise errors.context_exceeded(limit=config.max_model_len, requested=requested, param=prompt.field)
     text = f"{prompt.text}\0{number}" if number else prompt.text
     digest = prompt_digest(seed=config.seed, request_seed=body.seed, model=body.model, prompt=text)
     words = write_answer(digest=digest, model=body.model, question=prompt.question, endless=body.ignore_eos)

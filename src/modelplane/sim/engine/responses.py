@@ -1,7 +1,7 @@
 """OpenAI's Responses API, as far as an engine without memory has it: texts and messages in, one message out.
 
-A request is the conversation that chat would be asked for, so the answer is chat's. Nothing is stored: what refers to
-an earlier response or asks to go on in the background is refused, as are inputs that are not text.
+A request is converted to a chat, so the response is chat's. Nothing is stored: references to an earlier response and
+background mode are rejected, as are inputs that are not text.
 """
 
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from modelplane.sim.engine import errors
-from modelplane.sim.engine.bodies import ChatBody, ChatMessage, TextPart, decode
+from modelplane.sim.engine.completions import TokenUsage
 from modelplane.sim.engine.config import EngineConfig
-from modelplane.sim.engine.replies import TokenUsage
+from modelplane.sim.engine.protocol import ChatBody, ChatMessage, TextPart, decode
 from modelplane.sim.engine.requests import GenerationRequest, read_conversation
 from modelplane.sim.engine.text import FinishReason
 
@@ -55,28 +55,30 @@ class ResponsesBody(Struct, kw_only=True):
 
 
 def read_response(body: bytes, config: EngineConfig, adapters: Container[str] = ()) -> GenerationRequest:
-    asked = decode(body, ResponsesBody)
+    decoded = decode(body, ResponsesBody)
     for name in ("previous_response_id", "background"):
-        if getattr(asked, name):
+        if getattr(decoded, name):
             raise errors.not_simulated(name, "a simulated engine stores no responses")
     given = (
-        [ChatMessage("user", asked.input)] if isinstance(asked.input, str) else [item.message() for item in asked.input]
+        [ChatMessage("user", decoded.input)]
+        if isinstance(decoded.input, str)
+        else [item.message() for item in decoded.input]
     )
-    if asked.instructions:
-        given.insert(0, ChatMessage("system", asked.instructions))
+    if decoded.instructions:
+        given.insert(0, ChatMessage("system", decoded.instructions))
     chat = ChatBody(
-        model=asked.model,
+        model=decoded.model,
         messages=given,
-        stream=asked.stream,
-        max_completion_tokens=asked.max_output_tokens,
-        ignore_eos=asked.ignore_eos,
-        tools=asked.tools,
+        stream=decoded.stream,
+        max_completion_tokens=decoded.max_output_tokens,
+        ignore_eos=decoded.ignore_eos,
+        tools=decoded.tools,
     )
     return read_conversation(chat, config, adapters)
 
 
 @dataclass(slots=True, kw_only=True)
-class ResponseReply:
+class ResponsesEncoder:
     """The bodies of one response: whole, or as the events of its making, each with a number."""
 
     number: str

@@ -5,13 +5,13 @@ from collections.abc import Sequence as Tokens
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from modelplane.sim.engine.blocks import block_hash, root_hash
+from modelplane.sim.engine.block_pool import block_hash, root_hash
 
 Notify = Callable[[], None]
 
 
 class SequencePhase(Enum):
-    """Where a sequence is."""
+    """The phase of a sequence."""
 
     NEW = auto()
     """Not given to an engine yet."""
@@ -35,7 +35,7 @@ ENDED = frozenset({SequencePhase.FINISHED, SequencePhase.FAILED, SequencePhase.A
 class RemoteCache:
     """Keys and values that another engine has computed for a prompt, and what copying them takes.
 
-    `is_there` says whether it still keeps them; `fetched` releases them.
+    `is_there` returns whether it still keeps them; `fetched` releases them.
     """
 
     tokens: int
@@ -46,12 +46,12 @@ class RemoteCache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """What is asked of an engine for one answer. What will be answered is known from the start.
+class SequenceParams:
+    """The parameters of one sequence. Its output is known from the start.
 
     An empty answer (an embedding) ends with its prompt. With `each`, every token is notified and not only the end.
-    `adapter` and `salt` keep the prompt's cache apart from others'. `hold` keeps the cache for another engine when the
-    answer is complete; `remote` is cache that another one keeps for this.
+    `adapter` and `salt` separate the prompt's cache from others'. `hold` keeps the cache for another engine when the
+    output is complete; `remote` is cache that another engine keeps for this one.
     """
 
     key: str
@@ -66,7 +66,7 @@ class Draft:
 
 
 class Sequence:
-    """A draft on its way: how far it is, the blocks that it holds, and the moments that metrics are made of."""
+    """A sequence in the engine: its progress, its blocks, and the times for metrics."""
 
     __slots__ = (
         "_hashes",
@@ -93,15 +93,15 @@ class Sequence:
         "scheduled",
     )
 
-    def __init__(self, draft: Draft, notify: Notify) -> None:
-        self.key = draft.key
-        self.prompt = draft.prompt
-        self.answer = draft.answer
-        self.reason = draft.reason
-        self.each = draft.each
-        self.adapter = draft.adapter
-        self.hold = draft.hold
-        self.remote = draft.remote
+    def __init__(self, params: SequenceParams, notify: Notify) -> None:
+        self.key = params.key
+        self.prompt = params.prompt
+        self.answer = params.answer
+        self.reason = params.reason
+        self.each = params.each
+        self.adapter = params.adapter
+        self.hold = params.hold
+        self.remote = params.remote
         self.notify = notify
         self.phase = SequencePhase.NEW
         self.computed = self.emitted = self.cached = self.named = self.preemptions = 0
@@ -110,7 +110,7 @@ class Sequence:
         self.scheduled: float | None = None
         self.first_token: float | None = None
         self.last_token = -1.0
-        self._root = root_hash(adapter=draft.adapter, salt=draft.salt)
+        self._root = root_hash(adapter=params.adapter, salt=params.salt)
         self._hashes: list[int] = []
 
     @property

@@ -10,22 +10,22 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from modelplane.sim.engine.batch import EngineClock, LoopClock, pause
 from modelplane.sim.engine.config import EngineConfig
+from modelplane.sim.engine.engine_loop import EngineClock, LoopClock, pause
 from modelplane.sim.engine.faults import Faults
 from modelplane.sim.engine.kv_events import Listener
+from modelplane.sim.engine.kv_transfer import EngineRegistry
 from modelplane.sim.engine.service import EngineService
 from modelplane.sim.engine.sidecar import Prefillers, SimulatedSidecar
-from modelplane.sim.engine.transfer import EngineRegistry
 
-# How long a cancelled answer has to unwind; it waits for nothing, so this only bounds a defect.
+# How long a cancelled handler has to end; it waits for nothing, so this only bounds a defect.
 _UNWIND_S = 1.0
-_LOOK_S = 0.02
+_POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where an engine listens."""
+    """The address of an engine."""
 
     host: str
     port: int
@@ -73,7 +73,7 @@ class SimulatedEngine:
         return Address(bound[0], bound[1])
 
     def set_faults(self, faults: Faults) -> None:
-        """What goes wrong from here on."""
+        """Set the injected faults."""
         self._service.core.set_faults(faults)
 
     def on_kv_events(self, listener: Listener) -> Callable[[], None]:
@@ -92,10 +92,10 @@ class SimulatedEngine:
         self._crashed()
 
     async def stop(self, *, grace_s: float = 5.0, linger_s: float = 0.0) -> None:
-        """Refuse new connections, let running answers end for up to `grace_s`, then cut what is left.
+        """Refuse new connections, wait for responses in flight up to `grace_s`, then close the rest.
 
-        A connection that this side closes may have a request on its way, which nobody would answer and nobody may send
-        again. So clients have `linger_s` to close theirs, and whatever they still ask is answered.
+        A connection that this side closes may have a request in flight, which would be lost and must not be retried. So
+        clients have `linger_s` to close theirs, and requests until then are served.
         """
         listener, connections = self._listener, self._connections
         if listener is None or connections is None:
@@ -127,7 +127,7 @@ class SimulatedEngine:
 async def _until_left(connections: web.Server, limit_s: float) -> None:
     try:
         async with asyncio.timeout(limit_s):
-            while connections.connections:  # noqa: ASYNC110  nobody tells
-                await asyncio.sleep(_LOOK_S)
+            while connections.connections:  # noqa: ASYNC110  aiohttp has no event for it
+                await asyncio.sleep(_POLL_S)
     except TimeoutError:
         return

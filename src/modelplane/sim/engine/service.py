@@ -1,4 +1,4 @@
-"""What an engine answers on each path."""
+"""The HTTP handlers of an engine."""
 
 import asyncio
 import time
@@ -12,18 +12,25 @@ from aiohttp.http import HttpVersion11
 
 from modelplane.api.version import __version__
 from modelplane.sim.engine import errors, faults, metrics
-from modelplane.sim.engine.answering import Bodies, Job, Wakeup, answer_stream, answer_whole, embed
-from modelplane.sim.engine.batch import EngineClock, pause
-from modelplane.sim.engine.bodies import LoadAdapterBody, UnloadAdapterBody, decode
+from modelplane.sim.engine.completions import CompletionEncoder, embeddings_body, models_body
 from modelplane.sim.engine.config import Adapter, EngineConfig
-from modelplane.sim.engine.core import Core
+from modelplane.sim.engine.core import EngineCore
 from modelplane.sim.engine.embeddings import packed, vector
+from modelplane.sim.engine.engine_loop import EngineClock, pause
 from modelplane.sim.engine.kv_events import PublishedBatch
-from modelplane.sim.engine.replies import Reply, embeddings_body, models_body
+from modelplane.sim.engine.kv_transfer import EngineRegistry
+from modelplane.sim.engine.output_processor import (
+    ActiveRequest,
+    ResponseEncoder,
+    Wakeup,
+    embed,
+    full_response,
+    stream_response,
+)
+from modelplane.sim.engine.protocol import LoadAdapterBody, UnloadAdapterBody, decode
 from modelplane.sim.engine.requests import GenerationRequest, read_chat, read_embedding, read_text, read_tokenize
-from modelplane.sim.engine.responses import ResponseReply, read_response
+from modelplane.sim.engine.responses import ResponsesEncoder, read_response
 from modelplane.sim.engine.sidecar import PREFILLED_BY, SimulatedSidecar
-from modelplane.sim.engine.transfer import EngineRegistry
 
 _Handler = Callable[["EngineService", web.BaseRequest], Awaitable[web.StreamResponse]]
 _Kind = Literal["chat", "text", "response"]
@@ -47,12 +54,12 @@ class EngineService:
         sidecar: SimulatedSidecar | None = None,
     ) -> None:
         self._sidecar = sidecar
-        self.core = Core(config, clock, wall_clock, exchange or EngineRegistry())
+        self.core = EngineCore(config, clock, wall_clock, exchange or EngineRegistry())
         self._config = config
         self._wall_clock = wall_clock
         self._created = int(wall_clock())
         self._crash = crash
-        self._answered = 0
+        self._received = 0
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
@@ -84,44 +91,50 @@ class EngineService:
         prefilled_by = ""
         if self._sidecar is not None and kind != "response":
             body, prefilled_by = await self._sidecar.prefilled(request.path, request.headers, body)
-        ask = read(body, self._config, self.core.adapters)
+        generation = read(body, self._config, self.core.adapters)
         number = self._number()
         watch = Wakeup()
-        reply = self._bodies(kind, ask, number)
-        job = Job(ask, reply, number, self.core.generate(ask, number, watch.wake), watch, fault)
+        encoder = self._encoder(kind, generation, number)
+        active = ActiveRequest(
+            generation, encoder, number, self.core.generate(generation, number, watch.wake), watch, fault
+        )
         try:
-            return await self._answer(request, job, {PREFILLED_BY: prefilled_by} if prefilled_by else {})
+            return await self._send(request, active, {PREFILLED_BY: prefilled_by} if prefilled_by else {})
         finally:
-            self.core.abort(job.sequences)
+            self.core.abort(active.sequences)
 
-    def _bodies(self, kind: _Kind, ask: GenerationRequest, number: str) -> Bodies:
+    def _encoder(self, kind: _Kind, generation: GenerationRequest, number: str) -> ResponseEncoder:
         created = int(self._wall_clock())
         if kind == "response":
-            return ResponseReply(number=number, created=created, model=ask.model)
-        return Reply(kind=kind, number=number, created=created, model=ask.model, include_usage=ask.include_usage)
+            return ResponsesEncoder(number=number, created=created, model=generation.model)
+        return CompletionEncoder(
+            kind=kind, number=number, created=created, model=generation.model, include_usage=generation.include_usage
+        )
 
-    async def _answer(self, request: web.BaseRequest, job: Job, more: Mapping[str, str]) -> web.StreamResponse:
+    async def _send(
+        self, request: web.BaseRequest, active: ActiveRequest, more: Mapping[str, str]
+    ) -> web.StreamResponse:
         # The caller's own id when there is one, so that one id follows a request through every hop.
-        headers = {"x-request-id": request.headers.get("x-request-id") or job.number, **more}
-        if job.ask.stream:
+        headers = {"x-request-id": request.headers.get("x-request-id") or active.number, **more}
+        if active.generation.stream:
             headers |= {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
             response = web.StreamResponse(headers=self._headers(headers))
-            await answer_stream(self.core, job, request, response)
+            await stream_response(self.core, active, request, response)
             return response
-        body = await answer_whole(self.core, job)
-        if job.fault.cut_after is not None and request.transport is not None:
+        body = await full_response(self.core, active)
+        if active.fault.cut_after is not None and request.transport is not None:
             request.transport.abort()
         return self._respond(body, headers=headers)
 
     async def _embed(self, request: web.BaseRequest) -> web.StreamResponse:
         body = await self._read(request)
         await self._inject_fault(request)
-        ask = read_embedding(body, self._config, self.core.adapters)
-        await embed(self.core, ask, self._number())
-        vectors = [vector(ids, ask.size) for ids in ask.inputs]
-        shown = [packed(values) for values in vectors] if ask.base64 else vectors
-        total = sum(map(len, ask.inputs))
-        return self._respond(embeddings_body(shown, model=ask.model, prompt_tokens=total))
+        embedding = read_embedding(body, self._config, self.core.adapters)
+        await embed(self.core, embedding, self._number())
+        vectors = [vector(ids, embedding.size) for ids in embedding.inputs]
+        shown = [packed(values) for values in vectors] if embedding.base64 else vectors
+        total = sum(map(len, embedding.inputs))
+        return self._respond(embeddings_body(shown, model=embedding.model, prompt_tokens=total))
 
     async def _tokenize(self, request: web.BaseRequest) -> web.StreamResponse:
         ids = read_tokenize(await self._read(request), self._config, self.core.adapters)
@@ -134,14 +147,14 @@ class EngineService:
 
     async def _load_adapter(self, request: web.BaseRequest) -> web.StreamResponse:
         self._check_runtime_lora(request)
-        asked = decode(await self._read(request), LoadAdapterBody)
-        adapter = Adapter(asked.lora_name, asked.lora_path)
-        return self._text_answer(self.core.adapters.load(adapter, in_place=asked.load_inplace))
+        decoded = decode(await self._read(request), LoadAdapterBody)
+        adapter = Adapter(decoded.lora_name, decoded.lora_path)
+        return self._text_answer(self.core.adapters.load(adapter, in_place=decoded.load_inplace))
 
     async def _unload_adapter(self, request: web.BaseRequest) -> web.StreamResponse:
         self._check_runtime_lora(request)
-        asked = decode(await self._read(request), UnloadAdapterBody)
-        return self._text_answer(self.core.adapters.unload(asked.lora_name))
+        decoded = decode(await self._read(request), UnloadAdapterBody)
+        return self._text_answer(self.core.adapters.unload(decoded.lora_name))
 
     def _check_runtime_lora(self, request: web.BaseRequest) -> None:
         """An engine that was not started for it does not have these paths, as vLLM does not."""
@@ -161,7 +174,7 @@ class EngineService:
         return self._respond(self.core.metrics().encode(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
     async def _reset_cache(self, _request: web.BaseRequest) -> web.StreamResponse:
-        if not self.core.forget_cache():
+        if not self.core.reset_prefix_cache():
             raise errors.EngineApiError(409, "The prefix cache is in use.", code="cache_in_use")
         return self._respond(b"")
 
@@ -197,11 +210,11 @@ class EngineService:
 
     async def _inject_fault(self, request: web.BaseRequest) -> faults.RequestFault:
         """Apply faults before the request is read; return those that apply later."""
-        self._answered += 1
-        fault = self.core.fault(self._answered)
-        asked = request.headers.get(faults.HEADER)
-        if asked is not None and self._config.fault_header:
-            fault = faults.read_header(asked)
+        self._received += 1
+        fault = self.core.fault(self._received)
+        decoded = request.headers.get(faults.HEADER)
+        if decoded is not None and self._config.fault_header:
+            fault = faults.read_header(decoded)
         if fault.crash:
             self._crash()
         if fault.crash or fault.hang:
@@ -242,7 +255,7 @@ class EngineService:
 
     def _number(self) -> str:
         """Ids that no two engines share and that a second run with the same seed repeats."""
-        material = f"{self._config.seed}/{self._config.namespace}/{self._config.served_by}/{self._answered}"
+        material = f"{self._config.seed}/{self._config.namespace}/{self._config.served_by}/{self._received}"
         return blake2b(material.encode(), digest_size=12).hexdigest()
 
     _ROUTES: ClassVar[Mapping[str, Mapping[str, _Handler]]] = {

@@ -1,9 +1,9 @@
-"""The routing sidecar before a decode engine: the prompt goes to a prefill engine first, its cache comes from there.
+"""The routing sidecar of a decode engine: a prefill engine computes the prompt, and its cache is copied.
 
-As llm-d's sidecar does it with vLLM's NIXL connector: the request is sent to the prefill engine for one token and
-without streaming, marked so that the engine keeps the prompt's cache; what that one says of where the cache is goes
-with the request to the engine here. A picker names the prefill engine in a header. Without a name any is taken. Without
-any, or when it fails, the engine here computes the prompt itself, which is slower and never wrong.
+As llm-d's sidecar with vLLM's NIXL connector: the request is sent to the prefill engine for one token, not streamed,
+marked so that the engine keeps the prompt's blocks; the location that it returns goes with the request to the local
+engine. A picker names the prefill engine in a header. Without a name any is taken. Without any, or if it fails, the
+local engine computes the prompt itself, which is slower and never wrong.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,12 +15,12 @@ import msgspec
 PREFILL_HEADER = "x-prefiller-host-port"
 """On a request: the address of the prefill engine that a picker chose."""
 PREFILLED_BY = "x-prefilled-by"
-"""On an answer: who computed its prompt, where that was another engine."""
+"""On a response: the engine that computed its prompt, if it was another one."""
 
 Prefillers = Callable[[str], str | None]
-"""Where the prefill engine of an address really answers, as `host:port`; of the empty address, any. None: nowhere."""
+"""The `host:port` of the prefill engine of an address; of the empty address, any. None: there is none."""
 
-_LEG = {
+_PREFILL_PARAMS = {
     "do_remote_decode": True,
     "do_remote_prefill": False,
     "remote_engine_id": None,
@@ -32,33 +32,33 @@ _CONNECT_S = 2.0
 
 
 class SimulatedSidecar:
-    """Of one engine. Its connections are open from the first request to `close`."""
+    """The sidecar of one engine. Its connections stay open from the first request to `close`."""
 
     def __init__(self, prefillers: Prefillers) -> None:
         self._prefillers = prefillers
         self._session: aiohttp.ClientSession | None = None
 
     async def prefilled(self, path: str, headers: Mapping[str, str], body: bytes) -> tuple[bytes, str]:
-        """The request as the engine here is to see it, and who computed its prompt."""
-        asked = _object(body)
-        where = self._prefillers(headers.get(PREFILL_HEADER, "")) if asked is not None else None
-        if asked is None or where is None or asked.get("kv_transfer_params") is not None:
+        """The request for the local engine, and the engine that computed its prompt."""
+        decoded = _object(body)
+        where = self._prefillers(headers.get(PREFILL_HEADER, "")) if decoded is not None else None
+        if decoded is None or where is None or decoded.get("kv_transfer_params") is not None:
             return body, ""
-        found = await self._ask(f"http://{where}{path}", headers, _prefill_leg(asked))
+        found = await self._post(f"http://{where}{path}", headers, _prefill_request(decoded))
         if found is None:
             return body, ""
         transfer, by = found
-        return msgspec.json.encode({**asked, "kv_transfer_params": transfer}), by
+        return msgspec.json.encode({**decoded, "kv_transfer_params": transfer}), by
 
-    async def _ask(self, url: str, headers: Mapping[str, str], leg: bytes) -> tuple[object, str] | None:
-        """What the prefill engine says of the cache that it keeps; None where it keeps none."""
+    async def _post(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[object, str] | None:
+        """The transfer parameters of the prefill engine; None if it keeps no cache."""
         sent = {"Content-Type": "application/json"}
         if "x-request-id" in headers:
             sent["x-request-id"] = headers["x-request-id"]
         try:
-            async with self._connected().post(url, data=leg, headers=sent) as answer:
-                found = _object(await answer.read()) if answer.status == HTTPStatus.OK else None
-                by = answer.headers.get("x-served-by", "")
+            async with self._connected().post(url, data=body, headers=sent) as response:
+                found = _object(await response.read()) if response.status == HTTPStatus.OK else None
+                by = response.headers.get("x-served-by", "")
         except (aiohttp.ClientError, OSError):
             return None
         transfer = found.get("kv_transfer_params") if found is not None else None
@@ -76,16 +76,16 @@ class SimulatedSidecar:
             await session.close()
 
 
-def _prefill_leg(asked: Mapping[str, object]) -> bytes:
-    kept = {name: value for name, value in asked.items() if name not in {"stream", "stream_options"}}
+def _prefill_request(decoded: Mapping[str, object]) -> bytes:
+    kept = {name: value for name, value in decoded.items() if name not in {"stream", "stream_options"}}
     limits: dict[str, object] = {"max_tokens": 1}
     if "max_completion_tokens" in kept:
         limits["max_completion_tokens"] = 1
-    return msgspec.json.encode({**kept, **limits, "kv_transfer_params": _LEG})
+    return msgspec.json.encode({**kept, **limits, "kv_transfer_params": _PREFILL_PARAMS})
 
 
 def _object(body: bytes) -> dict[str, object] | None:
-    """A JSON object; anything else is for the engine to refuse."""
+    """A JSON object; the engine rejects anything else."""
     try:
         return msgspec.json.decode(body, type=dict[str, object])
     except msgspec.DecodeError:

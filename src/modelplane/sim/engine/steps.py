@@ -7,7 +7,7 @@ from modelplane.sim.engine.sequence import Sequence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
-    """What the batch and the cache hold. No adapters at all where `max_loras` is 0."""
+    """The limits of the batch and the cache. No adapters if `max_loras` is 0."""
 
     max_num_seqs: int
     max_num_batched_tokens: int

@@ -1,9 +1,9 @@
-"""The words of a simulated answer, and what counts as a token.
+"""The text of a simulated response, and its tokens.
 
 A token is at most eight word characters or one other character, with the blank before it: lossless, cheap, and near the
 four characters a token that English has under real vocabularies. Its id is a checksum, so equal texts have equal ids in
 every process, and different ones may share one. The answer is a pure function of the seed, the model
-and the prompt, so every replica of a model with one seed says the same and a test can expect it.
+and the prompt, so every replica of a model with one seed responds the same and a test can expect it.
 """
 
 import re
@@ -66,7 +66,7 @@ def token_ids(text: str) -> list[int]:
 
 
 def write_answer(*, digest: bytes, model: str, question: str, endless: bool) -> Iterator[str]:
-    """Tokens of a short readable answer; with `endless` it never stops by itself."""
+    """Tokens of a short readable response; with `endless` it never stops by itself."""
     yield from split_tokens(f"This is a simulated answer from {model}")
     if question.strip():
         yield from split_tokens(f' to "{_quote(question)}"')
@@ -78,7 +78,7 @@ def write_answer(*, digest: bytes, model: str, question: str, endless: bool) -> 
 
 
 def finish(tokens: Iterator[str], *, max_tokens: int, stops: Sequence[str]) -> GeneratedText:
-    """Cut an answer where the request says: at the first stop string, else after `max_tokens`."""
+    """Cut the output as the request requires: at the first stop string, else after `max_tokens`."""
     taken = tuple(islice(tokens, max_tokens))
     if (found := _first_stop("".join(taken), stops)) is not None:
         start, end = found
@@ -111,7 +111,7 @@ def _pick(digest: bytes, wanted: int | None) -> Iterator[int]:
 
 
 def _first_stop(text: str, stops: Sequence[str]) -> tuple[int, int] | None:
-    """Where the earliest stop string starts and ends."""
+    """The start and end of the earliest stop string."""
     found = [(place, place + len(stop)) for stop in stops if stop and (place := text.find(stop)) >= 0]
     return min(found, default=None)
 

@@ -42,7 +42,7 @@ def test_another_address_or_another_pod_is_another_endpoint():
     assert len({id(endpoint) for endpoint in seen}) == 3
 
 
-def test_nothing_new_is_not_told_and_leaves_the_tuple():
+def test_no_change_is_not_reported_and_keeps_the_tuple():
     datastore = Datastore()
     datastore.replace([DiscoveredEndpoint("a", "1:1")])
     heard, before = [], datastore.current
@@ -62,7 +62,7 @@ FOUND = st.builds(DiscoveredEndpoint, st.sampled_from("abcde"), st.sampled_from(
 
 
 @given(st.lists(st.lists(FOUND, max_size=6), max_size=6))
-def test_the_roster_is_what_was_said_last_and_stays_are_the_same_objects(steps):
+def test_the_last_list_counts_and_kept_endpoints_are_the_same_objects(steps):
     datastore, before = Datastore(), {}
     for step in steps:
         datastore.replace(step)

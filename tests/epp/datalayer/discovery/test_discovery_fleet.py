@@ -61,11 +61,11 @@ def test_replicas_with_their_prices_and_a_provider_without():
     tell(story)
 
 
-def test_endpoints_of_a_fleet_are_asked_for_metrics_only_where_a_label_says():
+def test_fleet_endpoints_are_scraped_only_at_their_label():
     silent = serving_of(endpoint("a"))
-    told = serving_of(endpoint("a", labels={"metricsAddress": "10.0.0.9", "metricsPort": "9090"}))
+    reported = serving_of(endpoint("a", labels={"metricsAddress": "10.0.0.9", "metricsPort": "9090"}))
     assert page_of(Endpoint(silent.name, silent.address, silent.labels)) is None
-    assert page_of(Endpoint(told.name, told.address, told.labels)) == ScrapeTarget("10.0.0.9", 9090)
+    assert page_of(Endpoint(reported.name, reported.address, reported.labels)) == ScrapeTarget("10.0.0.9", 9090)
 
 
 def test_the_fleet_without_endpoints_is_known_and_empty():

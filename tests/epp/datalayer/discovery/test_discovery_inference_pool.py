@@ -72,7 +72,7 @@ def test_ports_and_selector_of_the_pool_may_change():
     tell(story)
 
 
-def test_a_pool_that_is_not_there_says_so_and_one_that_is_deleted_is_empty():
+def test_a_missing_pool_is_a_problem_and_a_deleted_one_is_empty():
     async def story(api, client):
         source = PoolEndpoints(client, "team", "pool")
         await source.start()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.epp.datalayer.discovery import Policies, Rewrite
+from modelplane.epp.datalayer.discovery import PolicyInformers, Rewrite
 from modelplane.epp.datalayer.discovery.policies import (
     LEGACY_OBJECTIVES,
     LEGACY_REWRITES,
@@ -34,7 +34,7 @@ def test_priorities_by_objective():
         api.put(OBJECTIVES, objective("batch", -1))
         api.put(OBJECTIVES, objective("plain"))
         api.put(OBJECTIVES, objective("foreign", 9, pool="another"))
-        policies = Policies(client, "team", "pool")
+        policies = PolicyInformers(client, "team", "pool")
         await policies.start()
         await until(lambda: policies.priorities == {"batch": -1, "plain": 0})
         api.put(OBJECTIVES, objective("batch", 5))
@@ -51,7 +51,7 @@ def test_objects_of_the_older_group_count_unless_the_newer_has_one_of_the_name()
         api.put(LEGACY_OBJECTIVES, objective("plain", 3))
         api.put(OBJECTIVES, objective("plain", 4))
         api.put(LEGACY_REWRITES, rewrite("old", "2026-01-01T00:00:00Z", rule("o", models=["a"])))
-        policies = Policies(client, "team", "pool")
+        policies = PolicyInformers(client, "team", "pool")
         await policies.start()
         await until(lambda: policies.priorities == {"batch": -1, "plain": 4} and policies.has_rewrites)
         assert policies.rewrite("a", 0.5) == Rewrite("old", "o")
@@ -67,7 +67,7 @@ def test_exact_before_generic_and_the_oldest_first():
         api.put(REWRITES, rewrite("young", "2026-02-01T00:00:00Z", rule("y", models=["a", "b"]), rule("gy")))
         api.put(REWRITES, rewrite("old", "2026-01-01T00:00:00Z", rule("o", models=["a"]), rule("p", models=["a"])))
         api.put(REWRITES, rewrite("foreign", "2020-01-01T00:00:00Z", rule("f", models=["a"]), pool="another"))
-        policies = Policies(client, "team", "pool")
+        policies = PolicyInformers(client, "team", "pool")
         assert policies.rewrite("a", 0.0) is None
         await policies.start()
         await until(lambda: policies.has_rewrites)

@@ -67,12 +67,12 @@ def test_the_file_has_the_ecosystems_objects(tmp_path):
         ("# " + "x" * 2**20, "p.yaml: more than 1048576 bytes"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(text, says):
+def test_problems_are_reported_with_their_position(text, says):
     with pytest.raises(InputError) as wrong:
         read_policies(text.encode(), "p.yaml")
     assert says in str(wrong.value)
 
 
-def test_a_file_that_is_not_there_is_told_at_the_start(tmp_path):
+def test_a_missing_file_is_an_error_at_start(tmp_path):
     with pytest.raises(InputError, match=r"none\.yaml: No such file"):
         asyncio.run(PolicyFile(tmp_path / "none.yaml").start())

@@ -28,7 +28,7 @@ def given(parameters):
         ({"llm-d.ai/engine-type": "unheard-of"}, "vllm"),
     ],
 )
-def test_the_label_of_the_pod_tells(labels, name):
+def test_the_pod_label_names_the_engine(labels, name):
     assert Engines().of(labels).name == name
 
 

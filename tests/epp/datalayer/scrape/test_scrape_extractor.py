@@ -8,8 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from modelplane.epp.datalayer.scrape.engines import BUILT_IN, EngineMetricNames, MetricFamily
 from modelplane.epp.datalayer.scrape.extractor import MetricsExtractor, ScrapedValues
 from modelplane.epp.scheduling.metrics import Adapters, EndpointMetrics
-from modelplane.sim.engine.figures import EngineStats
 from modelplane.sim.engine.metrics import CacheConfigInfo, EngineGauges, LoraGauge, exposition
+from modelplane.sim.engine.stats import EngineStats
 
 ENGINES = {engine.name: engine for engine in BUILT_IN}
 
@@ -92,11 +92,11 @@ def test_each_kind_of_server(engine, page, seen):
 
 
 def engine_page(running=0, waiting=0, kv=0.0, tokens=0, lora=None):
-    figures = EngineStats(4096)
-    figures.prompt_tokens = tokens
+    stats = EngineStats(4096)
+    stats.prompt_tokens = tokens
     gauges = EngineGauges(running=running, waiting=waiting, kv_usage=kv)
     cache = CacheConfigInfo(block_size=16, blocks=512, prefix_caching=True)
-    return exposition('m"o\\del}\n', figures, gauges, cache, lora).encode()
+    return exposition('m"o\\del}\n', stats, gauges, cache, lora).encode()
 
 
 def test_pages_of_our_own_engines():

@@ -1,4 +1,4 @@
-"""How soon to look again."""
+"""The interval to the next scrape."""
 
 import pytest
 from hypothesis import given
@@ -32,7 +32,7 @@ def test_by_what_happens(look, often, wait_s):
     assert next_interval_s(PACE, MetricsInUse(), look, often=often, chance=0.0) == pytest.approx(wait_s)
 
 
-def test_where_nobody_reads_the_load():
+def test_without_readers_of_the_load():
     assert (
         next_interval_s(PACE, MetricsInUse(load=False), ScrapeOutcome(0.1, in_flight=True), often=1, chance=0.0) == 10
     )
@@ -47,7 +47,7 @@ def test_jitter_shortens():
 
 
 @given(st.floats(0, 100), st.integers(0, 50), st.booleans(), st.booleans(), st.integers(1, 500), st.floats(0, 0.999))
-def test_never_longer_than_idle_or_than_the_allowance_asks(wait_s, failures, in_flight, working, often, chance):
+def test_never_longer_than_the_idle_interval_or_the_budget(wait_s, failures, in_flight, working, often, chance):
     look = ScrapeOutcome(wait_s, failures, in_flight, working=working)
     found = next_interval_s(PACE, MetricsInUse(), look, often=often, chance=chance)
     assert 0.1 * 0.9 <= found <= max(5.0 if failures else 1.6, often / 100)

@@ -77,7 +77,7 @@ def test_names_are_kept_while_a_server_talks_nonsense(bad):
     asyncio.run(main())
 
 
-def test_endpoints_that_come_are_asked_at_once():
+def test_new_endpoints_are_polled_at_once():
     async def answer(_):
         return web.json_response({"data": [{"id": "a"}]})
 
@@ -101,7 +101,7 @@ def test_pages_over_tls():
     async def ask(target):
         found = asyncio.get_running_loop().create_future()
         connection = ScrapeConnection(target, timeout_s=30)
-        connection.ask(lambda page, problem: found.set_result((page, problem)))
+        connection.fetch(lambda page, problem: found.set_result((page, problem)))
         result = await found
         connection.close()
         await asyncio.sleep(0.05)

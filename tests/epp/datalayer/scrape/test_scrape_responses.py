@@ -54,7 +54,7 @@ def test_one_after_another():
     assert answers([LENGTH, CHUNKED, LENGTH]) == [(200, b"hello", True)] * 3
 
 
-def test_more_than_was_asked_for_ends_the_connection():
+def test_more_than_the_response_ends_the_connection():
     assert answers([LENGTH + b"x"]) == [(200, b"hello", False)]
 
 

@@ -1,4 +1,4 @@
-"""Endpoints looked at over real sockets, by servers that behave and servers that do not."""
+"""Endpoints scraped over real sockets, from correct and faulty servers."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -26,7 +26,7 @@ def page(waiting=1, running=2, kv=0.5):
 
 
 class Server:
-    """Answers each request of each connection with what it is told to answer."""
+    """Responds to each request of each connection as configured."""
 
     def __init__(self):
         self.answer = page()
@@ -123,7 +123,7 @@ def test_a_real_engine():
     [
         (b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", "HTTP status 503"),
         (b"nonsense\r\n\r\n", "no HTTP/1.1 response"),
-        (HEAD % (9999, b"short"), "no answer in 0.3 s"),
+        (HEAD % (9999, b"short"), "no response in 0.3 s"),
         (HEAD % (3, b"x 1"), "the page has no metrics of vllm"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n", "the most is 4194304"),
     ],
@@ -143,7 +143,7 @@ def test_an_endpoint_that_fails_keeps_its_numbers_and_comes_back(answer, problem
     story(body)
 
 
-def test_nobody_there_is_stale_and_says_so():
+def test_an_unreachable_endpoint_is_stale_and_reported():
     async def main():
         endpoint = Endpoint("default/gone", "127.0.0.1:1")
         async with looking(endpoint) as scraper:
@@ -180,7 +180,7 @@ def test_no_more_at_once_than_allowed():
     story(body)
 
 
-def test_endpoints_that_leave_are_not_looked_at_and_those_that_stay_keep_their_connection():
+def test_removed_endpoints_are_not_scraped_and_others_keep_their_connection():
     async def body(server):
         stays, leaves = endpoint_of(server, "default/stays"), endpoint_of(server, "default/leaves")
         async with looking(stays, leaves) as scraper:
@@ -195,7 +195,7 @@ def test_endpoints_that_leave_are_not_looked_at_and_those_that_stay_keep_their_c
     story(body)
 
 
-def test_one_that_leaves_while_it_is_asked_makes_room_for_another():
+def test_an_endpoint_removed_during_its_scrape_frees_its_place():
     async def body(server):
         server.held.clear()
         first, second = endpoint_of(server, "default/a"), endpoint_of(server, "default/b")
@@ -210,7 +210,7 @@ def test_one_that_leaves_while_it_is_asked_makes_room_for_another():
     story(body)
 
 
-def test_requests_under_way_hurry_the_next_look():
+def test_requests_in_flight_advance_the_next_scrape():
     async def body(server):
         endpoint = endpoint_of(server)
         settings = ScrapeSettings(ScrapeIntervals(busy_s=0.01, warm_s=3000, idle_s=3000), tick_s=0.005)
@@ -228,10 +228,10 @@ def test_requests_under_way_hurry_the_next_look():
     ("ended", "tokens_at_scrape"),
     [
         pytest.param((0, -64), 0, id="its response has begun"),
-        pytest.param((-1, -64), 160, id="nobody told that it began"),
+        pytest.param((-1, -64), 160, id="its start was not reported"),
     ],
 )
-def test_a_look_has_the_requests_in_flight_and_of_their_prompts_what_may_be_computed(ended, tokens_at_scrape):
+def test_a_scrape_has_requests_in_flight_and_their_uncomputed_tokens(ended, tokens_at_scrape):
     async def body(server):
         endpoint = endpoint_of(server)
         endpoint.count(1, 64)
@@ -245,7 +245,7 @@ def test_a_look_has_the_requests_in_flight_and_of_their_prompts_what_may_be_comp
     story(body)
 
 
-def test_where_no_plugin_reads_the_load_it_is_looked_at_once():
+def test_without_readers_an_endpoint_is_scraped_once():
     async def body(server):
         endpoint = endpoint_of(server)
         endpoint.requests_in_flight = 1
@@ -288,19 +288,19 @@ def test_where_the_page_is(address, labels, target):
     assert page_of(Endpoint("x", address, labels)) == target
 
 
-def test_what_is_asked():
+def test_the_http_request_of_a_scrape():
     assert ScrapeTarget("fd00::1", 80).request == (
         b"GET /metrics HTTP/1.1\r\nHost: [fd00::1]:80\r\nAccept: text/plain;version=0.0.4\r\n"
         b"User-Agent: modelplane\r\n\r\n"
     )
 
 
-def test_one_question_at_a_time():
+def test_one_fetch_at_a_time():
     async def body(server):
         connection = ScrapeConnection(ScrapeTarget("127.0.0.1", server.port), timeout_s=30)
-        connection.ask(lambda *_: None)
-        with pytest.raises(RuntimeError, match="twice"):
-            connection.ask(lambda *_: None)
+        connection.fetch(lambda *_: None)
+        with pytest.raises(RuntimeError, match="already in flight"):
+            connection.fetch(lambda *_: None)
         connection.close()
 
     story(body)

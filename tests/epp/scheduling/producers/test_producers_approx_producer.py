@@ -53,11 +53,11 @@ def test_endpoints_that_left_are_forgotten():
     ("usage", "learned"),
     [
         pytest.param(ResponseUsage(prompt_tokens=10**6), 2.0, id="told"),
-        pytest.param(ResponseUsage(), 8.0, id="not told"),
+        pytest.param(ResponseUsage(), 8.0, id="absent"),
         pytest.param(ResponseUsage(prompt_tokens=0), 8.0, id="no tokens"),
     ],
 )
-def test_what_responses_used_tells_how_many_bytes_a_token_has(usage, learned):
+def test_bytes_per_token_are_learned_from_usage(usage, learned):
     producer = ApproxPrefixProducer("mine", ApproxPrefixParameters())
     asked = Request("r", "m", prompts=(b"x" * 2_000_000,))
     producer.response_complete(

@@ -16,7 +16,7 @@ BLOCK = 64 * 4
 
 
 def text(*blocks: int) -> bytes:
-    """A prompt of whole blocks, each told by a number."""
+    """A prompt of whole blocks, each identified by a number."""
     return b"".join(block.to_bytes(2, "little") * (BLOCK // 2) for block in blocks)
 
 
@@ -75,7 +75,7 @@ def test_matches(sent, asked, expected):
     assert list(index.match(asked, pool).matched) == expected
 
 
-def test_the_answer_follows_the_order_of_the_endpoints_asked():
+def test_the_match_follows_the_order_of_the_endpoints():
     index, pool = ApproximateIndex(), servers(3)
     index.record(ask(text(1, 2)), (pool[2],))
     found = [list(index.match(ask(text(1)), asked).matched) for asked in (pool, pool[::-1], [pool[2]], pool[:2], pool)]

@@ -51,6 +51,6 @@ def test_equal_marks_mean_equal_beginnings(one, other, width, ends):
         assert (left == right) == (one[: end * width] == other[: end * width])
 
 
-def test_no_more_than_asked_is_read():
+def test_no_more_than_requested_is_read():
     text = bytes(range(200))
     assert chain_of_text(text, 10, 1, 45) == chain_of_text(text[:50], 10, 1, 50)

@@ -1,4 +1,4 @@
-"""Requests count once from when they are sent until they end, whatever is told twice."""
+"""Requests count once from when they are sent until they end, even if events come twice."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,7 +58,7 @@ def test_a_prompt_weighs_until_the_response_begins():
     assert loads(endpoints) == [(0, 0)] * 3
 
 
-def test_the_end_of_an_answer_does_not_say_that_it_never_began():
+def test_a_complete_response_may_not_have_been_received():
     producer = InFlightProducer("p", InFlightParameters(add_estimated_output_tokens=True))
     (endpoint,) = endpoints = pool(1)
     for begins, shown in ((True, 0), (False, 100 + 7)):

@@ -77,7 +77,7 @@ def test_unknown_events_are_left_out_and_a_rank_may_be_missing():
         (pack([1.0, [["BlockStored", [1], None, [1], None]]]), "block_size must be a whole number"),
     ],
 )
-def test_what_cannot_be_read_is_said(payload, why):
+def test_invalid_messages_are_reported(payload, why):
     with pytest.raises(KvEventError, match=why):
         read_batch(payload, 0)
 

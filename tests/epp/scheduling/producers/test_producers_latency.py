@@ -121,9 +121,9 @@ def test_without_goals_headroom_is_unbounded_and_the_buffer_counts():
 @pytest.mark.parametrize(
     "changes",
     [{"status": 500}, {"status": 0}, {"endpoint": server(9)}, {"first_byte_s": -1.0, "ended_s": -1.0}],
-    ids=["failed", "no response", "served elsewhere", "no time told"],
+    ids=["failed", "no response", "served elsewhere", "no time"],
 )
-def test_what_says_nothing_is_not_learned(changes):
+def test_samples_without_information_are_not_learned(changes):
     producer, pool = LatencyProducer("p"), (server(0),)
     for _ in range(50):
         serve(producer, pool, pool[0], 100, 1.0, **changes)

@@ -32,7 +32,7 @@ def test_never_used_come_first_in_their_order_then_the_longest_unused():
     assert scorer.score(context_of([0] * 5), POOL) == [0.0, 1.0, 0.75, 0.25, 0.5]
 
 
-def test_where_somebody_holds_the_prompt_there_is_no_opinion_and_nothing_is_learned():
+def test_a_cached_prompt_scores_neutral_and_records_nothing():
     scorer = NoHitLruScorer("s")
     warm = [0, 0, 3, 0, 0]
     assert scorer.score(context_of(warm), POOL) == [0.5] * 5

@@ -113,7 +113,7 @@ def test_after_a_gap_nothing_is_applied_until_it_is_filled():
     seen = [index.apply(one, batches[number]) for number in (1, 2, 4, 1, 3, 4)]
     assert [outcome.name for outcome in seen] == ["APPLIED", "APPLIED", "GAP", "REPEATED", "APPLIED", "APPLIED"]
     assert (index.expected(one), index.blocks) == (5, 4)
-    index.start_over(one)
+    index.reset(one)
     assert (index.expected(one), index.blocks, index.apply(one, batches[2])) == (None, 0, BatchOutcome.APPLIED)
     assert index.apply(one, batches[0]) is BatchOutcome.APPLIED
     assert (index.expected(one), index.blocks) == (1, 1)

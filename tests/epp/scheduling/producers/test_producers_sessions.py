@@ -110,7 +110,7 @@ class Mistaken:
         raise ValueError("no")
 
 
-def test_a_teller_that_fails_costs_the_request_nothing():
+def test_a_failing_response_headers_plugin_does_not_fail_the_request():
     known = builtin_registry().extended([plugin_type("mistaken", Mistaken, NoParameters)])
     text = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [{type: mistaken}]\n"
     scheduler = Scheduler(load(text, registry=known).build())
@@ -173,6 +173,6 @@ def test_what_a_producer_found_can_bind():
 
 
 @pytest.mark.parametrize("parameters", [{}, {"headerName": "a", "cookieName": "b"}])
-def test_exactly_one_place_to_look(parameters):
+def test_exactly_one_session_source(parameters):
     with pytest.raises(msgspec.ValidationError):
         convert(parameters, SessionIdParameters)

@@ -13,7 +13,7 @@ from modelplane.epp.server.observe import AdminServer, PickerCollector, PickerMe
 ENDPOINT = Endpoint("team/p", "10.0.0.1:8000", metrics=EndpointMetrics(waiting=2, scraped_s=9.0), requests_in_flight=3)
 
 
-def ask(*paths, problem="", dump=True):
+def send(*paths, problem="", dump=True):
     async def main():
         collector = PickerCollector(PickerMetrics(), lambda: PoolStats("pool", (ENDPOINT,)))
         state = (lambda: encode((ENDPOINT,), 10.0)) if dump else None
@@ -31,7 +31,7 @@ def ask(*paths, problem="", dump=True):
 
 
 def test_metrics():
-    ((status, kind, text),) = ask("/metrics")
+    ((status, kind, text),) = send("/metrics")
     assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
     assert 'llm_d_epp_ready_endpoints{name="pool"} 1' in text
     assert "process_cpu_seconds_total" in text
@@ -39,14 +39,14 @@ def test_metrics():
 
 
 def test_health_and_readiness():
-    healthy, ready = ask("/healthz", "/readyz")
+    healthy, ready = send("/healthz", "/readyz")
     assert (healthy[0], ready[0]) == (200, 200)
-    healthy, ready = ask("/healthz", "/readyz", problem="no pool yet")
+    healthy, ready = send("/healthz", "/readyz", problem="no pool yet")
     assert (healthy[0], ready[0], ready[2]) == (200, 503, "no pool yet\n")
 
 
 def test_the_state_can_be_read_back_by_explain():
-    ((status, _, text),) = ask("/debug/state")
+    ((status, _, text),) = send("/debug/state")
     state = decode(text)
     (endpoint,) = state.endpoints
     assert (status, state.now_s, endpoint.name, endpoint.requests_in_flight) == (200, 10.0, "team/p", 3)
@@ -54,4 +54,4 @@ def test_the_state_can_be_read_back_by_explain():
 
 
 def test_no_state_where_it_is_not_wanted():
-    assert ask("/debug/state", dump=False)[0][0] == 404
+    assert send("/debug/state", dump=False)[0][0] == 404

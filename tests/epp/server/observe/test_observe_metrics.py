@@ -51,7 +51,7 @@ def test_a_request_that_is_served():
     assert numbers.deciding.counts[0] == 1
 
 
-def test_what_is_not_told_is_not_counted():
+def test_absent_usage_is_not_counted():
     numbers = PickerMetrics()
     numbers.decided(request(), PICKED, 0.1)
     numbers.ended(request(), EndpointResponse(ENDPOINT, 0, 5.0))
@@ -91,7 +91,7 @@ def test_every_outcome_has_a_code():
     assert "Unknown" not in only(numbers).errors
 
 
-def test_only_the_first_thousand_names_are_told_apart():
+def test_only_the_first_thousand_names_are_separate():
     numbers = PickerMetrics(pinned_models=["pinned"])
     for at in range(1500):
         numbers.decided(request(f"m-{at}", fairness_id=f"t-{at}"), PICKED, 0.1)
@@ -112,7 +112,7 @@ def test_records_are_bounded_too():
     assert len(list(numbers.records)) == 10_001
 
 
-def test_endpoints_that_are_gone_are_not_told_of():
+def test_removed_endpoints_are_not_exported():
     numbers, other = PickerMetrics(), Endpoint("team/q", "10.0.0.2:8000")
     numbers.decided(request(), PICKED, 0.1)
     numbers.decided(request(), Decision(Outcome.PICKED, ((other,),)), 0.1)

@@ -268,7 +268,7 @@ def logged_with(text="", count=3):
     return live
 
 
-def test_another_configuration_is_told_and_how_it_differs():
+def test_another_configuration_is_reported_with_its_difference():
     live = logged_with(config_of(["queue-scorer"]))
     decisions, texts = read_log(live.lines, "log")
     other = load(config_of(["queue-scorer", "cost-scorer"]), "other.yaml")
@@ -288,7 +288,7 @@ def test_a_configuration_that_is_written_otherwise_is_the_same():
         Replayer({}, builtin_registry()).replay(decisions[0])
 
 
-def test_a_request_that_no_plugin_saw_is_told():
+def test_a_decision_without_plugins_cannot_be_replayed():
     decisions, texts = read_log(logged_with(count=0).lines, "log")
     with pytest.raises(InputError) as refused:
         Replayer(texts, builtin_registry()).replay(decisions[0])
@@ -307,7 +307,7 @@ class Forgetful:
         return [1.0 if (at + self._turn) % 2 else 0.0 for at in range(len(endpoints))]
 
 
-def test_what_cannot_be_replayed_is_told_with_the_numbers():
+def test_a_different_replay_is_reported_with_its_totals():
     known = builtin_registry().extended([plugin_type("forgetful", Forgetful, NoParameters)])
     random = seeded(3).__self__
     text = config_of(["forgetful"])

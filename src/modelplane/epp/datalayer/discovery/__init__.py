@@ -1,4 +1,4 @@
-"""Where endpoints come from.
+"""Discovery of endpoints.
 
 datastore         endpoints that stay the same objects while what is known of them changes
 endpoints_file    a file of endpoints, in the ecosystem's form and a little more
@@ -12,15 +12,15 @@ fleet             ModelEndpoints: the same picker chooses the cluster
 from modelplane.epp.datalayer.discovery.endpoints_file import FileEndpoints
 from modelplane.epp.datalayer.discovery.fleet import FleetEndpoints
 from modelplane.epp.datalayer.discovery.inference_pool import InferencePoolSpec, PoolEndpoints, SelectedPods
-from modelplane.epp.datalayer.discovery.policies import Policies, Rewrite
+from modelplane.epp.datalayer.discovery.policies import PolicyInformers, Rewrite
 from modelplane.epp.datalayer.discovery.policy_file import PolicyFile
 
 __all__ = [
     "FileEndpoints",
     "FleetEndpoints",
     "InferencePoolSpec",
-    "Policies",
     "PolicyFile",
+    "PolicyInformers",
     "PoolEndpoints",
     "Rewrite",
     "SelectedPods",

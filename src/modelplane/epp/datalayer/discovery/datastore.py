@@ -1,8 +1,8 @@
 """Endpoints that stay the same objects while what is known of them changes.
 
-What the picker counts on an endpoint, and the load that it scraped last, live in the object. So an endpoint is the same
-as long as its name, its address and what is uid it are; a pod that was made anew under its name is another one. The
-order is that of the names, the same in every picker that sees the same pool.
+The in-flight counts and the last scrape of an endpoint live in the Endpoint object. So the object is kept as long as
+its name, address and uid are the same; a pod that was recreated under its name is a new endpoint. Endpoints are ordered
+by name, the same in every picker of the pool.
 """
 
 import re
@@ -21,7 +21,7 @@ _NO_NUMBERS: Mapping[str, float] = MappingProxyType({})
 
 
 class DiscoveredEndpoint(msgspec.Struct, frozen=True):
-    """What discovery knows of one endpoint. `uid` tells apart what bears the same name at different times."""
+    """One discovered endpoint. `uid` distinguishes objects that had the same name at different times."""
 
     name: str
     address: str

@@ -12,15 +12,14 @@ The ecosystem's form is read as it is:
 A little more is understood: IPv6 addresses and host names, ports as numbers, `ports` with several of them (one endpoint
 each, named with its port), and `attributes`, numbers that plugins can read (`price-per-hour`, …).
 
-The file is read again when it changes. One that cannot be read leaves the pool as it was; an entry that is wrong leaves
-the endpoints that it had as they were, and the others are taken. What is wrong is said in `problem`, with its line.
+The file is read again when it changes. If it cannot be read, the pool is kept; if an entry is invalid, its endpoints
+are kept and the other entries are applied. `problem` names the error and its line.
 """
 
 import asyncio
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from ipaddress import ip_address
 from os import stat_result
 from pathlib import Path
@@ -31,6 +30,7 @@ from modelplane.api.errors import InputError
 from modelplane.api.names import is_dns_subdomain
 from modelplane.epp.datalayer.discovery.datastore import Datastore, DiscoveredEndpoint, address_of
 from modelplane.epp.datalayer.discovery.files import documents_of, read_file
+from modelplane.epp.datalayer.tasks import cancel_all
 from modelplane.epp.scheduling.endpoints import NOTHING
 from modelplane.k8s.admission.layout import Document
 
@@ -53,7 +53,7 @@ class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class EndpointsDocument(msgspec.Struct, frozen=True):
-    """What a text lists: endpoints by entry, and what is wrong in it."""
+    """The endpoints of a text by entry, and its problems."""
 
     entries: Mapping[str, tuple[DiscoveredEndpoint, ...]]
     wrong: Mapping[str, str]
@@ -64,7 +64,7 @@ def read_endpoints(text: bytes, source: str) -> EndpointsDocument:
     """InputError where nothing of the file can be used."""
     documents = documents_of(text, source)
     if len(documents) != 1:
-        raise InputError(f"{source}: one document is wanted, and there are {len(documents)}")
+        raise InputError(f"{source}: expected one document, found {len(documents)}")
     value = documents[0].value
     entries = value.get("endpoints") if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(entries, list) or len(value) != 1:
@@ -136,7 +136,7 @@ class FileEndpoints(Datastore):
         self._entries: dict[str, tuple[DiscoveredEndpoint, ...]] = {}
         self.known = False
         self.problem = ""
-        """What is wrong with the file, in one sentence; empty: nothing."""
+        """The problem of the file in one sentence; empty: none."""
 
     async def start(self) -> None:
         await self._read_once()
@@ -145,10 +145,7 @@ class FileEndpoints(Datastore):
 
     async def stop(self) -> None:
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await cancel_all([task])
 
     async def _poll(self) -> None:
         while True:

@@ -11,7 +11,7 @@ _MOST_BYTES = 1024 * 1024
 
 
 def read_file(path: Path) -> bytes:
-    """No more of it than tells that it is too long. InputError where it cannot be read."""
+    """Reads up to the size limit and one byte. InputError if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(_MOST_BYTES + 1)

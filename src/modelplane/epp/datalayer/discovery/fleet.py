@@ -4,11 +4,11 @@ Three watches: the ModelEndpoints that a label selector matches, and, to know wh
 behind them and the prices of the clusters' pools. The price of a replica is that of all nodes that it is placed on,
 which is too much where it shares one; an external provider has none.
 
-Nobody is asked for metrics unless a label of the endpoint says where they are: the gateway of a cluster has no such
-page, and a provider is none of our servers.
+An endpoint is not scraped unless its labels name a metrics URL: the gateway of a cluster has no metrics page, and a
+provider is not our server.
 
-An endpoint takes requests while its conditions say so. Its address is the host and port of its URL: a host name stays a
-name, and the proxy must be able to resolve it.
+An endpoint gets requests while its conditions are true. Its address is the host and port of its URL: a host name is
+kept, and the proxy must be able to resolve it.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from modelplane.api.labels import CLUSTER, REPLICA
 from modelplane.api.objects import GROUP, VERSION
 from modelplane.epp.datalayer.discovery.datastore import Datastore, DiscoveredEndpoint, address_of
 from modelplane.epp.datalayer.scrape.targets import METRICS_HOST
+from modelplane.epp.datalayer.tasks import cancel_all
 from modelplane.kube import GroupVersionResource, Informer, KubeClient, NamespacedName, Query
 from modelplane.kube.client import Raw
 
@@ -102,7 +103,7 @@ class _Cluster(msgspec.Struct, frozen=True):
 
 
 class ReplicaLocation(msgspec.Struct, frozen=True):
-    """Where a replica is: nodes by pool of its cluster."""
+    """The location of a replica: nodes by pool of its cluster."""
 
     cluster: str
     nodes: tuple[tuple[str, int], ...]
@@ -143,13 +144,13 @@ def placed_of(raw: Raw) -> ReplicaLocation:
 
 
 def prices_of(raw: Raw) -> Mapping[str, float]:
-    """What an hour of a node costs, by pool."""
+    """The price of a node per hour, by pool."""
     pools = msgspec.convert(raw, _Cluster).status.pools
     return {pool.name: float(pool.price) for pool in pools if pool.price is not None}
 
 
 def price_of(placed: ReplicaLocation | None, prices: Mapping[str, Mapping[str, float]]) -> float | None:
-    """None where a pool of it has no price."""
+    """None if one of its pools has no price."""
     if placed is None or not placed.nodes:
         return None
     known = prices.get(placed.cluster, {})
@@ -159,8 +160,8 @@ def price_of(placed: ReplicaLocation | None, prices: Mapping[str, Mapping[str, f
 
 def _is_ready(conditions: tuple[_Condition, ...]) -> bool:
     """By the summary where there is one, else by the route alone."""
-    told = {one.type: one.status for one in conditions}
-    return told.get("Ready", told.get("RouteReady")) == "True"
+    statuses = {one.type: one.status for one in conditions}
+    return statuses.get("Ready", statuses.get("RouteReady")) == "True"
 
 
 def _address(url: str) -> str | None:
@@ -189,7 +190,7 @@ class FleetEndpoints(Datastore):
 
     @property
     def problem(self) -> str:
-        """What is wrong, in one sentence; empty: nothing."""
+        """The problem in one sentence; empty: none."""
         return self._serving.problem or self._replicas.problem or self._clusters.problem
 
     async def start(self) -> None:
@@ -202,11 +203,7 @@ class FleetEndpoints(Datastore):
 
     async def stop(self) -> None:
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        await cancel_all(tasks)
 
     def _informer(self, query: Query, keep: Callable[[Raw], _T | None]) -> Informer[_T]:
         informer = Informer(self._client, query, keep)

@@ -1,8 +1,8 @@
 """The pods of an InferencePool, over the Kubernetes API.
 
-Two watches: one on the pool object, one on the pods that its selector matches. When the selector changes, the old pods
-stay until the new ones have been listed. A pool that was never there is not known, and `problem` says so; one that was
-deleted is empty. While the API is away, everything stays as it was last seen.
+Two watches: one on the InferencePool, one on the pods that its selector matches. When the selector changes, the old
+pods are kept until the new ones have been listed. `problem` reports a pool that does not exist; a deleted pool is
+empty. While the API is unavailable, the last state is kept.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import msgspec
 
 from modelplane.epp.datalayer.discovery.datastore import Datastore
 from modelplane.epp.datalayer.discovery.pods import PODS, ServingPod, endpoints_of, pod_of
+from modelplane.epp.datalayer.tasks import cancel_all
 from modelplane.kube import GroupVersionResource, Informer, InformerEvent, KubeClient, Query
 from modelplane.kube.client import Raw
 
@@ -23,7 +24,7 @@ _MOST_PORT = 65_535
 
 
 class InferencePoolSpec(msgspec.Struct, frozen=True):
-    """Which pods, on which ports, and what the proxy does when nobody answers for the pool."""
+    """The selector, the target ports and the failure mode of an InferencePool."""
 
     selector: str
     """As Kubernetes writes selectors: `a=b,c=d`."""
@@ -59,7 +60,7 @@ def pool_of(raw: Raw) -> InferencePoolSpec:
     spec = msgspec.convert(raw, _Raw).spec
     ports = tuple(dict.fromkeys(port.number for port in spec.target_ports))
     if not 1 <= len(ports) <= _PORTS_MOST or not all(0 < port <= _MOST_PORT for port in ports):
-        raise ValueError(f"spec.targetPorts: 1 to {_PORTS_MOST} ports are wanted")
+        raise ValueError(f"spec.targetPorts: must have 1 to {_PORTS_MOST} ports")
     if not spec.selector.match_labels:
         raise ValueError("spec.selector.matchLabels: must not be empty")
     selector = ",".join(f"{name}={value}" for name, value in sorted(spec.selector.match_labels.items()))
@@ -88,7 +89,7 @@ class SelectedPods(Datastore):
 
     @property
     def problem(self) -> str:
-        """What is wrong, in one sentence; empty: nothing."""
+        """The problem in one sentence; empty: none."""
         return self._pods.problem if self._pods is not None else ""
 
     async def start(self) -> None:
@@ -97,14 +98,10 @@ class SelectedPods(Datastore):
 
     async def stop(self) -> None:
         tasks, self._tasks = list(self._tasks.values()), {}
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        await cancel_all(tasks)
 
     async def _settle(self) -> None:
-        """Wait for the first answer, but not for an API that is away."""
+        """Wait for the first list, but not for an unavailable API."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_START_S):
                 while not self.known and not self.problem:  # noqa: ASYNC110 - two informers can end the wait, in two ways each

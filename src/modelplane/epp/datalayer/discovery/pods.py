@@ -1,4 +1,4 @@
-"""What of a pod matters to the picker, and which endpoints it makes.
+"""The fields of a pod that the picker reads, and the pod's endpoints.
 
 A pod takes requests while it is Ready, has an address and is not on its way out. Each of the pool's ports is an
 endpoint of its own, unless the pod's annotation names the ports that it has open.
@@ -77,6 +77,6 @@ def endpoints_of(pods: Iterable[ServingPod], ports: Sequence[int]) -> Iterator[D
 
 
 def active_ports(written: str) -> frozenset[int]:
-    """Those of a list with commas; what is no port is left out, and an empty list has none."""
+    """The ports of a comma-separated list; invalid ports are skipped."""
     parts = (part.strip() for part in written.split(","))
     return frozenset(int(part) for part in parts if _PORT.fullmatch(part))

@@ -1,17 +1,17 @@
-"""Priorities and model rewrites that stand beside a pool: InferenceObjective and InferenceModelRewrite.
+"""InferenceObjective and InferenceModelRewrite of a pool: priorities and model rewrites.
 
-Both are optional: an API that does not serve them is one without any. A request names an objective; without one, or
-with one that nobody wrote, its priority is 0. Of rewrites an exact rule comes before a generic one, the oldest object
-before younger ones, and inside an object the first rule; targets are drawn by weight. Where some targets of a rule have
-a weight, those without are never drawn.
+Both are optional: if the API does not serve them, there are none. A request names an objective; without one, or if it
+does not exist, its priority is 0. For rewrites, an exact rule takes precedence over a generic one, an older object over
+a younger one, and the first rule within an object; targets are drawn by weight. If some targets of a rule have a
+weight, those without are never drawn.
 """
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 
 import msgspec
 
+from modelplane.epp.datalayer.tasks import cancel_all
 from modelplane.kube import GroupVersionResource, Informer, KubeClient, Query
 from modelplane.kube.client import Raw
 
@@ -35,7 +35,7 @@ class _Meta(msgspec.Struct, frozen=True):
     created: str = msgspec.field(name="creationTimestamp", default="")
 
 
-class Objective(msgspec.Struct, frozen=True):
+class InferenceObjective(msgspec.Struct, frozen=True):
     """An InferenceObjective, as far as it is read."""
 
     metadata: _Meta
@@ -56,7 +56,7 @@ class _Match(msgspec.Struct, frozen=True):
 
 
 class RewriteTarget(msgspec.Struct, frozen=True):
-    """A model to ask for instead; weight None: not given."""
+    """A target model; weight None: not given."""
 
     model: str = msgspec.field(name="modelRewrite")
     weight: int | None = None
@@ -72,7 +72,7 @@ class _RewriteSpec(msgspec.Struct, frozen=True):
     rules: tuple[_Rule, ...] = ()
 
 
-class RewriteObject(msgspec.Struct, frozen=True):
+class InferenceModelRewrite(msgspec.Struct, frozen=True):
     """An InferenceModelRewrite, as far as it is read."""
 
     metadata: _Meta
@@ -80,7 +80,7 @@ class RewriteObject(msgspec.Struct, frozen=True):
 
     @property
     def rules(self) -> "RewriteRules":
-        """When it was made, its name, and those of its rules that lead somewhere."""
+        """Creation time, name, and the rules that have targets."""
         usable = tuple(rule for rule in self.spec.rules if rule.targets)
         return self.metadata.created, self.metadata.name, usable
 
@@ -89,14 +89,14 @@ RewriteRules = tuple[str, str, tuple[_Rule, ...]]
 
 
 class Rewrite(msgspec.Struct, frozen=True):
-    """What a request is to ask for, and by which object."""
+    """The target model, and the name of the InferenceModelRewrite."""
 
     name: str
     model: str
 
 
 class RewriteTable:
-    """Rules, in the form in which requests ask for them."""
+    """Priorities by objective, and rewrite rules by model."""
 
     def __init__(self) -> None:
         self.priorities: Mapping[str, int] = {}
@@ -109,7 +109,7 @@ class RewriteTable:
         return bool(self._exact) or self._generic is not None
 
     def rewrite(self, model: str, chance: float) -> Rewrite | None:
-        """What to ask for instead of the model; None: there is no rule for it. `chance` is in [0, 1)."""
+        """The rewrite of the model; None if no rule matches. `chance` is in [0, 1)."""
         found = self._exact.get(model) or self._generic
         if found is None:
             return None
@@ -117,7 +117,7 @@ class RewriteTable:
         return Rewrite(name, draw_target(rule.targets, chance))
 
     def index(self, rewrites: Iterable[RewriteRules]) -> None:
-        """These rewrites, and no others."""
+        """Replace all rewrites."""
         self._exact, self._generic = {}, None
         for _, name, rules in sorted(rewrites, key=lambda one: one[:2]):
             for rule in rules:
@@ -128,12 +128,12 @@ class RewriteTable:
                         self._exact.setdefault(match.model.value, (name, rule))
 
 
-class Policies:
-    """Of one pool. Objects of the group's older name count, too, but where both have one of a name. One event loop."""
+class PolicyInformers:
+    """Watches the objects of one pool, in both API groups; the newer group wins for equal names. One event loop."""
 
     def __init__(self, client: KubeClient, namespace: str, pool: str) -> None:
         self._pool = pool
-        self._book = RewriteTable()
+        self._table = RewriteTable()
         self._objectives = [
             Informer(client, Query(kind, namespace), self._priority) for kind in (LEGACY_OBJECTIVES, OBJECTIVES)
         ]
@@ -141,9 +141,9 @@ class Policies:
             Informer(client, Query(kind, namespace), self._rewrite) for kind in (LEGACY_REWRITES, REWRITES)
         ]
         for objectives in self._objectives:
-            objectives.listen(lambda _: self._name_priorities())
+            objectives.listen(lambda _: self._index_priorities())
         for rewrites in self._rewrites:
-            rewrites.listen(lambda _: self._name_rewrites())
+            rewrites.listen(lambda _: self._index_rewrites())
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -154,44 +154,40 @@ class Policies:
 
     async def stop(self) -> None:
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        await cancel_all(tasks)
 
     @property
     def priorities(self) -> Mapping[str, int]:
         """By the name of the objective."""
-        return self._book.priorities
+        return self._table.priorities
 
     @property
     def has_rewrites(self) -> bool:
-        return self._book.has_rewrites
+        return self._table.has_rewrites
 
     def rewrite(self, model: str, chance: float) -> Rewrite | None:
-        """What to ask for instead of the model; None: there is no rule for it. `chance` is in [0, 1)."""
-        return self._book.rewrite(model, chance)
+        """The rewrite of the model; None if no rule matches. `chance` is in [0, 1)."""
+        return self._table.rewrite(model, chance)
 
     def _priority(self, raw: Raw) -> int | None:
-        found = msgspec.convert(raw, Objective)
+        found = msgspec.convert(raw, InferenceObjective)
         return found.priority if found.spec.pool_ref.name == self._pool else None
 
     def _rewrite(self, raw: Raw) -> RewriteRules | None:
-        found = msgspec.convert(raw, RewriteObject)
+        found = msgspec.convert(raw, InferenceModelRewrite)
         return found.rules if found.spec.pool_ref.name == self._pool else None
 
-    def _name_priorities(self) -> None:
-        self._book.priorities = {
+    def _index_priorities(self) -> None:
+        self._table.priorities = {
             key.name: priority for informer in self._objectives for key, priority in informer.snapshot.items()
         }
 
-    def _name_rewrites(self) -> None:
-        self._book.index(rules for informer in self._rewrites for rules in informer.snapshot.values())
+    def _index_rewrites(self) -> None:
+        self._table.index(rules for informer in self._rewrites for rules in informer.snapshot.values())
 
 
 def draw_target(targets: Sequence[RewriteTarget], chance: float) -> str:
-    """The model of one target, by weight; all alike where none has a weight."""
+    """The model of one target, drawn by weight; equal weights if none has one."""
     weights = [target.weight or 0 for target in targets]
     if not any(weights):
         weights = [1] * len(targets)

@@ -1,4 +1,4 @@
-"""Priorities and model rewrites from a file, for pools whose API has no such objects, or that have no API at all.
+"""Priorities and model rewrites from a file, for pools without these objects in an API.
 
 The file holds the ecosystem's own objects, any number of each:
 
@@ -15,21 +15,27 @@ The file holds the ecosystem's own objects, any number of each:
       - matches: [{model: {value: llama}}]
         targets: [{modelRewrite: llama-v2, weight: 1}, {modelRewrite: llama-v1, weight: 9}]
 
-There is one pool, so `poolRef` may be left out and says nothing. Rewrites of the file count as made in its order. The
-file is read again when it changes. One that is wrong is refused at the start, and later changes nothing.
+There is one pool, so `poolRef` may be omitted. Rewrites of the file are ordered as if created in file order. The file
+is read again when it changes. An invalid file is an error at start; later it changes nothing.
 """
 
 import asyncio
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from modelplane.api.errors import InputError
 from modelplane.epp.datalayer.discovery.files import documents_of, read_file
-from modelplane.epp.datalayer.discovery.policies import Objective, Rewrite, RewriteObject, RewriteRules, RewriteTable
+from modelplane.epp.datalayer.discovery.policies import (
+    InferenceModelRewrite,
+    InferenceObjective,
+    Rewrite,
+    RewriteRules,
+    RewriteTable,
+)
+from modelplane.epp.datalayer.tasks import cancel_all
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +48,7 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 class PolicyDocument(msgspec.Struct, frozen=True):
-    """What a text holds."""
+    """The objects of a text."""
 
     priorities: Mapping[str, int]
     rewrites: tuple[RewriteRules, ...]
@@ -58,7 +64,7 @@ def read_policies(text: bytes, source: str) -> PolicyDocument:
             found = _read(document.value)
         except (msgspec.ValidationError, ValueError) as broken:
             raise InputError(f"{place}: {broken}") from broken
-        if isinstance(found, Objective):
+        if isinstance(found, InferenceObjective):
             priorities[found.metadata.name] = found.priority
         else:
             _, name, rules = found.rules
@@ -66,15 +72,15 @@ def read_policies(text: bytes, source: str) -> PolicyDocument:
     return PolicyDocument(priorities, tuple(rewrites))
 
 
-def _read(value: object) -> Objective | RewriteObject:
+def _read(value: object) -> InferenceObjective | InferenceModelRewrite:
     head = msgspec.convert(value, _Head)
     if head.api_version.partition("/")[0] not in _GROUPS:
         raise ValueError(f"apiVersion: {head.api_version or 'missing'}; it must be of {' or '.join(sorted(_GROUPS))}")
     match head.kind:
         case "InferenceObjective":
-            return msgspec.convert(value, Objective)
+            return msgspec.convert(value, InferenceObjective)
         case "InferenceModelRewrite":
-            return msgspec.convert(value, RewriteObject)
+            return msgspec.convert(value, InferenceModelRewrite)
         case _:
             raise ValueError(f"kind: {head.kind or 'missing'}; it must be InferenceObjective or InferenceModelRewrite")
 
@@ -85,11 +91,11 @@ class PolicyFile:
     def __init__(self, path: Path, *, every_s: float = 1.0) -> None:
         self._path = path
         self._every_s = every_s
-        self._book = RewriteTable()
+        self._table = RewriteTable()
         self._text: bytes | None = None
         self._task: asyncio.Task[None] | None = None
         self.problem = ""
-        """What is wrong with the file, in one sentence; empty: nothing."""
+        """The problem of the file in one sentence; empty: none."""
 
     async def start(self) -> None:
         """InputError where the file cannot be used."""
@@ -98,26 +104,23 @@ class PolicyFile:
 
     async def stop(self) -> None:
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await cancel_all([task])
 
     @property
     def priorities(self) -> Mapping[str, int]:
         """By the name of the objective."""
-        return self._book.priorities
+        return self._table.priorities
 
     def rewrite(self, model: str, chance: float) -> Rewrite | None:
-        return self._book.rewrite(model, chance)
+        return self._table.rewrite(model, chance)
 
     def _take(self, text: bytes) -> None:
         if text == self._text:
             return
         written = read_policies(text, self._path.name)
         self._text = text
-        self._book.priorities = written.priorities
-        self._book.index(written.rewrites)
+        self._table.priorities = written.priorities
+        self._table.index(written.rewrites)
 
     async def _poll(self) -> None:
         while True:

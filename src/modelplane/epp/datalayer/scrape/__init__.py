@@ -7,7 +7,7 @@ connections    one kept-open connection to one server
 targets        where the pages of an endpoint are
 intervals      how soon to scrape again
 scraper        all of it, for the endpoints of a pool
-models_poller  which names servers answer to
+models_poller  the model names of servers
 """
 
 from modelplane.epp.datalayer.scrape.engines import BadEngine, EngineMetricNames, Engines, MetricFamily, engines_from

@@ -1,8 +1,8 @@
-"""One kept-open connection to one server, asked for its page again and again.
+"""A persistent connection to one server that fetches its metrics page.
 
-asyncio's own protocol interface and a prepared request: about a tenth of what a general HTTP client costs. The answer
-comes by a callback, exactly one for each question: the page, or a sentence about what went wrong. A server may close a
-connection that was idle; when that crosses with a question, the question is asked once more on a new connection.
+It uses asyncio's protocol interface and a prepared request: about a tenth of the cost of a general HTTP client. The
+result comes by a callback, exactly one for each scrape: the page, or an error message. A server may close an idle
+connection; if that crosses with a request, the request is sent once more on a new connection.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from modelplane.epp.datalayer.scrape.responses import BadResponse, Response, Res
 PAGE_MOST_BYTES: Final = 4 * 1024 * 1024
 _OK: Final = 200
 
-Answered = Callable[[bytes | None, str], None]
-"""The page, or None and why not."""
+OnPage = Callable[[bytes | None, str], None]
+"""Takes the page, or None and the error."""
 
 
 class ScrapeTarget(msgspec.Struct, frozen=True):
-    """Where a page is. `tls` is given for https."""
+    """The URL of a page. `tls` is set for https."""
 
     host: str
     port: int
@@ -37,54 +37,54 @@ class ScrapeTarget(msgspec.Struct, frozen=True):
 
 
 class ScrapeConnection:
-    """At most one question at a time."""
+    """Fetches one page at a time."""
 
-    __slots__ = ("_again", "_answered", "_opening", "_request", "_stream", "_target", "_timeout_s", "_timer")
+    __slots__ = ("_may_retry", "_on_page", "_opening", "_request", "_stream", "_target", "_timeout_s", "_timer")
 
     def __init__(self, target: ScrapeTarget, *, timeout_s: float) -> None:
         self._target = target
         self._timeout_s = timeout_s
         self._request = target.request
         self._stream: _Stream | None = None
-        self._answered: Answered | None = None
-        self._again = False
+        self._on_page: OnPage | None = None
+        self._may_retry = False
         self._timer: asyncio.TimerHandle | None = None
         self._opening: asyncio.Task[None] | None = None
 
     @property
     def busy(self) -> bool:
-        return self._answered is not None
+        return self._on_page is not None
 
-    def ask(self, answered: Answered) -> None:
-        """Ask for the page. Not while a question is open."""
-        if self._answered is not None:
-            raise RuntimeError("a connection was asked twice at a time")
-        self._answered = answered
+    def fetch(self, on_page: OnPage) -> None:
+        """Request the page. Not while a request is in flight."""
+        if self._on_page is not None:
+            raise RuntimeError("a scrape of this connection is already in flight")
+        self._on_page = on_page
         self._timer = asyncio.get_running_loop().call_later(self._timeout_s, self._expire)
-        self._again = self._stream is not None
+        self._may_retry = self._stream is not None
         self._send()
 
     def close(self) -> None:
-        """An open question gets no answer any more."""
-        self._answered = None
-        self._hang_up()
+        """A fetch in flight is dropped without a callback."""
+        self._on_page = None
+        self._disconnect()
 
     def take(self, response: Response) -> None:
-        """The stream has read a response."""
+        """The stream received a response."""
         if response.status == _OK:
-            self._finish(response.body, "", keep=response.reusable and self._answered is not None)
+            self._finish(response.body, "", keep=response.reusable and self._on_page is not None)
         else:
             self._finish(None, f"HTTP status {response.status}")
 
     def fail(self, problem: str) -> None:
-        """The stream cannot go on."""
+        """The stream failed."""
         self._finish(None, problem)
 
-    def lose(self, problem: str, *, started: bool) -> None:
-        """The stream ended, maybe in the middle of a response."""
+    def lost(self, problem: str, *, started: bool) -> None:
+        """The stream ended, maybe during a response."""
         self._stream = None
-        if self._again and not started and self._answered is not None:
-            self._again = False
+        if self._may_retry and not started and self._on_page is not None:
+            self._may_retry = False
             self._send()
         else:
             self._finish(None, problem)
@@ -108,19 +108,19 @@ class ScrapeConnection:
         stream.send(self._request)
 
     def _expire(self) -> None:
-        self._finish(None, f"no answer in {self._timeout_s:g} s")
+        self._finish(None, f"no response in {self._timeout_s:g} s")
 
     def _finish(self, page: bytes | None, problem: str, *, keep: bool = False) -> None:
-        answered, self._answered = self._answered, None
+        on_page, self._on_page = self._on_page, None
         if not keep:
-            self._hang_up()
+            self._disconnect()
         elif self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if answered is not None:
-            answered(page, problem)
+        if on_page is not None:
+            on_page(page, problem)
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -133,7 +133,7 @@ class ScrapeConnection:
 
 
 class _Stream(asyncio.Protocol):
-    """One TCP or TLS connection: an object of its own, so that the end of an old one is not taken for the new one's."""
+    """One TCP or TLS connection. A separate object, so that events of an old connection do not reach the new one."""
 
     __slots__ = ("_owner", "_reader", "_transport")
 
@@ -179,4 +179,4 @@ class _Stream(asyncio.Protocol):
         if response is not None:
             self._owner.take(response)
         else:
-            self._owner.lose(f"the connection ended early{f': {exc}' if exc else ''}", started=started)
+            self._owner.lost(f"the connection ended early{f': {exc}' if exc else ''}", started=started)

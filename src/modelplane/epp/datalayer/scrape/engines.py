@@ -1,4 +1,4 @@
-"""What each kind of model server calls the numbers that the picker reads.
+"""The metric names of each engine.
 
 A server's kind is written in a label of its pod; servers without one are taken for vLLM. The names are those of the
 ecosystem's own extractor, and its parameters (`core-metrics-extractor`) are read as they are written there.
@@ -31,7 +31,7 @@ class MetricFamily(msgspec.Struct, frozen=True):
 
 
 class EngineMetricNames(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a kind of server shows what. None: it does not."""
+    """The metrics of an engine. None: it has none."""
 
     name: str
     waiting: MetricFamily | None = None
@@ -45,13 +45,13 @@ class EngineMetricNames(msgspec.Struct, frozen=True, kw_only=True):
     block_size: MetricFamily | None = None
     blocks: MetricFamily | None = None
     ranks: tuple[str, ...] = ("engine", "dp_rank")
-    """Labels that tell independent parts of one server apart. Series that agree in them are one number seen twice."""
+    """Labels that separate independent parts of one server. Series with equal values of them are duplicates."""
     others: tuple[tuple[str, MetricFamily], ...] = ()
     """Numbers beyond those, by the attribute of the endpoint that shows them."""
 
     @property
     def metrics(self) -> tuple[MetricFamily, ...]:
-        """All that is looked at."""
+        """All metrics that are read."""
         load = (self.waiting, self.running, self.kv_use, self.adapters)
         cache = (self.cache_info, self.block_size, self.blocks)
         return tuple(metric for metric in (*load, *cache, *(other for _, other in self.others)) if metric is not None)
@@ -115,7 +115,7 @@ class BadEngine(ValueError):  # noqa: N818 - an outcome of reading a configurati
 
 
 class Engines:
-    """The kinds of server that are known, and how to tell which one an endpoint is."""
+    """The known engines, and the engine of each endpoint."""
 
     def __init__(
         self,
@@ -131,13 +131,13 @@ class Engines:
         self._default = self._by_name[default]
 
     def of(self, labels: Mapping[str, str]) -> EngineMetricNames:
-        """Servers of a kind that nobody knows are read as the default: some of the numbers may be there."""
+        """An unknown engine is read as the default: some of the metrics may exist."""
         named = labels.get(self._label) or labels.get(LEGACY_ENGINE_LABEL)
         return self._by_name.get(named, self._default) if named else self._default
 
 
 def engines_from(parameters: CoreMetricsParameters) -> Engines:
-    """Those of a `core-metrics-extractor`, beside the built-in ones of other names. A spec left out is not read."""
+    """The engines of a `core-metrics-extractor`, and built-in ones of other names. An omitted spec is not read."""
     everywhere = tuple(_other(one, f"customMetrics[{at}]") for at, one in enumerate(parameters.custom_metrics))
     configs = parameters.engine_configs
     engines = [_engine(config, f"engineConfigs[{at}]") for at, config in enumerate(configs)]

@@ -1,9 +1,9 @@
 """Reads a few numbers off a metrics page without parsing the rest.
 
-A page of a model server is some 32 KB, of which five or six lines matter, and from one scrape to the next hardly any of
-them differs. So each family of series is looked for at the beginning of a line, near the place where it stood last
-time; when its lines are the same bytes as then, what they said is known. A family that was not there is looked for less
-and less often. All lines of a family stand together, as the format asks.
+A metrics page of a model server has some 32 KB, of which five or six lines matter, and few of them change between
+scrapes. So each family is searched at the beginning of a line, near its last position; if its lines are the same bytes,
+the old values are reused. A family that was absent is searched less and less often. All lines of a family are adjacent,
+as the format requires.
 
 Pages come from servers that may be broken: what cannot be read is left out, what is not finite or below zero counts as
 not there, and of a family only so many lines are read. What a page does not show keeps the value that it had.
@@ -21,7 +21,7 @@ from modelplane.epp.scheduling.metrics import Adapters, EndpointMetrics
 _LINES_MOST = 4096
 _LINE_MOST = 65_536
 _DRIFT = 512
-"""How far from its last place a family is looked for before the whole page is searched."""
+"""The distance from its last position within which a family is searched before the whole page is."""
 _SKIPS_MOST = 16
 _NAMES_MOST = 10_000
 _DIGITS_MOST = 15
@@ -46,7 +46,7 @@ class Series(msgspec.Struct):
 
 
 class ScrapedValues(msgspec.Struct, frozen=True):
-    """What one page said; None: nothing of it."""
+    """The values of one page; None: absent."""
 
     waiting: float | None = None
     running: float | None = None
@@ -57,12 +57,12 @@ class ScrapedValues(msgspec.Struct, frozen=True):
     others: tuple[tuple[str, float], ...] = ()
 
     @property
-    def tells_load(self) -> bool:
+    def has_load(self) -> bool:
         return self.waiting is not None or self.running is not None or self.kv_use is not None
 
     def after(self, before: EndpointMetrics, at_s: float, then: tuple[int, int] = (0, 0)) -> EndpointMetrics:
         """The load with this page's numbers in place of older ones; `then` are requests and tokens that were ours."""
-        if not self.tells_load:
+        if not self.has_load:
             at_s, then = before.scraped_s, (before.requests_at_scrape, before.tokens_at_scrape)
         return EndpointMetrics(
             waiting=before.waiting if self.waiting is None else self.waiting,
@@ -78,7 +78,7 @@ class ScrapedValues(msgspec.Struct, frozen=True):
         )
 
 
-NOTHING_SEEN = ScrapedValues()
+NO_VALUES = ScrapedValues()
 
 
 class MetricsExtractor:
@@ -90,19 +90,19 @@ class MetricsExtractor:
         self._families = {name: _Family(name) for name in sorted({metric.name for metric in engine.metrics})}
         cache = (engine.cache_info, engine.block_size, engine.blocks)
         self._cache_names = frozenset(metric.name for metric in cache if metric is not None)
-        self._seen = NOTHING_SEEN
+        self._seen = NO_VALUES
 
     def read(self, page: bytes) -> ScrapedValues:
-        """The same object as the last time, if nothing that it tells has changed."""
+        """The same object as the last time, if no value has changed."""
         if page[:1] != b"#" or page[-1:] != b"\n":
             page = b"\n%b\n" % page
         changed = [name for name, family in self._families.items() if family.find(page)]
         if changed:
-            self._seen = self._tell(changed)
+            self._seen = self._values(changed)
         return self._seen
 
-    def _tell(self, changed: Sequence[str]) -> ScrapedValues:
-        """What changes with every request is worked out anew; the rest only if it is among what changed."""
+    def _values(self, changed: Sequence[str]) -> ScrapedValues:
+        """Computes what changes with every request; the rest only if it changed."""
         engine, before = self.engine, self._seen
         cache = (before.block_size, before.blocks)
         if not self._cache_names.isdisjoint(changed):
@@ -152,8 +152,8 @@ class MetricsExtractor:
     def _blocks(self, info: Sequence[Series]) -> int | None:
         label = self.engine.blocks_label.encode()
         ranks = {tuple(one.label(name) for name in self._ranks): _number(one.label(label)) for one in info}
-        told = [count for count in ranks.values() if count is not None]
-        return sum(told) if told else None
+        reported = [count for count in ranks.values() if count is not None]
+        return sum(reported) if reported else None
 
 
 class _Family:
@@ -167,12 +167,12 @@ class _Family:
         self._at = -1
         self._text = b""
         self._only = b""
-        """Where there is one series: its line up to the value, which alone is likely to differ the next time."""
+        """With one series: its line up to the value; usually only the value changes."""
         self._misses = self._skips = 0
         self.series: Sequence[Series] = ()
 
     def find(self, page: bytes) -> bool:
-        """Whether something differs from the last time. A line break stands before and after each line of interest."""
+        """Whether a line differs from the last time. A line break precedes and follows each line of interest."""
         at = self._place(page)
         if at < 0:
             changed = bool(self._text)
@@ -236,7 +236,7 @@ class _Family:
 
 
 def _series(page: bytes, start: int, end: int) -> Series | None:
-    """What follows the name on a line."""
+    """The rest of a line after the name."""
     found = _REST.match(page, start, end) if end - start <= _LINE_MOST else None
     value = None if found is None else _value(found[2])
     return None if found is None or value is None else Series(found[1] or b"", value)
@@ -282,7 +282,7 @@ def _number(text: str | None) -> int | None:
 
 
 def _adapters(series: Sequence[Series]) -> Adapters | None:
-    """Of the newest series: each set of adapters that a server ever had leaves one, and its value is its time."""
+    """The adapters of the newest series: each set of adapters leaves one, and its value is its time."""
     if not series:
         return None
     newest = max(series, key=lambda one: one.value)

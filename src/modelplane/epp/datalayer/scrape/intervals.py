@@ -24,14 +24,14 @@ class ScrapeIntervals(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from one scrape to the next."""
 
     busy_s: float = 0.2
-    """What is sent in between is added to what was seen, so that it need not be less."""
+    """Requests sent in between are added to the last scrape, so the interval need not be shorter."""
     warm_s: float = 0.5
     """At a server that works, but not for us."""
     idle_s: float = 1.5
     """Below the two seconds after which numbers count as stale."""
     failing_s: float = 5.0
     slow_s: float = 10.0
-    """Where no plugin reads the load."""
+    """The interval if no plugin reads the load."""
     scrapes_per_s: float = 200.0
     """For the whole pool."""
     jitter: float = 0.1
@@ -45,7 +45,7 @@ class ScrapeIntervals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScrapeOutcome(msgspec.Struct, frozen=True):
-    """What is known when the next scrape is planned."""
+    """The input of the next interval."""
 
     wait_s: float
     """Before the scrape that just ended."""

@@ -1,7 +1,7 @@
 """Polls the names of the models that endpoints serve.
 
-Names change when an adapter is loaded or a server is replaced, so minutes of delay would be felt and milliseconds are
-not worth their cost. A server that does not answer keeps the names that it had.
+Names change when an adapter is loaded or a server is replaced, so seconds of delay are acceptable. A server that does
+not respond keeps its last names.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ import msgspec
 from modelplane.epp.datalayer.endpoints import EndpointSource
 from modelplane.epp.datalayer.scrape.connections import ScrapeConnection
 from modelplane.epp.datalayer.scrape.targets import TargetOf, models_of
+from modelplane.epp.datalayer.tasks import cancel_all
 from modelplane.epp.scheduling.endpoints import Endpoint
 
 _log = logging.getLogger(__name__)
@@ -62,10 +63,7 @@ class ModelsPoller:
 
     async def stop(self) -> None:
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await cancel_all([task])
 
     async def _run(self) -> None:
         while True:
@@ -82,7 +80,7 @@ class ModelsPoller:
         async with self._places:
             answer: asyncio.Future[tuple[bytes | None, str]] = asyncio.get_running_loop().create_future()
             connection = ScrapeConnection(target, timeout_s=self._timeout_s)
-            connection.ask(lambda page, problem: answer.set_result((page, problem)))
+            connection.fetch(lambda page, problem: answer.set_result((page, problem)))
             try:
                 page, problem = await answer
             finally:

@@ -1,7 +1,7 @@
 """Reads HTTP/1.1 responses out of bytes as they arrive: nothing of the network in it.
 
-Only what a metrics page needs: a length, chunks, or the end of the connection. Bodies in an encoding that was not asked
-for, heads without end and pages over the limit are refused.
+Only what a metrics page needs: a content length, chunks, or the end of the connection. Encoded bodies, endless heads
+and pages over the limit are rejected.
 """
 
 import re
@@ -15,7 +15,7 @@ _CONTINUE_BELOW = 200
 
 
 class BadResponse(Exception):  # noqa: N818 - an outcome, not a fault of ours
-    """What arrived is no response that can be used."""
+    """The bytes are not a usable response."""
 
 
 class Response:
@@ -38,7 +38,7 @@ class ResponseReader:
         self._limit = limit
         self._buffer = bytearray()
         self._at = 0
-        """Where what was not read begins."""
+        """The start of the unread bytes."""
         self._begin()
 
     @property
@@ -119,7 +119,7 @@ class ResponseReader:
                 raise BadResponse("a transfer encoding other than chunked")
             self._chunked = True
         elif name == b"content-encoding" and value != b"identity":
-            raise BadResponse("an encoded body, though none was asked for")
+            raise BadResponse("the body is encoded, and no encoding was requested")
         elif name == b"connection" and b"close" in value:
             self._reusable = False
 
@@ -148,7 +148,7 @@ class ResponseReader:
         return done
 
     def _trailers(self, data: int) -> bool:
-        """Whether the last chunk is whole: a blank line, maybe after fields that nobody reads."""
+        """Whether the last chunk is complete: an empty line, after optional trailers."""
         if self._buffer.startswith(b"\r\n", data):
             self._at = data + 2
             return True

@@ -4,8 +4,8 @@ One tick serves all endpoints: it begins the scrapes that are due, as many at a 
 the endpoint's own connection; its page replaces `endpoint.metrics` as a whole and sets when the next is due. No task
 waits, so an idle pool of a hundred costs about as much as its system calls.
 
-An endpoint that begins to carry requests is scraped by the next tick, however idle it was. One that cannot be read
-keeps what was read last, whose age everybody can see in `load.scraped_s`.
+An endpoint that gets its first requests is scraped by the next tick. One that cannot be scraped keeps its last metrics,
+and `load.scraped_s` shows their age.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ import msgspec
 from modelplane.epp.datalayer.endpoints import EndpointSource
 from modelplane.epp.datalayer.scrape.connections import ScrapeConnection
 from modelplane.epp.datalayer.scrape.engines import Engines
-from modelplane.epp.datalayer.scrape.extractor import NOTHING_SEEN, MetricsExtractor
+from modelplane.epp.datalayer.scrape.extractor import NO_VALUES, MetricsExtractor
 from modelplane.epp.datalayer.scrape.intervals import (
     MetricsInUse,
     ScrapeIntervals,
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 _UNDER_WAY = float("inf")
-"""When the next scrape is due, while one waits its turn or has no answer yet."""
+"""The due time while a scrape is queued or in flight."""
 
 
 class ScrapeSettings(msgspec.Struct, frozen=True):
@@ -72,11 +72,13 @@ class _Watched:
         self.endpoint = endpoint
         self.connection = connection
         self.reader = reader
-        self.seen = NOTHING_SEEN
+        self.seen = NO_VALUES
         self.due_s = due_s
         self.started_s = -1.0
         self.then = (0, 0)
-        """Requests and tokens in flight when it was asked: a page may or may not know of what is sent while it is."""
+        """Requests and tokens in flight at the time of the request: the page may or may not include what is sent after
+        it.
+        """
         self.wait_s = 0.0
         self.failures = 0
         self.problem = ""
@@ -139,7 +141,7 @@ class Scraper:
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """What is wrong at which endpoint, by its name."""
+        """The problems by endpoint name."""
         found = {watched.endpoint.name: watched.problem for watched in self._watched.values() if watched.problem}
         return MappingProxyType(found)
 
@@ -181,7 +183,7 @@ class Scraper:
             watched.started_s = self._clock()
             watched.then = (watched.endpoint.requests_in_flight, watched.endpoint.tokens_shown)
             self.counts.scrapes += 1
-            watched.connection.ask(lambda page, problem, watched=watched: self._on_page(watched, page, problem))  # type: ignore[misc]  # a default argument binds the loop's variable
+            watched.connection.fetch(lambda page, problem, watched=watched: self._on_page(watched, page, problem))  # type: ignore[misc]  # a default argument binds the loop's variable
 
     def _on_page(self, watched: _Watched, page: bytes | None, problem: str) -> None:
         self._in_flight -= 1
@@ -212,8 +214,8 @@ class Scraper:
             endpoint.attributes = MappingProxyType({**endpoint.attributes, **dict(seen.others)})
         watched.seen = seen
         watched.failures = 0
-        problem = "" if seen.tells_load else f"the page has no metrics of {watched.reader.engine.name}"
-        self.counts.unread += not seen.tells_load
+        problem = "" if seen.has_load else f"the page has no metrics of {watched.reader.engine.name}"
+        self.counts.unread += not seen.has_load
         self._note(watched, problem)
         return changed
 

@@ -1,4 +1,4 @@
-"""Where the pages of an endpoint are."""
+"""The URLs of an endpoint's pages."""
 
 from collections.abc import Callable
 from typing import Final
@@ -10,12 +10,12 @@ TargetOf = Callable[[Endpoint], ScrapeTarget | None]
 """None: its address cannot be read, and it is left alone."""
 
 METRICS_HOST: Final = "metricsAddress"
-"""A label that says where the metrics of an endpoint are; empty: nowhere."""
+"""A label with the metrics URL of an endpoint; empty: there is none."""
 METRICS_PORT: Final = "metricsPort"
 
 
 def page_of(endpoint: Endpoint) -> ScrapeTarget | None:
-    """The metrics: where the endpoint serves, or where its labels say that they are."""
+    """The metrics page: at the serving address, or at the URL in the labels."""
     host, _, port = endpoint.address.rpartition(":")
     host = endpoint.labels.get(METRICS_HOST, host).strip("[]")
     port = endpoint.labels.get(METRICS_PORT, port)

@@ -1,4 +1,4 @@
-"""Admitters: whether a request is admitted, whichever endpoint would serve it. None imports another."""
+"""Admitters: whether a request is admitted, before an endpoint is picked. None imports another."""
 
 from modelplane.epp.scheduling.admitters import latency_slo, probabilistic
 

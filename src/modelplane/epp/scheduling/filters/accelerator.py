@@ -1,7 +1,7 @@
 """Endpoints on the accelerators that the configuration or the request names.
 
-The label says what an endpoint runs on. `values` are those that may serve at all; a request may narrow them further
-with a header that lists accelerators.
+The label names the accelerator of an endpoint. `values` are the allowed ones; a request may narrow them further with a
+header that lists accelerators.
 """
 
 from modelplane.api.errors import InputError
@@ -49,7 +49,7 @@ class AcceleratorFilter:
             allowed = ", ".join(sorted(self._values))
             return Refusal(self.name, RefusalCode.UNRESOLVABLE, "runs on {}; allowed are {}", (found, allowed))
         if named is not None and found not in map(str.strip, named.split(",")):
-            return Refusal(self.name, RefusalCode.UNRESOLVABLE, "runs on {}; the request asks for {}", (found, named))
+            return Refusal(self.name, RefusalCode.UNRESOLVABLE, "runs on {}; the request requires {}", (found, named))
         return None
 
 

@@ -1,9 +1,9 @@
 """Stays with the endpoints that hold most of the prompt, while that does not cost too much waiting.
 
-An endpoint is *sticky* where it holds at least the threshold's share of the prompt. All are kept where there is one
-endpoint only, none is sticky, chance says to explore, or the best sticky endpoint would answer later than the best
-other one by more than the penalty allows. The time to a first token is what the tokens in flight take at the peak rate
-of prefill, or what the predictor says where it knows all of them.
+An endpoint is *sticky* if it holds at least the threshold's share of the prompt. All are kept if there is only one
+endpoint, none is sticky, the random draw says to explore, or the best sticky endpoint would respond later than the best
+other one by more than the penalty allows. The time to first token is the tokens in flight at the peak rate of prefill,
+or the prediction if there is one for all endpoints.
 """
 
 from collections.abc import Sequence

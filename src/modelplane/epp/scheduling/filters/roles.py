@@ -1,7 +1,7 @@
-"""Endpoints by what they do in disaggregated serving, as their role label says.
+"""Filters endpoints by their role label in disaggregated serving.
 
-A server without the label serves whole requests: it can decode. Nobody having a role is not a matter of load, so it
-ends as excluded (503) and never as saturated (429).
+A server without the label serves whole requests: it can decode. A missing role does not depend on load, so the request
+ends with 503 and never with 429 (saturated).
 """
 
 from collections.abc import Callable

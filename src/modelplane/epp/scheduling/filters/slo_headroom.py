@@ -1,7 +1,7 @@
 """Endpoints that are expected to meet the client's goals, where there are any.
 
-Now and then, by chance, the others are kept instead, so that what is believed of them can change. An endpoint without a
-prediction counts as one that misses. Nobody is kept out where all are alike, or where the client has no goal.
+At random, the others are kept instead, so that their predictions are updated. An endpoint without a prediction counts
+as one that misses. All are kept if all are equal, or if the client has no SLO.
 """
 
 from collections.abc import Sequence

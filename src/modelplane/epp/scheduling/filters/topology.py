@@ -1,6 +1,6 @@
-"""Endpoints near the one that was picked before, as the decoding endpoint is before the prefilling one.
+"""Endpoints near the one that was picked before, such as the decode endpoint for prefill.
 
-Nobody is kept out where there is no such endpoint, or none is near enough.
+All are kept if there is no such endpoint, or none is near enough.
 """
 
 from collections.abc import Mapping, Sequence

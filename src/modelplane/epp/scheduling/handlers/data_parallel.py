@@ -1,4 +1,4 @@
-"""Endpoints that are ranks of one server: the proxy goes to the server's first port, a header names the rank."""
+"""Endpoints that are ranks of one server: the proxy connects to the server's first port, a header names the rank."""
 
 from collections.abc import Sequence
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Whether a further stage of a request is worth while."""
+"""Deciders: whether a request gets a further stage."""
 
 from typing import Annotated
 
@@ -14,14 +14,14 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 class PrefixBasedParameters(Parameters, frozen=True):
     non_cached_tokens: Count = 0
-    """So many tokens must be left to compute; 0: never worth while."""
+    """The stage runs if at least this many tokens are not cached; 0: never."""
     prompt_tokens: Count = 0
     """So long must the prompt be."""
     prefix_match_info_producer_name: str = ""
 
 
 class PrefixBasedDecider:
-    """Worth while where the decoding endpoint would have to compute much of the prompt."""
+    """Disaggregates if the decode endpoint would have to compute much of the prompt."""
 
     __slots__ = ("_parameters", "name")
 
@@ -50,7 +50,7 @@ class AlwaysDecider:
 
 
 class MultimodalDecider:
-    """Worth while where the request holds images, audio or video."""
+    """Disaggregates if the request has images, audio or video."""
 
     __slots__ = ("name",)
 

@@ -1,11 +1,10 @@
 """Prefill, decode and encode on endpoints of their own.
 
-The primary profile is always decode. Decode first (the usual order): decode runs; if it picked, deciders say whether
-the request is worth an encoding and a prefilling endpoint, and those profiles run with the decoding endpoint as their
-peer. Prefill first: prefill and encode run, then decode near the prefilling endpoint. A stage without an
-endpoint is left out and the request served without it; only decode needs one.
+The primary profile is always decode. Decode first (the default): decode runs; if it picked, deciders decide on an
+encode and a prefill stage, and those profiles run with the decode endpoint as their peer. Prefill first: prefill and
+encode run, then decode near the prefill endpoint. A stage without an endpoint is skipped; only decode is required.
 
-Headers tell the proxy on the decoding pod which endpoints do the further stages.
+Headers name the endpoints of the further stages to the routing sidecar of the decode pod.
 """
 
 from collections.abc import Sequence
@@ -68,7 +67,7 @@ class DisaggregatedParameters(Parameters, frozen=True):
 
 
 class Stages(msgspec.Struct, frozen=True):
-    """Which profiles there are, and who decides. No decider: the stage never runs, except prefill where it is first."""
+    """The profiles and their deciders. Without a decider the stage never runs, except prefill if it is first."""
 
     order: StageOrder
     names: ProfileNames
@@ -111,8 +110,8 @@ class DisaggregatedHandler:
             if not picked or not result.ranked or picked[0] is result.ranked[0].candidate:
                 continue
             others = (*others, (profile, picked))
-            told = picked if header is ENCODERS else picked[:1]
-            headers.append((header, ",".join(endpoint.address for endpoint in told)))
+            named = picked if header is ENCODERS else picked[:1]
+            headers.append((header, ",".join(endpoint.address for endpoint in named)))
         return decision_from(names.decode, result, others, tuple(headers))
 
     def _decode_first(self, context: SchedulingContext, profiles: Profiles) -> Sequence[str]:

@@ -1,7 +1,7 @@
 """Shadow profiles.
 
-Another handler decides, then the shadow profiles run on the same request, and their picks are logged beside the
-decision. They run last, so that nothing of theirs, random numbers included, reaches the decision.
+Another handler decides, then the shadow profiles run on the same request, and their picks are logged with the decision.
+They run last, so that they cannot affect the decision, not even by random numbers.
 """
 
 from collections.abc import Sequence

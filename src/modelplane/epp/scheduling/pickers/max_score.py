@@ -1,12 +1,12 @@
 """The best totals first; chance decides among equals, so equals share the load."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import nlargest
 
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.parameters import MaxScoreParameters
-from modelplane.epp.scheduling.sampling import NameOrder, shuffled
+from modelplane.epp.scheduling.parameters import PickerParameters
+from modelplane.epp.scheduling.sampling import NameOrder, pick_in_order, shuffled
 from modelplane.framework import Scored
 from modelplane.framework.registry import plugin_type
 
@@ -31,7 +31,7 @@ class BestPicker:
         return best if len(best) == 1 else (self.take(context, endpoints, best),)
 
     def pick(self, context: SchedulingContext, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
-        return _picked(self.order, context, scored)
+        return pick_in_order(self.order, context, scored)
 
 
 class SeveralBestPicker:
@@ -53,21 +53,12 @@ class SeveralBestPicker:
         return ordered[: self._limit]
 
     def pick(self, context: SchedulingContext, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
-        return _picked(self.order, context, scored)
+        return pick_in_order(self.order, context, scored)
 
 
-def _picked(
-    order: Callable[[SchedulingContext, Sequence[Endpoint], Sequence[float]], Sequence[int]],
-    context: SchedulingContext,
-    scored: Sequence[Scored[Endpoint]],
-) -> Sequence[Scored[Endpoint]]:
-    found = order(context, [each.candidate for each in scored], [each.total for each in scored])
-    return [scored[at] for at in found]
-
-
-def make_max_score(name: str, parameters: MaxScoreParameters) -> BestPicker | SeveralBestPicker:
+def make_max_score(name: str, parameters: PickerParameters) -> BestPicker | SeveralBestPicker:
     most = parameters.max_num_of_endpoints
     return BestPicker(name) if most <= 1 else SeveralBestPicker(name, most)
 
 
-TYPES = (plugin_type("max-score-picker", make_max_score, MaxScoreParameters),)
+TYPES = (plugin_type("max-score-picker", make_max_score, PickerParameters),)

@@ -4,20 +4,16 @@ from collections.abc import Sequence
 
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.sampling import NameOrder, shuffled
+from modelplane.epp.scheduling.parameters import PickerParameters
+from modelplane.epp.scheduling.sampling import NameOrder, pick_in_order, shuffled
 from modelplane.framework import Scored
-from modelplane.framework.registry import Parameters, plugin_type
-
-
-class RandomParameters(Parameters, frozen=True):
-    max_num_of_endpoints: int = 1
-    """Less than 1 counts as 1."""
+from modelplane.framework.registry import plugin_type
 
 
 class RandomPicker:
     __slots__ = ("_limit", "_names", "name")
 
-    def __init__(self, name: str, parameters: RandomParameters) -> None:
+    def __init__(self, name: str, parameters: PickerParameters) -> None:
         self.name = name
         self._limit = max(1, parameters.max_num_of_endpoints)
         self._names = NameOrder()
@@ -25,14 +21,13 @@ class RandomPicker:
     def order(
         self, context: SchedulingContext, endpoints: Sequence[Endpoint], sums: Sequence[float], /
     ) -> Sequence[int]:
-        everyone = range(len(sums))
+        positions = range(len(sums))
         if self._limit == 1:
-            return (self._names.pick_one(context, endpoints, everyone),)
-        return shuffled(context, self._names.sort(endpoints, everyone))[: self._limit]
+            return (self._names.pick_one(context, endpoints, positions),)
+        return shuffled(context, self._names.sort(endpoints, positions))[: self._limit]
 
     def pick(self, context: SchedulingContext, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
-        order = self.order(context, [found.candidate for found in scored], [found.total for found in scored])
-        return [scored[at] for at in order]
+        return pick_in_order(self.order, context, scored)
 
 
-TYPES = (plugin_type("random-picker", RandomPicker, RandomParameters),)
+TYPES = (plugin_type("random-picker", RandomPicker, PickerParameters),)

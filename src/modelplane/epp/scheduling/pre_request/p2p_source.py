@@ -1,4 +1,4 @@
-"""Tells the server that will compute a prompt which other server holds more of it, so that it can fetch the blocks."""
+"""Names, to the server that computes a prompt, another server that has more of it cached, to fetch the blocks from."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -36,7 +36,7 @@ class P2pSource:
         if (best - own) * match.block_size < self._parameters.min_cached_token_delta:
             return ()
         holders = [each for each, held in zip(context.endpoints, match.matched, strict=True) if held == best]
-        # The same for the same pool, whatever its order.
+        # Independent of the order of the pool.
         source = min(holders, key=lambda endpoint: endpoint.name)
         return ((CACHE_SOURCE, source.address),)
 

@@ -1,4 +1,4 @@
-"""The plugin of the approximate prefix index: looks prompts up before the profiles run, and records what was sent."""
+"""The producer of the approximate prefix index: matches prompts before the profiles run, and records what was sent."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from modelplane.epp.scheduling.results import picked_of
 from modelplane.framework.registry import plugin_type
 
 PREFILL = "prefill"
-"""The profile whose pick computes the prompt's KV blocks beside the primary one."""
+"""The profile whose pick computes the prompt's KV blocks in addition to the primary one."""
 
 RATIOS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SIZES = (0.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0)
@@ -85,15 +85,15 @@ class ApproxPrefixProducer:
 
 
 def computing(decision: Decision) -> tuple[Endpoint, ...]:
-    """The endpoints that will hold the prompt's blocks: the primary pick, and the one that prefills for it.
+    """The endpoints that will hold the prompt's blocks: the primary pick, and the prefill pick.
 
     The latter is the pick of a profile called prefill, or the one in the prefiller header.
     """
     if not decision.others:
         return (picked_of(decision),)
-    told = dict(decision.set_headers).get(PREFILLER)
+    named = dict(decision.set_headers).get(PREFILLER)
     prefill = tuple(
-        picks[0] for profile, picks in decision.others if picks and (profile == PREFILL or picks[0].address == told)
+        picks[0] for profile, picks in decision.others if picks and (profile == PREFILL or picks[0].address == named)
     )
     return (picked_of(decision), *(endpoint for endpoint in prefill if endpoint is not picked_of(decision)))
 

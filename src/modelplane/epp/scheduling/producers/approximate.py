@@ -2,11 +2,11 @@
 
 Not every block is indexed. Of a chain the first 32 are, then every 2nd to the 64th, every 4th to the 128th and so on
 (`_PLACES`), and the last one: its *landmarks*. So a count is exact up to 32 blocks, exact for a prompt that was sent
-before, and otherwise rounded down by less than a sixteenth; and a prompt of 200 KB costs a hundred hashes and look-ups.
+before, and otherwise rounded down by less than a sixteenth; and a prompt of 200 KB costs a hundred hashes and lookups.
 
-Two structures. `_held` says for a landmark which servers hold it, as a set of bits. Each server has *segments*: runs of
-consecutive landmarks, keyed by the first of the run, in the order of last use. A chain that is recorded passes through
-the server's segments from its beginning; where it leaves one half-way, the segment is split there; what is left of the
+Two structures. `_held` maps a landmark to the servers that hold it, as a set of bits. Each server has *segments*: runs
+of consecutive landmarks, keyed by the first of the run, in the order of last use. A chain that is recorded passes
+through the server's segments from its beginning; where it leaves one half-way, the segment is split; the rest of the
 chain becomes a new segment.
 
 The order of use is kept so that a segment is always used later than any that continues it. So the oldest segment has
@@ -14,15 +14,14 @@ no continuation, and taking landmarks off its end never leaves a hole: what a se
 of it. Therefore the servers that hold a landmark are among those that hold the one before it, and the places where the
 set of holders changes are found by bisection.
 
-Bounds. A server holds at most what it has room for (its own KV blocks where told), and all servers together at most
-`most_landmarks`: above that, the one with the most gives some up. The cost of a request depends on its own length only:
-what is new moves as much out that is old, `_held` is many small dicts because a large one stops everything when it
-grows, and what a server held that went away is taken out a little at a time, by later requests.
+Bounds. A server holds at most its capacity (its own KV blocks if reported), and all servers together at most
+`most_landmarks`: above that, the server with the most loses some. The cost of a request depends on its own length only:
+new landmarks evict as many old ones, `_held` is many small dicts because a large one stops everything when it grows,
+and the landmarks of a removed server are released a few at a time, by later requests.
 
-Servers tell their room in tokens, and prompts are known in bytes. How many bytes a token has is learned from what
-responses say they used, where the proxy shows it. Until then it is taken to be many: a server that is taken to hold
-less than it does loses prompts that it has, and one that is taken to hold more is sent some again that it has to
-compute anew, as any other would have to.
+Servers report their capacity in tokens, and prompts are known in bytes. The ratio is learned from the usage in
+responses, if the proxy shows them. Until then a high ratio is assumed: an underestimated server loses prompts that it
+has, and an overestimated one gets some requests whose prompt it must compute, as any other server would.
 """
 
 from array import array
@@ -45,7 +44,7 @@ _EXACT = 32
 
 
 def _places() -> list[int]:
-    """How many blocks each landmark stands at the end of."""
+    """The number of blocks up to each landmark."""
     counts = list(range(1, _EXACT + 1))
     while counts[-1] < 1 << 24:
         step = counts[-1] // (_EXACT // 2)
@@ -59,7 +58,7 @@ _SPARE = 1024
 _UNLEARNED = 8.0
 """Bytes of a token before anything is learned: twice of what English has under usual vocabularies."""
 _TRUSTED_TOKENS = 10_000
-"""What is learned from fewer tokens than this weighs less than what was taken for true before."""
+"""Fewer learned tokens than this weigh less than the assumed ratio."""
 _RECENT_TOKENS = 10_000_000
 
 
@@ -73,7 +72,7 @@ class _Segment:
         self.landmarks = landmarks
 
     def blocks(self, start: int = 0) -> int:
-        """How many blocks the landmarks from `start` on stand for."""
+        """The number of blocks of the landmarks from `start` on."""
         first, end = self.first + start, self.first + len(self.landmarks)
         return _PLACES[end - 1] - (_PLACES[first - 1] if first else 0)
 
@@ -88,8 +87,8 @@ class _Server:
         self.segments: OrderedDict[int, _Segment] = OrderedDict()
 
 
-class _Asked:
-    """Endpoints in the order they are asked about, the bit of each (0: nothing known), and where sets of them are."""
+class _Lookup:
+    """Endpoints in the order given, the bit of each (0: unknown), and positions by set of bits."""
 
     __slots__ = ("bits", "endpoints", "where")
 
@@ -99,7 +98,7 @@ class _Asked:
         self.where: dict[int, Sequence[int]] = {}
 
 
-_NOBODY = _Asked((), ())
+_NO_ENDPOINTS = _Lookup((), ())
 _NONE: Mapping[int, int] = MappingProxyType({})
 
 
@@ -113,7 +112,7 @@ class ApproximateIndex:
         self._gone: deque[_Server] = deque()
         self._free_bits: list[int] = []
         self._recorded = 0
-        self._asked = _NOBODY
+        self._lookup = _NO_ENDPOINTS
         self._nowhere = SparseVector(0, _NONE, 0)
         self._known_seed = ("", "", seed_of(""))
         self._most_bytes = self._limits.most_tokens * BYTES_A_TOKEN
@@ -121,7 +120,7 @@ class ApproximateIndex:
 
     @property
     def bytes_a_token(self) -> float:
-        """Of prompts, as far as it was learned."""
+        """The ratio for prompts, as far as it was learned."""
         return self._learned[0] / self._learned[1]
 
     def learn(self, text_bytes: int, tokens: int) -> None:
@@ -133,7 +132,7 @@ class ApproximateIndex:
 
     @property
     def landmarks(self) -> int:
-        """What is remembered, over all servers, also those that went away and are not yet swept."""
+        """The size of the index over all servers, including removed ones that are not yet swept."""
         return self._recorded
 
     def blocks_of(self, endpoint: Endpoint) -> int:
@@ -146,7 +145,7 @@ class ApproximateIndex:
         matched: dict[int, int] | None = None
         for landmarks, length in zip(chains, lengths, strict=True):
             if landmarks and (holders := self._held[landmarks[0] & _SHARD].get(landmarks[0])):
-                found = self._matched(landmarks, length, holders, self._asked_about(endpoints))
+                found = self._matched(landmarks, length, holders, self._lookup_of(endpoints))
                 matched = found if matched is None else _added(matched, found)
         if matched is None and self._nowhere.length != len(endpoints):
             self._nowhere = SparseVector(len(endpoints), _NONE, 0)
@@ -157,7 +156,7 @@ class ApproximateIndex:
         for endpoint in endpoints:
             block_tokens = known.block_size if known else self._block_tokens((endpoint,))
             chains, lengths = (known.chains, known.lengths) if known else self._chains(request, block_tokens)
-            server = self._servers.get(endpoint) or self._welcome(endpoint)
+            server = self._servers.get(endpoint) or self._add_server(endpoint)
             room = self._room(endpoint, block_tokens)
             for landmarks, length in zip(chains, lengths, strict=True):
                 fits = landmarks if length <= room else landmarks[: bisect_right(_PLACES, room)]
@@ -175,12 +174,12 @@ class ApproximateIndex:
         kept = set(endpoints)
         for endpoint in [known for known in self._servers if known not in kept]:
             self._gone.append(self._servers.pop(endpoint))
-        self._asked = _NOBODY
+        self._lookup = _NO_ENDPOINTS
 
     def _block_tokens(self, endpoints: Sequence[Endpoint]) -> int:
-        """Servers of one pool are alike, so the first speaks for all. Small blocks would only fill the memory."""
-        told = endpoints[0].metrics.block_size if self._limits.follow_servers and endpoints else 0
-        return max(told or self._limits.block_tokens, LEAST_BLOCK_TOKENS)
+        """Those of the first server: servers of one pool are equal. Small blocks would only fill the memory."""
+        reported = endpoints[0].metrics.block_size if self._limits.follow_servers and endpoints else 0
+        return max(reported or self._limits.block_tokens, LEAST_BLOCK_TOKENS)
 
     def _chains(self, request: Request, block_tokens: int) -> tuple[tuple[Sequence[int], ...], tuple[int, ...]]:
         """The landmarks of each prompt, and how many blocks it has."""
@@ -209,35 +208,35 @@ class ApproximateIndex:
             return self._limits.blocks_a_server
         return max(1, int(metrics.blocks * metrics.block_size * self.bytes_a_token / (block_tokens * BYTES_A_TOKEN)))
 
-    def _welcome(self, endpoint: Endpoint) -> _Server:
+    def _add_server(self, endpoint: Endpoint) -> _Server:
         bit = self._free_bits.pop() if self._free_bits else 1 << (len(self._servers) + len(self._gone))
         server = self._servers[endpoint] = _Server(bit)
-        self._asked = _NOBODY
+        self._lookup = _NO_ENDPOINTS
         return server
 
-    def _asked_about(self, endpoints: Sequence[Endpoint]) -> _Asked:
-        """The whole pool is asked about again and again, and is the same tuple each time."""
-        if endpoints is self._asked.endpoints:
-            return self._asked
+    def _lookup_of(self, endpoints: Sequence[Endpoint]) -> _Lookup:
+        """The whole pool comes again and again as the same tuple."""
+        if endpoints is self._lookup.endpoints:
+            return self._lookup
         servers = self._servers
         bits = [server.bit if (server := servers.get(endpoint)) is not None else 0 for endpoint in endpoints]
-        asked = _Asked(endpoints, bits)
+        lookup = _Lookup(endpoints, bits)
         if isinstance(endpoints, tuple):
-            self._asked = asked
-        return asked
+            self._lookup = lookup
+        return lookup
 
-    def _matched(self, landmarks: Sequence[int], length: int, holders: int, asked: _Asked) -> dict[int, int]:
+    def _matched(self, landmarks: Sequence[int], length: int, holders: int, lookup: _Lookup) -> dict[int, int]:
         matched: dict[int, int] = {}
         at = 0
         while holders:
             at, left = self._same_until(landmarks, at, holders)
             count = length if at == len(landmarks) else _PLACES[at - 1]
-            matched.update(dict.fromkeys(_where(asked, holders & ~left), count))
+            matched.update(dict.fromkeys(_where(lookup, holders & ~left), count))
             holders = left
         return matched
 
     def _same_until(self, landmarks: Sequence[int], low: int, holders: int) -> tuple[int, int]:
-        """The first landmark after `low` that others hold than `holders`, and who those are; the end if there is none.
+        """The first landmark after `low` whose holders differ from `holders`, and those holders; else the end.
 
         Holders only get fewer along a chain, so bisection finds the place.
         """
@@ -293,7 +292,7 @@ class ApproximateIndex:
         self._recorded += landmarks
 
     def _drop_from_oldest(self, server: _Server, blocks: int, most_landmarks: int) -> int:
-        """Takes landmarks for at least so many blocks, but no more than so many, off the segment unused for longest."""
+        """Release landmarks for `blocks` from the least recently used segment, at most `most_landmarks`."""
         head, segment = next(iter(server.segments.items()))
         start = len(segment.landmarks)
         whole = segment.blocks()
@@ -358,11 +357,11 @@ def _added(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
     return {at: one.get(at, 0) + other.get(at, 0) for at in {**one, **other}}
 
 
-def _where(asked: _Asked, holders: int) -> Sequence[int]:
+def _where(lookup: _Lookup, holders: int) -> Sequence[int]:
     """The indices of the endpoints among the holders. The same sets come again with each well-known beginning."""
-    found = asked.where.get(holders)
+    found = lookup.where.get(holders)
     if found is None:
-        if len(asked.where) >= _SETS_KEPT:
-            asked.where.clear()
-        found = asked.where[holders] = [index for index, bit in enumerate(asked.bits) if bit & holders]
+        if len(lookup.where) >= _SETS_KEPT:
+            lookup.where.clear()
+        found = lookup.where[holders] = [index for index, bit in enumerate(lookup.bits) if bit & holders]
     return found

@@ -1,13 +1,13 @@
 """Prompts as chains of block hashes.
 
 A chain starts from a seed of the model and the cache salt. The hash of a block covers its tokens and the hash before
-it, so an equal hash at one place means an equal prompt up to there: beginnings are compared one number at a time.
+it, so an equal hash at one position means an equal prompt up to there.
 
     seed     xxh64(model, salt)
     block    xxh64(LE64(xxh64(tokens as LE32)), LE64(hash before))
 
-Where no tokenizer was asked, four bytes of text are one token: a block's tokens as LE32 are its bytes. The last block
-counts even when it is not full, unless the caller wants full ones only.
+Without a tokenizer, four bytes of text are one token: a block's tokens as LE32 are its bytes. The last block counts
+even when it is not full, unless the caller requires full ones.
 """
 
 import struct
@@ -33,7 +33,7 @@ def chain_of_text(text: bytes, block_bytes: int, seed: int, most_bytes: int) -> 
 def marks_of_text(text: bytes, block_bytes: int, seed: int, ends: Sequence[int]) -> list[int]:
     """One hash at the end of each of these counts of blocks; it covers all text before, in one pass.
 
-    A chain of its own, for those who look at few of the places of a long text: no hash of it is one of a block.
+    A separate chain, for readers of a few positions in a long text: none of its hashes equals the hash of a block.
     """
     start, marks = 0, []
     for end in ends:

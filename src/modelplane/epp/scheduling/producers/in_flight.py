@@ -1,8 +1,8 @@
 """Requests and tokens in flight, counted on each endpoint.
 
-A request counts from when it is sent until its response is complete, once, whatever comes twice or late. Its tokens are
-those of the prompt that the endpoint has not cached, until the response is received, and optionally an estimate of its
-output tokens. Where a prefill endpoint works on the same request, it counts there too, until the response is received.
+A request counts from when it is sent until its response is complete, once, even if events come twice or late. Its
+tokens are those of the prompt that the endpoint has not cached, until the response is received, and optionally an
+estimate of its output tokens. A request also counts at its prefill endpoint, until the response is received.
 
 A request that never completes is released after a day.
 """
@@ -38,7 +38,7 @@ class InFlightParameters(Parameters, frozen=True):
 class _Counted(msgspec.Struct, frozen=True, eq=False):
     at_s: float
     shares: tuple[tuple[Endpoint, int, int], ...]
-    """Where it counts, with tokens of the prompt and of the output."""
+    """The endpoint, with tokens of the prompt and of the output."""
 
 
 class InFlightProducer:
@@ -95,7 +95,7 @@ class InFlightProducer:
             return False
         for endpoint, prompt, further in counted.shares:
             if further:
-                # Apart from those of a prompt, which `count` takes as a response that was not received.
+                # Separate from prompt tokens, whose release `count` takes as a response that was not received.
                 endpoint.tokens_in_flight -= further
             endpoint.count(-1, -prompt)
         return True

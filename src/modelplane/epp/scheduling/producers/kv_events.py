@@ -24,7 +24,7 @@ _REMOVED = ("block_hashes", "medium", "group_idx")
 
 
 class KvEventError(ValueError):
-    """A message that cannot be read; the sentence says what is wrong with it."""
+    """A message that cannot be decoded."""
 
 
 class BlockStored(msgspec.Struct, frozen=True):
@@ -35,10 +35,10 @@ class BlockStored(msgspec.Struct, frozen=True):
     lora: str = ""
     medium: str = GPU
     extra_keys: tuple[tuple[object, ...], ...] = ()
-    """For each block what its hash covers beside its tokens; empty: nothing for any."""
+    """Extra keys of each block's hash; empty: none."""
     group: int = 0
     kind: str = ""
-    """Of which attention the cache is; empty: unknown."""
+    """The attention kind of the cache; empty: unknown."""
 
 
 class BlockRemoved(msgspec.Struct, frozen=True):
@@ -126,7 +126,7 @@ def _event(document: object) -> KvEvent | None:
 
 
 def _fields(document: object) -> tuple[object, Mapping[str, object]]:
-    """The tag of an event and its fields by name, whichever form it has."""
+    """The tag of an event and its fields by name, in either encoding."""
     if isinstance(document, Mapping):
         return document.get("type"), cast("Mapping[str, object]", document)
     if not isinstance(document, list) or not document:

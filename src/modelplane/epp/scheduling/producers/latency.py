@@ -1,9 +1,9 @@
 """How long an endpoint would take: the time to a first token and the time for each further one, learned as it serves.
 
-Each endpoint has two lines (see `regression`), over what is known before the request is sent: the tokens it would have
-to compute, requests waiting and running, the share of the KV cache in use, tokens in flight. Endpoints of one pool are
-much alike, so the pool has two lines as well, and an endpoint that has served too little is judged by the pool's. While
-those know nothing either there is no prediction; readers must do without.
+Each endpoint has two regressions (see `regression`), over what is known before the request is sent: uncached tokens,
+requests waiting and running, KV cache utilization, tokens in flight. Endpoints of one pool are similar, so the pool has
+two regressions as well, which serve endpoints with too few samples. Before the pool has enough samples there is no
+prediction, and readers must do without.
 
 The headroom is the client's goal, times a factor, less the prediction; without a goal it is unbounded.
 """
@@ -21,7 +21,7 @@ from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of
 from modelplane.epp.scheduling.producers.regression import LEAST_SAMPLES, Regression
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.units import Duration, decode
-from modelplane.framework import Slot
+from modelplane.framework import StateKey
 from modelplane.framework.registry import Parameters, plugin_type
 
 NO_GOAL = float("inf")
@@ -32,7 +32,7 @@ _OK = range(200, 300)
 
 
 class Prediction(msgspec.Struct, frozen=True, gc=False):
-    """What to expect of one endpoint. Headrooms are infinite where the client has no goal."""
+    """The prediction for one endpoint. Headrooms are infinite if the client has no SLO."""
 
     ttft_s: float
     tpot_s: float
@@ -52,7 +52,7 @@ class PredictionFacts(msgspec.Struct, frozen=True, array_like=True):
     confidence: float
 
 
-LATENCY: Slot[Sequence[Prediction | None]] = Slot("latency")
+LATENCY: StateKey[Sequence[Prediction | None]] = StateKey("latency")
 """A prediction for each endpoint of the cycle; None: not enough was seen."""
 
 
@@ -61,9 +61,9 @@ class LatencyProducerParameters(Parameters, frozen=True):
     context_ttl: int | str = msgspec.field(default="5m", name="contextTTL")
     """How long the end of a request is waited for before it is not learned from. A number is in nanoseconds."""
     streaming_mode: bool = False
-    """Learn from the first byte and the tokens of streams; else from when the response ended or began, as told."""
+    """Learn from the first byte and the tokens of streams; else from the reported start or end of the response."""
     endpoint_role_label: str = ""
-    """Read, and without effect: each endpoint has its own lines, whatever its role."""
+    """Read, and without effect: each endpoint has its own regressions, independent of its role."""
     predict_in_produce: bool = True
     predict_in_prepare_data: bool = True
     prefix_match_info_producer_name: str = ""
@@ -72,7 +72,7 @@ class LatencyProducerParameters(Parameters, frozen=True):
     encoder_cache_match_info_producer_name: str = ""
     sampling_mean: float = 1000.0
     max_decode_token_samples_for_prediction: int = 0
-    """Read, as the eight before it are, and without effect: there is one count in flight, and no such features."""
+    """Read, as the eight before it are, and without effect: there is one in-flight count, and no such features."""
 
     @property
     def context_ttl_s(self) -> float:
@@ -84,7 +84,7 @@ class LatencyProducerParameters(Parameters, frozen=True):
 
 
 class _Lines:
-    """What was learned of one endpoint, or of all."""
+    """The regressions of one endpoint, or of the pool."""
 
     __slots__ = ("tpot", "ttft")
 
@@ -108,14 +108,14 @@ class LatencyProducer:
         self._pool = _Lines()
         self._endpoints: dict[Endpoint, _Lines] = {}
         self._pending: dict[Request, _Pending] = {}
-        self._before: Slot[Sequence[int]] = Slot(f"{name}: tokens in flight")
+        self._before: StateKey[Sequence[int]] = StateKey(f"{name}: tokens in flight")
 
     @property
     def reads_bodies(self) -> bool:
         return self._parameters.streaming_mode
 
     def produce(self, context: SchedulingContext) -> None:
-        # Once the request is sent it counts among those in flight, and what is learned must look like what is asked.
+        # Once sent, the request itself counts as in flight; training and prediction must use the same features.
         context.put(self._before, [endpoint.tokens_in_flight for endpoint in context.endpoints])
         if self._parameters.predict_in_produce:
             context.put(LATENCY, self.predict(context))
@@ -150,7 +150,7 @@ class LatencyProducer:
 
     def response_complete(self, request: Request, _decision: Decision, served: EndpointResponse) -> None:
         pending = self._pending.pop(request, None)
-        # What another endpoint took says nothing of the one whose load was noted.
+        # The latency of another endpoint does not belong to the recorded load.
         if pending is None or served.status not in _OK or served.endpoint is not pending.endpoint:
             return
         began_s = served.first_byte_s if served.first_byte_s >= 0.0 else served.ended_s
@@ -169,10 +169,10 @@ class LatencyProducer:
 
     def _expect(self, request: Request, endpoint: Endpoint, tokens: int, ahead: int) -> Prediction | None:
         lines = self._endpoints.get(endpoint, self._pool)
-        ttft_s, sure = _ask(lines.ttft, self._pool.ttft, _ttft_features(endpoint, tokens, ahead))
+        ttft_s, sure = _predict(lines.ttft, self._pool.ttft, _ttft_features(endpoint, tokens, ahead))
         if ttft_s is None:
             return None
-        tpot_s, _ = _ask(lines.tpot, self._pool.tpot, _tpot_features(endpoint, ahead))
+        tpot_s, _ = _predict(lines.tpot, self._pool.tpot, _tpot_features(endpoint, ahead))
         factor = self._parameters.slo_buffer_factor
         return Prediction(
             ttft_s,
@@ -212,8 +212,8 @@ def duration_s(written: str) -> float:
     return float(found) if isinstance(found, float) else 0.0
 
 
-def _ask(own: Regression, pool: Regression, features: Sequence[float]) -> tuple[float | None, float]:
-    """What the endpoint's own line says, or the pool's; never less than nothing. And how sure that is."""
+def _predict(own: Regression, pool: Regression, features: Sequence[float]) -> tuple[float | None, float]:
+    """The prediction of the endpoint's own regression, or of the pool's; never negative. And its confidence."""
     for line in (own, pool):
         found = line.predict(features)
         if found is not None:
@@ -222,7 +222,7 @@ def _ask(own: Regression, pool: Regression, features: Sequence[float]) -> tuple[
 
 
 def _ttft_features(endpoint: Endpoint, tokens: int, ahead: int) -> tuple[float, ...]:
-    """Of about one size, so that none drowns the others."""
+    """Features of similar magnitude."""
     metrics = endpoint.metrics
     return (
         1.0,

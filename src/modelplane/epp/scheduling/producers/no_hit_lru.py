@@ -1,4 +1,4 @@
-"""Requests whose prompt no endpoint has cached go to the endpoint that got such a request longest ago.
+"""Requests whose prompt no endpoint has cached go to the endpoint that got such a request least recently.
 
 New prompts start caches; taking turns keeps one endpoint from collecting all of them. Where an endpoint has a prefix of
 the prompt cached, all endpoints score 0.5.
@@ -51,7 +51,7 @@ class NoHitLruScorer:
         return scores
 
     def capture(self, context: SchedulingContext) -> object:
-        """Endpoints in the order of their turns, who waits longest first; they matter to cold requests only."""
+        """Endpoints, least recently used first; only cold requests use them."""
         kept = set(context.endpoints)
         return [endpoint.name for endpoint in self._used if endpoint in kept] if self._is_cold(context) else None
 

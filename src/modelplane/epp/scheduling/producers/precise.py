@@ -1,14 +1,14 @@
 """A prefix index from KV events: a server has the blocks cached that it reports.
 
-Engines name blocks by hashes of their own. Here each block is given the hash of the chain that leads to it, made of its
-tokens, so that a prompt in tokens can be looked up whatever the engine; the engine's name is kept to find the block
-when it is removed. A block whose parent is not known cannot be placed and is left out. Only full blocks exist.
+Engines name blocks by hashes of their own. The index gives each block the hash of the chain up to it, made of its
+tokens, so that a prompt in tokens can be matched for any engine; the engine's hash is kept to find the block when it is
+removed. A block with an unknown parent is skipped. Only full blocks exist.
 
-Caches whose blocks do not stand for the whole prompt before them (sliding windows, state spaces) are left out, with
-their removals: they would show prompts as cached that are not.
+Caches whose blocks do not depend on the whole prompt before them (sliding windows, state spaces) are skipped, with
+their removals: they would show uncached prompts as cached.
 
-Batches of a server are numbered. One that was seen is ignored; after a gap nothing is applied until the batches between
-are replayed or the server is started over. A number 0 after others means that the server was started over by itself.
+Batches of a server are numbered. A known batch is ignored; after a gap nothing is applied until the missing batches are
+replayed or the server restarts. A number 0 after others means that the server restarted.
 
 What a server held that went away is taken out a little at a time, by later batches.
 
@@ -32,7 +32,7 @@ _WHOLE_PROMPT_KINDS = ("full", "mla")
 
 
 class BatchOutcome(StrEnum):
-    """What became of a batch.
+    """The outcome of a batch.
 
     APPLIED     it was the next one
     REPEATED    it was seen before, and changed nothing
@@ -64,22 +64,22 @@ class _Guess(msgspec.Struct, frozen=True):
 
 
 class _Places(msgspec.Struct, frozen=True):
-    """Servers with one block size: all their bits, and where in the endpoints asked about each is."""
+    """Servers with one block size: all their bits, and the position of each in the given endpoints."""
 
     all: int
     index: dict[int, int]
 
 
-class _Asked(msgspec.Struct, frozen=True, eq=False):
+class _Lookup(msgspec.Struct, frozen=True, eq=False):
     endpoints: Sequence[Endpoint]
     size: int
-    """The size that counts are in: the first one told."""
+    """The block size of the counts: the first one reported."""
     sizes: Sequence[int]
     places: dict[int, _Places]
     """By block size."""
 
 
-_NOBODY = _Asked([], 1, (), {})
+_NO_ENDPOINTS = _Lookup([], 1, (), {})
 
 
 class PreciseIndex:
@@ -100,13 +100,13 @@ class PreciseIndex:
         self._guesses: deque[_Guess] = deque()
         self._adapters: set[str] = set()
         self._count = 0
-        self._asked = _NOBODY
+        self._lookup = _NO_ENDPOINTS
         self.orphans = 0
         """Blocks that were left out because what they continue was not known, or because there was no room."""
 
     @property
     def blocks(self) -> int:
-        """What is remembered, over all servers, also those that went away and are not yet swept."""
+        """The size of the index over all servers, including removed ones that are not yet swept."""
         return self._count
 
     def expected(self, endpoint: Endpoint) -> int | None:
@@ -117,7 +117,7 @@ class PreciseIndex:
     def apply(self, endpoint: Endpoint, batch: KvEventBatch) -> BatchOutcome:
         if self._gone:
             self._sweep()
-        server = self._servers.get(endpoint) or self._welcome(endpoint)
+        server = self._servers.get(endpoint) or self._add_server(endpoint)
         if server.expected is not None and batch.sequence != server.expected:
             if batch.sequence > server.expected:
                 return BatchOutcome.GAP
@@ -134,8 +134,8 @@ class PreciseIndex:
                 self._clear(server)
         return BatchOutcome.APPLIED
 
-    def start_over(self, endpoint: Endpoint) -> None:
-        """Forgets what the endpoint holds; its next batch counts whatever its number."""
+    def reset(self, endpoint: Endpoint) -> None:
+        """Drops what the endpoint holds; its next batch is applied with any number."""
         server = self._servers.get(endpoint)
         if server is not None:
             self._clear(server)
@@ -146,33 +146,33 @@ class PreciseIndex:
         kept = set(endpoints)
         for endpoint in [known for known in self._servers if known not in kept]:
             server = self._servers.pop(endpoint)
-            self._asked = _NOBODY
+            self._lookup = _NO_ENDPOINTS
             self._gone.append(server)
             self._forget_guesses_for(server.bit)
 
     def match(
         self, prompts: Iterable[Sequence[int]], endpoints: Sequence[Endpoint], model: str = "", salt: str = ""
     ) -> PrefixMatch:
-        """The matches of prompts in tokens, aligned with the endpoints. Counted in blocks of the first size told."""
+        """The matches of prompts in tokens, aligned with the endpoints, in blocks of the first size reported."""
         texts = list(prompts)
-        asked = self._asked_about(endpoints)
+        lookup = self._lookup_of(endpoints)
         matched, lost = [0] * len(endpoints), [0] * len(endpoints)
         chains: tuple[list[int], ...] = ()
-        for size, places in asked.places.items():
+        for size, places in lookup.places.items():
             found = tuple([self._chain(tokens, size, model, salt) for tokens in texts])
             chains = chains or found
             for chain in found:
                 self._walk(chain, places, matched, lost)
-        if len(asked.places) > 1:
-            matched = [count * size // asked.size for count, size in zip(matched, asked.sizes, strict=True)]
-        total = sum([len(tokens) // asked.size for tokens in texts])
+        if len(lookup.places) > 1:
+            matched = [count * size // lookup.size for count, size in zip(matched, lookup.sizes, strict=True)]
+        total = sum([len(tokens) // lookup.size for tokens in texts])
         less = 1.0 - self._slow_weight
         weighted = [count - blocks * less for count, blocks in zip(matched, lost, strict=True)] if any(lost) else None
-        return PrefixMatch(total, asked.size, matched, weighted, chains)
+        return PrefixMatch(total, lookup.size, matched, weighted, chains)
 
     def guess(self, endpoint: Endpoint, match: PrefixMatch, until_s: float) -> None:
-        """The endpoint was just sent this prompt, and is taken to hold it until it can have told so."""
-        server = self._servers.get(endpoint) or self._welcome(endpoint)
+        """The endpoint was just sent this prompt, and is assumed to hold it until its events can have arrived."""
+        server = self._servers.get(endpoint) or self._add_server(endpoint)
         blocks = tuple(block for chain in match.chains for block in chain)
         for block in blocks:
             self._guessed[block] = self._guessed.get(block, 0) | server.bit
@@ -191,28 +191,28 @@ class PreciseIndex:
         for block in guess.blocks:
             _drop(self._guessed, block, guess.bit)
 
-    def _welcome(self, endpoint: Endpoint) -> _Server:
+    def _add_server(self, endpoint: Endpoint) -> _Server:
         bit = self._free_bits.pop() if self._free_bits else 1 << (len(self._servers) + len(self._gone))
         server = self._servers[endpoint] = _Server(bit)
-        self._asked = _NOBODY
+        self._lookup = _NO_ENDPOINTS
         return server
 
-    def _asked_about(self, endpoints: Sequence[Endpoint]) -> _Asked:
-        """The whole pool is asked about again and again, and is the same tuple each time."""
-        if endpoints is self._asked.endpoints:
-            return self._asked
-        told = [self._size_of(endpoint) for endpoint in endpoints]
-        size = next(filter(None, told), self._block_tokens)
-        sizes = [each or size for each in told]
+    def _lookup_of(self, endpoints: Sequence[Endpoint]) -> _Lookup:
+        """The whole pool comes again and again as the same tuple."""
+        if endpoints is self._lookup.endpoints:
+            return self._lookup
+        reported = [self._size_of(endpoint) for endpoint in endpoints]
+        size = next(filter(None, reported), self._block_tokens)
+        sizes = [each or size for each in reported]
         places: dict[int, dict[int, int]] = {size: {}}
         for at, endpoint in enumerate(endpoints):
             server = self._servers.get(endpoint)
             if server is not None:
                 places.setdefault(sizes[at], {})[server.bit] = at
-        asked = _Asked(endpoints, size, sizes, {each: _Places(sum(found), found) for each, found in places.items()})
+        lookup = _Lookup(endpoints, size, sizes, {each: _Places(sum(found), found) for each, found in places.items()})
         if isinstance(endpoints, tuple):
-            self._asked = asked
-        return asked
+            self._lookup = lookup
+        return lookup
 
     def _size_of(self, endpoint: Endpoint) -> int:
         server = self._servers.get(endpoint)
@@ -246,7 +246,7 @@ class PreciseIndex:
             return
         if server.block_size != event.block_size:
             server.block_size = event.block_size
-            self._asked = _NOBODY
+            self._lookup = _NO_ENDPOINTS
         if event.lora:
             self._adapters.add(event.lora)
         link = seed_of(event.lora) if event.parent is None else server.blocks.get(event.parent)

@@ -1,7 +1,7 @@
-"""The plugin around the precise index. What engines tell is fed to `index` by whoever listens to them.
+"""The producer of the precise prefix index. The KV event subscriber feeds `index`.
 
-It needs prompts in the tokens of the engines' own tokenizer, from the `TOKENS` slot or with the request. Where nobody
-told them there is no match: a guess at tokens would never meet the engines' blocks.
+It needs prompts in the tokens of the engines' own tokenizer, from `TOKENS` in the cycle state or from the request.
+Without tokens there is no match: estimated tokens would never match the engines' blocks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ class HashAlgorithm(StrEnum):
 
 class TokenProcessor(Parameters, frozen=True):
     block_size_tokens: Annotated[int, msgspec.Meta(ge=1)] = 16
-    """Until the engines tell theirs."""
+    """Used until the engines report theirs."""
     block_size: Annotated[int, msgspec.Meta(ge=0)] = 0
     """The old name of the field above."""
     hash_seed: str = ""
@@ -47,7 +47,7 @@ class Indexer(Parameters, frozen=True):
     kv_cache_backend_configs: tuple[Tier, ...] = ()
     """Weights of tiers; blocks in one that is not `gpu` count at the first of theirs."""
     token_processor_config: TokenProcessor | None = None
-    """Where it stood before it stood beside."""
+    """Its older position in the parameters."""
     kv_block_index_config: Mapping[str, object] | None = None
     prefix_store_config: Mapping[str, object] | None = None
     tokenizers_pool_config: Mapping[str, object] | None = None
@@ -63,7 +63,7 @@ class PrecisePrefixProducerParameters(Parameters, frozen=True):
     token_processor_config: TokenProcessor | None = None
     indexer_config: Indexer = Indexer()
     kv_events_config: Mapping[str, object] = _NOTHING
-    """For whoever listens to the engines."""
+    """For the KV event subscriber."""
     speculative_indexing: bool = False
     """Take an endpoint to hold a prompt as soon as it is sent there."""
     speculative_ttl: Duration = msgspec.field(default=Duration(2.0), name="speculativeTTL")

@@ -1,11 +1,11 @@
-"""Where the beginning of a prompt is cached: what producers find out and scorers, filters and deciders read.
+"""The cached prefix of a prompt: written by producers, read by scorers, filters and deciders.
 
-A producer asks its index once a cycle and leaves the answer in two slots: `PREFIX`, where readers that name no producer
-look, and `PREFIXES`, by the producer's name. Readers call `prefix_of`. With several producers `PREFIX` holds the answer
+A producer matches once per cycle and writes the match under two state keys: `PREFIX`, for readers that name no
+producer, and `PREFIXES`, by the producer's name. Readers call `prefix_of`. With several producers `PREFIX` is the match
 of the one that ran last.
 
-Matches are contiguous for each server: a count of n says that the server holds blocks 1 to n of the prompt, each of
-them, and not block n + 1. With several prompts in a request the counts are added up.
+Matches are contiguous for each server: a count of n means that the server holds blocks 1 to n of the prompt, and not
+block n + 1. With several prompts in a request the counts are added.
 """
 
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ import msgspec
 
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.producers.matches import PrefixFacts, PrefixMatch
-from modelplane.framework import Slot, SparseVector
+from modelplane.framework import SparseVector, StateKey
 
 _HASHES_SHOWN: Final = 16
-PREFIX: Slot[PrefixMatch] = Slot("prefix")
-PREFIXES: Slot[dict[str, PrefixMatch]] = Slot("prefixes")
-TOKENS: Slot[Sequence[Sequence[int]]] = Slot("tokens")
-"""The prompts as the server's own tokenizer has them, one sequence a prompt, where somebody asked it."""
+PREFIX: StateKey[PrefixMatch] = StateKey("prefix")
+PREFIXES: StateKey[dict[str, PrefixMatch]] = StateKey("prefixes")
+TOKENS: StateKey[Sequence[Sequence[int]]] = StateKey("tokens")
+"""The prompts as tokens of the server's own tokenizer, one sequence a prompt, if it was called."""
 
 
 def put_prefix(context: SchedulingContext, producer: str, match: PrefixMatch) -> None:
@@ -34,7 +34,7 @@ def put_prefix(context: SchedulingContext, producer: str, match: PrefixMatch) ->
 
 
 def prefix_of(context: SchedulingContext, producer: str = "") -> PrefixMatch | None:
-    """The match that the named producer left; without a name, the one that any left. None: nothing is known."""
+    """The match of the named producer; without a name, of any. None: there is none."""
     if not producer:
         return context.get(PREFIX)
     matches = context.get(PREFIXES)
@@ -48,7 +48,7 @@ def any_held(match: PrefixMatch) -> bool:
 
 
 def write_prefix(context: SchedulingContext, producer: str) -> PrefixFacts | None:
-    """What the producer left in this cycle, to be written down; None: nothing."""
+    """The match of the producer in this cycle, to be recorded; None: there is none."""
     match = prefix_of(context, producer)
     if match is None:
         return None

@@ -1,9 +1,9 @@
-"""A line through what was seen, learned one sample at a time: recursive least squares with forgetting.
+"""Linear regression, one sample at a time: recursive least squares with forgetting.
 
-Made to be left alone for months. Old samples fade (`FORGETTING`), and when nothing new is to be learned the fading
-stops, because otherwise uncertainty would grow without end (`_MAX_SPREAD`). A sample far off the line moves it only as
-far as a few usual errors would. Whatever is not a finite number is not learned from, and if the arithmetic ever leaves
-the finite the model starts anew. A prediction is a finite number, or None before enough was seen.
+Made to run for months. Old samples fade (`FORGETTING`), and the fading stops when there is nothing new to learn,
+because otherwise uncertainty would grow without bound (`_MAX_SPREAD`). An outlier moves the line only as far as a few
+typical errors would. Samples that are not finite are ignored, and if the arithmetic becomes non-finite the model
+restarts. A prediction is a finite number, or None before enough samples.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _SMOOTHING = 0.05
 
 
 class Regression:
-    """`features` numbers in, one out. The caller adds a constant feature where it wants one."""
+    """`features` numbers in, one out. The caller adds a constant feature if it needs one."""
 
     __slots__ = ("_features", "_spread", "_usual_error", "_usual_size", "_weights", "samples")
 

@@ -1,9 +1,9 @@
 """Requests of one session go to one endpoint.
 
-Two ways. With `session_id` the request names its session in a header, and the picker remembers which endpoint the
-session was sent to; a binding is dropped when it was not used for a while, and made anew when its endpoint is gone.
-With `encoded_endpoint_header` the response gives the client a token that names the endpoint, the client hands it back
-with its next request, and nothing is remembered.
+Two strategies. With `session_id` the request names its session in a header, and the picker remembers the session's
+endpoint; an unused binding expires, and a session is bound again when its endpoint is gone. With
+`encoded_endpoint_header` the response carries a token that names the endpoint, the client sends it with its next
+request, and the picker stores nothing.
 
 The filter keeps the bound endpoint alone and otherwise all: it never leaves a request without endpoints.
 """
@@ -19,13 +19,13 @@ import msgspec
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.framework import Refusal, RefusalCode, Slot
+from modelplane.framework import Refusal, RefusalCode, StateKey
 from modelplane.framework.registry import Parameters, plugin_type
 
 TOKEN_HEADER = "x-session-token"  # noqa: S105  the name of a header
 ID_HEADER = "x-session-id"
 MOST_SESSIONS = 100_000
-SESSION: Slot[str] = Slot("session")
+SESSION: StateKey[str] = StateKey("session")
 """The request's session, where a producer found it."""
 _SOME_SESSION = "some session"
 
@@ -71,7 +71,7 @@ class SessionStrategy(StrEnum):
 
 
 class SessionSource(Parameters, frozen=True):
-    """Where a session's name is looked for: a header, or what a producer found."""
+    """The source of the session id: a header, or a producer."""
 
     header: str = ""
     attribute: str = ""
@@ -98,7 +98,7 @@ class SessionAffinityParameters(Parameters, frozen=True):
 
 
 class _SessionAffinity:
-    """What the scorer and the filter share: the endpoint that a request is bound to."""
+    """The shared part of scorer and filter: the endpoint that a request is bound to."""
 
     def __init__(self, name: str, parameters: SessionAffinityParameters | None = None) -> None:
         self.name = name
@@ -106,10 +106,10 @@ class _SessionAffinity:
         self._header = self._parameters.encoded_endpoint_header_config.header.lower() or TOKEN_HEADER
         self._sources = self._parameters.session_id_config.sources or (SessionSource(header=ID_HEADER),)
         self.bindings = SessionBindings(self._parameters.session_id_config.eviction_ttl_seconds)
-        self._found: Slot[tuple[Endpoint | None]] = Slot(f"{name}: bound")
+        self._found: StateKey[tuple[Endpoint | None]] = StateKey(f"{name}: bound")
 
     def bound(self, context: SchedulingContext) -> Endpoint | None:
-        """The endpoint of the request's session, if it is among those of the cycle."""
+        """The endpoint of the request's session, if it is in the cycle."""
         found = context.get(self._found)
         if found is None:
             found = (self._find(context),)
@@ -117,7 +117,7 @@ class _SessionAffinity:
         return found[0]
 
     def capture(self, context: SchedulingContext) -> object:
-        """The name of the endpoint that the request is bound to, empty for none; None where nobody asked."""
+        """The name of the endpoint that the request is bound to, empty for none; None if it was not read."""
         found = context.get(self._found)
         return None if found is None else found[0].name if found[0] is not None else ""
 
@@ -199,7 +199,7 @@ class SessionIdProducer:
             context.put(SESSION, found)
 
     def capture(self, context: SchedulingContext) -> object:
-        """That there is a session, and not which: whom it is bound to is told by those who bind."""
+        """Whether there is a session, not which one: the affinity plugins record the binding."""
         return None if context.get(SESSION) is None else _SOME_SESSION
 
     def restore(self, context: SchedulingContext, captured: object) -> None:
@@ -207,7 +207,7 @@ class SessionIdProducer:
 
 
 def token_of(endpoint: Endpoint) -> str:
-    """What the client is given to hand back."""
+    """The session token of the client."""
     return b64encode(endpoint.name.encode()).decode()
 
 

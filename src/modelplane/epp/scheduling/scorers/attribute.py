@@ -1,6 +1,6 @@
-"""A number that discovery or a custom metric knows of endpoints, on a line from worst to best.
+"""Scores a numeric attribute of endpoints, from discovery or a custom metric, linearly from worst to best.
 
-The line goes over a fixed range, or over the range of the endpoints at hand. An endpoint without the number scores 0.
+The scale is a fixed range, or the range of the candidates. An endpoint without the attribute scores 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -78,7 +78,7 @@ def _number(attributes: Mapping[str, float], key: str) -> float | None:
 
 
 def _pool_type(name: str, attribute: str, fixed: FixedRange | None = None) -> PluginType:
-    """A scorer over what other clusters tell of whole pools: lower is better among those that tell."""
+    """A scorer over the reported metrics of whole pools in other clusters: lower is better."""
     algorithm = ScoreAlgorithm(type=Direction.LOWER, normalization=Normalization(fixed_range=fixed))
 
     def make(instance: str, _parameters: NoParameters) -> AttributeScorer:

@@ -1,4 +1,4 @@
-"""Servers for the lengths of context that they are meant for, as a label with a range of tokens says.
+"""Prefers servers for the context lengths in their label, a range of tokens.
 
 No label scores 0.5. Inside its range an endpoint scores 0.3 to 1: more where the range is narrow (made for this length)
 and where much of it lies above the request (room to grow). Outside it scores less than 0.3, falling with the distance.
@@ -39,7 +39,7 @@ class ContextLengthScorer:
 
 
 class ContextLengthFilter(ContextLengthScorer):
-    """Both parts at once; a type of its own because a scorer that is a filter is asked as one."""
+    """Filter and scorer in one: a separate type, because the framework also runs a scorer with `refuse` as a filter."""
 
     __slots__ = ()
 
@@ -78,7 +78,7 @@ def _score(label: str | None, tokens: int) -> float:
 
 @lru_cache(maxsize=4096)
 def _limits(label: str) -> tuple[int, int] | None:
-    """`min-max` in tokens; None where it is no range."""
+    """`min-max` in tokens; None if it is not a range."""
     low, dash, high = label.partition("-")
     if not dash or not (low.strip().isdecimal() and high.strip().isdecimal()) or int(low) > int(high):
         return None

@@ -1,8 +1,8 @@
 """Cheaper is better: what serving the request would cost at each endpoint, relative to the others.
 
-An endpoint's price is what an hour of it costs; with a rate of prefill it becomes the price of the tokens that the
-endpoint would have to compute, so a cheap server that is slow does not look better than it is. An endpoint whose price
-is not known scores 0, as if it were the most expensive.
+An endpoint's price is per hour; with a prefill rate it becomes the price of the tokens that the endpoint would have to
+compute, so a cheap but slow server does not score too high. An endpoint without a price scores 0, like the most
+expensive one.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ RATE = "prefill-tokens-per-second"
 class CostParameters(Parameters, frozen=True):
     price_attribute: str = PRICE
     rate_attribute: str = RATE
-    """Where an endpoint has this number, its price is divided by it. Empty: prices alone count."""
+    """The attribute that an endpoint's price is divided by. Empty: prices alone count."""
 
 
 class CostScorer:

@@ -1,4 +1,4 @@
-"""Scorers that the ecosystem has and that find nothing to go by here: they score 0 for all, and a warning says so."""
+"""Scorers of the ecosystem without an implementation here: they score 0 for all endpoints, with a warning."""
 
 from collections.abc import Sequence
 

@@ -1,13 +1,13 @@
 """By how long endpoints are expected to take.
 
-Where the client has goals, endpoints that are expected to meet them come first: closest to the goal by default (`least`
-headroom, which keeps idle servers free for those who need them), or furthest from it (`most`). Where none would meet
-them, idle ones are preferred, then those that miss only the rate of tokens, then those that miss only the first token,
-then the rest, and among these the one that misses by least. Without goals the shortest expected time is best.
+If the client has SLOs, endpoints that are expected to meet them come first: closest to the SLO by default (`least`
+headroom, which keeps idle servers free), or furthest from it (`most`). If none would meet them, idle endpoints are
+preferred, then those that miss only TPOT, then those that miss only TTFT, then the rest, and among these the one that
+misses by least. Without SLOs the shortest expected time is best.
 
-Inside such a tier the two headrooms are put on a line from smallest to largest and weighed; one that is the same for
-all does not count. Endpoints outside it score 0, and so does one without a prediction while others have one. Without
-any prediction the score is made of free KV cache, queue and prefix.
+Within a tier the two headrooms are scaled from smallest to largest and weighted; one that is equal for all does not
+count. Endpoints outside it score 0, and so does one without a prediction while others have one. Without any prediction
+the score uses free KV cache, queue and prefix.
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,7 +62,7 @@ class LatencyScorer:
     __slots__ = ("_by_latency", "_composite", "_parameters", "_ttft", "name")
 
     def __init__(self, name: str, parameters: LatencyScorerParameters, *, by_latency: bool = True) -> None:
-        """Without `by_latency`, by free KV cache, queue and prefix whatever is predicted."""
+        """Without `by_latency`, by free KV cache, queue and prefix, even with predictions."""
         self.name = name
         self._by_latency = by_latency
         self._parameters = parameters
@@ -117,7 +117,7 @@ class LatencyScorer:
 def _headrooms(
     context: SchedulingContext, endpoints: Sequence[Endpoint], predictions: Sequence[Prediction | None]
 ) -> Iterator[LatencyHeadroom]:
-    """Of those with a prediction. Without any goal, what is expected is what is missed by."""
+    """The headrooms of endpoints with a prediction. Without an SLO, the expected time is the miss."""
     request = context.request
     no_goal = request.ttft_goal_s <= 0.0 and request.tpot_goal_s <= 0.0
     for at, (endpoint, found) in enumerate(zip(endpoints, context.aligned(predictions, endpoints), strict=True)):

@@ -1,7 +1,7 @@
 """Stays with servers that run the adapter; else prefers those with room for it.
 
-Running is 1, room for one more 0.8, waiting to run 0.6, neither 0. The model itself counts as an adapter of its own
-name, so requests for a base model score as those for an adapter that nobody has loaded.
+Running scores 1, capacity for one more 0.8, waiting to run 0.6, otherwise 0. The model itself counts as an adapter of
+its own name, so requests for a base model score like those for an adapter that is not loaded.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """More of the prompt already cached at the server is better.
 
 The score is the share of the prompt's blocks that the server holds. With `matchLengthWeight` part of it is the absolute
-length of the match instead, squared on the way to `matchLengthScaleTokens`: half of a very long prompt is worth more
-than half of a short one.
+length of the match, squared up to `matchLengthScaleTokens`: half of a very long prompt scores more than half of a short
+one.
 """
 
 from collections.abc import Sequence

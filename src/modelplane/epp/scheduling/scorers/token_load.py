@@ -1,4 +1,4 @@
-"""Fewer tokens ahead is better: those in flight, and those of this request that the endpoint would have to compute."""
+"""Fewer tokens are better: those in flight, plus the uncached tokens of this request."""
 
 from collections.abc import Sequence
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What people can see of the picker.
+"""Observability of the picker.
 
 metrics         counters and histograms, plain and cheap
 collector       Prometheus' view of them

@@ -3,10 +3,10 @@
     /metrics        for Prometheus
     /healthz        200 while the process answers
     /readyz         200 while the picker can decide, else 503 and why
-    /debug/state    what the picker looks at, in the form that `modelplane picker explain --state` reads
+    /debug/state    the picker's state, in the form that `modelplane picker explain --state` reads
 
-The state holds endpoints and their loads, and no prompt. It is served all the same only where it is asked for, since it
-names every server of the pool.
+The state has endpoints and their loads, and no prompt. It is served only if it is enabled, since it names every server
+of the pool.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 
 from modelplane.epp.server.observe.families import CONTENT_TYPE
-from modelplane.epp.transport.listening import EVERYWHERE, listen_everywhere
+from modelplane.epp.transport.sockets import ANY_ADDRESS, listen_any_address
 
 
 class MetricsPage(Protocol):
@@ -32,7 +32,7 @@ Problem = Callable[[], str]
 
 
 class AdminServer:
-    """`problem` tells why the picker cannot decide; empty: it can. Without `state`, there is no /debug/state."""
+    """`problem` returns why the picker is not ready; empty: it is. Without `state`, there is no /debug/state."""
 
     def __init__(
         self,
@@ -61,8 +61,8 @@ class AdminServer:
             application.router.add_get("/debug/state", self._dump)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        if self._host == EVERYWHERE:
-            await web.SockSite(self._runner, listen_everywhere(self.port)).start()
+        if self._host == ANY_ADDRESS:
+            await web.SockSite(self._runner, listen_any_address(self.port)).start()
         else:
             await web.TCPSite(self._runner, self._host, self.port).start()
         self.port = self._runner.addresses[0][1]

@@ -1,9 +1,9 @@
 """Prometheus' view of the metrics, under the names that operators already chart.
 
-Names, labels and buckets are those of the ecosystem's picker (`llm_d_epp_…`). Only what is really known is shown: there
-is no series for the time between tokens, since responses do not pass through the picker, nor for plugins one by one,
-since they are not timed one by one. Names that older dashboards use are shown beside them on demand: they are the same
-metrics, added up over the labels that the old series lack.
+Names, labels and buckets are those of the ecosystem's picker (`llm_d_epp_…`). Only known values are exported: there is
+no series for the time between tokens, since responses do not pass through the picker, nor for single plugins, since
+they are not timed. Deprecated names are exported in addition on demand: the same metrics, summed over the labels that
+the old series lack.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ Histograms = dict[tuple[str, ...], Histogram]
 
 
 class PoolStats(msgspec.Struct, frozen=True):
-    """What is true at the moment of asking."""
+    """Values at the time of collection."""
 
     name: str = ""
     endpoints: tuple[Endpoint, ...] = ()
@@ -35,17 +35,17 @@ class PoolStats(msgspec.Struct, frozen=True):
     poll_errors: int = 0
     extract_errors: int = 0
     saturation: Mapping[str, float] = {}
-    """By stage; empty where nobody works it out."""
+    """By stage; empty if it is not computed."""
     waiting: tuple[tuple[int, int, int], ...] = ()
     """Priority, requests and bytes that wait."""
     queues: Mapping[str, tuple[float, float]] = {}
     """How full the queue of each priority is, by requests and by bytes; "" is all of them together."""
     prefix: "PrefixIndexStats | None" = None
-    """None where there is no index of prefixes."""
+    """None without a prefix index."""
 
 
 class PrefixIndexStats(msgspec.Struct, frozen=True):
-    """Of an index of prefixes."""
+    """Statistics of a prefix index."""
 
     blocks: int
     hit_ratios: Histogram
@@ -79,7 +79,7 @@ _HISTOGRAMS = (
 
 
 class PickerCollector(Collector):
-    """`pool` is asked at each collection."""
+    """`pool` is called at each collection."""
 
     def __init__(
         self, metrics: PickerMetrics, pool: Callable[[], PoolStats], *, version: str = "", legacy: bool = False

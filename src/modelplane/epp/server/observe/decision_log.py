@@ -1,9 +1,8 @@
-"""Some decisions, each as a line of JSON: what was asked, where it went, and the scores behind it.
+"""Sampled decisions, each as a line of JSON: the request, the endpoint, and the scores.
 
-A share of the decisions is drawn; those that sent a request nowhere are logged whatever was drawn. Both are bounded by
-lines a second, and what is left out is counted. A decision that was drawn can be made again by what its line holds
-(`picker.recording` says what that is, and what of a client's is never in it); the configuration that made it stands in
-a line of its own, each time that it changes.
+A share of the decisions is sampled; those without an endpoint are always logged. Both are limited in lines per second,
+and dropped lines are counted. A sampled decision can be replayed from its line (`picker.recording` describes it, and
+what is never recorded); the configuration has a line of its own, each time that it changes.
 """
 
 import time
@@ -71,7 +70,7 @@ class DecisionLog:
     def decided(
         self, request: Request, decision: Decision, spent_s: float, steps: DecisionSteps | None, now_s: float
     ) -> None:
-        """Write a decision that was drawn (`steps` is there), or one that sent the request nowhere."""
+        """Write a sampled decision (`steps` is set), or one without an endpoint."""
         if steps is None and decision.outcome is Outcome.PICKED:
             return
         if not self._allowed(now_s):

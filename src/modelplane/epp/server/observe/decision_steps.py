@@ -53,7 +53,7 @@ class DecisionSteps:
 
 
 class RecordedSteps(DecisionSteps):
-    """The same, and all that the decision was made of (a `DecisionRecorder` of the scheduler)."""
+    """The steps, and all inputs of the decision (a `DecisionRecorder` of the scheduler)."""
 
     __slots__ = ("_builder", "recording")
 
@@ -61,7 +61,7 @@ class RecordedSteps(DecisionSteps):
         super().__init__(logged=True, traced=traced)
         self._builder = RecordingBuilder()
         self.recording: Recording | None = None
-        """None until it is decided, and where no plugin was asked."""
+        """None until it is decided, and if no plugin ran."""
 
     def begin(self, request: Request, chance: Callable[[], float], /) -> tuple[Request, Callable[[], float]]:
         return self._builder.begin(request, chance)

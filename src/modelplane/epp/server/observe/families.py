@@ -16,7 +16,7 @@ from modelplane.epp.server.observe.metrics import Histogram
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 _EXPONENT_FROM = 1e6
-"""Where %g turns to exponents."""
+"""The size from which %g uses exponents."""
 
 
 class MetricType(StrEnum):
@@ -52,7 +52,7 @@ def text_of(families: Iterable[Family]) -> bytes:
 
 
 def metric_of(family: Family) -> Metric:
-    """The family as prometheus_client knows it."""
+    """The family as an object of prometheus_client."""
     if family.type is MetricType.HISTOGRAM:
         histogram = HistogramMetricFamily(family.name, family.help, labels=family.labels)
         for key, value in family.values.items():

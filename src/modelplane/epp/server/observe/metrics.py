@@ -1,7 +1,7 @@
 """Metrics of requests: plain counters and histograms, kept where they cost next to nothing.
 
-A request touches one record, found by its labels, twice: when it was decided and when it ended. Everything that
-Prometheus wants to know is made of these records when it asks.
+A request updates one record, found by its labels, twice: when it was decided and when it ended. Each scrape builds all
+series from these records.
 
 Labels come from clients, so they are bounded: of models and of tenants only the first thousand names are kept,
 the rest are `other`, and so are all labels when there are ten thousand records.
@@ -49,7 +49,7 @@ _CODES = {
 _ERROR_FROM = 400
 
 Labels = tuple[str, str, str, str]
-"""Model that was asked for, model that the server is asked for, tenant, priority."""
+"""Requested model, target model, tenant, priority."""
 
 
 class Histogram:
@@ -73,7 +73,7 @@ class Histogram:
 
 
 class RequestMetrics:
-    """What the requests with one set of labels left behind."""
+    """The metrics of the requests with one set of labels."""
 
     __slots__ = (
         "cached", "errors", "first", "first_streaming", "inputs", "labels", "ntpot", "outputs", "requests", "running",
@@ -150,7 +150,7 @@ class PickerMetrics:
         self.disaggregated: dict[tuple[str, str], int] = {}
 
     def decided(self, request: Request, decision: Decision, spent_s: float, model: str = "") -> None:
-        """A decision was made for a request. `model` is what the client asked for, where that was rewritten."""
+        """A request was decided. `model` is the requested model if it was rewritten."""
         record = self._record(request, model)
         record.requests += 1
         record.sizes.add(request.size)
@@ -161,7 +161,7 @@ class PickerMetrics:
             picked = decision.groups[0][0]
             counts = self._attempts.get(picked)
             if counts is None:
-                counts = self._meet_endpoint(picked)
+                counts = self._bounded_endpoint(picked)
             counts[target] = counts.get(target, 0) + 1
         else:
             self.failed_attempts[target] = self.failed_attempts.get(target, 0) + 1
@@ -232,9 +232,9 @@ class PickerMetrics:
     def _record(self, request: Request, model: str) -> RequestMetrics:
         target = request.model
         found = self._records.get((model or target, target, request.fairness_id, request.priority))
-        return found if found is not None else self._meet(model or target, request)
+        return found if found is not None else self._bounded(model or target, request)
 
-    def _meet(self, model: str, request: Request) -> RequestMetrics:
+    def _bounded(self, model: str, request: Request) -> RequestMetrics:
         model, target, tenant = self._models(model), self._models(request.model), self._tenants(request.fairness_id)
         key = (model, target, tenant, request.priority)
         if key not in self._records and len(self._records) >= _RECORDS_MOST:
@@ -245,7 +245,7 @@ class PickerMetrics:
             self._records[key] = record
         return record
 
-    def _meet_endpoint(self, endpoint: Endpoint) -> dict[str, int]:
+    def _bounded_endpoint(self, endpoint: Endpoint) -> dict[str, int]:
         if len(self._attempts) >= _RECORDS_MOST:
             del self._attempts[next(iter(self._attempts))]
         return self._attempts.setdefault(endpoint, {})

@@ -45,7 +45,7 @@ class PickObserver:
         self._tracing = tracing
         self._curious = log is not None or tracing is not None
         self.divides = False
-        """Whether requests are divided among stages, so that it is worth counting how."""
+        """Whether requests have stages, so that their split is counted."""
         self._clock = clock
         self._traces: dict[int, RequestTrace] = {}
         """By the identity of the decision, which the server holds until the request ends."""
@@ -73,12 +73,12 @@ class PickObserver:
         *,
         model: str = "",
     ) -> None:
-        """Once for each request. `model` is what the client asked for, where that was rewritten."""
+        """Called once for each request. `model` is the requested model if it was rewritten."""
         self.numbers.decided(request, decision, spent_s, model)
         if self.divides and decision.outcome is Outcome.PICKED:
             self.numbers.split(request, decision)
         if self._curious:
-            self._tell(request, decision, spent_s, steps if isinstance(steps, DecisionSteps) else None)
+            self._notify(request, decision, spent_s, steps if isinstance(steps, DecisionSteps) else None)
 
     def ended(self, request: Request, decision: Decision, served: EndpointResponse, *, model: str = "") -> None:
         """Once for each request that was sent on."""
@@ -111,7 +111,7 @@ class PickObserver:
         if response_s:
             numbers.response_side.add(response_s)
 
-    def _tell(self, request: Request, decision: Decision, spent_s: float, steps: DecisionSteps | None) -> None:
+    def _notify(self, request: Request, decision: Decision, spent_s: float, steps: DecisionSteps | None) -> None:
         now_s = self._clock()
         if self._log is not None:
             drawn = steps if steps is not None and steps.logged else None

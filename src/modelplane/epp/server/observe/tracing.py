@@ -1,10 +1,10 @@
 """Spans of OpenTelemetry for some requests, under the names that the ecosystem's picker uses.
 
-A request whose caller is traced is traced if its caller is; of the others a share is drawn. Spans are made when the
-request has ended, from times that were taken anyway, so a request that is not traced costs one look at a header. What
-happens inside a profile is not timed apart: its spans have the profile's times, and say so in `modelplane.timing`.
+A request with a traced caller is traced if its caller is sampled; others are sampled by share. Spans are created when
+the request has ended, from times that are taken anyway, so an untraced request costs one header lookup. Steps inside a
+profile are not timed: their spans have the profile's times, and `modelplane.timing` marks them.
 
-Needs the extra `otel`. Where spans go, and how they are batched, is the SDK's business and its environment variables'.
+Needs the extra `otel`. The SDK's environment variables configure export and batching.
 """
 
 import time
@@ -34,7 +34,7 @@ Attributes = Mapping[str, Value]
 
 
 class RequestTrace:
-    """What is kept of a traced request from its decision to its end."""
+    """The state of a traced request from its decision to its end."""
 
     __slots__ = ("decided_s", "spent_s", "steps")
 
@@ -45,7 +45,7 @@ class RequestTrace:
 
 
 class Tracing:
-    """`clock` is the one that requests' times are of; `provider` is the SDK's, made by `otlp_provider` or a test."""
+    """`clock` is the clock of requests' times; `provider` is the SDK's, from `otlp_provider` or a test."""
 
     def __init__(
         self, provider: "TracerProvider", *, share: float, clock: Callable[[], float] = time.monotonic
@@ -94,7 +94,7 @@ class Tracing:
 
 
 def otlp_provider(service: str = "modelplane-picker", endpoint: str | None = None) -> "TracerProvider":
-    """Sends spans over OTLP/HTTP to the endpoint, or to where the SDK's environment variables say."""
+    """Exports spans by OTLP/HTTP to the endpoint, or as the SDK's environment variables say."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource

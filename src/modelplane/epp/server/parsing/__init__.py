@@ -1,15 +1,15 @@
-"""What a request's body says to the picker, whichever API it speaks.
+"""Parses the body of a request of any supported API.
 
-    paths      which API a path means
-    bodies     the fields of each API that matter, and the text of its prompts
-    shapes     the types that bodies are decoded into
-    text       how conversations become bytes with equal beginnings
+    paths      the API of a path
+    bodies     the fields of each API that the picker reads, and the text of its prompts
+    request_types  the types that bodies are decoded into
+    text       encodes conversations as bytes with equal beginnings
 
-Bodies are decoded into types that name only what is needed; the rest is checked to be JSON and not looked at.
+Bodies are decoded into types with only the needed fields; the rest is only checked to be JSON.
 """
 
 from modelplane.epp.server.parsing.bodies import ParseError, parse, rename
 from modelplane.epp.server.parsing.paths import find_api
-from modelplane.epp.server.parsing.shapes import Parsed
+from modelplane.epp.server.parsing.request_types import Parsed
 
 __all__ = ["ParseError", "Parsed", "find_api", "parse", "rename"]

@@ -11,7 +11,7 @@ import msgspec
 
 from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.server.parsing import text
-from modelplane.epp.server.parsing.shapes import (
+from modelplane.epp.server.parsing.request_types import (
     ABSENT,
     Chat,
     Common,
@@ -27,51 +27,51 @@ from modelplane.epp.server.parsing.shapes import (
 )
 
 _LARGEST: Final = 1 << 31
-_Said = tuple[tuple[bytes, ...], bool, Number]
-"""Prompts, whether there are media in them, and the most tokens that the answer may have."""
+_PromptFields = tuple[tuple[bytes, ...], bool, Number]
+"""Prompts, whether they have media, and the maximum of output tokens."""
 
 
 class ParseError(ValueError):
     """The body is not one of its API; the sentence is for the client."""
 
 
-def _read_chat(body: Chat) -> _Said:
+def _read_chat(body: Chat) -> _PromptFields:
     messages = body.messages
     prompt = text.conversation(body.tools, None, messages)
     return (prompt,), text.has_media(messages), body.max_completion_tokens or body.max_tokens
 
 
-def _read_completions(body: Completions) -> _Said:
+def _read_completions(body: Completions) -> _PromptFields:
     return text.prompts(body.prompt), False, body.max_tokens
 
 
-def _read_responses(body: Responses) -> _Said:
+def _read_responses(body: Responses) -> _PromptFields:
     turns = [PromptMessage("user", body.input)] if isinstance(body.input, str) else body.input or []
     prompt = text.conversation(body.tools, body.instructions, turns)
     return (prompt,), text.has_media(turns), body.max_output_tokens
 
 
-def _read_embeddings(body: Embeddings) -> _Said:
+def _read_embeddings(body: Embeddings) -> _PromptFields:
     if body.messages:
         prompt = text.conversation(ABSENT, None, body.messages)
         return (prompt,), text.has_media(body.messages), body.max_tokens
     return text.prompts(body.input), False, body.max_tokens
 
 
-def _read_messages(body: Messages) -> _Said:
+def _read_messages(body: Messages) -> _PromptFields:
     prompt = text.conversation(body.tools, body.system, body.messages)
     return (prompt,), text.has_media(body.messages), body.max_tokens
 
 
-def _read_generate(body: Generate) -> _Said:
+def _read_generate(body: Generate) -> _PromptFields:
     prompt = body.token_ids or body.input_ids or body.text or body.prompt
     media = body.features is not ABSENT and bytes(body.features) not in {b"null", b"{}", b"[]"}
     sampling = body.sampling_params or Sampling()
     return text.prompts(prompt), media, sampling.max_tokens or sampling.max_new_tokens or body.max_tokens
 
 
-_Reader = Callable[..., _Said]
-_SHAPES: Final[dict[InferenceApi, tuple[msgspec.json.Decoder[Common], _Reader]]] = {
+_Reader = Callable[..., _PromptFields]
+_APIS: Final[dict[InferenceApi, tuple[msgspec.json.Decoder[Common], _Reader]]] = {
     InferenceApi.CHAT: (msgspec.json.Decoder(Chat), _read_chat),
     InferenceApi.COMPLETIONS: (msgspec.json.Decoder(Completions), _read_completions),
     InferenceApi.RESPONSES: (msgspec.json.Decoder(Responses), _read_responses),
@@ -92,10 +92,10 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def parse(api: InferenceApi, body: bytes) -> Parsed:
-    """What a body of this API says. Raises ParseError with a sentence for the client."""
+    """Parse a body of this API. Raises ParseError with a message for the client."""
     if api is InferenceApi.OTHER:
         return Parsed()
-    decoder, reader = _SHAPES[api]
+    decoder, reader = _APIS[api]
     try:
         found = decoder.decode(body)
         prompts, has_media, most = reader(found)
@@ -104,7 +104,7 @@ def parse(api: InferenceApi, body: bytes) -> Parsed:
     except OverflowError:
         raise ParseError("a token id of the prompt is out of range") from None
     except (msgspec.DecodeError, TypeError, UnicodeError) as error:
-        raise ParseError(_sentence(body, error)) from None
+        raise ParseError(_message(body, error)) from None
     model = found.model or ""
     if not model and api in _NEEDS_MODEL:
         raise ParseError("the body names no model")
@@ -113,15 +113,15 @@ def parse(api: InferenceApi, body: bytes) -> Parsed:
 
 
 def rename(body: bytes, model: str) -> bytes:
-    """The same body for another model. Raises ParseError where it is no object."""
+    """The same body for another model. Raises ParseError if it is not an object."""
     try:
         fields = _OBJECT.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise ParseError(_sentence(body, error)) from None
+        raise ParseError(_message(body, error)) from None
     return msgspec.json.encode({**fields, "model": model})
 
 
-def _sentence(body: bytes, error: Exception) -> str:
+def _message(body: bytes, error: Exception) -> str:
     if not body.strip():
         return "the body is empty"
     return f"the body is not acceptable: {error}"

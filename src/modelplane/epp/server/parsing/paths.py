@@ -1,4 +1,4 @@
-"""Which API a path means: the longest end of it that is known."""
+"""The API of a path: its longest known suffix."""
 
 from functools import lru_cache
 from typing import Final
@@ -20,7 +20,7 @@ _LONGEST: Final = max(end.count("/") for end in _ENDS) + 1
 
 @lru_cache(maxsize=256)
 def find_api(path: str) -> InferenceApi:
-    """The API; OTHER for a path that means none. The query does not matter."""
+    """The API; OTHER for an unknown path. The query is ignored."""
     segments = path.partition("?")[0].rstrip("/").split("/")
     for count in range(_LONGEST, 0, -1):
         found = _ENDS.get("/".join(segments[-count:]))

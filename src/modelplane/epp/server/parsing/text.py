@@ -1,4 +1,4 @@
-"""How conversations become bytes, so that two that begin alike begin with the same bytes.
+"""Encodes conversations as bytes, so that two with the same beginning have the same first bytes.
 
 Each message gives its role and parts in order, however a client spells its JSON.
 What a chat template puts first comes first: tools, then instructions, then messages. Media count by a digest of where
@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 import xxhash
 
-from modelplane.epp.server.parsing.shapes import ABSENT, Content, Part, Prompt, PromptMessage
+from modelplane.epp.server.parsing.request_types import ABSENT, Content, Part, Prompt, PromptMessage
 
 _LARGEST_TOKEN: Final = 0xFFFFFFFF
 _LONGEST_PLAIN: Final = 64
@@ -79,7 +79,7 @@ def digest(data: bytes) -> bytes:
 
 
 def tokens(identities: Sequence[int]) -> bytes:
-    """Token ids, four bytes each. Raises OverflowError for what is no token id."""
+    """Token ids, four bytes each. Raises OverflowError for an invalid id."""
     return array("I", identities).tobytes()
 
 

@@ -1,20 +1,20 @@
 """A gRPC server on asyncio, as small as one method allows: HTTP/2 by RFC 9113, read and written here.
 
 huffman, hpack   header blocks
-frames           numbers of the RFC, how frames are written
+frames           constants of the RFC, encoding of frames
 reader           the preface, and frames that come in pieces
-opening          what a header block asks for
+request_head     decodes the headers of a request
 limits           what is accepted of a peer
 flood_guard      token buckets for resets and frames without effect
 outbound         the output queue and the peer's windows
-receive_window   what the peer may still send on the connection
+receive_window   the connection's flow-control window for received DATA
 stream           one call: messages in frames, as windows allow
 stream_table     the open streams, and closed_streams: those that are over
-control          frames that carry no call
-fast_path        calls as nearly all of them are, in one go
-connection       the rules, without IO: bytes in, calls of handlers, bytes out
-server           the same over sockets and TLS
+control          frames of the connection
+fast_path        the usual calls, in one step
+connection       the protocol, without IO: bytes in, calls of handlers, bytes out
+server           the connection over sockets and TLS
 
-Each part owns its state; parts know those above them in this list, and none knows the connection. Blocks that are
-written are constant, so nothing here codes headers.
+Each part owns its state; parts import those above them in this list, and none imports the connection. Written header
+blocks are constant, so there is no HPACK encoder.
 """

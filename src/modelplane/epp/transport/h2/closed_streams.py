@@ -8,7 +8,7 @@ _LINGER_S: Final = 1.0
 
 
 class ClosedStreams:
-    """Those that we ended and the peer may end still, and those that we reset, for which frames may be on their way."""
+    """Streams that we ended and the peer may still end, and streams that we reset, with frames in flight."""
 
     __slots__ = ("_lingering", "_reset")
 

@@ -1,8 +1,8 @@
 """One HTTP/2 connection of a gRPC server, without IO: bytes in, calls of handlers, bytes out.
 
-`receive` takes what came and never raises: a peer that breaks a rule of RFC 9113 gets the stream or connection error
-that the rule asks for, and whatever a handler raises ends its own call only. What is to be written gathers in the
-connection; `take_output` hands it over. The clock is an argument.
+`receive` takes bytes and never raises: a peer that violates RFC 9113 gets the stream or connection error of the RFC,
+and an exception of a handler ends its own call only. Output is buffered; `take_output` returns it. The clock is an
+argument.
 
 What bounds memory: a frame and a header block have a largest size; a message has one; a stream takes in no more than
 its window while its peer does not read what it was sent; streams are counted. What bounds work: `flood_guard`.
@@ -24,10 +24,10 @@ from modelplane.epp.transport.h2.frames import (
     LARGEST_WINDOW,
     PADDED,
     PRIORITISED,
-    ConnectionFault,
     ErrorCode,
     FrameType,
-    StreamFault,
+    H2ConnectionError,
+    H2StreamError,
 )
 from modelplane.epp.transport.h2.limits import H2Limits
 from modelplane.epp.transport.h2.outbound import SendQueue
@@ -83,7 +83,7 @@ class H2Connection:
         self._fast_path = FastPath(limits, self._streams, self._window) if fast else None
         self._control.send_settings()
 
-    # What the driver calls.
+    # Called by the driver.
 
     def receive(self, data: bytes, now_s: float) -> None:
         """Bytes from the peer."""
@@ -94,7 +94,7 @@ class H2Connection:
         self._outbound.cork()
         try:
             self._read(data)
-        except ConnectionFault as fault:
+        except H2ConnectionError as fault:
             self.abort(fault.code, str(fault))
         finally:
             self._outbound.uncork()
@@ -105,7 +105,7 @@ class H2Connection:
 
     @property
     def closing(self) -> bool:
-        """Nothing more is read; once the output is written the connection can go."""
+        """Nothing more is read; once the output is written the connection can be closed."""
         return self._closing or (self._drained and self._streams.is_over)
 
     @property
@@ -135,11 +135,11 @@ class H2Connection:
         if self.closing:
             return
         self._outbound.queue(frames.goaway(self._streams.last, code, sentence))
-        self.lose()
+        self.connection_lost()
         self._outbound.notify()
 
-    def lose(self) -> None:
-        """The connection is gone, or as good as that."""
+    def connection_lost(self) -> None:
+        """The connection is lost."""
         self._closing = True
         self._reader.drop()
         self._streams.drop_all()
@@ -156,7 +156,7 @@ class H2Connection:
             begin = place + HEADER_BYTES
             end = begin + (high << 8 | low)
             if end - begin > largest:
-                raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {end - begin} bytes")
+                raise H2ConnectionError(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {end - begin} bytes")
             if end > size:
                 break
             self._since_s = now_s
@@ -169,30 +169,32 @@ class H2Connection:
                 if self._closing:
                     return
                 place = end
+            if self._drained and self._streams.is_over:
+                return
         if place < size:
             reader.hold(data[place:])
 
     def _frame(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
         if self._block is not None and kind != _CONTINUATION:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "another frame inside a header block")
+            raise H2ConnectionError(ErrorCode.PROTOCOL_ERROR, "another frame inside a header block")
         if not self._control.is_settled and (kind != _SETTINGS or flags & ACK):
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
+            raise H2ConnectionError(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
         if kind > _CONTINUATION:
             self._guard.spend_no_op(self._now_s)
             return
         try:
-            self._obey(kind, flags, stream_id, payload)
-        except StreamFault as fault:
+            self._dispatch(kind, flags, stream_id, payload)
+        except H2StreamError as fault:
             self._streams.reset(fault.stream, fault.code)
 
-    def _obey(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
+    def _dispatch(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
         if kind == _DATA:
             self._on_data(flags, stream_id, payload)
         elif kind == _HEADERS:
             self._on_headers(flags, stream_id, payload)
         elif kind == _RESET:
             if len(payload) != frames.RESET_BYTES:
-                raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a reset of the wrong size")
+                raise H2ConnectionError(ErrorCode.FRAME_SIZE_ERROR, "a reset of the wrong size")
             self._streams.on_reset(stream_id)
         elif kind == _CONTINUATION:
             self._on_continuation(flags, stream_id, payload)
@@ -226,12 +228,12 @@ class H2Connection:
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
         if not stream_id % 2:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"a client opens stream {stream_id}")
+            raise H2ConnectionError(ErrorCode.PROTOCOL_ERROR, f"a client opens stream {stream_id}")
         if flags & PADDED:
             payload = _unpad(payload)
         if flags & PRIORITISED:
             if len(payload) < frames.PRIORITY_BYTES:
-                raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "headers too short for their priority")
+                raise H2ConnectionError(ErrorCode.FRAME_SIZE_ERROR, "headers too short for their priority")
             payload = payload[frames.PRIORITY_BYTES :]
         if flags & END_HEADERS:
             self._on_block(stream_id, payload, ends=bool(flags & END_STREAM))
@@ -241,13 +243,13 @@ class H2Connection:
     def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
         block = self._block
         if block is None or block[1] != stream_id:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a continuation of nothing")
+            raise H2ConnectionError(ErrorCode.PROTOCOL_ERROR, "a continuation of nothing")
         if not payload:
             self._guard.spend_no_op(self._now_s)
         gathered = block[2]
         gathered += payload
         if len(gathered) > self._limits.header_block_bytes:
-            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, f"a header block of more than {len(gathered)} bytes")
+            raise H2ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, f"a header block of more than {len(gathered)} bytes")
         if flags & END_HEADERS:
             self._block = None
             self._on_block(stream_id, bytes(gathered), ends=bool(block[0] & END_STREAM))
@@ -261,10 +263,10 @@ class H2Connection:
         try:
             headers = self._decoder.read(block)
         except hpack.HpackError as error:
-            raise ConnectionFault(ErrorCode.COMPRESSION_ERROR, str(error)) from error
+            raise H2ConnectionError(ErrorCode.COMPRESSION_ERROR, str(error)) from error
         except hpack.TooLongError as excess:
             self._streams.note(stream_id)
-            raise StreamFault(stream_id, ErrorCode.ENHANCE_YOUR_CALM, str(excess)) from excess
+            raise H2StreamError(stream_id, ErrorCode.ENHANCE_YOUR_CALM, str(excess)) from excess
         if self._streams.note(stream_id):
             opening = read_request_head(headers)
             if self._decoder.remembers(block) and len(self._openings) < _MOST_OPENINGS:
@@ -287,16 +289,16 @@ class H2Connection:
             self._streams.check_late_headers(stream_id)
             return
         if stream.is_remote_closed:
-            raise StreamFault(stream_id, ErrorCode.STREAM_CLOSED, "headers after the end")
+            raise H2StreamError(stream_id, ErrorCode.STREAM_CLOSED, "headers after the end")
         if not ends or trailers_malformed(headers):
-            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "trailers that are malformed or end nothing")
+            raise H2StreamError(stream_id, ErrorCode.PROTOCOL_ERROR, "trailers that are malformed or end nothing")
         stream.end()
 
     def _open(self, stream_id: int, opening: RequestHead, *, ends: bool) -> None:
         if self._streams.is_refused(stream_id):
             return
         if opening.malformed:
-            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, opening.malformed)
+            raise H2StreamError(stream_id, ErrorCode.PROTOCOL_ERROR, opening.malformed)
         stream = self._streams.open(stream_id)
         make = self._methods.get(opening.path)
         if opening.refused or make is None:
@@ -316,5 +318,5 @@ class H2Connection:
 
 def _unpad(payload: bytes) -> bytes:
     if not payload or payload[0] >= len(payload):
-        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "more padding than there is frame")
+        raise H2ConnectionError(ErrorCode.PROTOCOL_ERROR, "more padding than there is frame")
     return payload[1 : len(payload) - payload[0]]

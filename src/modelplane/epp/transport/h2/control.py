@@ -7,11 +7,11 @@ from modelplane.epp.transport.h2.flood_guard import FloodGuard
 from modelplane.epp.transport.h2.frames import (
     ACK,
     LARGEST_WINDOW,
-    ConnectionFault,
     ErrorCode,
     FrameType,
+    H2ConnectionError,
+    H2StreamError,
     Setting,
-    StreamFault,
 )
 from modelplane.epp.transport.h2.hpack import Decoder
 from modelplane.epp.transport.h2.limits import H2Limits
@@ -19,7 +19,7 @@ from modelplane.epp.transport.h2.outbound import SendQueue
 from modelplane.epp.transport.h2.stream_table import StreamTable
 
 _DRAIN_PING: Final = b"drained?"
-"""The peer has seen that we are stopping when it answers this."""
+"""The ping of a drain: its acknowledgement shows that the peer received GOAWAY."""
 _PRIORITY: Final = int(FrameType.PRIORITY)
 _SETTINGS: Final = int(FrameType.SETTINGS)
 _PING: Final = int(FrameType.PING)
@@ -99,25 +99,25 @@ class Control:
         elif kind == _PRIORITY:
             self._on_priority(stream_id, payload, now_s)
         else:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a client pushes")
+            raise H2ConnectionError(ErrorCode.PROTOCOL_ERROR, "a client pushes")
 
     def _on_priority(self, stream_id: int, payload: bytes, now_s: float) -> None:
         self._guard.spend_no_op(now_s)
         if not stream_id:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a priority of the connection")
+            raise H2ConnectionError(ErrorCode.PROTOCOL_ERROR, "a priority of the connection")
         if len(payload) != frames.PRIORITY_BYTES:
-            raise StreamFault(stream_id, ErrorCode.FRAME_SIZE_ERROR, "a priority of the wrong size")
+            raise H2StreamError(stream_id, ErrorCode.FRAME_SIZE_ERROR, "a priority of the wrong size")
 
     def _on_settings(self, flags: int, stream_id: int, payload: bytes, now_s: float) -> None:
         if stream_id:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "settings of a stream")
+            raise H2ConnectionError(ErrorCode.PROTOCOL_ERROR, "settings of a stream")
         if flags & ACK:
             if payload:
-                raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "settings in an acknowledgement")
+                raise H2ConnectionError(ErrorCode.FRAME_SIZE_ERROR, "settings in an acknowledgement")
             self._decoder.limit(0)
             return
         if len(payload) % frames.SETTING_BYTES:
-            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "settings of the wrong size")
+            raise H2ConnectionError(ErrorCode.FRAME_SIZE_ERROR, "settings of the wrong size")
         if self._settled:
             self._guard.spend_no_op(now_s)
         self._settled = True
@@ -128,20 +128,20 @@ class Control:
     def _set(self, number: int, value: int) -> None:
         if number == Setting.INITIAL_WINDOW_SIZE:
             if value > LARGEST_WINDOW:
-                raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, f"an initial window of {value}")
+                raise H2ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, f"an initial window of {value}")
             self._streams.set_initial_window(value)
         elif number == Setting.MAX_FRAME_SIZE:
             if not frames.LEAST_FRAME_BYTES <= value <= frames.MOST_FRAME_BYTES:
-                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"a largest frame of {value}")
+                raise H2ConnectionError(ErrorCode.PROTOCOL_ERROR, f"a largest frame of {value}")
             self._outbound.limit_frames(min(value, self._limits.frame_bytes))
         elif number == Setting.ENABLE_PUSH and value > 1:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"push set to {value}")
+            raise H2ConnectionError(ErrorCode.PROTOCOL_ERROR, f"push set to {value}")
 
     def _on_ping(self, flags: int, stream_id: int, payload: bytes, now_s: float) -> None:
         if stream_id:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a ping of a stream")
+            raise H2ConnectionError(ErrorCode.PROTOCOL_ERROR, "a ping of a stream")
         if len(payload) != frames.PING_BYTES:
-            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a ping of the wrong size")
+            raise H2ConnectionError(ErrorCode.FRAME_SIZE_ERROR, "a ping of the wrong size")
         if not flags & ACK:
             self._guard.spend_no_op(now_s)
             self._outbound.queue(frames.frame(FrameType.PING, ACK, 0, payload))
@@ -152,14 +152,14 @@ class Control:
 
     def _on_goaway(self, stream_id: int, payload: bytes) -> None:
         if stream_id:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a stream goes away")
+            raise H2ConnectionError(ErrorCode.PROTOCOL_ERROR, "GOAWAY on a stream")
         if len(payload) < frames.GOAWAY_BYTES:
-            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a goaway of the wrong size")
+            raise H2ConnectionError(ErrorCode.FRAME_SIZE_ERROR, "a goaway of the wrong size")
         self._drained = True
 
     def _on_window_update(self, stream_id: int, payload: bytes) -> None:
         if len(payload) != frames.WINDOW_BYTES:
-            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a window update of the wrong size")
+            raise H2ConnectionError(ErrorCode.FRAME_SIZE_ERROR, "a window update of the wrong size")
         increment = int.from_bytes(payload, "big") & LARGEST_WINDOW
         if stream_id:
             self._streams.widen(stream_id, increment)

@@ -1,10 +1,9 @@
-"""The frames of nearly all calls, taken in one go instead of frame by frame.
+"""Handles the frames of nearly all calls in one step instead of frame by frame.
 
-A call begins with a header block that was met before, and its first messages come with it, each whole in a frame of its
-own; so do later ones. It ends with an empty frame, after which Envoy resets the stream. All this is recognised among
-the bytes that came; everything else, and everything that breaks a rule, is left to the rules (`connection`), which
-come to the same. The one difference is that a stream which is reset right after its end gets no trailers: nobody would
-read them. What it is worth: design/0011-http2.md.
+A call begins with a known header block, and its first messages come with it, each in a frame of its own; so do later
+ones. It ends with an empty frame, after which Envoy resets the stream. The fast path recognises this among the received
+bytes; everything else, and every violation, is left to `connection`, with the same result. The one difference is that a
+stream which is reset right after its end gets no trailers: the peer would drop them. Its gain: design/0011-http2.md.
 """
 
 import struct
@@ -22,14 +21,14 @@ _PREFIX_BYTES: Final = 5
 _FULL_RESET_BYTES: Final = HEADER_BYTES + frames.RESET_BYTES
 _read_prefix: Final = struct.Struct(">BI").unpack_from
 _read_message_head: Final = struct.Struct(">HBHIBI").unpack_from
-"""Of a frame that begins with a message: its length, its type and flags in one, its stream; the message's prefix."""
+"""A frame that begins with a message: its length, its type and flags, its stream; the message's prefix."""
 _MESSAGE: Final = int(FrameType.DATA) << 8
 _END: Final = int(FrameType.DATA) << 8 | END_STREAM
 _BEGIN: Final = int(FrameType.HEADERS) << 8 | END_HEADERS
 
 
 class FastPath:
-    """Recognises such frames on one connection."""
+    """Recognises these frames on one connection."""
 
     __slots__ = ("_known", "_most", "_streams", "_update_at", "_window")
 
@@ -40,10 +39,10 @@ class FastPath:
         """Bytes of a frame that is one message."""
         self._update_at = streams.update_at
         self._known: dict[bytes, tuple[MakeHandler, float]] = {}
-        """By header block: who serves the call, and the seconds that the caller gives; negative: no limit."""
+        """By header block: the handler of the call, and the caller's timeout in seconds; negative: none."""
 
     def learn(self, block: bytes, make: MakeHandler, timeout_s: float) -> None:
-        """A block that means the same whenever it comes."""
+        """A block that does not depend on the HPACK state."""
         self._known[block] = (make, timeout_s)
 
     def try_take(self, kind: int, stream_id: int, data: bytes, begin: int, end: int, now_s: float) -> int:

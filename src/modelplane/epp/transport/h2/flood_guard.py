@@ -1,6 +1,6 @@
-"""What bounds the work that a peer causes: resets and frames without effect cost it less than us."""
+"""Limits the work that a peer causes: resets and frames without effect cost it less than us."""
 
-from modelplane.epp.transport.h2.frames import ConnectionFault, ErrorCode
+from modelplane.epp.transport.h2.frames import ErrorCode, H2ConnectionError
 
 
 class TokenBucket:
@@ -34,8 +34,8 @@ class FloodGuard:
 
     def spend_reset(self, now_s: float) -> None:
         if not self._resets.try_spend(now_s):
-            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many streams are given up")
+            raise H2ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, "too many streams are given up")
 
     def spend_no_op(self, now_s: float) -> None:
         if not self._no_op_frames.try_spend(now_s):
-            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many frames that change nothing")
+            raise H2ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, "too many frames that change nothing")

@@ -73,16 +73,16 @@ class ErrorCode(IntEnum):
     ENHANCE_YOUR_CALM = 11
 
 
-class ConnectionFault(Exception):  # noqa: N818  a fault of the peer; the RFC's own name for it is a connection error
-    """The peer broke a rule after which the connection cannot go on."""
+class H2ConnectionError(Exception):
+    """A connection error of RFC 9113: the connection is closed."""
 
     def __init__(self, code: ErrorCode, sentence: str) -> None:
         super().__init__(sentence)
         self.code = code
 
 
-class StreamFault(Exception):  # noqa: N818  as above: a stream error
-    """The peer broke a rule of one stream; the others go on."""
+class H2StreamError(Exception):
+    """A stream error of RFC 9113: other streams continue."""
 
     def __init__(self, stream: int, code: ErrorCode, sentence: str) -> None:
         super().__init__(sentence)

@@ -1,8 +1,8 @@
 """Header blocks of HTTP/2, read (RFC 7541). What is written here is constant and needs no coder.
 
-The server announces a dynamic table of size 0, so that a block means the same whenever it comes and blocks that were
-read before need no second reading. A peer may use a table of the default size until it has seen that announcement:
-the decoder is whole, and remembers blocks only from the moment when the table can hold nothing.
+The server announces a dynamic table of size 0, so that a block always decodes the same and known blocks are not decoded
+again. A peer may use a table of the default size until it has received that setting: the decoder is complete, and
+caches blocks only from the moment when the table is empty.
 """
 
 from collections import deque
@@ -47,7 +47,7 @@ class HpackError(ValueError):
 
 
 class TooLongError(ValueError):
-    """A header list longer than was announced as acceptable. It was read to its end, so the connection can go on."""
+    """A header list above the announced limit. It was decoded to its end, so the connection can continue."""
 
 
 class Decoder:
@@ -63,7 +63,7 @@ class Decoder:
         self._remembered: dict[bytes, Block] = {}
 
     def limit(self, size: int) -> None:
-        """The peer has acknowledged that its table may hold this much. It says so in its next block where it held more.
+        """The peer acknowledged this table size. It signals a reduction in its next block.
 
         RFC 7541 section 4.2: a block after the acknowledgement starts with the new size.
         """
@@ -86,7 +86,7 @@ class Decoder:
         return found
 
     def remembers(self, block: bytes) -> bool:
-        """Whether the block means the same whenever it comes."""
+        """Whether the block does not depend on the dynamic table."""
         return block in self._remembered
 
     @property
@@ -107,7 +107,7 @@ class Decoder:
         return tuple(headers)
 
     def _updates(self, block: bytes) -> int:
-        """Changes of the table's size, which stand only at the beginning of a block."""
+        """Table size updates, only at the beginning of a block."""
         place = 0
         while place < len(block) and block[place] >> 5 == 1:
             size, place = _integer(block, place, 5)

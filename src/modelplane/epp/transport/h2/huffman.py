@@ -68,7 +68,7 @@ def _tree() -> list[list[int]]:
 
 
 def _endings() -> frozenset[int]:
-    """Where a string may end: at a symbol, or inside at most seven bits of padding, all ones."""
+    """Valid ends of a string: at a symbol, or inside at most seven bits of padding, all ones."""
     node = 0
     found = {0}
     for _ in range(_MOST_PADDING_BITS):

@@ -1,10 +1,10 @@
-"""What the HTTP/2 server accepts of a peer, in numbers."""
+"""Limits of the HTTP/2 server."""
 
 import msgspec
 
 
 class H2Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The peer is a proxy that carries many clients: generous where it may be busy, strict where nothing busy goes."""
+    """The peer is a proxy with many clients: limits on load are generous, limits on useless frames are strict."""
 
     streams: int = 20_000
     frame_bytes: int = 65_536
@@ -14,7 +14,7 @@ class H2Limits(msgspec.Struct, frozen=True, kw_only=True):
     stream_window: int = 4 << 20
     connection_window: int = 64 << 20
     unsent_bytes: int = 8 << 20
-    """Of one stream, beyond which nothing more is taken in for it until its peer reads."""
+    """The limit of one stream's output; above it nothing more is read for it until its peer reads."""
     resets: int = 20_000
     """Streams that the peer may give up at once; a tenth of them comes back every second."""
     no_op_frames: int = 10_000

@@ -1,4 +1,4 @@
-"""What goes to the peer: frames to be written, and how much DATA the peer's windows let through."""
+"""Output to the peer: queued frames, and the peer's flow-control windows for DATA."""
 
 from collections.abc import Callable
 
@@ -6,8 +6,8 @@ from modelplane.epp.transport.h2.frames import (
     FIRST_WINDOW,
     LARGEST_WINDOW,
     LEAST_FRAME_BYTES,
-    ConnectionFault,
     ErrorCode,
+    H2ConnectionError,
 )
 
 
@@ -28,7 +28,7 @@ class SendQueue:
         self._queue.extend(parts)
 
     def queue_now(self, parts: list[bytes]) -> None:
-        """Queue, and tell the driver of it."""
+        """Queue, and notify the driver."""
         self._queue.extend(parts)
         if not self._corked:
             self._on_output()
@@ -69,7 +69,7 @@ class SendQueue:
         """The peer sent a WINDOW_UPDATE for the connection."""
         self._window += increment
         if self._window > LARGEST_WINDOW:
-            raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "the connection's window overflows")
+            raise H2ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, "the connection's window overflows")
 
     def limit_frames(self, frame_bytes: int) -> None:
         self._frame_bytes = frame_bytes

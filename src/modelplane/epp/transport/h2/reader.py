@@ -1,6 +1,6 @@
-"""What is read of a connection before its frames: the preface once, and the rest of a frame that came in pieces."""
+"""Input before frames are decoded: the preface, and the rest of a frame that came in pieces."""
 
-from modelplane.epp.transport.h2.frames import PREFACE, ConnectionFault, ErrorCode
+from modelplane.epp.transport.h2.frames import PREFACE, ErrorCode, H2ConnectionError
 
 
 class FrameReader:
@@ -16,16 +16,16 @@ class FrameReader:
 
     @property
     def held_bytes(self) -> int:
-        """Of a frame that is not whole."""
+        """The bytes of an incomplete frame."""
         return len(self._rest)
 
     def join(self, data: bytes) -> bytes:
-        """What came, from the beginning of a frame on; nothing, before the preface is whole."""
+        """The input from the beginning of a frame; empty before the preface is complete."""
         data = self._rest + data if self._rest else data
         self._rest = b""
         if not self._begun:
             if data[: len(PREFACE)] != PREFACE[: len(data)]:
-                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "this is not the beginning of HTTP/2")
+                raise H2ConnectionError(ErrorCode.PROTOCOL_ERROR, "this is not the beginning of HTTP/2")
             if len(data) < len(PREFACE):
                 self._rest = data
                 return b""
@@ -35,7 +35,7 @@ class FrameReader:
         return data
 
     def hold(self, rest: bytes) -> None:
-        """What is left of the bytes that came: the beginning of a frame."""
+        """The rest of the input: the beginning of a frame."""
         self._rest = rest
         self.plain = False
 

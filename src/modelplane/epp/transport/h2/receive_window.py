@@ -1,6 +1,6 @@
-"""What a peer may still send on a connection."""
+"""The flow-control window for received DATA of a connection."""
 
-from modelplane.epp.transport.h2.frames import ConnectionFault, ErrorCode
+from modelplane.epp.transport.h2.frames import ErrorCode, H2ConnectionError
 
 
 class ReceiveWindow:
@@ -22,7 +22,7 @@ class ReceiveWindow:
         """The peer sent so much. The increment to send back in a WINDOW_UPDATE; 0: none is due."""
         self._left -= size
         if self._left < 0:
-            raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "more than the connection's window")
+            raise H2ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, "more than the connection's window")
         self._used += size
         if self._used < self._update_at:
             return 0

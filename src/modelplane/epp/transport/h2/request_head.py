@@ -1,6 +1,6 @@
-"""What a header block asks for: a call of gRPC, or the reason why it is none.
+"""Decodes the headers of a request: a gRPC call, or why it is none.
 
-Blocks of one peer are nearly all the same, so what was worked out once is remembered by the block's value.
+Blocks of one peer are nearly all equal, so results are cached by the block's value.
 """
 
 import re
@@ -30,7 +30,7 @@ class RequestHead(msgspec.Struct, frozen=True):
     timeout_s: float = -1.0
     """Negative: none."""
     length: int = -1
-    """The content-length; negative: not told."""
+    """The content-length; negative: absent."""
     malformed: str = ""
     """The rule of HTTP that it breaks."""
     refused: int = 0
@@ -56,7 +56,7 @@ def read_request_head(block: Block) -> RequestHead:
 
 
 def trailers_malformed(block: Block) -> str:
-    """What is wrong with trailers: they have no pseudo-headers."""
+    """The problem of trailers: they have no pseudo-headers."""
     if any(name.startswith(b":") for name, _ in block):
         return "a pseudo-header in trailers"
     return _bad_fields(block)

@@ -13,7 +13,7 @@ from modelplane.epp.transport.calls import Methods, Settings
 from modelplane.epp.transport.h2.connection import H2Connection
 from modelplane.epp.transport.h2.frames import ErrorCode
 from modelplane.epp.transport.h2.limits import H2Limits
-from modelplane.epp.transport.listening import EVERYWHERE, listen_everywhere
+from modelplane.epp.transport.sockets import ANY_ADDRESS, listen_any_address
 from modelplane.epp.transport.tls import server_context
 
 _LOG = logging.getLogger(__name__)
@@ -43,8 +43,8 @@ class H2Server:
         settings = self._settings
         context = server_context(settings.identity) if settings.identity else None
         loop = asyncio.get_running_loop()
-        if settings.host == EVERYWHERE:
-            sock = listen_everywhere(settings.port)
+        if settings.host == ANY_ADDRESS:
+            sock = listen_any_address(settings.port)
             self._server = await loop.create_server(lambda: _Link(self), sock=sock, ssl=context, backlog=1024)
         else:
             self._server = await loop.create_server(
@@ -120,7 +120,7 @@ class _Link(asyncio.Protocol):
         self._connection: H2Connection | None = None
         self._stalled_s = float("inf")
         self._socket: socket.socket | None = None
-        """Of a connection in plain text, whose reads may be deferred."""
+        """A plain-text connection, whose reads may be deferred."""
         self._deferred = False
         self._read_s = 0.0
         """When something was read last."""
@@ -209,7 +209,7 @@ class _Link(asyncio.Protocol):
         self._socket = None
         self._server.left(self)
         if self._connection is not None:
-            self._connection.lose()
+            self._connection.connection_lost()
 
     def tick(self, now_s: float) -> None:
         connection, transport = self._connection, self._transport

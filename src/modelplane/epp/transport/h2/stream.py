@@ -14,7 +14,7 @@ from modelplane.epp.transport.h2.frames import (
     LARGEST_WINDOW,
     ErrorCode,
     FrameType,
-    StreamFault,
+    H2StreamError,
 )
 from modelplane.epp.transport.h2.outbound import SendQueue
 
@@ -34,7 +34,7 @@ _PREFIX: Final = struct.Struct(">BI").pack
 _FIRST: Final = struct.Struct(">HBBBIBI").pack
 """The head of a frame of messages, and the prefix of the first of them."""
 _RESPONSE: Final = struct.Struct(f">HBBBI{len(HEADERS)}sHBBBIBI").pack
-"""The same after the frame of the response's headers."""
+"""The same after the HEADERS frame of the response."""
 
 
 def trailers(status: GrpcStatus, why: str) -> bytes:
@@ -47,7 +47,7 @@ def trailers(status: GrpcStatus, why: str) -> bytes:
     return block
 
 
-class _CallFault(Exception):  # noqa: N818  a fault of the peer, told by the call's status
+class _CallError(Exception):
     """A rule of gRPC is broken: HTTP/2 is fine, so the call ends with a status."""
 
     def __init__(self, status: GrpcStatus, sentence: str) -> None:
@@ -56,7 +56,7 @@ class _CallFault(Exception):  # noqa: N818  a fault of the peer, told by the cal
 
 
 class StreamOwner:
-    """What a stream needs of the connection's `StreamTable`."""
+    """The part of `StreamTable` that a stream calls."""
 
     __slots__ = ()
 
@@ -83,7 +83,7 @@ class StreamOwner:
 class Stream:
     """The server's end of a call (`ServerCall`), and the receiving end of its frames.
 
-    Whatever its handler raises is logged and ends this call only.
+    An exception of its handler is logged and ends this call only.
     """
 
     __slots__ = (
@@ -116,10 +116,10 @@ class Stream:
         self._send_window = send_window
         self._receive_window = receive_window
         self._used = 0
-        """Of the receive window: received, and not given back yet."""
+        """Received bytes that were not yet returned to the window."""
         self._deadline_s = _NEVER
         self._content_length = -1
-        """Negative: not told."""
+        """Negative: absent."""
         self._received = 0
         self._idle = False
         self._started = False
@@ -128,9 +128,9 @@ class Stream:
         self._closed = False
         self._trailers: bytes | None = None
         """Set once the handler has finished the call."""
-        # Most calls need neither: their messages are whole in one frame, and their answers fit the windows.
+        # Most calls need neither: their messages are whole in one frame, and their responses fit the windows.
         self._partial: bytearray | None = None
-        """Of a message that is not whole."""
+        """The bytes of an incomplete message."""
         self._unsent: bytearray | None = None
 
     @property
@@ -149,13 +149,13 @@ class Stream:
 
     @property
     def held_bytes(self) -> int:
-        """Of a message that is not whole, and of what waits for a window."""
+        """The bytes of an incomplete message, and of output that waits for a window."""
         return len(self._partial or b"") + len(self._unsent or b"")
 
     def is_overdue(self, now_s: float) -> bool:
         return self._deadline_s <= now_s
 
-    # What the handler calls.
+    # Called by the handler.
 
     def send(self, *messages: bytes) -> None:
         if self._closed or self._trailers is not None or not messages:
@@ -194,7 +194,7 @@ class Stream:
 
     def finish(self, status: GrpcStatus = GrpcStatus.OK, why: str = "") -> None:
         if self._closed or self._trailers is not None:
-            # Of a call that its peer has reset nothing is sent, but its handler is through with it.
+            # Nothing is sent on a call that its peer reset, but its handler is finished.
             self._trailers = self._trailers or b""
             return
         self._trailers = trailers(status, why)
@@ -206,10 +206,10 @@ class Stream:
             self._idle = True
             self._owner.on_idle()
 
-    # What is sent when the windows allow.
+    # Sent when the windows allow.
 
     def push(self) -> None:
-        """Send what waits, as far as the windows go."""
+        """Send queued data, as far as the windows allow."""
         unsent, outbound = self._unsent or bytearray(), self._outbound
         place = 0
         while place < len(unsent):
@@ -279,16 +279,16 @@ class Stream:
             self._fail()
 
     def refuse(self, http_status: int) -> None:
-        """A request that is no call of gRPC."""
+        """A request that is not a gRPC call."""
         self._end(b"\x08" + bytes((3,)) + str(http_status).encode())
 
-    # What comes from the peer.
+    # Input from the peer.
 
     def take_window(self, size: int) -> None:
         """A DATA frame of so many bytes came."""
         self._receive_window -= size
         if self._receive_window < 0:
-            raise StreamFault(self._stream_id, ErrorCode.FLOW_CONTROL_ERROR, "more than the stream's window")
+            raise H2StreamError(self._stream_id, ErrorCode.FLOW_CONTROL_ERROR, "more than the stream's window")
         self._used += size
 
     def update_window(self, update_at: int, unsent_bytes: int) -> None:
@@ -300,7 +300,7 @@ class Stream:
         self._used = 0
 
     def take(self, data: bytes) -> bool:
-        """A piece of what the peer sends: complete messages go to the handler. False: it broke a rule of gRPC."""
+        """Received DATA: complete messages go to the handler. False: it violates gRPC."""
         self._received += len(data)
         handler = self._handler
         if handler is None:
@@ -310,7 +310,7 @@ class Stream:
                 handler.message(data[_PREFIX_BYTES:])
             else:
                 self._take_pieces(handler, data)
-        except _CallFault as fault:
+        except _CallError as fault:
             self.give_up(fault.status, str(fault))
             return False
         except Exception:  # noqa: BLE001  as above
@@ -336,10 +336,10 @@ class Stream:
     def _length(self, data: bytes | bytearray, place: int = 0) -> int:
         length = int.from_bytes(data[place + 1 : place + _PREFIX_BYTES], "big")
         if data[place]:
-            raise _CallFault(GrpcStatus.UNIMPLEMENTED, "compressed messages are not accepted")
+            raise _CallError(GrpcStatus.UNIMPLEMENTED, "compressed messages are not accepted")
         most = self._owner.message_bytes
         if length > most:
-            raise _CallFault(GrpcStatus.RESOURCE_EXHAUSTED, f"a message of {length} bytes; {most} are accepted")
+            raise _CallError(GrpcStatus.RESOURCE_EXHAUSTED, f"a message of {length} bytes; {most} are accepted")
         return length
 
     def try_take_message(self, data: bytes, begin: int, end: int, update_at: int) -> bool:
@@ -366,12 +366,12 @@ class Stream:
     def end(self) -> None:
         """The peer has sent all it will."""
         if self._remote_closed:
-            raise StreamFault(self._stream_id, ErrorCode.STREAM_CLOSED, "the stream ends twice")
+            raise H2StreamError(self._stream_id, ErrorCode.STREAM_CLOSED, "the stream ends twice")
         self._remote_closed = True
-        told, received = self._content_length, self._received
-        if told >= 0 and told != received:
-            raise StreamFault(
-                self._stream_id, ErrorCode.PROTOCOL_ERROR, f"content-length {told}, but {received} bytes came"
+        declared, received = self._content_length, self._received
+        if declared >= 0 and declared != received:
+            raise H2StreamError(
+                self._stream_id, ErrorCode.PROTOCOL_ERROR, f"content-length {declared}, but {received} bytes came"
             )
         if self._partial:
             self.give_up(GrpcStatus.INTERNAL, "the stream ends in the middle of a message")
@@ -413,7 +413,7 @@ class Stream:
         self.give_up(GrpcStatus.INTERNAL, "the server failed to serve this call")
 
     def drop(self) -> None:
-        """It is over, and not by our own end of the call: its handler is cancelled once."""
+        """The call ended without our end: its handler is cancelled once."""
         handler, self._handler = self._handler, None
         self._closed = True
         self._unsent = self._partial = None

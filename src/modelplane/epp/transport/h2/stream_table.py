@@ -4,7 +4,7 @@ from modelplane.epp.transport.calls import GrpcStatus
 from modelplane.epp.transport.h2 import frames
 from modelplane.epp.transport.h2.closed_streams import ClosedStreams
 from modelplane.epp.transport.h2.flood_guard import FloodGuard
-from modelplane.epp.transport.h2.frames import FIRST_WINDOW, ConnectionFault, ErrorCode, StreamFault
+from modelplane.epp.transport.h2.frames import FIRST_WINDOW, ErrorCode, H2ConnectionError, H2StreamError
 from modelplane.epp.transport.h2.limits import H2Limits
 from modelplane.epp.transport.h2.outbound import SendQueue
 from modelplane.epp.transport.h2.stream import Stream, StreamOwner
@@ -49,7 +49,7 @@ class StreamTable(StreamOwner):
         self._last = 0
         self._last_accepted = frames.LAST_STREAM
         self._free_resets = 0
-        """Resets of streams that both sides have ended: some peers send one after each call, and it is no offence."""
+        """Resets of streams that both sides have ended: some peers send one after each call, which is allowed."""
 
     @property
     def count(self) -> int:
@@ -60,7 +60,7 @@ class StreamTable(StreamOwner):
 
     @property
     def active(self) -> int:
-        """Open streams that somebody waits for: all but those that are marked idle."""
+        """Open streams that are not marked idle."""
         return self._active
 
     @property
@@ -96,7 +96,7 @@ class StreamTable(StreamOwner):
         return True
 
     def is_refused(self, stream_id: int) -> bool:
-        """Whether it was opened after the last that we said to accept."""
+        """Whether it was opened after the last stream of our GOAWAY."""
         return stream_id > self._last_accepted
 
     def try_open(self, stream_id: int) -> Stream | None:
@@ -109,7 +109,7 @@ class StreamTable(StreamOwner):
     def open(self, stream_id: int) -> Stream:
         """A stream of an identifier that was noted."""
         if len(self._streams) >= self._most:
-            raise StreamFault(stream_id, ErrorCode.REFUSED_STREAM, "too many streams")
+            raise H2StreamError(stream_id, ErrorCode.REFUSED_STREAM, "too many streams")
         stream = Stream(self, self._outbound, stream_id, self._initial_window, self._receive_window)
         self._streams[stream_id] = stream
         self._active += 1
@@ -118,7 +118,7 @@ class StreamTable(StreamOwner):
     def accept_no_more(self) -> None:
         self._last_accepted = self._last
 
-    # What streams call.
+    # Called by streams.
 
     def on_idle(self) -> None:
         self._active -= 1
@@ -142,7 +142,7 @@ class StreamTable(StreamOwner):
             self._waiting.pop(stream_id, None)
 
     def _stop(self, stream_id: int) -> None:
-        """A peer that still sends for a call that is over is told to stop."""
+        """Reset a stream whose peer still sends after its end."""
         self._outbound.queue(frames.reset(stream_id, ErrorCode.NO_ERROR))
         self._closed.reset(stream_id)
 
@@ -159,11 +159,11 @@ class StreamTable(StreamOwner):
         for stream_id in self._closed.overdue(now_s):
             self._stop(stream_id)
 
-    # What the peer does to streams.
+    # Frames of the peer for streams.
 
     def check_opened(self, stream_id: int) -> None:
         if not stream_id or stream_id > self._last or not stream_id % 2:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"a frame for stream {stream_id}, which was never opened")
+            raise H2ConnectionError(ErrorCode.PROTOCOL_ERROR, f"a frame for stream {stream_id}, which was never opened")
 
     def check_late_data(self, stream_id: int, *, ends: bool) -> None:
         """DATA of a stream that the peer cannot send on. What was on its way when we ended it is dropped."""
@@ -174,12 +174,12 @@ class StreamTable(StreamOwner):
         elif stream_id not in self._streams and self._closed.was_reset(stream_id):
             self._guard.spend_no_op(self._now_s)
         else:
-            raise StreamFault(stream_id, ErrorCode.STREAM_CLOSED, "data after the end")
+            raise H2StreamError(stream_id, ErrorCode.STREAM_CLOSED, "data after the end")
 
     def check_late_headers(self, stream_id: int) -> None:
         """The same for HEADERS."""
         if not self._closed.was_reset(stream_id) and not self._closed.ended(stream_id):
-            raise ConnectionFault(ErrorCode.STREAM_CLOSED, f"headers on stream {stream_id}, which is closed")
+            raise H2ConnectionError(ErrorCode.STREAM_CLOSED, f"headers on stream {stream_id}, which is closed")
 
     def on_reset(self, stream_id: int) -> None:
         """The peer resets a stream. Of one that is over every call earns one reset; more is a way to keep us busy."""
@@ -195,7 +195,7 @@ class StreamTable(StreamOwner):
             self._guard.spend_no_op(self._now_s)
 
     def reset(self, stream_id: int, code: ErrorCode) -> None:
-        """A stream error: reset the stream and cancel its handler. Causing errors is no way to keep us busy either."""
+        """A stream error: reset the stream and cancel its handler. It counts as a frame without effect."""
         self._guard.spend_no_op(self._now_s)
         self._outbound.queue(frames.reset(stream_id, code))
         self._closed.reset(stream_id)
@@ -218,19 +218,19 @@ class StreamTable(StreamOwner):
         by, self._initial_window = size - self._initial_window, size
         for stream in self._streams.values():
             if not stream.widen(by):
-                raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "the initial window makes a stream's overflow")
+                raise H2ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, "the initial window makes a stream's overflow")
         self._push_waiting()
 
     def widen(self, stream_id: int, increment: int) -> None:
         """A WINDOW_UPDATE of a stream."""
         self.check_opened(stream_id)
         if not increment:
-            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "a window grows by nothing")
+            raise H2StreamError(stream_id, ErrorCode.PROTOCOL_ERROR, "a window grows by nothing")
         stream = self._streams.get(stream_id)
         if stream is None:
             return
         if not stream.widen(increment):
-            raise StreamFault(stream_id, ErrorCode.FLOW_CONTROL_ERROR, "a window overflows")
+            raise H2StreamError(stream_id, ErrorCode.FLOW_CONTROL_ERROR, "a window overflows")
         if stream.is_blocked:
             self._push(stream)
         else:
@@ -239,7 +239,7 @@ class StreamTable(StreamOwner):
     def widen_all(self, increment: int) -> None:
         """A WINDOW_UPDATE of the connection."""
         if not increment:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the connection's window grows by nothing")
+            raise H2ConnectionError(ErrorCode.PROTOCOL_ERROR, "the connection's window grows by nothing")
         self._outbound.widen(increment)
         if self._waiting:
             self._push_waiting()
@@ -247,7 +247,7 @@ class StreamTable(StreamOwner):
             self._guard.spend_no_op(self._now_s)
 
     def _push_waiting(self) -> None:
-        """Let streams that wait have their turn; one that still waits stands last the next time."""
+        """Send for blocked streams in turn; one that is still blocked comes last the next time."""
         waiting, self._waiting = self._waiting, {}
         for stream_id, stream in waiting.items():
             if stream.is_closed:

@@ -25,7 +25,7 @@ MAX_INCLUDES = 48
 
 @cache
 def base_functions() -> dict[str, FunctionDecl]:
-    """What every environment of Kubernetes 1.36 has."""
+    """The functions of every environment of Kubernetes 1.36."""
     return collect(
         standard.FUNCTIONS,
         conversion.FUNCTIONS,

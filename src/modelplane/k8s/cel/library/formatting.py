@@ -22,7 +22,7 @@ _MAX_PRECISION = 10_000_009
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SPECIAL = frozenset({"NaN", "Infinity", "-Infinity"})
 
-# Which static types each clause takes; a string may stand for a number that is not finite.
+# The static types of each clause; a string may replace a number that is not finite.
 CLAUSE_KINDS: dict[str, frozenset[TypeKind]] = {
     "s": frozenset(
         {
@@ -56,7 +56,7 @@ class FormatError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A part of a format text: words to copy, or a verb with its precision."""
+    """A part of a format text: literal text, or a verb with its precision."""
 
     words: str
     verb: str = ""

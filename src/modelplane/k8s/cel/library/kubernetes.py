@@ -1,8 +1,8 @@
 """Quantities and versions inside expressions.
 
-The evaluator holds quantities in cells, because upstream lets an expression see what comparing and adding did to
-them. The fast path holds plain quantities, which is only right for expressions that cannot tell the difference; see
-`cell_sensitive`.
+The evaluator holds quantities in cells, because upstream lets an expression see what comparing and adding did to them.
+The fast path holds plain quantities, which is only correct for expressions that cannot see the difference; see
+`MUTATION_SENSITIVE`.
 """
 
 from modelplane.k8s import quantity as q
@@ -13,7 +13,7 @@ from modelplane.k8s.mutable_quantity import MutableQuantity
 from modelplane.k8s.quantity import Quantity, QuantityError
 from modelplane.k8s.semver import Version, VersionError, as_int64, compare_versions, is_version, parse_version
 
-# Functions whose answer depends on more than the number a quantity stands for.
+# Functions whose result depends on more than the quantity's number.
 MUTATION_SENSITIVE = frozenset({"add", "sub", "asInteger", "isInteger"})
 
 
@@ -23,7 +23,7 @@ def to_quantity(text: str) -> MutableQuantity:
 
 
 def plain_quantity(text: object) -> Quantity:
-    """The number that `quantity(text)` stands for."""
+    """The number of `quantity(text)`."""
     if not isinstance(text, str):
         raise no_overload("quantity", text)
     try:
@@ -35,7 +35,7 @@ def plain_quantity(text: object) -> Quantity:
 def _number(value: object) -> Quantity:
     if isinstance(value, MutableQuantity):
         return value.quantity
-    assert isinstance(value, Quantity)  # noqa: S101  the guard of the overload says so
+    assert isinstance(value, Quantity)  # noqa: S101  checked by the overload's guard
     return value
 
 

@@ -24,7 +24,7 @@ from modelplane.k8s.cel.values import (
 )
 from modelplane.k8s.cel.work_budget import metered, spend
 
-# Classes whose equality and hash in Python are those of CEL, as long as nothing else is about.
+# Classes whose equality and hash in Python equal CEL's, unless mixed with others.
 _HASHABLE = frozenset({str, int, bool, bytes})
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _SUMMABLE: tuple[tuple[str, object], ...] = (
@@ -39,7 +39,7 @@ _SORT_EFFORT = 200
 
 
 def is_sorted(items: ListValue) -> bool:
-    """Whether no element is smaller than the one before it."""
+    """Whether the elements are in ascending order."""
     spend(_PER_ELEMENT * list_size(items))
     previous: object = None
     for index, item in enumerate(items):
@@ -95,7 +95,7 @@ def _extreme(name: str, sign: int) -> Body:
 
 
 def index_of(items: ListValue, wanted: object) -> int:
-    """Where an equal element first is, or -1."""
+    """The first position of an equal element, or -1."""
     for index, item in enumerate(metered(items, _PER_ELEMENT)):
         if same_value(item, wanted):
             return index
@@ -103,7 +103,7 @@ def index_of(items: ListValue, wanted: object) -> int:
 
 
 def last_index_of(items: ListValue, wanted: object) -> int:
-    """Where an equal element last is, or -1."""
+    """The last position of an equal element, or -1."""
     last = -1
     for index, item in enumerate(metered(items, _PER_ELEMENT)):
         if same_value(item, wanted):
@@ -157,7 +157,7 @@ def sort(items: object) -> object:
 
 
 def sort_by_keys(items: object, keys: object) -> object:
-    """The elements in the ascending order of the keys beside them."""
+    """The elements in ascending order of their keys."""
     if not is_list(items) or not is_list(keys):
         raise no_overload("@sortByAssociatedKeys", items, keys)
     spend(_SORT_EFFORT)

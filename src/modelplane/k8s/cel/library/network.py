@@ -25,7 +25,7 @@ class IP:
     address: _Address
 
     def cel_size(self) -> int:
-        """How many bytes it has; only the cost model asks."""
+        """The number of bytes, for the cost model."""
         return self.address.max_prefixlen // 8
 
 
@@ -37,7 +37,7 @@ class CIDR:
     bits: int
 
     def cel_size(self) -> int:
-        """How many bytes the prefix spans; only the cost model asks."""
+        """The number of bytes of the prefix, for the cost model."""
         return -(-self.bits // 8)
 
 

@@ -1,4 +1,4 @@
-"""Optional values. `or` and `orValue` look at their argument only where they need it, so the evaluator runs them."""
+"""Optional values. `or` and `orValue` evaluate their argument lazily, so the evaluator runs them."""
 
 from modelplane.k8s.cel.declarations import FunctionDecl, Overload, overload
 from modelplane.k8s.cel.errors import EvaluationError

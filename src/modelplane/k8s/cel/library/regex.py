@@ -1,7 +1,7 @@
 r"""Regular expressions: RE2 and nothing else, so no pattern can take more than linear time.
 
-Upstream's engine is Go's `regexp`. It reads RE2's syntax but for `\C`, which matches half a character; that is refused
-here too. A pattern whose automaton would be enormous is refused here and not there.
+Upstream's engine is Go's `regexp`. It has RE2's syntax except `\C`, which matches half a character; that is rejected
+here too. A pattern with an enormous automaton is rejected here only.
 """
 
 import re
@@ -18,7 +18,7 @@ _MAX_CACHED = 256
 _COMPILE_EFFORT = 1_000
 _MAX_REMEMBERED = 64
 _MAX_REMEMBERED_LENGTH = 256
-# What may stand before `\C`: quoted text, other escapes and plain characters.
+# What may precede `\C`: quoted text, other escapes and plain characters.
 _SINGLE_BYTE = re.compile(r"(?s:(?>\\Q.*?(?:\\E|$)|\\[^C]|[^\\])*+\\C)")
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
@@ -27,7 +27,7 @@ _OPTIONS.max_mem = 3 * 2**20
 
 
 class PatternError(Exception):
-    """Text that is no regular expression."""
+    """Text that is not a regular expression."""
 
 
 @lru_cache(maxsize=_MAX_CACHED)
@@ -48,10 +48,10 @@ def _reason(error: Exception) -> str:
 
 
 class Occurrences(dict[str, bool]):
-    """Whether one pattern occurs in a subject, asked with `occurrences[subject]`.
+    """Whether one pattern occurs in a subject, read as `occurrences[subject]`.
 
-    Many devices share a product name, and a look-up takes a tenth of the time that a match takes, so the answers for
-    the first few short subjects are kept.
+    Many devices share a product name, and a lookup takes a tenth of the time of a match, so the results for the first
+    few short subjects are cached.
     """
 
     __slots__ = ("_match",)
@@ -82,7 +82,7 @@ def _matcher(text: str) -> Callable[[str], object]:
 
 @lru_cache(maxsize=_MAX_CACHED)
 def occurrences(text: str) -> Occurrences:
-    """Where the pattern, which must be one, occurs."""
+    """The first match of the pattern, which must be valid."""
     return Occurrences(text)
 
 

@@ -114,7 +114,7 @@ def divide_ints(left: int, right: int) -> int:
 
 
 def divide_floats(left: float, right: float) -> float:
-    """The quotient of doubles, where dividing by zero is no error."""
+    """The quotient of doubles; division by zero is not an error."""
     if right != 0.0:
         return left / right
     if left == 0.0 or math.isnan(left):
@@ -243,7 +243,7 @@ def identity(value: object) -> object:
 
 
 def not_strictly_false(value: object) -> bool:
-    """Whether a fold may go on: everything but false."""
+    """Whether a fold continues: for everything but false."""
     return value is not False
 
 

@@ -8,7 +8,7 @@ from modelplane.k8s.cel.library.formatting import format_string
 from modelplane.k8s.cel.limits import check_text
 from modelplane.k8s.cel.values import ListValue, list_size
 
-# Go's unicode.IsSpace, which is a little narrower than Python's idea of white space.
+# Go's unicode.IsSpace, which is narrower than Python's white space.
 _SPACES = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -40,7 +40,7 @@ def char_at(text: str, index: int) -> str:
 
 
 def index_of(text: str, part: str, offset: int = 0) -> int:
-    """Where the part first occurs from an offset on, or -1."""
+    """The first occurrence of the part from an offset on, or -1."""
     if not part:
         return offset
     if offset < 0:
@@ -49,7 +49,7 @@ def index_of(text: str, part: str, offset: int = 0) -> int:
 
 
 def last_index_of(text: str, part: str, offset: int | None = None) -> int:
-    """Where the part last starts at or before an offset, or -1."""
+    """The last start of the part at or before an offset, or -1."""
     if offset is None:
         return text.rfind(part) if part else len(text)
     if not part:

@@ -1,4 +1,4 @@
-"""Values as texts: what `%s` prints, and Go's quoting."""
+"""Values as text: the output of `%s`, and Go's quoting."""
 
 from modelplane.k8s.cel.errors import EvaluationError
 from modelplane.k8s.cel.library.conversion import bool_to_string, bytes_to_string, double_to_string
@@ -37,7 +37,7 @@ def _escaped(char: str) -> str:
 
 
 def text_of(value: object) -> str:
-    """What `%s` prints for a value."""
+    """The output of `%s` for a value."""
     if isinstance(value, str):
         return value
     if is_list(value):

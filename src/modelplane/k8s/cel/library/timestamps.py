@@ -189,7 +189,7 @@ def _civil(moment: Timestamp, zone: str | None) -> dt.datetime:
 
 @lru_cache(maxsize=_MAX_ZONES)
 def _known_zone(name: str) -> ZoneInfo | None:
-    """The zone of that name, or None; looking for one that does not exist means reading directories."""
+    """The zone of that name, or None; the lookup of an unknown name reads directories."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):

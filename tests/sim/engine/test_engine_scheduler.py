@@ -55,7 +55,7 @@ def test_equal_prefixes_are_computed_once(rig):
     bench.clock.run()
     again = bench.submit("b", prompt=[*range(8), 77], answer=1)
     bench.clock.run()
-    assert (again.cached, bench.figures.cache_queries, bench.figures.cache_hits) == (8, 19, 8)
+    assert (again.cached, bench.stats.cache_queries, bench.stats.cache_hits) == (8, 19, 8)
     # One token is left to compute; it reads the nine.
     assert bench.tokens["b"] == pytest.approx([1.100 + 1.019])
 
@@ -103,7 +103,7 @@ def test_the_last_admitted_gives_way_when_the_cache_is_full(rig):
     first = bench.submit("first", prompt=[1, 2, 3, 4, 5, 6, 7], answer=6)
     last = bench.submit("last", prompt=[11, 12, 13, 14, 15, 16, 17], answer=3)
     bench.clock.run()
-    assert (first.preemptions, last.preemptions, bench.figures.preemptions) == (0, 1, 1)
+    assert (first.preemptions, last.preemptions, bench.stats.preemptions) == (0, 1, 1)
     assert (len(bench.tokens["first"]), len(bench.tokens["last"])) == (6, 3)
     assert bench.tokens["first"][-1] < bench.tokens["last"][-1]
     assert bench.scheduler.pool.free == 4
@@ -127,11 +127,11 @@ def test_leaving_frees_everything_at_once(rig):
     bench.batch.abort(waits)
     bench.batch.abort(runs)
     assert (runs.phase, waits.phase) == (SequencePhase.ABORTED, SequencePhase.ABORTED)
-    assert (bench.scheduler.pool.free, bench.figures.finished_by["abort"]) == (100, 2)
+    assert (bench.scheduler.pool.free, bench.stats.finished_by["abort"]) == (100, 2)
     bench.clock.run()
     assert len(bench.tokens["runs"]) == 2
     bench.batch.abort(runs)
-    assert bench.figures.finished_by["abort"] == 2
+    assert bench.stats.finished_by["abort"] == 2
 
 
 def test_an_embedding_ends_with_its_prompt(rig):
@@ -139,10 +139,10 @@ def test_an_embedding_ends_with_its_prompt(rig):
     sequence = bench.submit("a", prompt=6, answer=0)
     bench.clock.run()
     assert (sequence.phase, sequence.emitted, bench.clock.now()) == (SequencePhase.FINISHED, 0, pytest.approx(1.06))
-    assert (bench.figures.prompt_tokens, bench.figures.generation_tokens) == (6, 0)
+    assert (bench.stats.prompt_tokens, bench.stats.generation_tokens) == (6, 0)
 
 
-def test_events_tell_what_the_cache_gains_and_loses(rig):
+def test_events_report_stored_and_removed_blocks(rig):
     bench = rig(blocks=3)
     bench.submit("a", prompt=[1, 2, 3, 4, 5, 6, 7, 8, 9], answer=1)
     bench.clock.run()
@@ -159,7 +159,7 @@ def test_events_tell_what_the_cache_gains_and_loses(rig):
         BlockRemovedEvent((second,)),
         BlockRemovedEvent((first,)),
     ]
-    assert bench.scheduler.forget_cache()
+    assert bench.scheduler.reset_prefix_cache()
     bench.log.publish()
     assert bench.events()[-1] == AllBlocksClearedEvent()
     assert [batch.seq for batch in bench.batches] == list(range(len(bench.batches)))
@@ -178,7 +178,7 @@ def test_a_copied_prompt_takes_the_copy_and_one_token(rig):
     # 0.5 s and 10 tokens of 10 ms; then the last token again, which reads all ten.
     assert bench.tokens["a"] == pytest.approx([0.6 + 1.020, 0.6 + 1.020 + 1.021])
     assert told == [1]
-    assert (bench.figures.remote_queries, bench.figures.remote_hits) == (10, 10)
+    assert (bench.stats.remote_queries, bench.stats.remote_hits) == (10, 10)
 
 
 def test_what_is_cached_here_is_not_copied(rig):
@@ -187,7 +187,7 @@ def test_what_is_cached_here_is_not_copied(rig):
     bench.clock.run()
     bench.submit("b", prompt=10, answer=1, remote=remote(10))
     bench.clock.run()
-    assert (bench.figures.remote_queries, bench.figures.remote_hits) == (2, 2)
+    assert (bench.stats.remote_queries, bench.stats.remote_hits) == (2, 2)
     again = bench.submit("c", prompt=10, answer=1)
     bench.clock.run()
     assert again.cached == 8
@@ -199,7 +199,7 @@ def test_a_cache_that_is_gone_fails_or_is_computed(rig, recompute, phase):
     sequence = bench.submit("a", prompt=10, answer=1, remote=remote(10, there=False))
     bench.clock.run()
     assert (sequence.phase, bench.scheduler.pool.free) == (phase, 100)
-    assert bench.figures.finished_by["error"] == (not recompute)
+    assert bench.stats.finished_by["error"] == (not recompute)
 
 
 def test_leaving_during_a_copy_frees_its_cache(rig):
@@ -288,17 +288,17 @@ def test_every_load_ends_with_nothing_held_and_everything_counted(rig, load, lim
     # The longest sequence just fits, so preemption is common.
     bench = rig(blocks=-(-32 // limits["block_size"]), tick=tick, **limits)
     sequences = play(bench, load)
-    scheduler, figures = bench.scheduler, bench.figures
+    scheduler, stats = bench.scheduler, bench.stats
     assert [*scheduler.running, *scheduler.waiting, *scheduler.loading] == []
     assert scheduler.pool.free == scheduler.pool.total
     assert all(sequence.ended for sequence in sequences)
     finished = [sequence for sequence in sequences if sequence.phase is SequencePhase.FINISHED]
     assert all(sequence.emitted == len(sequence.answer) for sequence in finished)
-    assert figures.generation_tokens == sum(sequence.emitted for sequence in sequences)
-    assert sum(figures.finished_by.values()) == len(sequences)
-    assert figures.cache_hits <= figures.cache_queries
-    assert sum(figures.whole.counts) == figures.finished_by["stop"] == len(finished)
-    assert sum(figures.between_tokens.counts) == sum(max(0, sequence.emitted - 1) for sequence in sequences)
+    assert stats.generation_tokens == sum(sequence.emitted for sequence in sequences)
+    assert sum(stats.finished_by.values()) == len(sequences)
+    assert stats.cache_hits <= stats.cache_queries
+    assert sum(stats.whole.counts) == stats.finished_by["stop"] == len(finished)
+    assert sum(stats.between_tokens.counts) == sum(max(0, sequence.emitted - 1) for sequence in sequences)
     assert all(moments == sorted(moments) for moments in bench.tokens.values())
 
 

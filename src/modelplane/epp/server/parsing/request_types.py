@@ -1,4 +1,4 @@
-"""What is read of the bodies of each API, as types: msgspec decodes into them, `bodies` and `text` read them.
+"""The fields of each API's bodies as types: msgspec decodes into them, `bodies` and `text` read them.
 
 They name only what is needed; of the rest of a body it is checked that it is JSON.
 """
@@ -12,7 +12,7 @@ ABSENT: Final = msgspec.Raw()
 
 
 class Part(msgspec.Struct):
-    """A piece of a message's content: text, or something else that is told apart by its bytes."""
+    """A part of a message's content: text, or other content that is compared by its bytes."""
 
     type: str = "text"
     text: str | None = None
@@ -45,7 +45,7 @@ Prompt = str | list[str | int | list[int]] | None
 
 
 class Parsed(msgspec.Struct, frozen=True):
-    """What a body says."""
+    """The parsed fields of a body."""
 
     model: str = ""
     prompts: tuple[bytes, ...] = ()

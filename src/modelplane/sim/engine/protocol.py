@@ -1,8 +1,8 @@
 """The bodies of requests, field by field, and the decoder that names the field it refuses.
 
-Accepted and without effect, because a simulated answer has no distribution to shape: `temperature`, `top_p` and every
-field that is not listed here. `tools` are read, they cost prompt tokens, and the model chooses not to call any; a
-request that insists on a call is refused, as is everything else that changes what an answer must look like.
+Accepted and without effect, because a simulated response is not sampled: `temperature`, `top_p` and every field that is
+not listed here. `tools` are read and cost prompt tokens, and the model calls none; a request that requires a call is
+rejected, as is everything else that changes the form of the response.
 """
 
 import re
@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from modelplane.sim.engine import errors
-from modelplane.sim.engine.transfer import KvTransferParams
+from modelplane.sim.engine.kv_transfer import KvTransferParams
 
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(?P<field>[^`]*)`")
@@ -44,7 +44,7 @@ class ChatMessage(Struct):
 
 
 class GenerationBody(Struct, kw_only=True):
-    """What chat and completions share."""
+    """Common fields of chat and completions."""
 
     model: str
     stream: bool | None = None
@@ -111,7 +111,7 @@ def decode(body: bytes, kind: type[_AnyBody]) -> _AnyBody:
 
 
 def check_simulated(body: GenerationBody) -> None:
-    """Refuse what would have to show in the answer and cannot."""
+    """Reject fields that the response would have to show and cannot."""
     if body.stream_options is not None and not body.stream:
         raise errors.invalid_field("stream_options", "only allowed together with stream: true")
     if body.logprobs not in {None, False} or body.prompt_logprobs is not None:

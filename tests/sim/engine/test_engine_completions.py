@@ -1,7 +1,7 @@
 import json
 
 from modelplane.sim.engine import Adapter
-from modelplane.sim.engine.replies import DONE, Reply, TokenUsage, embeddings_body, models_body
+from modelplane.sim.engine.completions import DONE, CompletionEncoder, TokenUsage, embeddings_body, models_body
 
 USAGE = TokenUsage(3, 2, 1)
 USAGE_BODY = {
@@ -12,8 +12,8 @@ USAGE_BODY = {
 }
 
 
-def reply(kind, **changes):
-    return Reply(**{"kind": kind, "number": "7", "created": 9, "model": "demo", **changes})
+def encoder(kind, **changes):
+    return CompletionEncoder(**{"kind": kind, "number": "7", "created": 9, "model": "demo", **changes})
 
 
 def events(parts):
@@ -30,7 +30,7 @@ def delta(content, reason=None):
 
 
 def test_a_whole_chat_answer():
-    assert json.loads(reply("chat").whole([("hi", "stop")], USAGE)) == {
+    assert json.loads(encoder("chat").whole([("hi", "stop")], USAGE)) == {
         "id": "chatcmpl-7",
         "object": "chat.completion",
         "created": 9,
@@ -48,7 +48,7 @@ def test_a_whole_chat_answer():
 
 
 def test_a_whole_completion():
-    assert json.loads(reply("text").whole([("hi", "length")], USAGE)) == {
+    assert json.loads(encoder("text").whole([("hi", "length")], USAGE)) == {
         "id": "cmpl-7",
         "object": "text_completion",
         "created": 9,
@@ -59,7 +59,7 @@ def test_a_whole_completion():
 
 
 def test_a_streamed_chat_answer():
-    stream = reply("chat")
+    stream = encoder("chat")
     assert events([*stream.opening(), stream.tokens(["hi"]), stream.closing("stop"), *stream.ending(USAGE)]) == [
         chunk([delta({"role": "assistant", "content": ""})]),
         chunk([delta({"content": "hi"})]),
@@ -69,7 +69,7 @@ def test_a_streamed_chat_answer():
 
 
 def test_usage_comes_last_and_is_null_before():
-    stream = reply("chat", include_usage=True)
+    stream = encoder("chat", include_usage=True)
     assert events([stream.tokens(["hi"]), stream.closing("stop"), *stream.ending(USAGE)]) == [
         chunk([delta({"content": "hi"})], usage=None),
         chunk([delta({}, "stop")], usage=None),
@@ -79,7 +79,7 @@ def test_usage_comes_last_and_is_null_before():
 
 
 def test_a_streamed_completion_has_no_role():
-    stream = reply("text")
+    stream = encoder("text")
     envelope = {"id": "cmpl-7", "object": "text_completion", "created": 9, "model": "demo"}
     assert events([*stream.opening(), stream.tokens(["hi"]), stream.closing("length"), *stream.ending(USAGE)]) == [
         {**envelope, "choices": [{"index": 0, "text": "hi", "logprobs": None, "finish_reason": None}]},
@@ -98,7 +98,7 @@ def test_the_list_of_models():
 
 def test_several_tokens_are_several_events_in_one_piece():
     texts = ["a", '"', "\u00e9", "\u0000token\u0000"]
-    pieces = reply("chat").tokens(texts, 2).split(b"\n\n")
+    pieces = encoder("chat").tokens(texts, 2).split(b"\n\n")
     assert pieces[-1] == b""
     assert [json.loads(piece.removeprefix(b"data: ")) for piece in pieces[:-1]] == [
         chunk([{**delta({"content": text}), "index": 2}]) for text in texts
@@ -106,15 +106,15 @@ def test_several_tokens_are_several_events_in_one_piece():
 
 
 def test_several_choices_are_numbered():
-    body = json.loads(reply("text").whole([("a", "stop"), ("b", "length")], USAGE))
+    body = json.loads(encoder("text").whole([("a", "stop"), ("b", "length")], USAGE))
     assert [(choice["index"], choice["text"], choice["finish_reason"]) for choice in body["choices"]] == [
         (0, "a", "stop"),
         (1, "b", "length"),
     ]
 
 
-def test_a_prefill_leg_says_where_its_cache_is():
-    body = json.loads(reply("text").whole([("a", "length")], USAGE, {"remote_port": 5}))
+def test_a_prefill_response_has_transfer_params():
+    body = json.loads(encoder("text").whole([("a", "length")], USAGE, {"remote_port": 5}))
     assert body["kv_transfer_params"] == {"remote_port": 5}
 
 

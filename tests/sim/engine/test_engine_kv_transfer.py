@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from modelplane.sim.engine import EngineRegistry, KvTransfer, SimulatedEngine
-from modelplane.sim.engine.transfer import KvTransferParams, remote_cache
+from modelplane.sim.engine.kv_transfer import KvTransferParams, remote_cache
 
 TRANSFER = KvTransfer(gb_per_s=1.0, latency_ms=100)
 THERE = {
@@ -115,7 +115,7 @@ def test_both_legs_over_http(config):
         assert status == 200
         assert usage_of(engines[0]) == usage_of(engines[1]) == 0
         assert second["usage"]["prompt_tokens"] == first["usage"]["prompt_tokens"]
-        assert engines[1]._service.core.figures.remote_hits == second["usage"]["prompt_tokens"]
+        assert engines[1]._service.core.stats.remote_hits == second["usage"]["prompt_tokens"]
         # The same decode leg again: the prefill engine keeps nothing any more.
         status, third = await ask(session, decode, {**CHAT, "kv_transfer_params": params, "cache_salt": "x"})
         assert (status, third["error"]["code"]) == (500, "kv_load_failed")
@@ -123,12 +123,12 @@ def test_both_legs_over_http(config):
     disaggregated(config, scenario, lease_s=1e6)
 
 
-def test_a_lost_cache_is_computed_where_that_is_asked_for(config):
+def test_a_lost_cache_is_recomputed_if_configured(config):
     async def scenario(session, prefill, decode, engines):
         _, first = await ask(session, prefill, PREFILL)
         engines[0]._service.core.release(first["kv_transfer_params"]["remote_request_id"])
         status, _ = await ask(session, decode, {**CHAT, "kv_transfer_params": first["kv_transfer_params"]})
-        assert (status, engines[1]._service.core.figures.remote_hits) == (200, 0)
+        assert (status, engines[1]._service.core.stats.remote_hits) == (200, 0)
 
     disaggregated(config, scenario, recompute=True, lease_s=1e6)
 

@@ -50,7 +50,7 @@ def _of_requests() -> EngineHistogram:
 
 @dataclass(slots=True)
 class EngineStats:
-    """All of it only grows while an engine lives. Times are those that a client could have measured."""
+    """Monotonic while an engine lives. Times are as a client would measure them."""
 
     max_model_len: int
     prompt_tokens: int = 0
@@ -73,18 +73,18 @@ class EngineStats:
     choices: EngineHistogram = field(default_factory=lambda: EngineHistogram(CHOICES_BUCKETS))
     prompt_lengths: EngineHistogram = field(init=False)
     answer_lengths: EngineHistogram = field(init=False)
-    asked_lengths: EngineHistogram = field(init=False)
+    max_tokens_lengths: EngineHistogram = field(init=False)
 
     def __post_init__(self) -> None:
         bounds = token_buckets(self.max_model_len)
         self.prompt_lengths = EngineHistogram(bounds)
         self.answer_lengths = EngineHistogram(bounds)
-        self.asked_lengths = EngineHistogram(bounds)
+        self.max_tokens_lengths = EngineHistogram(bounds)
 
-    def asked(self, *, choices: int, max_tokens: int | None) -> None:
+    def received(self, *, choices: int, max_tokens: int | None) -> None:
         self.choices.observe(choices)
         if max_tokens is not None:
-            self.asked_lengths.observe(max_tokens)
+            self.max_tokens_lengths.observe(max_tokens)
 
     def admitted(self, sequence: Sequence) -> None:
         self.cache_queries += len(sequence.prompt)
@@ -98,7 +98,7 @@ class EngineStats:
         self.preemptions += 1
 
     def step(self, tokens: int, repeats: int, *, decoded: int, seconds: float) -> None:
-        """A step, or several alike; `decoded` sequences also got a token in the step before."""
+        """A step, or several equal ones; `decoded` sequences also got a token in the step before."""
         self.step_tokens.observe(tokens, repeats)
         if decoded:
             self.generation_tokens += decoded * repeats

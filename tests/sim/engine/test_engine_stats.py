@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.sim.engine.figures import EngineHistogram, token_buckets
+from modelplane.sim.engine.stats import EngineHistogram, token_buckets
 
 
 @pytest.mark.parametrize(("most", "expected"), [(1, (1,)), (100, (1, 2, 5, 10, 20, 50, 100)), (7, (1, 2, 5))])
@@ -26,15 +26,15 @@ def test_the_moments_of_a_request(rig):
     bench.submit("a", prompt=4, answer=1)
     bench.submit("b", prompt=6, answer=3)
     bench.clock.run()
-    figures = bench.figures
+    stats = bench.stats
     # b waits for a's 1.04 s, then takes 1.02 s as four of its tokens are cached, and two steps of 1.017 and 1.018 s.
-    assert figures.queued.total == pytest.approx(1.04)
-    assert figures.first_token.total == pytest.approx(1.04 + 1.04 + 1.02)
-    assert figures.prefill.total == pytest.approx(1.04 + 1.02)
-    assert figures.decode.total == pytest.approx(1.017 + 1.018)
-    assert figures.between_tokens.total == pytest.approx(1.017 + 1.018)
-    assert figures.per_token.total == pytest.approx((1.017 + 1.018) / 2)
-    assert figures.inference.total == pytest.approx(1.04 + 1.02 + 1.017 + 1.018)
-    assert figures.whole.total == pytest.approx(1.04 + 1.04 + 1.02 + 1.017 + 1.018)
-    assert (figures.prompt_lengths.total, figures.answer_lengths.total) == (10, 4)
-    assert (figures.prompt_tokens, figures.generation_tokens, sum(figures.step_tokens.counts)) == (10, 4, 4)
+    assert stats.queued.total == pytest.approx(1.04)
+    assert stats.first_token.total == pytest.approx(1.04 + 1.04 + 1.02)
+    assert stats.prefill.total == pytest.approx(1.04 + 1.02)
+    assert stats.decode.total == pytest.approx(1.017 + 1.018)
+    assert stats.between_tokens.total == pytest.approx(1.017 + 1.018)
+    assert stats.per_token.total == pytest.approx((1.017 + 1.018) / 2)
+    assert stats.inference.total == pytest.approx(1.04 + 1.02 + 1.017 + 1.018)
+    assert stats.whole.total == pytest.approx(1.04 + 1.04 + 1.02 + 1.017 + 1.018)
+    assert (stats.prompt_lengths.total, stats.answer_lengths.total) == (10, 4)
+    assert (stats.prompt_tokens, stats.generation_tokens, sum(stats.step_tokens.counts)) == (10, 4, 4)

@@ -1,7 +1,7 @@
-"""From accepted requests to bytes on the wire: whole answers and streams, and what faults do to them.
+"""Sends the output of sequences: full responses and streams, and the faults injected into them.
 
-A handler sleeps until its sequences have something new. Whatever was computed in the meantime goes out in one write, an
-event for each token: at real speed that is one, and when the engine runs ahead of the reader it is many.
+A handler waits until its sequences have new tokens. All of them are sent in one write, an event for each token: at real
+speed one, and many when the engine is faster than the reader.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from typing import Protocol
 from aiohttp import web
 
 from modelplane.sim.engine import errors
-from modelplane.sim.engine.batch import pause
-from modelplane.sim.engine.core import Core
+from modelplane.sim.engine.completions import TokenUsage
+from modelplane.sim.engine.core import EngineCore
+from modelplane.sim.engine.engine_loop import pause
 from modelplane.sim.engine.faults import RequestFault
-from modelplane.sim.engine.replies import TokenUsage
 from modelplane.sim.engine.requests import EmbeddingRequest, GenerationRequest
 from modelplane.sim.engine.sequence import Sequence, SequencePhase
 from modelplane.sim.engine.text import FinishReason
@@ -43,8 +43,8 @@ class Wakeup:
         self._news = False
 
 
-class Bodies(Protocol):
-    """What an answer looks like on the wire: whole, or from its opening to its ending as a stream."""
+class ResponseEncoder(Protocol):
+    """Encodes a response: in full, or as a stream of events."""
 
     def whole(
         self,
@@ -64,20 +64,20 @@ class Bodies(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One request while it is answered."""
+class ActiveRequest:
+    """One request while its response is generated."""
 
-    ask: GenerationRequest
-    reply: Bodies
+    generation: GenerationRequest
+    encoder: ResponseEncoder
     number: str
     sequences: list[Sequence]
     watch: Wakeup
     fault: RequestFault
 
     def usage(self) -> TokenUsage:
-        firsts = self.sequences[:: self.ask.per_prompt]
+        firsts = self.sequences[:: self.generation.per_prompt]
         return TokenUsage(
-            self.ask.prompt_tokens,
+            self.generation.prompt_tokens,
             sum(sequence.emitted for sequence in self.sequences),
             sum(sequence.cached for sequence in firsts),
         )
@@ -92,31 +92,33 @@ async def finish_all(sequences: list[Sequence], watch: Wakeup) -> None:
         await watch.wait()
 
 
-async def answer_whole(core: Core, job: Job) -> bytes:
-    await finish_all(job.sequences, job.watch)
-    job.check()
-    if job.fault.drip_s:
-        await pause(core.clock, job.fault.drip_s * sum(sequence.emitted for sequence in job.sequences))
-    texts = (("".join(choice.answer.tokens), choice.answer.finish_reason) for choice in job.ask.choices)
-    return job.reply.whole(texts, job.usage(), core.kv_transfer_params(job.sequences))
+async def full_response(core: EngineCore, active: ActiveRequest) -> bytes:
+    await finish_all(active.sequences, active.watch)
+    active.check()
+    if active.fault.drip_s:
+        await pause(core.clock, active.fault.drip_s * sum(sequence.emitted for sequence in active.sequences))
+    texts = (("".join(choice.answer.tokens), choice.answer.finish_reason) for choice in active.generation.choices)
+    return active.encoder.whole(texts, active.usage(), core.kv_transfer_params(active.sequences))
 
 
-async def embed(core: Core, ask: EmbeddingRequest, key: str) -> None:
-    """Take the time that the inputs take."""
+async def embed(core: EngineCore, embedding: EmbeddingRequest, key: str) -> None:
+    """Wait as long as the inputs take."""
     watch = Wakeup()
-    sequences = core.embed(ask, key, watch.wake)
+    sequences = core.embed(embedding, key, watch.wake)
     try:
         await finish_all(sequences, watch)
     finally:
         core.abort(sequences)
 
 
-async def answer_stream(core: Core, job: Job, request: web.BaseRequest, response: web.StreamResponse) -> None:
-    """Send the events as they come. The status goes out with the first token, so until then it can be an error."""
-    events = _Events(job)
+async def stream_response(
+    core: EngineCore, active: ActiveRequest, request: web.BaseRequest, response: web.StreamResponse
+) -> None:
+    """Stream the events. The status is sent with the first token, so until then it can be an error."""
+    events = _Events(active)
     while not events.over:
-        await job.watch.wait()
-        job.check()
+        await active.watch.wait()
+        active.check()
         for piece in events.ready():
             if not response.prepared:
                 await response.prepare(request)
@@ -124,9 +126,9 @@ async def answer_stream(core: Core, job: Job, request: web.BaseRequest, response
             if events.is_cut:
                 _drop(request)
                 return
-            if job.fault.drip_s:
-                await pause(core.clock, job.fault.drip_s)
-    await response.write(b"".join(job.reply.ending(job.usage())))
+            if active.fault.drip_s:
+                await pause(core.clock, active.fault.drip_s)
+    await response.write(b"".join(active.encoder.ending(active.usage())))
     await response.write_eof()
 
 
@@ -138,10 +140,10 @@ def _drop(request: web.BaseRequest) -> None:
 class _Events:
     """How much of each choice has been sent."""
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._sent = [-1] * len(job.sequences)
-        self._open = len(job.sequences)
+    def __init__(self, active: ActiveRequest) -> None:
+        self._active = active
+        self._sent = [-1] * len(active.sequences)
+        self._open = len(active.sequences)
         self._tokens = 0
 
     @property
@@ -150,12 +152,12 @@ class _Events:
 
     @property
     def is_cut(self) -> bool:
-        cut = self._job.fault.cut_after
+        cut = self._active.fault.cut_after
         return cut is not None and self._tokens >= cut
 
     def ready(self) -> Iterator[bytes]:
-        """What is new: in one piece, or token by token where a fault is counting them."""
-        fault = self._job.fault
+        """New events: in one chunk, or token by token if a fault counts them."""
+        fault = self._active.fault
         parts = self._parts(one_by_one=bool(fault.drip_s) or fault.cut_after is not None)
         if fault.drip_s or fault.cut_after is not None:
             yield from parts
@@ -163,20 +165,20 @@ class _Events:
             yield whole
 
     def _parts(self, *, one_by_one: bool) -> Iterator[bytes]:
-        for index, sequence in enumerate(self._job.sequences):
-            sent, texts = self._sent[index], self._job.ask.choices[index].answer.tokens
+        for index, sequence in enumerate(self._active.sequences):
+            sent, texts = self._sent[index], self._active.generation.choices[index].answer.tokens
             if not sequence.emitted or sent > len(texts):
                 continue
             if sent < 0:
-                yield from self._job.reply.opening(index)
+                yield from self._active.encoder.opening(index)
                 sent = 0
             until = min(sequence.emitted, len(texts))
             size = 1 if one_by_one else max(1, until - sent)
             for start in range(sent, until, size):
                 self._tokens += size
-                yield self._job.reply.tokens(texts[start : start + size], index)
+                yield self._active.encoder.tokens(texts[start : start + size], index)
             self._sent[index] = until
             if sequence.phase is SequencePhase.FINISHED:
                 self._sent[index] = len(texts) + 1
                 self._open -= 1
-                yield self._job.reply.closing(self._job.ask.choices[index].answer.finish_reason, index)
+                yield self._active.encoder.closing(self._active.generation.choices[index].answer.finish_reason, index)

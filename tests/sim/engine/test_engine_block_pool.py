@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from modelplane.sim.engine.blocks import ROOT, BlockPool, block_hash, root_hash
+from modelplane.sim.engine.block_pool import ROOT, BlockPool, block_hash, root_hash
 
 
 def make_pool(total):
@@ -81,7 +81,7 @@ def test_of_two_blocks_with_one_name_the_last_is_lost(first):
     assert (pool.find([1]), evicted) == ([], [1])
 
 
-def test_names_are_forgotten_only_when_nobody_holds_any():
+def test_the_cache_is_reset_only_when_no_block_is_in_use():
     pool, _ = make_pool(2)
     blocks = pool.take(1)
     pool.name(blocks[0], 1)

@@ -1,4 +1,4 @@
-"""The clock of an engine: when steps end, when nobody is woken, and what it costs to be late."""
+"""The loop of an engine: when steps end, when it is idle, and what a late timer costs."""
 
 import asyncio
 from itertools import pairwise
@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from modelplane.sim.engine import LLAMA_8B_H200
-from modelplane.sim.engine.batch import LoopClock, pause
+from modelplane.sim.engine.engine_loop import LoopClock, pause
 
 
 def test_an_idle_engine_has_no_timer(rig):

@@ -1,15 +1,15 @@
-"""The backends of one rule as one pool, so that a request which one of them could not take goes to another.
+"""Merges the backends of one rule into one cluster, so that a retry can reach another backend.
 
-Envoy chooses among weighted clusters once for a request, and tries again only within the one that it chose. Among the
-members of one cluster each try chooses anew. So backends that differ in nothing but their addresses and the headers
-that they set become members of one pool, each with its share and its headers; Envoy sets those on every try.
+Envoy chooses among weighted clusters once per request, and retries only within the chosen one. Within a cluster it
+chooses for each try. So backends that differ only in their addresses and the headers that they set become members of
+one cluster, each with its weight and its headers; Envoy sets those on every try.
 
-The pool has the name of the rule, whoever is in it: a request that is between two tries when a backend goes finds those
-that are left. Services do the same for themselves, so a single one needs no more.
+The cluster has the name of the rule, not of its members: a request between two tries when a backend is removed finds
+the remaining ones. A Service is already one cluster, so a rule with a single backend is not merged.
 
 Headers that all of them remove are removed by the route.
 
-Not joined, and served as weighted clusters: names that Envoy resolves, backends with TLS, credentials or a picker, and
+Not merged, and served as weighted clusters: names that Envoy resolves, backends with TLS, credentials or a picker, and
 those that add headers, or do not all set and remove the same ones.
 """
 
@@ -21,13 +21,13 @@ from modelplane.envoy.objects import BackendRef
 from modelplane.envoy.pools import EnvoyCluster, PoolMember
 
 _MOST = 2**31
-"""What the weights of one pool may come to."""
+"""The maximum sum of the weights in one cluster."""
 
 Part = tuple[BackendRef, EnvoyCluster]
 
 
-def joined(name: str, parts: Sequence[Part]) -> EnvoyCluster | None:
-    """One pool of all of them, or None where they cannot be joined."""
+def merge_backends(name: str, parts: Sequence[Part]) -> EnvoyCluster | None:
+    """One cluster of all backends, or None if they cannot be merged."""
     if not parts or any(map(_is_apart, parts)) or (len(parts) == 1 and parts[0][0].kind == "Service"):
         return None
     headers = [_headers(ref) for ref, _ in parts]

@@ -1,29 +1,29 @@
-"""What an engine computes in its next step: continuous batching with chunked prefill, as vLLM's scheduler does it.
+"""Plans an engine's steps: continuous batching with chunked prefill, as vLLM's scheduler.
 
-Every step has a budget of tokens. Sequences in the batch are served first, in order of admission: one token for each
-that decodes, as much of the prompt as the budget has left for each that does not. Then the queue is admitted in order
-of arrival while there is a place, budget, and free cache for the whole prompt (which is taken piece by piece). So a
-long prompt is read in pieces, and every sequence that decodes beside it waits for the longer step.
+Every step has a token budget. Running sequences come first, in order of admission: one token for each that decodes, and
+for others as much of the prompt as the budget has left. Then waiting sequences are admitted in order of arrival while
+there is a place, budget, and free cache for the whole prompt (which is taken block by block). So a long prompt is
+prefilled in chunks, and every sequence that decodes meanwhile waits for the longer step.
 
-The cache is taken block by block as tokens are computed. When a sequence of the batch finds none, the one admitted last
-gives up its blocks and goes back to the front of the queue; it will compute its tokens anew, prompt and answer, except
-for what the cache still has. A sequence that waits is never overtaken, with two exceptions that vLLM makes as well: one
-whose adapter finds no slot, and one whose cache is being copied from another engine, let others pass.
+Cache blocks are taken as tokens are computed. When a running sequence finds none, the one admitted last is preempted:
+it releases its blocks and returns to the front of the queue; it will recompute its tokens, prompt and output, except
+for what is still cached. A waiting sequence is never overtaken, with two exceptions as in vLLM: one whose adapter has
+no slot, and one whose cache is being copied from another engine.
 
-Steps that only decode and admit nobody are planned several at once, up to a horizon that the caller gives: nobody could
-tell them apart from steps planned one by one, and a simulation that runs faster than its GPU needs no more turns.
+Steps that only decode and admit no sequence are planned several at once, up to a horizon that the caller gives: the
+result is the same as for single steps, and a simulation that is faster than its GPU needs fewer turns.
 
-No time passes and nothing waits in here: the caller says what time it is, and how long a step takes is an answer.
+The scheduler does not wait: the caller gives the time, and the duration of a step is part of the result.
 """
 
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from modelplane.sim.engine.blocks import BlockPool
-from modelplane.sim.engine.figures import EngineStats
+from modelplane.sim.engine.block_pool import BlockPool
 from modelplane.sim.engine.kv_events import AllBlocksClearedEvent, BlockStoredEvent, KvEventLog
 from modelplane.sim.engine.sequence import RemoteCache, Sequence, SequencePhase
+from modelplane.sim.engine.stats import EngineStats
 from modelplane.sim.engine.steps import BatchLimits, BatchStep
 from modelplane.sim.engine.timing import Timing
 
@@ -48,7 +48,7 @@ class _Verdict(Enum):
 class BatchScheduler:
     """The queue, the batch and the cache of one engine."""
 
-    def __init__(self, timing: Timing, limits: BatchLimits, log: KvEventLog, figures: EngineStats) -> None:
+    def __init__(self, timing: Timing, limits: BatchLimits, log: KvEventLog, stats: EngineStats) -> None:
         self.limits = limits
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
@@ -56,7 +56,7 @@ class BatchScheduler:
         self.pool = BlockPool(limits.blocks, log.removed)
         self._timing = timing
         self._log = log
-        self._figures = figures
+        self._stats = stats
         self._leases: dict[str, _Lease] = {}
         self._blocked = False
         self._adapters: set[str] = set()
@@ -68,7 +68,7 @@ class BatchScheduler:
         self.waiting.append(sequence)
 
     def abort(self, sequence: Sequence) -> None:
-        """The client left: what the sequence holds is free at once, whatever its step is doing."""
+        """The client disconnected: the blocks of the sequence are free at once, even during its step."""
         if sequence.ended:
             return
         if sequence.phase is SequencePhase.WAITING:
@@ -78,7 +78,7 @@ class BatchScheduler:
         else:
             self.loading = [entry for entry in self.loading if entry[1] is not sequence]
         self._end(sequence, SequencePhase.ABORTED)
-        self._figures.aborted()
+        self._stats.aborted()
 
     def plan(self, now: float, *, horizon_s: float = 0.0) -> BatchStep | None:
         """The next step, or None when there is nothing to do before something else happens."""
@@ -96,7 +96,7 @@ class BatchScheduler:
         return step
 
     def complete(self, step: BatchStep, *, start: float, end: float) -> None:
-        """The step has run: hand out its tokens and let go of what has ended."""
+        """The step has run: emit its tokens and release finished sequences."""
         steady = 0
         for sequence, new in step.work:
             if sequence.phase is not SequencePhase.RUNNING:
@@ -107,13 +107,13 @@ class BatchScheduler:
             if sequence.last_token == start and sequence.emitted:
                 steady += 1
             else:
-                self._figures.irregular_token(sequence, end)
+                self._stats.irregular_token(sequence, end)
             sequence.last_token = end
             self._emit(sequence, step.repeats, end)
-        self._figures.step(step.tokens, step.repeats, decoded=steady, seconds=end - start)
+        self._stats.step(step.tokens, step.repeats, decoded=steady, seconds=end - start)
 
     def settle(self, now: float) -> None:
-        """What happens by itself: copies arrive and leases end."""
+        """Complete finished copies and expire leases."""
         arrived = [entry for entry in self.loading if entry[0] <= now]
         if arrived:
             self.loading = [entry for entry in self.loading if entry[0] > now]
@@ -142,7 +142,7 @@ class BatchScheduler:
         self._blocked = False
         return True
 
-    def forget_cache(self) -> bool:
+    def reset_prefix_cache(self) -> bool:
         """Drop the prefix cache; False while it is in use."""
         if not self.pool.forget():
             return False
@@ -155,7 +155,7 @@ class BatchScheduler:
         return 1 - self.pool.free / self.pool.total
 
     def _serve_running(self, step: BatchStep) -> bool:
-        """Continue what is in the batch; True when somebody had to leave it for lack of cache."""
+        """Continue running sequences; True if one was preempted for lack of cache."""
         budget, admitted = self.limits.max_num_batched_tokens, len(self.running)
         index = 0
         while index < len(self.running) and budget > 0:
@@ -170,7 +170,7 @@ class BatchScheduler:
         return len(self.running) < admitted
 
     def _make_room(self, sequence: Sequence, new: int) -> bool:
-        """Preempt from the end until the sequence's next tokens fit; False when it had to go itself."""
+        """Preempt from the end until the sequence's next tokens fit; False if it was preempted itself."""
         needed = self._blocks_for(sequence.computed + new) - len(sequence.blocks)
         while needed > 0 and not self.pool.can_take(needed):
             victim = self.running.pop()
@@ -185,16 +185,16 @@ class BatchScheduler:
         self.waiting.appendleft(sequence)
 
     def _strip(self, sequence: Sequence) -> None:
-        """Take its cache away; it will compute everything anew."""
+        """Release its cache; it will recompute everything."""
         self.pool.release(sequence.blocks)
         sequence.blocks = []
         sequence.computed = sequence.named = 0
         sequence.preemptions += 1
         self._blocked = False
-        self._figures.preempted()
+        self._stats.preempted()
 
     def _strip_waiting(self) -> bool:
-        """Nobody runs and the first in the queue finds no cache: take that of the last one who was copied some."""
+        """If no sequence runs and the first waiting one finds no cache, release the cache of the last copied one."""
         holder = next((other for other in reversed(self.waiting) if other.blocks), None)
         if holder is None or holder is self.waiting[0]:
             return False
@@ -253,7 +253,7 @@ class BatchScheduler:
             if self.limits.recompute_lost_cache:
                 return self._admit_one(sequence, step, now)
             self._end(sequence, SequencePhase.FAILED)
-            self._figures.failed()
+            self._stats.failed()
             sequence.notify()
             return _Verdict.ELSEWHERE
         self._count_first(sequence, len(found), now)
@@ -261,12 +261,12 @@ class BatchScheduler:
         copied = max(0, min(remote.tokens, len(sequence.prompt)) - sequence.computed)
         sequence.blocks += self.pool.take(fresh)
         sequence.phase = SequencePhase.LOADING
-        self._figures.fetched(sequence, copied)
+        self._stats.fetched(sequence, copied)
         self.loading.append((now + remote.latency_s + remote.seconds_per_token * copied, sequence))
         return _Verdict.ELSEWHERE
 
     def _arrive(self, sequence: Sequence) -> None:
-        """The copy is complete: the last token of the prompt is computed here, which gives the first of the answer."""
+        """The copy is complete: the last token of the prompt is computed here, which gives the first output token."""
         remote, sequence.remote = sequence.remote, None
         if remote is not None:
             remote.fetched()
@@ -292,7 +292,7 @@ class BatchScheduler:
         if sequence.scheduled is None:
             sequence.scheduled = now
             sequence.cached = found * self.limits.block_size
-            self._figures.admitted(sequence)
+            self._stats.admitted(sequence)
 
     def _hold_found(self, sequence: Sequence, found: list[int]) -> None:
         if found:
@@ -302,7 +302,7 @@ class BatchScheduler:
             sequence.computed = len(found) * self.limits.block_size
 
     def _cover(self, sequence: Sequence, tokens: int) -> None:
-        """Hold blocks for so many tokens, and name those that they fill."""
+        """Hold blocks for this many tokens, and name the full ones."""
         needed = self._blocks_for(tokens) - len(sequence.blocks)
         if needed > 0:
             sequence.blocks += self.pool.take(needed)
@@ -344,7 +344,7 @@ class BatchScheduler:
             self._cover(sequence, sequence.computed + repeats)
         step.work = [(sequence, repeats) for sequence, _ in step.work]
         step.repeats = repeats
-        # Each step reads one token more of every sequence than the one before.
+        # Each step reads one token more of every sequence than the previous one.
         longer = self._timing.step_ms(tokens=count, kv_tokens=step.kv_tokens + count) - cost_ms
         step.seconds = (repeats * cost_ms + longer * repeats * (repeats - 1) / 2) / 1000
 
@@ -362,7 +362,7 @@ class BatchScheduler:
         else:
             self._end(sequence, SequencePhase.FINISHED)
         self._blocked = False
-        self._figures.finished(sequence, end)
+        self._stats.finished(sequence, end)
         sequence.notify()
 
     def _end(self, sequence: Sequence, phase: SequencePhase) -> None:

@@ -13,7 +13,7 @@ from modelplane.epp.server.health import CHECK
 from modelplane.epp.server.runner import PickerRunner, RunnerOptions
 from modelplane.epp.server.server import PickerSettings
 from modelplane.epp.sidecar.sidecar import RoutingSidecar, SidecarSettings
-from modelplane.epp.transport.listening import EVERYWHERE, listen_everywhere
+from modelplane.epp.transport.sockets import ANY_ADDRESS, listen_any_address
 
 
 def has_ipv6():
@@ -30,7 +30,7 @@ HOSTS = ["127.0.0.1", *(["[::1]"] if has_ipv6() else [])]
 def test_a_picker_answers_at_every_address(make_server, run):
     async def scenario():
         settings = PickerSettings(port=0, health_port=0, drain_s=1.0)
-        assert settings.host == EVERYWHERE
+        assert settings.host == ANY_ADDRESS
         wishes = RunnerOptions(metrics_port=0, scrapes=False, make_server=make_server)
         program = PickerRunner(StaticEndpoints([]), load(""), settings, wishes)
         await program.start()
@@ -61,7 +61,7 @@ async def status(url):
 def test_a_sidecar_answers_at_every_address():
     async def scenario():
         sidecar = RoutingSidecar(SidecarSettings(decoder="127.0.0.1:9"))
-        _, port = await sidecar.start(EVERYWHERE)
+        _, port = await sidecar.start(ANY_ADDRESS)
         found = [await status(f"http://{host}:{port}/health") for host in HOSTS]
         await sidecar.stop()
         return found
@@ -70,5 +70,5 @@ def test_a_sidecar_answers_at_every_address():
 
 
 def test_a_port_that_is_taken_is_an_error():
-    with listen_everywhere(0) as taken, pytest.raises(OSError, match="in use"):
-        listen_everywhere(taken.getsockname()[1])
+    with listen_any_address(0) as taken, pytest.raises(OSError, match="in use"):
+        listen_any_address(taken.getsockname()[1])

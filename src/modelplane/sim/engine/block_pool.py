@@ -1,10 +1,9 @@
 """The KV cache of one engine: blocks of tokens, shared where their whole prefix is the same.
 
-A block is named by a hash of its tokens and of the block before it, so equal names mean equal prefixes. Blocks that
-nobody holds keep their contents until they are needed: the one unused for longest goes first, and of one sequence the
-end before the beginning, because only a prefix that is whole can be found again. Blocks that were never used go before
-those. Two sequences that fill the same block at the same time hold a copy each; one is found, and when that one goes
-the other is.
+A block is identified by a hash of its tokens and of the block before it, so equal hashes mean equal prefixes. Unused
+blocks keep their contents until they are needed: blocks that were never used are taken first, then the least recently
+used, and of one sequence the last block first, because only a complete prefix can be found again. Two sequences that
+fill the same block at the same time have a copy each; one is found, and when that one is evicted the other is.
 """
 
 from array import array
@@ -13,13 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 
 ROOT = 0
-"""What comes before the first block of an unsalted prompt of the base model."""
+"""The parent hash of the first block of an unsalted prompt of the base model."""
 
 Evicted = Callable[[int], None]
 
 
 def root_hash(*, adapter: str | None, salt: str | None) -> int:
-    """Where a chain of blocks starts: adapters and salts share nothing with others."""
+    """The start of a chain of blocks: adapters and salts share no blocks with others."""
     if adapter is None and salt is None:
         return ROOT
     return int.from_bytes(blake2b(repr((adapter, salt)).encode(), digest_size=8).digest(), "big")
@@ -70,7 +69,7 @@ class BlockPool:
             self._holders[block] = self._holders.get(block, 0) + 1
 
     def take(self, count: int) -> list[int]:
-        """Blocks to write to; what was longest unused is forgotten. The caller has asked `can_take`."""
+        """Take blocks to write to; the least recently used are evicted. The caller has checked `can_take`."""
         return [self._take_one() for _ in range(count)]
 
     def name(self, block: int, name: int) -> bool:

@@ -1,4 +1,4 @@
-"""Requests to a pool with a picker: a real Envoy asks our picker, and sends them where it says."""
+"""Requests to a pool with a picker: a real Envoy calls our picker, and routes as it decides."""
 
 import asyncio
 from collections import Counter
@@ -70,7 +70,7 @@ def long(number):
 
 
 @pytest.mark.parametrize("fails_open", [False, True])
-def test_the_picker_says_who_answers_and_may_change_its_mind(play, build, fails_open):
+def test_the_picker_selects_the_endpoint_for_each_request(play, build, fails_open):
     async def scenario(world):
         pods = [(await world.engine("east"))[1] for _ in range(3)]
         pool = PickedPool(build, pods, fails_open=fails_open)
@@ -85,7 +85,7 @@ def test_the_picker_says_who_answers_and_may_change_its_mind(play, build, fails_
 
 
 @pytest.mark.parametrize(("fails_open", "status"), [(True, 200), (False, 503)])
-def test_without_its_picker_a_pool_fails_as_it_says(play, build, fails_open, status):
+def test_without_its_picker_a_pool_follows_its_failure_mode(play, build, fails_open, status):
     async def scenario(world):
         pods = [(await world.engine("east"))[1] for _ in range(2)]
         pool = PickedPool(build, pods, fails_open=fails_open)
@@ -98,7 +98,7 @@ def test_without_its_picker_a_pool_fails_as_it_says(play, build, fails_open, sta
     play(scenario)
 
 
-def test_whoever_refuses_although_it_was_picked_is_passed_over(play, build):
+def test_a_picked_endpoint_that_refuses_is_retried_elsewhere(play, build):
     async def scenario(world):
         (engine, one), (_, two) = await world.engine("east"), await world.engine("east")
         pool = PickedPool(build, [one, two], fails_open=False)

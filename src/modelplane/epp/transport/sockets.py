@@ -4,14 +4,14 @@ import errno
 import socket
 from typing import Final
 
-EVERYWHERE: Final = ""
-"""As a host: every address, of IPv4 and IPv6 alike."""
+ANY_ADDRESS: Final = ""
+"""As a host: every IPv4 and IPv6 address."""
 _BACKLOG: Final = 1024
 _NO_IPV6: Final = frozenset((errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT))
 
 
-def listen_everywhere(port: int) -> socket.socket:
-    """One socket, so that a port of 0 comes to one number for both. Without IPv6 on the machine, IPv4 alone."""
+def listen_any_address(port: int) -> socket.socket:
+    """One socket, so that port 0 gives one number for both. Without IPv6 on the machine, IPv4 only."""
     if socket.has_dualstack_ipv6():
         try:
             return socket.create_server(("", port), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True)

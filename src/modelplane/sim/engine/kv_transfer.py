@@ -1,12 +1,12 @@
-"""Prefill on one engine, decode on another: the fields that travel with the requests, and who keeps what for whom.
+"""Disaggregated prefill and decode: the fields of the requests, and the leases on KV blocks.
 
-The protocol is that of vLLM's NIXL connector, which llm-d's sidecar speaks. The prefill leg has
-`kv_transfer_params: {do_remote_decode: true}` and `max_tokens: 1`; its engine keeps the blocks of the prompt under a
-lease, and its answer has `kv_transfer_params` that say where they are. The decode leg carries those; its engine takes
-blocks of its own, waits for the copy, releases the other one's blocks and computes only the last token of the prompt.
+The protocol is that of vLLM's NIXL connector, which llm-d's sidecar uses. The prefill request has `kv_transfer_params:
+{do_remote_decode: true}` and `max_tokens: 1`; its engine keeps the blocks of the prompt under a lease, and its response
+has `kv_transfer_params` with their location. The decode request carries those; its engine takes blocks of its own,
+waits for the copy, releases the remote blocks and computes only the last token of the prompt.
 
-Engines of one process find each other in an `Exchange`. One that is not there is believed: its copy takes its time and
-succeeds, and its lease runs out by itself.
+Engines of one process find each other in an `EngineRegistry`. A copy from an unknown engine takes its time and
+succeeds, and its lease expires.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from modelplane.sim.engine.sequence import RemoteCache, Sequence
 
 
 class KvTransferParams(msgspec.Struct, kw_only=True):
-    """What a request says; unknown fields of other connectors are let pass."""
+    """The kv_transfer_params of a request; unknown fields of other connectors are ignored."""
 
     do_remote_decode: bool = False
     do_remote_prefill: bool = False
@@ -58,7 +58,7 @@ class EngineRegistry:
 def remote_cache(
     params: KvTransferParams, *, prompt_tokens: int, config: EngineConfig, exchange: EngineRegistry
 ) -> RemoteCache | None:
-    """What a decode leg can fetch; None when it has to compute everything."""
+    """The remote cache of a decode request; None if it has to compute everything."""
     transfer = config.kv_transfer
     if transfer is None or not params.do_remote_prefill or not params.remote_block_ids:
         return None
@@ -76,7 +76,7 @@ def remote_cache(
 def transfer_params(
     sequence: Sequence, *, engine: str, address: tuple[str, int], tensor_parallel: int
 ) -> dict[str, object]:
-    """What a prefill leg answers, for the decode leg to bring along."""
+    """The kv_transfer_params of a prefill response, for the decode request."""
     host, port = address
     return {
         "do_remote_prefill": True,

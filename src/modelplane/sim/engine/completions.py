@@ -1,4 +1,4 @@
-"""The bodies of answers: whole, or as server-sent events, for chat and for plain completions."""
+"""Encodes responses of chat and text completions: in full, or as server-sent events."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from modelplane.sim.engine.text import FinishReason
 DONE = b"data: [DONE]\n\n"
 
 _Json = dict[str, object]
-# Stands where a token's text goes in an event that is otherwise the same for all tokens of a choice.
+# The placeholder of a token's text in an event that is otherwise the same for all tokens of a choice.
 _HOLE = "\u0000token\u0000"
 _encode = msgspec.json.Encoder().encode
 _HOLE_BYTES = _encode(_HOLE)
@@ -34,8 +34,8 @@ class TokenUsage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """The envelope that all parts of one answer share."""
+class CompletionEncoder:
+    """Encodes one response; all parts share its envelope."""
 
     kind: Literal["chat", "text"]
     number: str

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.envoy.joined import joined, removed_headers
+from modelplane.envoy.merge import merge_backends, removed_headers
 from modelplane.envoy.objects import BackendRef, HeaderChange, HeaderFilter, HeaderValue
 from modelplane.envoy.pools import EnvoyCluster, PoolMember
 
@@ -31,7 +31,7 @@ def part(name, weight=1, members=1, filters=(), *, by_name=False):
 
 
 def test_members_keep_their_share_and_their_headers():
-    found = joined("all", [part("a", 3, 2, sets(to="a")), part("b", 1, 1, sets(to="b"))])
+    found = merge_backends("all", [part("a", 3, 2, sets(to="a")), part("b", 1, 1, sets(to="b"))])
     assert found == EnvoyCluster(
         "all",
         (
@@ -44,7 +44,7 @@ def test_members_keep_their_share_and_their_headers():
 
 def test_backends_that_remove_the_same_headers_are_joined():
     parts = [part("a", filters=removes("To")), part("b", filters=removes("to"))]
-    assert joined("all", parts) == joined("all", [part("a"), part("b")])
+    assert merge_backends("all", parts) == merge_backends("all", [part("a"), part("b")])
     assert {removed_headers(ref) for ref, _ in parts} == {("to",)}
 
 
@@ -65,13 +65,13 @@ def test_backends_that_remove_the_same_headers_are_joined():
     ],
 )
 def test_what_cannot_be_joined_stays_apart(parts):
-    assert joined("all", parts) is None
+    assert merge_backends("all", parts) is None
 
 
 @given(st.lists(st.tuples(st.integers(1, 1000), st.integers(1, 6)), min_size=2, max_size=5))
 def test_every_backend_has_exactly_its_share(backends):
     parts = [part(str(number), weight, members) for number, (weight, members) in enumerate(backends)]
-    found = joined("all", parts)
+    found = merge_backends("all", parts)
     weights = [member.weight for member in found.members]
     start = 0
     for weight, members in backends:

@@ -1,4 +1,4 @@
-"""The engine's one clock: runs the scheduler's steps when they are due, and wakes those who wait for tokens.
+"""The engine's loop: runs the scheduler's steps when they are due, and notifies the readers of tokens.
 
 An engine that has nothing to do has no timer. One that works has a single one, for the end of its current step. Ends
 are absolute: a timer that fires late delays the tokens of that turn and nothing after it, and when it fires very late
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from modelplane.sim.engine.schedule import BatchScheduler
+from modelplane.sim.engine.scheduler import BatchScheduler
 from modelplane.sim.engine.sequence import Sequence
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Timer(Protocol):
 
 
 class EngineClock(Protocol):
-    """Seconds that only grow; a test brings one that does not wait. `tick` is what its timers cannot tell apart."""
+    """A monotonic clock; tests have one that does not wait. `tick` is the resolution of its timers."""
 
     @property
     def tick(self) -> float: ...
@@ -63,7 +63,7 @@ async def pause(clock: EngineClock, seconds: float) -> None:
         timer.cancel()
 
 
-class Batch:
+class EngineLoop:
     """Drives one scheduler. `published` is called after every turn that may have changed the cache."""
 
     def __init__(self, scheduler: BatchScheduler, clock: EngineClock, published: Callable[[], None]) -> None:
@@ -77,19 +77,19 @@ class Batch:
 
     def submit(self, sequence: Sequence) -> None:
         self._scheduler.add(sequence, self._clock.now())
-        self.kick()
+        self.wake_up()
 
     def abort(self, sequence: Sequence) -> None:
         self._scheduler.abort(sequence)
-        self.kick()
+        self.wake_up()
 
-    def kick(self) -> None:
+    def wake_up(self) -> None:
         """Schedule a turn, unless a step is running: something changed from outside."""
         if self._step is None:
             self._arm(self._clock.now())
 
     def stall(self, *, stalled: bool) -> None:
-        """A stalled engine computes nothing and says nothing about it, as one whose GPU hangs."""
+        """A stalled engine computes nothing and reports no error, as one whose GPU hangs."""
         self._stalled = stalled
         if not stalled:
             self._arm(self._clock.now())

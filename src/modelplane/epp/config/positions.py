@@ -1,4 +1,4 @@
-"""Where something in a configuration is wrong, in words: file, line and field."""
+"""The position of a configuration error: file, line and field."""
 
 import re
 
@@ -49,8 +49,8 @@ class ConfigProblems:
         line = self._document.line_of(path) if self._document is not None else 0
         return ConfigProblem(self._source, line, render(path) if path else "", sentence)
 
-    def misfit(self, base: Path, error: msgspec.ValidationError) -> ConfigProblem:
-        """A value that does not fit its struct: msgspec names the place inside, `base` is where the struct stands."""
+    def decode_error(self, base: Path, error: msgspec.ValidationError) -> ConfigProblem:
+        """A value that does not fit its struct: msgspec names the field inside, `base` is the path of the struct."""
         unknown = unknown_field(error)
         if unknown:
             return self.find((*base, *unknown), "no such field")
@@ -62,7 +62,7 @@ class ConfigProblems:
 
 
 def unknown_field(error: msgspec.ValidationError) -> Path:
-    """Where the field is that no struct has; empty where something else is wrong."""
+    """The path of an unknown field; empty for other problems."""
     path, sentence = _split(error)
     unknown = _UNKNOWN.match(sentence)
     return (*path, unknown[1]) if unknown else ()
@@ -75,7 +75,7 @@ def _split(error: msgspec.ValidationError) -> tuple[Path, str]:
 
 
 def _steps(spelled: str) -> Path:
-    """`.plugins[0].type` as a path. A map's key is spelled `[...]`, which says no more than that it is inside."""
+    """`.plugins[0].type` as a path. msgspec writes a map's key as `[...]`."""
     found = _STEP.findall(spelled)
     steps: list[str | int] = []
     for name, index in found:
