@@ -38,12 +38,14 @@ def add_inputs(parser: argparse.ArgumentParser, *, manifests_required: bool) -> 
     observed.add_argument("--fleet", metavar="SNAPSHOT", help="the fleet: a file of `modelplane fleet snapshot`")
     observed.add_argument(
         "--data", metavar="DIR", nargs="?", const="", default=None,
-        help="the fleet: the running plane with the data folder DIR (default: that of `modelplane up`)",
+        help="the fleet: the running plane with the data folder DIR (default: $MODELPLANE_DATA, else that of "
+        "$KUBECONFIG, else that of `modelplane up`)",
     )  # fmt: skip
     observed.add_argument(
         "--kubeconfig", metavar="FILE", type=Path, default=None,
         help="the fleet: the control plane of a kubeconfig",
     )  # fmt: skip
+    observed.add_argument("--offline", action="store_true", help="the fleet: the manifests and nothing else")
     parser.add_argument(
         "--profile", metavar="FILE", type=Path, default=None,
         help="a PlacementProfile: the plugins that place replicas and their weights",
@@ -68,7 +70,8 @@ def _moment(text: str) -> float:
 def read_inputs(arguments: argparse.Namespace) -> FleetManifests:
     """The fleet with the manifests merged into it. Manifests that an API server would refuse are refused.
 
-    The fleet is a snapshot or a plane; without options and manifests it is the running plane of this machine.
+    The fleet is a snapshot or a plane. Without options it is the running plane that the environment names; without
+    that, the manifests alone, and without manifests the running plane of this machine.
     """
     base = gather(_observed(arguments), now=time.time())
     found = merge(base, _reviewed(arguments.manifests)) if arguments.manifests else base
@@ -87,11 +90,21 @@ def _observed(arguments: argparse.Namespace) -> Iterable[Mapping[str, object]]:
         from modelplane.cli.kubeconfig import read_kubeconfig
 
         return _objects_of(read_kubeconfig(arguments.kubeconfig))
-    if arguments.data is not None or not arguments.manifests:
-        from modelplane.cli.running import RunningPlane, default_data
+    plane = None if arguments.offline else _plane(arguments)
+    return _objects_of(plane) if plane is not None else ()
 
-        return _objects_of(RunningPlane.of(Path(arguments.data) if arguments.data else default_data()))
-    return ()
+
+def _plane(arguments: argparse.Namespace) -> "RunningPlane | None":
+    from modelplane.cli.running import RunningPlane, chosen_data, default_data, process_of
+
+    chosen = chosen_data()
+    if arguments.data is None and arguments.manifests:
+        if chosen is None:
+            return None
+        if process_of(chosen) is None:
+            print(f"no plane runs with the data folder {chosen}: the manifests are taken alone", file=sys.stderr)
+            return None
+    return RunningPlane.of(Path(arguments.data) if arguments.data else chosen or default_data())
 
 
 def _objects_of(plane: "RunningPlane") -> Iterator[Mapping[str, object]]:

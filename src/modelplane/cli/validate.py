@@ -22,10 +22,10 @@ _EPILOG = """\
 references inside the set:
   A class or cache that is not in the set is an error when the set has others of its kind (it is probably misspelled),
   and a warning when it has none (they are probably kept elsewhere). A selector that matches no endpoint is a warning.
-  The same kind, namespace and name twice is an error.
+  The same kind, namespace and name twice is an error, and a note where both objects are the same.
 
 examples:
-  modelplane validate -f examples/quickstart/
+  modelplane validate -f examples/
   modelplane validate -f class.yaml -f cluster.yaml --strict
   kubectl get modeldeployments -A -o yaml | modelplane validate -f - -o json
 
@@ -88,7 +88,7 @@ def _show_text(found: ManifestReview, unreadable: Sequence[_Unreadable]) -> None
 
 
 def _line(finding: ReviewFinding) -> str:
-    mark = "warning: " if finding.severity is Severity.WARNING else ""
+    mark = "" if finding.severity is Severity.ERROR else f"{finding.severity.value}: "
     who = f"{finding.kind}/{finding.name}".strip("/") or "document"
     return f"{escape(finding.source)}:{finding.line}: {mark}{escape(who)}: {finding.problem}"
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from modelplane.k8s.admission.references import Name, ReferencedObject, Severity, check_references
@@ -108,12 +110,18 @@ def test_an_invalid_member_can_be_named_and_is_left_alone():
 
 
 def test_the_same_name_twice():
-    remarks = check_references([cache("a"), cache("a", "other"), hardware("a"), cache("a"), cache("a")])
+    other = replace(cache("a"), value={"spec": {"other": True}})
+    broken = replace(cache("a"), is_valid=False)
+    remarks = check_references([cache("a"), cache("a", "other"), hardware("a"), cache("a"), other, broken])
     assert [(each.member, each.other, each.severity) for each in remarks] == [
-        (3, 0, Severity.ERROR),
+        (3, 0, Severity.NOTE),
         (4, 0, Severity.ERROR),
+        (5, 0, Severity.ERROR),
     ]
-    assert str(remarks[0].problem) == "metadata.name: is given twice in this set; keep one"
+    same, different = "both are the same and count once", "keep one"
+    assert [str(each.problem) for each in remarks] == [
+        f"metadata.name: is given twice in this set; {right}" for right in (same, different, different)
+    ]
 
 
 def test_generated_names_do_not_clash():

@@ -129,9 +129,11 @@ def test_problems_come_by_line_with_the_spelling_of_the_text():
 
 
 def test_the_same_object_twice_names_the_first_place():
-    assert told(f"{CLASS}---\n{CLASS}") == [
-        (14, "InferenceClass/h100", "error", "metadata.name: is given twice in this set, first at f:1; keep one")
-    ]
+    twice = "metadata.name: is given twice in this set, first at f:1"
+    other = CLASS + "    count: 4\n"
+    assert told(f"{CLASS}---\n{other}") == [(14, "InferenceClass/h100", "error", f"{twice}; keep one")]
+    same = f"{twice}; both are the same and count once"
+    assert told(f"{CLASS}---\n{CLASS}") == [(14, "InferenceClass/h100", "note", same)]
 
 
 def test_references_and_warnings():

@@ -9,7 +9,8 @@ missing is judged by what is present:
 - A service whose selector matches nothing is always a **warning**: endpoints come and go, and a selector may wait.
   What a deployment's endpoints will carry is known: its labels, and `modelplane.ai/deployment` with its name. Other
   labels under `modelplane.ai/` are ours to set, so conditions on them are taken as met.
-- The same kind, namespace and name twice is an **error**. An absent namespace is `default`, as for `kubectl`.
+- The same kind, namespace and name twice is an **error**, and a **note** where both say the same with their defaults:
+  folders that are used one by one may each bring what they share. An absent namespace is `default`, as for `kubectl`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,10 +29,11 @@ DEFAULT_NAMESPACE: Final = "default"
 
 
 class Severity(StrEnum):
-    """An error refuses the set; a warning does so only when asked to."""
+    """An error refuses the set; a warning does so only when asked to; a note never does."""
 
     ERROR = "error"
     WARNING = "warning"
+    NOTE = "note"
 
 
 class Name(NamedTuple):
@@ -77,8 +79,10 @@ def _duplicates(members: Sequence[ReferencedObject]) -> Iterator[ReferenceProble
     for index, member in enumerate(members):
         seen = first.setdefault(member.name, index)
         if seen != index and member.name.name:
-            problem = Problem(("metadata", "name"), "is given twice in this set", "keep one", CauseType.DUPLICATE)
-            yield ReferenceProblem(index, problem, Severity.ERROR, seen)
+            same = member.is_valid and members[seen].is_valid and member.value == members[seen].value
+            right = "both are the same and count once" if same else "keep one"
+            problem = Problem(("metadata", "name"), "is given twice in this set", right, CauseType.DUPLICATE)
+            yield ReferenceProblem(index, problem, Severity.NOTE if same else Severity.ERROR, seen)
 
 
 def _check_member(
