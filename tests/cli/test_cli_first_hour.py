@@ -95,3 +95,28 @@ def test_the_data_folder_of_the_readme_is_not_for_git():
     asked = ["git", "check-ignore", "plane/kubeconfig", "src/modelplane/plane/plane.py"]
     done = subprocess.run(asked, cwd=ROOT, check=False, capture_output=True, text=True)
     assert done.stdout.split() == ["plane/kubeconfig"] or "not a git repository" in done.stderr
+
+
+NEVER = """\
+apiVersion: modelplane.ai/v1alpha1
+kind: ModelDeployment
+metadata: {name: a}
+spec:
+  replicas: 1
+  nodeSelector:
+    devices:
+    - {name: gpu, count: 1, selectors: [{cel: 'device.driver == "gpu.nvidia.com"'}]}
+  workers:
+    topology: {tensor: 8}
+    template: {spec: {containers: [{name: engine, image: i, args: [m]}]}}
+"""
+
+
+def test_what_can_never_run_is_refused_by_validate_and_by_plan(tmp_path):
+    file = tmp_path / "never.yaml"
+    file.write_text(NEVER)
+    line = f"{file}:10: ModelDeployment/a: spec.workers.topology.tensor: tensor 8 needs 8 devices in a pod"
+    checked = typed("validate", "-f", str(file))
+    assert (checked.returncode, checked.stdout.startswith(line)) == (1, True)
+    planned = typed("plan", "-f", str(file), "examples/quickstart")
+    assert (planned.returncode, planned.stderr.startswith(f"modelplane plan: {line}")) == (1, True)

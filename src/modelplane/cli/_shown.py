@@ -15,8 +15,8 @@ from modelplane.api.objects import API_VERSION
 from modelplane.api.timestamps import epoch_s
 from modelplane.cli.manifests import read_documents
 from modelplane.k8s.admission.references import Severity
-from modelplane.k8s.admission.review import review
 from modelplane.views.inputs import KINDS, SNAPSHOT_KIND, FleetManifests, gather, merge
+from modelplane.views.manifest_review import validate
 
 if TYPE_CHECKING:
     from modelplane.cli.running import RunningPlane
@@ -116,7 +116,7 @@ def _objects_of(plane: "RunningPlane") -> Iterator[Mapping[str, object]]:
 
 def _reviewed(paths: Sequence[str]) -> FleetManifests:
     documents = read_documents(list(paths))
-    found = review([document for document in documents if not _is_snapshot(document.value)])
+    found = validate([document for document in documents if not _is_snapshot(document.value)])
     wrong = [finding for finding in found.findings if finding.severity is Severity.ERROR]
     if wrong:
         first = wrong[0]

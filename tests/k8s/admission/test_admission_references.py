@@ -126,3 +126,31 @@ def test_the_same_name_twice():
 
 def test_generated_names_do_not_clash():
     assert told(cache(""), cache("")) == []
+
+
+def secret(name: str, namespace: str = "default") -> Name:
+    return Name("Secret", namespace, name)
+
+
+@pytest.mark.parametrize(
+    ("named", "others", "path"),
+    [
+        ({"env": [{"valueFrom": {"secretKeyRef": {"name": "hf"}}}]}, [], "env[0].valueFrom.secretKeyRef.name"),
+        ({"envFrom": [{"secretRef": {"name": "hf"}}]}, [secret("other")], "envFrom[0].secretRef.name"),
+        ({"imagePullSecrets": [{"name": "hf"}]}, [secret("hf", "elsewhere")], "imagePullSecrets[0].name"),
+        ({"imagePullSecrets": [{"name": "hf"}]}, [secret("hf")], None),
+        ({"env": [{"valueFrom": {"secretKeyRef": {"name": "hf", "optional": True}}}]}, [], None),
+    ],
+)
+def test_secrets_that_are_not_in_the_set(named, others, path):
+    member = ReferencedObject(Name("ModelDeployment", "default", "a"), {"spec": named})
+    found = [(each.severity, str(each.problem)) for each in check_references([member], others)]
+    line = f'spec.{path}: Secret "hf" is not in this set in namespace default; {ADD}'
+    assert found == ([(Severity.WARNING, line)] if path else [])
+
+
+def test_a_secret_is_told_once_and_with_the_nearest_name():
+    names = [{"valueFrom": {"secretKeyRef": {"name": "hf-tokn"}}}] * 2
+    member = ReferencedObject(Name("ModelDeployment", "default", "a"), {"spec": {"env": names}})
+    (found,) = check_references([member], [secret("hf-token")])
+    assert found.problem.right == "did you mean hf-token?"

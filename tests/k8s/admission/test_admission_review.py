@@ -110,6 +110,19 @@ def test_what_is_of_no_kind_we_know(text, expected):
     assert told(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("kind", "successor"),
+    [
+        ("ModelPlacement", "ModelReplica"),
+        ("InferenceProvider", "ModelEndpoint"),
+        ("CapabilityVocabulary", "InferenceClass"),
+    ],
+)
+def test_a_superseded_kind_names_its_successor(kind, successor):
+    ((_, _, severity, line),) = told(f"apiVersion: modelplane.ai/v1alpha1\nkind: {kind}\n")
+    assert (severity, line) == ("error", f'kind: "{kind}" is not a kind of modelplane.ai; it is now {successor}')
+
+
 def test_an_unknown_kind_of_ours_lists_the_kinds():
     ((_, _, _, line),) = told("apiVersion: modelplane.ai/v1alpha1\nkind: Zzz\n")
     assert all(kind in line for _, kind in definitions())

@@ -6,16 +6,31 @@ would otherwise make every check pass.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 from modelplane.api.definitions import Definition, definitions
 from modelplane.api.objects import GROUP
 from modelplane.k8s.admission.admit import Admitted, admit
 from modelplane.k8s.admission.layout import Document
 from modelplane.k8s.admission.problems import CauseType, Problem, describe, listing
-from modelplane.k8s.admission.references import DEFAULT_NAMESPACE, Name, ReferencedObject, Severity, check_references
+from modelplane.k8s.admission.references import (
+    DEFAULT_NAMESPACE,
+    Name,
+    ReferencedObject,
+    ReferenceProblem,
+    Severity,
+    check_references,
+)
 from modelplane.k8s.admission.structure import nearest
+
+_SUPERSEDED: Final[Mapping[str, str]] = {
+    "ModelPlacement": "ModelReplica",
+    "InferenceProvider": "ModelEndpoint",
+    "CapabilityVocabulary": "InferenceClass",
+}
+"""Kinds of earlier designs, with those that have taken their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +73,29 @@ class _Entry:
         return ReviewFinding(self.document.source, line, *self.member.name, spelled, severity)
 
 
-def review(documents: Sequence[Document]) -> ManifestReview:
-    """Admit the documents as one set."""
-    skipped: Counter[str] = Counter()
+SetCheck: TypeAlias = Callable[[Sequence[ReferencedObject]], Iterable[ReferenceProblem]]
+"""Finds further problems of the members of a set."""
+
+
+def review(documents: Sequence[Document], further: SetCheck = lambda _members: ()) -> ManifestReview:
+    """Admit the documents as one set. `further` finds what is wrong with objects that an API server would store."""
+    others: list[Name] = []
     entries: list[_Entry] = []
     for document in documents:
         found = _classify(document.value)
         if found is None:
-            skipped[_name_of(document.value).kind] += 1
+            others.append(_name_of(document.value))
         else:
             entries.append(_admit(document, found))
-    return ManifestReview(len(entries), tuple(_findings(entries)), dict(sorted(skipped.items())))
+    skipped = Counter(other.kind for other in others)
+    members = [entry.member for entry in entries]
+    between = [*check_references(members, others), *further(members)]
+    return ManifestReview(len(entries), tuple(_findings(entries, between)), dict(sorted(skipped.items())))
 
 
-def _findings(entries: Sequence[_Entry]) -> Iterator[ReviewFinding]:
+def _findings(entries: Sequence[_Entry], references: Sequence[ReferenceProblem]) -> Iterator[ReviewFinding]:
     between: dict[int, list[ReviewFinding]] = {}
-    for reference in check_references([entry.member for entry in entries]):
+    for reference in references:
         problem = reference.problem
         if reference.other is not None:
             first = entries[reference.other].document
@@ -132,9 +154,13 @@ def _unknown_kind(version: str, kind: str) -> _UnknownKind | None:
     if not ours:
         return None
     kinds = sorted({name for _, name in definitions()})
-    guess = nearest(kind, kinds)
-    right = f"did you mean {guess}?" if guess else f"the kinds are {listing(kinds, last='and')}"
+    guess = _SUPERSEDED.get(kind) or nearest(kind, kinds)
+    right = _hint(kind, guess) if guess else f"the kinds are {listing(kinds, last='and')}"
     return _UnknownKind(Problem(("kind",), f"{describe(kind)} is not a kind of {GROUP}", right))
+
+
+def _hint(kind: str, guess: str) -> str:
+    return f"it is now {guess}" if kind in _SUPERSEDED else f"did you mean {guess}?"
 
 
 def _name_of(value: object, *, namespaced: bool = True) -> Name:
