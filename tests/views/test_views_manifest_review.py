@@ -52,7 +52,6 @@ def told(*manifests):
 
 
 TENSOR = "spec.workers.topology.tensor"
-TEMPLATE = "spec.workers.template"
 CEL = "spec.nodeSelector.devices[0].selectors[0].cel"
 AGREE = "make both agree"
 
@@ -73,17 +72,35 @@ AGREE = "make both agree"
         ({"count": 4, "topology": "tensor: 4, pipeline: 2", "extra": "args: [m, -tp, '8']"}, None),
         (
             {"extra": "args: [m, --tensor-parallel-size, '8']"},
-            f"{TEMPLATE}: the engine's flags ask for 8 devices; a worker has 1; {AGREE}",
+            f"spec: the engine's arguments ask for 8 devices; its nodeSelector requests 1; {AGREE}",
         ),
         (
             {"count": 2, "extra": "args: [m, -tp=2, --pipeline-parallel-size=2]"},
-            f"{TEMPLATE}: the engine's flags ask for 4 devices; a worker has 2; {AGREE}",
+            f"spec: the engine's arguments ask for 4 devices; its nodeSelector requests 2; {AGREE}",
         ),
         ({"extra": "args: [m, -tp, many]"}, None),
     ],
 )
 def test_devices_and_topology(given, problem):
     assert told(CLASS, deployment(**given)) == ([("error", problem)] if problem else [])
+
+
+MEMBER = """{role: %s, nodeSelector: {devices: [{name: gpu, count: 8, selectors: [{cel: 'device.driver == "d"'}]}]}, %s
+      template: {spec: {containers: [{name: engine, image: i, args: [m, -tp, "16"]}]}}}"""
+GANG = [MEMBER % ("Leader", ""), MEMBER % ("Worker", "worker: {nodes: 1},")]
+
+
+@pytest.mark.parametrize(
+    ("members", "devices"), [([MEMBER % ("Standalone", "")], 8), (GANG, None)], ids=["one node", "two nodes"]
+)
+@pytest.mark.parametrize("within", ["", "template"])
+def test_arguments_of_engines_that_are_spelled_out(members, devices, within):
+    engines = f"engines: [{{name: main, members: [{', '.join(members)}]}}]"
+    spec = f"template: {{spec: {{{engines}}}}}" if within else engines
+    path = "spec.template.spec.engines[0]" if within else "spec.engines[0]"
+    wrong = f"{path}: the engine's arguments ask for 16 devices; its nodeSelector requests {devices}; {AGREE}"
+    found = told(f"kind: ModelDeployment\nmetadata: {{name: a}}\nspec: {{replicas: 1, {spec}}}\n")
+    assert found == ([("error", wrong)] if devices else [])
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,18 @@ from dataclasses import dataclass
 from math import prod
 
 from modelplane.api.codec import decode
-from modelplane.api.models import ClassDevice, InferenceClass, ModelDeployment, NodeSelector, Topology, Workers
+from modelplane.api.models import (
+    ClassDevice,
+    InferenceClass,
+    ModelDeployment,
+    ModelDeploymentSpec,
+    NodeSelector,
+    PodTemplate,
+    Topology,
+    Workers,
+)
 from modelplane.compose.engines.launch import flag_value
+from modelplane.compose.lowering import EngineSpec, lower
 from modelplane.k8s.admission.paths import Path
 from modelplane.k8s.admission.problems import Problem, describe
 from modelplane.k8s.admission.references import Severity
@@ -43,46 +53,57 @@ def _names(device: ClassDevice) -> Iterator[DeviceName]:
 
 def review_devices(value: Mapping[str, object], known: KnownDevices) -> Iterator[tuple[Problem, Severity]]:
     """What is wrong with the devices of a valid ModelDeployment."""
-    deployment = decode(ModelDeployment, value)
-    for path, workers, selector in _workers(deployment):
-        yield from ((problem, Severity.ERROR) for problem in _too_few(path, workers, selector))
+    spec = decode(ModelDeployment, value).spec
+    engines = zip(_places(spec), lower(spec).engines, strict=True)
+    for (path, workers, selector), engine in engines:
+        if not workers or not (problem := _too_few(path, workers, selector)):
+            problem = _too_many_flags(path, engine)
+        if problem:
+            yield problem, Severity.ERROR
     for path, text in _selectors(value, ()):
         yield from _wrong_units(path, text)
         yield from _unknown_names(path, text, known)
 
 
-def _workers(deployment: ModelDeployment) -> Iterator[tuple[Path, Workers, NodeSelector | None]]:
-    spec = deployment.spec
+def _places(spec: ModelDeploymentSpec) -> Iterator[tuple[Path, Workers | None, NodeSelector | None]]:
+    """Where each engine is written, in the order of `lower`; with its workers where it has such."""
     if spec.workers is not None:
         yield ("spec",), spec.workers, spec.node_selector
     for name, phase in (("decode", spec.decode), ("prefill", spec.prefill)):
         if phase is not None:
             yield ("spec", name), phase.workers, phase.node_selector
+    within: Path = ("spec", "template", "spec") if spec.template else ("spec",)
+    for index in range(len(spec.template.spec.engines if spec.template else spec.engines)):
+        yield (*within, "engines", index), None, None
 
 
-def _too_few(path: Path, workers: Workers, selector: NodeSelector | None) -> Iterator[Problem]:
+def _too_few(path: Path, workers: Workers, selector: NodeSelector | None) -> Problem | None:
     """A pod with fewer devices than its engine is told to use does not start. Custom engines are told nothing."""
     topology = workers.topology or Topology()
     local = topology.data_local or topology.data
     devices = sum(device.count for device in selector.devices) if selector else 0
-    if workers.engine == "Custom" or _engine(workers)[0]:
-        return
     wanted = topology.tensor * local
-    if wanted > devices:
-        ranks = f" for each of {local} ranks" if local > 1 else ""
-        wrong = f"tensor {topology.tensor}{ranks} needs {wanted} devices in a pod; nodeSelector requests {devices}"
-        yield Problem((*path, "workers", "topology", "tensor"), wrong, "make both agree")
-        return
-    nodes = topology.pipeline * (topology.data // local)
-    flags = [_flag(_engine(workers)[1], names) for names in _SPLITS]
-    if prod(flags) > devices * nodes:
-        wrong = f"the engine's flags ask for {prod(flags)} devices; a worker has {devices * nodes}"
-        yield Problem((*path, "workers", "template"), wrong, "make both agree")
+    if wanted <= devices or workers.engine == "Custom" or _engine(workers.template)[0]:
+        return None
+    ranks = f" for each of {local} ranks" if local > 1 else ""
+    wrong = f"tensor {topology.tensor}{ranks} needs {wanted} devices in a pod; nodeSelector requests {devices}"
+    return Problem((*path, "workers", "topology", "tensor"), wrong, "make both agree")
 
 
-def _engine(workers: Workers) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _too_many_flags(path: Path, engine: EngineSpec) -> Problem | None:
+    """The sizes that the user's own arguments state, against the devices of all nodes of one copy."""
+    devices = sum(member.nodes * sum(each.count for each in member.requests) for member in engine.members)
+    command, args = _engine(engine.members[0].template)
+    wanted = prod(_flag(args, names) for names in _SPLITS)
+    if command or wanted <= devices:
+        return None
+    wrong = f"the engine's arguments ask for {wanted} devices; its nodeSelector requests {devices}"
+    return Problem(path, wrong, "make both agree")
+
+
+def _engine(template: PodTemplate) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Command and arguments of the engine's container."""
-    containers = workers.template.spec.containers
+    containers = template.spec.containers
     return next(((each.command, each.args) for each in containers if each.name == "engine"), ((), ()))
 
 
