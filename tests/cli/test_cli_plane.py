@@ -12,6 +12,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
 
+import httpx
 import pytest
 import yaml
 
@@ -167,6 +168,10 @@ def test_status_tells_and_down_ends_a_running_plane(tmp_path, monkeypatch):
     assert re.search(r"^sim-1 +Ready +4 ", shown.stdout, re.MULTILINE)
     assert re.search(r"^default/qwen3-8b +Ready +2 +2 +2 ", shown.stdout, re.MULTILINE)
     assert re.search(r"^default/chat +Ready +2 +2 +http://127.0.0.1:\d+/default/chat", shown.stdout, re.MULTILINE)
+    assert shown.stdout.splitlines()[-1] == f"kubeconfig  {tmp_path / 'kubeconfig'}"
+    page = re.search(r"^page +(http://127.0.0.1:\d+/\?token=\S+)$", shown.stdout, re.MULTILINE)[1]
+    with httpx.Client(follow_redirects=True, timeout=30) as browser:
+        assert browser.get(page).status_code == 200
     replica = yaml.safe_load(call("fleet", "snapshot", "--data", tmp_path).stdout)["replicas"][0]["metadata"]["name"]
     of_replica = call("explain", f"mr/{replica}", "--data", tmp_path)
     assert of_replica.stdout == call("explain", "md/qwen3-8b", "--data", tmp_path).stdout

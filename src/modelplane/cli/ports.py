@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-_HOST = "127.0.0.1"
+HOST = "127.0.0.1"
 _MAX_PORT = 65535
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
 
@@ -56,7 +56,7 @@ def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((_HOST, port))
+            probe.bind((HOST, port))
         except OSError:
             return False
     return True

@@ -123,6 +123,18 @@ def test_a_superseded_kind_names_its_successor(kind, successor):
     assert (severity, line) == ("error", f'kind: "{kind}" is not a kind of modelplane.ai; it is now {successor}')
 
 
+def test_a_superseded_field_says_what_is_written_instead():
+    text = (
+        "apiVersion: modelplane.ai/v1alpha1\nkind: ModelDeployment\nmetadata: {name: a}\nspec:\n  replicas: 1\n"
+        "  scaling: {}\n  nodeSelector: {devices: [{name: gpu, selectors: [{cel: 'true'}]}]}\n"
+        "  workers: {topology: {strategy: TP}, template: {spec: {containers: [{name: engine, image: i}]}}}\n"
+    )
+    assert [line for _, _, _, line in told(text)] == [
+        "spec.scaling: unknown field; set replicas; an autoscaler uses the scale subresource",
+        "spec.workers.topology.strategy: unknown field; give the sizes: tensor, pipeline, data and dataLocal",
+    ]
+
+
 def test_an_unknown_kind_of_ours_lists_the_kinds():
     ((_, _, _, line),) = told("apiVersion: modelplane.ai/v1alpha1\nkind: Zzz\n")
     assert all(kind in line for _, kind in definitions())

@@ -32,6 +32,14 @@ _SUPERSEDED: Final[Mapping[str, str]] = {
 }
 """Kinds of earlier designs, with those that have taken their place."""
 
+_SUPERSEDED_FIELDS: Final[Mapping[tuple[object, ...], str]] = {
+    ("ModelDeployment", "topology", "strategy"): "give the sizes: tensor, pipeline, data and dataLocal",
+    ("ModelDeployment", "spec", "scaling"): "set replicas; an autoscaler uses the scale subresource",
+    ("ModelDeployment", "spec", "adapters"): "mount adapters by caches, or name them in the engine's args",
+    ("ModelDeployment", "spec", "model"): "name the model in the engine's args",
+}
+"""Fields of earlier designs by kind and the last two steps of their path, with what is written instead."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReviewFinding:
@@ -117,8 +125,13 @@ def _admit(document: Document, found: "Definition | _UnknownKind") -> _Entry:
         warnings = tuple((problem, Severity.WARNING) for problem in verdict.warnings)
         return _Entry(document, ReferencedObject(name, verdict.value), warnings)
     given = document.value if isinstance(document.value, dict) else {}
-    errors = tuple((problem, Severity.ERROR) for problem in verdict.problems)
+    errors = tuple((_with_successor(problem, name.kind), Severity.ERROR) for problem in verdict.problems)
     return _Entry(document, ReferencedObject(name, given, is_valid=False), errors)
+
+
+def _with_successor(problem: Problem, kind: str) -> Problem:
+    right = _SUPERSEDED_FIELDS.get((kind, *problem.path[-2:]))
+    return replace(problem, right=right) if right and problem.cause is CauseType.UNKNOWN_FIELD else problem
 
 
 @dataclass(frozen=True, slots=True)
