@@ -20,6 +20,7 @@ from modelplane.apiserver.app import ApiServer
 from modelplane.apiserver.lifecycle import Lifecycle, ensure_namespaces
 from modelplane.apiserver.served_kinds import ensure_kinds
 from modelplane.apiserver.store.database import Database
+from modelplane.k8s.admission.documents import parse_documents
 from modelplane.plane.certificates import server_context
 from modelplane.plane.kubeconfig import write_kubeconfig
 from modelplane.reconcile.clock import SystemClock
@@ -235,3 +236,25 @@ def test_known_objects_are_applied_beside_one_of_an_unknown_kind(kubectl, namesp
     unknown = "\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n"
     code, said = kubectl("-n", namespace, "apply", "-f", "-", stdin=MANIFEST + unknown)
     assert (code, "no matches for kind" in said, "modeldeployment.modelplane.ai/m created" in said) == (1, True, True)
+
+
+ALIASED = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: aliased, labels: &labels {team: a, tier: gold}}
+data:
+  <<: [*labels, {tier: silver, zone: b}]
+  team: c
+  again: &again text
+  last: *again
+"""
+
+
+def test_aliases_and_merges_are_read_as_kubectl_reads_them(kubectl, namespace):
+    (document,) = parse_documents(ALIASED.encode(), source="f")
+    assert kubectl("-n", namespace, "apply", "-f", "-", stdin=ALIASED)[0] == 0
+    stored = json.loads(kubectl("-n", namespace, "get", "configmap", "aliased", "-o", "json")[1])
+    assert (stored["data"], stored["metadata"]["labels"]) == (
+        document.value["data"],
+        document.value["metadata"]["labels"],
+    )

@@ -32,9 +32,10 @@ ALIASES = {
     "alias in list": b"- *x\n",
     "alias with a huge name": b"a: *" + b"x" * 1_000_000 + b"\n",
     "self reference": b"a: &x [*x]\n",
-    "merge key": b"a:\n  <<: {b: 1}\n",
-    "merge key in flow": b"{<<: {b: 1}}",
-    "merge key with list": b"<<: [{a: 1}, {b: 2}]\n",
+    "merges that leave nothing": b"a: &x {k: [" + b"1, " * 5_000 + b"]}\nb: [" + b"{<<: *x, k: 1}, " * 10_000 + b"]\n",
+    "merge of a list that is repeated": b"a: &x {k: 1}\nb: {<<: [" + b"*x, " * 100_000 + b"]}\n",
+    "merge of itself": b"a: &x {<<: *x}\n",
+    "merge of a text": b"<<: a\n",
 }
 TAGS = {
     f"tag {tag.decode()}": b"a: " + tag + b" x\n"

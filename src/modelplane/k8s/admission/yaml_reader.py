@@ -1,7 +1,8 @@
 """Plain values from the event stream of the C parser, refusing as it goes what a manifest does not need."""
 
 from array import array
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import yaml
 
@@ -43,6 +44,14 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, source: str) -> TextEr
     return TextError(f"not valid YAML: {error.problem}{context}", source=source, line=line, column=column)
 
 
+class _Field(NamedTuple):
+    """A value of a mapping, and the nodes of its key and itself."""
+
+    value: object
+    start: int
+    stop: int
+
+
 class _YamlBuilder:
     """The value under construction.
 
@@ -56,7 +65,9 @@ class _YamlBuilder:
         "_layout",
         "_lines",
         "_mapping",
+        "_merging",
         "_node",
+        "_nodes",
         "_open",
         "_repeated",
         "_sequence",
@@ -72,6 +83,8 @@ class _YamlBuilder:
         self._lines = array("I")
         self._spans = array("I")
         self._layout = Layout(text, self._starts, self._lines, self._spans)
+        self._merging: set[int] = set()
+        self._nodes = 0
         self._anchors: dict[str, tuple[int, object] | None] = {}
         self._open: list[tuple[dict[str, object] | None, list[object], int, str | None]] = []
         self._mapping: dict[str, object] | None = None
@@ -125,7 +138,7 @@ class _YamlBuilder:
         if not isinstance(key, str):
             self._refuse(f"key {shorten(event.value) or 'null'} is not a string; write it in quotes", event)
         if key == _MERGE_KEY and event.implicit[0]:
-            self._refuse("merge keys (<<) are not supported; write the fields out", event)
+            self._merging.add(self._node)
         if self._mapping is not None and key in self._mapping:
             self._refuse(f'key "{shorten(key)}" is given twice; keep one', event)
         return key
@@ -158,6 +171,9 @@ class _YamlBuilder:
         self._node = len(self._starts) - 1
 
     def _end(self, _event: yaml.CollectionEndEvent) -> None:
+        if self._mapping is not None and self._node in self._merging:
+            self._merging.discard(self._node)
+            self._merge(self._mapping)
         self._spans[self._node] = len(self._starts) - self._node
         ended = self._sequence if self._mapping is None else self._mapping
         node = self._node
@@ -165,11 +181,54 @@ class _YamlBuilder:
         if anchor is not None:
             self._anchors[anchor] = (node, ended)
 
+    def _merge(self, mapping: dict[str, object]) -> None:
+        """Put the fields of `<<` in its place. Fields that are written out win; of several mappings, the first."""
+        fields: dict[str, _Field] = {}
+        for key, value, node in self._fields(mapping, self._node):
+            if key != _MERGE_KEY:
+                fields.pop(key, None)
+                fields[key] = _Field(value, node, node + 1 + self._spans[node + 1])
+                continue
+            written = set(fields)
+            for merged, at in self._merged(value, node):
+                for name, item, place in self._fields(merged, at):
+                    if name in written:
+                        self._refuse_at(f'key "{shorten(name)}" stands before <<; put << first', node)
+                    fields.setdefault(name, _Field(item, place, place + 1 + self._spans[place + 1]))
+        for places in (self._starts, self._lines, self._spans):
+            kept = [places[each.start : each.stop] for each in fields.values()]
+            del places[self._node + 1 :]
+            for part in kept:
+                places.extend(part)
+        mapping.clear()
+        mapping.update((name, each.value) for name, each in fields.items())
+
+    def _fields(self, mapping: dict[str, object], node: int) -> Iterator[tuple[str, object, int]]:
+        """Key, value and the node of the key."""
+        node += 1
+        for key, value in mapping.items():
+            yield key, value, node
+            node += 1 + self._spans[node + 1]
+
+    def _merged(self, value: object, key: int) -> Iterator[tuple[dict[str, object], int]]:
+        """The mappings that `<<` at a node names, each with its node."""
+        node = key + 1
+        if isinstance(value, dict):
+            yield value, node
+            return
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            self._refuse_at("<< takes a mapping or a list of mappings", key)
+        node += 1
+        for item in value:
+            yield item, node
+            node += self._spans[node]
+
     def _alias(self, event: yaml.AliasEvent) -> None:
         """A copy of the anchored value. Its nodes count again, so a few aliases cannot become many values."""
         node, value = self._anchored(event)
         span = self._spans[node]
-        if len(self._starts) + span > MAX_NODES:
+        self._nodes += span
+        if self._nodes > MAX_NODES:
             self._refuse(TOO_MANY_NODES, event)
         if len(self._open) + _depth(value) > MAX_DEPTH:
             self._refuse(TOO_DEEP, event)
@@ -216,13 +275,17 @@ class _YamlBuilder:
         self._spans.append(1)
         if event.tag is not None:
             self._refuse(f"tags ({shorten(event.tag)}) are not supported; leave it out", event)
-        if len(self._starts) > MAX_NODES:
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
             self._refuse(TOO_MANY_NODES, event)
 
     def _refuse_escaped_controls(self, event: yaml.ScalarEvent) -> None:
         found = CONTROL.search(event.value)
         if found is not None:
             self._refuse(f"control character U+{ord(found[0]):04X} is not allowed", event)
+
+    def _refuse_at(self, sentence: str, node: int) -> NoReturn:
+        refuse(sentence, source=self._source, text=self._layout.text, index=self._starts[node])
 
     def _refuse(self, sentence: str, event: yaml.Event) -> NoReturn:
         index = event.start_mark.index if event.start_mark else 0
