@@ -75,7 +75,12 @@ def _starts_until(cluster: Cluster, request: PlacementRequest) -> float:
 def hold_back(
     decided: Schedule, wait: StartupWait, wanted: int, observed: Container[str]
 ) -> tuple[Schedule, StartupWait | None]:
-    """The schedule without new replicas beyond the even share of their cluster. `observed` are composition keys."""
+    """The schedule without new replicas beyond the even share of their cluster. `observed` are composition keys.
+
+    Where replicas are dropped, the new ones may be their successors: then nothing is held back.
+    """
+    if decided.dropped:
+        return decided, None
     used = {placement.replica.cluster for placement in decided.placements}
     share = ceil(wanted / max(len(used) + len(wait.clusters), 1))
     placed: Counter[str] = Counter()
