@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -182,6 +183,11 @@ def test_status_tells_and_down_ends_a_running_plane(tmp_path, monkeypatch):
             assert call("sim", "show", "sim-1").returncode == 0
             planned = call("plan", "-f", QUICKSTART / "3-model.yaml")
             assert (planned.returncode, planned.stdout.count("keep ")) == (0, 2)
+            assert call("explain", "md/qwen3-8b").stdout == of_replica.stdout
+            shutil.copy(tmp_path / "kubeconfig", tmp_path / "copied")
+            patch.delenv(name)
+            patch.setenv("XDG_STATE_HOME", str(tmp_path))
+            patch.setenv("KUBECONFIG", str(tmp_path / "copied"))
             assert call("explain", "md/qwen3-8b").stdout == of_replica.stdout
             alone = call("plan", "-f", QUICKSTART / "3-model.yaml", "--offline")
             assert (alone.returncode, "the fleet has no clusters" in alone.stdout) == (3, True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.cli.running import chosen_data, default_data
+from modelplane.cli.running import chosen_data, default_data, foreign_kubeconfig
 
 
 @pytest.fixture
@@ -39,3 +39,11 @@ def test_the_default_is_in_the_state_of_the_user(monkeypatch):
     assert default_data() == Path.home() / ".local/state/modelplane"
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
     assert default_data() == Path("/state/modelplane")
+
+
+def test_a_kubeconfig_of_another_control_plane_is_told_apart(plane, monkeypatch, tmp_path):
+    other = tmp_path / "config"
+    other.touch()
+    (plane / "kubeconfig").touch()
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'missing'}:{plane / 'kubeconfig'}:{other}")
+    assert (foreign_kubeconfig(), chosen_data()) == (other, plane)

@@ -71,7 +71,8 @@ def read_inputs(arguments: argparse.Namespace) -> FleetManifests:
     """The fleet with the manifests merged into it. Manifests that an API server would refuse are refused.
 
     The fleet is a snapshot or a plane. Without options it is the running plane that the environment names; without
-    that, the manifests alone, and without manifests the running plane of this machine.
+    that, the manifests alone, and without manifests the running plane of this machine or the control plane of
+    $KUBECONFIG.
     """
     base = gather(_observed(arguments), now=time.time())
     found = merge(base, _reviewed(arguments.manifests)) if arguments.manifests else base
@@ -95,7 +96,7 @@ def _observed(arguments: argparse.Namespace) -> Iterable[Mapping[str, object]]:
 
 
 def _plane(arguments: argparse.Namespace) -> "RunningPlane | None":
-    from modelplane.cli.running import RunningPlane, chosen_data, default_data, process_of
+    from modelplane.cli.running import RunningPlane, chosen_data, default_data, foreign_kubeconfig, process_of
 
     chosen = chosen_data()
     if arguments.data is None and arguments.manifests:
@@ -104,7 +105,13 @@ def _plane(arguments: argparse.Namespace) -> "RunningPlane | None":
         if process_of(chosen) is None:
             print(f"no plane runs with the data folder {chosen}: the manifests are taken alone", file=sys.stderr)
             return None
-    return RunningPlane.of(Path(arguments.data) if arguments.data else chosen or default_data())
+    folder = Path(arguments.data) if arguments.data else chosen or default_data()
+    elsewhere = foreign_kubeconfig()
+    if arguments.data is None and chosen is None and elsewhere is not None and process_of(folder) is None:
+        from modelplane.cli.kubeconfig import read_kubeconfig
+
+        return read_kubeconfig(elsewhere)
+    return RunningPlane.of(folder)
 
 
 def _objects_of(plane: "RunningPlane") -> Iterator[Mapping[str, object]]:

@@ -6,6 +6,7 @@ anything waits for such a device.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from modelplane.k8s.cel.errors import CompileError
@@ -16,6 +17,7 @@ from modelplane.k8s.semver import VersionError, parse_version
 
 ATTRIBUTES: Final = "attributes"
 CAPACITY: Final = "capacity"
+_CACHED: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,14 @@ class DeviceName:
     name: str
 
 
+@lru_cache(maxsize=_CACHED)
 def wrong_constants(text: str) -> tuple[WrongConstant, ...]:
     """Constants whose conversion fails on every device."""
     found = (_converted(node) for node in _nodes(text))
     return tuple(WrongConstant(name, given, _guess(given, reads)) for name, given, reads in found if not reads(given))
 
 
+@lru_cache(maxsize=_CACHED)
 def device_names(text: str) -> frozenset[DeviceName]:
     """Attributes and capacities that are read without asking whether they exist."""
     read: set[DeviceName] = set()
