@@ -120,3 +120,13 @@ def test_what_can_never_run_is_refused_by_validate_and_by_plan(tmp_path):
     assert (checked.returncode, checked.stdout.startswith(line)) == (1, True)
     planned = typed("plan", "-f", str(file), "examples/quickstart")
     assert (planned.returncode, planned.stderr.startswith(f"modelplane plan: {line}")) == (1, True)
+
+
+def test_a_plan_tells_that_there_are_warnings(tmp_path):
+    file = tmp_path / "cache.yaml"
+    file.write_text(
+        "apiVersion: modelplane.ai/v1alpha1\nkind: ModelCache\nmetadata: {name: w}\n"
+        "spec: {source: HuggingFace, huggingFace: {repo: a/b, sizeGiB: 1}}\n"
+    )
+    done = typed("plan", "-f", "examples/quickstart", str(file))
+    assert (done.returncode, done.stderr) == (0, "1 warning about the manifests; `modelplane validate` shows them\n")

@@ -132,6 +132,10 @@ def _reviewed(paths: Sequence[str]) -> FleetManifests:
             f"{first.source}:{first.line}: {first.kind}/{first.name}: {first.problem}{more}; "
             "`modelplane validate` shows all"
         )
+    warnings = found.count(Severity.WARNING)
+    if warnings:
+        some = "1 warning" if warnings == 1 else f"{warnings} warnings"
+        print(f"{some} about the manifests; `modelplane validate` shows them", file=sys.stderr)
     return gather(document.value for document in documents if isinstance(document.value, dict))
 
 
