@@ -1,8 +1,12 @@
 # `make help` lists the targets. Everything installs into .venv/ from hash-locked files; nothing else on the machine is touched.
 SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PIP := $(BIN)/python -u -m pip --disable-pip-version-check
+# One line for each package, so that a first install is seen to go on: the whole takes one to two minutes.
+PROGRESS = awk -v all=$$(grep -c '^[A-Za-z].*==' $(1)) '/^Collecting/ {printf "  %d of %d  %s\n", ++n, all, $$2; fflush()} \
+	/^Installing/ {print "  writing the packages"; fflush()}'
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev demo test test-core golden lint types bench generate lock package compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
@@ -17,12 +21,13 @@ setup-dev: .venv/.dev ## setup, plus what tests and linters need
 	@echo "installing into .venv (hashes required)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "modelplane needs Python 3.11 or newer; set PYTHON=")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(PIP) install --require-hashes -r requirements.lock
-	@$(PIP) install --no-deps --no-build-isolation --no-index -e .
+	@$(PIP) install --require-hashes -r requirements.lock | $(call PROGRESS,requirements.lock)
+	@$(PIP) install --quiet --no-deps --no-build-isolation --no-index -e .
 	@touch $@
 
 .venv/.dev: .venv/.run requirements-dev.lock
-	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@echo "installing what tests and linters need"
+	@$(PIP) install --require-hashes -r requirements-dev.lock | $(call PROGRESS,requirements-dev.lock)
 	@touch $@
 
 demo: setup ## two clusters, one model, one answered request; ends by itself

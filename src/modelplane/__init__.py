@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from modelplane.epp.scheduling.requests import Request
     from modelplane.epp.scheduling.scheduler import Scheduler
     from modelplane.k8s.admission.documents import parse_documents
-    from modelplane.k8s.admission.review import review as validate
     from modelplane.plane.plane import Plane, PlaneSettings
+    from modelplane.views.manifest_review import validate
     from modelplane.views.offline import compose_document, fleet_from, render, schedule
     from modelplane.views.plan import plan
 
@@ -66,7 +66,7 @@ _HOMES = {
     "read_documents": "cli.manifests",
     "render": "views.offline",
     "schedule": "views.offline",
-    "validate": "k8s.admission.review:review",
+    "validate": "views.manifest_review",
 }
 """The module of each name, and after a colon its name there where that is another."""
 

@@ -131,7 +131,14 @@ def test_what_is_no_json_is_refused(raw):
 
 @pytest.mark.parametrize(
     ("raw", "value"),
-    [(b"a: 1", {"a": 1}), (b'{"a": 1}', {"a": 1}), (b"a: &x 1\nb: *x", None), (b"a: 1\n---\nb: 1", None), (b"", None)],
+    [
+        (b"a: 1", {"a": 1}),
+        (b'{"a": 1}', {"a": 1}),
+        (b"a: &x 1\nb: *x", {"a": 1, "b": 1}),
+        (b"a: *x", None),
+        (b"a: 1\n---\nb: 1", None),
+        (b"", None),
+    ],
 )
 def test_yaml_is_one_plain_document(raw, value):
     if value is None:

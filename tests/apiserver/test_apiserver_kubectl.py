@@ -20,10 +20,11 @@ from modelplane.apiserver.app import ApiServer
 from modelplane.apiserver.lifecycle import Lifecycle, ensure_namespaces
 from modelplane.apiserver.served_kinds import ensure_kinds
 from modelplane.apiserver.store.database import Database
+from modelplane.k8s.admission.documents import parse_documents
 from modelplane.plane.certificates import server_context
 from modelplane.plane.kubeconfig import write_kubeconfig
 from modelplane.reconcile.clock import SystemClock
-from tests.support.kubectl import find_kubectl
+from tests.support.kubectl import find_kubectl, find_kubectls
 
 TOKEN = "a-token"
 MANIFEST = """
@@ -101,9 +102,9 @@ def kubectl(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plane")
     with plane(folder) as kubeconfig:
 
-        def run(*arguments, stdin=""):
+        def run(*arguments, stdin="", program=found.path):
             environment = {"KUBECONFIG": str(kubeconfig), "HOME": str(folder), "PATH": str(Path("/usr/bin"))}
-            command = [found.path, *arguments]
+            command = [program, *arguments]
             done = subprocess.run(
                 command, capture_output=True, text=True, check=False, env=environment, input=stdin, timeout=120
             )
@@ -218,3 +219,42 @@ def test_the_kinds_can_be_read_as_custom_resource_definitions(kubectl):
     assert "modeldeployments" in kubectl("describe", "crd", name)[1]
     code, said = kubectl("delete", "crd", name)
     assert (code, "does not allow this method" in said) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [("modelplane.ai/v1alpha1", "ModelDeploymnet"), ("apps/v1", "Deployment"), ("example.org/v1", "Thing")],
+)
+def test_an_unknown_kind_is_said_to_be_unknown(kubectl, version, kind):
+    manifest = f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {{}}\n"
+    for program in find_kubectls():
+        code, said = kubectl("apply", "-f", "-", stdin=manifest, program=program)
+        assert (code, f'no matches for kind "{kind}" in version "{version}"' in said) == (1, True), (program, said)
+
+
+def test_known_objects_are_applied_beside_one_of_an_unknown_kind(kubectl, namespace):
+    unknown = "\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n"
+    code, said = kubectl("-n", namespace, "apply", "-f", "-", stdin=MANIFEST + unknown)
+    assert (code, "no matches for kind" in said, "modeldeployment.modelplane.ai/m created" in said) == (1, True, True)
+
+
+ALIASED = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: aliased, labels: &labels {team: a, tier: gold}}
+data:
+  <<: [*labels, {tier: silver, zone: b}]
+  team: c
+  again: &again text
+  last: *again
+"""
+
+
+def test_aliases_and_merges_are_read_as_kubectl_reads_them(kubectl, namespace):
+    (document,) = parse_documents(ALIASED.encode(), source="f")
+    assert kubectl("-n", namespace, "apply", "-f", "-", stdin=ALIASED)[0] == 0
+    stored = json.loads(kubectl("-n", namespace, "get", "configmap", "aliased", "-o", "json")[1])
+    assert (stored["data"], stored["metadata"]["labels"]) == (
+        document.value["data"],
+        document.value["metadata"]["labels"],
+    )

@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
 
+import httpx
 import pytest
 import yaml
 
@@ -137,7 +139,7 @@ def test_a_restart_goes_on_where_the_plane_was(tmp_path):
     again.terminate()
     again.communicate(timeout=200)
     assert "continuing with 2 InferenceClusters, 1 ModelDeployment, 1 ModelService" in after
-    for line in ("API", "gateway"):
+    for line in ("API", "gateway", "page"):
         assert re.search(rf"{line} +(\S+)", before)[1] == re.search(rf"{line} +(\S+)", after)[1]
 
 
@@ -159,7 +161,7 @@ def run(*arguments):
     return subprocess.run([PROGRAM, *map(str, arguments)], check=False, capture_output=True, text=True, timeout=200)
 
 
-def test_status_tells_and_down_ends_a_running_plane(tmp_path):
+def test_status_tells_and_down_ends_a_running_plane(tmp_path, monkeypatch):
     process = start("up", "--clusters", "2", "-f", QUICKSTART / "3-model.yaml", "--data", tmp_path)
     read_until(process, "ModelService default/chat: Available")
     shown = call("status", "--data", tmp_path)
@@ -167,6 +169,28 @@ def test_status_tells_and_down_ends_a_running_plane(tmp_path):
     assert re.search(r"^sim-1 +Ready +4 ", shown.stdout, re.MULTILINE)
     assert re.search(r"^default/qwen3-8b +Ready +2 +2 +2 ", shown.stdout, re.MULTILINE)
     assert re.search(r"^default/chat +Ready +2 +2 +http://127.0.0.1:\d+/default/chat", shown.stdout, re.MULTILINE)
+    assert shown.stdout.splitlines()[-1] == f"kubeconfig  {tmp_path / 'kubeconfig'}"
+    page = re.search(r"^page +(http://127.0.0.1:\d+/\?token=\S+)$", shown.stdout, re.MULTILINE)[1]
+    with httpx.Client(follow_redirects=True, timeout=30) as browser:
+        assert browser.get(page).status_code == 200
+    replica = yaml.safe_load(call("fleet", "snapshot", "--data", tmp_path).stdout)["replicas"][0]["metadata"]["name"]
+    of_replica = call("explain", f"mr/{replica}", "--data", tmp_path)
+    assert of_replica.stdout == call("explain", "md/qwen3-8b", "--data", tmp_path).stdout
+    for name, value in (("MODELPLANE_DATA", tmp_path), ("KUBECONFIG", tmp_path / "kubeconfig")):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, str(value))
+            assert call("status").stdout == shown.stdout
+            assert call("sim", "show", "sim-1").returncode == 0
+            planned = call("plan", "-f", QUICKSTART / "3-model.yaml")
+            assert (planned.returncode, planned.stdout.count("keep ")) == (0, 2)
+            assert call("explain", "md/qwen3-8b").stdout == of_replica.stdout
+            shutil.copy(tmp_path / "kubeconfig", tmp_path / "copied")
+            patch.delenv(name)
+            patch.setenv("XDG_STATE_HOME", str(tmp_path))
+            patch.setenv("KUBECONFIG", str(tmp_path / "copied"))
+            assert call("explain", "md/qwen3-8b").stdout == of_replica.stdout
+            alone = call("plan", "-f", QUICKSTART / "3-model.yaml", "--offline")
+            assert (alone.returncode, "the fleet has no clusters" in alone.stdout) == (3, True)
     for there in (("--data", tmp_path), ("--kubeconfig", tmp_path / "kubeconfig")):
         taken = call("fleet", "snapshot", *there, "-o", tmp_path / "snapshot.yaml")
         assert taken.returncode == 0, taken.stderr
@@ -184,6 +208,20 @@ def test_status_tells_and_down_ends_a_running_plane(tmp_path):
         again = call(command, "--data", tmp_path)
         assert (again.returncode, again.stderr.count("\n")) == (1, 1)
         assert f"no plane runs with the data folder {tmp_path}" in again.stderr
+
+
+def test_simulated_clusters_stand_beside_those_of_the_quickstart(tmp_path):
+    process = start("up", "--clusters", "2", "-f", QUICKSTART, "--data", tmp_path)
+    read_until(process, "ModelService default/chat: Available")
+    shown = call("status", "--data", tmp_path)
+    assert re.findall(r"^(\S+) +Ready +\d+ +\d+ +\d+$", shown.stdout, re.MULTILINE) == [
+        "east",
+        "sim-1",
+        "sim-2",
+        "west",
+    ]
+    process.terminate()
+    process.communicate(timeout=200)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from modelplane.cli.ports import Ports
+from modelplane.cli.ports import Ports, page_token
 
 
 def free():
@@ -32,3 +32,11 @@ def test_a_port_that_somebody_has_is_not_taken_again(tmp_path):
 def test_what_makes_no_sense_is_no_port(tmp_path, text):
     (tmp_path / "ports.json").write_text(text)
     assert Ports.of(tmp_path).again("api", 0) == 0
+
+
+def test_the_token_of_the_page_is_made_once_and_for_its_owner_only(tmp_path):
+    token = page_token(tmp_path)
+    assert page_token(tmp_path) == token
+    assert (tmp_path / "page.token").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "page.token").write_text("short")
+    assert page_token(tmp_path) not in {token, "short"}

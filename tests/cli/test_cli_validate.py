@@ -68,11 +68,11 @@ def test_paths_in_any_way(capsys):
 
 
 def test_standard_input(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a: &x 1\n")))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a: *x\n")))
     code, lines, _ = run(capsys, "-f", "-")
     assert (code, lines) == (
         1,
-        ["<stdin>:1:4: anchors (&x) are not supported; write the value out", "0 objects, 1 problem"],
+        ["<stdin>:1:4: alias *x has no anchor &x before it", "0 objects, 1 problem"],
     )
 
 

@@ -62,3 +62,14 @@ def test_observed_capacity_is_published():
     assert (status.gpu_pools[0].nodes, status.gpu_pools[0].observed_nodes, status.free_devices) == (1, 1, 8)
     assert [(found.name, found.quota) for found in status.queues] == [("serving", 6)]
     assert compose(type="Volcano").status.gpu_pools[0].nodes == 2
+
+
+@pytest.mark.parametrize(("source", "block"), [("GKE", "gke"), ("EKS", "eks")])
+def test_a_source_that_this_build_does_not_create_is_refused(source, block):
+    spec = {"cluster": {"source": source, block: {"region": "a"}}, "nodePools": [{"name": "p", "className": "c"}]}
+    cluster = decode(InferenceCluster, {"metadata": {"name": "a"}, "spec": spec})
+    result = inference_cluster.compose(ComposeRequest(cluster))
+    (condition,) = result.conditions
+    assert (condition.type, condition.status.value, condition.reason) == ("Accepted", "False", "NotSupported")
+    assert condition.message == f"spec.cluster.source: this build does not create {source} clusters; use Existing"
+    assert (result.ready.status.value, result.desired) == ("False", {})

@@ -82,8 +82,8 @@ def test_engines_are_what_their_gpus_are_and_come_back_when_they_crash(up):
 @pytest.mark.timeout(500)
 def test_a_prompt_goes_to_prefill_and_its_answer_comes_from_decode_as_the_picker_says(up):
     plane = up("-f", "examples/prefill-decode")
-    plane.ready("modelservice/chat", "modeldeployment/qwen3-32b")
-    address = plane.kubectl("get", "ms", "chat", "-o", "jsonpath={.status.address}")
+    plane.ready("modelservice/chat-32b", "modeldeployment/qwen3-32b")
+    address = plane.kubectl("get", "ms", "chat-32b", "-o", "jsonpath={.status.address}")
     prompts = [f"{number}: {'once upon a time there was a fleet of clusters ' * 20}" for number in range(4)]
     first, again = ([ask(address, "qwen3-32b", prompt=prompt) for prompt in prompts] for _ in range(2))
     assert {answer.status_code for answer in (*first, *again)} == {200}

@@ -144,6 +144,31 @@ def test_readiness_climbs_only_with_what_was_observed():
     virtually(story)
 
 
+def test_replicas_wait_for_the_cluster_that_is_ready_later():
+    async def story(fleet, _clock):
+        address = [{"type": "IPAddress", "value": "127.0.0.1:1"}]
+        fleet.report(fleet.clusters["east"], GATEWAY_API, "Gateway", addresses=address)
+        await fleet.settle()
+        assert fleet.conditions("ModelDeployment")["ReplicasScheduled"] == ("False", "WaitingForClusters")
+        assert [item["name"] for item in fleet.one("ModelDeployment")["status"]["clusters"]] == ["east"]
+        fleet.report(fleet.clusters["west"], GATEWAY_API, "Gateway", addresses=address)
+        await fleet.settle()
+        assert fleet.one("ModelDeployment")["status"]["placement"]["summary"] == "1 on east, 1 on west"
+
+    virtually(story)
+
+
+def test_replicas_do_not_wait_longer_than_30_s():
+    async def story(fleet, _clock):
+        address = [{"type": "IPAddress", "value": "127.0.0.1:1"}]
+        fleet.report(fleet.clusters["east"], GATEWAY_API, "Gateway", addresses=address)
+        await fleet.settle()
+        await asyncio.sleep(31)
+        assert fleet.one("ModelDeployment")["status"]["placement"]["summary"] == "2 on east"
+
+    virtually(story)
+
+
 def test_the_replicas_are_spread_over_the_clusters():
     async def story(fleet, _clock):
         await serve(fleet)

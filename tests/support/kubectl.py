@@ -48,6 +48,15 @@ def find_kubectl() -> Kubectl:
     return _built(Path(go), why) if go else Kubectl(None, f"{why}, and no Go to build one")
 
 
+def find_kubectls() -> list[Path]:
+    """The one that is found, and further versions that are installed beside it as `kubectl.1.N`."""
+    found = find_kubectl().path
+    if found is None:
+        return []
+    others = sorted({each.resolve() for each in found.resolve().parent.glob("kubectl.1.*")} - {found.resolve()})
+    return [found, *(each for each in others if _version(each) >= OLDEST)]
+
+
 def _version(path: Path) -> tuple[int, ...]:
     told = subprocess.run([path, "version", "--client", "-o", "json"], capture_output=True, text=True, check=False)
     found = re.search(r'"gitVersion": "v(\d+)\.(\d+)', told.stdout)

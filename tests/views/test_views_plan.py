@@ -178,6 +178,50 @@ def test_a_plan_shows_who_would_be_evicted_before_anybody_is():
     ]
 
 
+def make_cache(status=None):
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelCache",
+        "metadata": {"name": "w", "namespace": "team"},
+        "spec": {"source": "HuggingFace", "huggingFace": {"repo": "a/b", "sizeGiB": 100}},
+        **({"status": status} if status else {}),
+    }
+
+
+@pytest.mark.parametrize("policy", ["Required", "Preferred"])
+def test_a_cache_that_nothing_stages_is_waited_for(policy):
+    wanted = make_deployment(1, caches=[{"name": "w", "policy": policy}])
+    found = gather([*FLEET, make_cache(), wanted])
+    (one,) = plan(found).deployments
+    told = "ModelCache w is not staged on east, and nothing stages it"
+    assert (one.answer, one.rows[0].reason, one.rows[0].ready_in_s) == (FitAnswer.WAITS_FOR_CACHES, told, None)
+    assert explain(found, "chat").answer is FitAnswer.WAITS_FOR_CACHES
+
+
+def test_a_replica_that_serves_waits_for_no_cache():
+    wanted = make_deployment(1, caches=[{"name": "w"}])
+    found = plan(gather([*FLEET, make_cache(), wanted, make_replica("east")]))
+    assert found.answer is FitAnswer.FITS_NOW
+
+
+def test_a_pool_that_shrank_below_what_is_held_does_not_fit():
+    held = [make_replica("east", index) for index in range(3)]
+    found = gather([CLASS, make_cluster("east", 2), make_deployment(3), *held])
+    (one,) = plan(found).deployments
+    assert (one.answer, {row.action for row in one.rows}) == (FitAnswer.WAITS_FOR_ROOM, {Action.KEEP})
+    assert {row.reason for row in one.rows} == {"pool gpus has 16 devices, and its replicas hold more"}
+    assert explain(found, "chat").answer is FitAnswer.WAITS_FOR_ROOM
+    large = gather([CLASS, make_cluster("east", 3), make_deployment(3), *held])
+    assert plan(large).answer is FitAnswer.FITS_NOW
+
+
+def test_a_cluster_that_this_build_cannot_create_takes_nothing():
+    cloud = make_cluster("east")
+    cloud["spec"]["cluster"] = {"source": "GKE", "gke": {"region": "a"}}
+    (one,) = plan(gather([CLASS, cloud, make_deployment(1)])).deployments
+    assert [(row.action, row.reason) for row in one.rows] == [(Action.WAIT, "ClusterReady: the cluster is not ready")]
+
+
 def test_weights_that_are_not_staged_take_time():
     cache = {
         "apiVersion": "modelplane.ai/v1alpha1",

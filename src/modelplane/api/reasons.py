@@ -43,6 +43,10 @@ class Reason(StrEnum):
         "InsufficientCapacity",
         "Some replicas have no cluster: no matching pool has capacity. status.placement says what is missing.",
     )
+    WAITING_FOR_CLUSTERS = (
+        "WaitingForClusters",
+        "Some replicas of a new deployment wait for clusters that are starting, 30 s at most, so that they spread.",
+    )
     INVALID_SELECTOR = (
         "InvalidSelector",
         "A device selector does not compile. Running pods stay. The message shows where.",

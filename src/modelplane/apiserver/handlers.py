@@ -10,7 +10,7 @@ from multidict import CIMultiDict
 from modelplane.api.objects import Json
 from modelplane.apiserver import bodies, discovery, openapi
 from modelplane.apiserver.failures import ApiError, bad_request, not_allowed, not_found, unsupported_media
-from modelplane.apiserver.media import JSON, media_of, wanted_form, wants_aggregated
+from modelplane.apiserver.media import JSON, accepts, media_of, wanted_form, wants_aggregated
 from modelplane.apiserver.objects import shown
 from modelplane.apiserver.options import delete_options, is_true, list_options, write_options
 from modelplane.apiserver.paths import RequestInfo, find_target
@@ -209,6 +209,8 @@ def _document(request: web.BaseRequest, path: str) -> web.Response:
     if path in {"/api", "/apis"} and wants_aggregated(accept):
         found = discovery.aggregated(core=path == "/api")
         return _response(encode(found), content_type=discovery.AGGREGATED[0])
+    if path == "/openapi/v2" and accepts(accept, openapi.VERSION_2_ASKED, openapi.VERSION_2_BINARY):
+        return _response(openapi.version_2_binary(), content_type=openapi.VERSION_2_BINARY)
     fixed = _DOCUMENTS.get(path.rstrip("/"))
     if fixed is not None:
         return _response(encode(fixed(request)))

@@ -74,6 +74,11 @@ def wants_aggregated(accept: str) -> bool:
     return False
 
 
+def accepts(accept: str, *media: str) -> bool:
+    """Whether an Accept header names one of the media types."""
+    return any(each.media in media for each in _read(accept))
+
+
 def media_of(content_type: str) -> str:
     """The media type of a Content-Type header; JSON where there is none."""
     return content_type.partition(";")[0].strip().lower() or JSON

@@ -2,7 +2,7 @@
 
 `kubectl explain` reads the schemas, and kubectl reads from the parameters of the operations whether the server
 validates fields and supports dry run. Version 2 is a document without paths or definitions: clients that still request
-it accept that and validate nothing.
+it accept that and validate nothing. kubectl reads it in protobuf only, before it reports that a kind does not exist.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,6 +67,22 @@ VERSION_2: Final[Json] = {
     "paths": {},
     "definitions": {},
 }
+VERSION_2_ASKED: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+VERSION_2_BINARY: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+"""The answer's name differs from the one that kubectl asks for: an @ is not allowed in a Content-Type."""
+
+
+@cache
+def version_2_binary() -> bytes:
+    """`VERSION_2` as the message `openapi.v2.Document`."""
+    info = _bytes_field(1, b"Modelplane") + _bytes_field(2, b"v1")
+    parts = {1: b"2.0", 2: info, 8: b"", 9: b""}
+    return b"".join(_bytes_field(number, value) for number, value in parts.items())
+
+
+def _bytes_field(number: int, value: bytes) -> bytes:
+    """A text or message of less than 128 bytes, in the binary form."""
+    return bytes((number << 3 | 2, len(value))) + value
 
 
 @cache

@@ -42,6 +42,8 @@ start here:
   modelplane plan -f examples/         show where replicas would be placed
   modelplane up                        run a plane on this machine
 
+Commands find the plane by --data DIR, else $MODELPLANE_DATA, else the plane's own file in $KUBECONFIG, else in
+~/.local/state/modelplane.
 'modelplane COMMAND --help' explains one command with examples. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
 """
 
@@ -57,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(words: Sequence[str]) -> int:
     parser = _parser(words)
+    _refuse_misspelled(parser, words)
     parsed = parser.parse_args(words)
     if parsed.command is None:
         parser.print_help()
@@ -70,6 +73,21 @@ def _run(words: Sequence[str]) -> int:
         return EXIT_REFUSED
     except OSError as error:
         return _refuse(parsed.command, f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def _refuse_misspelled(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    names, wanted = [command.name for command in COMMANDS], _command_of(words)
+    if wanted is None or wanted in names:
+        return
+    from difflib import get_close_matches
+
+    guess = get_close_matches(wanted, names, n=1)
+    if guess:
+        parser.error(f"invalid choice: {wanted!r}; did you mean {guess[0]!r}?")
+
+
+def _command_of(words: Sequence[str]) -> str | None:
+    return next((word for word in words if not word.startswith("-")), None)
 
 
 def _refuse(command: str, sentence: str) -> int:
@@ -86,7 +104,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"modelplane {_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    wanted = next((word for word in words if not word.startswith("-")), None)
+    wanted = _command_of(words)
     for command in COMMANDS:
         subparser = commands.add_parser(
             command.name, help=command.summary, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -15,8 +15,8 @@ from modelplane.api.objects import API_VERSION
 from modelplane.api.timestamps import epoch_s
 from modelplane.cli.manifests import read_documents
 from modelplane.k8s.admission.references import Severity
-from modelplane.k8s.admission.review import review
 from modelplane.views.inputs import KINDS, SNAPSHOT_KIND, FleetManifests, gather, merge
+from modelplane.views.manifest_review import validate
 
 if TYPE_CHECKING:
     from modelplane.cli.running import RunningPlane
@@ -38,12 +38,14 @@ def add_inputs(parser: argparse.ArgumentParser, *, manifests_required: bool) -> 
     observed.add_argument("--fleet", metavar="SNAPSHOT", help="the fleet: a file of `modelplane fleet snapshot`")
     observed.add_argument(
         "--data", metavar="DIR", nargs="?", const="", default=None,
-        help="the fleet: the running plane with the data folder DIR (default: that of `modelplane up`)",
+        help="the fleet: the running plane with the data folder DIR (default: $MODELPLANE_DATA, else that of "
+        "$KUBECONFIG, else that of `modelplane up`)",
     )  # fmt: skip
     observed.add_argument(
         "--kubeconfig", metavar="FILE", type=Path, default=None,
         help="the fleet: the control plane of a kubeconfig",
     )  # fmt: skip
+    observed.add_argument("--offline", action="store_true", help="the fleet: the manifests and nothing else")
     parser.add_argument(
         "--profile", metavar="FILE", type=Path, default=None,
         help="a PlacementProfile: the plugins that place replicas and their weights",
@@ -68,7 +70,9 @@ def _moment(text: str) -> float:
 def read_inputs(arguments: argparse.Namespace) -> FleetManifests:
     """The fleet with the manifests merged into it. Manifests that an API server would refuse are refused.
 
-    The fleet is a snapshot or a plane; without options and manifests it is the running plane of this machine.
+    The fleet is a snapshot or a plane. Without options it is the running plane that the environment names; without
+    that, the manifests alone, and without manifests the running plane of this machine or the control plane of
+    $KUBECONFIG.
     """
     base = gather(_observed(arguments), now=time.time())
     found = merge(base, _reviewed(arguments.manifests)) if arguments.manifests else base
@@ -87,11 +91,27 @@ def _observed(arguments: argparse.Namespace) -> Iterable[Mapping[str, object]]:
         from modelplane.cli.kubeconfig import read_kubeconfig
 
         return _objects_of(read_kubeconfig(arguments.kubeconfig))
-    if arguments.data is not None or not arguments.manifests:
-        from modelplane.cli.running import RunningPlane, default_data
+    plane = None if arguments.offline else _plane(arguments)
+    return _objects_of(plane) if plane is not None else ()
 
-        return _objects_of(RunningPlane.of(Path(arguments.data) if arguments.data else default_data()))
-    return ()
+
+def _plane(arguments: argparse.Namespace) -> "RunningPlane | None":
+    from modelplane.cli.running import RunningPlane, chosen_data, default_data, foreign_kubeconfig, process_of
+
+    chosen = chosen_data()
+    if arguments.data is None and arguments.manifests:
+        if chosen is None:
+            return None
+        if process_of(chosen) is None:
+            print(f"no plane runs with the data folder {chosen}: the manifests are taken alone", file=sys.stderr)
+            return None
+    folder = Path(arguments.data) if arguments.data else chosen or default_data()
+    elsewhere = foreign_kubeconfig()
+    if arguments.data is None and chosen is None and elsewhere is not None and process_of(folder) is None:
+        from modelplane.cli.kubeconfig import read_kubeconfig
+
+        return read_kubeconfig(elsewhere)
+    return RunningPlane.of(folder)
 
 
 def _objects_of(plane: "RunningPlane") -> Iterator[Mapping[str, object]]:
@@ -103,7 +123,7 @@ def _objects_of(plane: "RunningPlane") -> Iterator[Mapping[str, object]]:
 
 def _reviewed(paths: Sequence[str]) -> FleetManifests:
     documents = read_documents(list(paths))
-    found = review([document for document in documents if not _is_snapshot(document.value)])
+    found = validate([document for document in documents if not _is_snapshot(document.value)])
     wrong = [finding for finding in found.findings if finding.severity is Severity.ERROR]
     if wrong:
         first = wrong[0]
@@ -112,6 +132,10 @@ def _reviewed(paths: Sequence[str]) -> FleetManifests:
             f"{first.source}:{first.line}: {first.kind}/{first.name}: {first.problem}{more}; "
             "`modelplane validate` shows all"
         )
+    warnings = found.count(Severity.WARNING)
+    if warnings:
+        some = "1 warning" if warnings == 1 else f"{warnings} warnings"
+        print(f"{some} about the manifests; `modelplane validate` shows them", file=sys.stderr)
     return gather(document.value for document in documents if isinstance(document.value, dict))
 
 

@@ -1,26 +1,32 @@
-"""`modelplane explain deployment NAME`: why its replicas are placed where they are, with every candidate."""
+"""`modelplane explain KIND NAME`: why replicas are placed where they are, with every candidate."""
 
 import argparse
 
+from modelplane.cli._kinds import read_target
 from modelplane.cli._shown import EXIT_DOES_NOT_FIT, add_inputs, add_output, print_table, print_value, read_inputs
-from modelplane.views.explain import explain
+from modelplane.views.explain import explain, owner_of
 from modelplane.views.shapes import CandidateShown, FitAnswer, PlacementExplanation
 
 _EPILOG = """\
 examples:
   modelplane explain deployment qwen3-8b                        the running plane of this machine
+  modelplane explain md/qwen3-8b                                kinds as kubectl spells them
+  modelplane explain replica qwen3-8b-ve5dztjuov                the deployment of a replica
   modelplane explain deployment qwen3-8b --fleet snapshot.yaml
   modelplane explain deployment qwen3-8b -n default -f examples/quickstart/ -o yaml
 
 Exit codes: 0 every replica is placed, 1 the input was refused, 3 some replicas are pending.
 """
+_KINDS = {"ModelDeployment": "deployment", "ModelReplica": "replica"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Repeats the placement on the same inputs and shows the result for every cluster and pool."
     parser.epilog = _EPILOG
-    parser.add_argument("what", choices=("deployment",))
-    parser.add_argument("name", metavar="NAME")
+    parser.add_argument(
+        "target", nargs="+", metavar="KIND NAME",
+        help="a ModelDeployment or a ModelReplica, or KIND/NAME; kinds as kubectl spells them: md, modeldeployment, mr",
+    )  # fmt: skip
     parser.add_argument(
         "-n", "--namespace", help="its namespace; needed when several namespaces have a deployment of this name"
     )
@@ -29,7 +35,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = explain(read_inputs(arguments), arguments.name, arguments.namespace)
+    kind, name = read_target(arguments.target, _KINDS)
+    inputs, namespace = read_inputs(arguments), arguments.namespace
+    if kind == "ModelReplica":
+        name, namespace = owner_of(inputs, name, namespace)
+    found = explain(inputs, name, namespace)
     if arguments.output == "table":
         _show(found)
     else:

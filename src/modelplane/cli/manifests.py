@@ -35,10 +35,11 @@ def read_documents(paths: Sequence[str | Path]) -> list[Document]:
     return [document for source in sources for document in parse_documents(read(source), source=shown(source))]
 
 
-def simulated_fleet(clusters: int) -> list[Document]:
-    """One InferenceClass, one InferenceGateway and that many InferenceClusters."""
+def simulated_fleet(clusters: int, given: Sequence[Document] = ()) -> list[Document]:
+    """One InferenceClass, one InferenceGateway and that many InferenceClusters, without those that are given."""
     if clusters == 0:
         return []
+    known = {_identity(document) for document in given}
     pools = "nodePools: [{name: h200, className: h200-8x, nodeCount: 4}]"
     source = "cluster: {source: Existing, existing: {secretRef: {name: simulated}}}"
     each = [
@@ -47,7 +48,15 @@ def simulated_fleet(clusters: int) -> list[Document]:
     ]
     parts = [_CLASS, "kind: InferenceGateway\nmetadata: {name: default}\nspec: {}", *each]
     text = "\n---\n".join(f"apiVersion: modelplane.ai/v1alpha1\n{part}" for part in parts)
-    return list(parse_documents(text.encode(), source="--clusters"))
+    documents = parse_documents(text.encode(), source="--clusters")
+    return [document for document in documents if _identity(document) not in known]
+
+
+def _identity(document: Document) -> tuple[object, object]:
+    """Kind and name; the kinds of a simulated fleet have no namespace."""
+    value = document.value if isinstance(document.value, dict) else {}
+    metadata = value.get("metadata")
+    return value.get("kind"), metadata.get("name") if isinstance(metadata, dict) else None
 
 
 def expand(path: str) -> Iterator[str]:

@@ -19,6 +19,7 @@ _EPILOG = """\
 answers:
   FitsNow            every replica fits on nodes that exist
   FitsAfterScaleUp   every replica fits, some on nodes that pools must add first
+  WaitsForCaches     every replica fits, and some mount a ModelCache that nothing stages
   WaitsForRoom       some replicas do not fit while others hold the devices
   FitsNowhere        some replicas do not fit in any pool, even an empty one
 

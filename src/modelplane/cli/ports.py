@@ -1,13 +1,17 @@
-"""The ports of the previous run: the next run uses the same, so that clients keep their addresses."""
+"""The ports and the page's token of the previous run: the next run uses the same, so that addresses stay valid."""
 
 import json
+import os
+import re
+import secrets
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-_HOST = "127.0.0.1"
+HOST = "127.0.0.1"
 _MAX_PORT = 65535
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +39,24 @@ class Ports:
         self.file.write_text(json.dumps({name: urlsplit(url).port for name, url in urls.items()}))
 
 
+def page_token(data: Path) -> str:
+    """The token of the page, made once for a data folder. Only the owner may read it."""
+    file = data / "page.token"
+    known = file.read_text() if file.is_file() else ""
+    if _TOKEN.fullmatch(known):
+        return known
+    token = secrets.token_urlsafe(16)
+    file.unlink(missing_ok=True)
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as handle:
+        handle.write(token)
+    return token
+
+
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((_HOST, port))
+            probe.bind((HOST, port))
         except OSError:
             return False
     return True

@@ -17,8 +17,33 @@ from modelplane.api.errors import NotFoundError, UnavailableError
 _TIMEOUT_S = 10.0
 
 
+ENVIRONMENT = "MODELPLANE_DATA"
+DATA_HELP = f"the data folder (default: ${ENVIRONMENT}, else that of $KUBECONFIG, else ~/.local/state/modelplane)"
+
+
 def add_data_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, default=default_data(), metavar="DIR", help="the data folder")
+    parser.add_argument("--data", type=Path, default=chosen_data() or default_data(), metavar="DIR", help=DATA_HELP)
+
+
+def chosen_data() -> Path | None:
+    """The data folder that the environment names: by MODELPLANE_DATA, or by a plane's own kubeconfig."""
+    named = os.environ.get(ENVIRONMENT)
+    if named:
+        return Path(named)
+    return next((file.parent for file in _kubeconfigs() if _is_of_a_plane(file)), None)
+
+
+def foreign_kubeconfig() -> Path | None:
+    """The first file of $KUBECONFIG that exists and is not that of a plane."""
+    return next((file for file in _kubeconfigs() if file.is_file() and not _is_of_a_plane(file)), None)
+
+
+def _kubeconfigs() -> list[Path]:
+    return [Path(file) for file in os.environ.get("KUBECONFIG", "").split(os.pathsep) if file]
+
+
+def _is_of_a_plane(file: Path) -> bool:
+    return file.name == "kubeconfig" and (file.parent / "plane.db").is_file()
 
 
 def default_data() -> Path:

@@ -13,7 +13,7 @@ from modelplane.cli.running import RunningPlane, add_data_argument
 _EPILOG = """\
 examples:
   modelplane sim show east                      its nodes, pods and warnings
-  modelplane sim fail cluster east              its API, gateway and engines stop
+  modelplane sim fail cluster east              its API, gateway and engines stop; or `sim fail east`
   modelplane sim recover cluster east
   modelplane sim lose node east h200-0          the node turns NotReady after its grace period
   modelplane sim restore node east h200-0
@@ -63,7 +63,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     show.add_argument("cluster")
     for verb, things in _PAIRS.items():
         added = verbs.add_parser(verb, help=_HELP[verb])
-        added.add_argument("thing", choices=things, help=f"always `{things[0]}`")
+        if things == ("cluster",):
+            added.add_argument("thing", nargs="?", choices=things, default="cluster", help="may be left out")
+        else:
+            added.add_argument("thing", choices=things, help=f"always `{things[0]}`")
         added.add_argument("cluster")
         if things != ("cluster",):
             added.add_argument("name", help="NAMESPACE/POD" if things == ("pod",) else "name of the node")

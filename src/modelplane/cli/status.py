@@ -5,7 +5,9 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
+from modelplane.cli.ports import HOST, Ports, page_token
 from modelplane.cli.running import RunningPlane, add_data_argument
 from modelplane.views.overview import READY, ObjectHealth, Overview, overview
 
@@ -20,7 +22,9 @@ _NOT_READY = 3
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Shows the clusters, deployments and services of a running plane, and why one is not ready."
+    parser.description = (
+        "Shows the clusters, deployments and services of a running plane, and why one is not ready; and its addresses."
+    )
     parser.epilog = _EPILOG
     add_data_argument(parser)
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
@@ -39,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         print()
     else:
         _show(found)
+        _show_addresses(arguments.data)
     return 0 if all(health.state == READY for health in _healths(found)) else _NOT_READY
 
 
@@ -67,6 +72,16 @@ def _show(found: Overview) -> None:
             for s in found.services
         ),
     )
+
+
+def _show_addresses(data: Path) -> None:
+    """Where the plane is reached, as `up` printed it."""
+    ports = Ports.of(data)
+    if "page" in ports.known:
+        print(f"page        http://{HOST}:{ports.known['page']}/?token={page_token(data)}")
+    if "gateway" in ports.known:
+        print(f"gateway     http://{HOST}:{ports.known['gateway']}")
+    print(f"kubeconfig  {data / 'kubeconfig'}")
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -1,10 +1,9 @@
 """`modelplane up`: runs the embedded plane on this machine until it is stopped."""
 
 import argparse
-import secrets
 from pathlib import Path
 
-from modelplane.cli.ports import Ports
+from modelplane.cli.ports import Ports, page_token
 from modelplane.cli.running import add_data_argument
 from modelplane.cli.terminal import Progress, run_until_signal
 
@@ -13,6 +12,7 @@ examples:
   modelplane up -f examples/quickstart/
   modelplane up --data ./plane --gateway-port 8080
   modelplane up --clusters 5
+  modelplane up --clusters 2 -f examples/quickstart/3-model.yaml
 
 Then, in another terminal, with the data folder that it prints:
   export KUBECONFIG=FOLDER/kubeconfig
@@ -20,7 +20,7 @@ Then, in another terminal, with the data folder that it prints:
   curl http://127.0.0.1:PORT/default/chat/v1/models
 
 Everything listens on loopback. Ctrl-C stops everything once the requests in flight are answered. The data folder keeps
-the state: the next `up` with it continues from there, on the same ports where they are free.
+the state: the next `up` with it continues from there, on the same ports where they are free. The page keeps its token.
 """
 
 
@@ -35,8 +35,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-f", "--filename", type=Path, action="append", default=[], metavar="PATH", help="manifests to apply"
     )
     parser.add_argument(
-        "--clusters", type=_count, default=0, metavar="N", help="add N simulated clusters of four 8-GPU nodes each"
-    )
+        "--clusters", type=_count, default=0, metavar="N",
+        help="add N simulated clusters of four 8-GPU nodes each, with a class and a gateway where the manifests have "
+        "none",
+    )  # fmt: skip
     add_data_argument(parser)
     parser.add_argument(
         "--profile", type=Path, metavar="FILE", help="a PlacementProfile: the plugins that place replicas"
@@ -59,7 +61,8 @@ async def _up(arguments: argparse.Namespace) -> int:
     from modelplane.web.server import serve
 
     progress = Progress()
-    documents = [*simulated_fleet(arguments.clusters), *read_documents(arguments.filename)]
+    given = read_documents(arguments.filename)
+    documents = [*simulated_fleet(arguments.clusters, given), *given]
     check_documents(documents)
     ports = Ports.of(arguments.data)
     settings = PlaneSettings(
@@ -71,11 +74,11 @@ async def _up(arguments: argparse.Namespace) -> int:
     progress.say(f"starting the plane with the data folder {arguments.data}")
     async with Plane(settings, report=progress.say) as plane:
         calm_collector()
-        ports.remember(api=plane.api_url, gateway=plane.gateway_url)
         progress.say(f"API         {plane.api_url}")
         progress.say(f"kubeconfig  {plane.kubeconfig}")
         progress.say(f"gateway     {plane.gateway_url}")
-        page = await serve(plane.overview, token=secrets.token_urlsafe(16))
+        page = await serve(plane.overview, token=page_token(arguments.data), port=ports.again("page", 0))
+        ports.remember(api=plane.api_url, gateway=plane.gateway_url, page=page.url)
         progress.say(f"page        {page.url}")
         steps = Steps(plane, progress)
         steps.report_existing()

@@ -12,20 +12,24 @@ from modelplane.k8s.admission.decode import TextError, escape
 from modelplane.k8s.admission.documents import parse_documents
 from modelplane.k8s.admission.layout import Document
 from modelplane.k8s.admission.references import Severity
-from modelplane.k8s.admission.review import ManifestReview, ReviewFinding, review
+from modelplane.k8s.admission.review import ManifestReview, ReviewFinding
+from modelplane.views.manifest_review import validate
 
 _DESCRIPTION = """\
 Checks manifests offline, as an API server would before it stores them: schema, defaults, unknown fields, rules, device
-selectors and references between the objects. Kinds of other groups are counted and not checked.
+selectors and references between the objects. Then what would be stored and never run: more devices in use than
+requested, units and attributes that do not exist, what this build does not act on. Kinds of other groups are counted
+and not checked.
 """
 _EPILOG = """\
 references inside the set:
   A class or cache that is not in the set is an error when the set has others of its kind (it is probably misspelled),
-  and a warning when it has none (they are probably kept elsewhere). A selector that matches no endpoint is a warning.
-  The same kind, namespace and name twice is an error.
+  and a warning when it has none (they are probably kept elsewhere). A Secret that is not in the set and a selector
+  that matches no endpoint are warnings.
+  The same kind, namespace and name twice is an error, and a note where both objects are the same.
 
 examples:
-  modelplane validate -f examples/quickstart/
+  modelplane validate -f examples/
   modelplane validate -f class.yaml -f cluster.yaml --strict
   kubectl get modeldeployments -A -o yaml | modelplane validate -f - -o json
 
@@ -59,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not paths:
         raise InputError("no manifests given: use -f PATH, or -f - for standard input")
     documents, unreadable = _read_all(paths)
-    found = review(documents)
+    found = validate(documents)
     show = _show_json if arguments.output == "json" else _show_text
     show(found, unreadable)
     errors = found.count(Severity.ERROR) + len(unreadable)
@@ -88,7 +92,7 @@ def _show_text(found: ManifestReview, unreadable: Sequence[_Unreadable]) -> None
 
 
 def _line(finding: ReviewFinding) -> str:
-    mark = "warning: " if finding.severity is Severity.WARNING else ""
+    mark = "" if finding.severity is Severity.ERROR else f"{finding.severity.value}: "
     who = f"{finding.kind}/{finding.name}".strip("/") or "document"
     return f"{escape(finding.source)}:{finding.line}: {mark}{escape(who)}: {finding.problem}"
 

@@ -78,6 +78,7 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
         labels=metadata.labels,
         ready=ready,
         unready_since=since,
+        created=None if ready else epoch_s(metadata.creation_timestamp),
         cordoned=spec.cordoned,
         taints=_taints(spec.taints) if spec.taints else _NO_TAINTS,
         packing=Packing.BIN_PACK if scheduling.packing == "BinPack" else Packing.ANY,

@@ -37,13 +37,19 @@ from modelplane.compose.contract import (
 )
 from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.readiness import first_address
+from modelplane.compose.refusal import refuse
 
 GATEWAY_CLASS = "envoy"
+SOURCES = frozenset({"Existing"})
+"""Where clusters may come from."""
 _GATEWAY, _REPLICAS = "gateway", "replicas"
 
 
 def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     cluster = request.resource
+    source = cluster.spec.cluster.source
+    if source not in SOURCES:
+        return refuse(request, f"spec.cluster.source: this build does not create {source} clusters; use Existing")
     classes = {pool.class_name: _class(request, pool.class_name) for pool in cluster.spec.node_pools}
     replicas = {replica.metadata.name: replica for replica in _replicas(request)}
     held = _held(replicas.values())

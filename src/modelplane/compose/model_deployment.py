@@ -41,6 +41,7 @@ from modelplane.compose.replica_endpoints import (
     replica_endpoint,
 )
 from modelplane.compose.replica_targets import replica_key, replica_targets
+from modelplane.compose.startup import hold_back, startup_wait, with_wait
 from modelplane.k8s.cel import CompileError, compile_selector
 from modelplane.placement.schedule import Schedule, schedule
 from modelplane.placement.snapshot import Fleet
@@ -62,8 +63,13 @@ def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
         waiting = unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, "the fleet is not read yet")
         return _undecided(request, waiting, requirements)
     fleet = with_observed(fleet, deployment.metadata.key, request.observed)
-    decided = schedule(placement_request(deployment, lowered), fleet, request.now, profile=request.profile)
-    return _decided(request, lowered, fleet, decided, requirements)
+    wanted = placement_request(deployment, lowered)
+    decided = schedule(wanted, fleet, request.now, profile=request.profile)
+    wait = startup_wait(deployment, wanted, fleet, request.now)
+    if wait is not None:
+        decided, wait = hold_back(decided, wait, wanted.replicas, request.observed)
+    result = _decided(request, lowered, fleet, decided, requirements)
+    return result if wait is None else with_wait(result, wait, wanted.replicas, request.now)
 
 
 def _requirements(deployment: ModelDeployment) -> dict[str, Requirement]:

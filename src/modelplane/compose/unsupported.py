@@ -4,14 +4,11 @@ from typing import TypeVar
 
 import msgspec
 
-from modelplane.api.conditions import ConditionType, fails, summarise
-from modelplane.api.reasons import Reason
-from modelplane.compose.contract import ComposeRequest, ComposeResult, keep_observed
+from modelplane.compose.contract import ComposeRequest, ComposeResult
+from modelplane.compose.refusal import refuse
 
 Resource = TypeVar("Resource", bound=msgspec.Struct)
 
 
 def compose(request: ComposeRequest[Resource]) -> ComposeResult:
-    message = "this build stores objects of this kind and does not reconcile them"
-    problem = fails(ConditionType.ACCEPTED, Reason.NOT_SUPPORTED, message)
-    return ComposeResult(desired=keep_observed(request), conditions=(problem,), ready=summarise([problem]))
+    return refuse(request, "this build stores objects of this kind and does not reconcile them")

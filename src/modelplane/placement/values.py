@@ -83,6 +83,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ready: bool = True
     unready_since: float | None = None
     """When it stopped being ready, in seconds of the epoch. Unknown, no grace period runs out."""
+    created: float | None = None
+    """When its InferenceCluster was created, in seconds of the epoch. Known only while it is not ready."""
     cordoned: bool = False
     taints: tuple[PlacementTaint, ...] = ()
     packing: Packing = Packing.ANY

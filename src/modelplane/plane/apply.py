@@ -54,7 +54,7 @@ def apply_documents(database: Database, documents: Sequence[Document]) -> tuple[
             else:
                 store.replace(admitted(_over(before, manifest), before))
             written.append(ref)
-    return tuple(written)
+    return tuple(dict.fromkeys(written))
 
 
 def _foreign(value: object) -> str:

@@ -1,5 +1,7 @@
 """Why the replicas of a deployment are where they are: every candidate with its refusal or its scores."""
 
+from modelplane.api.errors import InputError
+from modelplane.api.objects import name_of, namespace_of, text_at
 from modelplane.compose.placement_request import placement_request
 from modelplane.placement.decisions import ReplicaDecision
 from modelplane.placement.schedule import Schedule, survey
@@ -29,6 +31,18 @@ def explain(inputs: FleetManifests, name: str, namespace: str | None = None) -> 
         rows=planned.rows,
         candidates=tuple(_shown(found) for found in candidates),
     )
+
+
+def owner_of(inputs: FleetManifests, replica: str, namespace: str | None = None) -> tuple[str, str]:
+    """Name and namespace of the deployment that a replica belongs to."""
+    named = [one for one in inputs.replicas if name_of(one) == replica and namespace in {None, namespace_of(one)}]
+    owners = {(text_at(one, "spec", "deployment", "name"), namespace_of(one)) for one in named}
+    if len(owners) > 1:
+        places = ", ".join(sorted(place for _, place in owners))
+        raise InputError(f"several namespaces have a ModelReplica {replica} ({places}); say which with -n")
+    if not owners:
+        raise InputError(f"there is no ModelReplica {replica}" + (f" in namespace {namespace}" if namespace else ""))
+    return owners.pop()
 
 
 def _summary(wanted: int, decided: Schedule, candidates: tuple[TraceCandidate, ...]) -> str:

@@ -16,6 +16,8 @@ from modelplane.api.meta import Key
 from modelplane.api.models import InferenceCluster, InferenceClusterStatus, ModelDeployment, StatusGateway
 from modelplane.api.objects import Manifest, metadata_of, name_of, namespace_of
 from modelplane.api.reasons import Reason
+from modelplane.compose import inference_cluster
+from modelplane.compose.contract import ComposeRequest
 from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.framework.registry import Registry
 from modelplane.placement.plugins import PlacementProfile
@@ -77,6 +79,9 @@ class FleetManifests(msgspec.Struct, frozen=True, kw_only=True):
         cluster = _readable(manifest)
         if cluster is None or cluster.status.gpu_pools or cluster.status.conditions:
             return manifest
+        composed = inference_cluster.compose(ComposeRequest(cluster)).ready
+        if composed is not None and composed.reason == Reason.NOT_SUPPORTED:
+            return {**manifest, "status": encode(InferenceClusterStatus(conditions=(composed,)))}
         pools = pools_of(cluster, {name_of(item): item for item in self.classes})
         ready = Condition(
             type=ConditionType.READY, status=ConditionStatus.TRUE, reason=Reason.AVAILABLE, message="assumed"

@@ -23,6 +23,7 @@ from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import summarise
 from modelplane.placement.values import PlacedReplica
 from modelplane.views.inputs import FleetManifests, key_text
+from modelplane.views.obstacles import missing_cache, shrunk_pool
 from modelplane.views.shapes import Action, DeploymentPlan, FitAnswer, FleetPlan, PlanRow
 
 ENGINE_START_S = 60.0
@@ -56,16 +57,21 @@ def plan_of(request: PlacementRequest, decided: Schedule, fleet: Fleet, sizes: C
     return DeploymentPlan(
         deployment=key_text(request.deployment),
         replicas=request.replicas,
-        answer=answer_of(decided, fleet),
+        answer=answer_of(request, decided, fleet),
         rows=tuple(_rows(request, decided, fleet, sizes)),
     )
 
 
-def answer_of(decided: Schedule, fleet: Fleet) -> FitAnswer:
+def answer_of(request: PlacementRequest, decided: Schedule, fleet: Fleet) -> FitAnswer:
+    replicas = [placement.replica for placement in decided.placements]
+    if any(shrunk_pool(replica, fleet) for replica in replicas):
+        return FitAnswer.WAITS_FOR_ROOM
     if decided.unplaced:
         waits = any(refusal.code is RefusalCode.UNSCHEDULABLE for refusal, _ in decided.trace.refusals())
         return FitAnswer.WAITS_FOR_ROOM if waits else FitAnswer.FITS_NOWHERE
-    later = any(_needs_nodes(placement.replica, fleet) for placement in decided.placements)
+    if any(missing_cache(request, replica, fleet) for replica in replicas):
+        return FitAnswer.WAITS_FOR_CACHES
+    later = any(_needs_nodes(replica, fleet) for replica in replicas)
     return FitAnswer.FITS_AFTER_SCALE_UP if later else FitAnswer.FITS_NOW
 
 
@@ -113,16 +119,17 @@ def _placed(request: PlacementRequest, placement: Placement, fleet: Fleet, sizes
     replica = placement.replica
     info = fleet.infos[replica.cluster]
     price = price_of(replica, info)
+    obstacle = shrunk_pool(replica, fleet) or missing_cache(request, replica, fleet)
     return PlanRow(
         action=_ACTIONS[placement.decision],
         deployment=key_text(request.deployment),
         cluster=replica.cluster,
         pools=tuple(assignment.pool for assignment in replica.assignments),
         index=replica.index,
-        reason=placement.why,
+        reason="; ".join(part for part in (placement.why, obstacle) if part),
         price_per_hour=price[0] if price else None,
         currency=price[1] if price else "",
-        ready_in_s=_ready_in_s(request, placement, fleet, sizes),
+        ready_in_s=None if obstacle else _ready_in_s(request, placement, fleet, sizes),
     )
 
 

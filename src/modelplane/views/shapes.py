@@ -10,12 +10,14 @@ class FitAnswer(StrEnum):
 
     FITS_NOW             every replica has a place on nodes that are there
     FITS_AFTER_SCALE_UP  every replica has a place, some on nodes that pools would still have to add
+    WAITS_FOR_CACHES     every replica has a place, and some mount a cache that nothing stages there
     WAITS_FOR_ROOM       some replicas have no place as things are; something that holds room would have to go
     FITS_NOWHERE         some replicas have no place, and no pool would take one even if it were empty
     """
 
     FITS_NOW = "FitsNow"
     FITS_AFTER_SCALE_UP = "FitsAfterScaleUp"
+    WAITS_FOR_CACHES = "WaitsForCaches"
     WAITS_FOR_ROOM = "WaitsForRoom"
     FITS_NOWHERE = "FitsNowhere"
 

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -60,6 +61,14 @@ def values(text: bytes) -> list[object]:
         (b"a: 'no'\nb: \"010\"\nc: |\n  yes\nd: >\n  1\n  2\n", [{"a": "no", "b": "010", "c": "yes\n", "d": "1 2\n"}]),
         (b"a: {}\nb: []\nc:\n", [{"a": {}, "b": [], "c": None}]),
         (b"'1': a\n'<<': b\n? c\n: d\n", [{"1": "a", "<<": "b", "c": "d"}]),
+        (b"a: &x {k: [1]}\nb: *x\nc: [*x, &x 2, *x]", [{"a": {"k": [1]}, "b": {"k": [1]}, "c": [{"k": [1]}, 2, 2]}]),
+        (b"x: &x {a: 1, b: 2}\nz: {<<: *x, b: 3, c: 4}", [{"x": {"a": 1, "b": 2}, "z": {"a": 1, "b": 3, "c": 4}}]),
+        (
+            b"- &x {a: 1}\n- &y {a: 2, b: 2}\n- {<<: [*x, *y], c: 3}",
+            [[{"a": 1}, {"a": 2, "b": 2}, {"a": 1, "b": 2, "c": 3}]],
+        ),
+        (b"&x a: &y b\nc: [*x, *y]", [{"a": "b", "c": ["a", "b"]}]),
+        (b'{"a": &a ["x"], "b": [*a, *a]}', [{"a": ["x"], "b": [["x"], ["x"]]}]),
         (b"- a\n- b: [1, {c: 2}]\n", [["a", {"b": [1, {"c": 2}]}]]),
         (b"just text", ["just text"]),
         (b"\xef\xbb\xbfa: 1\r\nb: 2\r\n", [{"a": 1, "b": 2}]),
@@ -95,9 +104,14 @@ def test_values(text, expected):
         (b'{"a": 1,\n "a": 2}', 'f:2:2: key "a" is given twice; keep one'),
         (b"on: push", "f:1:1: key on is not a string; write it in quotes"),
         (b"? \n: 1", "f:1:2: key null is not a string; write it in quotes"),
-        (b"a:\n  <<: {b: 1}", "f:2:3: merge keys (<<) are not supported; write the fields out"),
-        (b"a: &x 1\nb: *x", "f:1:4: anchors (&x) are not supported; write the value out"),
-        (b"a: *x", "f:1:4: aliases (*x) are not supported; write the value out"),
+        (b"a:\n  b: 1\n  <<: {b: 2}", 'f:3:3: key "b" stands before <<; put << first'),
+        (b"a:\n  <<: 1", "f:2:3: << takes a mapping or a list of mappings"),
+        (b"<<: [{a: 1}, 2]", "f:1:1: << takes a mapping or a list of mappings"),
+        (b"<<: {a: 1}\n<<: {b: 1}", 'f:2:1: key "<<" is given twice; keep one'),
+        (b"a: *x", "f:1:4: alias *x has no anchor &x before it"),
+        (b"a: &x [*x]", "f:1:8: the value of anchor &x contains itself"),
+        (b"a: &x b\n*x : 1", "f:2:1: an alias cannot be a key; write the key out"),
+        (b"a: &x [1]\nb: [" + b"*x, " * 40_000, "f:2:119993: more than 60,000 values; split the text"),
         (b"a: !!str 1", "f:1:4: tags (tag:yaml.org,2002:str) are not supported; leave it out"),
         (b"? [a]\n: 1", "f:1:3: a key must be a string, not a mapping or a list"),
         (b"a: .inf", "f:1:4: .inf is not a number that JSON can carry"),
@@ -224,3 +238,51 @@ def test_any_yaml_like_text_is_documents_or_a_document_error(text):
         assert found.isprintable()
     else:
         assert all(isinstance(document.value, dict | list | str | int | float) for document in found)
+
+
+SHARED = st.recursive(
+    st.integers(0, 9) | st.text("ab", max_size=3),
+    lambda inner: inner.flatmap(
+        lambda part: st.sampled_from([[part, part], {"a": part, "b": [part]}, {"a": [part, {"c": part}]}])
+    ),
+    max_leaves=5,
+)
+
+
+@given(SHARED)
+def test_aliases_are_copies_with_places_of_their_own(value):
+    """PyYAML writes an object that comes twice as an anchor and aliases."""
+    text = yaml.safe_dump({"value": value, "last": 1}, sort_keys=False)
+    (document,) = parse_documents(text.encode(), source="f")
+    assert document.value == {"value": value, "last": 1}
+    assert document.line_of(("last",)) == len(text.splitlines())
+    assert len({id(each) for each in _collections(document.value)}) == len(list(_collections(document.value)))
+
+
+def _collections(value):
+    if isinstance(value, dict | list):
+        yield value
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _collections(item)
+
+
+def test_merged_fields_have_places():
+    text = b"base: &b\n  one: {k: 1}\n  two: 2\nnext:\n  <<: *b\n  two: [3]\n  three: 4\nlast: 5\n"
+    (document,) = parse_documents(text, source="f")
+    assert document.value["next"] == {"one": {"k": 1}, "two": [3], "three": 4}
+    places = {("next", "one", "k"): 2, ("next", "two", 0): 6, ("next", "three"): 7, ("last",): 8, ("next",): 4}
+    assert {path: document.line_of(path) for path in places} == places
+
+
+MERGES = st.lists(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3) | st.just([1, {"x": 2}])), max_size=3)
+
+
+@given(MERGES, st.dictionaries(st.sampled_from("cdef"), st.integers(4, 6), max_size=3))
+def test_merges_are_those_of_yaml(parts, own):
+    """PyYAML's own reader, which knows merge keys, builds the same value."""
+    anchors = "".join(f"p{index}: &p{index} {json.dumps(part)}\n" for index, part in enumerate(parts))
+    merge = f"<<: [{', '.join(f'*p{index}' for index in range(len(parts)))}], " if parts else ""
+    text = f"{anchors}value: {{{merge}{json.dumps(own)[1:-1]}}}\nlast: 1\n"
+    (document,) = parse_documents(text.encode(), source="f")
+    assert document.value == yaml.safe_load(text)
+    assert document.line_of(("last",)) == len(text.splitlines())

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from modelplane.k8s.admission.references import Name, ReferencedObject, Severity, check_references
@@ -108,13 +110,47 @@ def test_an_invalid_member_can_be_named_and_is_left_alone():
 
 
 def test_the_same_name_twice():
-    remarks = check_references([cache("a"), cache("a", "other"), hardware("a"), cache("a"), cache("a")])
+    other = replace(cache("a"), value={"spec": {"other": True}})
+    broken = replace(cache("a"), is_valid=False)
+    remarks = check_references([cache("a"), cache("a", "other"), hardware("a"), cache("a"), other, broken])
     assert [(each.member, each.other, each.severity) for each in remarks] == [
-        (3, 0, Severity.ERROR),
+        (3, 0, Severity.NOTE),
         (4, 0, Severity.ERROR),
+        (5, 0, Severity.ERROR),
     ]
-    assert str(remarks[0].problem) == "metadata.name: is given twice in this set; keep one"
+    same, different = "both are the same and count once", "keep one"
+    assert [str(each.problem) for each in remarks] == [
+        f"metadata.name: is given twice in this set; {right}" for right in (same, different, different)
+    ]
 
 
 def test_generated_names_do_not_clash():
     assert told(cache(""), cache("")) == []
+
+
+def secret(name: str, namespace: str = "default") -> Name:
+    return Name("Secret", namespace, name)
+
+
+@pytest.mark.parametrize(
+    ("named", "others", "path"),
+    [
+        ({"env": [{"valueFrom": {"secretKeyRef": {"name": "hf"}}}]}, [], "env[0].valueFrom.secretKeyRef.name"),
+        ({"envFrom": [{"secretRef": {"name": "hf"}}]}, [secret("other")], "envFrom[0].secretRef.name"),
+        ({"imagePullSecrets": [{"name": "hf"}]}, [secret("hf", "elsewhere")], "imagePullSecrets[0].name"),
+        ({"imagePullSecrets": [{"name": "hf"}]}, [secret("hf")], None),
+        ({"env": [{"valueFrom": {"secretKeyRef": {"name": "hf", "optional": True}}}]}, [], None),
+    ],
+)
+def test_secrets_that_are_not_in_the_set(named, others, path):
+    member = ReferencedObject(Name("ModelDeployment", "default", "a"), {"spec": named})
+    found = [(each.severity, str(each.problem)) for each in check_references([member], others)]
+    line = f'spec.{path}: Secret "hf" is not in this set in namespace default; {ADD}'
+    assert found == ([(Severity.WARNING, line)] if path else [])
+
+
+def test_a_secret_is_told_once_and_with_the_nearest_name():
+    names = [{"valueFrom": {"secretKeyRef": {"name": "hf-tokn"}}}] * 2
+    member = ReferencedObject(Name("ModelDeployment", "default", "a"), {"spec": {"env": names}})
+    (found,) = check_references([member], [secret("hf-token")])
+    assert found.problem.right == "did you mean hf-token?"

@@ -110,6 +110,31 @@ def test_what_is_of_no_kind_we_know(text, expected):
     assert told(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("kind", "successor"),
+    [
+        ("ModelPlacement", "ModelReplica"),
+        ("InferenceProvider", "ModelEndpoint"),
+        ("CapabilityVocabulary", "InferenceClass"),
+    ],
+)
+def test_a_superseded_kind_names_its_successor(kind, successor):
+    ((_, _, severity, line),) = told(f"apiVersion: modelplane.ai/v1alpha1\nkind: {kind}\n")
+    assert (severity, line) == ("error", f'kind: "{kind}" is not a kind of modelplane.ai; it is now {successor}')
+
+
+def test_a_superseded_field_says_what_is_written_instead():
+    text = (
+        "apiVersion: modelplane.ai/v1alpha1\nkind: ModelDeployment\nmetadata: {name: a}\nspec:\n  replicas: 1\n"
+        "  scaling: {}\n  nodeSelector: {devices: [{name: gpu, selectors: [{cel: 'true'}]}]}\n"
+        "  workers: {topology: {strategy: TP}, template: {spec: {containers: [{name: engine, image: i}]}}}\n"
+    )
+    assert [line for _, _, _, line in told(text)] == [
+        "spec.scaling: unknown field; set replicas; an autoscaler uses the scale subresource",
+        "spec.workers.topology.strategy: unknown field; give the sizes: tensor, pipeline, data and dataLocal",
+    ]
+
+
 def test_an_unknown_kind_of_ours_lists_the_kinds():
     ((_, _, _, line),) = told("apiVersion: modelplane.ai/v1alpha1\nkind: Zzz\n")
     assert all(kind in line for _, kind in definitions())
@@ -129,9 +154,11 @@ def test_problems_come_by_line_with_the_spelling_of_the_text():
 
 
 def test_the_same_object_twice_names_the_first_place():
-    assert told(f"{CLASS}---\n{CLASS}") == [
-        (14, "InferenceClass/h100", "error", "metadata.name: is given twice in this set, first at f:1; keep one")
-    ]
+    twice = "metadata.name: is given twice in this set, first at f:1"
+    other = CLASS + "    count: 4\n"
+    assert told(f"{CLASS}---\n{other}") == [(14, "InferenceClass/h100", "error", f"{twice}; keep one")]
+    same = f"{twice}; both are the same and count once"
+    assert told(f"{CLASS}---\n{CLASS}") == [(14, "InferenceClass/h100", "note", same)]
 
 
 def test_references_and_warnings():

@@ -6,13 +6,15 @@ reference is judged by what is present:
 - A name that is not in the set is an **error** when the set has objects of that kind in that place, since then it is
   probably misspelled, and a **warning** when it has none, since then they are probably kept elsewhere. This goes for
   the InferenceClass of a node pool and for the ModelCache (of the same namespace) of a deployment.
+- A Secret that a deployment or an endpoint names and that is not in the set is a **warning**, unless it is optional.
 - A service whose selector matches nothing is always a **warning**: endpoints come and go, and a selector may wait.
   What a deployment's endpoints will carry is known: its labels, and `modelplane.ai/deployment` with its name. Other
   labels under `modelplane.ai/` are ours to set, so conditions on them are taken as met.
-- The same kind, namespace and name twice is an **error**. An absent namespace is `default`, as for `kubectl`.
+- The same kind, namespace and name twice is an **error**, and a **note** where both say the same with their defaults:
+  folders that are used one by one may each bring what they share. An absent namespace is `default`, as for `kubectl`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -25,13 +27,15 @@ from modelplane.k8s.admission.problems import CauseType, Problem, describe
 from modelplane.k8s.admission.structure import nearest
 
 DEFAULT_NAMESPACE: Final = "default"
+_SECRET_FIELDS: Final = frozenset({"secretKeyRef", "secretRef"})
 
 
 class Severity(StrEnum):
-    """An error refuses the set; a warning does so only when asked to."""
+    """An error refuses the set; a warning does so only when asked to; a note never does."""
 
     ERROR = "error"
     WARNING = "warning"
+    NOTE = "note"
 
 
 class Name(NamedTuple):
@@ -61,9 +65,9 @@ class ReferenceProblem:
     other: int | None = None
 
 
-def check_references(members: Sequence[ReferencedObject]) -> tuple[ReferenceProblem, ...]:
-    """What is wrong between the members, in the order of the set."""
-    names = {member.name for member in members}
+def check_references(members: Sequence[ReferencedObject], others: Iterable[Name] = ()) -> tuple[ReferenceProblem, ...]:
+    """What is wrong between the members, in the order of the set. `others` are objects of other groups in it."""
+    names = {*(member.name for member in members), *others}
     endpoints = _Endpoints(members)
     problems = [*_duplicates(members)]
     for index, member in enumerate(members):
@@ -77,8 +81,10 @@ def _duplicates(members: Sequence[ReferencedObject]) -> Iterator[ReferenceProble
     for index, member in enumerate(members):
         seen = first.setdefault(member.name, index)
         if seen != index and member.name.name:
-            problem = Problem(("metadata", "name"), "is given twice in this set", "keep one", CauseType.DUPLICATE)
-            yield ReferenceProblem(index, problem, Severity.ERROR, seen)
+            same = member.is_valid and members[seen].is_valid and member.value == members[seen].value
+            right = "both are the same and count once" if same else "keep one"
+            problem = Problem(("metadata", "name"), "is given twice in this set", right, CauseType.DUPLICATE)
+            yield ReferenceProblem(index, problem, Severity.NOTE if same else Severity.ERROR, seen)
 
 
 def _check_member(
@@ -91,6 +97,9 @@ def _check_member(
         case "ModelDeployment":
             for path, name in _caches(member.value):
                 yield from _missing(path, Name("ModelCache", member.name.namespace, name), names)
+            yield from _missing_secrets(member, names)
+        case "ModelEndpoint":
+            yield from _missing_secrets(member, names)
         case "ModelService":
             yield from _unmatched_selectors(member, endpoints)
 
@@ -118,6 +127,39 @@ def _missing(path: Path, target: Name, names: set[Name]) -> Iterator[tuple[Probl
     wrong = f"{target.kind} {describe(target.name)} is not in this set{place}"
     right = f"did you mean {guess}?" if guess else "add it, or make sure that it exists"
     yield Problem(path, wrong, right), Severity.ERROR if present else Severity.WARNING
+
+
+def _missing_secrets(member: ReferencedObject, names: set[Name]) -> Iterator[tuple[Problem, Severity]]:
+    """Always warnings: Secrets are rarely kept beside manifests. Each name is told once."""
+    told: set[str] = set()
+    for path, name in _secrets(member.value.get("spec"), ("spec",)):
+        if name not in told:
+            told.add(name)
+            for problem, _ in _missing(path, Name("Secret", member.name.namespace, name), names):
+                yield problem, Severity.WARNING
+
+
+def _secrets(value: object, path: Path) -> Iterator[tuple[Path, str]]:
+    """Where Secrets are named that have to exist, anywhere below."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _secrets(item, (*path, index))
+    for key, item in value.items() if isinstance(value, dict) else ():
+        inner = (*path, key)
+        for place, named in _references(key, item, inner):
+            yield (*place, "name"), named
+        yield from _secrets(item, inner)
+
+
+def _references(key: str, value: object, path: Path) -> Iterator[tuple[Path, str]]:
+    items = enumerate(value) if key == "imagePullSecrets" and isinstance(value, list) else ()
+    places = [((*path, index), item) for index, item in items]
+    if key in _SECRET_FIELDS:
+        places.append((path, value))
+    for place, item in places:
+        name = item.get("name") if isinstance(item, dict) and not item.get("optional") else None
+        if isinstance(name, str):
+            yield place, name
 
 
 def _unmatched_selectors(service: ReferencedObject, endpoints: "_Endpoints") -> Iterator[tuple[Problem, Severity]]:

@@ -6,16 +6,39 @@ would otherwise make every check pass.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 from modelplane.api.definitions import Definition, definitions
 from modelplane.api.objects import GROUP
 from modelplane.k8s.admission.admit import Admitted, admit
 from modelplane.k8s.admission.layout import Document
 from modelplane.k8s.admission.problems import CauseType, Problem, describe, listing
-from modelplane.k8s.admission.references import DEFAULT_NAMESPACE, Name, ReferencedObject, Severity, check_references
+from modelplane.k8s.admission.references import (
+    DEFAULT_NAMESPACE,
+    Name,
+    ReferencedObject,
+    ReferenceProblem,
+    Severity,
+    check_references,
+)
 from modelplane.k8s.admission.structure import nearest
+
+_SUPERSEDED: Final[Mapping[str, str]] = {
+    "ModelPlacement": "ModelReplica",
+    "InferenceProvider": "ModelEndpoint",
+    "CapabilityVocabulary": "InferenceClass",
+}
+"""Kinds of earlier designs, with those that have taken their place."""
+
+_SUPERSEDED_FIELDS: Final[Mapping[tuple[object, ...], str]] = {
+    ("ModelDeployment", "topology", "strategy"): "give the sizes: tensor, pipeline, data and dataLocal",
+    ("ModelDeployment", "spec", "scaling"): "set replicas; an autoscaler uses the scale subresource",
+    ("ModelDeployment", "spec", "adapters"): "mount adapters by caches, or name them in the engine's args",
+    ("ModelDeployment", "spec", "model"): "name the model in the engine's args",
+}
+"""Fields of earlier designs by kind and the last two steps of their path, with what is written instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +81,29 @@ class _Entry:
         return ReviewFinding(self.document.source, line, *self.member.name, spelled, severity)
 
 
-def review(documents: Sequence[Document]) -> ManifestReview:
-    """Admit the documents as one set."""
-    skipped: Counter[str] = Counter()
+SetCheck: TypeAlias = Callable[[Sequence[ReferencedObject]], Iterable[ReferenceProblem]]
+"""Finds further problems of the members of a set."""
+
+
+def review(documents: Sequence[Document], further: SetCheck = lambda _members: ()) -> ManifestReview:
+    """Admit the documents as one set. `further` finds what is wrong with objects that an API server would store."""
+    others: list[Name] = []
     entries: list[_Entry] = []
     for document in documents:
         found = _classify(document.value)
         if found is None:
-            skipped[_name_of(document.value).kind] += 1
+            others.append(_name_of(document.value))
         else:
             entries.append(_admit(document, found))
-    return ManifestReview(len(entries), tuple(_findings(entries)), dict(sorted(skipped.items())))
+    skipped = Counter(other.kind for other in others)
+    members = [entry.member for entry in entries]
+    between = [*check_references(members, others), *further(members)]
+    return ManifestReview(len(entries), tuple(_findings(entries, between)), dict(sorted(skipped.items())))
 
 
-def _findings(entries: Sequence[_Entry]) -> Iterator[ReviewFinding]:
+def _findings(entries: Sequence[_Entry], references: Sequence[ReferenceProblem]) -> Iterator[ReviewFinding]:
     between: dict[int, list[ReviewFinding]] = {}
-    for reference in check_references([entry.member for entry in entries]):
+    for reference in references:
         problem = reference.problem
         if reference.other is not None:
             first = entries[reference.other].document
@@ -95,8 +125,13 @@ def _admit(document: Document, found: "Definition | _UnknownKind") -> _Entry:
         warnings = tuple((problem, Severity.WARNING) for problem in verdict.warnings)
         return _Entry(document, ReferencedObject(name, verdict.value), warnings)
     given = document.value if isinstance(document.value, dict) else {}
-    errors = tuple((problem, Severity.ERROR) for problem in verdict.problems)
+    errors = tuple((_with_successor(problem, name.kind), Severity.ERROR) for problem in verdict.problems)
     return _Entry(document, ReferencedObject(name, given, is_valid=False), errors)
+
+
+def _with_successor(problem: Problem, kind: str) -> Problem:
+    right = _SUPERSEDED_FIELDS.get((kind, *problem.path[-2:]))
+    return replace(problem, right=right) if right and problem.cause is CauseType.UNKNOWN_FIELD else problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +167,13 @@ def _unknown_kind(version: str, kind: str) -> _UnknownKind | None:
     if not ours:
         return None
     kinds = sorted({name for _, name in definitions()})
-    guess = nearest(kind, kinds)
-    right = f"did you mean {guess}?" if guess else f"the kinds are {listing(kinds, last='and')}"
+    guess = _SUPERSEDED.get(kind) or nearest(kind, kinds)
+    right = _hint(kind, guess) if guess else f"the kinds are {listing(kinds, last='and')}"
     return _UnknownKind(Problem(("kind",), f"{describe(kind)} is not a kind of {GROUP}", right))
+
+
+def _hint(kind: str, guess: str) -> str:
+    return f"it is now {guess}" if kind in _SUPERSEDED else f"did you mean {guess}?"
 
 
 def _name_of(value: object, *, namespaced: bool = True) -> Name:

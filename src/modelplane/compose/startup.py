@@ -1,0 +1,122 @@
+"""A new deployment waits for new clusters before it places more than its even share on the others.
+
+Clusters and models are often applied together, and the first cluster that is ready would get every replica: a replica
+is not moved for balance later. So while a cluster that the deployment may use is not ready yet, and both are younger
+than STARTUP_WAIT_S, a cluster gets at most the share that it would have if all were ready. The rest is placed when the
+clusters are ready or the time is over. Nothing that exists is held back.
+"""
+
+from collections import Counter
+from collections.abc import Container
+from dataclasses import dataclass, replace
+from math import ceil
+
+import msgspec
+
+from modelplane.api.conditions import ConditionStatus, ConditionType, fails, summarise
+from modelplane.api.labels import selects
+from modelplane.api.models import ModelDeployment, ModelDeploymentStatus
+from modelplane.api.reasons import Reason
+from modelplane.api.timestamps import epoch_s, timestamp
+from modelplane.compose.contract import ComposeResult
+from modelplane.compose.observed_replicas import composition_key
+from modelplane.placement.decisions import Placement, ReplicaDecision
+from modelplane.placement.request import PlacementRequest
+from modelplane.placement.schedule import Schedule
+from modelplane.placement.snapshot import Fleet
+from modelplane.placement.taints import keeping_away
+from modelplane.placement.values import Cluster
+
+STARTUP_WAIT_S = 30.0
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StartupWait:
+    clusters: tuple[str, ...]
+    """Those that are not ready yet."""
+    until: float
+    """When it is over, in seconds of the epoch."""
+    replicas: int = 0
+    """How many are held back."""
+
+    def message(self, placed: int, wanted: int) -> str:
+        more = f" and {len(self.clusters) - _SHOWN} more" if len(self.clusters) > _SHOWN else ""
+        names = f"{', '.join(self.clusters[:_SHOWN])}{more}"
+        return (
+            f"{placed} of {wanted} replicas placed; {self.replicas} "
+            f"{'waits' if self.replicas == 1 else 'wait'} until {timestamp(self.until)} at most for clusters that are "
+            f"starting: {names}"
+        )
+
+
+def startup_wait(
+    deployment: ModelDeployment, request: PlacementRequest, fleet: Fleet, now: float
+) -> StartupWait | None:
+    """The wait of a deployment that is new, where clusters are; None where there is none."""
+    created = epoch_s(deployment.metadata.creation_timestamp)
+    if not now or created is None or created + STARTUP_WAIT_S <= now:
+        return None
+    ends = {cluster.name: end for cluster in fleet.clusters if (end := _starts_until(cluster, request)) > now}
+    until = min(created + STARTUP_WAIT_S, max(ends.values(), default=0.0))
+    return StartupWait(tuple(ends), until) if ends else None
+
+
+def _starts_until(cluster: Cluster, request: PlacementRequest) -> float:
+    """Until when a cluster counts as starting; 0 for one that does not, or that the deployment may not use."""
+    if cluster.ready or cluster.created is None or cluster.cordoned or cluster.fault:
+        return 0.0
+    wanted = not request.required or any(selects(selector, cluster.labels) for selector in request.required)
+    if not wanted or not selects(request.cluster_selector, cluster.labels):
+        return 0.0
+    return 0.0 if keeping_away(cluster.taints, request.tolerations) else cluster.created + STARTUP_WAIT_S
+
+
+def hold_back(
+    decided: Schedule, wait: StartupWait, wanted: int, observed: Container[str]
+) -> tuple[Schedule, StartupWait | None]:
+    """The schedule without new replicas beyond the even share of their cluster. `observed` are composition keys.
+
+    Where replicas are dropped, the new ones may be their successors: then nothing is held back.
+    """
+    if decided.dropped:
+        return decided, None
+    used = {placement.replica.cluster for placement in decided.placements}
+    share = ceil(wanted / max(len(used) + len(wait.clusters), 1))
+    placed: Counter[str] = Counter()
+    kept: list[Placement] = []
+    for placement in sorted(decided.placements, key=_is_new):
+        replica = placement.replica
+        new = _is_new(placement) and composition_key(replica.cluster, replica.index) not in observed
+        if not new or replica.preempts or placed[replica.cluster] < share:
+            placed[replica.cluster] += 1
+            kept.append(placement)
+    held = len(decided.placements) - len(kept)
+    if not held:
+        return decided, None
+    ordered = tuple(placement for placement in decided.placements if placement in kept)
+    return msgspec.structs.replace(decided, placements=ordered), replace(wait, replicas=held)
+
+
+def _is_new(placement: Placement) -> bool:
+    return placement.decision is ReplicaDecision.NEW
+
+
+def with_wait(result: ComposeResult, wait: StartupWait, wanted: int, now: float) -> ComposeResult:
+    """The result with what is held back in its condition and status, and a requeue for when the wait is over."""
+    status = result.status
+    assert isinstance(status, ModelDeploymentStatus)  # noqa: S101  a deployment's result
+    message = wait.message(status.replicas or 0, wanted)
+    waiting = fails(ConditionType.REPLICAS_SCHEDULED, Reason.WAITING_FOR_CLUSTERS, message)
+    conditions = tuple(
+        waiting if each.type == waiting.type and each.status is ConditionStatus.TRUE else each
+        for each in result.conditions
+    )
+    shown = status.placement
+    if shown is not None:
+        summary = f"{shown.summary}; {wait.replicas} held for starting clusters"
+        status = msgspec.structs.replace(status, placement=msgspec.structs.replace(shown, summary=summary))
+    waits = [each for each in (result.requeue_after_s, wait.until - now) if each]
+    return replace(
+        result, status=status, conditions=conditions, ready=summarise(conditions), requeue_after_s=min(waits)
+    )

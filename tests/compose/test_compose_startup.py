@@ -1,0 +1,137 @@
+"""New deployments and new clusters: how long replicas are held back, which, and what is said of it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.api.codec import decode
+from modelplane.api.models import ModelDeployment
+from modelplane.api.timestamps import timestamp
+from modelplane.compose import model_deployment
+from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen
+from modelplane.compose.fleet_snapshot import fleet_of
+from modelplane.compose.startup import STARTUP_WAIT_S
+
+NOW = 1_767_225_600.0
+POD = {"spec": {"containers": [{"name": "engine", "image": "i", "args": ["m"]}]}}
+GPU = {"name": "gpu", "driver": "d", "deviceClassName": "c", "count": 8}
+READY = {
+    "conditions": [{"type": "Ready", "status": "True", "reason": "Available"}],
+    "gateway": {"address": "192.0.2.1"},
+    "gpuPools": [{"name": "gpus", "nodes": 4, "devices": [GPU]}],
+}
+
+
+def cluster(name, *, ready, age=0.0, region="east", **spec):
+    source = {"source": "Existing", "existing": {"secretRef": {"name": name}}}
+    pools = [{"name": "gpus", "className": "h200", "nodeCount": 4}]
+    return {
+        "metadata": {"name": name, "labels": {"region": region}, "creationTimestamp": timestamp(NOW - age)},
+        "spec": {"cluster": source, "nodePools": pools, **spec},
+        "status": READY if ready else {},
+    }
+
+
+def deployment(replicas, *, age=0.0, **spec):
+    devices = [{"name": "gpu", "count": 1, "selectors": [{"cel": 'device.driver == "d"'}]}]
+    return decode(
+        ModelDeployment,
+        {
+            "metadata": {"name": "chat", "namespace": "team", "uid": "u", "creationTimestamp": timestamp(NOW - age)},
+            "spec": {
+                "replicas": replicas,
+                "nodeSelector": {"devices": devices},
+                "workers": {"template": POD},
+                **spec,
+            },
+        },
+    )
+
+
+def composed(asked, clusters, before=None, now=NOW):
+    desired = before.desired if before else {}
+    observed = {
+        key: Observed(Local(item.target.manifest, ReadyWhen.READY), ready=False) for key, item in desired.items()
+    }
+    replicas = [item.target.manifest for item in desired.values()]
+    return model_deployment.compose(ComposeRequest(asked, observed, fleet=fleet_of(clusters, replicas), now=now))
+
+
+def told(result):
+    condition = result.conditions[0]
+    return sorted(result.desired), condition.reason, condition.message
+
+
+EAST, WEST = cluster("east", ready=True), cluster("west", ready=False)
+
+
+def test_a_new_cluster_gets_its_share_when_it_is_ready():
+    first = composed(deployment(2), [EAST, WEST])
+    until = timestamp(NOW + STARTUP_WAIT_S)
+    assert told(first) == (
+        ["replica-east-0"],
+        "WaitingForClusters",
+        f"1 of 2 replicas placed; 1 waits until {until} at most for clusters that are starting: west",
+    )
+    assert (first.ready.status.value, first.ready.reason) == ("False", "WaitingForClusters")
+    assert first.status.placement.summary == "1 on east; 1 held for starting clusters"
+    assert first.requeue_after_s == STARTUP_WAIT_S
+    second = composed(deployment(2), [EAST, cluster("west", ready=True)], first)
+    assert told(second) == (["replica-east-0", "replica-west-0"], "AllPlaced", "2 of 2 replicas placed")
+
+
+def test_the_wait_ends():
+    first = composed(deployment(2), [EAST, WEST])
+    late = composed(deployment(2), [EAST, WEST], first, NOW + STARTUP_WAIT_S)
+    assert told(late) == (["replica-east-0", "replica-east-1"], "AllPlaced", "2 of 2 replicas placed")
+
+
+@pytest.mark.parametrize(
+    ("asked", "other"),
+    [
+        pytest.param(deployment(2, age=31), WEST, id="the deployment is not new"),
+        pytest.param(deployment(2), cluster("west", ready=False, age=31), id="the cluster is not new"),
+        pytest.param(deployment(2), cluster("west", ready=False, cordoned=True), id="it is cordoned"),
+        pytest.param(
+            deployment(2),
+            cluster("west", ready=False, taints=[{"key": "a", "effect": "NoSchedule"}]),
+            id="its taint is not tolerated",
+        ),
+        pytest.param(
+            deployment(2, clusterSelector={"matchLabels": {"region": "east"}}),
+            cluster("west", ready=False, region="west"),
+            id="it is not selected",
+        ),
+        pytest.param(
+            deployment(2, placement={"required": [{"matchLabels": {"region": "east"}}]}),
+            cluster("west", ready=False, region="west"),
+            id="it is not among the required ones",
+        ),
+    ],
+)
+def test_nothing_is_held_back_for_clusters_that_do_not_count(asked, other):
+    assert told(composed(asked, [EAST, other]))[:2] == (["replica-east-0", "replica-east-1"], "AllPlaced")
+
+
+def test_a_host_without_a_clock_does_not_wait():
+    assert told(composed(deployment(2), [EAST, WEST], now=0.0))[1] == "AllPlaced"
+
+
+fleets = st.lists(st.tuples(st.booleans(), st.integers(0, 40)), min_size=1, max_size=5).map(
+    lambda found: [cluster(f"c{n}", ready=ready, age=age) for n, (ready, age) in enumerate(found)]
+)
+
+
+@given(fleets, st.integers(0, 8), st.integers(0, 40), st.integers(0, 8))
+def test_what_exists_stays_and_the_rest_comes_in_time(clusters, replicas, age, grown):
+    """Growing never loses a replica; when the time is over, the decision is the one without any wait."""
+    first = composed(deployment(replicas, age=age), clusters)
+    second = composed(deployment(replicas + grown, age=age), clusters, first)
+    assert first.desired.keys() <= second.desired.keys()
+    end = NOW + STARTUP_WAIT_S
+    late = composed(deployment(replicas + grown, age=age), clusters, second, end)
+    able = any("gpuPools" in each["status"] for each in clusters)
+    assert len(late.desired) == (replicas + grown if able else 0)
+    assert late.conditions[0].reason != "WaitingForClusters"
+    if second.conditions[0].reason == "WaitingForClusters":
+        assert 0 < second.requeue_after_s <= STARTUP_WAIT_S

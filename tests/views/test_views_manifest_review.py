@@ -1,0 +1,172 @@
+"""Manifests that an API server would store and that could never run."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import modelplane
+from modelplane.api.definitions import definitions
+from modelplane.compose.refusal import UNREAD_FIELDS
+from modelplane.k8s.admission.documents import parse_documents
+from modelplane.k8s.admission.schemas import items_of, properties_of
+from modelplane.views.manifest_review import validate
+
+SOURCE = Path(modelplane.__file__).parent
+CLASS = """
+kind: InferenceClass
+metadata: {name: h200}
+spec:
+  devices:
+  - name: gpu
+    driver: gpu.nvidia.com
+    deviceClassName: gpu.nvidia.com
+    count: 8
+    attributes: {architecture: {string: Hopper}, example.org/rack: {string: a}}
+    capacity: {memory: {value: 141Gi}}
+"""
+CLUSTER = """
+kind: InferenceCluster
+metadata: {name: east}
+spec:
+  cluster: %s
+  nodePools: [{name: p, className: h200}]
+  scheduling: {type: KAI, queue: '%s'}
+"""
+EXISTING = "{source: Existing, existing: {secretRef: {name: a}}}"
+WORKERS = "{topology: {%s}, engine: %s, template: {spec: {containers: [{name: engine, image: i, %s}]}}}"
+
+
+def deployment(*, cel='device.driver == "gpu.nvidia.com"', count=1, topology="", engine="vLLM", extra="args: [m]"):
+    return (
+        "kind: ModelDeployment\nmetadata: {name: a}\nspec:\n  replicas: 1\n  nodeSelector:\n    devices:\n"
+        f"    - name: gpu\n      count: {count}\n      selectors:\n      - cel: >-\n          {cel}\n"
+        f"  workers: {WORKERS % (topology, engine, extra)}\n"
+    )
+
+
+def told(*manifests):
+    text = "---\n".join(f"apiVersion: modelplane.ai/v1alpha1\n{each.lstrip()}" for each in manifests)
+    findings = validate(parse_documents(text.encode(), source="f")).findings
+    return [(each.severity.value, str(each.problem)) for each in findings]
+
+
+TENSOR = "spec.workers.topology.tensor"
+CEL = "spec.nodeSelector.devices[0].selectors[0].cel"
+AGREE = "make both agree"
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"count": 8, "topology": "tensor: 8"}, None),
+        ({"count": 8, "topology": "tensor: 8, pipeline: 2"}, None),
+        ({"topology": "tensor: 8"}, f"{TENSOR}: tensor 8 needs 8 devices in a pod; nodeSelector requests 1; {AGREE}"),
+        (
+            {"count": 4, "topology": "tensor: 2, data: 8, dataLocal: 4"},
+            f"{TENSOR}: tensor 2 for each of 4 ranks needs 8 devices in a pod; nodeSelector requests 4; {AGREE}",
+        ),
+        ({"topology": "tensor: 8", "engine": "Custom"}, None),
+        ({"topology": "tensor: 8", "extra": "command: [run]"}, None),
+        ({"count": 8, "extra": "args: [m, --tensor-parallel-size=8]"}, None),
+        ({"count": 4, "topology": "tensor: 4, pipeline: 2", "extra": "args: [m, -tp, '8']"}, None),
+        (
+            {"extra": "args: [m, --tensor-parallel-size, '8']"},
+            f"spec: the engine's arguments ask for 8 devices; its nodeSelector requests 1; {AGREE}",
+        ),
+        (
+            {"count": 2, "extra": "args: [m, -tp=2, --pipeline-parallel-size=2]"},
+            f"spec: the engine's arguments ask for 4 devices; its nodeSelector requests 2; {AGREE}",
+        ),
+        ({"extra": "args: [m, -tp, many]"}, None),
+    ],
+)
+def test_devices_and_topology(given, problem):
+    assert told(CLASS, deployment(**given)) == ([("error", problem)] if problem else [])
+
+
+MEMBER = """{role: %s, nodeSelector: {devices: [{name: gpu, count: 8, selectors: [{cel: 'device.driver == "d"'}]}]}, %s
+      template: {spec: {containers: [{name: engine, image: i, args: [m, -tp, "16"]}]}}}"""
+GANG = [MEMBER % ("Leader", ""), MEMBER % ("Worker", "worker: {nodes: 1},")]
+
+
+@pytest.mark.parametrize(
+    ("members", "devices"), [([MEMBER % ("Standalone", "")], 8), (GANG, None)], ids=["one node", "two nodes"]
+)
+@pytest.mark.parametrize("within", ["", "template"])
+def test_arguments_of_engines_that_are_spelled_out(members, devices, within):
+    engines = f"engines: [{{name: main, members: [{', '.join(members)}]}}]"
+    spec = f"template: {{spec: {{{engines}}}}}" if within else engines
+    path = "spec.template.spec.engines[0]" if within else "spec.engines[0]"
+    wrong = f"{path}: the engine's arguments ask for 16 devices; its nodeSelector requests {devices}; {AGREE}"
+    found = told(f"kind: ModelDeployment\nmetadata: {{name: a}}\nspec: {{replicas: 1, {spec}}}\n")
+    assert found == ([("error", wrong)] if devices else [])
+
+
+@pytest.mark.parametrize(
+    ("cel", "expected"),
+    [
+        (
+            'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("80GiB")) >= 0',
+            ("error", 'quantity("80GiB") fails on every device; did you mean "80Gi"?'),
+        ),
+        (
+            'device.capacity["gpu.nvidia.com"].memroy.compareTo(quantity("80Gi")) >= 0',
+            (
+                "error",
+                'no InferenceClass of this set has capacity "memroy" of gpu.nvidia.com; did you mean memory?',
+            ),
+        ),
+        (
+            'device.attributes["gpu.nvidia.com"].zone == "a"',
+            (
+                "warning",
+                'no InferenceClass of this set has attributes "zone" of gpu.nvidia.com; they have architecture',
+            ),
+        ),
+        ('device.attributes["example.org"].rack == "a"', None),
+        ('device.attributes["amd.com"].family == "a"', None),
+    ],
+)
+def test_units_and_names_of_selectors(cel, expected):
+    assert told(CLASS, deployment(cel=cel)) == ([(expected[0], f"{CEL}: {expected[1]}")] if expected else [])
+
+
+def test_without_classes_no_name_is_unknown():
+    assert told(deployment(cel='device.attributes["gpu.nvidia.com"].zone == "a"')) == []
+
+
+def test_what_composers_do_not_accept_is_told_before():
+    assert told(CLASS, CLUSTER % (EXISTING, "team-a")) == []
+    assert told(CLASS, CLUSTER % (EXISTING, "{{ .Nonsense }}")) == [
+        (
+            "error",
+            "spec.scheduling.queue: '{{ .Nonsense }}' is no label value, and KAI finds queues by label",
+        )
+    ]
+    assert told(CLASS, CLUSTER % ("{source: GKE, gke: {region: a}}", "team-a")) == [
+        ("warning", "spec.cluster.source: this build does not create GKE clusters; use Existing")
+    ]
+    cache = "kind: ModelCache\nmetadata: {name: w}\nspec: {source: HuggingFace, huggingFace: {repo: a/b, sizeGiB: 1}}\n"
+    ((severity, said),) = told(cache)
+    assert (severity, "this build stores objects of this kind" in said) == ("warning", True)
+
+
+def test_fields_without_effect_are_told_with_their_place():
+    edited = (CLUSTER % (EXISTING, "a")).replace("className: h200", "className: h200, minNodeCount: 1, maxNodeCount: 2")
+    assert told(CLASS, f"{edited}  storage: {{csiDrivers: [SharedFilesystem]}}\n") == [
+        ("warning", f"spec.{field}: is stored and has no effect in this build; leave it out")
+        for field in ("nodePools[0].minNodeCount", "storage.csiDrivers")
+    ]
+
+
+@pytest.mark.parametrize(("kind", "path"), [(kind, path) for kind, paths in UNREAD_FIELDS.items() for path in paths])
+def test_a_field_without_effect_exists_and_is_not_read(kind, path):
+    """Whoever starts to read a field takes it from the table."""
+    schema = next(each.schema for (_, name), each in definitions().items() if name == kind)
+    for step in path:
+        schema = items_of(schema) if step == "[]" else properties_of(schema)[step]
+    attribute = re.sub(r"(?<=[a-z])[A-Z]", lambda found: f"_{found[0].lower()}", path[-1])
+    rooms = [SOURCE / room for room in ("compose", "placement", "crossplane", "plane", "reconcile")]
+    files = [file for room in rooms for file in room.rglob("*.py")]
+    assert [file.name for file in files if re.search(rf"\.{attribute}\b", file.read_text())] == []
