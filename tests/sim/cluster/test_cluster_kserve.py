@@ -11,7 +11,7 @@ from modelplane.testing.cluster import TENANT_NAMESPACE, claim_template, gpu_poo
 
 API = "serving.kserve.io/v1alpha2"
 POD = {
-    "containers": [{"name": "main", "image": "e:1", "ports": [{"containerPort": 8000}]}],
+    "containers": [{"name": "main", "image": "vllm/vllm-openai:v1", "ports": [{"containerPort": 8000}]}],
     "resourceClaims": [{"name": "d", "resourceClaimTemplateName": "model"}],
     "tolerations": [{"operator": "Exists"}],
 }
