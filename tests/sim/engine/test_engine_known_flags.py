@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.sim.engine.known_flags import SGLANG, VLLM, unrecognized
+from modelplane.sim.engine.known_flags import SGLANG, VLLM, FlagRules, flag_rules_of, unrecognized
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,21 @@ def test_what_is_not_recognized_is_a_part_of_what_was_given(words):
     found = list(unrecognized(words, SGLANG))
     given_words = iter(words)
     assert all(word in given_words for word in found)
+
+
+def test_rules_add_and_remove_options():
+    rules = flag_rules_of("my-option, !--max_num_seqs,,!")
+    assert rules == FlagRules(frozenset({"my-option"}), frozenset({"max-num-seqs"}))
+    known = rules.applied(VLLM)
+    assert unrecognized(["--my-option", "--max-num-seqs", "4"], known) == ("--max-num-seqs", "4")
+    assert str(rules) == "my-option,!max-num-seqs"
+    assert rules.with_flag("max-num-seqs").without_flag("my-option") == flag_rules_of("max-num-seqs,!my-option")
+
+
+_NAMES = st.frozensets(st.from_regex(r"[a-z][a-z0-9]{0,5}(-[a-z0-9]{1,5}){0,2}", fullmatch=True), max_size=4)
+
+
+@given(_NAMES, _NAMES)
+def test_rules_survive_the_annotation(added, removed):
+    rules = FlagRules(added, removed)
+    assert flag_rules_of(str(rules)) == rules

@@ -24,10 +24,11 @@ from modelplane.sim.cluster.objects import annotation
 from modelplane.sim.cluster.pod_status import engine_container
 from modelplane.sim.cluster.serve_arguments import ServeArguments
 from modelplane.sim.engine import GpuModel, ModelShape, gpu_of, known_shape_of, kv_capacity_tokens
-from modelplane.sim.engine.known_flags import SGLANG, VLLM, unrecognized
+from modelplane.sim.engine.known_flags import SGLANG, VLLM, FlagRules, unrecognized
 
 FAILED, USAGE, KILLED = 1, 2, 137
 _KNOWN = {"vllm": VLLM, "sglang": SGLANG}
+_AS_KNOWN = FlagRules()
 _NAMES = {"vllm": "vllm", "sglang": "launch_server.py"}
 _HOST_BASE_GB, _HOST_SHARE = 4.0, 0.1
 _OFFLOADS = ("--cpu-offload-gb", "--cpu-offload-params", "--offload-")
@@ -53,13 +54,13 @@ class EngineExitedError(Exception):
         self.ended = ended
 
 
-def usage_exit(pod: Manifest) -> EngineExit | None:
+def usage_exit(pod: Manifest, flags: FlagRules = _AS_KNOWN) -> EngineExit | None:
     """Whether the engine refuses its command line; None when it reads all of it."""
     container = engine_container(pod)
     command = engine_command(container) if container is not None else None
     if command is None:
         return None
-    words = unrecognized(command.arguments, _KNOWN[command.program])
+    words = unrecognized(command.arguments, flags.applied(_KNOWN[command.program]))
     if words:
         return _usage(command, f"unrecognized arguments: {' '.join(words)}")
     try:

@@ -64,11 +64,11 @@ from modelplane.sim.cluster.settings import (
     FAULTS,
     KUBELET_FINALIZER,
     LISTENS_ON,
+    OUT_OF_MEMORY,
 )
 from modelplane.sim.cluster.sim_settings import SimSettings
 
 _KILLED, _FAILED = 137, 1
-_OUT_OF_MEMORY = "OOMKilled"
 _PARSED_S = 1.0
 """How long an engine takes to read its command line."""
 
@@ -170,7 +170,7 @@ class Kubelet:
             case PodStage.BACKOFF:
                 run.restarts += 1
                 self._run_containers(pod, run)
-            case PodStage.LOADING if (ended := usage_exit(pod)) is not None:
+            case PodStage.LOADING if (ended := self._usage_exit(pod)) is not None:
                 self._back_off(pod, run, self._exit(pod, ended))
             case PodStage.LOADING if not self._group_runs(pod):
                 run.stage, run.due = PodStage.WAITING, math.inf
@@ -282,8 +282,8 @@ class Kubelet:
         run.crash_annotation = mark
         if not mark or run.stage in {PodStage.PULLING, PodStage.BLOCKED, PodStage.BACKOFF}:
             return
-        if mark.startswith(_OUT_OF_MEMORY):
-            self._back_off(pod, run, self._exit(pod, EngineExit(_KILLED, "", _OUT_OF_MEMORY)))
+        if mark.startswith(OUT_OF_MEMORY):
+            self._back_off(pod, run, self._exit(pod, EngineExit(_KILLED, "", OUT_OF_MEMORY)))
         else:
             self._back_off(pod, run, Exit(_KILLED, "Error", "crashed by annotation", self._context.clock.now()))
 
@@ -370,7 +370,10 @@ class Kubelet:
 
     def _load_s(self, pod: Manifest) -> float:
         usual = load_s(pod, self._context.settings, self.sim_settings)
-        return min(usual, _PARSED_S) if usage_exit(pod) is not None else usual
+        return min(usual, _PARSED_S) if self._usage_exit(pod) is not None else usual
+
+    def _usage_exit(self, pod: Manifest) -> EngineExit | None:
+        return usage_exit(pod, self.sim_settings.flags)
 
     async def power_off(self) -> None:
         """Stop every engine at once, as in a power cut. No status is written."""

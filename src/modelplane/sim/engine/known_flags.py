@@ -5,6 +5,7 @@ Names only. As argparse does it, the beginning of a name stands for the name.
 """
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 
 _VLLM = """
 additional-config aggregate-engine-logging all2all-backend allow-credentials allow-deprecated-quantization
@@ -196,6 +197,38 @@ weight-loader-drop-cache-after-load weight-loader-prefetch-checkpoints weight-lo
 weight-version
 """
 SGLANG = frozenset(_SGLANG.split())
+
+
+@dataclass(frozen=True, slots=True)
+class FlagRules:
+    """Options that engines have besides the known ones, and options that they do not have; without dashes."""
+
+    added: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
+
+    def applied(self, known: frozenset[str]) -> frozenset[str]:
+        return (known | self.added) - self.removed
+
+    def with_flag(self, name: str) -> "FlagRules":
+        return FlagRules(self.added | {name}, self.removed - {name})
+
+    def without_flag(self, name: str) -> "FlagRules":
+        return FlagRules(self.added - {name}, self.removed | {name})
+
+    def __str__(self) -> str:
+        return ",".join([*sorted(self.added), *(f"!{name}" for name in sorted(self.removed))])
+
+
+def flag_rules_of(text: str) -> FlagRules:
+    """`my-option,!max-num-seqs`: one that is added, one that is removed."""
+    entries = [entry.strip() for entry in text.split(",") if entry.strip(" !-")]
+    removed = {bare_name(entry[1:]) for entry in entries if entry.startswith("!")}
+    return FlagRules(frozenset(bare_name(entry) for entry in entries if not entry.startswith("!")), frozenset(removed))
+
+
+def bare_name(flag: str) -> str:
+    """`--max_num_seqs` is the option max-num-seqs."""
+    return flag.strip().lstrip("-").replace("_", "-")
 
 
 def unrecognized(words: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
