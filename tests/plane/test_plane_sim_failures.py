@@ -202,3 +202,44 @@ def test_pods_of_others_are_no_replicas():
         assert len(fleet.plane.list(GROUP, "ModelReplica")) == 2
 
     virtually(story)
+
+
+def by_team(manifest):
+    """The scheduler of the cluster is given by what its pods carry, with a queue for each team."""
+    if manifest["kind"] == "InferenceCluster":
+        labels = {"runai/queue": "{{ .Namespace }}", "runai/project": "{{ .Namespace }}"}
+        manifest["spec"]["scheduling"] = {"schedulerName": "kai-scheduler", "defaultLabels": labels}
+    return manifest
+
+
+def test_a_queue_for_each_team_is_there_and_has_a_quota():
+    async def story(fleet, clock):
+        assert fleet.endpoints() == {"east": 1, "west": 1}
+        assert do(fleet, "quota", value="0") == "each scheduler queue of east has a quota of 0 devices."
+        await clock.sleep(5)
+        replace_pod(fleet)
+        await clock.sleep(30)
+        assert "queue default has a limit of 0 devices" in why(fleet)[0]
+        do(fleet, "quota", value="off")
+        await clock.sleep(30)
+        assert fleet.endpoints() == {"east": 1, "west": 1}
+
+    virtually(story, by_team)
+
+
+def test_a_resource_quota_keeps_pods_from_being_created():
+    async def story(fleet, clock):
+        said = do(fleet, "resource-quota", name="default", value="pods=0")
+        assert said.endswith("has a ResourceQuota of pods=0.")
+        replace_pod(fleet)
+        await clock.sleep(20)
+        assert fleet.pods("east") == ()
+        told = inventory(fleet.clusters, "east")["warnings"]
+        assert any(row["reason"] == "FailedCreate" and "exceeded quota: sim-quota" in row["message"] for row in told)
+        do(fleet, "resource-quota", name="default", value="off")
+        await clock.sleep(30)
+        assert fleet.endpoints() == {"east": 1, "west": 1}
+        with pytest.raises(InputError, match="pods: 'few' is not a quantity"):
+            do(fleet, "resource-quota", name="default", value="pods=few")
+
+    virtually(story)

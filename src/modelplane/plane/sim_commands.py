@@ -22,6 +22,7 @@ from modelplane.plane.sim_command import SimCommand, reachable, require_pool
 from modelplane.plane.sim_failures import FAILURES
 from modelplane.plane.sim_inventory import Row
 from modelplane.plane.sim_inventory import inventory as held
+from modelplane.sim.cluster.prerequisites import queueing_scheduler
 from modelplane.sim.cluster.settings import FAULTS, LOAD_SECONDS, PULL_SECONDS, QUOTA, STOCK
 from modelplane.sim.cluster.sim_settings import seconds, stock_of, stock_text
 from modelplane.sim.engine import read_list
@@ -134,12 +135,12 @@ def set_quota(clusters: Clusters, command: SimCommand) -> str:
     if command.value != "off" and not command.value.isdecimal():
         raise InputError(f"{command.value!r} is not a number of devices; use a number or `off`")
     scheduling = decode(InferenceCluster, clusters.declared(command.cluster_name)).spec.scheduling
-    if scheduling.type_ not in _QUEUEING:
+    if queueing_scheduler(scheduling) is None:
         queueing = ", ".join(sorted(_QUEUEING))
-        raise InputError(f"cluster {command.cluster} has no queue: its spec.scheduling.type is none of {queueing}")
+        raise InputError(f"cluster {command.cluster} has no queue: its scheduler is none of {queueing}")
     clusters.annotate(command.cluster_name, QUOTA, None if command.value == "off" else command.value)
     amount = "all devices" if command.value == "off" else f"{command.value} devices"
-    return f"the scheduler queue of {command.cluster} has a quota of {amount}."
+    return f"each scheduler queue of {command.cluster} has a quota of {amount}."
 
 
 VERBS: Mapping[str, Callable[[Clusters, SimCommand], str]] = MappingProxyType(

@@ -1,7 +1,7 @@
 """The ResourceClaim controller: creates claims from templates and releases those of finished pods.
 
 A claim from a template belongs to one pod and is deleted with it; a claim that a pod names is shared and stays. An
-unreserved claim is deallocated and loses its finalizer.
+unreserved claim is deallocated and loses its finalizer. A template that does not exist is reported by an Event.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,10 +25,12 @@ from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ControllerContext, changed, is_about, versions
 from modelplane.sim.cluster.nodes import RESOURCE_API, RESOURCE_GROUP
 from modelplane.sim.cluster.objects import annotation, controller_of, controller_reference, with_status
+from modelplane.sim.cluster.recorder import warn
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"
 _BASE_LENGTH_MOST = 57
+_SOURCE = "resource_claim"
 
 
 def is_finished(pod: Manifest) -> bool:
@@ -54,6 +56,7 @@ class Claims:
     kinds = frozenset({("", "Pod"), (RESOURCE_GROUP, "ResourceClaim"), (RESOURCE_GROUP, "ResourceClaimTemplate")})
 
     def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         self._store = context.store
 
     def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
@@ -115,9 +118,12 @@ class Claims:
         template_name = str(entry.get("resourceClaimTemplateName"))
         ref = ObjectRef(RESOURCE_GROUP, "ResourceClaimTemplate", namespace_of(pod), template_name)
         template = self._store.get(ref)
-        if template is None:
-            return None
         name = str(entry.get("name"))
+        if template is None:
+            missing = f'resourceclaimtemplate.resource.k8s.io "{template_name}" not found'
+            message = f'PodResourceClaim {name}: resource claim template "{template_name}": {missing}'
+            warn(self._context, pod, "FailedResourceClaimCreation", message, source=_SOURCE)
+            return None
         extra = mapping_at(template, "spec", "metadata")
         metadata: Json = {
             "generateName": _base_name(name_of(pod), name),
