@@ -36,6 +36,7 @@ from modelplane.api.objects import (
 )
 from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
 from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
+from modelplane.sim.cluster.background import BackgroundTasks
 from modelplane.sim.cluster.claims import is_finished
 from modelplane.sim.cluster.container_faults import referenced
 from modelplane.sim.cluster.controller import ControllerContext, Enqueue, changed, is_about
@@ -89,7 +90,7 @@ class Kubelet:
         self._creation = ContainerCreation(context)
         self._runs: dict[ObjectRef, PodRun] = {}
         self._addresses = Addresses()
-        self._background: set[asyncio.Task[None]] = set()
+        self._background = BackgroundTasks()
 
     def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, "", "Pod"):
@@ -339,17 +340,8 @@ class Kubelet:
         return self._spawn(self._engines.stop(engine, grace_s=grace_s), run)
 
     def _spawn(self, work: Coroutine[object, object, None], run: PodRun) -> asyncio.Task[None]:
-        task = asyncio.create_task(work, name=f"kubelet {self._context.cluster} {run.ref.namespace}/{run.ref.name}")
-        self._background.add(task)
-
-        def ended(done: asyncio.Task[None]) -> None:
-            self._background.discard(done)
-            if not done.cancelled():
-                self._report(done, run)
-                self._enqueue(run.ref)
-
-        task.add_done_callback(ended)
-        return task
+        name = f"kubelet {self._context.cluster} {run.ref.namespace}/{run.ref.name}"
+        return self._background.spawn(work, name, lambda done: self._report(done, run))
 
     def _report(self, done: asyncio.Task[None], run: PodRun) -> None:
         """A failed start is in the pod's status; a failed stop is only logged here."""
@@ -357,6 +349,7 @@ class Kubelet:
         if failure is not None and done is not run.starting:
             context = {"message": f"{done.get_name()}: stopping its engine failed", "exception": failure}
             done.get_loop().call_exception_handler(context)
+        self._enqueue(run.ref)
 
     def _write_status(self, pod: Manifest, run: PodRun) -> None:
         serves = run.engine if run.stage is PodStage.SERVING else None
@@ -379,18 +372,16 @@ class Kubelet:
         """Stop every engine at once, as in a power cut. No status is written."""
         for run in list(self._runs.values()):
             self._kill(run)
-        while self._background:
-            await asyncio.wait(self._background)
+        await self._background.drain()
 
     @property
     def busy(self) -> bool:
         """Whether an engine is being started or stopped."""
-        return bool(self._background)
+        return len(self._background) > 0
 
     async def wait_for_event(self, within_s: float) -> None:
         """Wait until one of those tasks is done."""
-        if self._background:
-            await asyncio.wait(self._background, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        await self._background.wait_for_one(within_s)
 
 
 def _with_leader(pod: Manifest) -> Iterable[ObjectRef]:

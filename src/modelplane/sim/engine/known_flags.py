@@ -207,7 +207,7 @@ class FlagRules:
     removed: frozenset[str] = frozenset()
 
     def applied(self, known: frozenset[str]) -> frozenset[str]:
-        return (known | self.added) - self.removed
+        return (known | self.added) - self.removed if self.added or self.removed else known
 
     def with_flag(self, name: str) -> "FlagRules":
         return FlagRules(self.added | {name}, self.removed - {name})
