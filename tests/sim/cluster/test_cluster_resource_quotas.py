@@ -6,7 +6,14 @@ from modelplane.api.objects import manifest
 from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster.objects import condition_of
 from modelplane.sim.cluster.resource_quotas import quota_refusal
-from modelplane.testing.cluster import TENANT_NAMESPACE, deployment, gpu_pool, leader_worker_set, run_cluster
+from modelplane.testing.cluster import (
+    TENANT_NAMESPACE,
+    claim_template,
+    deployment,
+    gpu_pool,
+    leader_worker_set,
+    run_cluster,
+)
 
 POOLS = [gpu_pool("h200", 1)]
 
@@ -108,3 +115,27 @@ def test_a_group_waits_for_its_quota():
     words = 'pods "gang-0" is forbidden: exceeded quota: compute, requested: pods=1, used: pods=0, limited: pods=0'
     assert (pods, after) == (0, 2)
     assert told == [("FailedCreate", f"create Pod gang-0 in StatefulSet gang failed error: {words}")]
+
+
+def test_devices_of_claims_are_counted_by_their_class():
+    hard = {"hard": {"gpu.nvidia.com.deviceclass.resource.k8s.io/devices": "3"}}
+    devices = manifest("v1", "ResourceQuota", "compute", namespace=TENANT_NAMESPACE, spec=hard)
+
+    async def main(lab):
+        lab.apply(devices, claim_template(gpus=2), deployment(replicas=2))
+        await lab.clock.sleep(5)
+        before = len(lab.claims()), events(lab, "Pod")
+        lab.apply({**lab.get(devices), "spec": {"hard": {}}})
+        await lab.clock.sleep(30)
+        return before, len(lab.claims()), [bool(pod["spec"].get("nodeName")) for pod in lab.pods()]
+
+    (held, told), after, bound = run_cluster(main, pools=POOLS)
+    assert (held, after, bound) == (1, 2, [True, True])
+    ((reason, message),) = told
+    name = "gpu.nvidia.com.deviceclass.resource.k8s.io/devices"
+    words = f"exceeded quota: compute, requested: {name}=2, used: {name}=2, limited: {name}=3"
+    assert reason == "FailedResourceClaimCreation"
+    assert message.startswith(
+        "PodResourceClaim devices: failed to create ResourceClaim: resourceclaims.resource.k8s.io"
+    )
+    assert message.endswith(f"is forbidden: {words}")
