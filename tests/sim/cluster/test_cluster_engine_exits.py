@@ -1,9 +1,15 @@
 """Why engines exit before they serve, in the words of vLLM and SGLang."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+import yaml
+
+from modelplane.sim.cluster.engine_command import engine_command
 from modelplane.sim.cluster.engine_exits import EngineExit, load_exit, usage_exit
 from modelplane.sim.cluster.engines import GPUS
+from modelplane.sim.engine.known_flags import SGLANG as SGLANG_FLAGS
+from modelplane.sim.engine.known_flags import VLLM, unrecognized
 
 SGLANG = ["python3", "-m", "sglang.launch_server"]
 
@@ -95,6 +101,9 @@ OUT = "torch.OutOfMemoryError: CUDA out of memory."
         (("meta/llama-8b", "--dtype", "float32"), "NVIDIA L4", OUT),
         (("meta/llama-8b", "--gpu-memory-utilization", "0.5"), "NVIDIA L4", NO_ROOM),
         (("openai/gpt-oss-20b",), "NVIDIA L4", ""),
+        (("Qwen/Qwen3-235B-A22B", "--data-parallel-size", "8"), "NVIDIA H200", ""),
+        (("Qwen/Qwen3-235B-A22B", "--data-parallel-size", "2"), "NVIDIA H200", OUT),
+        (("meta/llama-70b", "--data-parallel-size", "8"), "NVIDIA H100 80GB HBM3", OUT),
         (("moonshotai/Kimi-K2",), "NVIDIA L4", ""),
         (("meta/llama-70b",), "Abacus 3000", ""),
     ],
@@ -130,3 +139,30 @@ def test_a_memory_limit_that_is_too_small(model, memory, killed):
 
 def test_a_group_shares_the_load():
     assert load_exit(pod("meta/llama-70b", memory="12Gi", size=2), Claims()) is None
+
+
+GOLDEN = Path(__file__).resolve().parents[2] / "compose" / "golden"
+
+
+def containers(value):
+    """Every container with an image, wherever it is in a document."""
+    if isinstance(value, dict):
+        if "image" in value and "name" in value:
+            yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for entry in value:
+            yield from containers(entry)
+
+
+def test_nothing_that_modelplane_renders_is_refused_by_its_engine():
+    judged = 0
+    for path in sorted(GOLDEN.glob("*.yaml")):
+        for document in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader):
+            for container in containers(document):
+                command = engine_command(container)
+                if command is not None:
+                    judged += 1
+                    known = {"vllm": VLLM, "sglang": SGLANG_FLAGS}[command.program]
+                    assert unrecognized(command.arguments, known) == (), (path.name, container["name"])
+    assert judged > 50

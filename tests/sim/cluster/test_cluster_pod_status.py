@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from modelplane.sim.cluster.container_faults import CREATING, ContainerFault
 from modelplane.sim.cluster.pod_status import (
@@ -157,3 +159,25 @@ def test_a_volume_that_cannot_be_mounted_keeps_all_containers_waiting():
 )
 def test_durations_are_printed_as_go_prints_them(seconds, text):
     assert go_duration(seconds) == text
+
+
+_FAULTS = st.builds(
+    ContainerFault,
+    st.sampled_from(["", "engine", "side"]),
+    st.sampled_from([CREATING, "ErrImagePull", "CreateContainerConfigError"]),
+    st.just("why"),
+)
+_MESSAGES, _CONTAINERS = st.sampled_from(["", "log"]), st.sampled_from(["", "side"])
+_EXITS = st.none() | st.builds(Exit, st.integers(0, 255), st.just("Error"), _MESSAGES, st.just(EPOCH), _CONTAINERS)
+
+
+@given(st.sampled_from(PodStage), st.lists(_FAULTS, min_size=1, max_size=3), _EXITS, st.integers(0, 3))
+def test_every_container_is_in_one_state_and_ready_pods_have_only_ready_ones(stage, faults, ended, restarts):
+    found = pod_status(POD, view(stage, blocked=tuple(faults), last_exit=ended, restarts=restarts), EPOCH)
+    containers = found["containerStatuses"]
+    assert all(len(entry["state"]) == 1 for entry in containers)
+    assert all(("running" in entry["state"]) == entry["started"] for entry in containers)
+    ready = next(entry["status"] for entry in found["conditions"] if entry["type"] == "Ready")
+    assert (ready == "True") == (stage is PodStage.SERVING)
+    assert ready == "False" or all(entry["ready"] for entry in containers)
+    assert (found["phase"] == "Pending") == (stage in {PodStage.PULLING, PodStage.BLOCKED})

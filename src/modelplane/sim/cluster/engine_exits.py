@@ -125,7 +125,7 @@ def _gpu_memory_exit(pod: Manifest, command: EngineCommand, arguments: ServeArgu
     shape, gpu = _shape(arguments), gpu_of(annotation(pod, GPUS).partition(",")[0])
     if shape is None or gpu is None or any(word.startswith(_OFFLOADS) for word in command.arguments):
         return None
-    shards = arguments.tensor_parallel * arguments.pipeline_parallel * arguments.expert_ranks
+    shards = arguments.tensor_parallel * arguments.pipeline_parallel * _expert_ranks(shape, arguments)
     if shape.weights_gb / shards > gpu.memory_gb:
         return EngineExit(FAILED, _out_of_memory(gpu, shape))
     if kv_capacity_tokens(shape, gpu, gpus=shards, share=arguments.memory_share):
@@ -145,6 +145,11 @@ def _shape(arguments: ServeArguments) -> ModelShape | None:
     if quantized is not None:
         return replace(shape, weight_bytes=min(shape.weight_bytes, quantized))
     return replace(shape, weight_bytes=max(shape.weight_bytes, _WIDE.get(arguments.dtype, 0.0)))
+
+
+def _expert_ranks(shape: ModelShape, arguments: ServeArguments) -> int:
+    """Data-parallel ranks hold a dense model each, and share the experts of others."""
+    return arguments.data_parallel if shape.active_b < shape.parameters_b else 1
 
 
 def _out_of_memory(gpu: GpuModel, shape: ModelShape) -> str:

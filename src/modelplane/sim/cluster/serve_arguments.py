@@ -37,8 +37,8 @@ _SHORT = frozenset({"-tp", "-pp", "-dp", "-q"})
 class ServeArguments:
     """The options of a command line; None where absent.
 
-    `models` are the served model names, `checkpoint` is the loaded model, whose name has the size. `expert_ranks` are
-    the data-parallel ranks that share the experts between them. `memory_share` is the part of a GPU's memory to use.
+    `models` are the served model names, `checkpoint` is the loaded model, whose name has the size.
+    `memory_share` is the part of a GPU's memory to use.
     """
 
     models: tuple[str, ...]
@@ -49,7 +49,7 @@ class ServeArguments:
     block_size: int | None = None
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
-    expert_ranks: int = 1
+    data_parallel: int = 1
     quantization: str = ""
     dtype: str = ""
     memory_share: float = MEMORY_SHARE
@@ -76,7 +76,7 @@ class ServeArguments:
             **numbers,
             tensor_parallel=_first_number(_TENSOR_PARALLEL, flags) or 1,
             pipeline_parallel=_first_number(_PIPELINE_PARALLEL, flags) or 1,
-            expert_ranks=(_first_number(_DATA_PARALLEL, flags) or 1) if "--enable-expert-parallel" in flags else 1,
+            data_parallel=_first_number(_DATA_PARALLEL, flags) or 1,
             quantization=_first_word(("--quantization", "-q"), flags),
             dtype=_first_word(("--dtype",), flags),
             memory_share=_share(flags),
