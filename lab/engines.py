@@ -19,7 +19,7 @@ from lab.cluster import ADMIN
 from modelplane.api.errors import InputError
 from modelplane.api.labels import SERVING
 from modelplane.sim.cluster.engines import engine_config
-from modelplane.sim.cluster.kubelet import serving_port
+from modelplane.sim.cluster.pod_servers import serving_port
 from modelplane.sim.engine import LLAMA_8B_H200, EngineRegistry, SimulatedEngine
 
 if TYPE_CHECKING:

@@ -39,6 +39,23 @@ def parsed(*words):
         ("stock-out east h200 --nodes 2", ("stock-out", "east", "h200", "2")),
         ("restock east h200", ("stock-out", "east", "h200", "off")),
         ("quota east off", ("quota", "east", "", "off")),
+        ("fail east", ("fail-cluster", "east", "", "")),
+        ("recover east", ("recover-cluster", "east", "", "")),
+        ("lose east h200-0", ("lose-node", "east", "h200-0", "")),
+        ("crash east team/p", ("crash-pod", "east", "team/p", "")),
+        ("oom pod east team/p", ("oom-pod", "east", "team/p", "")),
+        ("image add east acme/e", ("image-add", "east", "acme/e", "")),
+        ("image add east acme/e --pull-secret key", ("image-add", "east", "acme/e", "key")),
+        ("image remove east acme/e:1", ("image-remove", "east", "acme/e:1", "")),
+        ("image list east", ("image-list", "east", "", "")),
+        ("flag add east my-option", ("flag-add", "east", "my-option", "")),
+        ("flag remove east max-num-seqs", ("flag-remove", "east", "max-num-seqs", "")),
+        ("secret add east team/hf A=b C=d", ("secret-add", "east", "team/hf", "A=b\nC=d")),
+        ("secret add east team/key", ("secret-add", "east", "team/key", "")),
+        ("secret remove east team/hf", ("secret-remove", "east", "team/hf", "")),
+        ("resource-quota east team pods=2", ("resource-quota", "east", "team", "pods=2")),
+        ("foreign east --pool h200", ("foreign", "east", "h200", "1x1")),
+        ("foreign east --pool h200 --gpus 2 --count 0", ("foreign", "east", "h200", "2x0")),
     ],
 )
 def test_what_a_command_line_asks_for(words, expected):
@@ -46,7 +63,20 @@ def test_what_a_command_line_asks_for(words, expected):
     assert (ask["verb"], ask["cluster"], ask["name"], ask["value"]) == expected
 
 
-@pytest.mark.parametrize("words", ["", "fail", "fail node east", "lose node east", "quota east"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "fail",
+        "fail cluster",
+        "fail node east",
+        "lose node east",
+        "lose east",
+        "quota east",
+        "image add east",
+        "foreign east",
+    ],
+)
 def test_what_is_incomplete_is_wrong_usage(words, capsys):
     with pytest.raises(SystemExit, match="2"):
         parsed(*words.split())

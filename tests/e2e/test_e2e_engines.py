@@ -93,3 +93,19 @@ def test_a_prompt_goes_to_prefill_and_its_answer_comes_from_decode_as_the_picker
     assert [each.headers["x-served-by"] for each in again] == [each.headers["x-served-by"] for each in first]
     assert [each.headers.get("x-prefilled-by") for each in again] == [None] * len(prompts)
     assert "x-prefilled-by" not in ask(address, "qwen3-32b", prompt="hello").headers
+
+
+@pytest.mark.timeout(500)
+def test_kserve_serves_prefill_and_decode_as_well(up):
+    text = (up.root / "examples/prefill-decode/1-cluster.yaml").read_text()
+    plane = up()
+    changed = text.replace("  backend:\n", "  backend:\n    type: KServe\n")
+    plane.kubectl("apply", "-f", "-", stdin=changed)
+    plane.ready("inferencecluster/north")
+    plane.kubectl("apply", "-f", "examples/prefill-decode/2-model.yaml")
+    plane.ready("modelservice/chat", "modeldeployment/qwen3-32b")
+    address = plane.kubectl("get", "ms", "chat", "-o", "jsonpath={.status.address}")
+    answers = [ask(address, "qwen3-32b", prompt=f"{number}: {'a fleet of clusters ' * 40}") for number in range(4)]
+    assert {answer.status_code for answer in answers} == {200}
+    assert all("-prefill-" in answer.headers["x-prefilled-by"] for answer in answers)
+    assert not any("-prefill-" in answer.headers["x-served-by"] for answer in answers)

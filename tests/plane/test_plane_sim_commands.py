@@ -239,7 +239,7 @@ def scheduled_by(fleet, kind, cluster="east"):
 
 def test_a_quota_is_turned_and_put_back():
     async def story(fleet, clock):
-        with pytest.raises(InputError, match=r"cluster east has no queue: its spec.scheduling.type is none of KAI"):
+        with pytest.raises(InputError, match=r"cluster east has no queue: its scheduler is none of KAI"):
             do(fleet, "quota", value="4")
         scheduled_by(fleet, "KAI")
         for value, expected in (("4", "a quota of 4 devices"), ("off", "all devices")):

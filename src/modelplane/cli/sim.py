@@ -13,8 +13,8 @@ from modelplane.cli.running import RunningPlane, add_data_argument
 _EPILOG = """\
 examples:
   modelplane sim show east                      its nodes, pods and warnings
-  modelplane sim fail cluster east              its API, gateway and engines stop; or `sim fail east`
-  modelplane sim recover cluster east
+  modelplane sim fail east                      its API, gateway and engines stop
+  modelplane sim recover east
   modelplane sim lose node east h200-0          the node turns NotReady after its grace period
   modelplane sim restore node east h200-0
   modelplane sim cordon node east h200-0        no pods are scheduled there; `uncordon` undoes it
@@ -27,6 +27,13 @@ examples:
   modelplane sim stock-out east h200            the provider has no node of that pool; `--nodes 1` leaves one
   modelplane sim restock east h200
   modelplane sim quota east 16                  the GPU quota of its KAI, Kueue or Volcano queue; or `off`
+  modelplane sim resource-quota east NAMESPACE pods=2   a ResourceQuota there; `off` removes it
+  modelplane sim image remove east vllm/vllm-openai:v0.27.1   new pods cannot pull it; `add` undoes it
+  modelplane sim image add east acme/engine --pull-secret key  it can be pulled, with that Secret
+  modelplane sim flag remove east max-num-seqs   engines that get this option exit; `add` undoes it
+  modelplane sim secret add east NAMESPACE/NAME KEY=VALUE   `remove` deletes it; without keys a pull Secret
+  modelplane sim oom pod east NAMESPACE/POD     its engine is killed for want of memory
+  modelplane sim foreign east --pool h200 --gpus 2 --count 3   pods of others hold devices; `--count 0` removes them
 
 `modelplane status`, the page that `modelplane up` prints and kubectl show the effects. A command to a whole cluster
 sets an annotation of its InferenceCluster, so kubectl works as well:
@@ -42,7 +49,9 @@ _PAIRS = {
     "uncordon": ("node",),
     "drain": ("node",),
     "crash": ("pod",),
+    "oom": ("pod",),
 }
+_WITH_ACTIONS = ("image", "flag", "secret")
 _HELP = {
     "fail": "stop a cluster's API, gateway and engines",
     "recover": "start it again; every container restarts",
@@ -52,6 +61,7 @@ _HELP = {
     "uncordon": "mark a node schedulable",
     "drain": "cordon a node and delete its pods",
     "crash": "make a pod's containers exit once",
+    "oom": "kill a pod's engine for want of memory",
 }
 
 
@@ -63,13 +73,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     show.add_argument("cluster")
     for verb, things in _PAIRS.items():
         added = verbs.add_parser(verb, help=_HELP[verb])
-        if things == ("cluster",):
-            added.add_argument("thing", nargs="?", choices=things, default="cluster", help="may be left out")
-        else:
-            added.add_argument("thing", choices=things, help=f"always `{things[0]}`")
-        added.add_argument("cluster")
-        if things != ("cluster",):
-            added.add_argument("name", help="NAMESPACE/POD" if things == ("pod",) else "name of the node")
+        _configure_target(added, things[0])
     for verb, what in (
         ("slow-load", "new engines take to load their models"),
         ("slow-pull", "new pods take to pull their images"),
@@ -89,8 +93,68 @@ def configure(parser: argparse.ArgumentParser) -> None:
     quota = verbs.add_parser("quota", help="the GPU quota of a cluster's scheduler queue")
     quota.add_argument("cluster")
     quota.add_argument("value", metavar="DEVICES", help="a number, or `off`")
-    for added in verbs.choices.values():
+    _configure_failures(verbs)
+    for verb, added in verbs.choices.items():
+        if verb not in _WITH_ACTIONS:
+            add_data_argument(added)
+
+
+def _configure_target(parser: argparse.ArgumentParser, thing: str) -> None:
+    """The kind may be left out: `fail east` is `fail cluster east`."""
+    shown = {"cluster": "CLUSTER", "node": "CLUSTER NODE", "pod": "CLUSTER NAMESPACE/POD"}[thing]
+    parser.usage = f"%(prog)s [{thing}] {shown} [--data DIR]"
+    parser.set_defaults(thing=thing)
+    parser.add_argument("target", nargs="+", action=_Target, metavar=shown, help=f"`{thing}` may stand before it")
+
+
+class _Target(argparse.Action):
+    """Reads `[kind] CLUSTER [NAME]`."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        _option_string: str | None = None,
+    ) -> None:
+        words = [str(value) for value in values or ()]
+        if words[0] == namespace.thing:
+            del words[0]
+        if len(words) != (1 if namespace.thing == "cluster" else 2):
+            parser.error(f"expected {self.metavar}")
+        namespace.cluster, namespace.name = words[0], "".join(words[1:])
+
+
+def _configure_failures(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    image = _actions(verbs.add_parser("image", help="images that a cluster can pull"), "add", "remove", "list")
+    for name in ("add", "remove"):
+        image[name].add_argument("name", metavar="IMAGE")
+    image["add"].add_argument("--pull-secret", dest="value", default="", metavar="NAME", help="that the image needs")
+    flag = _actions(verbs.add_parser("flag", help="options that a cluster's engines have"), "add", "remove")
+    for action in flag.values():
+        action.add_argument("name", metavar="OPTION", help="without the dashes in front: max-num-seqs")
+    secret = _actions(verbs.add_parser("secret", help="Secrets on a cluster"), "add", "remove")
+    for action in secret.values():
+        action.add_argument("name", metavar="NAMESPACE/NAME")
+    secret["add"].add_argument("pairs", nargs="*", metavar="KEY=VALUE", help="none: a pull Secret")
+    quota = verbs.add_parser("resource-quota", help="the ResourceQuota of a namespace")
+    quota.add_argument("cluster")
+    quota.add_argument("name", metavar="NAMESPACE")
+    quota.add_argument("pairs", nargs="+", metavar="RESOURCE=AMOUNT", help="or `off`")
+    foreign = verbs.add_parser("foreign", help="pods of others that hold devices")
+    foreign.add_argument("cluster")
+    foreign.add_argument("--pool", dest="name", required=True)
+    foreign.add_argument("--gpus", default="1", metavar="N", help="devices of each pod (1)")
+    foreign.add_argument("--count", default="1", metavar="N", help="how many pods (1); 0 removes them")
+
+
+def _actions(parser: argparse.ArgumentParser, *names: str) -> dict[str, argparse.ArgumentParser]:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    made = {name: actions.add_parser(name) for name in names}
+    for added in made.values():
+        added.add_argument("cluster")
         add_data_argument(added)
+    return made
 
 
 def _configure_faults(parser: argparse.ArgumentParser) -> None:
@@ -123,7 +187,8 @@ def run(arguments: argparse.Namespace) -> int:
 def command_of(arguments: argparse.Namespace) -> dict[str, str]:
     """The command of a command line."""
     given = vars(arguments)
-    verb = f"{arguments.verb}-{arguments.thing}" if given.get("thing") else arguments.verb
+    second = given.get("thing") or given.get("action")
+    verb = f"{arguments.verb}-{second}" if second else arguments.verb
     ask = {"verb": verb, "cluster": arguments.cluster, "name": given.get("name", ""), "value": given.get("value", "")}
     match verb:
         case "restock":
@@ -132,6 +197,10 @@ def command_of(arguments: argparse.Namespace) -> dict[str, str]:
             return {**ask, "verb": "lose-node"}
         case "faults":
             return {**ask, "value": ",".join(arguments.faults)}
+        case "secret-add" | "resource-quota":
+            return {**ask, "value": "\n".join(arguments.pairs)}
+        case "foreign":
+            return {**ask, "value": f"{arguments.gpus}x{arguments.count}"}
         case _:
             return ask
 

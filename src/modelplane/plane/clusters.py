@@ -20,7 +20,7 @@ from modelplane.plane.controller import PlaneController
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 from modelplane.sim.cluster.cluster import SimulatedCluster
 from modelplane.sim.cluster.controller import WorkItem, changed
 from modelplane.sim.cluster.engines import EngineFactory
@@ -100,6 +100,11 @@ class Clusters:
         elif change.ref.group == GROUP and change.ref.kind == "InferenceClass":
             self._enqueue_all()
 
+    def _on_cluster_change(self, name: ClusterName, change: StoreChange) -> None:
+        """A team has come or gone: its queues may have to."""
+        if change.ref.group == "" and change.ref.kind == "Namespace" and change.type != ChangeType.MODIFIED:
+            self.loop.add(name)
+
     def _enqueue_all(self) -> None:
         for manifest in self._controller.plane.list(GROUP, "InferenceCluster"):
             self.loop.add(ClusterName(decode(InferenceCluster, manifest).metadata.name))
@@ -115,7 +120,8 @@ class Clusters:
         declared = decode(InferenceCluster, manifest)
         pools = pools_of(declared, self._classes())
         cluster.set_pools(sim_settings.limited(pools))
-        cluster.set_prerequisites(prerequisites(declared, pools, self._settings.device_resources, sim_settings.quota))
+        resources, tenants = self._settings.device_resources, cluster.tenants()
+        cluster.set_prerequisites(prerequisites(declared, pools, resources, sim_settings.quota, tenants))
         await self._switch(name, cluster, sim_settings)
         return Done()
 
@@ -125,6 +131,7 @@ class Clusters:
 
     def _make(self, name: ClusterName) -> SimulatedCluster:
         store = self._controller.add_cluster(name)
+        store.subscribe(partial(self._on_cluster_change, name))
         self._controller.set_reachable(name, reachable=False)
         broke = partial(_report_work, name)
         cluster = SimulatedCluster(name, store, self._clock, self._engines, self._settings, on_failed=broke)

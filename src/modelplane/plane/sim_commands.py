@@ -14,13 +14,15 @@ import msgspec
 from aiohttp import web
 
 from modelplane.api.codec import decode
-from modelplane.api.errors import InputError, NotFoundError, UnavailableError
+from modelplane.api.errors import InputError, NotFoundError
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster
 from modelplane.plane.clusters import Clusters
+from modelplane.plane.sim_command import SimCommand, reachable, require_pool
+from modelplane.plane.sim_failures import FAILURES
 from modelplane.plane.sim_inventory import Row
 from modelplane.plane.sim_inventory import inventory as held
-from modelplane.sim.cluster.cluster import SimulatedCluster
+from modelplane.sim.cluster.prerequisites import queueing_scheduler
 from modelplane.sim.cluster.settings import FAULTS, LOAD_SECONDS, PULL_SECONDS, QUOTA, STOCK
 from modelplane.sim.cluster.sim_settings import seconds, stock_of, stock_text
 from modelplane.sim.engine import read_list
@@ -29,19 +31,6 @@ PREFIX = "/modelplane/sim"
 _CLUSTERS = f"{PREFIX}/clusters/"
 _MOST_BYTES = 64 * 1024
 _QUEUEING = {"KAI", "Kueue", "Volcano"}
-
-
-class SimCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One command. The verb defines what `name` and `value` mean."""
-
-    verb: str
-    cluster: str
-    name: str = ""
-    value: str = ""
-
-    @property
-    def cluster_name(self) -> ClusterName:
-        return ClusterName(self.cluster)
 
 
 def fail_cluster(clusters: Clusters, command: SimCommand) -> str:
@@ -58,33 +47,33 @@ def recover_cluster(clusters: Clusters, command: SimCommand) -> str:
 
 
 def lose_node(clusters: Clusters, command: SimCommand) -> str:
-    _reachable(clusters, command).lose_node(command.name)
+    reachable(clusters, command).lose_node(command.name)
     return f"node {command.name} of {command.cluster} is lost; it turns NotReady, and then its pods are evicted."
 
 
 def restore_node(clusters: Clusters, command: SimCommand) -> str:
-    _reachable(clusters, command).restore_node(command.name)
+    reachable(clusters, command).restore_node(command.name)
     return f"node {command.name} of {command.cluster} is restored; its pods restart."
 
 
 def cordon_node(clusters: Clusters, command: SimCommand) -> str:
-    _reachable(clusters, command).cordon_node(command.name)
+    reachable(clusters, command).cordon_node(command.name)
     return f"node {command.name} of {command.cluster} is cordoned; its pods stay."
 
 
 def uncordon_node(clusters: Clusters, command: SimCommand) -> str:
-    _reachable(clusters, command).cordon_node(command.name, cordoned=False)
+    reachable(clusters, command).cordon_node(command.name, cordoned=False)
     return f"node {command.name} of {command.cluster} is uncordoned."
 
 
 def drain_node(clusters: Clusters, command: SimCommand) -> str:
-    count = _reachable(clusters, command).drain_node(command.name)
+    count = reachable(clusters, command).drain_node(command.name)
     return f"node {command.name} of {command.cluster} is cordoned; {_pods(count)} being deleted."
 
 
 def crash_pod(clusters: Clusters, command: SimCommand) -> str:
     namespace, _, name = command.name.rpartition("/")
-    _reachable(clusters, command).crash_pod(namespace, name)
+    reachable(clusters, command).crash_pod(namespace, name)
     return f"the containers of pod {command.name} of {command.cluster} exit once and restart."
 
 
@@ -115,7 +104,7 @@ def set_faults(clusters: Clusters, command: SimCommand) -> str:
             raise InputError(str(error)) from None
     if command.name:
         namespace, _, name = command.name.rpartition("/")
-        _reachable(clusters, command).set_faults(namespace, name, asked)
+        reachable(clusters, command).set_faults(namespace, name, asked)
     else:
         clusters.annotate(command.cluster_name, FAULTS, asked)
     which = f"the engine of pod {command.name}" if command.name else "every engine"
@@ -129,7 +118,7 @@ def set_faults(clusters: Clusters, command: SimCommand) -> str:
 def stock_out(clusters: Clusters, command: SimCommand) -> str:
     """The provider has at most that many nodes of a pool; further nodes are removed."""
     declared = clusters.declared(command.cluster_name)
-    _pool(clusters, command)
+    require_pool(clusters, command)
     if command.value != "off" and not command.value.isdecimal():
         raise InputError(f"{command.value!r} is not a number of nodes; use a number or `off`")
     stock = {name: nodes for name, nodes in stock_of(declared).items() if name != command.name}
@@ -146,12 +135,12 @@ def set_quota(clusters: Clusters, command: SimCommand) -> str:
     if command.value != "off" and not command.value.isdecimal():
         raise InputError(f"{command.value!r} is not a number of devices; use a number or `off`")
     scheduling = decode(InferenceCluster, clusters.declared(command.cluster_name)).spec.scheduling
-    if scheduling.type_ not in _QUEUEING:
+    if queueing_scheduler(scheduling) is None:
         queueing = ", ".join(sorted(_QUEUEING))
-        raise InputError(f"cluster {command.cluster} has no queue: its spec.scheduling.type is none of {queueing}")
+        raise InputError(f"cluster {command.cluster} has no queue: its scheduler is none of {queueing}")
     clusters.annotate(command.cluster_name, QUOTA, None if command.value == "off" else command.value)
     amount = "all devices" if command.value == "off" else f"{command.value} devices"
-    return f"the scheduler queue of {command.cluster} has a quota of {amount}."
+    return f"each scheduler queue of {command.cluster} has a quota of {amount}."
 
 
 VERBS: Mapping[str, Callable[[Clusters, SimCommand], str]] = MappingProxyType(
@@ -169,6 +158,7 @@ VERBS: Mapping[str, Callable[[Clusters, SimCommand], str]] = MappingProxyType(
         "faults": set_faults,
         "stock-out": stock_out,
         "quota": set_quota,
+        **FAILURES,
     }
 )
 
@@ -183,7 +173,7 @@ def perform(clusters: Clusters, command: SimCommand) -> str:
 
 def inventory(clusters: Clusters, name: ClusterName) -> dict[str, list[Row]]:
     """The nodes, pods and warnings of a cluster."""
-    return held(_reachable(clusters, SimCommand("", name)).api)
+    return held(reachable(clusters, SimCommand("", name)).api)
 
 
 class Simulation:
@@ -211,26 +201,6 @@ async def _read(request: web.BaseRequest) -> SimCommand:
 
 def _json(value: object) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), content_type="application/json")
-
-
-def _reachable(clusters: Clusters, command: SimCommand) -> SimulatedCluster:
-    clusters.declared(command.cluster_name)
-    found = clusters.get(command.cluster_name)
-    if found is None:
-        raise UnavailableError(f"cluster {command.cluster} is not simulated yet")
-    if not found.reachable:
-        raise UnavailableError(
-            f"cluster {command.cluster} has failed; run `modelplane sim recover cluster {command.cluster}` first"
-        )
-    return found
-
-
-def _pool(clusters: Clusters, command: SimCommand) -> None:
-    pools = clusters.pools(command.cluster_name)
-    if command.name not in pools:
-        raise NotFoundError(
-            f"cluster {command.cluster} has no pool {command.name}; it has {', '.join(pools) or 'none'}"
-        )
 
 
 def _pods(count: int) -> str:

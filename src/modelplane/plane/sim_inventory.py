@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.api.labels import POOL
-from modelplane.api.objects import Manifest, int_at, items_at, labels_of, name_of, namespace_of, text_at
+from modelplane.api.objects import Manifest, int_at, items_at, labels_of, mapping_at, name_of, namespace_of, text_at
 from modelplane.sim.cluster.api import ClusterApi
 from modelplane.sim.cluster.objects import condition_is, condition_of
 
@@ -72,11 +72,18 @@ def _why(pod: Manifest) -> str:
         return f"{unscheduled.get('reason')}: {unscheduled.get('message')}"
     for container in items_at(pod, "status", "containerStatuses"):
         waiting = text_at(container, "state", "waiting", "reason")
-        ended = text_at(container, "lastState", "terminated", "message")
         if waiting:
-            return f"{waiting}: {ended}" if ended else waiting
+            said = _ended(container) if waiting == "CrashLoopBackOff" else ""
+            said = said or text_at(container, "state", "waiting", "message")
+            return f"{waiting}: {said}" if said else waiting
     loads = text_at(pod, "status", "phase") == "Running" and not condition_is(pod, "Ready")
     return "its readiness probe fails" if loads else ""
+
+
+def _ended(container: Mapping[str, object]) -> str:
+    """How the container last ended: the end of its log, or the kubelet's reason."""
+    last = mapping_at(container, "lastState", "terminated")
+    return text_at(last, "message") or text_at(last, "reason")
 
 
 def _warnings(events: Iterable[Manifest]) -> list[Row]:

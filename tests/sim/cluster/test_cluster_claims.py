@@ -67,6 +67,34 @@ def test_a_pod_waits_for_its_template():
     assert node == "h200-0"
 
 
+def test_a_template_that_is_missing_is_told_by_an_event():
+    async def main(lab):
+        lab.apply(deployment())
+        await lab.settle()
+        (pod,) = lab.pods()
+        return name_of(pod), [(item["reason"], item["message"]) for item in lab.store.list("", "Event")]
+
+    name, events = run_cluster(main, pools=POOLS)
+    missing = 'resourceclaimtemplate.resource.k8s.io "model" not found'
+    assert sorted(events) == [
+        ("FailedResourceClaimCreation", f'PodResourceClaim devices: resource claim template "model": {missing}'),
+        ("FailedScheduling", f'0/1 nodes are available: pod "team/{name}": ResourceClaim not created yet.'),
+    ]
+
+
+def test_a_claim_that_a_pod_names_and_that_is_missing_is_told():
+    made = deployment()
+    made["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "devices", "resourceClaimName": "shared"}]
+
+    async def main(lab):
+        lab.apply(made)
+        await lab.settle()
+        (pod,) = lab.pods()
+        return pod["status"]["conditions"][0]["message"]
+
+    assert run_cluster(main, pools=POOLS) == '0/1 nodes are available: resourceclaim "shared" not found.'
+
+
 def test_a_claim_goes_with_its_pod_and_frees_the_devices():
     async def main(lab):
         lab.apply(claim_template(gpus=2), deployment())

@@ -67,7 +67,7 @@ def test_the_same_input_gives_the_same_cluster(seed):
         lab.apply(*ALL)
         await lab.clock.sleep(3)
         lab.cluster.lose_node("h200-0")
-        lab.apply(deployment(replicas=4, image="other"))
+        lab.apply(deployment(replicas=4, image="vllm/vllm-openai:v2"))
         await lab.clock.sleep(500)
         return facts(lab), lab.store.revision
 
@@ -85,7 +85,7 @@ def test_any_order_of_tasks_ends_in_the_same_place(seed):
     async def main(lab):
         lab.apply(*ALL)
         await lab.clock.sleep(seed / 10)
-        lab.apply(deployment(replicas=5, image="other"))
+        lab.apply(deployment(replicas=5, image="vllm/vllm-openai:v2"))
         await lab.settle()
         return outcome(lab)
 

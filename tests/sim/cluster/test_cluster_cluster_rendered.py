@@ -34,7 +34,11 @@ REPLICA = {
                                 ],
                             }
                         ],
-                        "template": {"spec": {"containers": [{"name": "engine", "image": "e:1", "args": ["qwen"]}]}},
+                        "template": {
+                            "spec": {
+                                "containers": [{"name": "engine", "image": "vllm/vllm-openai:v1", "args": ["qwen"]}]
+                            }
+                        },
                     }
                 ],
             }

@@ -123,7 +123,7 @@ def test_without_its_queue_nothing_of_kai_is_scheduled():
         return early, all(bound(lab).values())
 
     early, late = in_cluster(main, nodes=1)
-    assert early.endswith("queue team does not exist")
+    assert early.endswith("Queue 'team' does not exist")
     assert late
 
 

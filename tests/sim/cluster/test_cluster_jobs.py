@@ -7,7 +7,7 @@ from modelplane.testing.cluster import TENANT_NAMESPACE, claim_template, gpu_poo
 
 def job(*, seconds=30, code=0, policy="Never", claims=False, **spec):
     marks = {"sim.modelplane.ai/run-seconds": str(seconds), "sim.modelplane.ai/exit-code": str(code)}
-    pod = {"restartPolicy": policy, "containers": [{"name": "load", "image": "loader"}]}
+    pod = {"restartPolicy": policy, "containers": [{"name": "load", "image": "modelplane/loader:v1"}]}
     pod["tolerations"] = [{"operator": "Exists"}]
     if claims:
         pod["resourceClaims"] = [{"name": "d", "resourceClaimTemplateName": "model"}]

@@ -1,17 +1,21 @@
 """KServe's LLMInferenceService, as Modelplane renders it and as KServe breaks."""
 
+import json
+
 import pytest
 
 from modelplane.api.objects import manifest, name_of, with_metadata
+from modelplane.epp.config.config import load
+from modelplane.epp.server.third_party import full_registry
 from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster import ClusterSettings
-from modelplane.sim.cluster.kserve import group_size_of
+from modelplane.sim.cluster.kserve import group_size_of, picker_config
 from modelplane.sim.cluster.objects import condition_of, with_spec
 from modelplane.testing.cluster import TENANT_NAMESPACE, claim_template, gpu_pool, run_cluster
 
 API = "serving.kserve.io/v1alpha2"
 POD = {
-    "containers": [{"name": "main", "image": "e:1", "ports": [{"containerPort": 8000}]}],
+    "containers": [{"name": "main", "image": "vllm/vllm-openai:v1", "ports": [{"containerPort": 8000}]}],
     "resourceClaims": [{"name": "d", "resourceClaimTemplateName": "model"}],
     "tolerations": [{"operator": "Exists"}],
 }
@@ -97,7 +101,50 @@ def test_phases_and_a_pool():
     assert set(conditions.values()) == {"True"}
     assert {"PrefillWorkloadReady", "SchedulerWorkloadReady"} <= conditions.keys()
     assert selector == {"app.kubernetes.io/name": "demo", "kserve.io/component": "workload"}
-    assert engines == 2
+    assert engines == 3  # the picker is one
+
+
+def test_decode_pods_have_the_sidecar_and_the_picker_its_configuration():
+    async def story(lab):
+        pods = {name_of(pod).rpartition("-")[0].rpartition("-")[0]: pod["spec"] for pod in lab.pods()}
+        return pods["demo-kserve"], pods["demo-kserve-prefill"], pods["demo-kserve-router-scheduler"]
+
+    scheduler = {"template": {"containers": [{"name": "main"}], "priorityClassName": "high"}}
+    prefill = {"replicas": 1, "template": POD}
+    decode, prefiller, picker = in_cluster(story, llm(prefill=prefill, router={"scheduler": scheduler}))
+    assert [container["name"] for container in decode["initContainers"]] == ["llm-d-routing-sidecar"]
+    assert "initContainers" not in prefiller
+    assert picker["priorityClassName"] == "high"
+    args = picker["containers"][0]["args"]
+    options = dict(zip(args[::2], args[1::2], strict=True))
+    assert json.loads(options.pop("--config-text")) == picker_config(disaggregated=True)
+    assert options == {
+        "--pool-name": "demo-inference-pool",
+        "--pool-namespace": TENANT_NAMESPACE,
+        "--grpc-port": "9002",
+    }
+
+
+@pytest.mark.parametrize("disaggregated", [False, True])
+def test_the_configuration_is_one_that_a_picker_reads(disaggregated):
+    text = json.dumps(picker_config(disaggregated=disaggregated))
+    profiles = load(text, "the picker of KServe", full_registry()).profiles
+    assert [profile.name for profile in profiles] == (["prefill", "decode"] if disaggregated else ["default"])
+
+
+def test_the_first_release_has_pools_of_the_first_api():
+    async def story(lab):
+        (pool,) = lab.store.list("inference.networking.x-k8s.io", "InferencePool")
+        return pool["spec"], lab.store.list("inference.networking.k8s.io", "InferencePool")
+
+    first = {**llm(router={"scheduler": {}}), "apiVersion": "serving.kserve.io/v1alpha1"}
+    spec, others = in_cluster(story, first)
+    assert others == ()
+    assert spec == {
+        "targetPortNumber": 8000,
+        "selector": {"app.kubernetes.io/name": "demo", "kserve.io/component": "workload"},
+        "extensionRef": {"name": "demo-epp-service", "portNumber": 9002, "failureMode": "FailOpen"},
+    }
 
 
 def test_what_changes_shape_is_replaced_and_what_is_stopped_goes():

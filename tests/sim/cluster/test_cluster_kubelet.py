@@ -10,8 +10,8 @@ from modelplane.api.models import Attribute
 from modelplane.api.objects import manifest, name_of
 from modelplane.sim.cluster import ClusterSettings, NodePoolSpec
 from modelplane.sim.cluster.engines import GPUS
-from modelplane.sim.cluster.kubelet import serving_port
 from modelplane.sim.cluster.objects import condition_is
+from modelplane.sim.cluster.pod_status import pod_id
 from modelplane.testing.cluster import TENANT_NAMESPACE, claim_template, deployment, gpu_pool, run_cluster, service
 
 POOLS = [gpu_pool("h200", 1)]
@@ -220,12 +220,12 @@ def test_a_second_crash_backs_off():
         await lab.clock.sleep(9)
         waiting = lab.pods()[0]["status"]["containerStatuses"][0]["state"]
         await lab.settle()
-        return waiting, seen(lab)[1]
+        return waiting, pod_id(pod), seen(lab)[1]
 
-    assert run_cluster(main, pools=POOLS, settings=SLOW) == (
-        {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}},
-        True,
-    )
+    waiting, name, ready = run_cluster(main, pools=POOLS, settings=SLOW)
+    message = f"back-off 10s restarting failed container=engine pod={name}"
+    assert waiting == {"waiting": {"reason": "CrashLoopBackOff", "message": message}}
+    assert ready
 
 
 def test_a_pod_that_is_not_there_cannot_crash():
@@ -238,7 +238,7 @@ def test_a_pod_that_is_not_there_cannot_crash():
 
 def test_a_pod_without_an_engine_is_ready_with_its_images():
     async def main(lab):
-        spec = {"containers": [{"name": "web", "image": "nginx"}]}
+        spec = {"containers": [{"name": "web", "image": "modelplane/web:1"}]}
         lab.apply(manifest("v1", "Pod", "web", namespace=TENANT_NAMESPACE, spec=spec))
         return [(await at(lab, second))[:2] for second in (9, 11)], lab.engines.running
 
@@ -296,17 +296,6 @@ def test_a_stop_that_fails_is_reported():
     assert "stopping its engine failed" in context["message"]
 
 
-@pytest.mark.parametrize(
-    ("ports", "expected"),
-    [([{"name": "http", "containerPort": 9000}, {"containerPort": 1}], 9000), ([], 8000), (None, 8000)],
-)
-def test_the_port_that_an_engine_answers_on(ports, expected):
-    pod = {"spec": {"containers": [{"name": "side", "ports": [{"containerPort": 1}]}, {"name": "engine"}]}}
-    if ports is not None:
-        pod["spec"]["containers"][1]["ports"] = ports
-    assert serving_port(pod) == expected
-
-
 def test_an_engine_that_ends_by_itself_is_restarted_at_once_and_then_later_each_time():
     async def main(lab):
         lab.apply(claim_template(), deployment(), service())
@@ -319,9 +308,9 @@ def test_an_engine_that_ends_by_itself_is_restarted_at_once_and_then_later_each_
             (status,) = pod["status"]["containerStatuses"]
             told.append((seen(lab)[1], status["restartCount"], *status["state"], endpoints(lab)[0]["ready"]))
             await lab.settle()
-        return told, seen(lab), len(lab.engines.running), warnings(lab)
+        return told, seen(lab), len(lab.engines.running), warnings(lab), pod_id(pod)
 
-    told, after, running, warned = run_cluster(main, pools=POOLS, settings=SLOW)
+    told, after, running, warned, name = run_cluster(main, pools=POOLS, settings=SLOW)
     assert told == [
         (False, 1, "running", False),
         (False, 1, "waiting", False),
@@ -329,7 +318,7 @@ def test_an_engine_that_ends_by_itself_is_restarted_at_once_and_then_later_each_
     ]
     assert after[:3] == ("Running", True, "running")
     assert running == 1
-    assert warned == [("BackOff", "Back-off restarting failed container: the engine exited", 2)]
+    assert warned == [("BackOff", f"Back-off restarting failed container engine in pod {name}", 2)]
 
 
 def warnings(lab):

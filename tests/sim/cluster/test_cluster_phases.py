@@ -38,20 +38,21 @@ def test_a_named_one_must_be_of_the_same_replica(named, expected):
     assert peers().prefillers("east", pod("decode"))(named) == expected
 
 
-def test_a_picker_that_names_none_wants_none():
-    assert peers().prefillers("east", pod("decode"))("") is None
+@pytest.mark.parametrize("key", [OURS, KSERVE])
+def test_a_picker_that_names_none_wants_none(key):
+    found = Peers()
+    found.join(Running("127.0.0.1", 1), "east", pod("prefill", ip="10.128.0.2", key=key))
+    assert found.prefillers("east", pod("decode", key=key))("") is None
 
 
-def test_where_no_picker_can_be_asked_they_take_turns():
+def test_those_of_kserve_are_found_by_its_labels():
     found = Peers()
     for number in (1, 2):
         found.join(Running("127.0.0.1", number), "east", pod("prefill", ip=f"10.128.0.{number}", key=KSERVE))
     find = found.prefillers("east", pod("decode", key=KSERVE))
-    assert {find("") for _ in range(4)} == {"127.0.0.1:1", "127.0.0.1:2"}
-    found.leave(Running("127.0.0.1", 1))
-    assert {find("") for _ in range(3)} == {"127.0.0.1:2"}
-    assert found.prefillers("south", pod("decode", key=KSERVE))("") is None
-    assert found.prefillers("east", pod("decode", serving=""))("") is None
+    assert [find(f"10.128.0.{number}:8000") for number in (1, 2, 3)] == ["127.0.0.1:1", "127.0.0.1:2", None]
+    assert found.prefillers("south", pod("decode", key=KSERVE))("10.128.0.1:8000") is None
+    assert found.prefillers("east", pod("decode", serving=""))("10.128.0.1:8000") is None
 
 
 def test_one_that_left_is_not_found():

@@ -30,7 +30,8 @@ def picker_pod(*args, name="picker", volumes=()):
         (picker_pod("--pool-name", "p", "--grpc-port", "7"), 7),
         (picker_pod("-pool-name=p", "-grpc-port=7"), 7),
         (picker_pod("--grpc-port=7"), None),
-        (picker_pod("--pool-name=p", name="main"), None),
+        (picker_pod("--pool-name=p", name="main"), 9002),
+        (picker_pod("--pool-name=p", name="other"), None),
     ],
 )
 def test_a_picker_says_which_pool_it_is_for(pod, port):

@@ -47,6 +47,31 @@ def test_priorities_are_there_and_no_queue_without_a_scheduler():
     assert items[0]["value"] == 7
 
 
+PASSED_ON = {"schedulerName": "kai-scheduler", "defaultLabels": {"runai/queue": "{{ .Namespace }}"}}
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "tenants", "expected"),
+    [
+        (PASSED_ON, ["app-team", "research"], ["app-team", "research"]),
+        (PASSED_ON, [], []),
+        ({"schedulerName": "kai-scheduler"}, ["a"], ["default-queue"]),
+        ({"schedulerName": "my-scheduler", "defaultLabels": {"runai/queue": "x"}}, ["a"], []),
+        ({"type": "KAI", "queue": "q", "defaultLabels": {"kai.scheduler/queue": "{{.Cluster}}-x"}}, [], ["e-x", "q"]),
+        ({"type": "KAI", "defaultLabels": {"kai.scheduler/queue": "{{ .Name }}"}}, ["a"], ["default-queue"]),
+        ({"schedulerName": "volcano"}, [], ["default"]),
+        (
+            {"type": "Volcano", "defaultAnnotations": {"scheduling.volcano.sh/queue-name": "{{ .Namespace }}-q"}},
+            ["a", "b"],
+            ["a-q", "b-q", "default"],
+        ),
+    ],
+)
+def test_queues_that_pods_name_are_there(scheduling, tenants, expected):
+    items = prerequisites(declared(**scheduling), [gpu_pool()], RESOURCES, 5, tenants)
+    assert [name_of(item) for item in items if item["kind"] == "Queue"] == expected
+
+
 def test_what_was_declared_before_goes_and_what_others_made_stays():
     foreign = manifest("scheduling.run.ai/v2", "Queue", "mine", spec={"resources": {}})
 

@@ -1,6 +1,8 @@
 import pytest
 
+from modelplane.sim.cluster.images import ImageRule
 from modelplane.sim.cluster.sim_settings import SimSettings, sim_settings_of, stock_of, stock_text
+from modelplane.sim.engine.known_flags import FlagRules
 from modelplane.testing.cluster import gpu_pool
 
 
@@ -23,6 +25,9 @@ def declared(**annotations):
         (declared(load_seconds="inf"), SimSettings()),
         (declared(stock="h200=0,l4=2"), SimSettings(stock={"h200": 0, "l4": 2})),
         (declared(stock="h200,l4=many,=,"), SimSettings()),
+        (declared(images="acme/e,!b:1"), SimSettings(images=(ImageRule("acme/e"), ImageRule("b:1", exists=False)))),
+        (declared(images=", ,!"), SimSettings()),
+        (declared(engine_flags="a,!b"), SimSettings(flags=FlagRules(frozenset({"a"}), frozenset({"b"})))),
     ],
 )
 def test_annotations_that_make_no_sense_ask_for_nothing(cluster, expected):

@@ -8,7 +8,7 @@ from modelplane.testing.cluster import TENANT_NAMESPACE, gpu_pool, run_cluster
 LABELS = {"app": "web"}
 
 
-def stateful_set(replicas=3, *, image="web:1", start=0, **rolling):
+def stateful_set(replicas=3, *, image="modelplane/web:1", start=0, **rolling):
     template = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "web", "image": image}]}}
     template["spec"]["tolerations"] = [{"operator": "Exists"}]
     spec = {
@@ -72,13 +72,13 @@ def test_pods_below_the_partition_keep_their_revision():
     async def main(lab):
         lab.apply(stateful_set())
         await lab.settle()
-        lab.apply(stateful_set(image="web:2", partition=2))
+        lab.apply(stateful_set(image="modelplane/web:2", partition=2))
         await lab.settle()
         partly = images(lab), is_whole(lab.get(stateful_set()))
         lab.store.delete(ObjectRef("", "Pod", TENANT_NAMESPACE, "web-0"))
         await lab.settle()
         again = images(lab)
-        lab.apply(stateful_set(image="web:2", partition=0))
+        lab.apply(stateful_set(image="modelplane/web:2", partition=0))
         await lab.settle()
         kept = lab.store.list("apps", "ControllerRevision")
         return partly, again, images(lab), is_whole(lab.get(stateful_set())), len(kept)
@@ -97,7 +97,7 @@ def test_replaced_one_by_one_from_the_highest():
         lab.apply(stateful_set())
         await lab.settle()
         lab.store.subscribe(lambda c: gone.append(c.ref.name) if c.ref.kind == "Pod" and c.type == "DELETED" else None)
-        lab.apply(stateful_set(image="web:2"))
+        lab.apply(stateful_set(image="modelplane/web:2"))
         await lab.settle()
 
     in_cluster(main)

@@ -21,6 +21,7 @@ def test_the_front_door_is_exact():
         "SimulatedEngine",
         "Timing",
         "gpu_of",
+        "known_shape_of",
         "kv_capacity_tokens",
         "read_list",
         "shape_of",

@@ -1,7 +1,8 @@
 """The ResourceClaim controller: creates claims from templates and releases those of finished pods.
 
 A claim from a template belongs to one pod and is deleted with it; a claim that a pod names is shared and stays. An
-unreserved claim is deallocated and loses its finalizer.
+unreserved claim is deallocated and loses its finalizer. A template that does not exist, and a claim that
+a ResourceQuota forbids, are reported by an Event.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,15 +21,19 @@ from modelplane.api.objects import (
     value_at,
     with_metadata,
 )
-from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
 from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ControllerContext, changed, is_about, versions
 from modelplane.sim.cluster.nodes import RESOURCE_API, RESOURCE_GROUP
 from modelplane.sim.cluster.objects import annotation, controller_of, controller_reference, with_status
+from modelplane.sim.cluster.recorder import warn
+from modelplane.sim.cluster.resource_quotas import claim_quota_refusal
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"
 _BASE_LENGTH_MOST = 57
+_SOURCE = "resource_claim"
+_RETRY_S = 15.0
 
 
 def is_finished(pod: Manifest) -> bool:
@@ -54,6 +59,7 @@ class Claims:
     kinds = frozenset({("", "Pod"), (RESOURCE_GROUP, "ResourceClaim"), (RESOURCE_GROUP, "ResourceClaimTemplate")})
 
     def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         self._store = context.store
 
     def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
@@ -85,23 +91,25 @@ class Claims:
     def reconcile(self, ref: ObjectRef) -> Outcome:
         item = self._store.get(ref)
         if item is not None and ref.kind == "Pod":
-            self._make_claims(item)
-        elif item is not None:
+            return self._make_claims(item)
+        if item is not None:
             self._release(item)
         return Done()
 
-    def _make_claims(self, pod: Manifest) -> None:
+    def _make_claims(self, pod: Manifest) -> Outcome:
         if is_deleting(pod) or is_finished(pod):
-            return
-        statuses: list[Json] = []
-        for entry in items_at(pod, "spec", "resourceClaims"):
-            if not entry.get("resourceClaimTemplateName"):
-                continue
-            claim = self._existing(pod, str(entry.get("name"))) or self._make(pod, entry)
-            if claim is not None:
-                statuses.append({"name": entry.get("name"), "resourceClaimName": name_of(claim)})
+            return Done()
+        entries = [e for e in items_at(pod, "spec", "resourceClaims") if e.get("resourceClaimTemplateName")]
+        made = [(e, self._existing(pod, str(e.get("name"))) or self._make(pod, e)) for e in entries]
+        statuses = [{"name": e.get("name"), "resourceClaimName": name_of(claim)} for e, claim in made if claim]
         if statuses:
             self._store.replace_status(with_status(pod, resourceClaimStatuses=statuses))
+        forbidden = any(claim is None and self._template(pod, e) is not None for e, claim in made)
+        return RequeueAfter(_RETRY_S) if forbidden else Done()
+
+    def _template(self, pod: Manifest, entry: Mapping[str, object]) -> Manifest | None:
+        name = str(entry.get("resourceClaimTemplateName"))
+        return self._store.get(ObjectRef(RESOURCE_GROUP, "ResourceClaimTemplate", namespace_of(pod), name))
 
     def _existing(self, pod: Manifest, claim_name: str) -> Manifest | None:
         made = claim_names(pod).get(claim_name)
@@ -112,12 +120,12 @@ class Claims:
         return next((claim for claim in claims if _is_for(claim, pod, claim_name)), None)
 
     def _make(self, pod: Manifest, entry: Mapping[str, object]) -> Manifest | None:
-        template_name = str(entry.get("resourceClaimTemplateName"))
-        ref = ObjectRef(RESOURCE_GROUP, "ResourceClaimTemplate", namespace_of(pod), template_name)
-        template = self._store.get(ref)
+        template_name, name = str(entry.get("resourceClaimTemplateName")), str(entry.get("name"))
+        template = self._template(pod, entry)
         if template is None:
+            missing = f'resourceclaimtemplate.resource.k8s.io "{template_name}" not found'
+            self._warn(pod, f'PodResourceClaim {name}: resource claim template "{template_name}": {missing}')
             return None
-        name = str(entry.get("name"))
         extra = mapping_at(template, "spec", "metadata")
         metadata: Json = {
             "generateName": _base_name(name_of(pod), name),
@@ -128,7 +136,13 @@ class Claims:
         }
         spec = value_at(template, "spec", "spec")
         claim = {"apiVersion": RESOURCE_API, "kind": "ResourceClaim", "metadata": metadata, "spec": spec}
+        if refusal := claim_quota_refusal(self._store, claim):
+            self._warn(pod, f"PodResourceClaim {name}: failed to create ResourceClaim: {refusal}")
+            return None
         return self._store.create(claim)
+
+    def _warn(self, pod: Manifest, message: str) -> None:
+        warn(self._context, pod, "FailedResourceClaimCreation", message, source=_SOURCE)
 
     def _release(self, claim: Manifest) -> None:
         reserved = list(items_at(claim, "status", "reservedFor"))

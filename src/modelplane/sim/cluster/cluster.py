@@ -26,8 +26,8 @@ Every controller is level-based:
 
 They communicate through objects only. A change of the store enqueues objects for the controllers that depend on it.
 
-Statuses report what was simulated. Not modelled: CPU and memory, container images beyond the time they take,
-DNS and cluster addresses, cluster autoscaling, Events, preemption, and defaults that a real API server writes into
+Statuses report what was simulated. Not modelled: CPU and memory of nodes, DNS and cluster addresses, cluster
+autoscaling, Events other than warnings, preemption, and defaults that a real API server writes into
 specs. Each controller documents what it leaves out. Objects of other kinds are stored and ignored.
 """
 
@@ -35,7 +35,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from modelplane.api.errors import NotFoundError
-from modelplane.api.objects import Json, Manifest, is_deleting, manifest
+from modelplane.api.labels import TENANT
+from modelplane.api.objects import Json, Manifest, is_deleting, labels_of, manifest
 from modelplane.envoy.view import GatewayView
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop, LoopStats
@@ -47,6 +48,7 @@ from modelplane.sim.cluster.claims import Claims
 from modelplane.sim.cluster.controller import ClusterController, ClusterStore, ControllerContext, WorkItem
 from modelplane.sim.cluster.deployments import Deployments
 from modelplane.sim.cluster.engines import EngineFactory
+from modelplane.sim.cluster.foreign import set_foreign_pods
 from modelplane.sim.cluster.garbage import GarbageCollector, Namespaces
 from modelplane.sim.cluster.gateway_view import GatewayViewController
 from modelplane.sim.cluster.gateways import GatewayController
@@ -66,7 +68,7 @@ from modelplane.sim.cluster.quotas import Queues
 from modelplane.sim.cluster.replicasets import ReplicaSets
 from modelplane.sim.cluster.scheduler import KubeScheduler
 from modelplane.sim.cluster.services import Services
-from modelplane.sim.cluster.settings import CRASH, FAULTS, LOST, ClusterSettings
+from modelplane.sim.cluster.settings import CRASH, FAULTS, LOST, OUT_OF_MEMORY, ClusterSettings
 from modelplane.sim.cluster.sim_settings import SimSettings
 from modelplane.sim.cluster.statefulsets import StatefulSets
 from modelplane.sim.cluster.volumes import Volumes
@@ -106,6 +108,7 @@ class SimulatedCluster:
             [self._nodes, *_others(context), self._kubelet, self._gateways, self._gateway_view]
         )
         self._by_kind: dict[tuple[str, str], Sequence[ClusterController]] = {}
+        self.pools: tuple[NodePoolSpec, ...] = ()
         self._unsubscribe: Callable[[], None] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -120,13 +123,19 @@ class SimulatedCluster:
 
     def set_pools(self, pools: Iterable[NodePoolSpec]) -> None:
         """Set the hardware. Pods of removed nodes are lost."""
-        self._nodes.set_pools(pools)
+        self.pools = tuple(pools)
+        self._nodes.set_pools(self.pools)
         self._loop.add(WorkItem(Nodes.name, self._nodes.key))
 
     def set_prerequisites(self, objects: Iterable[Json]) -> None:
         """Set the objects that a platform team creates beforehand."""
         with self._store.batch():
             apply_prerequisites(self._store, objects)
+
+    def tenants(self) -> tuple[str, ...]:
+        """The teams that have a namespace on the cluster."""
+        found = {labels_of(space).get(TENANT, "") for space in self._store.list("", "Namespace")}
+        return tuple(sorted(found - {""}))
 
     def set_sim_settings(self, sim_settings: SimSettings) -> None:
         """Set the defaults for pods without simulation annotations."""
@@ -231,6 +240,15 @@ class SimulatedCluster:
     def crash_pod(self, namespace: str, name: str) -> None:
         """Its containers exit once and restart."""
         self._store.replace(annotated(self._pod(namespace, name), CRASH, repr(self._clock.now())))
+
+    def kill_pod(self, namespace: str, name: str) -> None:
+        """Its engine is killed for want of memory, and restarts."""
+        mark = f"{OUT_OF_MEMORY} {self._clock.now()!r}"
+        self._store.replace(annotated(self._pod(namespace, name), CRASH, mark))
+
+    def set_foreign_pods(self, pool: str, *, gpus: int, count: int) -> None:
+        """Have pods of others on a pool."""
+        set_foreign_pods(self._store, self.pools, pool, gpus=gpus, count=count)
 
     def set_faults(self, namespace: str, name: str, faults: str | None) -> None:
         """Set the faults of a pod's engine."""

@@ -1,4 +1,4 @@
-"""The status of a Deployment: counts of its ReplicaSets, and the conditions Available and Progressing.
+"""The status of a Deployment: counts of its ReplicaSets, and the conditions Available, Progressing and ReplicaFailure.
 
 Progress is any growth of updated, ready or available pods, or any shrinking of old ones. A rollout without progress for
 progressDeadlineSeconds has failed to progress; it stays so until there is progress again.
@@ -16,6 +16,7 @@ TIMED_OUT = "ProgressDeadlineExceeded"
 CREATED = "NewReplicaSetCreated"
 FOUND = "FoundNewReplicaSet"
 UPDATED = "ReplicaSetUpdated"
+FAILURE = "ReplicaFailure"
 _DEADLINE_S = 600
 
 
@@ -41,8 +42,20 @@ def deployment_status(deployment: Manifest, seen: RolloutState, now_s: float) ->
     for entry in (_changed(conditions.get("Available"), available, now_s), _progress(deployment, counts, seen, now_s)):
         if entry is not None:
             conditions[str(entry["type"])] = entry
+    conditions.pop(FAILURE, None)
+    if failed := _failure(seen):
+        conditions[FAILURE] = _changed(condition_of(deployment, FAILURE) or None, failed, now_s)
     shown = {field: count for field, count in counts.items() if count or field == "terminatingReplicas"}
     return {**shown, "conditions": list(conditions.values())}
+
+
+def _failure(seen: RolloutState) -> Json | None:
+    """Why pods of the newest ReplicaSet, or else of an older one, cannot be created."""
+    sets = [*([seen.new] if seen.new is not None else []), *seen.sets]
+    found = (condition_of(item, FAILURE) for item in sets)
+    failed = next((condition for condition in found if condition.get("status") == "True"), None)
+    kept = ("type", "status", "reason", "message")
+    return None if failed is None else {field: failed.get(field) for field in kept}
 
 
 def progress_due_s(deployment: Manifest) -> float | None:

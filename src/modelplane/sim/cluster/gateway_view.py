@@ -30,6 +30,7 @@ from modelplane.sim.cluster.inference_pools import (
     POOL_GROUPS,
     entrances,
     is_pool,
+    picker_ref,
     ready_pods,
     service_name,
     target_port,
@@ -206,11 +207,12 @@ def _pool_service(pool: Manifest) -> Json:
 
 def _picker(pool: Manifest) -> Json:
     """The endpoint picker of the pool."""
-    name = text_at(pool, "spec", "endpointPickerRef", "name")
+    reference = picker_ref(pool)
+    name = text_at(reference, "name")
     if not name:
         return {}
-    port = int_at(pool, "spec", "endpointPickerRef", "port", "number", default=_PICKER_PORT)
-    fails_open = text_at(pool, "spec", "endpointPickerRef", "failureMode") == "FailOpen"
+    port = int_at(reference, "port", "number") or int_at(reference, "portNumber", default=_PICKER_PORT)
+    fails_open = text_at(reference, "failureMode") == "FailOpen"
     return {"picker": {"name": name, "port": port, "failsOpen": fails_open}}
 
 

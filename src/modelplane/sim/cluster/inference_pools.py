@@ -1,6 +1,6 @@
 """InferencePools: the ready pods of a pool, and its status for each Gateway that uses it.
 
-Requests go to ready pods that are not prefill pods. The endpoint picker of `endpointPickerRef` chooses among them (see
+Requests go to ready pods that are not prefill pods. The endpoint picker that a pool refers to chooses among them (see
 `pickers`). A pool is Accepted even when its picker is unavailable; the failure mode decides what happens to requests.
 """
 
@@ -71,7 +71,7 @@ class InferencePools:
         return {"parentRef": dict(parent), "controllerName": CONTROLLER, "conditions": conditions}
 
     def _resolved(self, pool: Manifest) -> Json:
-        name = value_at(pool, "spec", "endpointPickerRef", "name")
+        name = picker_ref(pool).get("name")
         if name is None or self._store.get(ObjectRef("", "Service", namespace_of(pool), str(name))) is not None:
             return _condition("ResolvedRefs")
         message = f"Service {name} of the endpoint picker not found"
@@ -97,6 +97,11 @@ def ready_pods(pool: Manifest, pods: Iterable[Manifest]) -> Iterator[Manifest]:
 def entrances(pods: Iterable[Manifest]) -> Iterator[Manifest]:
     """The pods that get requests: with disaggregated serving the decode pods, which call prefill pods."""
     return (pod for pod in pods if phase_of(pod) != PREFILL)
+
+
+def picker_ref(pool: Manifest) -> Mapping[str, object]:
+    """The reference to the endpoint picker's Service, under its name of today or of the first pools."""
+    return mapping_at(pool, "spec", "endpointPickerRef") or mapping_at(pool, "spec", "extensionRef")
 
 
 def target_port(pool: Manifest) -> int:

@@ -6,12 +6,15 @@
     <name>-kserve-workload-svc Service in front of the pods that take requests
     <name>-inference-pool      InferencePool, and <name>-epp-service with its picker, where `router.scheduler` is set
 
-Coarse: presets are not merged (what is rendered here is complete), only looked up where none is shipped, for splitting
-layers over nodes. Storage initializers, autoscaling, routes and gateways of its own, tracing and certificates are left
-out. Stopping by annotation is honoured.
+Decode pods get the routing sidecar and the picker its configuration, as KServe's presets have it: every prompt goes by
+a prefill pod. Coarse: other presets are not merged (what is rendered here is complete), only looked up where none is
+shipped, for splitting layers over nodes. Storage initializers, autoscaling, routes and gateways of its own, tracing and
+certificates are left out. Stopping by annotation is honoured.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
 
 from modelplane.api.objects import (
     Json,
@@ -24,6 +27,7 @@ from modelplane.api.objects import (
     mapping_at,
     name_of,
     namespace_of,
+    text_at,
     uid_of,
     with_metadata,
 )
@@ -31,7 +35,7 @@ from modelplane.reconcile.outcomes import Done, Outcome
 from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ControllerContext, is_about
 from modelplane.sim.cluster.deployments import APPS
-from modelplane.sim.cluster.inference_pools import POOL_GROUP
+from modelplane.sim.cluster.inference_pools import POOL_GROUPS
 from modelplane.sim.cluster.lws import KIND as LWS_KIND
 from modelplane.sim.cluster.lws import LWS_GROUP
 from modelplane.sim.cluster.objects import (
@@ -48,8 +52,16 @@ from modelplane.sim.cluster.pod_status import KSERVE_PART, KSERVE_SERVICE
 KSERVE_GROUP = "serving.kserve.io"
 KIND = "LLMInferenceService"
 _STOP = "serving.kserve.io/stop"
-_CHILDREN = ((APPS, "Deployment"), (LWS_GROUP, LWS_KIND), ("", "Service"), (POOL_GROUP, "InferencePool"))
-_PORT = 8000
+_POOLS = tuple((group, "InferencePool") for group in POOL_GROUPS)
+_CHILDREN = ((APPS, "Deployment"), (LWS_GROUP, LWS_KIND), ("", "Service"), *_POOLS)
+_PORT, _GRPC_PORT = 8000, 9002
+_PICKER_IMAGE = "ghcr.io/llm-d/llm-d-inference-scheduler:v0.6.0"
+_SIDECAR: Mapping[str, object] = {
+    "name": "llm-d-routing-sidecar",
+    "image": "ghcr.io/llm-d/llm-d-routing-sidecar:v0.6.0",
+    "restartPolicy": "Always",
+    "ports": [{"name": "http", "containerPort": _PORT}],
+}
 _PREFILL = "-prefill"
 _PASSED_ON = ("kueue.x-k8s.io/",)
 _PASSED_ANNOTATIONS = ("kueue.x-k8s.io/", "leaderworkerset.sigs.k8s.io/")
@@ -168,7 +180,8 @@ def _children(item: Manifest) -> Iterator[Json]:
     for suffix, workload in _workloads(item):
         multi = bool(mapping_at(workload, "worker"))
         ref = _workload_ref(item, suffix, multi=multi)
-        spec = _groups(item, suffix, workload) if multi else _pods(item, suffix, workload)
+        routed = workload if suffix else _with_sidecar(item, workload)
+        spec = _groups(item, suffix, routed) if multi else _pods(item, suffix, routed)
         yield _owned(item, f"{ref.group}/v1", ref.kind, ref.name, spec)
     port = {"name": "http", "port": _PORT, "targetPort": _PORT, "protocol": "TCP"}
     serving = {**_selector(item, ""), **_leaders(item)}
@@ -178,26 +191,90 @@ def _children(item: Manifest) -> Iterator[Json]:
         yield from _pool(item)
 
 
+def _with_sidecar(item: Manifest, workload: Mapping[str, object]) -> Mapping[str, object]:
+    """A decode workload with the routing sidecar before its engine."""
+    if not mapping_at(item, "spec", "prefill"):
+        return workload
+    pod = mapping_at(workload, "template")
+    return {**workload, "template": {**pod, "initContainers": [*items_at(pod, "initContainers"), _SIDECAR]}}
+
+
 def _pool(item: Manifest) -> Iterator[Json]:
-    """The pool with KServe's endpoint picker, which is never called."""
-    picker = f"{name_of(item)}-epp-service"
+    """The pool with KServe's endpoint picker."""
+    name, picker = f"{name_of(item)}-inference-pool", f"{name_of(item)}-epp-service"
     selector = {"app.kubernetes.io/name": name_of(item), KSERVE_PART: KSERVE_SERVICE}
-    reference = {"name": picker, "port": {"number": 9002}, "failureMode": "FailOpen"}
+    reference = {"name": picker, "port": {"number": _GRPC_PORT}, "failureMode": "FailOpen"}
     spec: Json = {"targetPorts": [{"number": _PORT}], "endpointPickerRef": reference}
     spec["selector"] = {"matchLabels": {**selector, **_leaders(item)}}
-    yield _owned(item, "inference.networking.k8s.io/v1", "InferencePool", f"{name_of(item)}-inference-pool", spec)
+    first = text_at(item, "apiVersion").endswith("/v1alpha1")
+    api = "inference.networking.x-k8s.io/v1alpha2" if first else "inference.networking.k8s.io/v1"
+    yield _owned(item, api, "InferencePool", name, _first_pool_spec(spec) if first else spec)
     component = "llminferenceservice-router-scheduler"
     labels = {"app.kubernetes.io/name": name_of(item), "app.kubernetes.io/component": component}
-    grpc = {"name": "grpc", "port": 9002, "targetPort": 9002, "protocol": "TCP"}
+    grpc = {"name": "grpc", "port": _GRPC_PORT, "targetPort": _GRPC_PORT, "protocol": "TCP"}
     yield _owned(item, "v1", "Service", picker, {"selector": labels, "ports": [grpc]})
-    container = {"name": "main", "image": "picker", "ports": [{"name": "grpc", "containerPort": 9002}]}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
-    pods = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    pods = {"replicas": 1, "selector": {"matchLabels": labels}, "template": _picker_template(item, name, labels)}
     yield _owned(item, "apps/v1", "Deployment", f"{name_of(item)}-kserve-router-scheduler", pods)
 
 
+def _first_pool_spec(spec: Mapping[str, object]) -> Json:
+    """As the pools of KServe 0.16 are written."""
+    picker = mapping_at(spec, "endpointPickerRef")
+    reference = {"name": picker.get("name"), "portNumber": _GRPC_PORT, "failureMode": picker.get("failureMode")}
+    selector = dict(mapping_at(spec, "selector", "matchLabels"))
+    return {"targetPortNumber": _PORT, "selector": selector, "extensionRef": reference}
+
+
+def _picker_template(item: Manifest, pool: str, labels: Mapping[str, str]) -> Json:
+    """The picker's pod: what the service says of it, with KServe's container."""
+    scheduler = mapping_at(item, "spec", "router", "scheduler")
+    given = mapping_at(scheduler, "template")
+    own = next((entry for entry in items_at(given, "containers") if entry.get("name") == "main"), {})
+    inline = mapping_at(scheduler, "config", "inline")
+    config = inline or picker_config(disaggregated=bool(mapping_at(item, "spec", "prefill")))
+    options = {
+        "pool-name": pool,
+        "pool-namespace": namespace_of(item),
+        "grpc-port": str(_GRPC_PORT),
+        "config-text": msgspec.json.encode(config).decode(),
+    }
+    container = {
+        "name": "main",
+        "image": _PICKER_IMAGE,
+        "args": [word for name, value in options.items() for word in (f"--{name}", value)],
+        "ports": [{"name": "grpc", "containerPort": _GRPC_PORT}],
+        **own,
+    }
+    metadata: Json = {"labels": {**mapping_at(scheduler, "labels"), **labels}}
+    if mapping_at(scheduler, "annotations"):
+        metadata["annotations"] = dict(mapping_at(scheduler, "annotations"))
+    return {"metadata": metadata, "spec": {**given, "containers": [container]}}
+
+
+def picker_config(*, disaggregated: bool) -> Json:
+    """The configuration of KServe's picker: by cached prefix and by load."""
+    scorers: list[Json] = [
+        {"pluginRef": "prefix-cache-scorer", "weight": 2},
+        {"pluginRef": "queue-scorer", "weight": 1},
+    ]
+    picking: list[Json] = [{"pluginRef": "max-score-picker"}, *scorers]
+    types = ["approx-prefix-cache-producer", "prefix-cache-scorer", "queue-scorer", "max-score-picker"]
+    plugins: list[Json] = [{"type": name} for name in types]
+    profiles: list[Json] = [{"name": "default", "plugins": picking}]
+    if disaggregated:
+        decider = "always-disagg-pd-decider"
+        plugins += [{"type": name} for name in ("prefill-filter", "decode-filter", decider)]
+        plugins.append({"type": "disagg-profile-handler", "parameters": {"deciders": {"prefill": decider}}})
+        profiles = [
+            {"name": phase, "plugins": [{"pluginRef": f"{phase}-filter"}, *picking]} for phase in ("prefill", "decode")
+        ]
+    kind = {"apiVersion": "llm-d.ai/v1alpha1", "kind": "EndpointPickerConfig"}
+    return {**kind, "plugins": plugins, "schedulingProfiles": profiles}
+
+
 def _leaders(item: Manifest) -> dict[str, str]:
-    multi = bool(mapping_at(item, "spec", "worker"))
+    """Selects the leaders where all workloads are of groups."""
+    multi = all(mapping_at(workload, "worker") for _, workload in _workloads(item))
     return {"leaderworkerset.sigs.k8s.io/worker-index": "0"} if multi else {}
 
 

@@ -1,6 +1,7 @@
 """Runs the pods that are bound to nodes: pulls, loads, starts real engines, stops them gracefully.
 
     PULLING    images are pulled                        Pending
+    BLOCKED    containers cannot be created             Pending, ErrImagePull, CreateContainerConfigError, …
     LOADING    containers run, the model loads          Running, not ready
     WAITING    a leader until all its workers run       Running, not ready
     STARTING   the engine starts and is probed          Running, not ready
@@ -11,6 +12,7 @@
 
 One kubelet serves all nodes. A pod with neither an engine nor a picker (see `pickers`) has no server: it is ready once
 its images are pulled.
+`pod_blocking` has what keeps containers from being created, `engine_exits` why an engine exits before it serves.
 When an engine exits, its pod turns not ready and its containers restart: at once the first time, then after a back-off
 that doubles. The back-off is reset when they ran for twice the longest back-off. Running engines are known in memory
 only, so after a restart of this process all containers restart. Nothing is written for pods of a lost node.
@@ -18,35 +20,44 @@ only, so after a restart of this process all containers restart. Nothing is writ
 
 import asyncio
 import math
-from collections.abc import Coroutine, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Coroutine, Iterable
 from functools import partial
 
-from modelplane.api.labels import ENGINE_PORT
 from modelplane.api.objects import (
     Manifest,
     finalizers_of,
-    int_at,
     is_deleting,
     items_at,
     labels_of,
     namespace_of,
     text_at,
     uid_of,
-    value_at,
     with_metadata,
 )
 from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
 from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
+from modelplane.sim.cluster.background import BackgroundTasks
 from modelplane.sim.cluster.claims import is_finished
+from modelplane.sim.cluster.container_faults import referenced
 from modelplane.sim.cluster.controller import ControllerContext, Enqueue, changed, is_about
+from modelplane.sim.cluster.engine_exits import EngineExit, EngineExitedError, load_exit, usage_exit
 from modelplane.sim.cluster.engines import EngineFactory, faults_of, with_gpus
 from modelplane.sim.cluster.lws_pods import GROUP_KEY, LEADER_NAME, group_size, is_leader
 from modelplane.sim.cluster.node_lifecycle import lost_since, node_of, node_ref
 from modelplane.sim.cluster.objects import annotated, annotation, with_status
-from modelplane.sim.cluster.pickers import picker_container, picker_port
+from modelplane.sim.cluster.pod_blocking import ContainerCreation
 from modelplane.sim.cluster.pod_runs import Addresses, PodRun
-from modelplane.sim.cluster.pod_status import Exit, PodStage, ended_status, engine_container, pod_status, restart_count
+from modelplane.sim.cluster.pod_servers import server_container, serving_port
+from modelplane.sim.cluster.pod_status import (
+    Exit,
+    PodStage,
+    ended_status,
+    engine_container,
+    pod_id,
+    pod_status,
+    restart_count,
+)
+from modelplane.sim.cluster.pod_timing import backoff_s, drain_s, grace_s, load_s, pull_s, run_s
 from modelplane.sim.cluster.recorder import warn
 from modelplane.sim.cluster.settings import (
     CRASH,
@@ -54,20 +65,20 @@ from modelplane.sim.cluster.settings import (
     FAULTS,
     KUBELET_FINALIZER,
     LISTENS_ON,
-    LOAD_SECONDS,
-    PULL_SECONDS,
-    RUN_SECONDS,
+    OUT_OF_MEMORY,
 )
-from modelplane.sim.cluster.sim_settings import SimSettings, seconds
+from modelplane.sim.cluster.sim_settings import SimSettings
 
 _KILLED, _FAILED = 137, 1
+_PARSED_S = 1.0
+"""How long an engine takes to read its command line."""
 
 
 class Kubelet:
     """`enqueue` adds a pod to the workqueue when a background task is done."""
 
     name = "kubelet"
-    kinds = frozenset({("", "Pod"), ("", "Node")})
+    kinds = frozenset({("", kind) for kind in ("Pod", "Node", "Secret", "ConfigMap")})
 
     def __init__(self, context: ControllerContext, engines: EngineFactory, enqueue: Enqueue) -> None:
         self._context = context
@@ -76,9 +87,10 @@ class Kubelet:
         self._enqueue = enqueue
         self.sim_settings = SimSettings()
         """Defaults for pods without simulation annotations."""
+        self._creation = ContainerCreation(context)
         self._runs: dict[ObjectRef, PodRun] = {}
         self._addresses = Addresses()
-        self._background: set[asyncio.Task[None]] = set()
+        self._background = BackgroundTasks()
 
     def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, "", "Pod"):
@@ -86,7 +98,13 @@ class Kubelet:
         if is_about(change, "", "Node") and changed(change, lost_since):
             there = (pod for pod in self._store.list("", "Pod") if node_of(pod) == change.ref.name)
             return [ref for pod in there for ref in _with_leader(pod)]
-        return ()
+        return self._blocked_by(change.ref) if change.ref.kind in {"Secret", "ConfigMap"} else ()
+
+    def _blocked_by(self, ref: ObjectRef) -> Iterable[ObjectRef]:
+        """The pods that wait for a Secret or ConfigMap."""
+        blocked = [run.ref for run in self._runs.values() if run.stage is PodStage.BLOCKED]
+        pods = (self._store.get(each) for each in blocked if each.namespace == ref.namespace)
+        return [ref_of(pod) for pod in pods if pod is not None and (ref.kind, ref.name) in referenced(pod)]
 
     def reconcile(self, ref: ObjectRef) -> Outcome:
         pod = self._store.get(ref)
@@ -134,7 +152,9 @@ class Kubelet:
         self._sync_crash(pod, run)
         self._sync_started(pod, run)
         self._sync_faults(pod, run)
-        if run.stage is PodStage.WAITING and self._group_runs(pod):
+        if (run.stage is PodStage.WAITING and self._group_runs(pod)) or self._creation.has_changed(
+            pod, run, self.sim_settings
+        ):
             run.due = self._context.clock.monotonic()
         while run.due <= self._context.clock.monotonic():
             if run.stage is PodStage.SERVING:
@@ -146,25 +166,47 @@ class Kubelet:
     def _next_stage(self, pod: Manifest, run: PodRun) -> None:
         now = self._context.clock.monotonic()
         match run.stage:
-            case PodStage.PULLING | PodStage.BACKOFF:
-                if run.stage is PodStage.BACKOFF:
-                    run.restarts += 1
-                run.running_since_s = self._context.clock.now()
-                run.stage, run.due = PodStage.LOADING, now + self._load_s(pod)
+            case PodStage.PULLING | PodStage.BLOCKED:
+                self._create_containers(pod, run)
+            case PodStage.BACKOFF:
+                run.restarts += 1
+                self._run_containers(pod, run)
+            case PodStage.LOADING if (ended := self._usage_exit(pod)) is not None:
+                self._back_off(pod, run, self._exit(pod, ended))
             case PodStage.LOADING if not self._group_runs(pod):
                 run.stage, run.due = PodStage.WAITING, math.inf
-            case PodStage.LOADING | PodStage.WAITING if _server(pod) is not None:
+            case PodStage.LOADING | PodStage.WAITING if server_container(pod) is not None:
                 run.stage, run.due = PodStage.STARTING, math.inf
                 run.starting = self._spawn(self._start(pod, run), run)
             case _:
-                run.stage, run.due = PodStage.SERVING, now + self._run_s(pod)
+                run.stage, run.due = PodStage.SERVING, now + run_s(pod, self._context.settings)
+
+    def _create_containers(self, pod: Manifest, run: PodRun) -> None:
+        if run.stage is PodStage.BLOCKED and self._creation.back_off(pod, run):
+            return
+        faults = self._creation.faults(pod, self.sim_settings)
+        if faults:
+            self._creation.block(pod, run, faults)
+        elif any(fault.image for fault in run.blocked):
+            run.stage, run.blocked, run.pull_failures = PodStage.PULLING, (), 0
+            run.due = self._context.clock.monotonic() + self._pull_s(pod)
+        else:
+            self._run_containers(pod, run)
+
+    def _run_containers(self, pod: Manifest, run: PodRun) -> None:
+        run.blocked = ()
+        run.running_since_s = self._context.clock.now()
+        run.stage, run.due = PodStage.LOADING, self._context.clock.monotonic() + self._load_s(pod)
+
+    def _exit(self, pod: Manifest, ended: EngineExit) -> Exit:
+        container = str((server_container(pod) or {}).get("name", ""))
+        return Exit(ended.code, ended.reason, ended.message, self._context.clock.now(), container)
 
     def _end(self, pod: Manifest, run: PodRun) -> Outcome:
         """The containers of a Job's pod completed or failed."""
-        code = annotation(pod, EXIT_CODE)
-        ended = Exit(int(code) if code.isdecimal() else 0, "Completed", "", self._context.clock.now())
-        if ended.code:
-            ended = replace(ended, reason="Error")
+        given = annotation(pod, EXIT_CODE)
+        code = int(given) if given.isdecimal() else 0
+        ended = Exit(code, "Error" if code else "Completed", "", self._context.clock.now())
         if ended.code and text_at(pod, "spec", "restartPolicy") == "OnFailure":
             self._back_off(pod, run, ended)
             return self._advance(pod, run)
@@ -193,6 +235,8 @@ class Kubelet:
         crashed = partial(self._on_exit, run, run.restarts)
         run.faults = self._faults(pod)
         shown = annotated(with_gpus(pod, self._store), FAULTS, run.faults or None)
+        if (ended := load_exit(shown, self._store)) is not None:
+            raise EngineExitedError(ended)
         run.engine = await self._engines.start(shown, self._context.cluster, crashed=crashed)
         while not await self._engines.healthy(run.engine):
             await self._context.clock.sleep(self._context.settings.probe_s)
@@ -208,11 +252,9 @@ class Kubelet:
         if run.stage not in {PodStage.STARTING, PodStage.SERVING}:
             return
         if run.died == run.restarts:
-            self._back_off(pod, run, Exit(_KILLED, "Error", "the engine exited", self._context.clock.now()))
+            self._back_off(pod, run, self._exit(pod, EngineExit(_KILLED, "the engine exited")))
         elif not self._group_runs(pod):
-            self._back_off(
-                pod, run, Exit(_FAILED, "Error", "a worker pod of its group is gone", self._context.clock.now())
-            )
+            self._back_off(pod, run, self._exit(pod, EngineExit(_FAILED, "a worker pod of its group is gone")))
 
     def _sync_started(self, pod: Manifest, run: PodRun) -> None:
         if run.starting is None or not run.starting.done():
@@ -220,8 +262,10 @@ class Kubelet:
         failure, run.starting = run.starting.exception(), None
         if failure is None:
             run.stage = PodStage.SERVING
+        elif isinstance(failure, EngineExitedError):
+            self._back_off(pod, run, self._exit(pod, failure.ended))
         else:
-            self._back_off(pod, run, Exit(_FAILED, "Error", str(failure), self._context.clock.now()))
+            self._back_off(pod, run, self._exit(pod, EngineExit(_FAILED, str(failure))))
 
     def _sync_faults(self, pod: Manifest, run: PodRun) -> None:
         faults = self._faults(pod)
@@ -237,7 +281,11 @@ class Kubelet:
         if mark == run.crash_annotation:
             return
         run.crash_annotation = mark
-        if mark and run.stage not in {PodStage.PULLING, PodStage.BACKOFF}:
+        if not mark or run.stage in {PodStage.PULLING, PodStage.BLOCKED, PodStage.BACKOFF}:
+            return
+        if mark.startswith(OUT_OF_MEMORY):
+            self._back_off(pod, run, self._exit(pod, EngineExit(_KILLED, "", OUT_OF_MEMORY)))
+        else:
             self._back_off(pod, run, Exit(_KILLED, "Error", "crashed by annotation", self._context.clock.now()))
 
     def _back_off(self, pod: Manifest, run: PodRun, ended: Exit) -> None:
@@ -245,28 +293,24 @@ class Kubelet:
         self._stop_engine(run)
         if ended.at_s - run.running_since_s >= 2 * self._context.settings.restart_backoff_most_s:
             run.failures = 0
-        wait = self._backoff_s(run.failures)
+        wait = run.backoff_s = backoff_s(run.failures, self._context.settings)
         run.failures += 1
         run.last_exit = ended
         run.stage, run.due = PodStage.BACKOFF, self._context.clock.monotonic() + wait
-        if wait:
-            message = f"Back-off restarting failed container: {ended.message or f'exit code {ended.code}'}"
-            warn(self._context, pod, "BackOff", message, source=self.name)
-
-    def _backoff_s(self, failures: int) -> float:
-        """The first restart is immediate."""
-        settings = self._context.settings
-        return min(settings.restart_backoff_s * 2 ** (failures - 1), settings.restart_backoff_most_s) if failures else 0
+        for container in items_at(pod, "spec", "containers") if wait else ():
+            if ended.covers(container.get("name")):
+                message = f"Back-off restarting failed container {container.get('name')} in pod {pod_id(pod)}"
+                warn(self._context, pod, "BackOff", message, source=self.name)
 
     def _terminate(self, pod: Manifest, run: PodRun | None) -> Outcome:
         if run is None or (run.engine is None and run.stage is not PodStage.STOPPING):
             return self._release(pod, run)
         now = self._context.clock.monotonic()
         if run.stage not in {PodStage.DRAINING, PodStage.STOPPING}:
-            run.stage, run.due = PodStage.DRAINING, now + self._drain_s(pod)
+            run.stage, run.due = PodStage.DRAINING, now + drain_s(pod, self._context.settings)
         if run.stage is PodStage.DRAINING and run.due <= now:
             run.stage, run.due = PodStage.STOPPING, math.inf
-            run.stopping = self._stop_engine(run, grace_s=self._grace_s(pod))
+            run.stopping = self._stop_engine(run, grace_s=grace_s(pod, self._context.settings))
         if run.stage is PodStage.STOPPING and (run.stopping is None or run.stopping.done()):
             return self._release(pod, run)
         self._write_status(pod, run)
@@ -296,17 +340,8 @@ class Kubelet:
         return self._spawn(self._engines.stop(engine, grace_s=grace_s), run)
 
     def _spawn(self, work: Coroutine[object, object, None], run: PodRun) -> asyncio.Task[None]:
-        task = asyncio.create_task(work, name=f"kubelet {self._context.cluster} {run.ref.namespace}/{run.ref.name}")
-        self._background.add(task)
-
-        def ended(done: asyncio.Task[None]) -> None:
-            self._background.discard(done)
-            if not done.cancelled():
-                self._report(done, run)
-                self._enqueue(run.ref)
-
-        task.add_done_callback(ended)
-        return task
+        name = f"kubelet {self._context.cluster} {run.ref.namespace}/{run.ref.name}"
+        return self._background.spawn(work, name, lambda done: self._report(done, run))
 
     def _report(self, done: asyncio.Task[None], run: PodRun) -> None:
         """A failed start is in the pod's status; a failed stop is only logged here."""
@@ -314,6 +349,7 @@ class Kubelet:
         if failure is not None and done is not run.starting:
             context = {"message": f"{done.get_name()}: stopping its engine failed", "exception": failure}
             done.get_loop().call_exception_handler(context)
+        self._enqueue(run.ref)
 
     def _write_status(self, pod: Manifest, run: PodRun) -> None:
         serves = run.engine if run.stage is PodStage.SERVING else None
@@ -323,46 +359,29 @@ class Kubelet:
         self._store.replace_status({**pod, "status": pod_status(pod, run.view(), self._context.clock.now())})
 
     def _pull_s(self, pod: Manifest) -> float:
-        usual = self._context.settings.pull_s if self.sim_settings.pull_s is None else self.sim_settings.pull_s
-        return _seconds(pod, PULL_SECONDS, usual)
+        return pull_s(pod, self._context.settings, self.sim_settings)
 
     def _load_s(self, pod: Manifest) -> float:
-        if engine_container(pod) is None:
-            return 0.0
-        usual = self._context.settings.load_s if self.sim_settings.load_s is None else self.sim_settings.load_s
-        return _seconds(pod, LOAD_SECONDS, usual)
+        usual = load_s(pod, self._context.settings, self.sim_settings)
+        return min(usual, _PARSED_S) if self._usage_exit(pod) is not None else usual
 
-    def _run_s(self, pod: Manifest) -> float:
-        """How long the containers run before they exit."""
-        if text_at(pod, "spec", "restartPolicy") not in {"Never", "OnFailure"}:
-            return math.inf
-        return _seconds(pod, RUN_SECONDS, self._context.settings.run_s)
-
-    def _drain_s(self, pod: Manifest) -> float:
-        asked = value_at(engine_container(pod) or {}, "lifecycle", "preStop", "sleep", "seconds")
-        most = self._context.settings.drain_s
-        return min(float(asked), most) if isinstance(asked, int) else most
-
-    def _grace_s(self, pod: Manifest) -> float:
-        given = value_at(pod, "spec", "terminationGracePeriodSeconds")
-        return float(given) if isinstance(given, int) else self._context.settings.grace_s
+    def _usage_exit(self, pod: Manifest) -> EngineExit | None:
+        return usage_exit(pod, self.sim_settings.flags)
 
     async def power_off(self) -> None:
         """Stop every engine at once, as in a power cut. No status is written."""
         for run in list(self._runs.values()):
             self._kill(run)
-        while self._background:
-            await asyncio.wait(self._background)
+        await self._background.drain()
 
     @property
     def busy(self) -> bool:
         """Whether an engine is being started or stopped."""
-        return bool(self._background)
+        return len(self._background) > 0
 
     async def wait_for_event(self, within_s: float) -> None:
         """Wait until one of those tasks is done."""
-        if self._background:
-            await asyncio.wait(self._background, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        await self._background.wait_for_one(within_s)
 
 
 def _with_leader(pod: Manifest) -> Iterable[ObjectRef]:
@@ -377,25 +396,5 @@ def _facts(pod: Manifest) -> object:
     return node_of(pod), is_deleting(pod), asked, text_at(pod, "status", "phase"), uid_of(pod)
 
 
-def _server(pod: Manifest) -> Mapping[str, object] | None:
-    """The container of the engine or the endpoint picker."""
-    return engine_container(pod) or picker_container(pod)
-
-
-def serving_port(pod: Manifest) -> int:
-    """The port of the pod's engine or endpoint picker."""
-    picker = picker_container(pod)
-    if picker is not None:
-        return picker_port(picker)
-    container = engine_container(pod) or {}
-    ports = (int_at(entry, "containerPort") for entry in items_at(container, "ports"))
-    return next((port for port in ports if port), ENGINE_PORT)
-
-
 def _requeue(run: PodRun, now: float) -> Outcome:
     return RequeueAfter(run.due - now) if run.due < math.inf else Done()
-
-
-def _seconds(pod: Manifest, key: str, default: float) -> float:
-    given = seconds(annotation(pod, key))
-    return default if given is None else given

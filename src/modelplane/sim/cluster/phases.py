@@ -1,12 +1,11 @@
 """Prefill and decode pods of one replica, and how a decode pod finds the prefill engines beside it.
 
 The endpoint picker names the prefill pod by its address, on the cluster's network or on loopback. When it names none,
-the decode pod prefills itself. KServe's picker is not modelled: prefill pods are used round-robin there.
+the decode pod prefills itself.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count
 
 from modelplane.api.labels import SERVING
 from modelplane.api.objects import Manifest, labels_of, namespace_of, text_at
@@ -44,7 +43,6 @@ class Peers:
 
     def __init__(self) -> None:
         self._prefill: dict[Running, _Peer] = {}
-        self._turns = count()
 
     def join(self, running: Running, cluster: str, pod: Manifest) -> None:
         if phase_of(pod) == PREFILL:
@@ -60,15 +58,10 @@ class Peers:
         shared = {name: labels[name] for name in _SAME if name in labels}
 
         def find(named: str) -> str | None:
-            if not named and SERVING in shared:
-                return None
-            beside = list(self._beside(cluster, namespace, shared))
-            if named:
-                beside = [(running, peer) for running, peer in beside if _is_called(named, running, peer)]
-            if not beside:
-                return None
-            chosen, _ = beside[next(self._turns) % len(beside)]
-            return f"{chosen.host}:{chosen.port}"
+            beside = self._beside(cluster, namespace, shared) if named else ()
+            called = (running for running, peer in beside if _is_called(named, running, peer))
+            chosen = next(called, None)
+            return None if chosen is None else f"{chosen.host}:{chosen.port}"
 
         return find
 

@@ -1,8 +1,8 @@
 """Runs the endpoint picker of an InferencePool in this process.
 
-A pod whose `picker` container names a pool runs our endpoint picker, with the configuration that the pod mounts. It
-discovers the pool's pods from the cluster's objects, with their loopback addresses, scrapes the engines' metrics and
-serves Envoy without TLS, since everything is on loopback.
+A pod whose container `picker`, or `main` as KServe has it, names a pool runs our endpoint picker, with the
+configuration that the pod mounts or is given. It discovers the pool's pods from the cluster's objects, with their
+loopback addresses, scrapes the engines' metrics and serves Envoy without TLS, since everything is on loopback.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +22,7 @@ from modelplane.sim.cluster.settings import LISTENS_ON
 if TYPE_CHECKING:
     from modelplane.epp.server.runner import PickerRunner
 
-CONTAINER = "picker"
+_CONTAINERS = ("picker", "main")
 _HOST = "127.0.0.1"
 _GRPC_PORT = 9002
 _DRAIN_S = 1.0
@@ -30,8 +30,8 @@ _DRAIN_S = 1.0
 
 def picker_container(pod: Manifest) -> Mapping[str, object] | None:
     """The container that picks for a pool; None in other pods."""
-    found = next((entry for entry in items_at(pod, "spec", "containers") if entry.get("name") == CONTAINER), None)
-    return found if found is not None and "pool-name" in _options(found) else None
+    named = (entry for entry in items_at(pod, "spec", "containers") if entry.get("name") in _CONTAINERS)
+    return next((entry for entry in named if "pool-name" in _options(entry)), None)
 
 
 def picker_port(container: Mapping[str, object]) -> int:

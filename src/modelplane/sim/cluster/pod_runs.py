@@ -5,6 +5,7 @@ import ipaddress
 from dataclasses import dataclass, field
 
 from modelplane.reconcile.store import ObjectRef
+from modelplane.sim.cluster.container_faults import ContainerFault
 from modelplane.sim.cluster.phases import Running
 from modelplane.sim.cluster.pod_status import Exit, PodStage, PodView
 
@@ -17,6 +18,7 @@ class PodRun:
     restarts: the restart count of its status. failures: consecutive failures, for the back-off; restarts because this
         process restarted do not count.
     died: the restart count at which its engine exited. faults: the faults that its engine simulates.
+    blocked: why containers cannot be created. pull_failures: consecutive failed pulls. backoff_s: the last back-off.
     """
 
     ref: ObjectRef
@@ -35,6 +37,9 @@ class PodRun:
     starting: asyncio.Task[None] | None = None
     stopping: asyncio.Task[None] | None = None
     last_exit: Exit | None = None
+    blocked: tuple[ContainerFault, ...] = ()
+    pull_failures: int = 0
+    backoff_s: float = 0.0
 
     def view(self) -> PodView:
         return PodView(
@@ -44,6 +49,8 @@ class PodRun:
             running_since_s=self.running_since_s,
             restarts=self.restarts,
             last_exit=self.last_exit,
+            blocked=self.blocked,
+            backoff_s=self.backoff_s,
         )
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from modelplane.api.labels import ENGINE_CONTAINER
-from modelplane.api.objects import Json, Manifest, items_at, labels_of, mapping_at
+from modelplane.api.objects import Json, Manifest, items_at, labels_of, mapping_at, name_of, namespace_of, uid_of
 from modelplane.api.timestamps import timestamp
+from modelplane.sim.cluster.container_faults import CREATING, ContainerFault
 from modelplane.sim.cluster.lws_pods import is_worker
 from modelplane.sim.cluster.objects import merged_conditions
 
@@ -19,6 +20,7 @@ class PodStage(Enum):
     """Where a pod's containers are. All of them go through it together; only the engine's server is real."""
 
     PULLING = auto()
+    BLOCKED = auto()
     LOADING = auto()
     WAITING = auto()
     STARTING = auto()
@@ -33,14 +35,24 @@ RUNNING = frozenset(
 )
 
 
+_NOT_CREATED = frozenset({PodStage.PULLING, PodStage.BLOCKED})
+
+
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How the containers last ended."""
+    """How the containers last ended: that of the name, or all of them where there is none.
+
+    The message is the end of the log, as terminationMessagePolicy FallbackToLogsOnError has it.
+    """
 
     code: int
     reason: str
     message: str
     at_s: float
+    container: str = ""
+
+    def covers(self, container: object) -> bool:
+        return self.container in {"", container}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +65,8 @@ class PodView:
     running_since_s: float
     restarts: int = 0
     last_exit: Exit | None = None
+    blocked: tuple[ContainerFault, ...] = ()
+    backoff_s: float = 0.0
 
 
 def engine_container(pod: Manifest) -> Mapping[str, object] | None:
@@ -65,16 +79,15 @@ def engine_container(pod: Manifest) -> Mapping[str, object] | None:
 
 def pod_status(pod: Manifest, view: PodView, now_s: float) -> Json:
     """The whole status: what the scheduler and others wrote into it stays."""
-    ready = view.stage is PodStage.SERVING
     known = mapping_at(pod, "status")
     return {
         **known,
-        "phase": "Pending" if view.stage is PodStage.PULLING else "Running",
+        "phase": "Pending" if view.stage in _NOT_CREATED else "Running",
         "startTime": timestamp(view.admitted_s),
         "podIP": view.ip,
         "podIPs": [{"ip": view.ip}],
-        "containerStatuses": [_container(entry, view) for entry in items_at(pod, "spec", "containers")],
-        "conditions": merged_conditions(items_at(pod, "status", "conditions"), _conditions(pod, ready=ready), now_s),
+        "containerStatuses": [_container(pod, entry, view) for entry in items_at(pod, "spec", "containers")],
+        "conditions": merged_conditions(items_at(pod, "status", "conditions"), _conditions(pod, view), now_s),
     }
 
 
@@ -105,16 +118,30 @@ def ended_status(pod: Manifest, view: PodView, ended: Exit) -> Json:
 
 def restart_count(pod: Manifest) -> int | None:
     """How often the containers had restarted when the status was written; None when they had never run."""
-    for entry in items_at(pod, "status", "containerStatuses"):
-        if entry.get("started") is True or entry.get("restartCount"):
-            return int(str(entry.get("restartCount", 0)))
-    return None
+    counts = [
+        int(str(entry.get("restartCount", 0)))
+        for entry in items_at(pod, "status", "containerStatuses")
+        if entry.get("started") is True or entry.get("restartCount")
+    ]
+    return max(counts, default=None)
 
 
-def _conditions(pod: Manifest, *, ready: bool) -> list[Json]:
-    if ready:
+def pod_id(pod: Manifest) -> str:
+    """As the kubelet names a pod in its messages."""
+    return f"{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})"
+
+
+def go_duration(seconds: float) -> str:
+    """Whole seconds as Go prints them: 10s, 1m20s, 5m0s."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+def _conditions(pod: Manifest, view: PodView) -> list[Json]:
+    if view.stage is PodStage.SERVING:
         return [{"type": kind, "status": "True"} for kind in ("Initialized", "Ready", "ContainersReady")]
-    names = " ".join(str(entry.get("name")) for entry in items_at(pod, "spec", "containers"))
+    containers = (entry.get("name") for entry in items_at(pod, "spec", "containers"))
+    names = " ".join(str(name) for name in containers if not _runs_on(view, name))
     waiting = {"reason": "ContainersNotReady", "message": f"containers with unready status: [{names}]"}
     return [
         {"type": "Initialized", "status": "True"},
@@ -123,33 +150,45 @@ def _conditions(pod: Manifest, *, ready: bool) -> list[Json]:
     ]
 
 
-def _container(container: Mapping[str, object], view: PodView) -> Json:
-    ready = view.stage is PodStage.SERVING
+def _runs_on(view: PodView, container: object) -> bool:
+    """Whether a container runs although others of its pod do not."""
+    if view.stage is PodStage.BACKOFF and view.last_exit is not None:
+        return not view.last_exit.covers(container)
+    return view.stage is PodStage.BLOCKED and not any(fault.covers(container) for fault in view.blocked)
+
+
+def _container(pod: Manifest, container: Mapping[str, object], view: PodView) -> Json:
+    name = container.get("name")
+    runs_on = _runs_on(view, name)
     status: Json = {
-        "name": container.get("name"),
+        "name": name,
         "image": container.get("image"),
-        "ready": ready,
-        "started": view.stage in RUNNING,
-        "restartCount": view.restarts,
-        "state": _state(view),
+        "ready": view.stage is PodStage.SERVING or runs_on,
+        "started": view.stage in RUNNING or runs_on,
+        "restartCount": view.restarts if view.last_exit is None or view.last_exit.covers(name) else 0,
+        "state": _state(pod, name, view),
     }
-    if view.last_exit is not None:
+    if view.last_exit is not None and view.last_exit.covers(name):
         status["lastState"] = {"terminated": _terminated(view.last_exit)}
     return status
 
 
-def _state(view: PodView) -> Json:
-    if view.stage in RUNNING:
+def _state(pod: Manifest, name: object, view: PodView) -> Json:
+    if view.stage in RUNNING or _runs_on(view, name):
         return {"running": {"startedAt": timestamp(view.running_since_s)}}
     if view.stage is PodStage.PULLING:
-        return {"waiting": {"reason": "ContainerCreating"}}
-    return {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}}
+        return {"waiting": {"reason": CREATING}}
+    if view.stage is PodStage.BLOCKED:
+        return {"waiting": _waiting(next(fault for fault in view.blocked if fault.covers(name)))}
+    message = f"back-off {go_duration(view.backoff_s)} restarting failed container={name} pod={pod_id(pod)}"
+    return {"waiting": {"reason": "CrashLoopBackOff", "message": message}}
+
+
+def _waiting(fault: ContainerFault) -> Json:
+    """A volume that cannot be mounted is in an Event only."""
+    return {"reason": fault.reason} if fault.reason == CREATING else {"reason": fault.reason, "message": fault.message}
 
 
 def _terminated(ended: Exit) -> Json:
-    return {
-        "exitCode": ended.code,
-        "reason": ended.reason,
-        "message": ended.message,
-        "finishedAt": timestamp(ended.at_s),
-    }
+    found: Json = {"exitCode": ended.code, "reason": ended.reason, "finishedAt": timestamp(ended.at_s)}
+    return {**found, "message": ended.message} if ended.message else found

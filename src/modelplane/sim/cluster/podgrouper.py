@@ -176,7 +176,8 @@ class PodGrouper:
 
 def _kai_status(group: Manifest, message: str) -> Manifest:
     """Why the group waits; nothing once it does not."""
-    reasons = [{"reason": "PodSchedulingErrors", "message": message}]
+    lacks_queue = message.endswith("does not exist") and "Queue '" in message
+    reasons = [{"reason": "QueueDoesNotExist" if lacks_queue else "PodSchedulingErrors", "message": message}]
     conditions = [{"type": "UnschedulableOnNodePool", "nodePool": "default", "status": "True", "reasons": reasons}]
     return {**group, "status": {"schedulingConditions": conditions} if message else {}}
 

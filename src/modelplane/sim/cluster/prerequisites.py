@@ -1,41 +1,75 @@
 """What a platform team creates on a cluster beforehand: PriorityClasses, queues, StorageClasses.
 
 An InferenceCluster names its scheduler, its queue and its priorities; the simulated cluster has them, with the quota of
-its simulation settings or without a limit. Objects of others with the same name are not changed.
+its simulation settings or without a limit. A queue may be named by the labels or annotations of every pod, too, one for
+each team where it has the placeholder of the namespace. Objects of others with the same name are not changed.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from modelplane.api.models import InferenceCluster
+from modelplane.api.models import InferenceCluster, Scheduling
 from modelplane.api.objects import Json, labels_of, manifest, with_metadata
 from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster.controller import ClusterStore
+from modelplane.sim.cluster.gangs import KAI, KAI_QUEUE_LABELS, VOLCANO, VOLCANO_QUEUE
 from modelplane.sim.cluster.nodes import PUBLISHED
 from modelplane.sim.cluster.pools import NodePoolSpec, device_classes
 from modelplane.sim.cluster.volumes import DEFAULT_CLASS
 
+_BY_NAME = {KAI: "KAI", VOLCANO: "Volcano"}
+_USUAL = {"KAI": "default-queue", "Volcano": "default"}
+_PLACEHOLDER = re.compile(r"\{\{ ?\.(\w+) ?\}\}")
 _PLENTY = 1_000_000
 _FLAVOR = "default-flavor"
 _LABELS = {PUBLISHED: "true"}
 
 
 def prerequisites(
-    cluster: InferenceCluster, pools: Iterable[NodePoolSpec], resources: Mapping[str, str], quota: int | None
+    cluster: InferenceCluster,
+    pools: Iterable[NodePoolSpec],
+    resources: Mapping[str, str],
+    quota: int | None,
+    tenants: Iterable[str] = (),
 ) -> Iterator[Json]:
+    """`tenants` are the teams with a namespace on the cluster."""
     scheduling = cluster.spec.scheduling
     for priority in scheduling.priorities:
         yield _object("scheduling.k8s.io/v1", "PriorityClass", priority.name, value=priority.value)
     yield from _classes(cluster)
-    match scheduling.type_:
+    queues = queue_names(cluster, tenants)
+    match queueing_scheduler(scheduling):
         case "KAI":
-            yield from _kai(scheduling.queue or "default-queue", quota)
+            yield from (_kai(queue, quota) for queue in queues)
         case "Volcano":
-            capability = {"nvidia.com/gpu": str(quota)} if quota is not None else {}
-            spec = {"weight": 1, **({"capability": capability} if capability else {})}
-            yield _object("scheduling.volcano.sh/v1beta1", "Queue", scheduling.queue or "default", spec=spec)
+            yield from (_volcano(queue, quota) for queue in queues)
         case "Kueue" if scheduling.queue:
             named = sorted({resources.get(name, name) for name in device_classes(pools)})
             yield from _kueue(scheduling.queue, named, quota)
+
+
+def queueing_scheduler(scheduling: Scheduling) -> str | None:
+    """The scheduler whose queues pods go through: the cluster's type, or else what its scheduler is called."""
+    return scheduling.type_ if scheduling.type_ != "None" else _BY_NAME.get(scheduling.scheduler_name or "")
+
+
+def queue_names(cluster: InferenceCluster, tenants: Iterable[str]) -> list[str]:
+    """The queues that pods of the cluster name by its queue, its labels and its annotations."""
+    scheduling = cluster.spec.scheduling
+    scheduler = queueing_scheduler(scheduling)
+    labels = [scheduling.default_labels[key] for key in KAI_QUEUE_LABELS if key in scheduling.default_labels]
+    noted = scheduling.default_annotations.get(VOLCANO_QUEUE)
+    by_pods = labels if scheduler == "KAI" else [noted] if noted else []
+    passed_on = scheduling.type_ == "None" and bool(by_pods)
+    usual = "" if passed_on else scheduling.queue or _USUAL.get(scheduler or "", "")
+    teams = [{"Namespace": tenant, "Cluster": cluster.metadata.name} for tenant in tenants]
+    written = (_expanded(text, each) for text in by_pods for each in teams or [{"Cluster": cluster.metadata.name}])
+    return sorted({name for name in (usual, *written) if name and "{{" not in name})
+
+
+def _expanded(text: str, values: Mapping[str, str]) -> str:
+    """The text with its placeholders replaced; one without a value stays."""
+    return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)
 
 
 def _classes(cluster: InferenceCluster) -> Iterator[Json]:
@@ -48,11 +82,17 @@ def _classes(cluster: InferenceCluster) -> Iterator[Json]:
         yield _object("storage.k8s.io/v1", "StorageClass", named, **body)
 
 
-def _kai(queue: str, quota: int | None) -> Iterator[Json]:
+def _volcano(queue: str, quota: int | None) -> Json:
+    capability = {"nvidia.com/gpu": str(quota)} if quota is not None else {}
+    spec = {"weight": 1, **({"capability": capability} if capability else {})}
+    return _object("scheduling.volcano.sh/v1beta1", "Queue", queue, spec=spec)
+
+
+def _kai(queue: str, quota: int | None) -> Json:
     gpus = {"quota": -1 if quota is None else quota, "limit": -1 if quota is None else quota, "overQuotaWeight": 1}
     rest = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
     spec = {"resources": {"gpu": gpus, "cpu": rest, "memory": rest}}
-    yield _object("scheduling.run.ai/v2", "Queue", queue, spec=spec)
+    return _object("scheduling.run.ai/v2", "Queue", queue, spec=spec)
 
 
 def _kueue(queue: str, resources: list[str], quota: int | None) -> Iterator[Json]:

@@ -61,7 +61,7 @@ class QueueUsage:
             return None
         item = self._store.get(queue)
         if item is None and (queue.group, queue.name) != (VOLCANO_GROUP, "default"):
-            return f"queue {queue.name} does not exist"
+            return no_queue(queue)
         if text_at(item or {}, "status", "state") in {"Closed", "Closing"}:
             return f"queue {queue.name} is closed"
         wanted = (self._wanted(pod) or Counter()).total()
@@ -99,6 +99,11 @@ class QueueUsage:
         found = self._store.get(ObjectRef("scheduling.k8s.io", "PriorityClass", "", name))
         value = int_at(found, "value") if found is not None else _KAI_PRIORITIES.get(name, 0)
         return value >= _NON_PREEMPTIBLE
+
+
+def no_queue(queue: ObjectRef) -> str:
+    """In KAI's words; Volcano says nothing where a user could read it."""
+    return f"Queue '{queue.name}' does not exist"
 
 
 def _limits(item: Manifest, group: str) -> tuple[int, int]:

@@ -3,6 +3,8 @@
 Pods that are being deleted or have ended do not count. When there are too many, the real controller's order says which
 go first: not bound, not running, not ready, sharing a node with most siblings, youngest. Its rounding of ages to powers
 of two, and its random choice there, is left out: names break ties.
+
+A pod that a ResourceQuota forbids is reported by an Event and the condition ReplicaFailure, and tried again later.
 """
 
 from collections import Counter
@@ -29,8 +31,19 @@ from modelplane.sim.cluster.controller import ControllerContext, changed, is_abo
 from modelplane.sim.cluster.deployment_status import replicas_of
 from modelplane.sim.cluster.deployments import APPS
 from modelplane.sim.cluster.node_lifecycle import node_of
-from modelplane.sim.cluster.objects import condition_is, condition_of, controller_of, controller_reference, seconds_of
+from modelplane.sim.cluster.objects import (
+    condition_is,
+    condition_of,
+    controller_of,
+    controller_reference,
+    merged_conditions,
+    seconds_of,
+)
+from modelplane.sim.cluster.recorder import warn
+from modelplane.sim.cluster.resource_quotas import quota_refusal
 
+_RETRY_S = 15.0
+_SOURCE = "replicaset-controller"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
@@ -38,7 +51,7 @@ class ReplicaSets:
     """Makes and deletes pods of one ReplicaSet."""
 
     name = "replicasets"
-    kinds = frozenset({(APPS, "ReplicaSet"), ("", "Pod")})
+    kinds = frozenset({(APPS, "ReplicaSet"), ("", "Pod"), ("", "ResourceQuota")})
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -49,6 +62,8 @@ class ReplicaSets:
             return (change.ref,)
         if is_about(change, "", "Pod") and changed(change, _facts):
             return owned(change, "ReplicaSet")
+        if is_about(change, "", "ResourceQuota"):
+            return [ref_of(item) for item in self._store.list(APPS, "ReplicaSet", namespace=change.ref.namespace)]
         return ()
 
     def reconcile(self, ref: ObjectRef) -> Outcome:
@@ -58,18 +73,29 @@ class ReplicaSets:
         pods = self._pods(replica_set)
         active = [pod for pod in pods if not is_deleting(pod) and not is_finished(pod)]
         missing = replicas_of(replica_set) - len(active)
-        for _ in range(missing):
-            self._store.create(_pod(replica_set))
+        refusal = self._create(replica_set, missing)
         for pod in _first_to_go(active)[: max(0, -missing)]:
             self._store.delete(ref_of(pod))
-        return self._report(replica_set)
+        outcome = self._report(replica_set, refusal)
+        return outcome if refusal is None or isinstance(outcome, RequeueAfter) else RequeueAfter(_RETRY_S)
+
+    def _create(self, replica_set: Manifest, missing: int) -> str | None:
+        """Create pods until one is refused; why it is."""
+        for _ in range(missing):
+            pod = _pod(replica_set)
+            refusal = quota_refusal(self._store, pod)
+            if refusal is not None:
+                warn(self._context, replica_set, "FailedCreate", f"Error creating: {refusal}", source=_SOURCE)
+                return refusal
+            self._store.create(pod)
+        return None
 
     def _pods(self, replica_set: Manifest) -> list[Manifest]:
         labels = {key: str(value) for key, value in mapping_at(replica_set, "spec", "selector", "matchLabels").items()}
         pods = self._store.list("", "Pod", namespace=namespace_of(replica_set), labels=labels)
         return [pod for pod in pods if controller_of(pod).get("uid") == uid_of(replica_set)]
 
-    def _report(self, replica_set: Manifest) -> Outcome:
+    def _report(self, replica_set: Manifest, refusal: str | None) -> Outcome:
         pods = self._pods(replica_set)
         active = [pod for pod in pods if not is_deleting(pod) and not is_finished(pod)]
         ready = [pod for pod in active if condition_is(pod, "Ready")]
@@ -83,6 +109,10 @@ class ReplicaSets:
         shown: Json = {field: count for field, count in counts.items() if count}
         terminating = sum(is_deleting(pod) and not is_finished(pod) for pod in pods)
         status = {"replicas": len(active), **shown, "terminatingReplicas": terminating}
+        if refusal is not None:
+            failed = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": refusal}
+            known = items_at(replica_set, "status", "conditions")
+            status["conditions"] = merged_conditions(known, [failed], self._context.clock.now())
         self._store.replace_status({**replica_set, "status": status})
         left = [wait for wait in waits if wait > 0]
         return RequeueAfter(min(left)) if left else Done()

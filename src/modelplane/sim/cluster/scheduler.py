@@ -42,11 +42,12 @@ from modelplane.sim.cluster.claims import CLAIM_FINALIZER, claim_names, is_finis
 from modelplane.sim.cluster.controller import ControllerContext, changed
 from modelplane.sim.cluster.devices import DeviceCache, allocation_of
 from modelplane.sim.cluster.filters import CLAIM_ELSEWHERE, NO_DEVICES, is_within, refusal
-from modelplane.sim.cluster.gangs import KAI_GROUP, VOLCANO_GROUP, PodGroup, gang_of, group_ref
+from modelplane.sim.cluster.gangs import KAI_GROUP, VOLCANO_GROUP, PodGroup, gang_of, group_ref, scheduler_of
 from modelplane.sim.cluster.node_lifecycle import node_of
 from modelplane.sim.cluster.nodes import RESOURCE_GROUP
-from modelplane.sim.cluster.objects import controller_of, merged_conditions, with_spec, with_status
+from modelplane.sim.cluster.objects import condition_of, controller_of, merged_conditions, with_spec, with_status
 from modelplane.sim.cluster.quotas import queue_usage
+from modelplane.sim.cluster.recorder import warn
 from modelplane.sim.cluster.scheduling_snapshot import (
     GATED,
     SCHEDULER_ERROR,
@@ -188,11 +189,11 @@ class KubeScheduler:
     def _decide(self, pod: Manifest, snapshot: SchedulingSnapshot) -> Binding | Unschedulable:
         if value_at(pod, "spec", "schedulingGates"):
             return Unschedulable(GATED, "Scheduling is blocked due to non-empty scheduling gates")
-        names = claim_names(pod)
-        claims = [self._claim(pod, name) for name in names.values() if name is not None]
-        found = [claim for claim in claims if claim is not None]
-        if len(found) < len(names):
-            return _nowhere(snapshot, f'pod "{namespace_of(pod)}/{name_of(pod)}": ResourceClaim not created yet')
+        claims = [(name, self._claim(pod, name)) for name in claim_names(pod).values()]
+        found = [claim for _, claim in claims if claim is not None]
+        if len(found) < len(claims):
+            missing = next(name for name, claim in claims if claim is None)
+            return _nowhere(snapshot, _missing_claim(pod, missing))
         if not snapshot.nodes:
             return Unschedulable(UNSCHEDULABLE, "no nodes available to schedule pods")
         if refused := snapshot.queues.refusal(pod):
@@ -201,14 +202,16 @@ class KubeScheduler:
             return _nowhere(snapshot, fault)
         return _place(pod, found, snapshot)
 
-    def _claim(self, pod: Manifest, name: str) -> Manifest | None:
+    def _claim(self, pod: Manifest, name: str | None) -> Manifest | None:
+        if name is None:
+            return None
         return self._store.get(ObjectRef(RESOURCE_GROUP, "ResourceClaim", namespace_of(pod), name))
 
     def _bind(self, pod: Manifest, binding: Binding) -> None:
         now = self._context.clock.now()
         results = {result.claim: result for result in binding.allocation.claims} if binding.allocation else {}
         for name in claim_names(pod).values():
-            claim = self._claim(pod, name) if name is not None else None
+            claim = self._claim(pod, name)
             if claim is None:
                 continue
             if result := results.get(name_of(claim)):
@@ -223,6 +226,9 @@ class KubeScheduler:
 
     def _explain(self, pod: Manifest, waits: Unschedulable) -> None:
         condition = {"type": "PodScheduled", "status": "False", "reason": waits.reason, "message": waits.message}
+        if waits.reason != GATED and condition_of(pod, "PodScheduled").get("message") != waits.message:
+            source = scheduler_of(pod) or "default-scheduler"
+            warn(self._context, pod, "FailedScheduling", waits.message, source=source)
         self._set_condition(pod, condition)
 
     def _set_condition(self, pod: Manifest, condition: Mapping[str, object]) -> None:
@@ -230,6 +236,13 @@ class KubeScheduler:
         conditions = merged_conditions(known, [condition], self._context.clock.now())
         phase = text_at(pod, "status", "phase") or "Pending"
         self._store.replace_status(with_status(pod, phase=phase, conditions=conditions))
+
+
+def _missing_claim(pod: Manifest, name: str | None) -> str:
+    """A claim that is made from a template, or one that the pod names."""
+    if name is None:
+        return f'pod "{namespace_of(pod)}/{name_of(pod)}": ResourceClaim not created yet'
+    return f'resourceclaim "{name}" not found'
 
 
 def _place(pod: Manifest, claims: Sequence[Manifest], snapshot: SchedulingSnapshot) -> Binding | Unschedulable:

@@ -1,7 +1,7 @@
 """What an engine would read from the command line of its container: vLLM's options, and those of SGLang that match.
 
-Options that a simulated engine has no use for are ignored, as are ones that are not known: a real engine would refuse
-those, but which ones exist is for the real engine to say. A value that cannot be read is an error here as there.
+Options that a simulated engine has no use for are ignored; `engine_exits` refuses those that the engine does not have.
+A value that cannot be read is an error here as there.
 """
 
 import shlex
@@ -14,6 +14,7 @@ from modelplane.api.errors import InputError
 from modelplane.api.objects import Manifest, value_at
 from modelplane.sim.cluster.pod_status import engine_container
 from modelplane.sim.engine import Adapter, KvRole, KvTransfer
+from modelplane.sim.engine.hardware import MEMORY_SHARE
 
 _Flags = Mapping[str, Sequence[str]]
 
@@ -27,6 +28,9 @@ _NUMBERS = {
     "block_size": ("--block-size", "--page-size"),
 }
 _TENSOR_PARALLEL = ("--tensor-parallel-size", "-tp", "--tp-size", "--tp")
+_PIPELINE_PARALLEL = ("--pipeline-parallel-size", "-pp", "--pp-size", "--pp")
+_DATA_PARALLEL = ("--data-parallel-size", "-dp")
+_SHORT = frozenset({"-tp", "-pp", "-dp", "-q"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +38,7 @@ class ServeArguments:
     """The options of a command line; None where absent.
 
     `models` are the served model names, `checkpoint` is the loaded model, whose name has the size.
+    `memory_share` is the part of a GPU's memory to use.
     """
 
     models: tuple[str, ...]
@@ -43,6 +48,11 @@ class ServeArguments:
     max_num_batched_tokens: int | None = None
     block_size: int | None = None
     tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    data_parallel: int = 1
+    quantization: str = ""
+    dtype: str = ""
+    memory_share: float = MEMORY_SHARE
     prefix_caching: bool = True
     max_loras: int = 0
     adapters: tuple[Adapter, ...] = ()
@@ -65,6 +75,11 @@ class ServeArguments:
             checkpoint=(checkpoint or served)[0],
             **numbers,
             tensor_parallel=_first_number(_TENSOR_PARALLEL, flags) or 1,
+            pipeline_parallel=_first_number(_PIPELINE_PARALLEL, flags) or 1,
+            data_parallel=_first_number(_DATA_PARALLEL, flags) or 1,
+            quantization=_first_word(("--quantization", "-q"), flags),
+            dtype=_first_word(("--dtype",), flags),
+            memory_share=_share(flags),
             prefix_caching=not {"--no-enable-prefix-caching", "--disable-radix-cache"} & flags.keys(),
             max_loras=_max_loras(flags),
             adapters=tuple(map(_adapter, flags.get("--lora-modules", flags.get("--lora-paths", [])))),
@@ -98,7 +113,7 @@ def _flags(words: Sequence[str]) -> dict[str, list[str]]:
     flags: dict[str, list[str]] = {}
     values: list[str] = []
     for word in words:
-        if word.startswith("--") or word == "-tp":
+        if word.startswith("--") or word in _SHORT:
             name, equals, value = word.partition("=")
             values = flags[name.replace("_", "-")] = [value] if equals else []
         else:
@@ -119,6 +134,19 @@ def _image_name(image: str) -> str:
 
 def _first_number(names: Sequence[str], flags: _Flags) -> int | None:
     return next((_number(name, flags[name]) for name in names if flags.get(name)), None)
+
+
+def _first_word(names: Sequence[str], flags: _Flags) -> str:
+    return next((flags[name][0] for name in names if flags.get(name)), "")
+
+
+def _share(flags: _Flags) -> float:
+    flag = "--gpu-memory-utilization"
+    text = _first_word((flag, "--mem-fraction-static"), flags)
+    try:
+        return float(text) if text else MEMORY_SHARE
+    except ValueError:
+        raise InputError(f"{flag}: {text!r} is not a number") from None
 
 
 def _number(flag: str, given: Sequence[str]) -> int:

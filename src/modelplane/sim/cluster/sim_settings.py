@@ -5,9 +5,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from modelplane.api.objects import Manifest
+from modelplane.sim.cluster.images import ImageRule, rules_of
 from modelplane.sim.cluster.objects import annotation
 from modelplane.sim.cluster.pools import NodePoolSpec
-from modelplane.sim.cluster.settings import FAILED, FAULTS, LOAD_SECONDS, PULL_SECONDS, QUOTA, STOCK
+from modelplane.sim.cluster.settings import (
+    ENGINE_FLAGS,
+    FAILED,
+    FAULTS,
+    IMAGES,
+    LOAD_SECONDS,
+    PULL_SECONDS,
+    QUOTA,
+    STOCK,
+)
+from modelplane.sim.engine.known_flags import FlagRules, flag_rules_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +26,8 @@ class SimSettings:
     """Simulation settings of one cluster.
 
     failed: the cluster is down. stock: nodes that the provider has, by pool. quota: devices of the scheduler's queue.
+    images: the images that its registries have besides the known ones, and those they do not have. flags: the same
+    of the options of its engines.
     pull_s, load_s, faults: image pull time, model load time and engine faults, for pods without such annotations.
     """
 
@@ -24,6 +37,8 @@ class SimSettings:
     faults: str = ""
     stock: Mapping[str, int] = field(default_factory=dict)
     quota: int | None = None
+    images: tuple[ImageRule, ...] = ()
+    flags: FlagRules = field(default_factory=FlagRules)
 
     def limited(self, pools: Iterable[NodePoolSpec]) -> tuple[NodePoolSpec, ...]:
         """The pools, limited to the stock of nodes."""
@@ -39,6 +54,8 @@ def sim_settings_of(cluster: Manifest) -> SimSettings:
         faults=annotation(cluster, FAULTS),
         stock=stock_of(cluster),
         quota=int(quota) if quota.isdecimal() else None,
+        images=rules_of(annotation(cluster, IMAGES)),
+        flags=flag_rules_of(annotation(cluster, ENGINE_FLAGS)),
     )
 
 

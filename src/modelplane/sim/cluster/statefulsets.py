@@ -23,7 +23,7 @@ from modelplane.api.objects import (
     uid_of,
     with_metadata,
 )
-from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
 from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.claims import is_finished
 from modelplane.sim.cluster.controller import ControllerContext, is_about, owned
@@ -31,11 +31,15 @@ from modelplane.sim.cluster.deployment_status import replicas_of
 from modelplane.sim.cluster.deployments import APPS, template_hash
 from modelplane.sim.cluster.lws_pods import admitted
 from modelplane.sim.cluster.objects import condition_is, controller_of, controller_reference
+from modelplane.sim.cluster.recorder import warn
+from modelplane.sim.cluster.resource_quotas import quota_refusal
 from modelplane.sim.cluster.rollout import scaled
 
 REVISION_HASH = "controller-revision-hash"
 _POD_NAME = "statefulset.kubernetes.io/pod-name"
 _POD_INDEX = "apps.kubernetes.io/pod-index"
+_RETRY_S = 15.0
+_SOURCE = "statefulset-controller"
 
 
 class StatefulSets:
@@ -45,6 +49,7 @@ class StatefulSets:
     kinds = frozenset({(APPS, "StatefulSet"), ("", "Pod")})
 
     def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         self._store = context.store
 
     def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
@@ -61,11 +66,11 @@ class StatefulSets:
         update = revision_name(item)
         current = text_at(item, "status", "currentRevision") or update
         self._remember(item, update)
-        self._make_missing(item, current, update)
+        complete = self._make_missing(item, current, update)
         self._drop_surplus(item)
         self._replace_outdated(item, update)
         self._report(item, current, update)
-        return Done()
+        return Done() if complete else RequeueAfter(_RETRY_S)
 
     def _pods(self, item: Manifest) -> dict[int, Manifest]:
         """By number. All of them, also those that go."""
@@ -73,7 +78,8 @@ class StatefulSets:
         found = self._store.list("", "Pod", namespace=namespace_of(item), labels=labels)
         return {number_of(pod): pod for pod in found if controller_of(pod).get("uid") == uid_of(item)}
 
-    def _make_missing(self, item: Manifest, current: str, update: str) -> None:
+    def _make_missing(self, item: Manifest, current: str, update: str) -> bool:
+        """Create pods until a ResourceQuota forbids one; whether all were created."""
         pods = self._pods(item)
         start = _start(item)
         for number in _numbers(item):
@@ -81,7 +87,14 @@ class StatefulSets:
                 continue
             revision = update if number - start >= _partition(item) else current
             if self._store.get(ObjectRef("", "Pod", namespace_of(item), f"{name_of(item)}-{number}")) is None:
-                self._store.create(admitted(self._pod(item, number, revision)))
+                pod = admitted(self._pod(item, number, revision))
+                refusal = quota_refusal(self._store, pod)
+                if refusal is not None:
+                    message = f"create Pod {name_of(pod)} in StatefulSet {name_of(item)} failed error: {refusal}"
+                    warn(self._context, item, "FailedCreate", message, source=_SOURCE)
+                    return False
+                self._store.create(pod)
+        return True
 
     def _drop_surplus(self, item: Manifest) -> None:
         wanted = _numbers(item)

@@ -13,7 +13,15 @@ batch: a step of the batch costs what was measured on a real GPU (`timing`), div
 
 from modelplane.sim.engine.config import Adapter, EngineConfig, KvRole, KvTransfer
 from modelplane.sim.engine.faults import NO_FAULTS, Faults, read_list
-from modelplane.sim.engine.hardware import GpuModel, ModelShape, gpu_of, kv_capacity_tokens, shape_of, timing_for
+from modelplane.sim.engine.hardware import (
+    GpuModel,
+    ModelShape,
+    gpu_of,
+    known_shape_of,
+    kv_capacity_tokens,
+    shape_of,
+    timing_for,
+)
 from modelplane.sim.engine.kv_events import PublishedBatch
 from modelplane.sim.engine.kv_transfer import EngineRegistry
 from modelplane.sim.engine.server import Address, SimulatedEngine
@@ -36,6 +44,7 @@ __all__ = [
     "SimulatedEngine",
     "Timing",
     "gpu_of",
+    "known_shape_of",
     "kv_capacity_tokens",
     "read_list",
     "shape_of",

@@ -58,7 +58,7 @@ _BYTES_BF16 = 2.0
 # Grouped-query models of every size keep 8 heads of 128 for keys and as many for values.
 _KV_BYTES_PER_LAYER = 2 * 8 * 128 * 2
 # gpu_memory_utilization of vLLM, and what activations and graphs take of it.
-_MEMORY_SHARE = 0.9
+MEMORY_SHARE = 0.9
 _ACTIVATIONS_GB = 4.0
 
 
@@ -87,6 +87,7 @@ LLAMA_70B = ModelShape(parameters_b=70.6, active_b=70.6, layers=80, hidden=8192)
 _SIZE = re.compile(r"(?<![\w.])(?:(\d+)x)?(\d+(?:\.\d+)?)b(?![a-z])")
 _ACTIVE = re.compile(r"(?<![a-z0-9])a(\d+(?:\.\d+)?)b(?![a-z])")
 _NARROW = {"fp8": 1.0, "int8": 1.0, "w8a8": 1.0, "fp4": 0.5, "nvfp4": 0.5, "int4": 0.5, "awq": 0.5, "gptq": 0.5}
+_NARROW |= {"gpt-oss": 0.55}  # published in MXFP4 only
 
 
 def gpu_of(product: str) -> GpuModel | None:
@@ -97,10 +98,15 @@ def gpu_of(product: str) -> GpuModel | None:
 
 def shape_of(model: str) -> ModelShape:
     """The sizes in a model's name; those of an 8B where it has none."""
+    return known_shape_of(model) or LLAMA_8B
+
+
+def known_shape_of(model: str) -> ModelShape | None:
+    """The sizes in a model's name; None where it has none."""
     name = model.lower().replace("_", "-")
     found = _SIZE.search(name)
     if found is None:
-        return LLAMA_8B
+        return None
     experts, size = int(found[1] or 1), float(found[2])
     active = _ACTIVE.search(name)
     # Mixtral's 8x7B meets two experts a token and shares a third of its weights between all.
@@ -124,9 +130,9 @@ def timing_for(shape: ModelShape, gpu: GpuModel, *, tensor_parallel: int = 1) ->
     )
 
 
-def kv_capacity_tokens(shape: ModelShape, gpu: GpuModel, *, gpus: int = 1) -> int:
+def kv_capacity_tokens(shape: ModelShape, gpu: GpuModel, *, gpus: int = 1, share: float = MEMORY_SHARE) -> int:
     """How many tokens fit beside the weights; 0 where not even those do."""
-    left_gb = gpus * (gpu.memory_gb * _MEMORY_SHARE - _ACTIVATIONS_GB) - shape.weights_gb
+    left_gb = gpus * (gpu.memory_gb * share - _ACTIVATIONS_GB) - shape.weights_gb
     return max(0, int(left_gb * 1e9 / shape.kv_bytes_per_token))
 
 
