@@ -248,18 +248,29 @@ def placed_replica(resource: ModelReplica) -> PlacedReplica:
     """A replica with its devices, whether or not it runs."""
     spec, metadata = resource.spec, resource.metadata
     owner = spec.deployment
+    serving = _serves(resource)
     return PlacedReplica(
         deployment=Key(metadata.namespace, owner.name if owner else "", Uid((owner and owner.uid) or "")),
         cluster=ClusterName(spec.cluster_name),
         index=spec.index,
         assignments=shared_assignments(tuple(_seat(engine) for engine in spec.engines)),
-        serving=_serves(resource),
-        idle_since=_idle_since(resource),
+        serving=serving,
+        idle_since=None if serving else _idle_since(resource),
         created=metadata.creation_timestamp or "",
         priority=spec.priority,
         protected=spec.protected,
         leaving=metadata.deletion_timestamp is not None,
         preempts=spec.preempts,
+        cluster_missing=_found_no_cluster(resource),
+    )
+
+
+def _found_no_cluster(resource: ModelReplica) -> bool:
+    return any(
+        condition.type == ConditionType.SCHEDULED
+        and condition.status is ConditionStatus.FALSE
+        and condition.reason == Reason.CLUSTER_MISSING
+        for condition in resource.status.conditions
     )
 
 
@@ -270,9 +281,7 @@ def _serves(resource: ModelReplica) -> bool:
 
 
 def _idle_since(resource: ModelReplica) -> float | None:
-    """Since when it does not serve: its latest transition, or else its creation."""
-    if _serves(resource):
-        return None
+    """Since when one that does not serve has not served: its latest transition, or else its creation."""
     failing = {found.type: found for found in resource.status.conditions if found.status is not ConditionStatus.TRUE}
     parts = [epoch_s(failing[name].last_transition_time) for name in sorted(_SERVING & failing.keys())]
     ready = failing.get(ConditionType.READY.value)

@@ -48,6 +48,7 @@ from modelplane.compose.contract import (
 from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.compose.lowering import EngineSpec, Lowered, lower
 from modelplane.compose.observed_replicas import (
+    ENDPOINT_PREFIX,
     REPLICA_PREFIX,
     composition_key,
     unplaced,
@@ -55,7 +56,7 @@ from modelplane.compose.observed_replicas import (
     without_contradicted,
 )
 from modelplane.compose.placement_request import placement_request
-from modelplane.compose.readiness import has_conditions, serves, stopped_at
+from modelplane.compose.readiness import is_silent, serves, stopped_at
 from modelplane.compose.rolling_update import Rollout, roll
 from modelplane.k8s.cel import CompileError, compile_selector
 from modelplane.placement.decisions import ReplicaDecision
@@ -69,7 +70,6 @@ MAX_CANDIDATES = 32
 MAX_REASON = 512
 MAX_SUMMARY = 1024
 _CLUSTERS, _REPLICAS, _CACHES = "clusters", "replicas", "caches"
-_ENDPOINT = "endpoint-"
 _SELECTING = frozenset({"ClusterSelector", "Affinity"})
 _PREEMPTION_REQUEUE_S = 1.0
 ENDPOINT_GRACE_S = 3.0
@@ -90,7 +90,7 @@ def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
     if fleet is None:
         waiting = unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, "the fleet is not read yet")
         return _undecided(request, waiting, requirements)
-    fleet = with_observed(fleet, deployment.metadata.key, request.observed)
+    fleet = with_observed(fleet, deployment.metadata.key, request.observed, request.decode_replica)
     decided = schedule(placement_request(deployment, lowered), fleet, request.now, profile=request.profile)
     return _decided(request, lowered, fleet, decided, requirements)
 
@@ -142,13 +142,13 @@ def observed_without_stale_endpoints(request: ComposeRequest[ModelDeployment]) -
 def endpoint_is_stale(request: ComposeRequest[ModelDeployment], key: str) -> bool:
     """Whether the key is that of an endpoint whose replica does not serve, nor did within ENDPOINT_GRACE_S.
 
-    A replica without any condition does not say that it stopped: its status was lost or is not written yet.
+    A replica that does not say whether it serves does not say that it stopped.
     """
-    if not key.startswith(_ENDPOINT):
+    if not key.startswith(ENDPOINT_PREFIX):
         return False
-    replica = request.observed.get(REPLICA_PREFIX + key.removeprefix(_ENDPOINT))
+    replica = request.observed.get(REPLICA_PREFIX + key.removeprefix(ENDPOINT_PREFIX))
     return replica is None or not (
-        serves(replica.manifest) or _grace_left_s(replica, request.now) or not has_conditions(replica.manifest)
+        serves(replica.manifest) or _grace_left_s(replica, request.now) or is_silent(replica.manifest)
     )
 
 
@@ -207,7 +207,7 @@ def _decided(
 def _kept_unplaced(request: ComposeRequest[ModelDeployment]) -> dict[str, Desired]:
     """Observed replicas whose key names no place, with their endpoints. Nothing decides about them."""
     names = [key.removeprefix(REPLICA_PREFIX) for key in unplaced(request.observed)]
-    keys = {prefix + name for name in names for prefix in (REPLICA_PREFIX, _ENDPOINT)}
+    keys = {prefix + name for name in names for prefix in (REPLICA_PREFIX, ENDPOINT_PREFIX)}
     return {key: item for key, item in observed_without_stale_endpoints(request).items() if key in keys}
 
 
@@ -224,7 +224,7 @@ def _replica_key(placed: PlacedReplica) -> str:
 
 
 def _endpoint_key(placed: PlacedReplica) -> str:
-    return f"{_ENDPOINT}{placed.cluster}-{placed.index}"
+    return f"{ENDPOINT_PREFIX}{placed.cluster}-{placed.index}"
 
 
 def _targets(
@@ -343,6 +343,10 @@ def _scheduled(request: ComposeRequest[ModelDeployment], decided: Schedule, flee
     if unread:
         message = f"{placed} of {wanted} replicas placed; {unread}"
         return unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, message[:MAX_SUMMARY])
+    absent = _absent(decided, fleet)
+    if absent:
+        message = f"{placed} of {wanted} replicas placed; {absent}"
+        return unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, message[:MAX_SUMMARY])
     if decided.unplaced == 0:
         return holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED, f"{placed} of {wanted} replicas placed")
     message = f"{placed} of {wanted} replicas placed{_staying(decided)}"
@@ -362,6 +366,15 @@ def _unread(request: ComposeRequest[ModelDeployment], decided: Schedule) -> str:
         return ""
     key, fault = found[0]
     return f"{len(found)} of them cannot be read and stay as they are ({key}: {fault})"
+
+
+def _absent(decided: Schedule, fleet: Fleet) -> str:
+    """Replicas that stay on a cluster that the fleet lacks; empty where there are none."""
+    kept = (item.replica for item in decided.placements if item.decision is ReplicaDecision.KEPT)
+    found = [replica.cluster for replica in kept if fleet.cluster(replica.cluster) is None]
+    if not found:
+        return ""
+    return f"{len(found)} of them stay on clusters that are not listed ({found[0]})"
 
 
 def _staying(decided: Schedule) -> str:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 
-from modelplane.api.conditions import ConditionType
+from modelplane.api.conditions import ConditionStatus, ConditionType
 from modelplane.api.objects import Manifest, value_at
 from modelplane.api.timestamps import epoch_s
 from modelplane.compose.contract import ReadyWhen
 
 SERVING = frozenset({ConditionType.WORKLOAD_READY, ConditionType.ROUTE_READY})
 """The conditions of a ModelReplica that serves."""
+_STATUSES = frozenset(ConditionStatus)
 
 
 def is_ready(manifest: Manifest, when: ReadyWhen) -> bool:
@@ -60,9 +61,10 @@ def serves(replica: Manifest) -> bool:
     return held >= SERVING
 
 
-def has_conditions(manifest: Manifest) -> bool:
-    """Whether an object has any condition. One without says nothing of whether it is ready."""
-    return bool(_mappings(value_at(manifest, "status", "conditions")))
+def is_silent(replica: Manifest) -> bool:
+    """Whether a ModelReplica does not say whether it serves: its status was lost or is not written yet."""
+    conditions = _mappings(value_at(replica, "status", "conditions"))
+    return not any(item.get("type") in SERVING and item.get("status") in _STATUSES for item in conditions)
 
 
 def stopped_at(replica: Manifest) -> float | None:
