@@ -178,6 +178,12 @@ def test_other_devices_make_another_template_and_the_old_one_stays_while_pods_ne
     assert old not in last
     assert new in last
 
+    for status in ({}, None):
+        made.observed["workload-main-deployment"] = Observed(Remote("east", {**item, "status": status}), ready=True)
+        assert old in made.compose().desired
+    del made.observed["workload-main-deployment"]
+    assert old in made.compose().desired
+
 
 def test_the_cluster_says_in_its_own_words_why_pods_do_not_start(scene):
     made = scene("tensor-8")

@@ -180,7 +180,8 @@ class ComposeResult:
     """The READY condition. None derives it: True when every desired object is ready."""
     events: tuple[Event, ...] = ()
     requirements: Mapping[str, Requirement] = field(default_factory=dict)
-    """The same on every call, whether fetched or not; a host may stop calling once they no longer change."""
+    """They follow from the resource, from what is observed and from what was fetched. A host fetches and calls again
+    until they no longer change."""
     requeue_after_s: float | None = None
     uses: tuple[Use, ...] = ()
 

@@ -56,7 +56,7 @@ from modelplane.compose.observed_replicas import (
     without_contradicted,
 )
 from modelplane.compose.placement_request import placement_request
-from modelplane.compose.readiness import is_silent, serves, stopped_at
+from modelplane.compose.readiness import SERVING, is_denied, serves, stopped_at
 from modelplane.compose.rolling_update import Rollout, roll
 from modelplane.k8s.cel import CompileError, compile_selector
 from modelplane.placement.decisions import ReplicaDecision
@@ -142,13 +142,13 @@ def observed_without_stale_endpoints(request: ComposeRequest[ModelDeployment]) -
 def endpoint_is_stale(request: ComposeRequest[ModelDeployment], key: str) -> bool:
     """Whether the key is that of an endpoint whose replica does not serve, nor did within ENDPOINT_GRACE_S.
 
-    A replica that does not say whether it serves does not say that it stopped.
+    A replica that lost its status does not say that it stopped.
     """
     if not key.startswith(ENDPOINT_PREFIX):
         return False
     replica = request.observed.get(REPLICA_PREFIX + key.removeprefix(ENDPOINT_PREFIX))
     return replica is None or not (
-        serves(replica.manifest) or _grace_left_s(replica, request.now) or is_silent(replica.manifest)
+        serves(replica.manifest) or _grace_left_s(replica, request.now) or not is_denied(replica.manifest, SERVING)
     )
 
 

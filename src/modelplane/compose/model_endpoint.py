@@ -6,7 +6,6 @@ gets a Secret beside the user's.
 """
 
 import base64
-import binascii
 from collections.abc import Mapping
 
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
@@ -102,7 +101,7 @@ def _key(secret: Mapping[str, object], name: str) -> str | None:
     """A text of one line: nothing else can be a header."""
     try:
         text = base64.b64decode(str(value_at(secret, "data", name) or ""), validate=True).decode().strip()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # neither base64 nor UTF-8
         return None
     return text if text and text.isprintable() and text.isascii() else None
 

@@ -16,7 +16,7 @@ from modelplane.api.models import ModelReplica
 from modelplane.api.objects import Manifest, int_at, name_of, namespace_of, text_at
 from modelplane.compose.contract import Observed
 from modelplane.compose.fleet_snapshot import placed_replica, read_replica
-from modelplane.compose.readiness import is_silent, serves
+from modelplane.compose.readiness import SERVING, is_denied, serves
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import PlacedReplica, ReplicaKey
 
@@ -91,7 +91,7 @@ def _read(item: Manifest, read: Callable[[Manifest], ModelReplica]) -> PlacedRep
 def _served(
     found: PlacedReplica, known: PlacedReplica | None, key: str, observed: Mapping[str, Observed]
 ) -> PlacedReplica:
-    """An observed replica, and whether it serves: if it says so, the fleet does, or it did and says nothing since.
+    """An observed replica, and whether it serves: if it says so, the fleet does, or it did and does not deny it.
 
     What it holds is read from the fleet where it cannot be read from itself.
     """
@@ -100,7 +100,9 @@ def _served(
         serving = known.serving or serves(manifest)
         found = msgspec.structs.replace(known, leaving=found.leaving, serving=serving)
     had_endpoint = ENDPOINT_PREFIX + key.removeprefix(REPLICA_PREFIX) in observed
-    if not found.serving and ((known is not None and known.serving) or (had_endpoint and is_silent(manifest))):
+    if not found.serving and (
+        (known is not None and known.serving) or (had_endpoint and not is_denied(manifest, SERVING))
+    ):
         return msgspec.structs.replace(found, serving=True, idle_since=None)
     return found
 

@@ -155,8 +155,8 @@ def _compose(
 ) -> tuple[ComposeResult, Mapping[str, tuple[Manifest, ...]], dict[str, Requirement]]:
     """Composes with what the cache has beside what came with the call, and returns what Crossplane must fetch.
 
-    Requirements follow from the resource alone, so the second round is the last, and those of the last call (`known`)
-    mostly save it.
+    Those of the last call (`known`) mostly save the second round. What Crossplane fetches may lead to further ones: it
+    calls again until they no longer change.
     """
     uid = text_at(call.composite, "metadata", "uid")
     wanted = known.get(uid) or {}
