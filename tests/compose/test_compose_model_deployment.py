@@ -597,7 +597,9 @@ def test_an_observed_replica_whose_key_names_no_place_stays_with_its_endpoint():
     assert "replica-old: its key names no cluster and index" in made.conditions[0].message
 
 
-@pytest.mark.parametrize("status", [{}, {"conditions": []}, {"conditions": None}, None])
+@pytest.mark.parametrize(
+    "status", [{}, {"conditions": []}, {"conditions": None}, None, 7, {"conditions": [7, {}, {"type": []}]}]
+)
 @pytest.mark.parametrize("is_listed", [True, False])
 def test_replicas_that_were_restored_without_a_status_keep_their_endpoints(status, is_listed):
     observed = settled()

@@ -70,10 +70,12 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
     spec, status, metadata = resource.spec, resource.status, resource.metadata
     ready, since = _readiness(resource)
     scheduling = spec.scheduling
-    published = {pool.name for pool in status.gpu_pools}
+    # A class has a device at least, so a pool without one is not read yet.
+    shown = tuple(pool for pool in status.gpu_pools if pool.devices)
+    published = {pool.name for pool in shown}
     return Cluster(
         name=ClusterName(metadata.name),
-        pools=_described_pools(_encode((status.gpu_pools, spec.node_pools))),
+        pools=_described_pools(_encode((shown, spec.node_pools))),
         unpublished_pools=tuple(PoolName(pool.name) for pool in spec.node_pools if pool.name not in published),
         labels=metadata.labels,
         ready=ready,
@@ -294,6 +296,8 @@ def _idle_since(resource: ModelReplica) -> float | None:
 
 
 def _seat(engine: ReplicaEngine) -> PoolAssignment:
+    if not engine.members:
+        raise InvalidObject(f"spec.engines: engine {engine.name} has no members")
     members = tuple(
         MemberAssignment(
             engine.copies * member.nodes,

@@ -51,6 +51,7 @@ from modelplane.compose.observed_replicas import (
     ENDPOINT_PREFIX,
     REPLICA_PREFIX,
     composition_key,
+    decode_observed,
     unplaced,
     with_observed,
     without_contradicted,
@@ -251,7 +252,7 @@ def _targets(
         wanted[key] = _replica(request.resource, lowered, placement.replica)
         if known is not None:
             seen[wanted[key].metadata.name] = known.manifest
-    rollout = roll(tuple(wanted.values()), seen, request.decode_replica)
+    rollout = roll(tuple(wanted.values()), seen, lambda item: decode_observed(item, request.decode_replica))
     rolled = {
         key: Local(encode(replica), ReadyWhen.READY) for key, replica in zip(wanted, rollout.replicas, strict=True)
     }

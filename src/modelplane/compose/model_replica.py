@@ -32,7 +32,7 @@ from modelplane.compose.routes import http_route
 from modelplane.compose.tenancy import network_policy, tenant_namespace
 from modelplane.compose.transitions import transitions
 from modelplane.compose.volumes import volumes_of
-from modelplane.compose.workload_status import failure, mentions, progress, rolled_out, same_stamp, stamped
+from modelplane.compose.workload_status import failure, has_status, mentions, progress, rolled_out, same_stamp, stamped
 
 _NAMESPACE, _ROUTE, _PICKER, _WORKLOAD = "namespace", "route", "picker", "workload-"
 _REPLACED = (KEY_PREFIX, "picker-config-")
@@ -134,8 +134,8 @@ def _is_user(key: str) -> bool:
 
 
 def _needs(user: Observed | None, name: str) -> bool:
-    """Whether pods of a workload may refer to an object. One that is not observed, or has no status, does not say."""
-    if user is None or not user.manifest.get("status"):
+    """Whether pods of a workload may refer to an object. One that is not observed or lost its status does not say."""
+    if user is None or not has_status(user.manifest):
         return True
     return not rolled_out(user.manifest) or mentions(user.manifest, name)
 

@@ -50,7 +50,7 @@ def _is_contradicted(item: Manifest, deployment: Key, names: Mapping[tuple[str, 
 
 
 def with_observed(
-    fleet: Fleet, deployment: Key, observed: Mapping[str, Observed], read: Callable[[Manifest], ModelReplica]
+    fleet: Fleet, deployment: Key, observed: Mapping[str, Observed], decode: Callable[[Manifest], ModelReplica]
 ) -> Fleet:
     """The fleet with the replicas of a deployment as they are observed.
 
@@ -67,7 +67,7 @@ def with_observed(
         place = _place(key) if key.startswith(REPLICA_PREFIX) else None
         if place is None:
             continue
-        listed = _read(item.manifest, read)
+        listed = _read(item.manifest, decode)
         found = _served(_at_place(item.manifest, listed, deployment, place), known.get(key), key, observed)
         if found != known.get(key):
             added.append(found)
@@ -81,9 +81,17 @@ def _without(replicas: Iterable[PlacedReplica], removed: Collection[ReplicaKey])
     return [replica for replica in replicas if replica.id not in removed]
 
 
-def _read(item: Manifest, read: Callable[[Manifest], ModelReplica]) -> PlacedReplica | None:
+def decode_observed(item: Manifest, decode: Callable[[Manifest], ModelReplica]) -> ModelReplica:
+    """An observed replica. One whose status is garbled is read as one that lost it."""
     try:
-        return placed_replica(read(item))
+        return decode(item)
+    except InputError:
+        return decode({**item, "status": {}})
+
+
+def _read(item: Manifest, decode: Callable[[Manifest], ModelReplica]) -> PlacedReplica | None:
+    try:
+        return placed_replica(decode_observed(item, decode))
     except InputError:
         return read_replica(item)
 
