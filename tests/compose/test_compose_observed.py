@@ -188,6 +188,7 @@ def test_no_object_or_pool_of_a_cluster_leaves(shape, chosen):
         assert_all_stay(case)
         published = decode(InferenceCluster, state.composite).status.gpu_pools
         assert [pool.name for pool in case.result.status.gpu_pools] == [pool.name for pool in published]
+        assert all(pool.devices for pool in case.result.status.gpu_pools)
         classes = case.fetched("class-h200")
         if not classes or not _reads(InferenceClass, classes[0]):
             devices = [[device.name for device in pool.devices] for pool in case.result.status.gpu_pools]

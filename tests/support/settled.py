@@ -71,12 +71,23 @@ def settle(
 
 def _below(key: str, items: tuple[Item, ...], places: Callable[[str, Item], Iterable[damage.Path]]) -> list[Any]:
     # A whole list is damaged as often as all that is in it.
-    inside = [(index, *path) for index, item in enumerate(items) for path in places(key, item)]
+    inside = [(index, *path) for index, item in enumerate(items) for path in _weighted(places(key, item))]
     return [()] * max(len(inside) // 4, 1) + inside
 
 
 def _statuses(item: Item) -> list[damage.Path]:
-    return list(damage.paths(item["status"], ("status",), 6 if item["kind"] == "Object" else 3))
+    """Of an object on another cluster, what the provider observed of it; of its spec there only the whole."""
+    if item["kind"] != "Object":
+        return _weighted(damage.paths(item["status"], ("status",), 3))
+    manifest = ("status", "atProvider", "manifest")
+    inside = [*damage.paths(item["status"], ("status",), 2), *damage.paths(damage.at(item, manifest), manifest, 1)]
+    below = (*manifest, "status")
+    return _weighted([*inside, *damage.paths(damage.at(item, below), below, 3)])
+
+
+def _weighted(found: Iterable[damage.Path]) -> list[damage.Path]:
+    """What is near the top is damaged more often than one of the many places below."""
+    return [path for path in found for _ in range(max(1, 8 >> len(path)))]
 
 
 def _held(*kinds: str) -> list[Item]:
