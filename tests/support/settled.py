@@ -120,7 +120,7 @@ def as_observed(manifest: Mapping[str, Any]) -> Item:
 def _observed(manifest: Mapping[str, Any], before: Item | None) -> Item:
     item = copy.deepcopy(dict(manifest))
     item["metadata"] |= {"creationTimestamp": SINCE, "generation": 1, "uid": "u"}
-    item["status"] = before["status"] if before is not None else _status_of(item)
+    item["status"] = before.get("status") if before is not None else _status_of(item)
     return item
 
 
