@@ -25,6 +25,16 @@ def typed(world: World, command: list[str]) -> None:
         "PATH": os.pathsep.join([str(kubectl.parent), os.environ.get("PATH", "")]),
         "KUBECONFIG": str(world.kubeconfigs["control"]),
     }
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=_WITHIN_S)
+    done = subprocess.run(
+        as_run(command), env=environment, capture_output=True, text=True, check=False, timeout=_WITHIN_S
+    )
     if done.returncode:
         raise FailedError(f"`{shlex.join(command)}` ended with {done.returncode}: {done.stderr[-600:]}")
+
+
+def as_run(command: list[str]) -> list[str]:
+    """A command with a pipe as a shell runs it. A part that fails fails all of it."""
+    if "|" not in command:
+        return command
+    text = " ".join(word if word == "|" else shlex.quote(word) for word in command)
+    return ["bash", "-o", "pipefail", "-c", text]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from lab.client import Manifest, condition, items, name_of, text, until, value
 from lab.components import KAI, KUEUE, VOLCANO, Module, Set
 from lab.e2e import steps
-from lab.e2e.steps import GANG_NODES, adopt, expect, gang_of, remains, remove
+from lab.e2e.steps import GANG_NODES, adopt, cordon, expect, gang_of, remains_of_models, remove
 from lab.e2e.world import OURS, World, conditions, running
 from lab.fleet import read_fleet
 from lab.hardware import hardware
@@ -371,6 +371,7 @@ async def removal(world: World, case: Case) -> str:
     except Exception as error:
         raise FailedError(f"left: {', '.join(await _left(world, case))}") from error
     await until("the queue empty again", partial(_observed, world, case, used=0), within_s=_PATIENCE_S)
+    await cordon(world, _platform(case))
     for kinds in ({"InferenceCluster", "InferenceGateway"}, {"InferenceClass"}):
         await remove(world, [item for item in _platform(case) if item["kind"] in kinds])
     for item in reversed(_others(case)):
@@ -383,4 +384,4 @@ async def _left(world: World, case: Case) -> list[str]:
     others = {text(item, "metadata", "namespace") for item in _others(case)}
     found = [item for version, kind in case.leftovers for item in await api.list(version, kind)]
     ours = [item for item in found if text(item, "metadata", "namespace") not in others]
-    return [*await remains(world), *(f"{item['kind']} {name_of(item)}" for item in ours)]
+    return [*await remains_of_models(world), *(f"{item['kind']} {name_of(item)}" for item in ours)]

@@ -293,12 +293,13 @@ async def removal(world: World) -> str:
     await remove(world, [*models(), *(gang_of(name, nodes=GANG_NODES) for name in ("big", "one", "two"))])
 
     async def empty() -> bool:
-        return not await remains(world)
+        return not await remains_of_models(world)
 
     try:
         await world.wait("nothing left of the models", empty)
     except Exception as error:
-        raise FailedError(f"left: {', '.join(await remains(world))}") from error
+        raise FailedError(f"left: {', '.join(await remains_of_models(world))}") from error
+    await cordon(world, _platform())
     await remove(world, [item for item in _platform() if item["kind"] != "InferenceClass"])
     await remove(world, [item for item in _platform() if item["kind"] == "InferenceClass"])
     await world.wait("nothing composed is left", lambda: _nothing_composed(world))
@@ -313,6 +314,18 @@ async def _nothing_composed(world: World) -> bool:
     return not (
         await world.control.list(version, "Object") or await world.control.list(version, "ClusterProviderConfig")
     )
+
+
+async def cordon(world: World, objects: Iterable[Manifest]) -> None:
+    """A cluster that replicas ran on can be deleted once it is cordoned."""
+    for item in objects:
+        if item["kind"] == "InferenceCluster":
+            await world.control.patch(item, {"spec": {"cordoned": True}})
+
+
+async def remains_of_models(world: World) -> list[str]:
+    """What is left beside the namespaces of tenants: those stay until their InferenceCluster is deleted."""
+    return [item for item in await remains(world) if " Namespace " not in item]
 
 
 async def remains(world: World) -> list[str]:

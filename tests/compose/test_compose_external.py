@@ -185,6 +185,9 @@ def test_a_credential_is_made_from_the_secret(scheme, value):
         ((secret(b""),), True, "Invalid"),
         ((secret(b"a\nb"),), True, "Invalid"),
         ((secret("ключ".encode()),), True, "Invalid"),
+        (({"kind": "Secret", "data": {"api": "ключ"}},), True, "Invalid"),
+        (({"kind": "Secret", "data": 7},), True, "Invalid"),
+        (({},), True, "Invalid"),
     ],
 )
 def test_without_a_credential_what_is_there_stays_and_it_says_why(secrets, fetched, reason):

@@ -123,6 +123,20 @@ def test_one_object_that_cannot_be_read_is_in_the_fleet_with_its_fault():
     assert "engines" in holding.fault
 
 
+def test_a_replica_with_an_engine_without_members_is_in_the_fleet_with_its_fault():
+    spec = {"clusterName": "east", "index": 0, "engines": [{"name": "main", "members": []}]}
+    (replica,) = fleet_of([], [{"metadata": {"name": "r", "namespace": "team"}, "spec": spec}]).replicas
+    assert (replica.fault, replica.serving) == ("spec.engines: engine main has no members", True)
+
+
+@pytest.mark.parametrize("pools", [[], [{"name": "gpus", "nodes": 2}], [{"name": "gpus", "nodes": 2, "devices": []}]])
+def test_a_pool_that_is_published_without_devices_is_not_published(pools):
+    spec = {"cluster": {"source": "Existing"}, "nodePools": [{"name": "gpus", "className": "h200", "nodeCount": 2}]}
+    item = {"metadata": {"name": "east"}, "spec": spec, "status": {"gpuPools": pools}}
+    found = cluster_of(decode(InferenceCluster, item))
+    assert (found.pools, found.unpublished_pools) == ((), ("gpus",))
+
+
 def test_prices_taints_and_what_strangers_hold():
     taint = {"key": "team", "value": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
     held = {"pricePerNodeHour": "84.80", "currency": "EUR", "shortSince": "2026-01-01T00:00:00Z"}

@@ -6,9 +6,10 @@ from modelplane.compose import inference_cluster
 from modelplane.compose.contract import ComposeRequest, Use
 
 
-def compose(required: dict | None = None, **scheduling):
+def compose(required: dict | None = None, status: dict | None = None, **scheduling):
     item = {
         "metadata": {"name": "east"},
+        "status": status or {},
         "spec": {
             "cluster": {"source": "Existing"},
             "nodePools": [{"name": "gpu", "className": "h200", "nodeCount": 2}],
@@ -73,3 +74,42 @@ def test_a_source_that_this_build_does_not_create_is_refused(source, block):
     assert (condition.type, condition.status.value, condition.reason) == ("Accepted", "False", "NotSupported")
     assert condition.message == f"spec.cluster.source: this build does not create {source} clusters; use Existing"
     assert (result.ready.status.value, result.desired) == ("False", {})
+
+
+CLASS = {"metadata": {"name": "h200"}, "spec": {"devices": [{"name": "gpu", "driver": "d", "count": 8}]}}
+PUBLISHED = {"name": "gpu", "className": "h200", "nodes": 2, "devices": [{"name": "gpu", "driver": "d", "count": 8}]}
+
+
+@pytest.mark.parametrize(
+    ("found", "reason", "words"),
+    [
+        pytest.param((), "ClassMissing", "InferenceClass h200 does not exist", id="absent"),
+        pytest.param(({},), "ClassInvalid", "InferenceClass h200: ", id="empty"),
+        pytest.param(({**CLASS, "spec": 7},), "ClassInvalid", "spec", id="no spec"),
+        pytest.param(({**CLASS, "spec": {"devices": []}},), "ClassInvalid", "spec.devices", id="no devices"),
+        pytest.param(
+            (
+                {
+                    **CLASS,
+                    "spec": {"devices": [{"name": "gpu", "driver": "d", "attributes": {"a": {"version": "x"}}}]},
+                },
+            ),
+            "ClassInvalid",
+            "device gpu",
+            id="a device with a version that is none",
+        ),
+    ],
+)
+def test_a_class_that_is_missing_or_cannot_be_read_leaves_the_pools_as_published(found, reason, words):
+    result = compose({"class-h200": found}, {"gpuPools": [PUBLISHED]})
+    before = compose({"class-h200": (CLASS,)}, {"gpuPools": [PUBLISHED]})
+    published = decode(
+        InferenceCluster,
+        {"metadata": {"name": "x"}, "spec": {"cluster": {"source": "Existing"}}, "status": {"gpuPools": [PUBLISHED]}},
+    )
+    assert result.status.gpu_pools == published.status.gpu_pools
+    assert result.desired.keys() == before.desired.keys()
+    condition = result.conditions[1]
+    assert (condition.type, condition.status.value, condition.reason.value) == ("ClusterReady", "False", reason)
+    assert words in condition.message
+    assert condition.message.endswith("its pools keep their last status")

@@ -194,11 +194,88 @@ def test_scaling_down_works_without_clusters():
     assert compose(1, settled(), []).desired.keys() == {"replica-a-0", "endpoint-a-0"}
 
 
+MISSING = {"type": "Scheduled", "status": "False", "reason": "ClusterMissing"}
+
+
+def without_cluster(observed, *keys):
+    """The observed objects after these replicas did not find their cluster."""
+    for key in keys:
+        observed[key].target.manifest["status"]["conditions"].append(MISSING)
+    return observed
+
+
 def test_a_cluster_that_is_gone_keeps_its_replica_until_the_successor_serves():
-    made = compose(2, settled(), [cluster("b", nodes=2)])
+    made = compose(2, without_cluster(settled(), "replica-a-0"), [cluster("b", nodes=2)])
     assert {"replica-a-0", "endpoint-a-0", "replica-b-0", "replica-b-1"} <= made.desired.keys()
-    after = compose(2, serving(made), [cluster("b", nodes=2)])
+    after = compose(2, without_cluster(serving(made), "replica-a-0"), [cluster("b", nodes=2)])
     assert {key for key in after.desired if key.startswith("replica-")} == {"replica-b-0", "replica-b-1"}
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        pytest.param({"type": "Scheduled", "status": "True", "reason": "Placed"}, id="it reads its cluster"),
+        pytest.param({**MISSING, "status": "Unknown", "reason": "Unresolved"}, id="its cluster is not read yet"),
+        pytest.param({**MISSING, "reason": "Invalid"}, id="its cluster cannot be read"),
+        pytest.param(None, id="it says nothing"),
+    ],
+)
+def test_a_cluster_that_is_only_missing_from_the_list_keeps_its_replica(condition):
+    observed = settled()
+    observed["replica-a-0"].target.manifest["status"]["conditions"] += [condition] if condition else []
+    made = compose(2, observed, [cluster("b", nodes=2)])
+    assert made.desired.keys() == observed.keys()
+    told = (made.conditions[0].status, made.conditions[0].reason, made.conditions[0].message)
+    message = "2 of 2 replicas placed; 1 of them stay on clusters that are not listed (a)"
+    assert told == ("Unknown", "Unresolved", message)
+
+
+def test_a_replica_that_says_that_its_cluster_is_missing_stays_while_the_cluster_is_listed():
+    observed = without_cluster(settled(), "replica-a-0", "replica-b-0")
+    assert compose(2, observed, NODES).desired.keys() == observed.keys()
+
+
+LAGS = [
+    pytest.param(lambda item: edited(item, clusterName="0", index=4), id="on another cluster"),
+    pytest.param(lambda item: edited(item, index=9), id="under another index"),
+    pytest.param(lambda item: edited(item, engines=[]), id="without engines"),
+    pytest.param(lambda item: edited(item, engines=7), id="unreadable"),
+    pytest.param(lambda item: with_pool(item, "old"), id="on a pool that is gone"),
+    pytest.param(
+        lambda item: {**item, "metadata": {**item["metadata"], "deletionTimestamp": SINCE}}, id="as being deleted"
+    ),
+    pytest.param(lambda item: {**item, "status": {"conditions": [MISSING]}}, id="without its cluster"),
+]
+
+
+def with_pool(item, name):
+    item = copy.deepcopy(item)
+    item["spec"]["engines"][0]["members"][0]["nodePoolName"] = name
+    return item
+
+
+@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize("passes", [1, 2])
+@pytest.mark.parametrize("change", LAGS)
+def test_a_replica_that_the_fleet_shows_otherwise_than_it_is_observed_stays(change, passes, live):
+    observed = settled()
+    shown = [change(listed(observed)[0]), listed(observed)[1]]
+    for _ in range(passes):
+        lists = {"clusters": (EMPTY, *NODES), "replicas": tuple(shown), "caches": ()}
+        inputs = {"fleet": fleet_of([EMPTY, *NODES], shown)} if live else {"required": lists}
+        made = model_deployment.compose(ComposeRequest(deployment(2, 1, region=""), observed, **inputs))
+        assert made.desired.keys() == settled().keys()
+        observed = serving(made)
+
+
+def test_of_two_replicas_the_one_that_lost_its_status_is_not_the_one_that_goes():
+    observed = settled()
+    observed["replica-a-0"].target.manifest["status"] = {"conditions": [{"type": "Synced", "status": "True"}]}
+    starting = {key: item for key, item in observed.items() if key != "endpoint-b-0"}
+    starting["replica-b-0"].target.manifest["status"]["conditions"] = [
+        {"type": "WorkloadReady", "status": "False", "reason": "X"}
+    ]
+    assert answered(starting, (), wanted=1).desired.keys() == {"replica-a-0", "endpoint-a-0"}
 
 
 def test_a_cluster_that_cannot_be_read_keeps_its_replicas_and_stops_nobody():
@@ -520,7 +597,9 @@ def test_an_observed_replica_whose_key_names_no_place_stays_with_its_endpoint():
     assert "replica-old: its key names no cluster and index" in made.conditions[0].message
 
 
-@pytest.mark.parametrize("status", [{}, {"conditions": []}, {"conditions": None}, None])
+@pytest.mark.parametrize(
+    "status", [{}, {"conditions": []}, {"conditions": None}, None, 7, {"conditions": [7, {}, {"type": []}]}]
+)
 @pytest.mark.parametrize("is_listed", [True, False])
 def test_replicas_that_were_restored_without_a_status_keep_their_endpoints(status, is_listed):
     observed = settled()

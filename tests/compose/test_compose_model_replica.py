@@ -108,6 +108,14 @@ def spoil_label_result(made):
     made.required["cluster"][0]["spec"]["scheduling"]["defaultLabels"] = {"team": "{{ .Namespace }}/{{ .Name }}"}
 
 
+def spoil_cluster_name(made):
+    del made.required["cluster"][0]["metadata"]
+
+
+def spoil_cache_name(made):
+    made.required["cache-llama-70b"][0]["metadata"]["namespace"] = "other"
+
+
 def unread_cluster(made):
     del made.required["cluster"]
 
@@ -122,6 +130,8 @@ def unread_cluster(made):
         (spoil_labels, "Accepted", "Invalid"),
         (spoil_label_result, "Accepted", "Invalid"),
         (unread_cluster, "Scheduled", "Unresolved"),
+        (spoil_cluster_name, "Scheduled", "Invalid"),
+        (spoil_cache_name, "CachesReady", "Invalid"),
     ],
 )
 def test_a_missing_or_broken_input_keeps_what_runs_and_says_why(scene, spoil, kind, reason):
@@ -136,6 +146,19 @@ def test_a_missing_or_broken_input_keeps_what_runs_and_says_why(scene, spoil, ki
     assert told(result)[kind][1] == reason
     assert result.ready.status is not ConditionStatus.TRUE
     assert told(result)["WorkloadReady"] == ("True", "WorkloadAvailable")
+    assert told(result)["RouteReady"] == ("True", "RouteConfigured")
+
+
+@pytest.mark.parametrize("gateway", [None, 7, {}, {"address": 7}])
+def test_a_garbled_gateway_of_the_cluster_changes_no_object(scene, gateway):
+    made = scene("tensor-8")
+    observe(made)
+    wanted = {key: item.target for key, item in made.compose().desired.items()}
+    made.replica = msgspec.structs.replace(made.replica, status=ModelReplicaStatus(address="http://192.0.2.1"))
+    made.required["cluster"][0]["status"] = {"gateway": gateway}
+    result = made.compose()
+    assert {key: item.target for key, item in result.desired.items()} == wanted
+    assert told(result)["Scheduled"] == ("True", "Placed")
     assert told(result)["RouteReady"] == ("True", "RouteConfigured")
 
 
@@ -177,6 +200,12 @@ def test_other_devices_make_another_template_and_the_old_one_stays_while_pods_ne
     last = made.compose().desired
     assert old not in last
     assert new in last
+
+    for status in ({}, None, {"metadata": None}, {"conditions": [7]}):
+        made.observed["workload-main-deployment"] = Observed(Remote("east", {**item, "status": status}), ready=True)
+        assert old in made.compose().desired
+    del made.observed["workload-main-deployment"]
+    assert old in made.compose().desired
 
 
 def test_the_cluster_says_in_its_own_words_why_pods_do_not_start(scene):
@@ -291,6 +320,7 @@ def at_generation(made, generation: int, served: int | None) -> None:
     made.replica = msgspec.structs.replace(made.replica, metadata=metadata, status=status)
 
 
+DONE = {"status": {"observedGeneration": 2, "updatedReplicas": 2, "replicas": 2}}
 BETWEEN = {"status": {"observedGeneration": 2, "updatedReplicas": 1, "replicas": 2}}
 UNBEGUN = {"status": {"observedGeneration": 2, "replicas": 2, "readyReplicas": 2}}
 ANOTHER = {"metadata": {"annotations": {"modelplane.ai/rendered": "another"}}}
@@ -299,7 +329,8 @@ ANOTHER = {"metadata": {"annotations": {"modelplane.ai/rendered": "another"}}}
 @pytest.mark.parametrize(
     ("ready", "workload", "known", "expected"),
     [
-        pytest.param(True, {}, None, 2, id="all its pods serve"),
+        pytest.param(True, DONE, None, 2, id="all its pods serve"),
+        pytest.param(True, {}, 1, 1, id="its pods are not counted"),
         pytest.param(True, ANOTHER, 1, 1, id="what is observed is of the generation before"),
         pytest.param(True, BETWEEN, 1, 1, id="some pods are of the generation before"),
         pytest.param(True, UNBEGUN, 1, 1, id="all pods are of the generation before"),

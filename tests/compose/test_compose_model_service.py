@@ -5,24 +5,30 @@ import pytest
 from modelplane.api.codec import decode
 from modelplane.api.models import ModelService
 from modelplane.compose import model_service
-from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen
+from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen, Requirement
 
 GATEWAY = {"metadata": {"name": "default"}, "spec": {}, "status": {"address": "192.0.2.1"}}
 
 
-def endpoint(name):
+def endpoint(name, ready="True"):
     return {
         "metadata": {"name": name, "namespace": "team", "labels": {"app": "a"}},
         "spec": {"url": "http://192.0.2.9"},
-        "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "X"}]},
+        "status": {"conditions": [{"type": "Ready", "status": ready, "reason": "X"}]},
     }
 
 
-def composed(endpoints, seen=None, *, ready=True, gateway=GATEWAY):
+def composed(endpoints, seen=None, *, ready=True, gateway=GATEWAY, **required):
+    """The result for endpoints of these names. No object is named `gone`."""
+    listed = tuple(endpoint(item) if isinstance(item, str) else item for item in endpoints)
+    required = {"endpoints": listed, "gateway": (gateway,), "endpoint-gone": (), **required}
+    return compose(required, seen, ready=ready)
+
+
+def compose(required, seen=None, *, ready=True):
     spec = {"endpoints": [{"selector": {"matchLabels": {"app": "a"}}}]}
     service = decode(ModelService, {"metadata": {"name": "chat", "namespace": "team"}, "spec": spec})
     observed = {} if seen is None else {"route": Observed(Local(seen, ReadyWhen.ROUTED), ready)}
-    required = {"endpoints": tuple(map(endpoint, endpoints)), "gateway": (gateway,)}
     return model_service.compose(ComposeRequest(service, observed, required))
 
 
@@ -72,3 +78,77 @@ TLS = {"tls": {"secretRef": {"name": "front"}}}
 def test_its_address_is_how_the_gateway_is_called(spec, address, expected):
     gateway = {"metadata": {"name": "default"}, "spec": spec, "status": {"address": address}}
     assert composed(("one",), gateway=gateway).status.address == f"{expected}/team/chat"
+
+
+def backends(found):
+    refs = found.desired["route"].target.manifest["spec"]["rules"][0]["backendRefs"]
+    return {ref["name"]: ref["weight"] for ref in refs}
+
+
+def resolved(found):
+    return found.conditions[0].status.value, found.conditions[0].reason.value, found.conditions[0].message
+
+
+def staying(ready, total, kept, name):
+    message = f"{ready} of {total} endpoints are ready; {kept} cannot be read and stay in the route ({name})"
+    return "Unknown", "Unresolved", message
+
+
+@pytest.mark.parametrize(
+    ("listed", "told"),
+    [
+        pytest.param((), staying(0, 0, 2, "one"), id="empty"),
+        pytest.param(("one",), staying(1, 1, 1, "two"), id="short"),
+        pytest.param(("one", "one", "two"), ("True", "EndpointsFound", "2 of 2 endpoints are ready"), id="one twice"),
+        pytest.param(("one", {**endpoint("two"), "spec": 7}), staying(1, 1, 1, "two"), id="one cannot be read"),
+        pytest.param(("one", {**endpoint("two"), "status": {}}), staying(1, 2, 1, "two"), id="one without a status"),
+        pytest.param(
+            ("one", {**endpoint("two"), "status": {"conditions": [{"type": "Ready"}, 7]}}),
+            staying(1, 2, 1, "two"),
+            id="one with a garbled status",
+        ),
+        pytest.param(("one", endpoint("two", "Unknown")), staying(1, 2, 1, "two"), id="one that does not know"),
+        pytest.param(
+            ({}, {"metadata": 7}, "one", "two"),
+            ("True", "EndpointsFound", "2 of 2 endpoints are ready"),
+            id="and garbage",
+        ),
+    ],
+)
+def test_a_list_of_endpoints_that_is_short_or_garbled_takes_no_backend_from_the_route(listed, told):
+    found = composed(listed, route_to("one", "two"))
+    assert backends(found) == {"one": 1, "two": 1}
+    assert found.desired["route"].ready
+    assert resolved(found) == told
+
+
+@pytest.mark.parametrize(
+    ("answered", "expected"),
+    [
+        pytest.param({}, {"one": 1, "two": 1}, id="not read by name yet"),
+        pytest.param({"endpoint-two": (endpoint("two"),)}, {"one": 1, "two": 1}, id="there"),
+        pytest.param({"endpoint-two": ({**endpoint("two"), "spec": 7},)}, {"one": 1, "two": 1}, id="unreadable"),
+        pytest.param({"endpoint-two": ()}, {"one": 1}, id="absent"),
+        pytest.param({"endpoint-two": (endpoint("two", "False"),)}, {"one": 1}, id="there, and not ready"),
+    ],
+)
+def test_a_backend_that_is_not_listed_is_required_by_name_and_leaves_when_it_is_absent(answered, expected):
+    found = composed(("one",), route_to("one", "two"), **answered)
+    assert backends(found) == expected
+    wanted = Requirement("modelplane.ai/v1alpha1", "ModelEndpoint", name="two", namespace="team")
+    assert found.requirements["endpoint-two"] == wanted
+
+
+def test_a_backend_that_is_in_doubt_keeps_the_route_when_the_others_need_another_rewrite():
+    named = {**endpoint("one"), "spec": {"url": "https://models.example/v1"}}
+    before = route_to("one", "two")
+    found = composed((named,), before)
+    assert found.desired["route"].target.manifest == before
+    assert backends(composed((named,), before, **{"endpoint-two": ()})) == {"one": 1}
+
+
+@pytest.mark.parametrize("gateway", [{}, {"spec": 7}, {"metadata": {"name": "default"}, "status": 7}])
+def test_a_gateway_that_cannot_be_read_changes_no_route(gateway):
+    found = composed(("one",), route_to("one"), gateway=gateway)
+    assert backends(found) == {"one": 1}
+    assert found.conditions[1].message == "InferenceGateway default cannot be read"

@@ -73,16 +73,28 @@ def test_a_cluster_is_ready_when_its_gateway_has_an_address():
     assert told(found)["GatewayReady"] == ("True", "GatewayRunning")
 
 
-def test_a_cluster_holds_the_namespaces_of_its_tenants_until_their_last_replica_is_gone():
+CORDONED = {**CLUSTER, "spec": {**CLUSTER["spec"], "cordoned": True}}
+
+
+@pytest.mark.parametrize("cluster", [pytest.param(CLUSTER, id="in service"), pytest.param(CORDONED, id="cordoned")])
+@pytest.mark.parametrize(
+    "replicas",
+    [
+        pytest.param({}, id="not read"),
+        pytest.param({"replicas": ()}, id="empty"),
+        pytest.param({"replicas": ({"metadata": {"name": "r", "namespace": "team-b"}},)}, id="short"),
+        pytest.param({"replicas": ({}, {"metadata": 7})}, id="garbled"),
+    ],
+)
+def test_a_cluster_holds_the_namespaces_of_its_tenants_whatever_the_list_of_replicas_is(cluster, replicas):
     busy = {**FETCHED, "replicas": (_replica("a"), _replica("b"))}
-    first = answer(FunctionCall(CLUSTER, required=busy), now=0.0)
+    first = answer(FunctionCall(cluster, required=busy), now=0.0)
     held = first.resources["tenant-team-a"].manifest
     assert held["spec"]["managementPolicies"] == ["*"]
     assert held["spec"]["forProvider"]["manifest"]["metadata"]["labels"]["modelplane.ai/tenant"] == "team-a"
     seen = as_observed(first)
-    not_known = answer(FunctionCall(CLUSTER, seen, {"class-h200": (CLASS,)}), now=0.0)
-    assert not_known.resources["tenant-team-a"].manifest == held
-    assert "tenant-team-a" not in answer(FunctionCall(CLUSTER, seen, FETCHED), now=0.0).resources
+    then = answer(FunctionCall(cluster, seen, {"class-h200": (CLASS,), **replicas}), now=0.0)
+    assert then.resources["tenant-team-a"].manifest == held
 
 
 def test_not_fetched_is_not_absent():
@@ -189,6 +201,26 @@ def test_usages_are_asked_for_once_both_objects_are_there(problems):
     assert [problems(item) for item in made.values()] == [[]] * len(made)
 
 
+@pytest.mark.parametrize(
+    ("required", "damage"),
+    [
+        pytest.param({}, {}, id="the cluster is not read"),
+        pytest.param({"cluster": ()}, {}, id="the cluster is missing"),
+        pytest.param({"cluster": ({"metadata": 7},)}, {}, id="the cluster cannot be read"),
+        pytest.param(None, {"status": {"atProvider": {"manifest": {"x": 1}}}}, id="the observed route is garbled"),
+    ],
+)
+def test_a_usage_that_exists_stays_while_its_objects_do(required, damage):
+    replica, whole = _replica("engine-a"), {"cluster": ({**CLUSTER, "status": {"gateway": {"address": "a"}}},)}
+    seen: dict = {}
+    for _ in range(3):
+        before = answer(FunctionCall(replica, seen, whole), now=0.0).resources
+        seen = {key: {**composed.manifest, "status": {}} for key, composed in before.items()}
+    seen["route"] |= damage
+    then = answer(FunctionCall(replica, seen, whole if required is None else required), now=0.0).resources
+    assert {key: item.manifest for key, item in then.items()} == {key: item.manifest for key, item in before.items()}
+
+
 def test_a_cache_that_is_mounted_is_protected_within_its_namespace(problems):
     replica = _replica("engine-a")
     replica["spec"] = {**replica["spec"], "caches": [{"name": "weights", "mountPath": "/models"}]}
@@ -200,24 +232,32 @@ def test_a_cache_that_is_mounted_is_protected_within_its_namespace(problems):
 
 
 @pytest.mark.parametrize(
-    ("replicas", "held_before", "held"),
+    ("replicas", "cluster", "held_before", "held"),
     [
-        pytest.param((), True, False, id="nobody is there any more"),
-        pytest.param(({"metadata": {"name": "r", "namespace": "team-a"}},), False, True, id="somebody is"),
-        pytest.param(None, True, True, id="not known, and held"),
-        pytest.param(None, False, False, id="not known, and not held"),
+        pytest.param((), CLUSTER, True, True, id="none is listed"),
+        pytest.param((), CLUSTER, False, False, id="none was ever listed"),
+        pytest.param((), CORDONED, True, False, id="none is listed, and cordoned"),
+        pytest.param(({"metadata": {"name": "r"}},), CLUSTER, False, True, id="one is listed"),
+        pytest.param(({"metadata": {"name": "r"}},), CORDONED, True, True, id="one is listed, and cordoned"),
+        pytest.param(({},), CORDONED, True, True, id="one is listed that cannot be read, and cordoned"),
+        pytest.param(None, CLUSTER, True, True, id="not known, and held"),
+        pytest.param(None, CORDONED, True, True, id="not known, cordoned, and held"),
+        pytest.param(None, CLUSTER, False, False, id="not known, and not held"),
     ],
 )
-def test_a_cluster_that_replicas_run_on_protects_itself(replicas, held_before, held, problems):
+def test_a_cluster_that_replicas_ran_on_protects_itself_until_it_is_cordoned(
+    replicas, cluster, held_before, held, problems
+):
     before = {"usage-of-itself": {"apiVersion": "protection.crossplane.io/v1beta1", "kind": "ClusterUsage"}}
     required = {"class-h200": (CLASS,), **({} if replicas is None else {"replicas": replicas})}
-    found = answer(FunctionCall(CLUSTER, before if held_before else {}, required), now=0.0)
+    found = answer(FunctionCall(cluster, before if held_before else {}, required), now=0.0)
     assert ("usage-of-itself" in found.resources) is held
     if held:
         usage = found.resources["usage-of-itself"].manifest
         of = {"apiVersion": API, "kind": "InferenceCluster", "resourceRef": {"name": "east"}}
         assert usage["kind"] == "ClusterUsage"
-        assert usage["spec"] == {"of": of, "reason": "replicas run on this cluster", "replayDeletion": True}
+        reason = "replicas ran on this cluster; delete them and set spec.cordoned before you delete it"
+        assert usage["spec"] == {"of": of, "reason": reason, "replayDeletion": True}
         assert problems(usage) == []
 
 

@@ -1,156 +1,110 @@
-"""What serves stays desired whatever the lists and statuses beside it say: whole calls with damaged input."""
+"""Observed is input, for whole calls: what the host adds to a composer's result stays too.
 
-import copy
-from functools import cache
+From states that composites reached, any inputs are dropped, emptied, shortened, repeated, aged or garbled. Nothing that
+was composed and exists leaves: no replica, endpoint, namespace of a tenant, Usage, claim, Secret or ProviderConfig.
+"""
 
+import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from modelplane.compose.fleet_snapshot import fleet_of
-from modelplane.crossplane.calls import FunctionCall, NoFleetCache, answer
+from modelplane.crossplane.calls import NoFleetCache, answer
+from tests.support import settled
+from tests.support.damage import damaged, damages
 
-API = "modelplane.ai/v1alpha1"
-SINCE = "2026-01-01T00:00:00Z"
-NOW = 1767225600.0 + 86_400.0
-GPU = {"name": "gpu", "driver": "d", "deviceClassName": "c", "count": 8}
-HELD = [
-    {"type": kind, "status": "True", "reason": "X", "lastTransitionTime": SINCE}
-    for kind in ("Ready", "WorkloadReady", "RouteReady")
-]
-garbage = st.sampled_from([None, 7, "", "x", [], {}, {"metadata": None}, [{}], -1, True])
-edits = st.sampled_from(["drop", "empty", "garble"])
+pytestmark = pytest.mark.slow
 
 
-def make_cluster(name, nodes=2):
+def answers(state, tree, cache=None):
+    """The answer to damaged inputs, and to those again once what it added serves."""
+    first = answer(state.call(tree), settled.NOW, cache, caches=settled.CACHES)
+    yield first
+    if first.resources.keys() - tree["composed"].keys():
+        composed = {**settled.serving(first, tree["composed"]), **tree["composed"]}
+        yield answer(state.call({**tree, "composed": composed}), settled.NOW, cache, caches=settled.CACHES)
+
+
+def identities(resources):
     return {
-        "apiVersion": API,
-        "kind": "InferenceCluster",
-        "metadata": {"name": name, "uid": f"uid-{name}", "generation": 1},
-        "spec": {
-            "cluster": {"source": "Existing", "existing": {"secretRef": {"name": name}}},
-            "nodePools": [{"name": "gpus", "className": "h200", "nodeCount": nodes}],
-        },
-        "status": {
-            "conditions": [{"type": "Ready", "status": "True", "reason": "Available", "lastTransitionTime": SINCE}],
-            "gateway": {"address": "192.0.2.1"},
-            "gpuPools": [{"name": "gpus", "nodes": nodes, "devices": [GPU]}],
-        },
+        key: (item["apiVersion"], item["kind"], item["metadata"]["name"], item["metadata"].get("namespace"))
+        for key, item in resources.items()
     }
 
 
-def make_deployment(replicas, devices):
-    wanted = [{"name": "gpu", "count": devices, "selectors": [{"cel": 'device.driver == "d"'}]}]
-    template = {"spec": {"containers": [{"name": "engine", "image": "i", "args": ["--model", "m"]}]}}
-    return {
-        "apiVersion": API,
-        "kind": "ModelDeployment",
-        "metadata": {"name": "chat", "namespace": "team", "uid": "u", "generation": 1},
-        "spec": {"replicas": replicas, "nodeSelector": {"devices": wanted}, "workers": {"template": template}},
-    }
+def assert_all_stay(state, found, but=frozenset()):
+    resources = {key: item.manifest for key, item in found.resources.items()}
+    before, after = identities(state.resources), identities(resources)
+    assert before.items() - {(key, before[key]) for key in but if key in before} <= after.items()
+    assert found.ready is False or all(condition.status.value == "True" for condition in found.conditions)
 
 
-def serving(found):
-    """The composed objects of a result, as they are once everything serves."""
-    made = {}
-    for key, composed in found.resources.items():
-        item = copy.deepcopy(dict(composed.manifest))
-        item["metadata"] |= {"creationTimestamp": SINCE, "generation": 1}
-        made[key] = {**item, "status": {"address": "http://192.0.2.1", "conditions": copy.deepcopy(HELD)}}
-    return made
+@pytest.mark.parametrize("shape", [("b", 2, 8), ("bc", 3, 4), ("bcd", 4, 1)])
+@given(chosen=damages())
+@settings(max_examples=250)
+def test_no_replica_or_endpoint_that_serves_leaves(shape, chosen):
+    state = settled.deployment(*shape)
+    for found in answers(state, damaged(state.tree, state.places, chosen)):
+        assert_all_stay(state, found)
 
 
-def replicas_of(composed):
-    return tuple(item for item in composed.values() if item["kind"] == "ModelReplica")
-
-
-@cache
-def settled(names, replicas, devices):
-    """A deployment, its clusters, and its composed objects when all of them serve."""
-    clusters, deployment = tuple(make_cluster(name) for name in names), make_deployment(replicas, devices)
-    composed = {}
-    for _ in range(3):
-        required = {"clusters": clusters, "replicas": replicas_of(composed), "caches": ()}
-        composed = serving(answer(FunctionCall(deployment, composed, required), NOW))
-    assert len(replicas_of(composed)) == replicas
-    return deployment, clusters, composed
-
-
-@st.composite
-def damaged_item(draw, item, parts):
-    """An object of which one part is lost, emptied or garbled."""
-    item = copy.deepcopy(item)
-    path = draw(st.sampled_from(parts))
-    *above, last = path
-    at = item
-    for step in above:
-        at = at[step]
-    match draw(edits):
-        case "drop":
-            at.pop(last, None)
-        case "empty":
-            at[last] = type(at[last])() if at.get(last) is not None else None
-        case "garble":
-            at[last] = draw(garbage)
-    return item
-
-
-@st.composite
-def damaged_list(draw, items, parts):
-    """A list that is not read, short, in another order, with repeated, damaged or foreign objects; None: not read."""
-    if draw(st.integers(0, 9)) == 0:
-        return None
-    found = list(draw(st.permutations(items)))[: draw(st.integers(0, len(items)))]
-    found = [draw(damaged_item(item, parts)) if draw(st.booleans()) else item for item in found]
-    if found and draw(st.booleans()):
-        found.append(draw(st.sampled_from(found)))
-    if draw(st.booleans()):
-        found.append(draw(st.sampled_from([{}, {"metadata": 7}, {"metadata": {"name": "x"}, "spec": []}])))
-    return tuple(found)
-
-
-REPLICA_PARTS = [
-    ("status",),
-    ("spec",),
-    ("metadata", "labels"),
-    ("spec", "engines"),
-    ("spec", "clusterName"),
-    ("spec", "index"),
-    ("spec", "deployment"),
-    ("spec", "deployment", "uid"),
-    ("status", "conditions"),
-]
-CLUSTER_PARTS = [("status",), ("status", "gpuPools"), ("status", "conditions"), ("status", "gateway")]
-
-
-@given(data=st.data())
-@settings(max_examples=300, deadline=None)
-def test_no_replica_or_endpoint_that_serves_leaves_when_a_list_or_status_is_damaged(data):
-    names = data.draw(st.sampled_from(["b", "bc", "bcd"]))
-    number, devices = data.draw(st.integers(1, 2 * len(names))), data.draw(st.sampled_from([1, 4, 8]))
-    deployment, clusters, composed = settled(names, number, devices)
-    # A cluster that came later is where a forgotten replica would go.
-    everywhere = (make_cluster("a"), *clusters)
-    lists = {
-        "clusters": data.draw(damaged_list(everywhere, CLUSTER_PARTS)),
-        "replicas": data.draw(damaged_list(replicas_of(composed), REPLICA_PARTS)),
-        "caches": data.draw(st.sampled_from([None, (), ({},)])),
-    }
-    required = {name: found for name, found in lists.items() if found is not None}
-    found = answer(FunctionCall(deployment, composed, required), NOW)
-    assert composed.keys() <= found.resources.keys()
-
-
-@given(data=st.data())
-@settings(max_examples=100, deadline=None)
-def test_no_replica_that_serves_leaves_when_the_live_fleet_lags(data):
-    deployment, clusters, composed = settled("bc", data.draw(st.integers(1, 4)), 8)
-    # A live fleet lags and loses; that it has a replica at another place than it was composed for is not covered.
-    listed = data.draw(damaged_list(replicas_of(composed), [("status",), ("spec", "engines")])) or ()
-    readable = [item for item in listed if isinstance(item.get("spec"), dict)]
+@given(chosen=damages())
+@settings(max_examples=250)
+def test_no_replica_or_endpoint_that_serves_leaves_when_the_live_fleet_differs(chosen):
+    state = settled.deployment("bc", 3, 4)
+    tree = damaged(state.tree, state.places, chosen)
 
     class Lagging(NoFleetCache):
         def fleet(self):
-            return fleet_of((make_cluster("a"), *clusters), readable)
+            return fleet_of(tree["required"].get("clusters", ()), tree["required"].get("replicas", ()))
 
-    found = answer(FunctionCall(deployment, composed), NOW, Lagging())
-    assert composed.keys() <= found.resources.keys()
+    for found in answers(state, {**tree, "required": {}}, Lagging()):
+        assert_all_stay(state, found)
+
+
+@pytest.mark.parametrize("cordoned", [True, False])
+@pytest.mark.parametrize("shape", [("None", ""), ("Volcano", "a"), ("Kueue", "aab")])
+@given(chosen=damages())
+@settings(max_examples=200)
+def test_no_namespace_usage_or_access_of_a_cluster_leaves(shape, cordoned, chosen):
+    state = settled.cluster(*shape, cordoned=cordoned)
+    tree = damaged(state.tree, state.places, chosen)
+    # To cordon a cluster on which no replica is listed is the decision that lets it be deleted.
+    decided = cordoned and tree["required"].get("replicas") == ()
+    for found in answers(state, tree):
+        assert_all_stay(state, found, {"usage-of-itself"} if decided else set())
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [("single-gpu", "native"), ("qwen3-coder-lora", "pool"), ("pipeline-2", "kserve"), ("kimi-k2-5p3d", "native")],
+)
+@given(chosen=damages())
+@settings(max_examples=150)
+def test_no_object_or_usage_of_a_replica_leaves_or_changes(shape, chosen):
+    state = settled.replica(*shape)
+    for found in answers(state, damaged(state.tree, state.places, chosen)):
+        assert {key: item.manifest for key, item in found.resources.items()} == state.resources
+
+
+@pytest.mark.parametrize("shape", [("aab", "replica"), ("ab", "credential")])
+@given(chosen=damages())
+@settings(max_examples=150)
+def test_no_route_of_a_service_leaves_or_loses_a_backend(shape, chosen):
+    state = settled.service(*shape)
+    for found in answers(state, damaged(state.tree, state.places, chosen)):
+        assert_all_stay(state, found)
+        assert backends(state.resources["route"]) <= backends(found.resources["route"].manifest)
+
+
+def backends(route):
+    return {item["name"] for rule in route["spec"]["rules"] for item in rule["backendRefs"]}
+
+
+@pytest.mark.parametrize(
+    "state", [settled.endpoint("credential"), settled.endpoint("replica"), settled.gateway(secure=True)]
+)
+@given(chosen=damages())
+@settings(max_examples=150)
+def test_no_object_of_an_endpoint_or_gateway_leaves(state, chosen):
+    for found in answers(state, damaged(state.tree, state.places, chosen)):
+        assert_all_stay(state, found)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.compose.contract import Desired, Helm, Local, ReadyWhen, Remote
+from modelplane.compose.contract import Desired, Helm, Local, ReadyWhen, Remote, keep
 from modelplane.crossplane.provider_objects import Composite, read_back, to_provider_object
 
 REPLICA = Composite("modelplane.ai/v1alpha1", "ModelReplica", "qwen-abc", "team-a", "u1")
@@ -121,8 +121,8 @@ def test_what_is_kept_is_asked_for_as_it_was_and_not_as_it_was_found():
     made = to_provider_object(REPLICA, "workload", desired, {})
     found = {**DEPLOYMENT, "metadata": {"name": "qwen", "managedFields": [{}]}, "status": AVAILABLE}
     composed = read_back(seen(made, found))
-    assert composed.outlives == ("route",)
-    kept = Desired(composed.observed.target, composed.observed.ready, composed.outlives)
+    assert composed.observed.outlives == ("route",)
+    kept = keep(composed.observed)
     assert to_provider_object(REPLICA, "workload", kept, {"workload": composed}) == made
 
 

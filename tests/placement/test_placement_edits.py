@@ -199,7 +199,7 @@ def test_replicas_that_start_in_the_wrong_place_leave_where_their_room_was_given
 
 def test_of_those_in_the_wrong_place_one_makes_way_whose_leaving_helps():
     old = assignment("p", claim(8), engine_name="old")
-    held = [replica("a", 0, old, **SERVING), replica("z", 0, old, **SERVING)]
+    held = [replica("a", 0, old, **SERVING), replica("z", 0, old, cluster_missing=True, **SERVING)]
     decided = schedule(place(2, engine(request(8))), Fleet.of([cluster("a", pool("p", 1))], held))
     assert [(*p.replica.id[1:], p.decision) for p in decided.placements] == [
         ("a", 1, ReplicaDecision.NEW),

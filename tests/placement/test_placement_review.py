@@ -65,7 +65,13 @@ def dropped(reason, why):
         pytest.param(
             place(1), [cluster("a")], [replica("a", leaving=True)], ([], [], [], [0], FOREVER), id="being deleted"
         ),
-        pytest.param(place(1), [], [replica("a")], moving("cluster a does not exist"), id="no cluster"),
+        pytest.param(place(1), [], [replica("a")], kept(0), id="a cluster that is not listed"),
+        pytest.param(
+            place(1), [], [replica("a", cluster_missing=True)], moving("cluster a does not exist"), id="no cluster"
+        ),
+        pytest.param(
+            place(1), [cluster("a")], [replica("a", cluster_missing=True)], kept(0), id="a cluster that is back"
+        ),
         pytest.param(
             place(1),
             [cluster("a")],
@@ -74,7 +80,11 @@ def dropped(reason, why):
             id="fault",
         ),
         pytest.param(
-            place(1), [], [replica("a", fault="x")], moving("cluster a does not exist"), id="fault, no cluster"
+            place(1),
+            [],
+            [replica("a", fault="x", cluster_missing=True)],
+            moving("cluster a does not exist"),
+            id="fault, no cluster",
         ),
         pytest.param(
             place(1),

@@ -33,6 +33,7 @@ EAST, WEST = cluster("east", labels={"region": "east"}), cluster("west", labels=
 WHOLE = engine(request(8))
 GANG = engine(request(8), nodes=2)
 SERVING = {"serving": True, "created": "2026-01-01T00:00:00Z"}
+GONE = {**SERVING, "cluster_missing": True}
 
 
 @pytest.mark.parametrize(
@@ -251,29 +252,43 @@ SERVING = {"serving": True, "created": "2026-01-01T00:00:00Z"}
         pytest.param(
             place(1),
             [EAST],
-            [replica("gone", 0, **SERVING)],
+            [replica("gone", 0, **GONE)],
             (["east/h200#0 New", "gone/h200#0 Moving"], [], 0),
             id="its cluster is gone: it stays until a successor serves",
         ),
         pytest.param(
             place(1),
             [EAST],
-            [replica("east", 0, **SERVING), replica("gone", 0, **SERVING)],
+            [replica("east", 0, **SERVING), replica("gone", 0, **GONE)],
             (["east/h200#0 Kept"], ["gone#0 Replaced"], 0),
             id="its cluster is gone and a successor serves",
+        ),
+        pytest.param(
+            place(1),
+            [EAST],
+            [replica("gone", 0, **SERVING)],
+            (["gone/h200#0 Kept"], [], 0),
+            id="its cluster is not listed, and the replica does not say that it is gone",
+        ),
+        pytest.param(
+            place(2),
+            [],
+            [replica("gone", 0, **GONE), replica("gone", 1, **GONE)],
+            (["gone/h200#0 Moving", "gone/h200#1 Moving"], [], 0),
+            id="the only cluster is gone: what serves stays",
         ),
         pytest.param(
             place(2),
             [],
             [replica("gone", 0, **SERVING), replica("gone", 1, **SERVING)],
-            (["gone/h200#0 Moving", "gone/h200#1 Moving"], [], 0),
+            (["gone/h200#0 Kept", "gone/h200#1 Kept"], [], 0),
             id="no cluster is known: what serves stays",
         ),
         pytest.param(
             place(1),
             [],
             [replica("gone", 0, **SERVING), replica("gone", 1, **SERVING)],
-            (["gone/h200#0 Moving"], ["gone#1 Replaced"], 0),
+            (["gone/h200#0 Kept"], ["gone#1 ScaledDown"], 0),
             id="no cluster is known and fewer are asked for",
         ),
         pytest.param(

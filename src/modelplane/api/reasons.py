@@ -30,6 +30,10 @@ class Reason(StrEnum):
         "ClassMissing",
         "A pool names an InferenceClass that does not exist. The pool keeps its last status.",
     )
+    CLASS_INVALID = (
+        "ClassInvalid",
+        "A pool names an InferenceClass that cannot be read. The message says why. The pool keeps its last status.",
+    )
     WAITING_FOR_CLUSTER = "WaitingForCluster", "The cluster is not observed yet, or it does not answer."
     GATEWAY_RUNNING = "GatewayRunning", "The gateway has an address and answers."
     WAITING_FOR_GATEWAY = "WaitingForGateway", "The gateway has no address yet."

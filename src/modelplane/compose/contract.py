@@ -88,6 +88,8 @@ class Observed:
     target: Target
     """The last desired target with the observed manifest. A composer may return it unchanged to keep the object."""
     ready: bool
+    outlives: tuple[str, ...] = ()
+    """As it was last desired."""
 
     @property
     def manifest(self) -> Manifest:
@@ -181,7 +183,8 @@ class ComposeResult:
     """The READY condition. None derives it: True when every desired object is ready."""
     events: tuple[Event, ...] = ()
     requirements: Mapping[str, Requirement] = field(default_factory=dict)
-    """The same on every call, whether fetched or not; a host may stop calling once they no longer change."""
+    """They follow from the resource, from what is observed and from what was fetched. A host fetches and calls again
+    until they no longer change."""
     requeue_after_s: float | None = None
     uses: tuple[Use, ...] = ()
 
@@ -191,4 +194,9 @@ Composer = Callable[[ComposeRequest[Resource]], ComposeResult]
 
 def keep_observed(request: ComposeRequest[Resource]) -> dict[str, Desired]:
     """The observed objects as desired state: for a composer that lacks an input."""
-    return {key: Desired(observed.target, observed.ready) for key, observed in request.observed.items()}
+    return {key: keep(observed) for key, observed in request.observed.items()}
+
+
+def keep(observed: Observed) -> Desired:
+    """An observed object as it was last desired."""
+    return Desired(observed.target, observed.ready, observed.outlives)

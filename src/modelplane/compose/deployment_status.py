@@ -38,6 +38,10 @@ def scheduled_condition(request: ComposeRequest[ModelDeployment], decided: Sched
     if unread:
         message = f"{placed} of {wanted} replicas placed; {unread}"
         return unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, message[:MAX_SUMMARY])
+    absent = _absent(decided, fleet)
+    if absent:
+        message = f"{placed} of {wanted} replicas placed; {absent}"
+        return unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, message[:MAX_SUMMARY])
     if decided.unplaced == 0:
         return holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED, f"{placed} of {wanted} replicas placed")
     message = f"{placed} of {wanted} replicas placed{_staying(decided)}"
@@ -57,6 +61,15 @@ def _unread(request: ComposeRequest[ModelDeployment], decided: Schedule) -> str:
         return ""
     key, fault = found[0]
     return f"{len(found)} of them cannot be read and stay as they are ({key}: {fault})"
+
+
+def _absent(decided: Schedule, fleet: Fleet) -> str:
+    """Replicas that stay on a cluster that the fleet lacks; empty where there are none."""
+    kept = (item.replica for item in decided.placements if item.decision is ReplicaDecision.KEPT)
+    found = [replica.cluster for replica in kept if fleet.cluster(replica.cluster) is None]
+    if not found:
+        return ""
+    return f"{len(found)} of them stay on clusters that are not listed ({found[0]})"
 
 
 def _staying(decided: Schedule) -> str:

@@ -53,7 +53,7 @@ _MAX_POOLS = 16_384
 _encode = msgspec.json.Encoder().encode
 _SERVING = frozenset({ConditionType.WORKLOAD_READY.value, ConditionType.ROUTE_READY.value})
 _PARTS = frozenset({ConditionType.CLUSTER_READY.value, ConditionType.GATEWAY_READY.value})
-_NOT_FAILURES = frozenset({Reason.CLASS_MISSING.value, Reason.UNRESOLVED.value})
+_NOT_FAILURES = frozenset({Reason.CLASS_MISSING.value, Reason.CLASS_INVALID.value, Reason.UNRESOLVED.value})
 _NO_TAINTS: tuple[PlacementTaint, ...] = ()
 
 
@@ -70,10 +70,12 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
     spec, status, metadata = resource.spec, resource.status, resource.metadata
     ready, since = _readiness(resource)
     scheduling = spec.scheduling
-    published = {pool.name for pool in status.gpu_pools}
+    # A class has a device at least, so a pool without one is not read yet.
+    shown = tuple(pool for pool in status.gpu_pools if pool.devices)
+    published = {pool.name for pool in shown}
     return Cluster(
         name=ClusterName(metadata.name),
-        pools=_described_pools(_encode((status.gpu_pools, spec.node_pools))),
+        pools=_described_pools(_encode((shown, spec.node_pools))),
         unpublished_pools=tuple(PoolName(pool.name) for pool in spec.node_pools if pool.name not in published),
         labels=metadata.labels,
         ready=ready,
@@ -107,7 +109,7 @@ def _readiness(resource: InferenceCluster) -> tuple[bool, float | None]:
 
 
 def _failing_since(resource: InferenceCluster, ready: Condition) -> float | None:
-    """Since when the cluster or its gateway fails. A class that is missing or not read yet is not a failure."""
+    """Since when the cluster or its gateway fails. A class that is missing or unreadable is not a failure."""
     parts = [condition for condition in resource.status.conditions if condition.type in _PARTS]
     failing = [condition for condition in parts if condition.status is not ConditionStatus.TRUE]
     if not failing:
@@ -249,18 +251,29 @@ def placed_replica(resource: ModelReplica) -> PlacedReplica:
     """A replica with its devices, whether or not it runs."""
     spec, metadata = resource.spec, resource.metadata
     owner = spec.deployment
+    serving = _serves(resource)
     return PlacedReplica(
         deployment=Key(metadata.namespace, owner.name if owner else "", Uid((owner and owner.uid) or "")),
         cluster=ClusterName(spec.cluster_name),
         index=spec.index,
         assignments=shared_assignments(tuple(_seat(engine) for engine in spec.engines)),
-        serving=_serves(resource),
-        idle_since=_idle_since(resource),
+        serving=serving,
+        idle_since=None if serving else _idle_since(resource),
         created=metadata.creation_timestamp or "",
         priority=spec.priority,
         protected=spec.protected,
         leaving=metadata.deletion_timestamp is not None,
         preempts=spec.preempts,
+        cluster_missing=_found_no_cluster(resource),
+    )
+
+
+def _found_no_cluster(resource: ModelReplica) -> bool:
+    return any(
+        condition.type == ConditionType.SCHEDULED
+        and condition.status is ConditionStatus.FALSE
+        and condition.reason == Reason.CLUSTER_MISSING
+        for condition in resource.status.conditions
     )
 
 
@@ -271,9 +284,7 @@ def _serves(resource: ModelReplica) -> bool:
 
 
 def _idle_since(resource: ModelReplica) -> float | None:
-    """Since when it does not serve: its latest transition, or else its creation."""
-    if _serves(resource):
-        return None
+    """Since when one that does not serve has not served: its latest transition, or else its creation."""
     failing = {found.type: found for found in resource.status.conditions if found.status is not ConditionStatus.TRUE}
     parts = [epoch_s(failing[name].last_transition_time) for name in sorted(_SERVING & failing.keys())]
     ready = failing.get(ConditionType.READY.value)
@@ -286,6 +297,8 @@ def _idle_since(resource: ModelReplica) -> float | None:
 
 
 def _seat(engine: ReplicaEngine) -> PoolAssignment:
+    if not engine.members:
+        raise InvalidObject(f"spec.engines: engine {engine.name} has no members")
     members = tuple(
         MemberAssignment(
             engine.copies * member.nodes,

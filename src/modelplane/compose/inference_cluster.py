@@ -1,7 +1,7 @@
 """InferenceCluster: its pools for placement, and its gateway.
 
-A pool whose InferenceClass is missing keeps its last status: a class that is deleted by mistake must not displace
-running replicas. Placement counts the declared nodes; observed capacity refines that.
+A pool whose InferenceClass is missing or cannot be read keeps its last status: a class that is deleted by mistake must
+not displace running replicas. Placement counts the declared nodes; observed capacity refines that.
 """
 
 from collections import Counter
@@ -35,6 +35,7 @@ from modelplane.compose.contract import (
     Requirement,
     Use,
 )
+from modelplane.compose.fleet_snapshot import class_kinds
 from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.readiness import first_address
 from modelplane.compose.refusal import refuse
@@ -43,6 +44,7 @@ GATEWAY_CLASS = "envoy"
 SOURCES = frozenset({"Existing"})
 """Where clusters may come from."""
 _GATEWAY, _REPLICAS = "gateway", "replicas"
+_MAX_MESSAGE = 1024
 
 
 def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
@@ -50,7 +52,8 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     source = cluster.spec.cluster.source
     if source not in SOURCES:
         return refuse(request, f"spec.cluster.source: this build does not create {source} clusters; use Existing")
-    classes = {pool.class_name: _class(request, pool.class_name) for pool in cluster.spec.node_pools}
+    found = {pool.class_name: _class(request, pool.class_name) for pool in cluster.spec.node_pools}
+    classes = {name: read for name, read in found.items() if isinstance(read, InferenceClass)}
     replicas = {replica.metadata.name: replica for replica in _replicas(request)}
     held = _held(replicas.values())
     known = {pool.name: pool for pool in cluster.status.gpu_pools}
@@ -58,12 +61,12 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     pools = tuple(
         capacity.refined(shown, pool, seen, known.get(pool.name), request.now)
         for pool in cluster.spec.node_pools
-        if (shown := _pool(pool, classes[pool.class_name], known.get(pool.name), held)) is not None
+        if (shown := _pool(pool, classes.get(pool.class_name), known.get(pool.name), held)) is not None
     )
     gateway = request.observed.get(_GATEWAY)
     address = first_address(gateway.manifest) if gateway else None
     answers = gateway is not None and gateway.ready
-    conditions = (_cluster_condition(request, classes), _gateway_condition(address, answers=answers))
+    conditions = (_cluster_condition(request, found), _gateway_condition(address, answers=answers))
     # A fault in the labels of pods keeps new replicas from being rendered; those that run go on.
     accepted = _accepted(cluster)
     return ComposeResult(
@@ -101,9 +104,20 @@ def _class_key(name: str) -> str:
     return f"class-{name}"
 
 
-def _class(request: ComposeRequest[InferenceCluster], name: str) -> InferenceClass | None:
+def _class(request: ComposeRequest[InferenceCluster], name: str) -> InferenceClass | str | None:
+    """The class; why it cannot be read; or None where there is none."""
     found = request.fetched(_class_key(name))
-    return decode(InferenceClass, found[0]) if found else None
+    if not found:
+        return None
+    try:
+        resource = decode(InferenceClass, found[0])
+        kinds = class_kinds(resource)
+    except InputError as error:
+        return str(error)
+    faults = [f"device {kind.name}: {kind.device.fault}" for kind in kinds if kind.device.fault]
+    if not kinds:
+        return "spec.devices: at least 1 device is needed"
+    return resource if not faults else faults[0]
 
 
 def _replicas(request: ComposeRequest[InferenceCluster]) -> Iterator[ModelReplica]:
@@ -181,7 +195,7 @@ def _gateway(cluster: InferenceCluster) -> Remote:
 
 
 def _cluster_condition(
-    request: ComposeRequest[InferenceCluster], classes: dict[str, InferenceClass | None]
+    request: ComposeRequest[InferenceCluster], classes: Mapping[str, InferenceClass | str | None]
 ) -> Condition:
     waiting = [name for name in classes if request.fetched(_class_key(name)) is None]
     if waiting:
@@ -191,6 +205,10 @@ def _cluster_condition(
     if missing:
         message = f"InferenceClass {', '.join(missing)} does not exist; its pools keep their last status"
         return fails(ConditionType.CLUSTER_READY, Reason.CLASS_MISSING, message)
+    invalid = sorted(f"{name}: {found}" for name, found in classes.items() if isinstance(found, str))
+    if invalid:
+        message = f"InferenceClass {'; '.join(invalid)}; its pools keep their last status"
+        return fails(ConditionType.CLUSTER_READY, Reason.CLASS_INVALID, message[:_MAX_MESSAGE])
     if _GATEWAY not in request.observed:
         return unknown(
             ConditionType.CLUSTER_READY, Reason.WAITING_FOR_CLUSTER, "no object on the cluster is observed yet"

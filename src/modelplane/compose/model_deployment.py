@@ -30,11 +30,16 @@ from modelplane.compose.deployment_status import (
 )
 from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.compose.lowering import Lowered, lower
-from modelplane.compose.observed_replicas import REPLICA_PREFIX, unplaced, with_observed, without_contradicted
+from modelplane.compose.observed_replicas import (
+    ENDPOINT_PREFIX,
+    REPLICA_PREFIX,
+    unplaced,
+    with_observed,
+    without_contradicted,
+)
 from modelplane.compose.placement_request import placement_request
 from modelplane.compose.readiness import serves
 from modelplane.compose.replica_endpoints import (
-    ENDPOINT_PREFIX,
     endpoint_is_stale,
     endpoint_key,
     grace_left_s,
@@ -62,7 +67,7 @@ def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
     if fleet is None:
         waiting = unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, "the fleet is not read yet")
         return _undecided(request, waiting, requirements)
-    fleet = with_observed(fleet, deployment.metadata.key, request.observed)
+    fleet = with_observed(fleet, deployment.metadata.key, request.observed, request.decode_replica)
     wanted = placement_request(deployment, lowered)
     decided = schedule(wanted, fleet, request.now, profile=request.profile)
     wait = startup_wait(deployment, wanted, fleet, request.now)

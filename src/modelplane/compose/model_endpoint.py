@@ -10,11 +10,11 @@ gets a Secret beside the user's.
 """
 
 import base64
-import binascii
 from collections.abc import Mapping
 
 from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
+from modelplane.api.errors import InvalidObject
 from modelplane.api.labels import DEFAULT_GATEWAY
 from modelplane.api.models import InferenceGateway, ModelEndpoint, ModelEndpointStatus, Routing
 from modelplane.api.names import make_name
@@ -113,7 +113,11 @@ def _is_resolved(request: ComposeRequest[ModelEndpoint], target: ExternalAddress
 
 
 def _allowed(gateways: tuple[Manifest, ...]) -> tuple[str, ...]:
-    outbound = decode(InferenceGateway, gateways[0]).spec.outbound if gateways else None
+    """ValueError where the gateway cannot be read."""
+    try:
+        outbound = decode(InferenceGateway, gateways[0]).spec.outbound if gateways else None
+    except InvalidObject as error:
+        raise ValueError(str(error)) from error
     return outbound.allow if outbound is not None else ()
 
 
@@ -174,7 +178,7 @@ def _key(secret: Mapping[str, object], name: str) -> str | None:
     """A text of one line: nothing else can be a header."""
     try:
         text = base64.b64decode(str(value_at(secret, "data", name) or ""), validate=True).decode().strip()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # neither base64 nor UTF-8
         return None
     return text if text and text.isprintable() and text.isascii() else None
 

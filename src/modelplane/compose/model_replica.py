@@ -11,8 +11,8 @@ Rendering needs the cluster and the caches. While one is missing or cannot be re
 condition says why; the replica serves as long as its workload and its route are ready. Pods are created when their
 caches are staged, and stay when a cache is lost.
 
-ResourceClaimTemplates and the picker's configuration are replaced, not changed. The old one stays until no pod needs
-it.
+ResourceClaimTemplates and the picker's configuration are replaced, not changed. The old one stays until every workload
+is observed to have no pod that needs it.
 """
 
 from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, holds, summarise, unknown
@@ -32,7 +32,7 @@ from modelplane.compose.routes import http_route
 from modelplane.compose.tenancy import network_policy, tenant_namespace
 from modelplane.compose.transitions import transitions
 from modelplane.compose.volumes import volumes_of
-from modelplane.compose.workload_status import failure, mentions, progress, rolled_out, same_stamp, stamped
+from modelplane.compose.workload_status import failure, has_status, mentions, progress, rolled_out, same_stamp, stamped
 
 _NAMESPACE, _ROUTE, _PICKER, _WORKLOAD = "namespace", "route", "picker", "workload-"
 _REPLACED = (KEY_PREFIX, "picker-config-")
@@ -120,7 +120,7 @@ def _superseded(request: ComposeRequest[ModelReplica], desired: dict[str, Desire
     }
     if not old:
         return {}
-    users = [seen for key, seen in request.observed.items() if _is_user(key)]
+    users = [request.observed.get(key) for key in {**request.observed, **desired} if _is_user(key)]
     outlives = tuple(key for key in desired if _is_user(key))
     return {
         key: Desired(seen.target, seen.ready, outlives)
@@ -133,7 +133,10 @@ def _is_user(key: str) -> bool:
     return key.startswith(_WORKLOAD) or key == _PICKER
 
 
-def _needs(user: Observed, name: str) -> bool:
+def _needs(user: Observed | None, name: str) -> bool:
+    """Whether pods of a workload may refer to an object. One that is not observed or lost its status does not say."""
+    if user is None or not has_status(user.manifest):
+        return True
     return not rolled_out(user.manifest) or mentions(user.manifest, name)
 
 

@@ -6,14 +6,17 @@ Groups of the lowest priority that has a ready endpoint get all requests; endpoi
 A rule of an HTTPRoute rewrites all its requests alike, so endpoints that share requests must have the same host and
 path. All replicas do, and so do the endpoints of one external provider. Otherwise the host and path with most weight
 get the requests, and a condition names the other endpoints.
+
+A backend of the observed route stays until its ModelEndpoint is read as not ready or as absent; see `observed_route`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import gcd, lcm
 
 from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
+from modelplane.api.errors import InputError
 from modelplane.api.labels import DEFAULT_GATEWAY, FLEET_GATEWAY, REPLICA_HEADER, SYSTEM_NAMESPACE, selects
 from modelplane.api.models import (
     EndpointCounts,
@@ -23,11 +26,28 @@ from modelplane.api.models import (
     ModelService,
     ModelServiceStatus,
 )
-from modelplane.api.objects import API_VERSION, Manifest, manifest, text_at, value_at
+from modelplane.api.objects import API_VERSION, Manifest, manifest
 from modelplane.api.reasons import Reason
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Observed, ReadyWhen, Requirement
+from modelplane.compose.contract import (
+    ComposeRequest,
+    ComposeResult,
+    Desired,
+    Local,
+    Observed,
+    ReadyWhen,
+    Requirement,
+    keep,
+)
 from modelplane.compose.external import EndpointRewrite, form_of
-from modelplane.compose.readiness import has_condition, route_problem
+from modelplane.compose.observed_route import (
+    ObservedRoute,
+    ReadEndpoint,
+    name_of_backend,
+    read_endpoints,
+    read_route,
+)
+from modelplane.compose.observed_route import requirements as by_name
+from modelplane.compose.readiness import route_problem
 
 MAX_WEIGHT = 1_000_000
 _ROUTE, _GATEWAY, _ENDPOINTS = "route", "gateway", "endpoints"
@@ -48,42 +68,66 @@ def compose(request: ComposeRequest[ModelService]) -> ComposeResult:
         _ENDPOINTS: Requirement(API_VERSION, "ModelEndpoint", namespace=service.metadata.namespace),
     }
     fetched = request.fetched(_ENDPOINTS)
-    matched = _matched(service.spec.endpoints, fetched or ())
-    ready_endpoints = [[endpoint for endpoint, ready in group if ready] for group in matched]
-    form, shares, left_out = of_one_form(shared_weights(service.spec.endpoints, ready_endpoints))
     seen = request.observed.get(_ROUTE)
+    before = read_route(seen.manifest) if seen is not None else ObservedRoute()
+    if fetched is not None:
+        requirements |= by_name(fetched, before, service.metadata.namespace)
+    endpoints = read_endpoints(fetched or (), before, request.required)
+    matched = _matched(service.spec.endpoints, endpoints.found)
+    usable = [[item.endpoint for item in group if item.ready or item.kept] for group in matched]
+    form, shares, left_out = of_one_form(shared_weights(service.spec.endpoints, usable))
     if fetched is None and seen is not None:
-        route = Desired(seen.target, seen.ready)
+        route = keep(seen)
     else:
-        wanted = _http_route(service, form, shares)
-        route = Desired(Local(wanted, ReadyWhen.ROUTED), seen is not None and seen.ready and _routes_to(seen, shares))
-    total = sum(len(group) for group in matched)
+        route = _route(service, form, shares, seen, endpoints.doubted)
     address = _address(request)
     conditions = (
-        _resolved(total, sum(map(len, ready_endpoints)), known=fetched is not None),
+        _resolved(matched, endpoints.doubted, known=fetched is not None),
         _differing(left_out) or _routed(request, address, route),
     )
+    counts = EndpointCounts(matched=sum(map(len, matched)), ready=_ready(matched))
     return ComposeResult(
         desired={_ROUTE: route},
-        status=ModelServiceStatus(
-            address=address, endpoints=EndpointCounts(matched=total, ready=sum(map(len, ready_endpoints)))
-        ),
+        status=ModelServiceStatus(address=address, endpoints=counts),
         conditions=conditions,
         ready=summarise(conditions),
         requirements=requirements,
     )
 
 
-def _matched(groups: Sequence[EndpointGroup], manifests: Sequence[Manifest]) -> list[list[tuple[ModelEndpoint, bool]]]:
-    """The endpoints of each group and whether they answer; an endpoint belongs to the first group that selects it."""
-    found: list[list[tuple[ModelEndpoint, bool]]] = [[] for _ in groups]
-    for item in manifests:
-        endpoint = decode(ModelEndpoint, item)
+def _matched(groups: Sequence[EndpointGroup], endpoints: Iterable[ReadEndpoint]) -> list[list[ReadEndpoint]]:
+    """The endpoints of each group; an endpoint belongs to the first group that selects it."""
+    found: list[list[ReadEndpoint]] = [[] for _ in groups]
+    for item in endpoints:
         for members, group in zip(found, groups, strict=True):
-            if selects(group.selector, endpoint.metadata.labels):
-                members.append((endpoint, has_condition(item, "Ready")))
+            if selects(group.selector, item.endpoint.metadata.labels):
+                members.append(item)
                 break
     return found
+
+
+def _ready(matched: Sequence[Sequence[ReadEndpoint]]) -> int:
+    return sum(item.ready for group in matched for item in group)
+
+
+def _route(
+    service: ModelService,
+    form: EndpointRewrite,
+    shares: Sequence[Share],
+    seen: Observed | None,
+    doubted: Sequence[str],
+) -> Desired:
+    """The route to the shares, and to the backends of the observed route that are in doubt.
+
+    One route has one rewrite. Where that of the backends in doubt is another, the observed route stays as it is.
+    """
+    before = read_route(seen.manifest) if seen is not None else ObservedRoute()
+    rewrite = before.rewrite if doubted and not shares else _rewrite(form)
+    if seen is not None and doubted and rewrite != before.rewrite:
+        return keep(seen)
+    backends = [*map(_backend, shares), *(before.backends[name] for name in doubted)]
+    ready = seen is not None and seen.ready and _routes_to(before, backends)
+    return Desired(Local(_http_route(service, rewrite, backends), ReadyWhen.ROUTED), ready)
 
 
 def shared_weights(groups: Sequence[EndpointGroup], endpoints: Sequence[Sequence[ModelEndpoint]]) -> list[Share]:
@@ -126,15 +170,17 @@ def _differing(left_out: Sequence[Share]) -> Condition | None:
     return fails(ConditionType.ROUTE_READY, Reason.NOT_SUPPORTED, message)
 
 
-def _http_route(service: ModelService, form: EndpointRewrite, shares: list[Share]) -> dict[str, object]:
+def _rewrite(form: EndpointRewrite) -> Manifest:
+    path = {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": form.path}}
+    return path if form.hostname is None else {**path, "hostname": form.hostname}
+
+
+def _http_route(service: ModelService, rewrite: Manifest, backends: Sequence[Manifest]) -> dict[str, object]:
     prefix = f"/{service.metadata.namespace}/{service.metadata.name}"
-    rewrite: dict[str, object] = {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": form.path}}
-    if form.hostname is not None:
-        rewrite["hostname"] = form.hostname
     rule = {
         "matches": [{"path": {"type": "PathPrefix", "value": prefix}}],
         "filters": [{"type": "URLRewrite", "urlRewrite": rewrite}],
-        "backendRefs": [_backend(share) for share in shares],
+        "backendRefs": list(backends),
         "timeouts": {"request": "0s"},
     }
     return manifest(
@@ -146,15 +192,9 @@ def _http_route(service: ModelService, form: EndpointRewrite, shares: list[Share
     )
 
 
-def _routes_to(seen: Observed, shares: Sequence[Share]) -> bool:
+def _routes_to(before: ObservedRoute, backends: Sequence[Manifest]) -> bool:
     """Whether the observed route has one of these as a backend; one without answers 503."""
-    rules = value_at(seen.manifest, "spec", "rules")
-    backends = {
-        text_at(backend, "name")
-        for rule in (rules if isinstance(rules, list | tuple) else ())
-        for backend in rule.get("backendRefs", ())
-    }
-    return not shares or any(share.endpoint.metadata.name in backends for share in shares)
+    return not backends or any(name_of_backend(backend) in before.backends for backend in backends)
 
 
 def _backend(share: Share) -> dict[str, object]:
@@ -183,13 +223,20 @@ def _replica_header(endpoint: ModelEndpoint) -> dict[str, object]:
 
 
 def _address(request: ComposeRequest[ModelService]) -> str | None:
-    found = request.fetched(_GATEWAY)
-    gateway = decode(InferenceGateway, found[0]) if found else None
+    gateway = _gateway(request)
     if gateway is None or gateway.status.address is None:
         return request.resource.status.address
     metadata = request.resource.metadata
     scheme = "http" if gateway.spec.tls is None else "https"
     return f"{scheme}://{_authority(gateway, metadata.name)}/{metadata.namespace}/{metadata.name}"
+
+
+def _gateway(request: ComposeRequest[ModelService]) -> InferenceGateway | None:
+    found = request.fetched(_GATEWAY)
+    try:
+        return decode(InferenceGateway, found[0]) if found else None
+    except InputError:
+        return None
 
 
 def _authority(gateway: InferenceGateway, service: str) -> str:
@@ -202,15 +249,20 @@ def _authority(gateway: InferenceGateway, service: str) -> str:
     return hostname.replace("*", service, 1) + (f":{port}" if port else "")
 
 
-def _resolved(matched: int, ready: int, *, known: bool) -> Condition:
+def _resolved(matched: Sequence[Sequence[ReadEndpoint]], doubted: Sequence[str], *, known: bool) -> Condition:
     kind = ConditionType.ENDPOINTS_RESOLVED
     if not known:
         return unknown(kind, Reason.UNRESOLVED, "the endpoints are not read yet")
-    if matched == 0:
+    total, ready = sum(map(len, matched)), _ready(matched)
+    staying = sorted({*doubted, *(item.endpoint.metadata.name for group in matched for item in group if item.kept)})
+    if staying:
+        message = f"{ready} of {total} endpoints are ready; {len(staying)} cannot be read and stay in the route"
+        return unknown(kind, Reason.UNRESOLVED, f"{message} ({staying[0]})")
+    if total == 0:
         return fails(kind, Reason.NO_ENDPOINTS, "0 endpoints match in this namespace; the address answers 503")
     if ready == 0:
-        return fails(kind, Reason.NO_READY_ENDPOINTS, f"0 of {matched} endpoints are ready; the address answers 503")
-    return holds(kind, Reason.ENDPOINTS_FOUND, f"{ready} of {matched} endpoints are ready")
+        return fails(kind, Reason.NO_READY_ENDPOINTS, f"0 of {total} endpoints are ready; the address answers 503")
+    return holds(kind, Reason.ENDPOINTS_FOUND, f"{ready} of {total} endpoints are ready")
 
 
 def _routed(request: ComposeRequest[ModelService], address: str | None, route: Desired) -> Condition:
@@ -219,6 +271,8 @@ def _routed(request: ComposeRequest[ModelService], address: str | None, route: D
         if waiting is None:
             return unknown(ConditionType.ROUTE_READY, Reason.UNRESOLVED, "the gateway is not read yet")
         missing = f"InferenceGateway {DEFAULT_GATEWAY} does not exist" if not waiting else "the gateway has no address"
+        if waiting and _gateway(request) is None:
+            missing = f"InferenceGateway {DEFAULT_GATEWAY} cannot be read"
         return fails(ConditionType.ROUTE_READY, Reason.WAITING_FOR_GATEWAY, missing)
     if route.ready:
         return holds(ConditionType.ROUTE_READY, Reason.ROUTE_CONFIGURED, address)

@@ -1,6 +1,6 @@
 """Whether an observed object is ready, by its ReadyWhen."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from modelplane.api.conditions import ConditionType
 from modelplane.api.objects import Manifest, value_at
@@ -54,25 +54,21 @@ def serves(replica: Manifest) -> bool:
 
     Conditions of an older generation count: running pods serve while a change is reconciled.
     """
-    status = replica.get("status")
-    conditions = _mappings(status.get("conditions")) if isinstance(status, Mapping) else ()
-    held = {condition.get("type") for condition in conditions if condition.get("status") == "True"}
+    held = {condition["type"] for condition in _conditions(replica) if condition.get("status") == "True"}
     return held >= SERVING
 
 
-def has_conditions(manifest: Manifest) -> bool:
-    """Whether an object has any condition. One without says nothing of whether it is ready."""
-    return bool(_mappings(value_at(manifest, "status", "conditions")))
+def is_denied(manifest: Manifest, kinds: Collection[str]) -> bool:
+    """Whether a condition of one of these types is False. One that is Unknown or was lost denies nothing."""
+    return any(item["type"] in kinds and item.get("status") == "False" for item in _conditions(manifest))
 
 
 def stopped_at(replica: Manifest) -> float | None:
     """When a ModelReplica stopped serving, by its conditions; None where it serves or the time is unknown."""
-    status = replica.get("status")
-    conditions = _mappings(status.get("conditions")) if isinstance(status, Mapping) else ()
     times = [
         epoch_s(str(condition.get("lastTransitionTime")))
-        for condition in conditions
-        if condition.get("type") in SERVING and condition.get("status") != "True"
+        for condition in _conditions(replica)
+        if condition["type"] in SERVING and condition.get("status") != "True"
     ]
     return max((time for time in times if time is not None), default=None)
 
@@ -86,9 +82,8 @@ def first_address(manifest: Manifest) -> str | None:
 
 def programming_problem(gateway: Manifest) -> str | None:
     """Reason and message of the condition by which a Gateway is not accepted or not programmed."""
-    status = gateway.get("status")
-    for condition in _mappings(status.get("conditions") if isinstance(status, Mapping) else None):
-        if condition.get("type") in {"Accepted", "Programmed"} and condition.get("status") == "False":
+    for condition in _conditions(gateway):
+        if condition["type"] in {"Accepted", "Programmed"} and condition.get("status") == "False":
             return f"{condition.get('reason')}: {condition.get('message')}"
     return None
 
@@ -105,6 +100,13 @@ def route_problem(route: Manifest) -> str | None:
             if condition.get("status") == "False":
                 return f"{condition.get('reason')}: {condition.get('message')}"
     return None
+
+
+def _conditions(manifest: Manifest) -> Iterable[Mapping[str, object]]:
+    """Those that have a type. Others are garbled."""
+    status = manifest.get("status")
+    found = _mappings(status.get("conditions")) if isinstance(status, Mapping) else ()
+    return [condition for condition in found if type(condition.get("type")) is str]
 
 
 def _mappings(value: object) -> Iterable[Mapping[str, object]]:

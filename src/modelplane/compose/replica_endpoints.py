@@ -7,11 +7,10 @@ from modelplane.api.meta import ClusterName
 from modelplane.api.models import ModelDeployment
 from modelplane.api.objects import API_VERSION, Manifest, manifest, name_of, text_at, value_at
 from modelplane.compose.contract import ComposeRequest, Local, Observed
-from modelplane.compose.observed_replicas import REPLICA_PREFIX
-from modelplane.compose.readiness import has_conditions, serves, stopped_at
+from modelplane.compose.observed_replicas import ENDPOINT_PREFIX, REPLICA_PREFIX
+from modelplane.compose.readiness import SERVING, is_denied, serves, stopped_at
 from modelplane.placement.values import PlacedReplica
 
-ENDPOINT_PREFIX = "endpoint-"
 ENDPOINT_GRACE_S = 3.0
 """How long a ModelEndpoint is kept after its ModelReplica stops serving: the conditions that a host shows may be stale,
 and to delete and recreate an endpoint costs clients many seconds, where the gateway retries another replica at once."""
@@ -21,13 +20,13 @@ _CLOCK_SKEW_S = 1.0
 def endpoint_is_stale(request: ComposeRequest[ModelDeployment], key: str) -> bool:
     """Whether the key is that of an endpoint whose replica does not serve, nor did within ENDPOINT_GRACE_S.
 
-    A replica without any condition does not say that it stopped: its status was lost or is not written yet.
+    A replica that lost its status does not say that it stopped.
     """
     if not key.startswith(ENDPOINT_PREFIX):
         return False
     replica = request.observed.get(REPLICA_PREFIX + key.removeprefix(ENDPOINT_PREFIX))
     return replica is None or not (
-        serves(replica.manifest) or grace_left_s(replica, request.now) or not has_conditions(replica.manifest)
+        serves(replica.manifest) or grace_left_s(replica, request.now) or not is_denied(replica.manifest, SERVING)
     )
 
 

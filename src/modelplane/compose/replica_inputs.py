@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, unknown
 from modelplane.api.errors import InvalidObject
+from modelplane.api.meta import ObjectMeta
 from modelplane.api.models import InferenceCluster, ModelCache, ModelReplica
-from modelplane.api.objects import API_VERSION, value_at
+from modelplane.api.objects import API_VERSION, Manifest, text_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, Requirement, Use
 
@@ -65,10 +66,23 @@ def _cluster(request: ComposeRequest[ModelReplica]) -> tuple[InferenceCluster | 
         return None, fails(ConditionType.SCHEDULED, Reason.CLUSTER_MISSING, message)
     try:
         # What was observed of a cluster is no input here, and long for a large one.
-        cluster = decode(InferenceCluster, {**found[0], "status": {"gateway": value_at(found[0], "status", "gateway")}})
+        cluster = decode(InferenceCluster, {**found[0], "status": {"gateway": _gateway(found[0])}})
+        _check_name(cluster.metadata, name)
     except InvalidObject as error:
         return None, fails(ConditionType.SCHEDULED, Reason.INVALID, f"cluster {name}: {error}; running pods stay")
     return cluster, holds(ConditionType.SCHEDULED, Reason.PLACED, f"on cluster {name}")
+
+
+def _gateway(cluster: Manifest) -> Manifest | None:
+    """What a cluster publishes of its gateway; None where that is garbled, which is no reason not to render."""
+    address = text_at(cluster, "status", "gateway", "address")
+    return {"address": address} if address else None
+
+
+def _check_name(metadata: ObjectMeta, name: str, namespace: str = "") -> None:
+    """Names of rendered objects follow from these, so an object without them must not be rendered with."""
+    if (metadata.name, metadata.namespace) != (name, namespace):
+        raise InvalidObject("metadata has another name or namespace than was asked for")
 
 
 def _address(request: ComposeRequest[ModelReplica], cluster: InferenceCluster | None) -> str | None:
@@ -92,6 +106,7 @@ def _caches(request: ComposeRequest[ModelReplica]) -> tuple[dict[str, ModelCache
             return None, fails(ConditionType.CACHES_READY, Reason.CACHE_MISSING, message)
         try:
             found[mount.name] = decode(ModelCache, items[0])
+            _check_name(found[mount.name].metadata, mount.name, request.resource.metadata.namespace)
         except InvalidObject as error:
             return None, fails(ConditionType.CACHES_READY, Reason.INVALID, f"cache {mount.name}: {error}")
     return found, _staged(found, request.resource.spec.cluster_name)

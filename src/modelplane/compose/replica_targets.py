@@ -19,7 +19,7 @@ from modelplane.api.names import MAX_LEADER_WORKER_SET, make_name
 from modelplane.api.objects import Manifest
 from modelplane.compose.contract import ComposeRequest, Local, ReadyWhen
 from modelplane.compose.lowering import EngineSpec, Lowered
-from modelplane.compose.observed_replicas import composition_key
+from modelplane.compose.observed_replicas import composition_key, decode_observed
 from modelplane.compose.rolling_update import Rollout, roll
 from modelplane.placement.decisions import ReplicaDecision
 from modelplane.placement.schedule import Schedule
@@ -54,7 +54,7 @@ def replica_targets(
         wanted[key] = _replica(request.resource, lowered, placement.replica)
         if known is not None:
             seen[wanted[key].metadata.name] = known.manifest
-    rollout = roll(tuple(wanted.values()), seen, request.decode_replica)
+    rollout = roll(tuple(wanted.values()), seen, lambda item: decode_observed(item, request.decode_replica))
     rolled = {
         key: Local(encode(replica), ReadyWhen.READY) for key, replica in zip(wanted, rollout.replicas, strict=True)
     }

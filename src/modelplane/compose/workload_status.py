@@ -12,6 +12,8 @@ from modelplane.compose.contract import Remote
 _HASH_LENGTH = 8
 _REFUSED = {"ReplicaFailure": "True"}
 """Conditions that mean that the cluster rejects the pods."""
+_COUNTED = frozenset({"Deployment", "LeaderWorkerSet"})
+"""Kinds whose status counts updated pods."""
 
 
 def rolled_out(item: Manifest) -> bool:
@@ -21,10 +23,15 @@ def rolled_out(item: Manifest) -> bool:
         return False
     wanted = value_at(item, "spec", "replicas")
     updated, current = value_at(item, "status", "updatedReplicas"), value_at(item, "status", "replicas")
-    if updated is None and current is None:
+    if updated is None and current is None and text_at(item, "kind") not in _COUNTED:
         return True
     # A count of zero is left out of a status.
     return (updated or 0) == (current or 0) == wanted
+
+
+def has_status(item: Manifest) -> bool:
+    """Whether its controller wrote a status: conditions, or counts of pods."""
+    return any(value_at(item, "status", field) for field in ("conditions", "replicas", "updatedReplicas"))
 
 
 def stamped(target: Remote) -> Remote:

@@ -6,7 +6,7 @@ configurations, Usages, and the status fields that the composer did not return.
 A composite is composed as a whole or not at all. `CannotCompose` says why it is not, and Crossplane changes nothing.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -136,10 +136,10 @@ def answer(
     if isinstance(resource, InferenceCluster):
         replicas = required.get(_REPLICAS)
         extra = access.provider_configs(resource, helm=helm)
-        extra |= protection.of_itself(composite, replicas, call.composed)
+        extra |= protection.of_itself(composite, replicas, call.composed, cordoned=resource.spec.cordoned)
         desired |= tenants.tenant_namespaces(resource, replicas, seen)
     return FunctionResult(
-        resources=_resources(composite, replace(result, desired=desired), seen, extra),
+        resources=_resources(composite, replace(result, desired=desired), seen, extra, call.composed),
         status=_status(result, call.composite),
         ready=_is_ready(result),
         conditions=result.conditions,
@@ -157,8 +157,8 @@ def _compose(
 ) -> tuple[ComposeResult, Mapping[str, tuple[Manifest, ...]], dict[str, Requirement]]:
     """Composes with what the cache has beside what came with the call, and returns what Crossplane must fetch.
 
-    Requirements follow from the resource alone, so the second round is the last, and those of the last call (`known`)
-    mostly save it.
+    Those of the last call (`known`) mostly save the second round. What Crossplane fetches may lead to further ones: it
+    calls again until they no longer change.
     """
     uid = text_at(call.composite, "metadata", "uid")
     wanted = known.get(uid) or {}
@@ -197,14 +197,18 @@ def _identity(composite: Manifest) -> Composite:
 
 
 def _resources(
-    composite: Composite, result: ComposeResult, seen: Mapping[str, ComposedObject], extra: Mapping[str, Manifest]
+    composite: Composite,
+    result: ComposeResult,
+    seen: Mapping[str, ComposedObject],
+    extra: Mapping[str, Manifest],
+    existing: Container[str],
 ) -> dict[str, Composed]:
     desired = {**result.desired, **protection.held_back(result.desired, seen)}
-    objects = {
-        key: Composed(to_provider_object(composite, key, item, seen), item.ready) for key, item in desired.items()
-    }
-    usages = protection.usages(composite, desired, seen, result.uses)
-    return {**objects, **{key: Composed(item, ready=True) for key, item in {**extra, **usages}.items()}}
+    objects = {key: to_provider_object(composite, key, item, seen) for key, item in desired.items()}
+    there = protection.ComposedObjects(objects, seen, existing)
+    usages = protection.usages(composite, desired, there, result.uses)
+    composed = {key: Composed(item, desired[key].ready) for key, item in objects.items()}
+    return composed | {key: Composed(item, ready=True) for key, item in {**extra, **usages}.items()}
 
 
 def _status(result: ComposeResult, composite: Manifest) -> Mapping[str, object]:

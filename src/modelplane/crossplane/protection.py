@@ -3,29 +3,45 @@
 Crossplane reconciles each Usage every 30 s, so there are few: one for each target of a route, which must outlive the
 route when the whole composite is deleted. The rest may be deleted in any order. A Usage is desired only when both of
 its objects exist, since it fails while one is missing. An object that a composer drops while its composite lives needs
-no Usage: it stays in the desired state until the objects that it outlives are gone.
+no Usage: it stays in the desired state until the objects that it outlives are gone. A Usage that exists stays as long
+as what it protects is desired and the user of that is desired or exists, whatever was observed of the two.
 
 A namespaced Usage cannot protect a cluster-scoped object unless it names a user, and a Usage that names its own
-composite would wait for itself. So an InferenceCluster protects itself while replicas run on it.
+composite would wait for itself. So an InferenceCluster protects itself once replicas run on it. An empty list of
+replicas does not end that, because the list may be wrong: the cluster must be cordoned as well.
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from modelplane.api.objects import Manifest
-from modelplane.compose.contract import Desired, Use
-from modelplane.crossplane.provider_objects import ComposedObject, Composite
+from modelplane.compose.contract import Desired, Use, keep
+from modelplane.crossplane.provider_objects import ComposedObject, Composite, reference
 
 PREFIX = "usage-"
 _ITSELF = f"{PREFIX}of-itself"
 _API = "protection.crossplane.io/v1beta1"
 _ROUTE = "HTTPRoute"
+_IN_USE = "replicas ran on this cluster; delete them and set spec.cordoned before you delete it"
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedObjects:
+    """The objects of a composite: as Crossplane gets them, as observed, and the keys of all that exist."""
+
+    objects: Mapping[str, Manifest]
+    seen: Mapping[str, ComposedObject]
+    existing: Container[str]
+
+    def reference(self, key: str) -> tuple[str, str, str]:
+        return reference(self.objects[key]) if key in self.objects else self.seen[key].reference
 
 
 def usages(
-    composite: Composite, desired: Mapping[str, Desired], seen: Mapping[str, ComposedObject], uses: Iterable[Use]
+    composite: Composite, desired: Mapping[str, Desired], there: ComposedObjects, uses: Iterable[Use]
 ) -> dict[str, Manifest]:
     """By composition key."""
-    found = {f"{PREFIX}{key}-by-{by}": _between(composite, key, by, seen) for key, by in _pairs(desired, seen)}
+    found = {_key(key, by): _between(composite, key, by, there) for key, by in _pairs(desired, there)}
     for use in uses:
         if use.namespace == composite.namespace:
             key = f"{PREFIX}{use.kind}-{use.namespace}-{use.name}".lower()
@@ -33,32 +49,47 @@ def usages(
     return found
 
 
-def of_itself(composite: Composite, users: Collection[object] | None, composed: Container[str]) -> dict[str, Manifest]:
-    """A Usage of a cluster-scoped composite by others. While its users are unknown, an existing Usage stays."""
-    if not users and not (users is None and _ITSELF in composed):
+def of_itself(
+    composite: Composite, users: Collection[object] | None, existing: Container[str], *, cordoned: bool
+) -> dict[str, Manifest]:
+    """A Usage of a cluster-scoped composite by others.
+
+    One that exists stays until the cluster is cordoned and no user is listed.
+    """
+    released = cordoned and users is not None
+    if not users and (released or _ITSELF not in existing):
         return {}
     of = _reference((composite.api_version, composite.kind, composite.name))
-    return {_ITSELF: _usage("ClusterUsage", composite.name_for(_ITSELF), "", of, None, "replicas run on this cluster")}
+    return {_ITSELF: _usage("ClusterUsage", composite.name_for(_ITSELF), "", of, None, _IN_USE)}
 
 
-def _pairs(desired: Mapping[str, Desired], seen: Mapping[str, ComposedObject]) -> Iterator[tuple[str, str]]:
+def _key(key: str, by: str) -> str:
+    return f"{PREFIX}{key}-by-{by}"
+
+
+def _pairs(desired: Mapping[str, Desired], there: ComposedObjects) -> Iterator[tuple[str, str]]:
     for key, item in desired.items():
         for by in item.outlives:
-            if key in seen and by in seen and seen[by].observed.manifest.get("kind") == _ROUTE:
+            if (by in desired or by in there.seen) and (_key(key, by) in there.existing or _both_exist(key, by, there)):
                 yield key, by
+
+
+def _both_exist(key: str, by: str, there: ComposedObjects) -> bool:
+    seen = there.seen
+    return key in seen and by in seen and seen[by].observed.manifest.get("kind") == _ROUTE
 
 
 def held_back(desired: Mapping[str, Desired], seen: Mapping[str, ComposedObject]) -> dict[str, Desired]:
     """Objects that are no longer desired and stay, because an object that they outlive is being deleted."""
     return {
-        key: Desired(composed.observed.target, composed.observed.ready, composed.outlives)
+        key: keep(composed.observed)
         for key, composed in seen.items()
-        if key not in desired and any(by in seen and by not in desired for by in composed.outlives)
+        if key not in desired and any(by in seen and by not in desired for by in composed.observed.outlives)
     }
 
 
-def _between(composite: Composite, key: str, by: str, seen: Mapping[str, ComposedObject]) -> Manifest:
-    of, user = seen[key].reference, seen[by].reference
+def _between(composite: Composite, key: str, by: str, there: ComposedObjects) -> Manifest:
+    of, user = there.reference(key), there.reference(by)
     name = composite.name_for(f"{key}-by-{by}")
     return _usage("Usage", name, composite.home, _reference(of), _reference(user), f"{by} is deleted before {key}")
 

@@ -12,7 +12,7 @@ cluster added.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
@@ -165,7 +165,6 @@ class ComposedObject:
     """As Crossplane sent it."""
     reference: tuple[str, str, str]
     """apiVersion, kind and name on the control plane."""
-    outlives: tuple[str, ...] = ()
 
     @property
     def last_desired(self) -> Manifest:
@@ -176,9 +175,12 @@ class ComposedObject:
 def read_back(item: Manifest) -> ComposedObject:
     """The target that a composed object stands for."""
     outlives = tuple(_annotation(item, OUTLIVES).split())
-    reference = (text_at(item, "apiVersion"), text_at(item, "kind"), name_of(item))
-    observed = _read_target(item)
-    return ComposedObject(observed, item, reference, outlives)
+    return ComposedObject(replace(_read_target(item), outlives=outlives), item, reference(item))
+
+
+def reference(item: Manifest) -> tuple[str, str, str]:
+    """apiVersion, kind and name."""
+    return text_at(item, "apiVersion"), text_at(item, "kind"), name_of(item)
 
 
 def _read_target(item: Manifest) -> Observed:

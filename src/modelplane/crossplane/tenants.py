@@ -1,7 +1,11 @@
 """Namespaces of tenants on a workload cluster, which its InferenceCluster owns.
 
 Replicas create the namespace and share it, so none of them may delete it, and no function is called when the last of
-them is deleted. The InferenceCluster desires the namespace of each tenant that has a replica on it, and no others.
+them is deleted. The InferenceCluster desires the namespace of each tenant that has a replica on it.
+
+A namespace that exists stays until its InferenceCluster is deleted, even when no replica of the tenant is listed:
+provider-kubernetes would delete it with everything in it, and a list may be empty or short. An empty namespace costs
+nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,14 +23,10 @@ PREFIX = "tenant-"
 def tenant_namespaces(
     cluster: InferenceCluster, replicas: Iterable[Manifest] | None, seen: Mapping[str, ComposedObject]
 ) -> dict[str, Desired]:
-    """By composition key. While the replicas are unknown, the namespaces that exist stay."""
-    if replicas is None:
-        return {
-            key: Desired(composed.observed.target, composed.observed.ready)
-            for key, composed in seen.items()
-            if key.startswith(PREFIX)
-        }
-    tenants = sorted({text_at(item, "metadata", "namespace") for item in replicas} - {""})
+    """By composition key: of the tenants that have a replica, and of those whose namespace exists."""
+    listed = {text_at(item, "metadata", "namespace") for item in replicas or ()}
+    composed = {key.removeprefix(PREFIX) for key in seen if key.startswith(PREFIX)}
+    tenants = sorted((listed | composed) - {""})
     return {PREFIX + tenant: _held(cluster, tenant, seen.get(PREFIX + tenant)) for tenant in tenants}
 
 

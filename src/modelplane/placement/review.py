@@ -1,8 +1,9 @@
 """Retain: which replicas stay where they are.
 
 A replica stays while its cluster exists and every pool that it is pinned to still serves its engines, whatever becomes
-better elsewhere. A pool that the cluster declares and does not publish is not known to have changed, so the replicas on
-it stay. So does a replica that cannot be read. A replica is dropped at once when a NoExecute taint drains it, or when
+better elsewhere. A cluster that the fleet lacks is gone only when the replica says so too, which reads it by name. A
+pool that the cluster declares and does not publish is not known to have changed, so the replicas on it stay. So does a
+replica that cannot be read. A replica is dropped at once when a NoExecute taint drains it, or when
 one of higher priority preempted it. Everything else that makes its place wrong (edited selectors, relabelled clusters,
 a cluster that is gone or has been unready for longer than its grace period) marks it as moving: it stays until a
 successor takes over. So does one that cannot run, because nodes of its pool are missing or others hold its devices,
@@ -146,7 +147,7 @@ def _misplaced(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo
     """Why the cluster is the wrong one."""
     request, cluster = state.request, info.cluster
     if cluster is None:
-        return f"cluster {replica.cluster} does not exist"
+        return f"cluster {replica.cluster} does not exist" if replica.cluster_missing else None
     if cluster.fault:
         return None
     if not selects(request.cluster_selector, cluster.labels):
@@ -193,7 +194,7 @@ def _lack(pool: Pool) -> str:
 
 def _reassigned(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo) -> tuple[PoolAssignment, ...] | str:
     """Its assignments by what the deployment requests today, on the pools that it has; or why that cannot be."""
-    if info.profile.fault or replica.fault:
+    if info.cluster is None or info.profile.fault or replica.fault:
         return replica.assignments
     pinned = {assignment.engine: assignment for assignment in replica.assignments}
     if pinned.keys() != {engine.name for engine in state.request.engines}:
@@ -202,7 +203,7 @@ def _reassigned(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInf
     for engine in state.request.engines:
         before = pinned[engine.name]
         position = info.position(before.pool)
-        if position is None and info.cluster is not None and before.pool in info.cluster.unpublished_pools:
+        if position is None and before.pool in info.cluster.unpublished_pools:
             return replica.assignments
         if position is None:
             return f"its cluster has no pool {before.pool}"

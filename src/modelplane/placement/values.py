@@ -155,6 +155,8 @@ class PlacedReplica(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Digests of the replicas that this one preempts."""
     fault: str = ""
     """Why it could not be read; what it holds is not known then."""
+    cluster_missing: bool = False
+    """Its cluster was read by name and does not exist. A fleet that lacks the cluster may only be incomplete."""
 
     @property
     def id(self) -> ReplicaKey:

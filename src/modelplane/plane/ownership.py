@@ -226,4 +226,4 @@ def _observed(place: ComposedRef, manifest: Manifest, *, is_reachable: bool) -> 
     marks = composition_metadata_of(manifest)
     when = marks.ready_when if marks else ReadyWhen.CREATED
     target = Local(manifest, when) if place.cluster is None else Remote(place.cluster, manifest, when)
-    return Observed(target, is_reachable and is_ready(manifest, when))
+    return Observed(target, is_reachable and is_ready(manifest, when), marks.outlives if marks else ())

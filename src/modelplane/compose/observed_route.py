@@ -1,0 +1,97 @@
+"""The observed route of a ModelService as input: which backends it has, and which of those are in doubt.
+
+A ModelEndpoint that the route leads to and that is missing from the list of endpoints may exist all the same. It is
+required by name; only when no object of that name exists does its backend leave. A backend also stays when its
+ModelEndpoint cannot be read, or has no Ready condition that is True or False.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from modelplane.api.codec import decode
+from modelplane.api.errors import InputError
+from modelplane.api.models import ModelEndpoint
+from modelplane.api.objects import API_VERSION, Manifest, as_mapping, name_of, text_at, value_at
+from modelplane.compose.contract import Requirement
+from modelplane.compose.readiness import has_condition, is_denied
+
+PREFIX = "endpoint-"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedRoute:
+    """The rewrite and the backends of an observed HTTPRoute, by name."""
+
+    rewrite: Manifest = field(default_factory=dict)
+    backends: Mapping[str, Manifest] = field(default_factory=dict)
+
+
+def read_route(route: Manifest) -> ObservedRoute:
+    rules = list(_mappings(value_at(route, "spec", "rules")))
+    backends = {name_of_backend(item): item for rule in rules for item in _mappings(rule.get("backendRefs"))}
+    filters = [item for rule in rules for item in _mappings(rule.get("filters"))]
+    rewrites = [as_mapping(item.get("urlRewrite")) for item in filters if item.get("type") == "URLRewrite"]
+    backends.pop("", None)
+    return ObservedRoute(rewrites[0] if rewrites else {}, backends)
+
+
+def name_of_backend(backend: Manifest) -> str:
+    return text_at(backend, "name")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEndpoint:
+    """A ModelEndpoint of the list, and whether requests may go to it."""
+
+    endpoint: ModelEndpoint
+    ready: bool
+    kept: bool = False
+    """It does not say whether it is ready, and the observed route leads to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEndpoints:
+    found: Sequence[ReadEndpoint] = ()
+    """Each once, in the order of the list."""
+    doubted: Sequence[str] = ()
+    """Names of backends of the observed route whose ModelEndpoint is neither read nor known to be absent."""
+
+
+def requirements(listed: Iterable[Manifest], route: ObservedRoute, namespace: str) -> dict[str, Requirement]:
+    """The backends of the route that are not listed, by name."""
+    names = {name_of(item) for item in listed}
+    return {
+        PREFIX + name: Requirement(API_VERSION, "ModelEndpoint", name=name, namespace=namespace)
+        for name in sorted(route.backends.keys() - names)
+    }
+
+
+def read_endpoints(
+    listed: Iterable[Manifest], route: ObservedRoute, required: Mapping[str, tuple[Manifest, ...]]
+) -> ReadEndpoints:
+    items = {name_of(item): item for item in sorted(listed, key=_is_ready)}
+    unread = [name for name in route.backends if name not in items and required.get(PREFIX + name) is None]
+    items |= {name: required[PREFIX + name][0] for name in route.backends if required.get(PREFIX + name)}
+    read = {name: _read(item, route) for name, item in items.items()}
+    unreadable = [name for name, found in read.items() if found is None and name in route.backends]
+    return ReadEndpoints([found for found in read.values() if found is not None], sorted({*unread, *unreadable}))
+
+
+def _read(item: Manifest, route: ObservedRoute) -> ReadEndpoint | None:
+    try:
+        # Of the status only the conditions count, and those may be garbled.
+        endpoint = decode(ModelEndpoint, {**item, "status": {}})
+    except InputError:
+        return None
+    ready = _is_ready(item)
+    return ReadEndpoint(
+        endpoint, ready, not ready and name_of(item) in route.backends and not is_denied(item, {"Ready"})
+    )
+
+
+def _is_ready(item: Manifest) -> bool:
+    return has_condition(item, "Ready")
+
+
+def _mappings(value: object) -> Iterable[Manifest]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else ()

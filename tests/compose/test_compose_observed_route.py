@@ -1,0 +1,84 @@
+"""What a ModelService reads of its observed route, however that looks."""
+
+import pytest
+
+from modelplane.compose.observed_route import ObservedRoute, read_endpoints, read_route
+
+REWRITE = {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}}
+FILTER = {"type": "URLRewrite", "urlRewrite": REWRITE}
+ONE, TWO = {"name": "one", "weight": 1}, {"name": "two", "weight": 2}
+
+
+def route(*rules):
+    return {"spec": {"rules": list(rules)}}
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        pytest.param({}, ObservedRoute(), id="nothing"),
+        pytest.param({"spec": 7}, ObservedRoute(), id="no spec"),
+        pytest.param(route(7, None), ObservedRoute(), id="rules that are none"),
+        pytest.param(route({"filters": [7, {}], "backendRefs": [7, {}, {"name": []}]}), ObservedRoute(), id="garbled"),
+        pytest.param(
+            route({"filters": [FILTER], "backendRefs": [ONE, TWO]}),
+            ObservedRoute(REWRITE, {"one": ONE, "two": TWO}),
+            id="a route as it is made",
+        ),
+        pytest.param(
+            route({"filters": [FILTER], "backendRefs": [ONE]}, {"backendRefs": [TWO]}),
+            ObservedRoute(REWRITE, {"one": ONE, "two": TWO}),
+            id="two rules",
+        ),
+    ],
+)
+def test_a_route_is_read_as_far_as_it_can_be(item, expected):
+    assert read_route(item) == expected
+
+
+def endpoint(name, *conditions):
+    return {"metadata": {"name": name}, "spec": {"url": "http://192.0.2.1"}, "status": {"conditions": conditions}}
+
+
+READY, NOT_READY = {"type": "Ready", "status": "True"}, {"type": "Ready", "status": "False"}
+
+
+@pytest.mark.parametrize(
+    ("listed", "required", "found", "doubted"),
+    [
+        pytest.param([endpoint("one", READY)], {"endpoint-two": ()}, [("one", True, False)], [], id="absent by name"),
+        pytest.param([endpoint("one", READY)], {}, [("one", True, False)], ["two"], id="not asked by name yet"),
+        pytest.param(
+            [endpoint("one", READY), {"metadata": {"name": "two"}}],
+            {},
+            [("one", True, False)],
+            ["two"],
+            id="unreadable",
+        ),
+        pytest.param(
+            [endpoint("one"), endpoint("two", NOT_READY)],
+            {},
+            [("one", False, True), ("two", False, False)],
+            [],
+            id="silent, and not ready",
+        ),
+        pytest.param(
+            [endpoint("one", NOT_READY), endpoint("one", READY)],
+            {"endpoint-two": ()},
+            [("one", True, False)],
+            [],
+            id="twice",
+        ),
+        pytest.param(
+            [endpoint("new")],
+            {"endpoint-one": (), "endpoint-two": ()},
+            [("new", False, False)],
+            [],
+            id="silent, and no backend yet",
+        ),
+    ],
+)
+def test_endpoints_are_read_once_and_backends_without_one_are_in_doubt(listed, required, found, doubted):
+    read = read_endpoints(listed, ObservedRoute(REWRITE, {"one": ONE, "two": TWO}), required)
+    assert sorted((item.endpoint.metadata.name, item.ready, item.kept) for item in read.found) == found
+    assert read.doubted == doubted

@@ -1,0 +1,41 @@
+"""What the status of a workload says of its pods, and what a lost one does not say."""
+
+import pytest
+
+from modelplane.compose.workload_status import has_status, rolled_out
+
+DONE = {"observedGeneration": 2, "replicas": 3, "updatedReplicas": 3}
+
+
+def workload(kind, status, replicas=3):
+    return {"kind": kind, "metadata": {"generation": 2}, "spec": {"replicas": replicas}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        pytest.param(workload("Deployment", DONE), True, id="all pods are new"),
+        pytest.param(workload("Deployment", {**DONE, "updatedReplicas": 2}), False, id="one is not"),
+        pytest.param(workload("Deployment", {**DONE, "observedGeneration": 1}), False, id="not seen by its controller"),
+        pytest.param(workload("Deployment", {"observedGeneration": 2}, 0), True, id="no pods are wanted"),
+        pytest.param(workload("Deployment", {"observedGeneration": 2}), False, id="the counts are lost"),
+        pytest.param(workload("LeaderWorkerSet", {}), False, id="the status is lost"),
+        pytest.param(workload("LLMInferenceService", {"conditions": []}), True, id="a kind that does not count"),
+    ],
+)
+def test_pods_are_new_when_they_are_counted_as_such(item, expected):
+    assert rolled_out(item) is expected
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (None, False),
+        ({}, False),
+        ({"metadata": None}, False),
+        (DONE, True),
+        ({"conditions": [{"type": "Ready"}]}, True),
+    ],
+)
+def test_a_status_has_conditions_or_counts(status, expected):
+    assert has_status(workload("Deployment", status)) is expected

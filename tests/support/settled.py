@@ -1,0 +1,366 @@
+"""Composites in states that they reach: composed until nothing changes, with everything that was composed serving."""
+
+import copy
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from modelplane.api.codec import decode, encode
+from modelplane.api.models import ModelDeployment
+from modelplane.crossplane.caches import FunctionCaches
+from modelplane.crossplane.calls import FunctionCall, FunctionResult, answer
+from modelplane.testing.placing import placed
+from tests.support import damage
+
+API = "modelplane.ai/v1alpha1"
+SINCE = "2026-01-01T00:00:00Z"
+NOW = 1767225600.0 + 86_400.0
+DEPLOYMENTS = Path(__file__).resolve().parents[1] / "compose" / "deployments"
+Item = dict[str, Any]
+ROUNDS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A composite, its composed objects and what it requires."""
+
+    composite: Item
+    composed: Mapping[str, Item]
+    required: Mapping[str, tuple[Item, ...]]
+    resources: Mapping[str, Item]
+    """What was desired in the end."""
+    places: tuple[damage.Path, ...] = field(repr=False)
+    """What may be damaged."""
+
+    @property
+    def tree(self) -> Item:
+        return {"composed": self.composed, "required": self.required}
+
+    def call(self, tree: Item | None = None) -> FunctionCall:
+        tree = tree or self.tree
+        return FunctionCall(self.composite, tree["composed"], tree["required"])
+
+
+def settle(
+    composite: Item,
+    required: Callable[[Mapping[str, Item]], Mapping[str, tuple[Item, ...]]],
+    places: Callable[[str, Item], Iterable[damage.Path]],
+    before: Mapping[str, Item] | None = None,
+) -> State:
+    """`required` is what there is beside the composed objects; `places` are those to damage below a required object."""
+    composed = dict(before or {})
+    for _ in range(ROUNDS):
+        found = answer(FunctionCall(composite, composed, required(composed)), NOW)
+        composite = {**composite, "status": {**found.status, "conditions": _held("Ready")}}
+        last, composed = composed, serving(found, composed)
+        if last == composed:
+            break
+    else:
+        raise AssertionError(f"{composite['kind']} does not settle")
+    given = required(composed)
+    below = [("required", key, *path) for key in given for path in _below(key, given[key], places)]
+    statuses = [("composed", key, *path) for key, item in composed.items() for path in _statuses(item)]
+    desired = {key: dict(item.manifest) for key, item in found.resources.items()}
+    return State(composite, composed, given, desired, (*below, *statuses))
+
+
+def _below(key: str, items: tuple[Item, ...], places: Callable[[str, Item], Iterable[damage.Path]]) -> list[Any]:
+    # A whole list is damaged as often as all that is in it.
+    inside = [(index, *path) for index, item in enumerate(items) for path in _weighted(places(key, item))]
+    return [()] * max(len(inside) // 4, 1) + inside
+
+
+def _statuses(item: Item) -> list[damage.Path]:
+    """Of an object on another cluster, what the provider observed of it; of its spec there only the whole."""
+    if item["kind"] != "Object":
+        return _weighted(damage.paths(item["status"], ("status",), 3))
+    manifest = ("status", "atProvider", "manifest")
+    inside = [*damage.paths(item["status"], ("status",), 2), *damage.paths(damage.at(item, manifest), manifest, 1)]
+    below = (*manifest, "status")
+    return _weighted([*inside, *damage.paths(damage.at(item, below), below, 3)])
+
+
+def _weighted(found: Iterable[damage.Path]) -> list[damage.Path]:
+    """What is near the top is damaged more often than one of the many places below."""
+    return [path for path in found for _ in range(max(1, 8 >> len(path)))]
+
+
+def _held(*kinds: str) -> list[Item]:
+    return [{"type": kind, "status": "True", "reason": "X", "lastTransitionTime": SINCE} for kind in kinds]
+
+
+def _status(replicas: object) -> Item:
+    """A status by which an object of any kind is ready."""
+    counts = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
+    return {
+        "conditions": _held("Ready", "Available", "WorkloadReady", "RouteReady"),
+        "parents": [{"conditions": _held("Accepted", "ResolvedRefs")}],
+        "addresses": [{"value": "192.0.2.1"}],
+        "address": "http://192.0.2.1",
+        "observedGeneration": 1,
+        **dict.fromkeys(counts, replicas),
+    }
+
+
+def serving(found: FunctionResult, before: Mapping[str, Item]) -> dict[str, Item]:
+    """The composed objects of a result once everything serves. What existed keeps what was observed of it."""
+    return {key: _observed(composed.manifest, before.get(key)) for key, composed in found.resources.items()}
+
+
+def as_observed(manifest: Mapping[str, Any]) -> Item:
+    """A new object once it serves."""
+    return _observed(manifest, None)
+
+
+def _observed(manifest: Mapping[str, Any], before: Item | None) -> Item:
+    item = copy.deepcopy(dict(manifest))
+    item["metadata"] |= {"creationTimestamp": SINCE, "generation": 1, "uid": "u"}
+    item["status"] = before.get("status") if before is not None else _status_of(item)
+    return item
+
+
+def _status_of(item: Item) -> Item:
+    if item["kind"] != "Object":
+        return _status(1)
+    there = item["spec"]["forProvider"]["manifest"]
+    generated = {**there["metadata"], "generation": 1}
+    manifest = {**there, "metadata": generated, "status": _status(there.get("spec", {}).get("replicas"))}
+    return {"atProvider": {"manifest": manifest}, "conditions": _held("Ready", "Synced")}
+
+
+def make_cluster(name: str, *, nodes: int = 2, **spec: object) -> Item:
+    return {
+        "apiVersion": API,
+        "kind": "InferenceCluster",
+        "metadata": {"name": name, "uid": f"uid-{name}", "generation": 1},
+        "spec": {
+            "cluster": {"source": "Existing", "existing": {"secretRef": {"name": name}}},
+            "nodePools": [{"name": "gpus", "className": "h200", "nodeCount": nodes}],
+            **spec,
+        },
+        "status": {
+            "conditions": _held("Ready"),
+            "gateway": {"address": "192.0.2.1"},
+            "gpuPools": [{"name": "gpus", "className": "h200", "nodes": nodes, "devices": [GPU]}],
+        },
+    }
+
+
+GPU = {"name": "gpu", "driver": "d", "deviceClassName": "c", "count": 8}
+CLASS = {"apiVersion": API, "kind": "InferenceClass", "metadata": {"name": "h200"}, "spec": {"devices": [GPU]}}
+
+
+_UNREADABLE: tuple[damage.Path, ...] = ((), ("spec",), ("metadata",), ("kind",))
+"""Places whose damage makes an object unreadable. Other edits of a spec or of labels are decisions of a user."""
+
+
+def _anywhere(_key: str, item: Item) -> list[damage.Path]:
+    return list(damage.paths(item, (), 5))
+
+
+def _cluster_places(item: Item) -> list[damage.Path]:
+    """All of its status but the fields of its devices, which say what a class says."""
+    below = damage.paths(item.get("status"), ("status",), 4)
+    return [*_UNREADABLE, *(path for path in below if path[-2:] != ("devices", 0))]
+
+
+def _replica_places(item: Item) -> list[damage.Path]:
+    return [path for path in damage.paths(item, (), 4) if path[:2] != ("metadata", "namespace")]
+
+
+@cache
+def deployment(clusters: str, replicas: int, devices: int) -> State:
+    wanted = [{"name": "gpu", "count": devices, "selectors": [{"cel": 'device.driver == "d"'}]}]
+    template = {"spec": {"containers": [{"name": "engine", "image": "i", "args": ["--model", "m"]}]}}
+    composite = {
+        "apiVersion": API,
+        "kind": "ModelDeployment",
+        "metadata": {"name": "chat", "namespace": "team", "uid": "u", "generation": 1},
+        "spec": {"replicas": replicas, "nodeSelector": {"devices": wanted}, "workers": {"template": template}},
+    }
+    fleet = tuple(make_cluster(name) for name in clusters)
+
+    def required(composed: Mapping[str, Item]) -> dict[str, tuple[Item, ...]]:
+        # A cluster that came later is where a forgotten replica would go.
+        later = (make_cluster("0"),) if composed else ()
+        return {"clusters": (*later, *fleet), "replicas": replicas_of(composed), "caches": ()}
+
+    def places(key: str, item: Item) -> list[damage.Path]:
+        return _cluster_places(item) if key == "clusters" else _replica_places(item)
+
+    found = settle(composite, required, places)
+    assert len(replicas_of(found.composed)) == replicas
+    return found
+
+
+def replicas_of(composed: Mapping[str, Item]) -> tuple[Item, ...]:
+    return tuple(item for item in composed.values() if item["kind"] == "ModelReplica")
+
+
+BACKENDS = {
+    "native": {"type": "Native"},
+    "pool": {"type": "Native", "routing": "InferencePool"},
+    "kserve": {"type": "KServe", "kserve": {"version": "0.20"}},
+}
+
+
+@cache
+def replica(shape: str, backend: str, before: State | None = None) -> State:
+    asked = decode(ModelDeployment, yaml.safe_load((DEPLOYMENTS / f"{shape}.yaml").read_text()))
+    made = placed(asked, "east", pools={"prefill": "h200-prefill", "decode": "h200-decode"})
+    item = encode(made)
+    if before is not None:
+        # Other devices are claimed by another template.
+        item = json.loads(json.dumps(item).replace("40Gi", "80Gi"))
+    composite = {"apiVersion": API, "kind": "ModelReplica", **item, "metadata": {**item["metadata"], "uid": "r"}}
+    images = {"picker": "example/picker:1", "routingSidecar": "example/routing-sidecar:1"}
+    given = {**BACKENDS[backend], **({"images": images} if backend != "kserve" else {})}
+    fixed = {"cluster": (make_cluster("east", backend=given),)}
+    for mount in made.spec.caches:
+        fixed[f"cache-{mount.name}"] = (_model_cache(mount.name, made.metadata.namespace),)
+
+    def places(_key: str, item: Item) -> list[damage.Path]:
+        return [*_UNREADABLE, *damage.paths(item["status"], ("status",), 4)]
+
+    found = settle(composite, lambda _composed: fixed, places, before.composed if before is not None else None)
+    assert any(key.startswith("workload") for key in found.composed)
+    return found
+
+
+@cache
+def updated_replica(backend: str) -> State:
+    """A replica whose pods are being replaced: the claims of old and new pods are there."""
+    state = replica("single-gpu", backend)
+    (workload,) = [key for key in state.composed if key.startswith("workload")]
+    item = copy.deepcopy(state.composed[workload])
+    item["status"]["atProvider"]["manifest"]["status"] |= {"observedGeneration": 0}
+    before = State(state.composite, {**state.composed, workload: item}, state.required, state.resources, ())
+    found = replica("single-gpu", backend, before)
+    assert len([key for key in found.composed if key.startswith("claims-")]) == 2
+    return found
+
+
+def _model_cache(name: str, namespace: str) -> Item:
+    return {
+        "apiVersion": API,
+        "kind": "ModelCache",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "artifact": {"kind": "Adapter" if name in {"sql", "rust"} else "Weights"},
+            "source": "HuggingFace",
+            "huggingFace": {"repo": f"example/{name}"},
+        },
+        "status": {"clusters": [{"name": "east", "phase": "Ready"}]},
+    }
+
+
+@cache
+def cluster(scheduler: str, tenants: str, *, cordoned: bool = False) -> State:
+    scheduling = {} if scheduler == "None" else {"queue": "serving"}
+    composite = make_cluster("east", cordoned=cordoned, scheduling={"type": scheduler, **scheduling})
+    held = [_tenants_replica(tenant, index) for index, tenant in enumerate(tenants)]
+    fixed = {"class-h200": (CLASS,), "replicas": tuple(held), **_capacity()}
+    return settle(composite, lambda _composed: fixed, _anywhere)
+
+
+def _tenants_replica(tenant: str, index: int) -> Item:
+    members = [{"role": "Standalone", "nodePoolName": "gpus", "template": {"spec": {"containers": []}}}]
+    return {
+        "apiVersion": API,
+        "kind": "ModelReplica",
+        "metadata": {"name": f"r{index}", "namespace": f"team-{tenant}", "labels": {"modelplane.ai/cluster": "east"}},
+        "spec": {"clusterName": "east", "index": index, "engines": [{"name": "m", "members": members}]},
+        "status": _status(1),
+    }
+
+
+def _capacity() -> dict[str, tuple[Item, ...]]:
+    node = {
+        "metadata": {"name": "n", "labels": {"modelplane.ai/pool": "gpus"}},
+        "status": {"conditions": _held("Ready")},
+    }
+    pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": f"gpu-{index}"} for index in range(8)]
+    published = {"spec": {"driver": "d", "nodeName": "n", "pool": pool, "devices": devices}}
+    queue = {"metadata": {"name": "serving"}, "spec": {"capability": {"nvidia.com/gpu": "6"}}, "status": {}}
+    return {
+        "observed-nodes": (node,),
+        "observed-slices": (published,),
+        "observed-claims": (),
+        "observed-queues": (queue,),
+        "observed-local-queues": (),
+    }
+
+
+def _endpoint(name: str, spec: Item) -> Item:
+    return {
+        "apiVersion": API,
+        "kind": "ModelEndpoint",
+        "metadata": {"name": name, "namespace": "team", "uid": name, "labels": {"app": name[0]}, "generation": 1},
+        "spec": spec,
+        "status": {"conditions": _held("Ready")},
+    }
+
+
+AUTH = {"secretRef": {"name": "keys", "key": "api"}}
+URLS: dict[str, Item] = {
+    "replica": {"url": "http://192.0.2.1", "replica": {"name": "r", "clusterName": "east"}},
+    "named": {"url": "https://models.example/v1"},
+    "credential": {"url": "https://models.example/v1", "auth": AUTH},
+}
+
+
+@cache
+def service(endpoints: str, urls: str) -> State:
+    """One group for each first letter of the names of the endpoints."""
+    groups = [{"selector": {"matchLabels": {"app": letter}}, "weight": 3} for letter in sorted(set(endpoints)) or ["a"]]
+    composite = {
+        "apiVersion": API,
+        "kind": "ModelService",
+        "metadata": {"name": "chat", "namespace": "team", "uid": "s", "generation": 1},
+        "spec": {"endpoints": groups},
+    }
+    listed = tuple(_endpoint(f"{letter}{index}", URLS[urls]) for index, letter in enumerate(endpoints))
+    gateway = {"metadata": {"name": "default"}, "spec": {}, "status": {"address": "192.0.2.1"}}
+
+    def places(key: str, item: Item) -> list[damage.Path]:
+        if key == "gateway":
+            return _anywhere(key, item)
+        return [*_UNREADABLE, *damage.paths(item["status"], ("status",), 4)]
+
+    return settle(composite, lambda _composed: {"endpoints": listed, "gateway": (gateway,)}, places)
+
+
+@cache
+def endpoint(urls: str) -> State:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "data": {"api": "azN5"}}
+    front = {"apiVersion": API, "kind": "InferenceGateway", "metadata": {"name": "default"}, "spec": {}}
+    replica = {
+        "apiVersion": API,
+        "kind": "ModelReplica",
+        "metadata": {"name": "r"},
+        "status": {"address": URLS[urls]["url"]},
+    }
+    required = {"replica": (replica,)} if urls == "replica" else {"gateway": (front,)}
+    required |= {"secret": (secret,)} if urls == "credential" else {}
+    return settle(_endpoint("up", URLS[urls]), lambda _composed: required, _anywhere)
+
+
+@cache
+def gateway(*, secure: bool) -> State:
+    spec = {"tls": {"secretRef": {"name": "front"}}} if secure else {}
+    composite = {
+        "apiVersion": API,
+        "kind": "InferenceGateway",
+        "metadata": {"name": "default", "uid": "g"},
+        "spec": spec,
+    }
+    return settle(composite, lambda _composed: {}, _anywhere)
+
+
+CACHES = FunctionCaches()
