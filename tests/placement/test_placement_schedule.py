@@ -660,14 +660,14 @@ def test_ties_between_clusters_that_changed_in_the_pass_break_on_their_names():
     assert places(decided) == [("a", "p"), ("a", "p"), ("a", "q")]
 
 
-def test_the_next_replica_may_sit_on_a_cheaper_pool_of_the_same_cluster():
-    """Engines go to the emptier pool, which has no price; the second finds the other pool, and that is cheap."""
+def test_the_next_replica_may_sit_on_another_pool_of_the_same_cluster():
+    """The first takes the pool that has a price and is cheap; the second finds room on the pool that has none."""
     clusters = [
         cluster("a", pool("p", 3, FOUR), pool("q", 2, FOUR, price=10.0)),
         cluster("b", pool("p", 1, FOUR, price=20.0)),
     ]
     several = (engine(request(2)), engine(request(2), name="prefill"))
-    assert places(schedule(place(2, *several), Fleet.of(clusters))) == [("a", "p"), ("a", "q")]
+    assert places(schedule(place(2, *several), Fleet.of(clusters))) == [("a", "q"), ("a", "p")]
 
 
 def test_a_fleet_of_clusters_without_pools_says_what_each_lacks():

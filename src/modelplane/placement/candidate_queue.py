@@ -238,7 +238,8 @@ class CandidateQueue:
         if isinstance(assigned, Unassignable):
             self._report_unassignable(assigned, places)
             return
-        yield PlacementOption(view, places, assigned)
+        for assignments in assigned:
+            yield PlacementOption(view, places, assignments)
 
     def _assigned(self, pools: tuple[tuple[PoolShape, ...], tuple[PoolUsage, ...]]) -> Assigned:
         known = self._known_assignments.get(pools)
@@ -262,7 +263,7 @@ class CandidateQueue:
             if isinstance(assigned, Unassignable):
                 self._report_unassignable(assigned, ((name, 0),), version)
                 return []
-            return [PlacementOption(view, ((name, 0),), assigned, load, returning, version)]
+            return [PlacementOption(view, ((name, 0),), found, load, returning, version) for found in assigned]
         offers: list[PlacementOption] = []
         for at, (kind, usage) in enumerate(zip(info.kinds, info.usages, strict=True)):
             fit = self.check_fit(state.request.engines[0], kind, usage)

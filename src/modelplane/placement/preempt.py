@@ -151,7 +151,7 @@ def _assignments_on(
     if len(engines) > 1:
         assigned = assign_engines(engines, info.kinds, info.usages, queue.check_fit)
         if not isinstance(assigned, Unassignable):
-            yield assigned
+            yield from assigned
         return
     for position, (kind, usage) in enumerate(zip(info.kinds, info.usages, strict=True)):
         fit = queue.check_fit(engines[0], kind, usage)
