@@ -644,6 +644,8 @@ def test_a_refusal_of_one_engine_names_it():
 
 
 FOUR = hardware(kind(count=4))
+WEIGHED = ScoreWeights(spread=1.0)
+"""The default weight, stated: scores decide, and spreading is one of them."""
 
 
 def places(decided):
@@ -656,7 +658,7 @@ def test_ties_between_clusters_that_changed_in_the_pass_break_on_their_names():
         cluster("a", pool("p", 3, price=20.0), pool("q", 3, FOUR, price=10.0)),
         cluster("b", pool("p", 1, FOUR)),
     ]
-    decided = schedule(place(3, engine(request(1))), Fleet.of(clusters))
+    decided = schedule(place(3, engine(request(1)), weights=WEIGHED), Fleet.of(clusters))
     assert places(decided) == [("a", "p"), ("a", "p"), ("a", "q")]
 
 
@@ -667,7 +669,7 @@ def test_the_next_replica_may_sit_on_another_pool_of_the_same_cluster():
         cluster("b", pool("p", 1, FOUR, price=20.0)),
     ]
     several = (engine(request(2)), engine(request(2), name="prefill"))
-    assert places(schedule(place(2, *several), Fleet.of(clusters))) == [("a", "q"), ("a", "p")]
+    assert places(schedule(place(2, *several, weights=WEIGHED), Fleet.of(clusters))) == [("a", "q"), ("a", "p")]
 
 
 def test_a_fleet_of_clusters_without_pools_says_what_each_lacks():

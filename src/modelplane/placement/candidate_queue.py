@@ -40,6 +40,7 @@ _EACH: Final = -1
 """Position of an assignment whose pool is named by the place."""
 _ROUNDING: Final = 1e-9
 """A cluster that may be as good as another is evaluated first, however its total was rounded."""
+_MORE_THAN_A_TOTAL: Final = 2.0
 _Entry = tuple[float, Place, int, int, Scored[PlacementOption] | None]
 """Order, place, serial, position of the place in its offer, offer; without an offer, a cluster to look at again."""
 
@@ -72,7 +73,7 @@ class CandidateQueue:
         _note_domains(state, samples)
         _note_prices(state, offers)
         active = active_plugins(profile, state, [cluster_profile for cluster_profile, _ in self._views])
-        self._profile, self._rechecked = active.profile, active.rechecked
+        self._profile, self._rechecked, self._evenly = active.profile, active.rechecked, active.evenly
         self._runner = Runner(self._profile)
         weights = [(weighted.scorer, weighted.weight) for weighted in self._profile.scorers]
         spread = sum(weight for scorer, weight in weights if isinstance(scorer, SpreadScorer))
@@ -119,9 +120,13 @@ class CandidateQueue:
             again += [(offer, 0) for offer in self._single(cluster)]
         else:
             self._serial += 1
-            order = self._loss(cluster) - total - _ROUNDING
+            order = self._order(self._state.load[cluster], total) + self._loss(cluster) - _ROUNDING
             heappush(self._heap, (order, (cluster, 0), self._serial, 0, None))
         self._put(again)
+
+    def _order(self, load: int, total: float) -> float:
+        """The lowest is the best. A total is 1 at most, so fewer replicas come before any total where that counts."""
+        return _MORE_THAN_A_TOTAL * load - total if self._evenly else -total
 
     def _only_falls(self, cluster: ClusterName) -> bool:
         """Whether no offer of a cluster can be better than one of it that was taken."""
@@ -295,7 +300,8 @@ class CandidateQueue:
             offer = scored.candidate
             if self._rechecked:
                 self._remember(offer)
-            self._push(scored, cursors[id(offer)], -scored.total if self._best_first else at)
+            order = self._order(offer.load, scored.total) if self._best_first else at
+            self._push(scored, cursors[id(offer)], order)
 
     def _remember(self, offer: PlacementOption) -> None:
         key = offer.cluster if offer.version else None
