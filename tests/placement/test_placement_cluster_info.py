@@ -6,12 +6,13 @@ import pytest
 from modelplane.placement.cluster_info import (
     ClusterProfile,
     PoolShape,
+    QueueState,
     QuotaState,
     charges,
     held_by_others_usage,
     make_cluster_info,
 )
-from modelplane.placement.values import QueueInfo
+from modelplane.placement.values import NamespaceQueues, QueueInfo
 from modelplane.testing.fleets import assignment, claim, cluster, hardware, kind, packed, pool, replica, taint
 
 GPU = hardware()
@@ -116,8 +117,23 @@ def test_a_cluster_remembers_that_a_replica_preempts_others():
         pytest.param(
             {"queue": QueueInfo("q", 8, others=2)},
             [replica("a", 0, assignment("h200", claim(4)))],
-            ClusterProfile(ready=True, cordoned=False, queue_left=2, queue_limit=8),
+            ClusterProfile(ready=True, cordoned=False, queue=QueueState("q", 8, 2)),
             id="a queue",
+        ),
+        pytest.param(
+            {
+                "namespace_queues": NamespaceQueues(
+                    "q-{{ .Namespace }}", (QueueInfo("q-team", 8, 2), QueueInfo("q-b", -1))
+                )
+            },
+            [replica("a", 0, assignment("h200", claim(4))), replica("a", name="x", namespace="b")],
+            ClusterProfile(
+                ready=True,
+                cordoned=False,
+                queue_template="q-{{ .Namespace }}",
+                namespace_queues=(QueueState("q-team", 8, 2), QueueState("q-b", -1, 0)),
+            ),
+            id="a queue for each namespace",
         ),
         pytest.param(
             {"queue": QueueInfo("q", -1)}, [], ClusterProfile(ready=True, cordoned=False), id="a queue without a limit"

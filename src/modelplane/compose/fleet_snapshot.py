@@ -4,7 +4,7 @@ A cluster counts by its status, not by its spec. Pools and devices with equal de
 the work grows with the number of different descriptions and not with the fleet.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 import msgspec
@@ -27,6 +27,7 @@ from modelplane.api.models import (
 )
 from modelplane.api.models import Taint as TaintSpec
 from modelplane.api.objects import Manifest
+from modelplane.api.queues import MAX_QUEUES, is_per_namespace, queue_template
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s
 from modelplane.k8s.device import Device, DeviceError
@@ -38,6 +39,7 @@ from modelplane.placement.values import (
     Cluster,
     Effect,
     MemberAssignment,
+    NamespaceQueues,
     Packing,
     PlacedReplica,
     PlacementTaint,
@@ -85,6 +87,7 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
         default_priority=scheduling.default_priority,
         quotas=tuple((quota.namespace, quota.devices) for quota in spec.quotas),
         queue=_queue(resource),
+        namespace_queues=_namespace_queues(resource),
     )
 
 
@@ -236,12 +239,23 @@ def _taints(taints: Iterable[TaintSpec]) -> tuple[PlacementTaint, ...]:
 
 
 def _queue(resource: InferenceCluster) -> QueueInfo | None:
-    wanted = resource.spec.scheduling.queue
+    wanted = queue_template(resource.spec.scheduling)
+    return next((queue for queue in _limiting_queues(resource) if queue.name == wanted), None)
+
+
+def _namespace_queues(resource: InferenceCluster) -> NamespaceQueues | None:
+    template = queue_template(resource.spec.scheduling)
+    if template is None or not is_per_namespace(template):
+        return None
+    seen = len(resource.status.queues)
+    return NamespaceQueues(template, tuple(_limiting_queues(resource)), complete=0 < seen < MAX_QUEUES)
+
+
+def _limiting_queues(resource: InferenceCluster) -> Iterator[QueueInfo]:
     for queue in resource.status.queues:
-        if queue.name == wanted and queue.quota is not None:
+        if queue.quota is not None:
             others = queue.used_by_others
-            return QueueInfo(queue.name, queue.quota, others if others is not None else queue.used or 0)
-    return None
+            yield QueueInfo(queue.name, queue.quota, others if others is not None else queue.used or 0)
 
 
 def placed_replica(resource: ModelReplica) -> PlacedReplica:

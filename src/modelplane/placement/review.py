@@ -239,7 +239,7 @@ def too_much(before: ClusterInfo, after: ClusterInfo, namespace: str) -> str | N
     had, quota = before.profile.quota_left(namespace), after.profile.quota_left(namespace)
     if had is not None and quota is not None and quota[0] < min(had[0], 0):
         return f"its new request exceeds the quota of namespace {namespace}"
-    had_left, left = before.profile.queue_left, after.profile.queue_left
+    had_left, left = before.profile.queue_left(namespace), after.profile.queue_left(namespace)
     if had_left is not None and left is not None and left < min(had_left, 0):
         return "its new request exceeds the quota of the cluster's queue"
     return None
@@ -252,7 +252,7 @@ def is_within(info: ClusterInfo, bound: ClusterInfo, namespace: str) -> bool:
         if any(number > known.get(shape, 0) for shape, number in usage):
             return False
     quotas = info.profile.quota_left(namespace), bound.profile.quota_left(namespace)
-    queues = info.profile.queue_left, bound.profile.queue_left
+    queues = info.profile.queue_left(namespace), bound.profile.queue_left(namespace)
     return (quotas[0] or (0,)) >= (quotas[1] or (0,)) and (queues[0] or 0) >= (queues[1] or 0)
 
 

@@ -74,6 +74,16 @@ class QueueInfo(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Devices that are used of it by something else than replicas."""
 
 
+class NamespaceQueues(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """Queues of a cluster that has one for each namespace."""
+
+    template: str
+    """Their name, with `{{ .Namespace }}`."""
+    queues: tuple[QueueInfo, ...] = ()
+    complete: bool = False
+    """Whether these are all, so that a namespace whose queue is not among them has none."""
+
+
 class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     name: ClusterName
     pools: tuple[Pool, ...] = ()
@@ -92,6 +102,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     quotas: tuple[tuple[str, int], ...] = ()
     """Devices that the replicas of a namespace may hold here; "*" stands for every namespace that is not listed."""
     queue: QueueInfo | None = None
+    """The queue of all namespaces."""
+    namespace_queues: NamespaceQueues | None = None
     fault: str = ""
     """Why it could not be read. Nothing new goes there; replicas on it stay as they are."""
 

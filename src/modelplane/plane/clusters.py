@@ -13,7 +13,7 @@ from modelplane.api.codec import decode
 from modelplane.api.errors import NotFoundError
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceClass, InferenceCluster
-from modelplane.api.objects import GROUP, Manifest, mapping_at
+from modelplane.api.objects import GROUP, Manifest, mapping_at, namespace_of
 from modelplane.envoy import GatewayView, free_port
 from modelplane.envoy.ports import release_port
 from modelplane.plane.controller import PlaneController
@@ -52,6 +52,7 @@ class Clusters:
         self._gateway_view_changed = gateway_view_changed
         self._running: dict[ClusterName, SimulatedCluster] = {}
         self._ports: dict[ClusterName, int] = {}
+        self._namespaces = {namespace_of(item) for item in controller.plane.list(GROUP, "ModelDeployment")}
         self.loop: Loop[ClusterName] = Loop(self._reconcile, clock=clock, workers=_WORKERS, on_failed=_report)
         controller.plane.subscribe(self._on_change)
         self._enqueue_all()
@@ -99,6 +100,14 @@ class Clusters:
             self.loop.add(ClusterName(change.ref.name))
         elif change.ref.group == GROUP and change.ref.kind == "InferenceClass":
             self._enqueue_all()
+        elif change.ref.group == GROUP and change.ref.kind == "ModelDeployment":
+            self._note_namespace(change.ref.namespace)
+
+    def _note_namespace(self, namespace: str) -> None:
+        """Each namespace with deployments has a queue of its own, on clusters that are set up so."""
+        if namespace not in self._namespaces:
+            self._namespaces.add(namespace)
+            self._enqueue_all()
 
     def _enqueue_all(self) -> None:
         for manifest in self._controller.plane.list(GROUP, "InferenceCluster"):
@@ -115,7 +124,8 @@ class Clusters:
         declared = decode(InferenceCluster, manifest)
         pools = pools_of(declared, self._classes())
         cluster.set_pools(sim_settings.limited(pools))
-        cluster.set_prerequisites(prerequisites(declared, pools, self._settings.device_resources, sim_settings.quota))
+        resources, namespaces = self._settings.device_resources, self._namespaces
+        cluster.set_prerequisites(prerequisites(declared, pools, resources, sim_settings.quota, namespaces))
         await self._switch(name, cluster, sim_settings)
         return Done()
 

@@ -17,6 +17,7 @@ from modelplane.api.codec import decode
 from modelplane.api.errors import InputError, NotFoundError, UnavailableError
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster
+from modelplane.api.queues import queue_scheduler
 from modelplane.plane.clusters import Clusters
 from modelplane.plane.sim_inventory import Row
 from modelplane.plane.sim_inventory import inventory as held
@@ -146,7 +147,7 @@ def set_quota(clusters: Clusters, command: SimCommand) -> str:
     if command.value != "off" and not command.value.isdecimal():
         raise InputError(f"{command.value!r} is not a number of devices; use a number or `off`")
     scheduling = decode(InferenceCluster, clusters.declared(command.cluster_name)).spec.scheduling
-    if scheduling.type_ not in _QUEUEING:
+    if queue_scheduler(scheduling) not in _QUEUEING:
         queueing = ", ".join(sorted(_QUEUEING))
         raise InputError(f"cluster {command.cluster} has no queue: its spec.scheduling.type is none of {queueing}")
     clusters.annotate(command.cluster_name, QUOTA, None if command.value == "off" else command.value)

@@ -1,13 +1,15 @@
 """What a platform team creates on a cluster beforehand: PriorityClasses, queues, StorageClasses.
 
 An InferenceCluster names its scheduler, its queue and its priorities; the simulated cluster has them, with the quota of
-its simulation settings or without a limit. Objects of others with the same name are not changed.
+its simulation settings or without a limit. Where each namespace has a queue of its own, there is one for each namespace
+with deployments. Objects of others with the same name are not changed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from modelplane.api.models import InferenceCluster
+from modelplane.api.models import InferenceCluster, Scheduling
 from modelplane.api.objects import Json, labels_of, manifest, with_metadata
+from modelplane.api.queues import is_per_namespace, queue_name, queue_scheduler, queue_template
 from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster.controller import ClusterStore
 from modelplane.sim.cluster.nodes import PUBLISHED
@@ -20,22 +22,36 @@ _LABELS = {PUBLISHED: "true"}
 
 
 def prerequisites(
-    cluster: InferenceCluster, pools: Iterable[NodePoolSpec], resources: Mapping[str, str], quota: int | None
+    cluster: InferenceCluster,
+    pools: Iterable[NodePoolSpec],
+    resources: Mapping[str, str],
+    quota: int | None,
+    namespaces: Iterable[str] = (),
 ) -> Iterator[Json]:
     scheduling = cluster.spec.scheduling
     for priority in scheduling.priorities:
         yield _object("scheduling.k8s.io/v1", "PriorityClass", priority.name, value=priority.value)
     yield from _classes(cluster)
-    match scheduling.type_:
-        case "KAI":
-            yield from _kai(scheduling.queue or "default-queue", quota)
-        case "Volcano":
-            capability = {"nvidia.com/gpu": str(quota)} if quota is not None else {}
-            spec = {"weight": 1, **({"capability": capability} if capability else {})}
-            yield _object("scheduling.volcano.sh/v1beta1", "Queue", scheduling.queue or "default", spec=spec)
-        case "Kueue" if scheduling.queue:
-            named = sorted({resources.get(name, name) for name in device_classes(pools)})
-            yield from _kueue(scheduling.queue, named, quota)
+    named = sorted({resources.get(name, name) for name in device_classes(pools)})
+    for queue in _queues(scheduling, namespaces):
+        match queue_scheduler(scheduling):
+            case "KAI":
+                yield from _kai(queue or "default-queue", quota)
+            case "Volcano":
+                capability = {"nvidia.com/gpu": str(quota)} if quota is not None else {}
+                spec = {"weight": 1, **({"capability": capability} if capability else {})}
+                yield _object("scheduling.volcano.sh/v1beta1", "Queue", queue or "default", spec=spec)
+            case "Kueue" if queue:
+                yield from _kueue(queue, named, quota)
+
+
+def _queues(scheduling: Scheduling, namespaces: Iterable[str]) -> list[str]:
+    """Their names; an empty text for the scheduler's default."""
+    template = queue_template(scheduling)
+    if template is None:
+        return [""]
+    found = {queue_name(template, namespace) for namespace in namespaces} if is_per_namespace(template) else {template}
+    return sorted(name for name in found if name is not None)
 
 
 def _classes(cluster: InferenceCluster) -> Iterator[Json]:
