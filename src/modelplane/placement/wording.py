@@ -17,8 +17,8 @@ from modelplane.placement.matching import (
     is_exhaustive,
 )
 from modelplane.placement.offers import engine_fits
-from modelplane.placement.packing import PACKING_BUDGET, PATTERN_BUDGET
-from modelplane.placement.pool_usage import PoolUsage, devices_held, free_slots
+from modelplane.placement.packing import PACKING_BUDGET, PATTERN_BUDGET, Packable, pack
+from modelplane.placement.pool_usage import PoolUsage, add, devices_held, free_slots
 from modelplane.placement.request import EngineRequest
 from modelplane.placement.selectors import evaluate
 
@@ -108,7 +108,9 @@ class Shortfall(msgspec.Struct, frozen=True, cache_hash=True):
         if isinstance(allocations, Unmatched):
             return "the devices do not match"
         proven = engine_fits(self.engine, self.kind, self.usage).proven
-        return _shortfall(allocations[0], self.kind, self.usage) + ("" if proven else _unproven(self.engine, self.kind))
+        unproven = "" if proven else _unproven(self.engine, self.kind)
+        packable = _packable(allocations, self.kind, self.usage)
+        return f"{_shortfall(allocations[0], self.kind, self.usage)}{packable}{unproven}"
 
 
 @lru_cache(maxsize=_CACHED)
@@ -143,6 +145,14 @@ def _is(number: int) -> str:
 def _device_noun(hardware: Hardware) -> str:
     names = {kind.name for kind in hardware.kinds if kind.device_class is not None}
     return "GPU" if names == {"gpu"} else "device"
+
+
+def _packable(allocations: tuple[EngineAllocation, ...], kind: PoolShape, usage: PoolUsage) -> str:
+    """What to add where only the worst case of packing stands in the way."""
+    fitting = not kind.packed and any(
+        pack(kind.counts, kind.nodes, add(usage, found.pods)) is Packable.YES for found in allocations
+    )
+    return "; packed tightly it fits, which scheduling.packing BinPack relies on" if fitting else ""
 
 
 def _unproven(engine: EngineRequest, kind: PoolShape) -> str:
