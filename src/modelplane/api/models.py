@@ -114,6 +114,7 @@ __all__ = [
     "ProvisioningGke",
     "Queue",
     "Quota",
+    "Rebalance",
     "ReplicaEngine",
     "ReplicaMember",
     "ReplicaReference",
@@ -532,6 +533,12 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stickiness: int | None = None
 
 
+class Rebalance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    triggers: tuple[Literal["Tier", "Spread", "Cost"], ...]
+    min_saving_percent: int = msgspec.field(name="minSavingPercent", default=20)
+    interval_seconds: int = msgspec.field(name="intervalSeconds", default=600)
+
+
 class Preferred(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     weight: int
     selector: LabelSelector
@@ -549,6 +556,8 @@ class SpecPlacement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     spread: tuple[Spread, ...] = ()
     required: tuple[LabelSelector, ...] = ()
     preferred: tuple[Preferred, ...] = ()
+    tiers: tuple[LabelSelector, ...] = ()
+    rebalance: Rebalance | None = None
     weights: Weights | None = None
 
 

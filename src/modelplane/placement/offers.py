@@ -98,16 +98,16 @@ class PlacementOption(msgspec.Struct, frozen=True, eq=False, gc=False):
         return sum(amount for amount, _ in known), known[0][1]
 
 
-def _price(kind: PoolShape, allocation: EngineAllocation) -> tuple[float, str] | None:
+def pods_price(kind: PoolShape, pods: PoolUsage) -> tuple[float, str] | None:
     """Each pod pays for the part of its node that it takes, by the device that it takes most of."""
     if kind.price is None:
         return None
     nodes = 0.0
-    for shape, pods in allocation.pods:
+    for shape, number in pods:
         part = max(
             count / sum(have for bit, have in enumerate(kind.counts) if mask >> bit & 1) for count, mask in shape
         )
-        nodes += pods * part
+        nodes += number * part
     return kind.price.per_node_hour * nodes, kind.price.currency
 
 
@@ -134,7 +134,7 @@ def engine_fits(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> Eng
 def _fits(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> Iterator[Fit]:
     for allocation, after in _outcomes(engine, kind, usage):
         if fits(kind.counts, kind.nodes, after, packed=kind.packed):
-            yield Fit(allocation, after, _free_share(kind, after), _price(kind, allocation))
+            yield Fit(allocation, after, _free_share(kind, after), pods_price(kind, allocation.pods))
 
 
 def _is_undecided(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> bool:

@@ -34,6 +34,7 @@ from modelplane.placement.pool_usage import fits
 from modelplane.placement.preempted import preempted
 from modelplane.placement.request import EngineRequest
 from modelplane.placement.taints import FOREVER, drains_at
+from modelplane.placement.tiers import tier_of
 from modelplane.placement.values import Cluster, MemberAssignment, PlacedReplica, PlacementTaint, Pool, PoolAssignment
 from modelplane.placement.wording import Mismatch
 
@@ -70,7 +71,9 @@ class _Undisturbed:
     def __init__(self, state: SchedulingCycle) -> None:
         self._infos = state.fleet.infos
         self._plain = (state.request.priority, state.request.protected, False, "", ())
-        self._labels = tuple(sorted(set(label_keys(state.request.cluster_selector, *state.request.required))))
+        request = state.request
+        keys = label_keys(request.cluster_selector, *request.required, *request.tiers)
+        self._labels = tuple(sorted(set(keys)))
         self._known: dict[tuple[object, ...], tuple[object, ...]] = {}
         """Assignments, pools and profiles that go together, by identity; kept, so that the identities stay theirs."""
 
@@ -153,6 +156,8 @@ def _misplaced(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo
         return "its cluster no longer matches the clusterSelector"
     if request.required and not any(selects(selector, cluster.labels) for selector in request.required):
         return "its cluster matches none of the required selectors"
+    if tier_of(request, cluster.labels) is None:
+        return "its cluster matches none of the tiers"
     if not request.failover.replace:
         return None
     if not cluster.ready and cluster.unready_since is not None and _is_over(state, cluster.unready_since, found):
