@@ -679,3 +679,11 @@ def test_a_fleet_of_clusters_without_pools_says_what_each_lacks():
         ("a", "ClusterReady", "the cluster is not ready"),
         ("b", "Pools", "the cluster has no pools yet"),
     ]
+
+
+@pytest.mark.slow
+def test_ten_thousand_replicas_are_placed_and_have_indexes_of_their_own():
+    wide = [cluster(f"c{at:02}", pool("p", 64)) for at in range(20)]
+    decided = schedule(place(10_000), Fleet.of(wide))
+    assert decided.pending == 0
+    assert [p.replica.index for p in decided.placements] == [*range(500)] * 20

@@ -12,7 +12,8 @@ Cost     the place is cheaper by the stated share, in the same tier, and the spr
 Each move makes the tiers, then the spread, then the cost better, and none of the former worse, so moves come to an end.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -27,7 +28,7 @@ from modelplane.placement.offers import PlacementOption, pods_price
 from modelplane.placement.request import RebalancePolicy
 from modelplane.placement.review import ReplicaReview
 from modelplane.placement.tiers import tier_of
-from modelplane.placement.values import PlacedReplica
+from modelplane.placement.values import PlacedReplica, ReplicaKey
 
 _ROUNDING = 1e-9
 _MIN_GAIN = 2
@@ -60,7 +61,7 @@ def resume(state: SchedulingCycle, found: ReplicaReview) -> None:
     if not all(replica.serving for replica in others):
         return
     spot = _spot(state, successor)
-    better = _mover(state, policy, spot, others) if spot is not None else None
+    better = _Movers(state, policy, others).to(spot) if spot is not None else None
     if better is not None:
         found.kept.remove(better[0])
         found.moving.append(better)
@@ -71,11 +72,10 @@ def find_better_place(state: SchedulingCycle, found: ReplicaReview, queue: Candi
     policy = state.request.rebalance
     if policy is None or not _is_calm(state, found, policy):
         return None
+    movers = _Movers(state, policy, found.kept)
     for offer, place in queue.options():
         tier = tier_of(state.request, offer.view.sample.labels)
-        if tier is None:
-            continue
-        better = _mover(state, policy, _Spot(place[0], tier, offer.price), found.kept)
+        better = movers.to(_Spot(place[0], tier, offer.price)) if tier is not None else None
         if better is not None:
             return BetterPlace(*better, offer, place)
     found.requeue_at = min(found.requeue_at, state.now + policy.interval_s)
@@ -95,56 +95,80 @@ def _is_calm(state: SchedulingCycle, found: ReplicaReview, policy: RebalancePoli
     return True
 
 
-def _mover(
-    state: SchedulingCycle, policy: RebalancePolicy, spot: _Spot, replicas: Sequence[PlacedReplica]
-) -> tuple[PlacedReplica, str] | None:
-    """Who of some replicas moves to a place, and why."""
-    load: dict[ClusterName, int] = {}
-    for replica in replicas:
-        load[replica.cluster] = load.get(replica.cluster, 0) + 1
-    placed = [(replica, found) for replica in replicas if (found := _spot(state, replica)) is not None]
-    candidates = [
-        *(_later_tier(spot, placed, load) if policy.tier else ()),
-        *(_fuller_cluster(spot, placed, load) if policy.spread else ()),
-        *(_dearer(spot, placed, load, policy) if policy.cost else ()),
-    ]
-    if not candidates:
-        return None
-    _, replica, why = max(candidates, key=lambda found: (found[0], found[1].id))
-    return replica, why
+_Why = tuple[PlacedReplica, str]
+_Dear = tuple[float, PlacedReplica]
 
 
-_Gain = tuple[float, ...]
-_Placed = Sequence[tuple[PlacedReplica, _Spot]]
-_Movers = Iterator[tuple[_Gain, PlacedReplica, str]]
-"""How much each move would bring: tiers before spread before cost."""
+class _Movers:
+    """Who would gain by a place. What matters of the replicas is gathered once, so that many places can be tried."""
+
+    def __init__(self, state: SchedulingCycle, policy: RebalancePolicy, replicas: Sequence[PlacedReplica]) -> None:
+        self._policy = policy
+        self._load = Counter(replica.cluster for replica in replicas)
+        self._of_tier: dict[int, PlacedReplica] = {}
+        """The one on the fullest cluster of each tier."""
+        self._dearest: dict[tuple[int, str], dict[int, _Dear]] = {}
+        """By tier and currency, then by how many replicas its cluster has."""
+        self._dearest_on: dict[tuple[ClusterName, str], _Dear] = {}
+        for replica in replicas:
+            spot = _spot(state, replica)
+            if spot is not None:
+                self._note(replica, spot)
+
+    def _note(self, replica: PlacedReplica, spot: _Spot) -> None:
+        known = self._of_tier.get(spot.tier)
+        if known is None or self._rank(known) < self._rank(replica):
+            self._of_tier[spot.tier] = replica
+        if spot.price is None:
+            return
+        amount, currency = spot.price
+        by_load = self._dearest.setdefault((spot.tier, currency), {})
+        load = self._load[replica.cluster]
+        by_load[load] = max(by_load.get(load, (amount, replica)), (amount, replica), key=_dearness)
+        on = self._dearest_on.get((spot.cluster, currency), (amount, replica))
+        self._dearest_on[spot.cluster, currency] = max(on, (amount, replica), key=_dearness)
+
+    def _rank(self, replica: PlacedReplica) -> tuple[int, ReplicaKey]:
+        return self._load[replica.cluster], replica.id
+
+    def to(self, spot: _Spot) -> _Why | None:
+        """Who moves to a place, and why: tiers count before the spread, and that before the cost."""
+        policy = self._policy
+        return (
+            (self._from_later_tier(spot) if policy.tier else None)
+            or (self._from_fuller_cluster(spot) if policy.spread else None)
+            or (self._from_dearer_place(spot) if policy.cost else None)
+        )
+
+    def _from_later_tier(self, spot: _Spot) -> _Why | None:
+        last = max(self._of_tier, default=spot.tier)
+        if last <= spot.tier:
+            return None
+        return self._of_tier[last], f"a place in tier {spot.tier + 1} is free; it is in tier {last + 1}"
+
+    def _from_fuller_cluster(self, spot: _Spot) -> _Why | None:
+        replica, there = self._of_tier.get(spot.tier), self._load[spot.cluster]
+        if replica is None or self._load[replica.cluster] < there + _MIN_GAIN:
+            return None
+        have = self._load[replica.cluster]
+        return replica, f"its cluster has {have} replicas and cluster {spot.cluster} has {there}"
+
+    def _from_dearer_place(self, spot: _Spot) -> _Why | None:
+        if spot.price is None:
+            return None
+        price, currency = spot.price
+        fuller = self._dearest.get((spot.tier, currency), {}).items()
+        found = [dear for load, dear in fuller if load > self._load[spot.cluster]]
+        same = self._dearest_on.get((spot.cluster, currency))
+        found += [same] if same is not None else []
+        had, replica = max(found, key=_dearness, default=(0.0, None))
+        if replica is None or price >= had or price > had * (1.0 - self._policy.min_saving) + _ROUNDING:
+            return None
+        return replica, f"a place costs {price:g} {currency} per hour; its place costs {had:g}"
 
 
-def _later_tier(spot: _Spot, placed: _Placed, load: Mapping[ClusterName, int]) -> _Movers:
-    for replica, found in placed:
-        if found.tier > spot.tier:
-            why = f"a place in tier {spot.tier + 1} is free; it is in tier {found.tier + 1}"
-            yield (3.0, found.tier, load[replica.cluster]), replica, why
-
-
-def _fuller_cluster(spot: _Spot, placed: _Placed, load: Mapping[ClusterName, int]) -> _Movers:
-    there = load.get(spot.cluster, 0)
-    for replica, found in placed:
-        gain = load[replica.cluster] - there
-        if found.tier == spot.tier and gain >= _MIN_GAIN:
-            why = f"its cluster has {load[replica.cluster]} replicas and cluster {spot.cluster} has {there}"
-            yield (2.0, gain, 0.0), replica, why
-
-
-def _dearer(spot: _Spot, placed: _Placed, load: Mapping[ClusterName, int], policy: RebalancePolicy) -> _Movers:
-    for replica, found in placed:
-        even = found.cluster == spot.cluster or load.get(spot.cluster, 0) < load[replica.cluster]
-        if found.tier != spot.tier or not even or found.price is None or spot.price is None:
-            continue
-        (had, currency), (price, other) = found.price, spot.price
-        saving = 1.0 - price / had if had > 0 and currency == other else 0.0
-        if saving >= policy.min_saving - _ROUNDING:
-            yield (1.0, saving, 0.0), replica, f"a place costs {price:g} {other} per hour; its place costs {had:g}"
+def _dearness(dear: _Dear) -> tuple[float, ReplicaKey]:
+    return dear[0], dear[1].id
 
 
 def _spot(state: SchedulingCycle, replica: PlacedReplica) -> _Spot | None:
