@@ -19,6 +19,7 @@ with equal assignments, so these are recognised by a few fields.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice, product
 
 import msgspec
 
@@ -29,7 +30,7 @@ from modelplane.placement.cycle import SchedulingCycle
 from modelplane.placement.decisions import Dropped, DropReason
 from modelplane.placement.filters import label_keys
 from modelplane.placement.hardware import Hardware
-from modelplane.placement.matching import EngineAllocation, Unmatched, engine_allocations
+from modelplane.placement.matching import ALLOCATION_BUDGET, EngineAllocation, Unmatched, engine_allocations
 from modelplane.placement.pool_usage import fits
 from modelplane.placement.preempted import preempted
 from modelplane.placement.request import EngineRequest
@@ -203,7 +204,7 @@ def _reassigned(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInf
     pinned = {assignment.engine: assignment for assignment in replica.assignments}
     if pinned.keys() != {engine.name for engine in state.request.engines}:
         return "the deployment has other engines"
-    assignments: list[PoolAssignment] = []
+    choices: list[tuple[PoolAssignment, ...]] = []
     for engine in state.request.engines:
         before = pinned[engine.name]
         position = info.position(before.pool)
@@ -217,11 +218,24 @@ def _reassigned(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInf
         options = _assignments_on(engine, before.pool, hardware)
         if isinstance(options, Unmatched):
             return f"pool {before.pool}: {Mismatch(options, hardware)}"
-        assignments.append(before if before in options else options[0])
-    if tuple(assignments) == replica.assignments:
-        return replica.assignments
-    changed = info.with_replicas([msgspec.structs.replace(replica, assignments=tuple(assignments))])
-    return too_much(info, changed, replica.deployment.namespace) or tuple(assignments)
+        choices.append((before,) if before in options else options)
+    return _first_that_fits(replica, info, choices)
+
+
+def _first_that_fits(
+    replica: PlacedReplica, info: ClusterInfo, choices: list[tuple[PoolAssignment, ...]]
+) -> tuple[PoolAssignment, ...] | str:
+    """Its assignments where devices of several classes would do: the preferred ones that fit; or why those do not."""
+    lacking = ""
+    for assignments in islice(product(*choices), ALLOCATION_BUDGET):
+        if assignments == replica.assignments:
+            return replica.assignments
+        changed = info.with_replicas([msgspec.structs.replace(replica, assignments=assignments)])
+        found = too_much(info, changed, replica.deployment.namespace)
+        if found is None:
+            return assignments
+        lacking = lacking or found
+    return lacking
 
 
 @lru_cache(maxsize=_CACHED)
