@@ -189,6 +189,18 @@ def test_published_devices(nodes, slices, claims, expected):
         assert (pools["gpu"].nodes, *pools["gpu"].count(DRIVER, HOPPER)) == expected
 
 
+def test_what_others_hold_by_one_claim_is_known_to_lie_together():
+    nodes = [node(name, "gpu") for name in "abc"]
+    slices = [inventory(name, 8) for name in "abc"]
+    whole = claim("a", *(f"gpu-{index}" for index in range(8)))
+    claims = [whole, claim("b", "gpu-0", "gpu-1"), claim("b", "gpu-2"), claim("c", "gpu-0"), claim("c", replica="chat")]
+    (found,) = observed_pools(nodes, slices, claims, {"chat"}).values()
+    assert found.claims_of_others(DRIVER, HOPPER) == ((8, 1), (2, 1), (1, 2))
+    gpu = refined(declared(3, 0), FIXED, {"gpu": found}, None).devices[0]
+    assert [(each.devices, each.claims) for each in gpu.claims_of_others] == [(8, 1), (2, 1), (1, 2)]
+    assert gpu.held_by_others == 12
+
+
 def declared(nodes: int = 4, allocated: int = 8) -> GpuPool:
     gpu = PoolDevice(
         name="h200", claim="DRA", driver=DRIVER, count=8, attributes=HOPPER, allocated=allocated, free=nodes * 8

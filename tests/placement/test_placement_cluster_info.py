@@ -69,6 +69,22 @@ def test_devices_of_others_are_charged_one_by_one_and_only_those_that_can_be_cla
     assert usages(make_cluster_info(cluster("a", shared))) == {"p": ((((1, 4),), 3),)}
 
 
+@pytest.mark.parametrize(
+    ("claims", "expected"),
+    [
+        ((("gpu", 8, 1),), ((ONE, 3), (EIGHT, 1))),
+        ((("gpu", 8, 9),), ((ONE, 3), (EIGHT, 1))),
+        ((("gpu", 3, 1), ("gpu", 2, 2), ("nic", 8, 1)), ((ONE, 4), (((2, 1),), 2), (((3, 1),), 1))),
+        ((("gpu", 11, 1),), ((EIGHT, 1),)),
+    ],
+    ids=["one claim of eight", "more claims than devices", "several sizes, and another kind", "larger than a node"],
+)
+def test_devices_that_others_hold_by_one_claim_are_on_one_node(claims, expected):
+    shared = msgspec.structs.replace(pool("p", 2), held_by_others=(("gpu", 11),), claims_of_others=claims)
+    assert held_by_others_usage(shared) == expected
+    assert make_cluster_info(cluster("a", shared)).kinds[0].foreign == expected
+
+
 def test_replicas_come_and_go_and_a_new_one_takes_the_place_of_its_older_self():
     first, second = replica("a", 0), replica("a", 1, assignment("h200", claim(8)))
     info = make_cluster_info(cluster("a"), [first])

@@ -687,3 +687,21 @@ def test_ten_thousand_replicas_are_placed_and_have_indexes_of_their_own():
     decided = schedule(place(10_000), Fleet.of(wide))
     assert decided.pending == 0
     assert [p.replica.index for p in decided.placements] == [*range(500)] * 20
+
+
+@pytest.mark.parametrize(("claims", "placed"), [((), 0), ((("gpu", 8, 1),), 3), ((("gpu", 4, 2),), 2)])
+def test_devices_that_others_hold_by_one_claim_are_in_the_way_on_one_node_only(claims, placed):
+    """Eight devices of others on four nodes of eight: one by one they may be on all of them."""
+    shared = msgspec.structs.replace(pool("p", 4), held_by_others=(("gpu", 8),), claims_of_others=claims)
+    decided = schedule(place(4, WHOLE), Fleet.of([cluster("a", shared)]))
+    assert len(decided.placements) == placed
+
+
+def test_a_gang_takes_a_rack_as_a_whole_where_each_rack_is_a_pool():
+    """NVL72: 18 nodes of four devices. One device in use keeps a gang of all of them away from that rack."""
+    rack = hardware(kind(count=4))
+    racks = cluster("a", pool("rack-1", 18, rack), pool("rack-2", 18, rack))
+    used = replica("a", 0, assignment("rack-1"), name="other", serving=True)
+    (placed,) = schedule(place(1, engine(request(4), nodes=18)), Fleet.of([racks], [used])).placements
+    assert placed.replica.assignments[0].pool == "rack-2"
+    assert schedule(place(2, engine(request(4), nodes=18)), Fleet.of([racks], [used])).pending == 1

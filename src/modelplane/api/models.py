@@ -22,6 +22,7 @@ __all__ = [
     "Capacity",
     "CapacityBlock",
     "CelSelector",
+    "ClaimsOfOther",
     "ClassDevice",
     "ClusterEks",
     "ClusterGke",
@@ -709,6 +710,11 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pending: int | None = None
 
 
+class ClaimsOfOther(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    devices: int
+    claims: int
+
+
 class Capacity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     value: str
 
@@ -730,6 +736,7 @@ class PoolDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     capacity: Mapping[str, Capacity] = msgspec.field(default_factory=dict)
     allocated: int | None = None
     held_by_others: int | None = msgspec.field(name="heldByOthers", default=None)
+    claims_of_others: tuple[ClaimsOfOther, ...] = msgspec.field(name="claimsOfOthers", default=())
     missing: int | None = None
     free: int | None = None
 

@@ -138,6 +138,7 @@ def _pool(pool: GpuPool, declared: NodePool | None) -> Pool:
         [_description(device) for device in pool.devices],
         (declared.node_count, declared.max_node_count, declared.taints) if declared is not None else None,
         [(device.name, others) for device in pool.devices if (others := _unavailable(device))],
+        [(device.name, each.devices, each.claims) for device in pool.devices for each in device.claims_of_others],
         pool.short_since,
     )
     return _described_pool(_encode(description))
@@ -170,6 +171,7 @@ class _PoolDescription(msgspec.Struct, frozen=True, array_like=True):
     devices: msgspec.Raw
     declared: tuple[int, int | None, tuple[TaintSpec, ...]] | None
     held_by_others: tuple[tuple[str, int], ...]
+    claims_of_others: tuple[tuple[str, int, int], ...]
     short_since: str | None
 
 
@@ -187,6 +189,7 @@ def _described_pool(description: bytes) -> Pool:
         now,
         declared if declared > nodes else None,
         pool.held_by_others,
+        pool.claims_of_others,
         epoch_s(pool.short_since),
     )
 

@@ -41,6 +41,8 @@ class PoolShape(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     packed: bool
     missing_nodes: int = 0
     """Nodes that it should have and that are not there."""
+    foreign: PoolUsage = EMPTY
+    """The part of its usage that is not of replicas."""
 
     @property
     def devices(self) -> int:
@@ -166,7 +168,16 @@ def _laid_out(pools: tuple[Pool, ...], *, packed: bool) -> tuple[tuple[Pool, ...
 
 def _kind(pool: Pool, *, packed: bool) -> PoolShape:
     missing_nodes = max((pool.desired_nodes or 0) - pool.nodes, 0)
-    return PoolShape(pool.hardware, pool.hardware.counts, pool.nodes, pool.taints, pool.price, packed, missing_nodes)
+    return PoolShape(
+        pool.hardware,
+        pool.hardware.counts,
+        pool.nodes,
+        pool.taints,
+        pool.price,
+        packed,
+        missing_nodes,
+        held_by_others_usage(pool),
+    )
 
 
 def charges(replica: PlacedReplica, pools: tuple[Pool, ...]) -> list[tuple[int, PoolUsage]]:
@@ -186,12 +197,20 @@ def charges(replica: PlacedReplica, pools: tuple[Pool, ...]) -> list[tuple[int, 
 
 
 def held_by_others_usage(pool: Pool) -> PoolUsage:
-    """What others hold of a pool, as single devices, since it is not known how they lie on its nodes."""
+    """What others hold of a pool: the devices of a claim together, which are on one node, the rest one by one."""
     held = dict(pool.held_by_others)
     pods: PoolUsage = EMPTY
     for bit, kind in enumerate(pool.hardware.kinds):
-        if kind.device_class is not None and held.get(kind.name, 0) > 0:
-            pods = add(pods, ((((1, 1 << bit),), held[kind.name]),))
+        if kind.device_class is None:
+            continue
+        left = held.get(kind.name, 0)
+        for name, size, claims in pool.claims_of_others:
+            number = min(claims, left // size) if name == kind.name else 0
+            if number:
+                pods = add(pods, ((((min(size, kind.count), 1 << bit),), number),))
+                left -= size * number
+        if left > 0:
+            pods = add(pods, ((((1, 1 << bit),), left),))
     return pods
 
 

@@ -53,6 +53,8 @@ class Pool(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Nodes that it should have, where some are missing: replicas keep their places on those."""
     held_by_others: tuple[tuple[str, int], ...] = ()
     """Devices of each kind that replicas cannot have: others hold them, or the cluster does not have them."""
+    claims_of_others: tuple[tuple[str, int, int], ...] = ()
+    """Of those, what is known to lie together: the kind, the devices that a claim has on its node, and such claims."""
     short_since: float | None = None
     """Since when fewer nodes are there than it was declared with, in seconds of the epoch."""
 

@@ -121,7 +121,7 @@ def _in_words(problem: Mismatch | Shortfall) -> str:
 def _shortfall(allocation: EngineAllocation, kind: PoolShape, usage: PoolUsage) -> str:
     shape, pods = max(allocation.pods, key=lambda item: sum(count for count, _ in item[0]))
     size = sum(count for count, _ in shape)
-    fitting = free_slots(kind.counts, kind.nodes, usage, shape, packed=kind.packed)
+    fitting = free_slots(kind.counts, kind.nodes, usage, shape, packed=kind.packed, foreign=kind.foreign)
     gone, nodes = kind.missing_nodes, f"{kind.nodes} nodes"
     missing = f"; {_counted(gone, 'node')} {_is(gone)} missing" if gone else ""
     if size == kind.hardware.claimable:
