@@ -27,7 +27,7 @@ MAX_CANDIDATES = 32
 MAX_CLUSTERS = 1_000
 MAX_REASON = 512
 MAX_SUMMARY = 1024
-_SELECTING = frozenset({"ClusterSelector", "Affinity"})
+_SELECTING = frozenset({"ClusterSelector", "Affinity", "Tiers"})
 
 
 def scheduled_condition(request: ComposeRequest[ModelDeployment], decided: Schedule, fleet: Fleet) -> Condition:
