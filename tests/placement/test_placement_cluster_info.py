@@ -82,7 +82,8 @@ def test_devices_of_others_are_charged_one_by_one_and_only_those_that_can_be_cla
 def test_devices_that_others_hold_by_one_claim_are_on_one_node(claims, expected):
     shared = msgspec.structs.replace(pool("p", 2), held_by_others=(("gpu", 11),), claims_of_others=claims)
     assert held_by_others_usage(shared) == expected
-    assert make_cluster_info(cluster("a", shared)).kinds[0].foreign == expected
+    several = tuple((shape, number) for shape, number in expected if shape != ONE)
+    assert make_cluster_info(cluster("a", shared)).kinds[0].foreign == several
 
 
 def test_replicas_come_and_go_and_a_new_one_takes_the_place_of_its_older_self():

@@ -42,7 +42,7 @@ class PoolShape(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     missing_nodes: int = 0
     """Nodes that it should have and that are not there."""
     foreign: PoolUsage = EMPTY
-    """The part of its usage that is not of replicas."""
+    """The part of its usage that claims of others hold, several devices each. They need not find another node."""
 
     @property
     def devices(self) -> int:
@@ -176,7 +176,7 @@ def _kind(pool: Pool, *, packed: bool) -> PoolShape:
         pool.price,
         packed,
         missing_nodes,
-        held_by_others_usage(pool),
+        tuple((shape, number) for shape, number in held_by_others_usage(pool) if shape[0][0] > 1),
     )
 
 
