@@ -189,6 +189,18 @@ def test_published_devices(nodes, slices, claims, expected):
         assert (pools["gpu"].nodes, *pools["gpu"].count(DRIVER, HOPPER)) == expected
 
 
+def test_what_others_hold_by_one_claim_is_known_to_lie_together():
+    nodes = [node(name, "gpu") for name in "abc"]
+    slices = [inventory(name, 8) for name in "abc"]
+    whole = claim("a", *(f"gpu-{index}" for index in range(8)))
+    claims = [whole, claim("b", "gpu-0", "gpu-1"), claim("b", "gpu-2"), claim("c", "gpu-0"), claim("c", replica="chat")]
+    (found,) = observed_pools(nodes, slices, claims, {"chat"}).values()
+    assert found.claims_of_others(DRIVER, HOPPER) == ((8, 1), (2, 1), (1, 2))
+    gpu = refined(declared(3, 0), FIXED, {"gpu": found}, None).devices[0]
+    assert [(each.devices, each.claims) for each in gpu.claims_of_others] == [(8, 1), (2, 1), (1, 2)]
+    assert gpu.held_by_others == 12
+
+
 def declared(nodes: int = 4, allocated: int = 8) -> GpuPool:
     gpu = PoolDevice(
         name="h200", claim="DRA", driver=DRIVER, count=8, attributes=HOPPER, allocated=allocated, free=nodes * 8
@@ -286,7 +298,10 @@ def test_of_what_a_queue_uses_replicas_account_for_what_their_pods_were_given(cl
     items = (kai_queue({"quota": 8}, "3"), {**kai_queue({"quota": 8}, "5"), "metadata": {"name": "z"}})
     required = {"observed-queues": items, **({"observed-claims": claims} if claims is not None else {})}
     made = cluster("KAI", scheduling={"queue": "q"})
-    found = {queue.name: queue for queue in capacity.queues_of(ComposeRequest(made, required=required), held)}
+    found = {
+        queue.name: queue
+        for queue in capacity.queues_of(ComposeRequest(made, required=required), held_by("team", held))
+    }
     assert (found["q"].used, found["q"].used_by_others, found["z"].used_by_others) == (3, others, None)
 
 
@@ -303,12 +318,43 @@ def test_in_volcanos_books_only_claimed_devices_can_be_ours(allocated, expected)
     queue = {"metadata": {"name": "z"}, "spec": {}, "status": {"allocated": allocated}}
     claims = (claim("a", "gpu-0", "gpu-1", replica="chat"),)
     required = {"observed-queues": (queue,), "observed-claims": claims}
-    (found,) = capacity.queues_of(ComposeRequest(cluster("Volcano"), required=required), {"chat": 2})
+    (found,) = capacity.queues_of(ComposeRequest(cluster("Volcano"), required=required), held_by("team", {"chat": 2}))
     assert (found.used, found.used_by_others) == expected
 
 
+def held_by(namespace: str, devices: dict[str, int]) -> dict[str, capacity.ReplicaDevices]:
+    return {name: capacity.ReplicaDevices(namespace, count) for name, count in devices.items()}
+
+
+PASSED_THROUGH = {"type": "None", "queue": None, "defaultLabels": {"runai/queue": "{{ .Namespace }}"}}
+
+
+@pytest.mark.parametrize(
+    "scheduling",
+    [
+        {"queue": "{{ .Namespace }}"},
+        {"queue": None, "defaultLabels": {"kai.scheduler/queue": "{{ .Namespace }}"}},
+        PASSED_THROUGH,
+    ],
+    ids=["stated", "by label", "by label and without a type"],
+)
+def test_a_queue_of_a_namespace_counts_the_replicas_of_that_namespace(scheduling):
+    made = cluster("KAI", scheduling=scheduling)
+    assert "observed-queues" in capacity.requirements(made)
+    items = tuple({**kai_queue({"quota": 8}, "4"), "metadata": {"name": name}} for name in ("b", "a", "idle"))
+    held = {**held_by("a", {"chat": 3}), **held_by("b", {"code": 1})}
+    found = capacity.queues_of(ComposeRequest(made, required={"observed-queues": items}), held)
+    assert [(queue.name, queue.used, queue.used_by_others) for queue in found] == [
+        ("a", 4, 1),
+        ("b", 4, 3),
+        ("idle", 4, None),
+    ]
+
+
 def cluster(scheduler: str, *, scheduling: dict | None = None, **status) -> InferenceCluster:
-    spec = {"cluster": {"source": "Existing"}, "scheduling": {"type": scheduler, "queue": "z", **(scheduling or {})}}
+    fields = {"type": scheduler, "queue": "z", **(scheduling or {})}
+    stated = {name: value for name, value in fields.items() if value is not None}
+    spec = {"cluster": {"source": "Existing"}, "scheduling": stated}
     return decode(InferenceCluster, {"metadata": {"name": "east"}, "spec": spec, "status": status})
 
 

@@ -110,6 +110,45 @@ def test_without_a_queue_nothing_names_one(scene, scheduler):
     assert "'serving'" not in str({key: item.target.manifest for key, item in result.desired.items()})
 
 
+def per_namespace(made, stated):
+    """The scene on a cluster with a queue for each namespace, stated or passed through to the pods."""
+    scheduling = made.required["cluster"][0]["spec"]["scheduling"]
+    del scheduling["queue"]
+    scheduling |= stated
+    return made
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "stated"),
+    [
+        ("kai", {"queue": "{{ .Namespace }}"}),
+        ("kai", {"defaultLabels": {"kai.scheduler/queue": "{{ .Namespace }}"}}),
+        ("volcano", {"queue": "{{ .Namespace }}"}),
+        ("volcano", {"defaultAnnotations": {"scheduling.volcano.sh/queue-name": "{{ .Namespace }}"}}),
+    ],
+)
+def test_a_group_is_in_the_queue_of_its_namespace(scene, scheduler, stated):
+    made = per_namespace(scene("kimi-k2-5p3d", "native", scheduler), stated)
+    namespace = made.replica.metadata.namespace
+    assert [item["spec"]["queue"] for item in objects(made, "PodGroup")] == [namespace]
+    assert "{{" not in str([desired.target.manifest for desired in made.compose().desired.values()])
+
+
+def test_kueue_has_the_queue_of_a_namespace(scene):
+    made = per_namespace(scene("single-gpu", "native", "kueue"), {"queue": "q-{{ .Namespace }}"})
+    (queue,) = objects(made, "LocalQueue")
+    name = f"q-{made.replica.metadata.namespace}"
+    assert (queue["metadata"]["name"], queue["spec"]) == (name, {"clusterQueue": name})
+    assert workload(made)["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == name
+
+
+def test_a_queue_of_a_namespace_that_is_no_label_value_is_refused(scene):
+    made = per_namespace(scene("single-gpu", "native", "kai"), {"queue": "a" * 60 + "-{{ .Namespace }}"})
+    condition = made.compose().conditions[0]
+    assert (condition.type, condition.reason) == ("Accepted", "Invalid")
+    assert "which is no label value" in condition.message
+
+
 @pytest.mark.parametrize("scheduler", ["kai", "kueue"])
 def test_a_queue_that_is_no_label_value_is_refused(scene, scheduler):
     condition = scene("single-gpu", "native", scheduler, queue="a" * 64).compose().conditions[0]

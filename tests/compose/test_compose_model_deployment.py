@@ -643,3 +643,16 @@ def test_a_replica_that_is_observed_to_serve_is_not_dropped_for_a_listed_status_
     observed = settled()
     made = answered(observed, [{**item, "status": {}} for item in listed(observed)], [EMPTY, NODES[1]])
     assert observed.keys() <= made.desired.keys()
+
+
+def test_a_status_lists_the_clusters_that_have_most(monkeypatch):
+    monkeypatch.setattr(deployment_status, "MAX_CLUSTERS", 2)
+    result, _ = scheduled(deployment(4, 8), [cluster("a"), cluster("b"), cluster("c", nodes=2)])
+    assert [(found.name, found.replicas) for found in result.status.clusters] == [("a", 1), ("c", 2)]
+
+
+def test_tiers_that_match_no_cluster_are_told_as_selectors_are():
+    asked = msgspec.to_builtins(deployment(1, 8, region=None))
+    asked["spec"]["placement"] = {"tiers": [{"matchLabels": {"region": "west"}}]}
+    _, told = scheduled(decode(ModelDeployment, asked), [cluster("a")])
+    assert told == ("False", "NoClusters", f"0 of 1 replicas placed{NONE_SELECTED}")

@@ -6,12 +6,13 @@ import pytest
 from modelplane.placement.cluster_info import (
     ClusterProfile,
     PoolShape,
+    QueueState,
     QuotaState,
     charges,
     held_by_others_usage,
     make_cluster_info,
 )
-from modelplane.placement.values import QueueInfo
+from modelplane.placement.values import NamespaceQueues, QueueInfo
 from modelplane.testing.fleets import assignment, claim, cluster, hardware, kind, packed, pool, replica, taint
 
 GPU = hardware()
@@ -68,6 +69,23 @@ def test_devices_of_others_are_charged_one_by_one_and_only_those_that_can_be_cla
     assert usages(make_cluster_info(cluster("a", shared))) == {"p": ((((1, 4),), 3),)}
 
 
+@pytest.mark.parametrize(
+    ("claims", "expected"),
+    [
+        ((("gpu", 8, 1),), ((ONE, 3), (EIGHT, 1))),
+        ((("gpu", 8, 9),), ((ONE, 3), (EIGHT, 1))),
+        ((("gpu", 3, 1), ("gpu", 2, 2), ("nic", 8, 1)), ((ONE, 4), (((2, 1),), 2), (((3, 1),), 1))),
+        ((("gpu", 11, 1),), ((EIGHT, 1),)),
+    ],
+    ids=["one claim of eight", "more claims than devices", "several sizes, and another kind", "larger than a node"],
+)
+def test_devices_that_others_hold_by_one_claim_are_on_one_node(claims, expected):
+    shared = msgspec.structs.replace(pool("p", 2), held_by_others=(("gpu", 11),), claims_of_others=claims)
+    assert held_by_others_usage(shared) == expected
+    several = tuple((shape, number) for shape, number in expected if shape != ONE)
+    assert make_cluster_info(cluster("a", shared)).kinds[0].foreign == several
+
+
 def test_replicas_come_and_go_and_a_new_one_takes_the_place_of_its_older_self():
     first, second = replica("a", 0), replica("a", 1, assignment("h200", claim(8)))
     info = make_cluster_info(cluster("a"), [first])
@@ -116,8 +134,23 @@ def test_a_cluster_remembers_that_a_replica_preempts_others():
         pytest.param(
             {"queue": QueueInfo("q", 8, others=2)},
             [replica("a", 0, assignment("h200", claim(4)))],
-            ClusterProfile(ready=True, cordoned=False, queue_left=2, queue_limit=8),
+            ClusterProfile(ready=True, cordoned=False, queue=QueueState("q", 8, 2)),
             id="a queue",
+        ),
+        pytest.param(
+            {
+                "namespace_queues": NamespaceQueues(
+                    "q-{{ .Namespace }}", (QueueInfo("q-team", 8, 2), QueueInfo("q-b", -1))
+                )
+            },
+            [replica("a", 0, assignment("h200", claim(4))), replica("a", name="x", namespace="b")],
+            ClusterProfile(
+                ready=True,
+                cordoned=False,
+                queue_template="q-{{ .Namespace }}",
+                namespace_queues=(QueueState("q-team", 8, 2), QueueState("q-b", -1, 0)),
+            ),
+            id="a queue for each namespace",
         ),
         pytest.param(
             {"queue": QueueInfo("q", -1)}, [], ClusterProfile(ready=True, cordoned=False), id="a queue without a limit"

@@ -113,7 +113,7 @@ def overdrawn(fleet):
         left = info.profile.quota_left("team")
         if left is not None and left[0] < 0:
             yield name, "quota"
-        if info.profile.queue_left is not None and info.profile.queue_left < 0:
+        if (info.profile.queue_left("team") or 0) < 0:
             yield name, "queue"
 
 
@@ -223,7 +223,7 @@ def test_a_replica_that_did_not_start_yet_hides_no_device_that_others_hold(servi
     where = cluster("a", held, queue=QueueInfo("q", 8, 4))
     for fleet in (Fleet.of([where], [promised]), Fleet.of([where]).with_replicas([promised])):
         assert schedule(place(1, engine(request(1)), name="new"), fleet).pending == 1
-        assert fleet.infos["a"].profile.queue_left == 0
+        assert fleet.infos["a"].profile.queue_left("team") == 0
 
 
 def test_devices_that_others_hold_are_counted_by_kind_and_never_of_synthetic_ones():

@@ -25,7 +25,7 @@ from modelplane.placement.filters import (
 from modelplane.placement.offers import ClusterView, OfferedAssignment, PlacementOption, PoolView
 from modelplane.placement.request import CacheRequest, SpreadRule
 from modelplane.placement.snapshot import Fleet
-from modelplane.placement.values import CacheInfo, QueueInfo
+from modelplane.placement.values import CacheInfo, NamespaceQueues, QueueInfo
 from modelplane.testing.fleets import (
     assignment,
     claim,
@@ -235,6 +235,9 @@ def option(where, devices, *held):
 
 LIMITED = cluster("a", quotas=(("team", 4), ("*", 100)))
 QUEUED = cluster("a", queue=QueueInfo("serving", 8, others=5))
+TEAM_QUEUES = NamespaceQueues("q-{{ .Namespace }}", (QueueInfo("q-team", 8, others=5), QueueInfo("q-rivals", 8)))
+PER_TEAM = cluster("a", namespace_queues=TEAM_QUEUES)
+OTHERS_ONLY = NamespaceQueues("{{ .Namespace }}", (QueueInfo("rivals", 8),), complete=True)
 
 
 @pytest.mark.parametrize(
@@ -255,6 +258,23 @@ QUEUED = cluster("a", queue=QueueInfo("serving", 8, others=5))
         (QueueFilter(), option(cluster("a"), 8), None),
         (QueueFilter(), option(QUEUED, 3), None),
         (QueueFilter(), option(QUEUED, 4), now("Queue", "needs 4 devices; the cluster's queue has 3 of 8 left")),
+        (QueueFilter(), option(PER_TEAM, 3, replica("a", name="x", namespace="rivals")), None),
+        (QueueFilter(), option(PER_TEAM, 4), now("Queue", "needs 4 devices; queue q-team has 3 of 8 left")),
+        (
+            QueueFilter(),
+            option(PER_TEAM, 3, replica("a", name="mine")),
+            now("Queue", "needs 3 devices; queue q-team has 2 of 8 left"),
+        ),
+        (
+            QueueFilter(),
+            option(cluster("a", namespace_queues=OTHERS_ONLY), 1),
+            now("Queue", "the cluster has no queue team"),
+        ),
+        (
+            QueueFilter(),
+            option(cluster("a", namespace_queues=msgspec.structs.replace(OTHERS_ONLY, complete=False)), 1),
+            None,
+        ),
     ],
 )
 def test_filters_of_whole_options(plugin, seen, expected):

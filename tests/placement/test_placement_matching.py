@@ -4,18 +4,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelplane.placement import matching
+from modelplane.placement.cluster_info import make_cluster_info
 from modelplane.placement.flow import _flows, feasible
 from modelplane.placement.hardware import DeviceKind, Hardware
-from modelplane.placement.matching import Unmatched, engine_allocations, held_shape, pod_allocations
+from modelplane.placement.matching import (
+    ALLOCATION_BUDGET,
+    Unmatched,
+    engine_allocations,
+    held_shape,
+    is_exhaustive,
+    pod_allocations,
+)
 from modelplane.placement.request import EngineRequest, MemberRequest
-from modelplane.placement.wording import Mismatch
+from modelplane.placement.wording import Mismatch, Shortfall
 from modelplane.testing.fleets import (
     claim,
+    cluster,
     device,
     engine,
     hardware,
     kind,
     memory_at_least,
+    pool,
     product_is,
     request,
 )
@@ -173,3 +184,30 @@ def test_the_search_for_classes_ends_however_many_ways_there_are():
     """Sixteen requests that two classes could serve, one device too many: thousands of ways, none of which fits."""
     two = hardware(kind("a", 8, device_class="one"), kind("b", 7, device_class="two"))
     assert isinstance(pod_allocations(tuple(request(1, name=f"r{at}") for at in range(16)), two), Unmatched)
+
+
+def test_all_members_vary_together():
+    two = hardware(kind("a", 2, device_class="one"), kind("b", 2, device_class="two"))
+    pair = EngineRequest("main", 1, (MemberRequest(1, (request(1),)), MemberRequest(1, (request(1),))))
+    found = [[member.claims[0].device_class for member in each.members] for each in engine_allocations(pair, two)]
+    assert found == [["one", "one"], ["two", "one"], ["one", "two"], ["two", "two"]]
+    assert is_exhaustive(pair, two)
+
+
+def test_an_engine_with_more_allocations_than_the_budget_is_not_refused_for_good():
+    """Nine requests of different sizes and two classes: 512 ways, of which half are tried."""
+    two = hardware(kind("a", 50, device_class="one"), kind("b", 50, device_class="two"))
+    wanted = engine(*(request(count, name=f"r{count}") for count in range(1, 10)))
+    assert len(engine_allocations(wanted, two)) == ALLOCATION_BUDGET
+    assert not is_exhaustive(wanted, two)
+    full = Shortfall(wanted, make_cluster_info(cluster("c", pool("p", 1, two))).kinds[0], ((((40, 1), (40, 2)), 1),))
+    assert str(full).endswith("; not proven: search budget of 256 allocations reached")
+
+
+def test_a_search_for_classes_that_was_cut_short_proves_nothing(monkeypatch):
+    monkeypatch.setattr(matching, "_MAX_STEPS", 20)
+    two = hardware(kind("a", 31, device_class="one"), kind("b", 31, device_class="two"))
+    wanted = tuple(request(count, name=f"r{count}") for count in range(6, 14))
+    assert str(Mismatch(pod_allocations(wanted, two), two)) == (
+        "not proven: search budget of 20 steps reached for request r13"
+    )

@@ -15,6 +15,7 @@ from modelplane.testing.fleets import (
     engine,
     hardware,
     kind,
+    packed,
     place,
     pool,
     replica,
@@ -96,4 +97,17 @@ def test_a_search_that_was_cut_short_says_so_and_admits_nothing():
     held = [replica("a", size, assignment("p", claim(size), pods=6), name="other") for size in SIZES if size > 3]
     decided = schedule(place(1, engine(request(3), copies=6)), Fleet.of([crowded], held))
     (found,) = [candidate for candidate in decided.trace.candidates() if candidate.pool]
-    assert found.reason.endswith("; the search for a packing of 10 pod shapes stopped early")
+    assert found.reason.endswith("; not proven: search budget of 2000 steps and 128 patterns of packing reached")
+
+
+def test_a_refusal_that_only_the_worst_case_causes_names_bin_pack():
+    """Eight single devices may sit on eight nodes of ten, so two nodes are sure to be free for whole-node pods."""
+    single, whole = engine(request(1)), engine(request(8))
+    for where, placed, switch in ((cluster("a", pool("p", 10)), 2, True), (packed("a", pool("p", 10)), 9, False)):
+        fleet = Fleet.of([where])
+        singles = schedule(place(8, single, name="small"), fleet)
+        fleet = fleet.with_replicas([p.replica for p in singles.placements])
+        decided = schedule(place(10, whole), fleet)
+        assert len(decided.placements) == placed
+        (reason,) = {text for refusal, _ in decided.trace.refusals() for text in [refusal.reason]}
+        assert reason.endswith("; packed tightly it fits, which scheduling.packing BinPack relies on") is switch

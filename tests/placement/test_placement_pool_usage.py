@@ -118,6 +118,26 @@ def test_whatever_an_adversary_does_a_safe_pod_finds_a_node(pool):
             assert any(feasible(shape, free) for free in state), (shape, state)
 
 
+@settings(max_examples=60)
+@given(pools(max_pods=4, max_nodes=2), st.integers(0, 4))
+def test_a_safe_pod_finds_a_node_wherever_foreign_pods_are(pool, foreign):
+    counts, nodes, pods = pool
+    theirs, ours = pods[:foreign], pods[foreign:]
+    assume(is_safe(counts, nodes, as_use(pods), as_use(theirs)))
+    for position, shape in enumerate(ours):
+        others = [*theirs, *ours[:position], *ours[position + 1 :]]
+        for state in states(others, counts, nodes):
+            assert any(feasible(shape, free) for free in state), (shape, state)
+
+
+def test_what_is_foreign_is_in_the_way_and_is_not_looked_after():
+    """Two single devices may keep a foreign whole-node pod from starting again; one of ours they may not."""
+    use = ((ONE, 2), (EIGHT, 1))
+    assert is_safe((8,), 2, use, ((EIGHT, 1),))
+    assert not is_safe((8,), 2, use)
+    assert not is_safe((8,), 2, ((ONE, 2), (EIGHT, 2)), ((EIGHT, 1),))
+
+
 @settings(max_examples=50)
 @given(pools(max_pods=12, max_nodes=4), st.randoms(use_true_random=False))
 def test_a_safe_set_starts_in_any_order_on_a_careless_cluster(pool, random):

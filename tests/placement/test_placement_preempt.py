@@ -1,6 +1,10 @@
 import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from modelplane.placement.decisions import ReplicaDecision
+from modelplane.placement.preempt import MAX_VICTIMS
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.testing.fleets import (
@@ -12,6 +16,7 @@ from modelplane.testing.fleets import (
     kind,
     place,
     pool,
+    product_is,
     replica,
     request,
 )
@@ -118,3 +123,66 @@ def test_digests_do_not_tell_whose_replica_it_is():
     digest = replica("a", 0, name="secret-model", namespace="secret-team").digest
     assert "secret" not in digest
     assert digest != replica("a", 1, name="secret-model", namespace="secret-team").digest
+
+
+def singles(number):
+    return [
+        replica("a", at, assignment("h"), name="low", **{**SERVING, "created": "2026-05-05T00:00:00Z"})
+        for at in range(number)
+    ]
+
+
+@pytest.mark.parametrize("elsewhere", [60, 70, 700])
+def test_a_victim_is_found_however_many_replicas_are_elsewhere_on_the_cluster(elsewhere):
+    """The older one on pool z is last in the order of candidates, and the only one whose leaving helps."""
+    shared = pool("h", 1 + elsewhere // 8)
+    single = pool("z", 1, hardware(kind(count=1, product="Z")))
+    on_z = replica("a", 0, assignment("z"), name="old", **SERVING)
+    fleet = Fleet.of([cluster("a", shared, single, priorities=PRIORITIES)], [*singles(elsewhere), on_z])
+    assert victims(schedule(gold(engine(request(1, product_is("Z")))), fleet)) == [("old", 0)]
+
+
+@pytest.mark.parametrize(("nodes", "evicted"), [(9, 72), (MAX_VICTIMS // 8, MAX_VICTIMS), (MAX_VICTIMS // 8 + 1, None)])
+def test_as_many_leave_as_a_status_can_name(nodes, evicted):
+    fleet = Fleet.of([cluster("a", pool("h", nodes), priorities=PRIORITIES)], singles(nodes * 8))
+    found = schedule(gold(engine(request(8), nodes=nodes)), fleet).preemption
+    assert (found and len(found.victims)) == evicted
+
+
+held_pods = st.lists(
+    st.tuples(st.sampled_from(["h", "z"]), st.integers(1, 4), st.sampled_from([None, "silver"]), st.integers(1, 9)),
+    max_size=9,
+)
+
+
+@given(held_pods, st.integers(1, 8), st.integers(1, 2))
+def test_victims_are_those_of_trying_one_candidate_after_the_other(held, count, nodes):
+    """And none of them could have stayed."""
+    low = [
+        replica("a", at, assignment(name, claim(size)), name="low", priority=rank, created=f"2026-01-0{day}T00:00:00Z")
+        for at, (name, size, rank, day) in enumerate(held)
+    ]
+    fleet = Fleet.of([cluster("a", pool("h", 2), pool("z", 1), priorities=PRIORITIES)], low)
+    asked = gold(engine(request(count), nodes=nodes))
+    found = schedule(asked, fleet)
+    expected = one_by_one(asked, fleet, low)
+    assert (found.preemption and sorted(v.id for v in found.preemption.victims)) == expected
+
+
+def one_by_one(asked, fleet, low):
+    """Candidates leave one at a time, then come back one at a time."""
+
+    def fits(gone):
+        without = fleet.with_replicas(removed=[found.id for found in gone])
+        return not schedule(msgspec.structs.replace(asked, may_preempt=False), without).pending
+
+    ordered = sorted(low, key=lambda found: (found.created, found.id), reverse=True)
+    ordered = sorted(ordered, key=lambda found: found.priority == "silver")
+    first = next((count for count in range(len(ordered) + 1) if fits(ordered[:count])), None)
+    if not first:
+        return None
+    gone = ordered[:first]
+    for found in reversed(ordered[:first]):
+        rest = [other for other in gone if other is not found]
+        gone = rest if fits(rest) else gone
+    return sorted(found.id for found in gone)

@@ -1,5 +1,7 @@
 """What holds of every schedule, on fleets made up at random."""
 
+from collections import Counter
+
 import msgspec
 import pytest
 from hypothesis import assume, given, settings
@@ -24,6 +26,7 @@ from modelplane.testing.fleets import (
     cluster,
     engine,
     hardware,
+    key,
     kind,
     labelled,
     place,
@@ -241,6 +244,23 @@ def test_as_many_are_placed_as_the_fleet_can_take(world):
             while room < 50 and not kind_.taints and (fit := first_fit(asked.engines[0], kind_, use)) is not None:
                 use, room = fit.after, room + 1
     assert len(schedule(asked, fleet).placements) == min(asked.replicas, room)
+
+
+@heavy
+@given(worlds(calm=True))
+def test_a_cluster_has_two_more_than_another_only_where_that_one_is_full(world):
+    asked, found, held = world
+    fleet = Fleet.of(found, held)
+    decided = schedule(asked, fleet)
+    load = Counter(p.replica.cluster for p in decided.placements)
+    full = applied(fleet, decided, asked)
+    other = msgspec.structs.replace(asked, deployment=key("another"), replicas=1)
+    for where in found:
+        if load[where.name] + 1 < max(load.values(), default=0):
+            alone = full
+            for name in [c.name for c in found if c is not where]:
+                alone = alone.without_cluster(name)
+            assert schedule(other, alone).pending == 1
 
 
 @heavy

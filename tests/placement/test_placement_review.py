@@ -15,6 +15,8 @@ from modelplane.testing.fleets import (
     claim,
     cluster,
     engine,
+    hardware,
+    kind,
     labelled,
     place,
     pool,
@@ -268,3 +270,16 @@ def test_a_change_may_exceed_the_pool_the_quota_or_the_queue_and_less_never_does
 )
 def test_a_cluster_is_within_another_where_nothing_is_used_more(fields, used, bound, expected):
     assert is_within(info_with(used, **fields), info_with(bound, **fields), "team") is expected
+
+
+def test_a_replica_grows_in_place_on_devices_of_another_class_where_its_own_are_short():
+    """Two of four devices of class a are another's, so three of them are not free; three of class b are."""
+    both = hardware(kind("a", 4, device_class="a.class"), kind("b", 4, device_class="b.class"))
+    where = cluster("a", pool("p", 1, both))
+    mine = replica("a", 0, assignment("p", claim(1, device_class="a.class")))
+    other = replica("a", 0, assignment("p", claim(2, device_class="a.class")), name="other")
+    _, found = reviewed(place(1, engine(request(3))), [where], [mine, other])
+    (grown,) = found.kept
+    assert [(c.count, c.device_class) for c in grown.assignments[0].members[0].claims] == [(3, "b.class")]
+    _, found = reviewed(place(1, engine(request(4), request(4, name="more"))), [where], [mine, other])
+    assert [why for _, why in found.moving] == ["its pool has too few free devices for its new request"]

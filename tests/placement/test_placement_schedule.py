@@ -659,6 +659,8 @@ def test_a_refusal_of_one_engine_names_it():
 
 
 FOUR = hardware(kind(count=4))
+WEIGHED = ScoreWeights(spread=1.0)
+"""The default weight, stated: scores decide, and spreading is one of them."""
 
 
 def places(decided):
@@ -671,18 +673,18 @@ def test_ties_between_clusters_that_changed_in_the_pass_break_on_their_names():
         cluster("a", pool("p", 3, price=20.0), pool("q", 3, FOUR, price=10.0)),
         cluster("b", pool("p", 1, FOUR)),
     ]
-    decided = schedule(place(3, engine(request(1))), Fleet.of(clusters))
+    decided = schedule(place(3, engine(request(1)), weights=WEIGHED), Fleet.of(clusters))
     assert places(decided) == [("a", "p"), ("a", "p"), ("a", "q")]
 
 
-def test_the_next_replica_may_sit_on_a_cheaper_pool_of_the_same_cluster():
-    """Engines go to the emptier pool, which has no price; the second finds the other pool, and that is cheap."""
+def test_the_next_replica_may_sit_on_another_pool_of_the_same_cluster():
+    """The first takes the pool that has a price and is cheap; the second finds room on the pool that has none."""
     clusters = [
         cluster("a", pool("p", 3, FOUR), pool("q", 2, FOUR, price=10.0)),
         cluster("b", pool("p", 1, FOUR, price=20.0)),
     ]
     several = (engine(request(2)), engine(request(2), name="prefill"))
-    assert places(schedule(place(2, *several), Fleet.of(clusters))) == [("a", "p"), ("a", "q")]
+    assert places(schedule(place(2, *several, weights=WEIGHED), Fleet.of(clusters))) == [("a", "q"), ("a", "p")]
 
 
 def test_a_fleet_of_clusters_without_pools_says_what_each_lacks():
@@ -692,3 +694,29 @@ def test_a_fleet_of_clusters_without_pools_says_what_each_lacks():
         ("a", "ClusterReady", "the cluster is not ready"),
         ("b", "Pools", "the cluster has no pools yet"),
     ]
+
+
+@pytest.mark.slow
+def test_ten_thousand_replicas_are_placed_and_have_indexes_of_their_own():
+    wide = [cluster(f"c{at:02}", pool("p", 64)) for at in range(20)]
+    decided = schedule(place(10_000), Fleet.of(wide))
+    assert decided.pending == 0
+    assert [p.replica.index for p in decided.placements] == [*range(500)] * 20
+
+
+@pytest.mark.parametrize(("claims", "placed"), [((), 0), ((("gpu", 8, 1),), 3), ((("gpu", 4, 2),), 2)])
+def test_devices_that_others_hold_by_one_claim_are_in_the_way_on_one_node_only(claims, placed):
+    """Eight devices of others on four nodes of eight: one by one they may be on all of them."""
+    shared = msgspec.structs.replace(pool("p", 4), held_by_others=(("gpu", 8),), claims_of_others=claims)
+    decided = schedule(place(4, WHOLE), Fleet.of([cluster("a", shared)]))
+    assert len(decided.placements) == placed
+
+
+def test_a_gang_takes_a_rack_as_a_whole_where_each_rack_is_a_pool():
+    """NVL72: 18 nodes of four devices. One device in use keeps a gang of all of them away from that rack."""
+    rack = hardware(kind(count=4))
+    racks = cluster("a", pool("rack-1", 18, rack), pool("rack-2", 18, rack))
+    used = replica("a", 0, assignment("rack-1"), name="other", serving=True)
+    (placed,) = schedule(place(1, engine(request(4), nodes=18)), Fleet.of([racks], [used])).placements
+    assert placed.replica.assignments[0].pool == "rack-2"
+    assert schedule(place(2, engine(request(4), nodes=18)), Fleet.of([racks], [used])).pending == 1

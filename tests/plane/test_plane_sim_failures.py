@@ -182,7 +182,7 @@ def test_pods_of_others_hold_devices_and_replicas_go_where_they_are_not():
         ref = fleet.get("ModelDeployment", "qwen3-8b", "default")
         fleet.plane.replace({**ref, "spec": {**ref["spec"], "replicas": 6}})
         await clock.sleep(30)
-        assert fleet.endpoints() == {"east": 1, "west": 5}
+        assert fleet.endpoints() == {"east": 2, "west": 4}
         do(fleet, "foreign", name="h200", value="off")
         await clock.sleep(20)
         assert devices(fleet)["heldByOthers"] in {0, None}

@@ -141,7 +141,7 @@ def test_what_composers_do_not_accept_is_told_before():
     assert told(CLASS, CLUSTER % (EXISTING, "{{ .Nonsense }}")) == [
         (
             "error",
-            "spec.scheduling.queue: '{{ .Nonsense }}' is no label value, and KAI finds queues by label",
+            "spec.scheduling.queue: a queue may hold {{ .Namespace }}, and no other token",
         )
     ]
     assert told(CLASS, CLUSTER % ("{source: GKE, gke: {region: a}}", "team-a")) == [

@@ -22,6 +22,7 @@ __all__ = [
     "Capacity",
     "CapacityBlock",
     "CelSelector",
+    "ClaimsOfOther",
     "ClassDevice",
     "ClusterEks",
     "ClusterGke",
@@ -115,6 +116,7 @@ __all__ = [
     "ProvisioningGke",
     "Queue",
     "Quota",
+    "Rebalance",
     "ReplicaEngine",
     "ReplicaMember",
     "ReplicaReference",
@@ -533,6 +535,12 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stickiness: int | None = None
 
 
+class Rebalance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    triggers: tuple[Literal["Tier", "Spread", "Cost"], ...]
+    min_saving_percent: int = msgspec.field(name="minSavingPercent", default=20)
+    interval_seconds: int = msgspec.field(name="intervalSeconds", default=600)
+
+
 class Preferred(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     weight: int
     selector: LabelSelector
@@ -550,6 +558,8 @@ class SpecPlacement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     spread: tuple[Spread, ...] = ()
     required: tuple[LabelSelector, ...] = ()
     preferred: tuple[Preferred, ...] = ()
+    tiers: tuple[LabelSelector, ...] = ()
+    rebalance: Rebalance | None = None
     weights: Weights | None = None
 
 
@@ -706,6 +716,11 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pending: int | None = None
 
 
+class ClaimsOfOther(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    devices: int
+    claims: int
+
+
 class Capacity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     value: str
 
@@ -727,6 +742,7 @@ class PoolDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     capacity: Mapping[str, Capacity] = msgspec.field(default_factory=dict)
     allocated: int | None = None
     held_by_others: int | None = msgspec.field(name="heldByOthers", default=None)
+    claims_of_others: tuple[ClaimsOfOther, ...] = msgspec.field(name="claimsOfOthers", default=())
     missing: int | None = None
     free: int | None = None
 

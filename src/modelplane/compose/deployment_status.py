@@ -24,9 +24,10 @@ from modelplane.placement.trace import TraceCandidate as Found
 from modelplane.placement.trace import summarise as summarise_refusals
 
 MAX_CANDIDATES = 32
+MAX_CLUSTERS = 1_000
 MAX_REASON = 512
 MAX_SUMMARY = 1024
-_SELECTING = frozenset({"ClusterSelector", "Affinity"})
+_SELECTING = frozenset({"ClusterSelector", "Affinity", "Tiers"})
 
 
 def scheduled_condition(request: ComposeRequest[ModelDeployment], decided: Schedule, fleet: Fleet) -> Condition:
@@ -102,10 +103,15 @@ def deployment_status(deployment: ModelDeployment, decided: Schedule, serving: C
         selector=f"{DEPLOYMENT}={deployment.metadata.name}",
         clusters=tuple(
             ModelDeploymentStatusCluster(name=name, replicas=count, ready=serving[name])
-            for name, count in sorted(placed.items())
+            for name, count in sorted(_largest(placed))
         ),
         placement=_placement(decided, placed),
     )
+
+
+def _largest(placed: Counter[str]) -> list[tuple[str, int]]:
+    """The clusters that have most, as many as a status lists; by name where they have equally many."""
+    return sorted(placed.items(), key=lambda item: (-item[1], item[0]))[:MAX_CLUSTERS]
 
 
 def _placement(decided: Schedule, placed: Counter[str]) -> StatusPlacement:

@@ -4,7 +4,7 @@ A cluster counts by its status, not by its spec. Pools and devices with equal de
 the work grows with the number of different descriptions and not with the fleet.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 import msgspec
@@ -27,6 +27,7 @@ from modelplane.api.models import (
 )
 from modelplane.api.models import Taint as TaintSpec
 from modelplane.api.objects import Manifest
+from modelplane.api.queues import MAX_QUEUES, is_per_namespace, queue_template
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s
 from modelplane.k8s.device import Device, DeviceError
@@ -38,6 +39,7 @@ from modelplane.placement.values import (
     Cluster,
     Effect,
     MemberAssignment,
+    NamespaceQueues,
     Packing,
     PlacedReplica,
     PlacementTaint,
@@ -88,6 +90,7 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
         default_priority=scheduling.default_priority,
         quotas=tuple((quota.namespace, quota.devices) for quota in spec.quotas),
         queue=_queue(resource),
+        namespace_queues=_namespace_queues(resource),
     )
 
 
@@ -138,6 +141,7 @@ def _pool(pool: GpuPool, declared: NodePool | None) -> Pool:
         [_description(device) for device in pool.devices],
         (declared.node_count, declared.max_node_count, declared.taints) if declared is not None else None,
         [(device.name, others) for device in pool.devices if (others := _unavailable(device))],
+        [(device.name, each.devices, each.claims) for device in pool.devices for each in device.claims_of_others],
         pool.short_since,
     )
     return _described_pool(_encode(description))
@@ -170,6 +174,7 @@ class _PoolDescription(msgspec.Struct, frozen=True, array_like=True):
     devices: msgspec.Raw
     declared: tuple[int, int | None, tuple[TaintSpec, ...]] | None
     held_by_others: tuple[tuple[str, int], ...]
+    claims_of_others: tuple[tuple[str, int, int], ...]
     short_since: str | None
 
 
@@ -187,6 +192,7 @@ def _described_pool(description: bytes) -> Pool:
         now,
         declared if declared > nodes else None,
         pool.held_by_others,
+        pool.claims_of_others,
         epoch_s(pool.short_since),
     )
 
@@ -239,12 +245,23 @@ def _taints(taints: Iterable[TaintSpec]) -> tuple[PlacementTaint, ...]:
 
 
 def _queue(resource: InferenceCluster) -> QueueInfo | None:
-    wanted = resource.spec.scheduling.queue
+    wanted = queue_template(resource.spec.scheduling)
+    return next((queue for queue in _limiting_queues(resource) if queue.name == wanted), None)
+
+
+def _namespace_queues(resource: InferenceCluster) -> NamespaceQueues | None:
+    template = queue_template(resource.spec.scheduling)
+    if template is None or not is_per_namespace(template):
+        return None
+    seen = len(resource.status.queues)
+    return NamespaceQueues(template, tuple(_limiting_queues(resource)), complete=0 < seen < MAX_QUEUES)
+
+
+def _limiting_queues(resource: InferenceCluster) -> Iterator[QueueInfo]:
     for queue in resource.status.queues:
-        if queue.name == wanted and queue.quota is not None:
+        if queue.quota is not None:
             others = queue.used_by_others
-            return QueueInfo(queue.name, queue.quota, others if others is not None else queue.used or 0)
-    return None
+            yield QueueInfo(queue.name, queue.quota, others if others is not None else queue.used or 0)
 
 
 def placed_replica(resource: ModelReplica) -> PlacedReplica:

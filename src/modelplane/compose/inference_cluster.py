@@ -139,8 +139,8 @@ def _held(replicas: Iterable[ModelReplica]) -> Counter[tuple[str, str]]:
     return held
 
 
-def _devices(replica: ModelReplica) -> int:
-    return _held([replica]).total()
+def _devices(replica: ModelReplica) -> capacity.ReplicaDevices:
+    return capacity.ReplicaDevices(replica.metadata.namespace, _held([replica]).total())
 
 
 def _pool(
@@ -228,7 +228,7 @@ def _status(
     pools: tuple[GpuPool, ...],
     address: str | None,
     request: ComposeRequest[InferenceCluster],
-    held: Mapping[str, int],
+    held: Mapping[str, capacity.ReplicaDevices],
 ) -> InferenceClusterStatus:
     replicas = request.fetched(_REPLICAS)
     claimable = [device for pool in pools for device in pool.devices if device.claim != "Synthetic"]

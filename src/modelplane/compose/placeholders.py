@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from modelplane.api.models import Scheduling
+from modelplane.api.models import ReplicaMember, Scheduling
+from modelplane.compose.context import Context
 
 NAMES = ("Namespace", "Name", "Replica", "Cluster", "Pool", "Priority")
 _PLACEHOLDER = re.compile(r"\{\{ ?\.(" + "|".join(NAMES) + r") ?\}\}")
@@ -36,6 +37,17 @@ class PlaceholderValues:
     def mapping(self) -> Mapping[str, str]:
         values = (self.namespace, self.name, self.replica, self.cluster, self.pool, self.priority)
         return MappingProxyType(dict(zip(NAMES, values, strict=True)))
+
+
+def placeholder_values(context: Context, member: ReplicaMember) -> PlaceholderValues:
+    return PlaceholderValues(
+        namespace=context.replica.metadata.namespace,
+        name=context.deployment,
+        replica=context.name,
+        cluster=context.replica.spec.cluster_name,
+        pool=member.node_pool_name,
+        priority=context.priority,
+    )
 
 
 def expand(text: str, values: PlaceholderValues) -> str:

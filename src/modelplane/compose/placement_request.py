@@ -1,12 +1,13 @@
 """The PlacementRequest of a ModelDeployment."""
 
-from modelplane.api.models import ModelDeployment, ModelDeploymentSpec, Weights
+from modelplane.api.models import ModelDeployment, ModelDeploymentSpec, Rebalance, Weights
 from modelplane.compose.lowering import Lowered, lower
 from modelplane.placement.request import (
     CacheRequest,
     FailoverPolicy,
     PlacementRequest,
     Preference,
+    RebalancePolicy,
     ScoreWeights,
     SpreadRule,
 )
@@ -24,6 +25,8 @@ def placement_request(deployment: ModelDeployment, lowered: Lowered | None = Non
         required=placement.required if placement else (),
         preferred=tuple(Preference(found.weight, found.selector) for found in placement.preferred) if placement else (),
         spread=_spread(spec),
+        tiers=placement.tiers if placement else (),
+        rebalance=_rebalance(placement.rebalance) if placement and placement.rebalance else None,
         tolerations=lowered.tolerations,
         failover=FailoverPolicy(spec.failover.policy == "Replace", float(spec.failover.grace_period_seconds)),
         caches=_caches(spec, lowered),
@@ -39,6 +42,17 @@ def _spread(spec: ModelDeploymentSpec) -> tuple[SpreadRule, ...]:
     rules = spec.placement.spread if spec.placement else ()
     return tuple(
         SpreadRule(rule.topology_key, rule.max_skew, rule.when_unsatisfiable == "DoNotSchedule") for rule in rules
+    )
+
+
+def _rebalance(rebalance: Rebalance) -> RebalancePolicy:
+    triggers = set(rebalance.triggers)
+    return RebalancePolicy(
+        tier="Tier" in triggers,
+        spread="Spread" in triggers,
+        cost="Cost" in triggers,
+        min_saving=rebalance.min_saving_percent / 100,
+        interval_s=float(rebalance.interval_seconds),
     )
 
 

@@ -18,7 +18,7 @@ from modelplane.compose.context import Context, RenderError, grace_seconds, grou
 from modelplane.compose.engines import ENGINES, NIXL
 from modelplane.compose.engines.launch import Launch, LaunchRequest, group_env, pod_ip
 from modelplane.compose.gang.gang_metadata import GangMetadata
-from modelplane.compose.placeholders import PlaceholderValues, expand, result_fault
+from modelplane.compose.placeholders import PlaceholderValues, expand, placeholder_values, result_fault
 from modelplane.compose.ports import engine_container, engine_port, is_routed
 from modelplane.compose.tenancy import ENGINE_SECURITY, POD_SECURITY, engine_security
 from modelplane.compose.volumes import pod_volumes, volume_mounts
@@ -81,14 +81,7 @@ def cluster_metadata(context: Context, member: ReplicaMember) -> tuple[dict[str,
     scheduling = context.scheduling
     if not scheduling.default_labels and not scheduling.default_annotations:
         return {}, {}
-    values = PlaceholderValues(
-        namespace=context.replica.metadata.namespace,
-        name=context.deployment,
-        replica=context.name,
-        cluster=context.replica.spec.cluster_name,
-        pool=member.node_pool_name,
-        priority=context.priority,
-    )
+    values = placeholder_values(context, member)
     labels = _expanded(scheduling.default_labels, values)
     fault = result_fault(labels)
     if fault is not None:

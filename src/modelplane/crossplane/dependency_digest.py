@@ -79,7 +79,18 @@ def _unhealthy(fleet: Fleet, name: ClusterName) -> object:
 def _capacity(fleet: Fleet, digest_pools: Callable[[object], str]) -> str:
     """Everything that decides whether a waiting replica fits: pools, who may use them, and what is held."""
     clusters = [
-        [cluster.name, cluster.ready, cluster.cordoned, sorted(cluster.labels.items()), digest_pools(cluster.pools)]
+        [
+            cluster.name,
+            cluster.ready,
+            cluster.cordoned,
+            sorted(cluster.labels.items()),
+            digest_pools(cluster.pools),
+            cluster.taints,
+            cluster.packing,
+            cluster.quotas,
+            cluster.queue,
+            cluster.namespace_queues,
+        ]
         for cluster in fleet.clusters
     ]
     held = [

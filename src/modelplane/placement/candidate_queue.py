@@ -34,13 +34,17 @@ from modelplane.placement.pool_usage import PoolUsage
 from modelplane.placement.request import EngineRequest
 from modelplane.placement.reservation import Assigned, Unassignable, assign_engines
 from modelplane.placement.scorers import BestFirstPicker, SpreadScorer
+from modelplane.placement.tiers import tier_of
 from modelplane.placement.trace import CandidateGroup, Subject, TraceReporter
+from modelplane.placement.values import Cluster
 
 _EACH: Final = -1
 """Position of an assignment whose pool is named by the place."""
 _ROUNDING: Final = 1e-9
 """A cluster that may be as good as another is evaluated first, however its total was rounded."""
-_Entry = tuple[float, Place, int, int, Scored[PlacementOption] | None]
+_Order = tuple[int, int, float]
+"""The lowest comes first: tier, replicas of the deployment where those come before scores, and the total negated."""
+_Entry = tuple[_Order, Place, int, int, Scored[PlacementOption] | None]
 """Order, place, serial, position of the place in its offer, offer; without an offer, a cluster to look at again."""
 
 
@@ -72,7 +76,7 @@ class CandidateQueue:
         _note_domains(state, samples)
         _note_prices(state, offers)
         active = active_plugins(profile, state, [cluster_profile for cluster_profile, _ in self._views])
-        self._profile, self._rechecked = active.profile, active.rechecked
+        self._profile, self._rechecked, self._evenly = active.profile, active.rechecked, active.evenly
         self._runner = Runner(self._profile)
         weights = [(weighted.scorer, weighted.weight) for weighted in self._profile.scorers]
         spread = sum(weight for scorer, weight in weights if isinstance(scorer, SpreadScorer))
@@ -119,9 +123,32 @@ class CandidateQueue:
             again += [(offer, 0) for offer in self._single(cluster)]
         else:
             self._serial += 1
-            order = self._loss(cluster) - total - _ROUNDING
+            order = self._order(self._tier(self._state.info(cluster).cluster), self._state.load[cluster], total)
+            order = (*order[:2], order[2] + self._loss(cluster) - _ROUNDING)
             heappush(self._heap, (order, (cluster, 0), self._serial, 0, None))
         self._put(again)
+
+    def _order(self, tier: int, load: int, total: float) -> _Order:
+        return tier, load if self._evenly else 0, -total
+
+    def _tier(self, cluster: Cluster | None) -> int:
+        """Clusters in no tier are refused; they come last where the profile has no filter for that."""
+        request = self._state.request
+        if not request.tiers or cluster is None:
+            return 0
+        tier = tier_of(request, cluster.labels)
+        return len(request.tiers) if tier is None else tier
+
+    def options(self) -> Iterator[tuple[PlacementOption, Place]]:
+        """What may be taken, best first: each option once, with the first of its places."""
+        for _, _, _, cursor, scored in sorted(self._heap, key=lambda entry: entry[:3]):
+            if scored is None or admit(self._rechecked, self._state, scored.candidate) is not None:
+                continue
+            places = scored.candidate.places[cursor:]
+            version = scored.candidate.version
+            free = next((found for found in places if self._versions.get(found[0], 0) == version), None)
+            if free is not None:
+                yield scored.candidate, free
 
     def _only_falls(self, cluster: ClusterName) -> bool:
         """Whether no offer of a cluster can be better than one of it that was taken."""
@@ -238,7 +265,8 @@ class CandidateQueue:
         if isinstance(assigned, Unassignable):
             self._report_unassignable(assigned, places)
             return
-        yield PlacementOption(view, places, assigned)
+        for assignments in assigned:
+            yield PlacementOption(view, places, assignments)
 
     def _assigned(self, pools: tuple[tuple[PoolShape, ...], tuple[PoolUsage, ...]]) -> Assigned:
         known = self._known_assignments.get(pools)
@@ -262,7 +290,7 @@ class CandidateQueue:
             if isinstance(assigned, Unassignable):
                 self._report_unassignable(assigned, ((name, 0),), version)
                 return []
-            return [PlacementOption(view, ((name, 0),), assigned, load, returning, version)]
+            return [PlacementOption(view, ((name, 0),), found, load, returning, version) for found in assigned]
         offers: list[PlacementOption] = []
         for at, (kind, usage) in enumerate(zip(info.kinds, info.usages, strict=True)):
             fit = self.check_fit(state.request.engines[0], kind, usage)
@@ -294,7 +322,9 @@ class CandidateQueue:
             offer = scored.candidate
             if self._rechecked:
                 self._remember(offer)
-            self._push(scored, cursors[id(offer)], -scored.total if self._best_first else at)
+            tier = self._tier(offer.view.sample)
+            order = self._order(tier, offer.load, scored.total) if self._best_first else (0, 0, float(at))
+            self._push(scored, cursors[id(offer)], order)
 
     def _remember(self, offer: PlacementOption) -> None:
         key = offer.cluster if offer.version else None
@@ -303,7 +333,7 @@ class CandidateQueue:
             known.clear()
         known[id(offer)] = offer
 
-    def _push(self, scored: Scored[PlacementOption], cursor: int, order: float) -> None:
+    def _push(self, scored: Scored[PlacementOption], cursor: int, order: _Order) -> None:
         places = scored.candidate.places
         if cursor < len(places):
             self._serial += 1

@@ -11,10 +11,21 @@ from functools import lru_cache
 
 import msgspec
 
+from modelplane.api.queues import queue_name
 from modelplane.placement.hardware import Hardware
 from modelplane.placement.matching import held_shape
 from modelplane.placement.pool_usage import EMPTY, PoolUsage, add, subtract
-from modelplane.placement.values import Cluster, Packing, PlacedReplica, PlacementTaint, Pool, Price, ReplicaKey
+from modelplane.placement.values import (
+    Cluster,
+    NamespaceQueues,
+    Packing,
+    PlacedReplica,
+    PlacementTaint,
+    Pool,
+    Price,
+    QueueInfo,
+    ReplicaKey,
+)
 
 _CACHED = 16_384
 
@@ -30,6 +41,8 @@ class PoolShape(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     packed: bool
     missing_nodes: int = 0
     """Nodes that it should have and that are not there."""
+    foreign: PoolUsage = EMPTY
+    """The part of its usage that claims of others hold, several devices each. They need not find another node."""
 
     @property
     def devices(self) -> int:
@@ -43,6 +56,16 @@ class QuotaState(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     used: int
 
 
+class QueueState(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """What is left of a queue that has a limit."""
+
+    name: str
+    limit: int
+    left: int
+    missing: bool = False
+    """It does not exist, so that nothing would be scheduled from it."""
+
+
 class ClusterProfile(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """What a cluster is, apart from its name, its labels and its pools."""
 
@@ -53,9 +76,13 @@ class ClusterProfile(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     default_priority: str | None = None
     quotas: tuple[QuotaState, ...] = ()
     """One for each namespace that holds devices where quotas are set, and one for "*"."""
-    queue_left: int | None = None
-    """Devices left in the cluster's queue; None for no limit."""
-    queue_limit: int | None = None
+    queue: QueueState | None = None
+    """The queue of all namespaces; None for no limit."""
+    queue_template: str = ""
+    """The name of each namespace's queue, where they have queues of their own."""
+    namespace_queues: tuple[QueueState, ...] = ()
+    """Those queues; a negative limit is none."""
+    has_all_queues: bool = False
     fault: str = ""
 
     def quota_left(self, namespace: str) -> tuple[int, int] | None:
@@ -63,6 +90,21 @@ class ClusterProfile(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
         found = next((quota for quota in self.quotas if quota.namespace == namespace), None)
         found = found or next((quota for quota in self.quotas if quota.namespace == "*"), None)
         return None if found is None else (found.limit - found.used, found.limit)
+
+    def queue_of(self, namespace: str) -> QueueState | None:
+        """The queue that limits a namespace; None for no limit."""
+        if not self.queue_template:
+            return self.queue
+        name = queue_name(self.queue_template, namespace)
+        found = next((queue for queue in self.namespace_queues if queue.name == name), None)
+        if found is None and name is not None and self.has_all_queues:
+            return QueueState(name, 0, 0, missing=True)
+        return None if found is None or found.limit < 0 else found
+
+    def queue_left(self, namespace: str) -> int | None:
+        """Devices that are left in the queue of a namespace; None for no limit."""
+        queue = self.queue_of(namespace)
+        return None if queue is None else queue.left
 
 
 class ClusterInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -95,7 +137,7 @@ class ClusterInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
         held |= newcomers
         cluster = self.cluster
         cluster_profile = self.profile
-        if cluster is not None and (cluster.quotas or cluster.queue is not None):
+        if cluster is not None and _has_limits(cluster):
             cluster_profile = _cluster_profile(cluster, held)
         preempting = self.preempting or any(replica.preempts for replica in newcomers.values())
         return ClusterInfo(cluster, held, self.pools, self.kinds, tuple(usages), cluster_profile, preempting)
@@ -126,7 +168,16 @@ def _laid_out(pools: tuple[Pool, ...], *, packed: bool) -> tuple[tuple[Pool, ...
 
 def _kind(pool: Pool, *, packed: bool) -> PoolShape:
     missing_nodes = max((pool.desired_nodes or 0) - pool.nodes, 0)
-    return PoolShape(pool.hardware, pool.hardware.counts, pool.nodes, pool.taints, pool.price, packed, missing_nodes)
+    return PoolShape(
+        pool.hardware,
+        pool.hardware.counts,
+        pool.nodes,
+        pool.taints,
+        pool.price,
+        packed,
+        missing_nodes,
+        tuple((shape, number) for shape, number in held_by_others_usage(pool) if shape[0][0] > 1),
+    )
 
 
 def charges(replica: PlacedReplica, pools: tuple[Pool, ...]) -> list[tuple[int, PoolUsage]]:
@@ -146,12 +197,20 @@ def charges(replica: PlacedReplica, pools: tuple[Pool, ...]) -> list[tuple[int, 
 
 
 def held_by_others_usage(pool: Pool) -> PoolUsage:
-    """What others hold of a pool, as single devices, since it is not known how they lie on its nodes."""
+    """What others hold of a pool: the devices of a claim together, which are on one node, the rest one by one."""
     held = dict(pool.held_by_others)
     pods: PoolUsage = EMPTY
     for bit, kind in enumerate(pool.hardware.kinds):
-        if kind.device_class is not None and held.get(kind.name, 0) > 0:
-            pods = add(pods, ((((1, 1 << bit),), held[kind.name]),))
+        if kind.device_class is None:
+            continue
+        left = held.get(kind.name, 0)
+        for name, size, claims in pool.claims_of_others:
+            number = min(claims, left // size) if name == kind.name else 0
+            if number:
+                pods = add(pods, ((((min(size, kind.count), 1 << bit),), number),))
+                left -= size * number
+        if left > 0:
+            pods = add(pods, ((((1, 1 << bit),), left),))
     return pods
 
 
@@ -161,14 +220,18 @@ def _cluster_profile(cluster: Cluster, held: Mapping[ReplicaKey, PlacedReplica])
     )
     if cluster.fault:
         return msgspec.structs.replace(plain, fault=cluster.fault)
-    if not cluster.quotas and cluster.queue is None:
+    if not _has_limits(cluster):
         return plain
-    return msgspec.structs.replace(
+    limited = msgspec.structs.replace(
         plain,
         quotas=_quotas(cluster, held) if cluster.quotas else (),
-        queue_left=_queue_left(cluster, held),
-        queue_limit=cluster.queue.quota if cluster.queue is not None and cluster.queue.quota >= 0 else None,
+        queue=_queue_state(cluster.queue, held.values()) if cluster.queue is not None else None,
     )
+    return limited if cluster.namespace_queues is None else _with_queues(limited, cluster.namespace_queues, held)
+
+
+def _has_limits(cluster: Cluster) -> bool:
+    return bool(cluster.quotas) or cluster.queue is not None or cluster.namespace_queues is not None
 
 
 @lru_cache(maxsize=_CACHED)
@@ -197,8 +260,23 @@ def _quotas(cluster: Cluster, held: Mapping[ReplicaKey, PlacedReplica]) -> tuple
     )
 
 
-def _queue_left(cluster: Cluster, held: Mapping[ReplicaKey, PlacedReplica]) -> int | None:
-    queue = cluster.queue
-    if queue is None or queue.quota < 0:
+def _queue_state(queue: QueueInfo, submitting: Iterable[PlacedReplica]) -> QueueState | None:
+    if queue.quota < 0:
         return None
-    return queue.quota - queue.others - sum(replica.devices for replica in held.values())
+    return QueueState(
+        queue.name, queue.quota, queue.quota - queue.others - sum(replica.devices for replica in submitting)
+    )
+
+
+def _with_queues(
+    limited: ClusterProfile, known: NamespaceQueues, held: Mapping[ReplicaKey, PlacedReplica]
+) -> ClusterProfile:
+    submitting: dict[str | None, list[PlacedReplica]] = {}
+    for replica in held.values():
+        submitting.setdefault(queue_name(known.template, replica.deployment.namespace), []).append(replica)
+    states = tuple(
+        _queue_state(queue, submitting.get(queue.name, ())) or QueueState(queue.name, -1, 0) for queue in known.queues
+    )
+    return msgspec.structs.replace(
+        limited, queue_template=known.template, namespace_queues=states, has_all_queues=known.complete
+    )

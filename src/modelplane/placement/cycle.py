@@ -34,6 +34,7 @@ class SchedulingCycle:
     """Mutable, and private to one call: `assumed` holds the clusters that differ from the fleet's."""
 
     __slots__ = (
+        "_free_index",
         "_stranded",
         "assumed",
         "cheapest",
@@ -56,6 +57,8 @@ class SchedulingCycle:
         self.taken: dict[ClusterName, set[int]] = {}
         self.returning: frozenset[ClusterName] = frozenset()
         self.cheapest: dict[str, float] = {}
+        self._free_index: dict[ClusterName, int] = {}
+        """No lower index is free on a cluster: within a cycle indexes are only taken."""
         self._stranded: dict[ClusterName, frozenset[ReplicaKey]] = {}
         self.domains = tuple(TopologyDomain(rule) for rule in request.spread)
         self.reading = Reading()
@@ -96,8 +99,11 @@ class SchedulingCycle:
         self._count(replica)
 
     def lowest_free_index(self, cluster: ClusterName) -> int:
-        taken = self.taken.get(cluster, set())
-        return next(index for index in range(len(taken) + 1) if index not in taken)
+        taken, index = self.taken.get(cluster, set()), self._free_index.get(cluster, 0)
+        while index in taken:
+            index += 1
+        self._free_index[cluster] = index
+        return index
 
     def _count(self, replica: PlacedReplica) -> None:
         self.load[replica.cluster] += 1

@@ -200,16 +200,19 @@ class QueueFilter:
     steady: Final = True
 
     def applies(self, _state: SchedulingCycle, profiles: Collection[ClusterProfile], /) -> bool:
-        return any(found.queue_left is not None for found in profiles)
+        return any(found.queue is not None or found.queue_template for found in profiles)
 
-    def refuse(self, _state: SchedulingCycle, offer: PlacementOption, /) -> Refusal | None:
+    def refuse(self, state: SchedulingCycle, offer: PlacementOption, /) -> Refusal | None:
         cluster_profile = offer.view.profile
-        left, limit = cluster_profile.queue_left, cluster_profile.queue_limit
-        if left is None or limit is None or offer.devices <= left:
+        queue = cluster_profile.queue_of(state.request.deployment.namespace)
+        if queue is None or offer.devices <= queue.left:
             return None
-        code = RefusalCode.UNRESOLVABLE if offer.devices > limit else RefusalCode.UNSCHEDULABLE
-        text = "needs {} devices; the cluster's queue has {} of {} left"
-        return Refusal(self.name, code, text, (offer.devices, max(left, 0), limit))
+        if queue.missing:
+            return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "the cluster has no queue {}", (queue.name,))
+        code = RefusalCode.UNRESOLVABLE if offer.devices > queue.limit else RefusalCode.UNSCHEDULABLE
+        whose = f"queue {queue.name}" if cluster_profile.queue_template else "the cluster's queue"
+        text = "needs {} devices; {} has {} of {} left"
+        return Refusal(self.name, code, text, (offer.devices, whose, max(queue.left, 0), queue.limit))
 
 
 class SpreadFilter:

@@ -8,11 +8,16 @@ devices that can be claimed: if any allocation of the pod claims something, the 
 A selector that fails on a device of the class it would claim from rules that class out, since Kubernetes aborts such an
 allocation.
 
+Every combination of classes over the members of an engine is an allocation of its own, up to ALLOCATION_BUDGET of
+them. Where there are more, `is_exhaustive` says so, and a refusal is not a proof.
+
 Nothing here is about how many nodes are free; see `pool_usage`.
 """
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import combinations, islice, product
+from math import prod
 
 import msgspec
 
@@ -25,8 +30,9 @@ from modelplane.placement.selectors import meets
 PodShape = tuple[Demand, ...]
 """The devices that one pod claims of its node: counts by mask, sorted. Empty for a pod that claims nothing."""
 
-_MAX_ALLOCATIONS = 8
-_MAX_STEPS = 512
+ALLOCATION_BUDGET = 256
+"""As many allocations of a pod, and of an engine as a whole, are tried."""
+_MAX_STEPS = 4_096
 _CACHED = 16_384
 
 
@@ -65,6 +71,8 @@ class Unmatched(msgspec.Struct, frozen=True):
     fault: str = ""
     """What went wrong where a selector could not be evaluated."""
     nothing_claimed: bool = False
+    steps: int = 0
+    """How many steps were searched where the search was cut short, so that nothing is proven."""
 
 
 _Option = tuple[str | None, int]
@@ -73,7 +81,7 @@ _NO_REQUEST = NodeDeviceRequest("none", 0, ())
 
 @lru_cache(maxsize=_CACHED)
 def engine_allocations(engine: EngineRequest, hardware: Hardware) -> tuple[EngineAllocation, ...] | Unmatched:
-    """Every allocation worth trying, the preferred first."""
+    """Every allocation, the preferred first, within ALLOCATION_BUDGET."""
     if hardware.fault:
         return Unmatched(_first_request(engine), 0, hardware.fault)
     found: list[tuple[PodAllocation, ...]] = []
@@ -82,12 +90,20 @@ def engine_allocations(engine: EngineRequest, hardware: Hardware) -> tuple[Engin
         if isinstance(allocations, Unmatched):
             return allocations
         found.append(allocations)
-    whole = [_engine_allocation(engine, members) for members in _products(found)]
+    whole = [_engine_allocation(engine, members) for members in islice(_products(found), ALLOCATION_BUDGET)]
     claiming = tuple(allocation for allocation in whole if allocation.pods)
     if not claiming:
         first = _first_request(engine)
         return Unmatched(first, first.count, nothing_claimed=True)
     return claiming
+
+
+@lru_cache(maxsize=_CACHED)
+def is_exhaustive(engine: EngineRequest, hardware: Hardware) -> bool:
+    """Whether no allocation was left out for the budget's sake."""
+    found = [_found_allocations(member.requests, hardware) for member in engine.members]
+    whole = prod(len(allocations) for allocations, _ in found)
+    return whole <= ALLOCATION_BUDGET and all(complete for _, complete in found)
 
 
 def _first_request(engine: EngineRequest) -> NodeDeviceRequest:
@@ -96,12 +112,15 @@ def _first_request(engine: EngineRequest) -> NodeDeviceRequest:
 
 
 def _products(found: Sequence[tuple[PodAllocation, ...]]) -> Iterator[tuple[PodAllocation, ...]]:
-    """The first allocations of all members together, then each further one of a member beside the others' first."""
-    first = tuple(allocations[0] for allocations in found)
-    yield first
-    for position, allocations in enumerate(found):
-        for allocation in allocations[1:]:
-            yield (*first[:position], allocation, *first[position + 1 :])
+    """The first allocations of all members together, then those where one member has another, then two, and so on."""
+    first = [allocations[0] for allocations in found]
+    for differing in range(len(found) + 1):
+        for positions in combinations(range(len(found)), differing):
+            for others in product(*(found[position][1:] for position in positions)):
+                chosen = list(first)
+                for position, allocation in zip(positions, others, strict=True):
+                    chosen[position] = allocation
+                yield tuple(chosen)
 
 
 def _engine_allocation(engine: EngineRequest, members: tuple[PodAllocation, ...]) -> EngineAllocation:
@@ -113,21 +132,33 @@ def _engine_allocation(engine: EngineRequest, members: tuple[PodAllocation, ...]
     return EngineAllocation(members, tuple(sorted(pods.items())), devices)
 
 
-@lru_cache(maxsize=_CACHED)
 def pod_allocations(
     requests: tuple[NodeDeviceRequest, ...], hardware: Hardware
 ) -> tuple[PodAllocation, ...] | Unmatched:
-    options: list[tuple[_Option, ...]] = []
-    for request in requests:
-        found = _options(request, hardware)
-        if isinstance(found, Unmatched):
-            return found
-        options.append(found)
-    allocations = tuple(_allocation(requests, chosen) for chosen in _search(requests, options, hardware.counts))
-    if not allocations:
-        request, suitable = _tightest(requests, hardware)
-        return Unmatched(request, suitable)
-    return allocations
+    found, complete = _found_allocations(requests, hardware)
+    if found:
+        return found
+    unmatched = next((each for each in _all_options(requests, hardware) if isinstance(each, Unmatched)), None)
+    if unmatched is not None:
+        return unmatched
+    request, suitable = _tightest(requests, hardware)
+    return Unmatched(request, suitable, steps=0 if complete else _MAX_STEPS)
+
+
+@lru_cache(maxsize=_CACHED)
+def _found_allocations(
+    requests: tuple[NodeDeviceRequest, ...], hardware: Hardware
+) -> tuple[tuple[PodAllocation, ...], bool]:
+    """The allocations of a pod, and whether these are all."""
+    options = [each for each in _all_options(requests, hardware) if not isinstance(each, Unmatched)]
+    if len(options) < len(requests):
+        return (), True
+    chosen, complete = _search(requests, options, hardware.counts)
+    return tuple(_allocation(requests, each) for each in chosen), complete
+
+
+def _all_options(requests: tuple[NodeDeviceRequest, ...], hardware: Hardware) -> list[tuple[_Option, ...] | Unmatched]:
+    return [_options(request, hardware) for request in requests]
 
 
 def _options(request: NodeDeviceRequest, hardware: Hardware) -> tuple[_Option, ...] | Unmatched:
@@ -151,12 +182,12 @@ def _options(request: NodeDeviceRequest, hardware: Hardware) -> tuple[_Option, .
 
 def _search(
     requests: Sequence[NodeDeviceRequest], options: Sequence[tuple[_Option, ...]], counts: tuple[int, ...]
-) -> list[tuple[_Option, ...]]:
-    """Choices of a class for each request that can be served together, in order of preference, a few of them."""
+) -> tuple[list[tuple[_Option, ...]], bool]:
+    """Choices of a class for each request that can be served together, by preference; and whether these are all."""
     found: list[tuple[_Option, ...]] = []
     stack: list[tuple[_Option, ...]] = [()]
     for _ in range(_MAX_STEPS):
-        if not stack or len(found) == _MAX_ALLOCATIONS:
+        if not stack or len(found) == ALLOCATION_BUDGET:
             break
         chosen = stack.pop()
         demands = [(request.count, mask) for request, (_, mask) in zip(requests, chosen, strict=False)]
@@ -166,7 +197,7 @@ def _search(
             found.append(chosen)
             continue
         stack.extend((*chosen, option) for option in reversed(_worth_trying(requests, options, chosen)))
-    return found
+    return found, not stack
 
 
 def _worth_trying(

@@ -1,5 +1,6 @@
 """What decisions are made about: clusters of one profile, engines on pools of one shape, and whole replicas."""
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import msgspec
@@ -7,7 +8,8 @@ import msgspec
 from modelplane.api.meta import ClusterName
 from modelplane.placement.cluster_info import ClusterProfile, PoolShape
 from modelplane.placement.index import Facts, Place
-from modelplane.placement.matching import EngineAllocation, Unmatched, engine_allocations
+from modelplane.placement.matching import EngineAllocation, Unmatched, engine_allocations, is_exhaustive
+from modelplane.placement.packing import Packable, pack
 from modelplane.placement.pool_usage import PoolUsage, add, devices_held, fits
 from modelplane.placement.request import EngineRequest
 from modelplane.placement.values import Cluster
@@ -41,6 +43,14 @@ class Fit(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The share of the pool's devices that stay free."""
     price: tuple[float, str] | None
     """What the engine costs an hour, and in which currency; None where the pool has no price."""
+
+
+class EngineFits(msgspec.Struct, frozen=True, eq=False):
+    """All ways in which an engine would fit a pool, the preferred first."""
+
+    fits: tuple[Fit, ...] = ()
+    proven: bool = True
+    """Whether there are no others: neither the allocations nor a packing were searched for in part only."""
 
 
 class OfferedAssignment(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -88,16 +98,16 @@ class PlacementOption(msgspec.Struct, frozen=True, eq=False, gc=False):
         return sum(amount for amount, _ in known), known[0][1]
 
 
-def _price(kind: PoolShape, allocation: EngineAllocation) -> tuple[float, str] | None:
+def pods_price(kind: PoolShape, pods: PoolUsage) -> tuple[float, str] | None:
     """Each pod pays for the part of its node that it takes, by the device that it takes most of."""
     if kind.price is None:
         return None
     nodes = 0.0
-    for shape, pods in allocation.pods:
+    for shape, number in pods:
         part = max(
             count / sum(have for bit, have in enumerate(kind.counts) if mask >> bit & 1) for count, mask in shape
         )
-        nodes += pods * part
+        nodes += number * part
     return kind.price.per_node_hour * nodes, kind.price.currency
 
 
@@ -109,11 +119,37 @@ def _free_share(kind: PoolShape, usage: PoolUsage) -> float:
 @lru_cache(maxsize=_CACHED)
 def first_fit(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> Fit | None:
     """The first allocation of an engine that fits a pool, with the usage that results."""
+    return next(_fits(engine, kind, usage), None)
+
+
+@lru_cache(maxsize=_CACHED)
+def engine_fits(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> EngineFits:
+    if isinstance(engine_allocations(engine, kind.hardware), Unmatched):
+        return EngineFits()
+    found = tuple(_fits(engine, kind, usage))
+    proven = is_exhaustive(engine, kind.hardware) and not (kind.packed and _is_undecided(engine, kind, usage))
+    return EngineFits(found, proven)
+
+
+def _fits(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> Iterator[Fit]:
+    for allocation, after in _outcomes(engine, kind, usage):
+        if fits(kind.counts, kind.nodes, after, packed=kind.packed, foreign=kind.foreign):
+            yield Fit(allocation, after, _free_share(kind, after), pods_price(kind, allocation.pods))
+
+
+def _is_undecided(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> bool:
+    return any(
+        not fits(kind.counts, kind.nodes, after, packed=False, foreign=kind.foreign)
+        and pack(kind.counts, kind.nodes, after) is Packable.UNKNOWN
+        for _, after in _outcomes(engine, kind, usage)
+    )
+
+
+def _outcomes(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> Iterator[tuple[EngineAllocation, PoolUsage]]:
+    """Allocations of the engine with the usage that would result. Of those that use the pool alike, the first."""
     allocations = engine_allocations(engine, kind.hardware)
-    if isinstance(allocations, Unmatched):
-        return None
-    for allocation in allocations:
-        after = add(usage, allocation.pods)
-        if fits(kind.counts, kind.nodes, after, packed=kind.packed):
-            return Fit(allocation, after, _free_share(kind, after), _price(kind, allocation))
-    return None
+    tried: set[PoolUsage] = set()
+    for allocation in () if isinstance(allocations, Unmatched) else allocations:
+        if allocation.pods not in tried:
+            tried.add(allocation.pods)
+            yield allocation, add(usage, allocation.pods)

@@ -12,8 +12,8 @@ from modelplane.placement.flow import feasible
 from modelplane.placement.matching import PodShape
 
 _CACHED = 16_384
-_MAX_STEPS = 2_000
-_MAX_PATTERNS = 128
+PACKING_BUDGET = 2_000
+PATTERN_BUDGET = 128
 
 _Pods = tuple[tuple[PodShape, int], ...]
 _Pattern = tuple[int, ...]
@@ -43,7 +43,7 @@ def pack(counts: tuple[int, ...], nodes: int, usage: _Pods) -> Packable:
     wanted = tuple(count for _, count in pods)
     patterns = _patterns(shapes, counts)
     found = _fill(patterns, wanted, nodes)
-    return Packable.UNKNOWN if found is Packable.NO and len(patterns) >= _MAX_PATTERNS else found
+    return Packable.UNKNOWN if found is Packable.NO and len(patterns) >= PATTERN_BUDGET else found
 
 
 def _greedy(pods: list[tuple[PodShape, int]], counts: tuple[int, ...], nodes: int) -> bool:
@@ -74,13 +74,13 @@ def _patterns(shapes: list[PodShape], counts: tuple[int, ...]) -> list[_Pattern]
     """
     found: list[_Pattern] = []
     _extend(shapes, counts, (), found)
-    if len(found) >= _MAX_PATTERNS:
+    if len(found) >= PATTERN_BUDGET:
         return found
     return [one for one in found if not any(_covers(other, one) for other in found if other != one)]
 
 
 def _extend(shapes: list[PodShape], counts: tuple[int, ...], begun: _Pattern, found: list[_Pattern]) -> None:
-    if len(found) >= _MAX_PATTERNS:
+    if len(found) >= PATTERN_BUDGET:
         return
     if len(begun) == len(shapes):
         found.append(begun)
@@ -109,7 +109,7 @@ def _covers(other: _Pattern, one: _Pattern) -> bool:
 def _fill(patterns: list[_Pattern], wanted: _Pattern, nodes: int) -> Packable:
     """Depth first over patterns in order; each is used on as many nodes as it can be of use for, then on fewer."""
     stack = [(0, wanted, nodes, min(nodes, _uses(patterns[0], wanted)))]
-    for _ in range(_MAX_STEPS):
+    for _ in range(PACKING_BUDGET):
         if not stack:
             return Packable.NO
         position, left, free, times = stack.pop()

@@ -10,6 +10,8 @@ A plugin may declare more, to be called less often:
 applies    whether it has anything to do in a cycle; without it, it always has
 reads      the labels of clusters that its answer depends on; without it, none
 steady     True where a reservation on one cluster changes no answer about another, and raises no score of its own
+evenly     True for a scorer that stands for an even spread: where neither the profile nor the deployment states weights
+           or preferences, clusters with fewer replicas of the deployment come first, and scores decide among equals
 
 One that does not declare `steady` is called again after every reservation, which is always right and costs more.
 """
@@ -25,6 +27,7 @@ from modelplane.placement.cluster_info import ClusterProfile
 from modelplane.placement.cycle import SchedulingCycle
 from modelplane.placement.index import Reading
 from modelplane.placement.offers import ClusterView, PlacementOption, PoolView
+from modelplane.placement.request import PlacementRequest, ScoreWeights
 
 
 class FilterStage(StrEnum):
@@ -79,6 +82,8 @@ class ActivePlugins(msgspec.Struct, frozen=True, eq=False):
     """Filters that are asked again after each reservation."""
     steady: bool
     """Whether no scorer has to be asked again about offers that did not change."""
+    evenly: bool = False
+    """Whether the cluster with the fewest replicas of the deployment comes first, whatever the scores."""
 
 
 def active_plugins(
@@ -95,7 +100,19 @@ def active_plugins(
         Profile(profile.name, profile.picker, tuple(found for found in filters if is_steady(found)), tuple(scorers)),
         tuple(found for found in filters if not is_steady(found)),
         all(is_steady(found.scorer) for found in scorers),
+        _spreads_evenly(profile, state.request, scorers),
     )
+
+
+def _spreads_evenly(
+    profile: PlacementProfile,
+    request: PlacementRequest,
+    scorers: Collection[Weighted[SchedulingCycle, PlacementOption]],
+) -> bool:
+    """The rule, unless the profile or the deployment says what counts more than an even spread."""
+    weighted = any(found.weight != 1.0 for found in profile.scorers) or request.weights != ScoreWeights()
+    preferring = request.preferred or any(not rule.hard for rule in request.spread)
+    return not weighted and not preferring and any(getattr(found.scorer, "evenly", False) for found in scorers)
 
 
 def is_steady(plugin: Filter[SchedulingCycle, PlacementOption] | Scorer[SchedulingCycle, PlacementOption]) -> bool:

@@ -46,14 +46,19 @@ _MOST_STEPS = 64
 
 
 @lru_cache(maxsize=_CACHED)
-def is_safe(counts: tuple[int, ...], nodes: int, usage: PoolUsage) -> bool:
-    """Whether each pod finds a node wherever the others are, on `nodes` nodes with these counts of each kind."""
-    return all(_finds_a_node(shape, counts, nodes, usage) for shape, _ in usage)
+def is_safe(counts: tuple[int, ...], nodes: int, usage: PoolUsage, foreign: PoolUsage = EMPTY) -> bool:
+    """Whether each pod finds a node wherever the others are, on `nodes` nodes with these counts of each kind.
+
+    `foreign` is the part of the usage that is not of replicas: it is in the way, and whether it finds a node itself is
+    not for us to say.
+    """
+    theirs = dict(foreign)
+    return all(_finds_a_node(shape, counts, nodes, usage) for shape, number in usage if number > theirs.get(shape, 0))
 
 
 @lru_cache(maxsize=_CACHED)
-def fits(counts: tuple[int, ...], nodes: int, usage: PoolUsage, *, packed: bool) -> bool:
-    return is_safe(counts, nodes, usage) or (packed and pack(counts, nodes, usage) is Packable.YES)
+def fits(counts: tuple[int, ...], nodes: int, usage: PoolUsage, *, packed: bool, foreign: PoolUsage = EMPTY) -> bool:
+    return is_safe(counts, nodes, usage, foreign) or (packed and pack(counts, nodes, usage) is Packable.YES)
 
 
 def is_impossible(counts: tuple[int, ...], nodes: int, usage: PoolUsage) -> bool:
@@ -82,14 +87,26 @@ def devices_held(usage: PoolUsage) -> int:
     return sum(count * amount for shape, count in usage for amount, _ in shape)
 
 
-def free_slots(counts: tuple[int, ...], nodes: int, usage: PoolUsage, shape: PodShape, *, packed: bool) -> int:
+def free_slots(
+    counts: tuple[int, ...],
+    nodes: int,
+    usage: PoolUsage,
+    shape: PodShape,
+    *,
+    packed: bool,
+    foreign: PoolUsage = EMPTY,
+) -> int:
     """How many more pods of a shape the pool would admit."""
+
+    def admits(number: int) -> bool:
+        return fits(counts, nodes, add(usage, ((shape, number),)), packed=packed, foreign=foreign)
+
     low, high = 0, 1
-    while high < _MOST_PODS and fits(counts, nodes, add(usage, ((shape, high),)), packed=packed):
+    while high < _MOST_PODS and admits(high):
         low, high = high, high * 2
     while high - low > 1:
         middle = (low + high) // 2
-        if fits(counts, nodes, add(usage, ((shape, middle),)), packed=packed):
+        if admits(middle):
             low = middle
         else:
             high = middle

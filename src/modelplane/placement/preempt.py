@@ -4,6 +4,10 @@ Only replicas of strictly lower priority that are not protected are considered, 
 each cluster that the filters admit, candidates leave from the lowest priority and the youngest until the replica fits;
 then those that need not have left are spared again, the most important first. The cluster whose victims matter least is
 taken: lowest priority of the highest victim, then fewest victims, then by name.
+
+All candidates of a cluster are considered, however many they are; only the victims are bounded. What fits stays fitting
+when one more leaves, so both searches halve what is left to try: a check for each victim and each doubling of the
+candidates, not one for each candidate.
 """
 
 from collections.abc import Iterator
@@ -20,7 +24,7 @@ from modelplane.placement.preempted import preempted
 from modelplane.placement.reservation import Unassignable, assign_engines
 from modelplane.placement.values import Cluster, PlacedReplica
 
-MAX_VICTIMS = 64
+MAX_VICTIMS = 512
 """As many as a status and a replica can name."""
 
 
@@ -59,12 +63,29 @@ def _on_cluster(state: SchedulingCycle, queue: CandidateQueue, name: ClusterName
         return None
     if queue.view(info.profile, state.reading.facts(info.cluster), name)[1] is not None:
         return None
-    left = info
-    for count, victim in enumerate(victims[:MAX_VICTIMS], start=1):
-        left = left.with_replicas(removed=[victim.id])
-        if offer_on(state, queue, left) is not None:
-            return _spare(state, queue, left, victims[:count])
-    return None
+    count = _fewest(state, queue, info, victims)
+    return None if count is None else _spare(state, queue, info, victims[:count])
+
+
+def _fewest(
+    state: SchedulingCycle, queue: CandidateQueue, info: ClusterInfo, victims: list[PlacedReplica]
+) -> int | None:
+    """How many of the least important must leave until the replica fits; None where all of them are not enough."""
+    low, high = 0, len(victims)
+    if not _fits_without(state, queue, info, victims):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _fits_without(state, queue, info, victims[:middle]):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _fits_without(state: SchedulingCycle, queue: CandidateQueue, info: ClusterInfo, gone: list[PlacedReplica]) -> bool:
+    left = info.with_replicas(removed=[victim.id for victim in gone])
+    return offer_on(state, queue, left) is not None
 
 
 def _candidates(state: SchedulingCycle, info: ClusterInfo) -> list[PlacedReplica]:
@@ -88,19 +109,25 @@ def _candidates(state: SchedulingCycle, info: ClusterInfo) -> list[PlacedReplica
 
 
 def _spare(
-    state: SchedulingCycle, queue: CandidateQueue, left: ClusterInfo, victims: list[PlacedReplica]
+    state: SchedulingCycle, queue: CandidateQueue, info: ClusterInfo, victims: list[PlacedReplica]
 ) -> Eviction | None:
-    """Bring back those whose leaving is not needed, the most important first."""
-    needed = list(victims)
-    for victim in reversed(victims):
-        back = left.with_replicas([victim])
+    """Bring back those whose leaving is not needed, the most important first, in blocks where whole blocks can stay."""
+    left = info.with_replicas(removed=[victim.id for victim in victims])
+    needed: list[PlacedReplica] = []
+    blocks = [victims]
+    while blocks and len(needed) <= MAX_VICTIMS:
+        block = blocks.pop()
+        back = left.with_replicas(block)
         if offer_on(state, queue, back) is not None:
             left = back
-            needed.remove(victim)
+        elif len(block) == 1:
+            needed += block
+        else:
+            blocks += (block[: len(block) // 2], block[len(block) // 2 :])
     offer = offer_on(state, queue, left)
-    if offer is None or left.cluster is None or not needed:
+    if offer is None or info.cluster is None or not 0 < len(needed) <= MAX_VICTIMS:
         return None
-    return Eviction(left.cluster.name, offer, tuple(needed))
+    return Eviction(info.cluster.name, offer, tuple(reversed(needed)))
 
 
 def offer_on(state: SchedulingCycle, queue: CandidateQueue, info: ClusterInfo) -> PlacementOption | None:
@@ -124,7 +151,7 @@ def _assignments_on(
     if len(engines) > 1:
         assigned = assign_engines(engines, info.kinds, info.usages, queue.check_fit)
         if not isinstance(assigned, Unassignable):
-            yield assigned
+            yield from assigned
         return
     for position, (kind, usage) in enumerate(zip(info.kinds, info.usages, strict=True)):
         fit = queue.check_fit(engines[0], kind, usage)

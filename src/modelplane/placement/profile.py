@@ -54,6 +54,7 @@ from modelplane.placement.scorers import (
     StickinessScorer,
     TopologySpreadScorer,
 )
+from modelplane.placement.tiers import TiersFilter
 
 Candidate = ClusterView | PoolView | PlacementOption
 KIND = "PlacementProfile"
@@ -67,6 +68,7 @@ class _Builtin(Protocol):
 _BUILTIN: tuple[type[_Builtin], ...] = (
     ClusterSelectorFilter,
     AffinityFilter,
+    TiersFilter,
     CachesFilter,
     PrioritiesFilter,
     ClusterTaintsFilter,

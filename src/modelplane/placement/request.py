@@ -67,6 +67,17 @@ class ScoreWeights(msgspec.Struct, frozen=True):
     stickiness: float | None = None
 
 
+class RebalancePolicy(msgspec.Struct, frozen=True):
+    """Which better places serving replicas move to: one at a time, and none within the interval after another."""
+
+    tier: bool = False
+    spread: bool = False
+    cost: bool = False
+    min_saving: float = 0.2
+    """The share of its price that a place must be cheaper by."""
+    interval_s: float = 600.0
+
+
 class PlacementRequest(msgspec.Struct, frozen=True, kw_only=True):
     deployment: Key
     replicas: int
@@ -75,6 +86,9 @@ class PlacementRequest(msgspec.Struct, frozen=True, kw_only=True):
     required: tuple[LabelSelector, ...] = ()
     preferred: tuple[Preference, ...] = ()
     spread: tuple[SpreadRule, ...] = ()
+    tiers: tuple[LabelSelector, ...] = ()
+    """Clusters by preference: each tier is filled before the next. Empty: all are alike."""
+    rebalance: RebalancePolicy | None = None
     tolerations: tuple[Toleration, ...] = ()
     failover: FailoverPolicy = FailoverPolicy()
     caches: tuple[CacheRequest, ...] = ()

@@ -20,6 +20,7 @@ with equal assignments, so these are recognised by a few fields.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice, product
 
 import msgspec
 
@@ -30,11 +31,12 @@ from modelplane.placement.cycle import SchedulingCycle
 from modelplane.placement.decisions import Dropped, DropReason
 from modelplane.placement.filters import label_keys
 from modelplane.placement.hardware import Hardware
-from modelplane.placement.matching import EngineAllocation, Unmatched, engine_allocations
+from modelplane.placement.matching import ALLOCATION_BUDGET, EngineAllocation, Unmatched, engine_allocations
 from modelplane.placement.pool_usage import fits
 from modelplane.placement.preempted import preempted
 from modelplane.placement.request import EngineRequest
 from modelplane.placement.taints import FOREVER, drains_at
+from modelplane.placement.tiers import tier_of
 from modelplane.placement.values import Cluster, MemberAssignment, PlacedReplica, PlacementTaint, Pool, PoolAssignment
 from modelplane.placement.wording import Mismatch
 
@@ -71,7 +73,9 @@ class _Undisturbed:
     def __init__(self, state: SchedulingCycle) -> None:
         self._infos = state.fleet.infos
         self._plain = (state.request.priority, state.request.protected, False, "", ())
-        self._labels = tuple(sorted(set(label_keys(state.request.cluster_selector, *state.request.required))))
+        request = state.request
+        keys = label_keys(request.cluster_selector, *request.required, *request.tiers)
+        self._labels = tuple(sorted(set(keys)))
         self._known: dict[tuple[object, ...], tuple[object, ...]] = {}
         """Assignments, pools and profiles that go together, by identity; kept, so that the identities stay theirs."""
 
@@ -154,6 +158,8 @@ def _misplaced(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo
         return "its cluster no longer matches the clusterSelector"
     if request.required and not any(selects(selector, cluster.labels) for selector in request.required):
         return "its cluster matches none of the required selectors"
+    if tier_of(request, cluster.labels) is None:
+        return "its cluster matches none of the tiers"
     if not request.failover.replace:
         return None
     if not cluster.ready and cluster.unready_since is not None and _is_over(state, cluster.unready_since, found):
@@ -199,7 +205,7 @@ def _reassigned(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInf
     pinned = {assignment.engine: assignment for assignment in replica.assignments}
     if pinned.keys() != {engine.name for engine in state.request.engines}:
         return "the deployment has other engines"
-    assignments: list[PoolAssignment] = []
+    choices: list[tuple[PoolAssignment, ...]] = []
     for engine in state.request.engines:
         before = pinned[engine.name]
         position = info.position(before.pool)
@@ -213,11 +219,24 @@ def _reassigned(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInf
         options = _assignments_on(engine, before.pool, hardware)
         if isinstance(options, Unmatched):
             return f"pool {before.pool}: {Mismatch(options, hardware)}"
-        assignments.append(before if before in options else options[0])
-    if tuple(assignments) == replica.assignments:
-        return replica.assignments
-    changed = info.with_replicas([msgspec.structs.replace(replica, assignments=tuple(assignments))])
-    return too_much(info, changed, replica.deployment.namespace) or tuple(assignments)
+        choices.append((before,) if before in options else options)
+    return _first_that_fits(replica, info, choices)
+
+
+def _first_that_fits(
+    replica: PlacedReplica, info: ClusterInfo, choices: list[tuple[PoolAssignment, ...]]
+) -> tuple[PoolAssignment, ...] | str:
+    """Its assignments where devices of several classes would do: the preferred ones that fit; or why those do not."""
+    lacking = ""
+    for assignments in islice(product(*choices), ALLOCATION_BUDGET):
+        if assignments == replica.assignments:
+            return replica.assignments
+        changed = info.with_replicas([msgspec.structs.replace(replica, assignments=assignments)])
+        found = too_much(info, changed, replica.deployment.namespace)
+        if found is None:
+            return assignments
+        lacking = lacking or found
+    return lacking
 
 
 @lru_cache(maxsize=_CACHED)
@@ -235,12 +254,12 @@ def _assignments_on(
 def too_much(before: ClusterInfo, after: ClusterInfo, namespace: str) -> str | None:
     """What a change requests of a cluster beyond what it has; None where all of it fits."""
     for kind, was, usage in zip(before.kinds, before.usages, after.usages, strict=True):
-        if was != usage and not fits(kind.counts, kind.nodes, usage, packed=kind.packed):
+        if was != usage and not fits(kind.counts, kind.nodes, usage, packed=kind.packed, foreign=kind.foreign):
             return "its pool has too few free devices for its new request"
     had, quota = before.profile.quota_left(namespace), after.profile.quota_left(namespace)
     if had is not None and quota is not None and quota[0] < min(had[0], 0):
         return f"its new request exceeds the quota of namespace {namespace}"
-    had_left, left = before.profile.queue_left, after.profile.queue_left
+    had_left, left = before.profile.queue_left(namespace), after.profile.queue_left(namespace)
     if had_left is not None and left is not None and left < min(had_left, 0):
         return "its new request exceeds the quota of the cluster's queue"
     return None
@@ -253,7 +272,7 @@ def is_within(info: ClusterInfo, bound: ClusterInfo, namespace: str) -> bool:
         if any(number > known.get(shape, 0) for shape, number in usage):
             return False
     quotas = info.profile.quota_left(namespace), bound.profile.quota_left(namespace)
-    queues = info.profile.queue_left, bound.profile.queue_left
+    queues = info.profile.queue_left(namespace), bound.profile.queue_left(namespace)
     return (quotas[0] or (0,)) >= (quotas[1] or (0,)) and (queues[0] or 0) >= (queues[1] or 0)
 
 

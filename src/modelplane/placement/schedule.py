@@ -13,7 +13,8 @@ order the objects came.
 4. Fill. One replica at a time: filter, score, pick; see `candidate_queue`. A reservation changes the assumed
    fleet, so one cycle cannot promise anything twice.
 5. Replace. Replicas whose place is wrong leave when successors serve; where both do not fit, one at a time.
-6. Preempt. Where the deployment may, replicas of lower priority are evicted, after its status nominated them.
+6. Rebalance. Where the deployment asks for it, serving replicas move to better places; see `rebalance`.
+7. Preempt. Where the deployment may, replicas of lower priority are evicted, after its status nominated them.
 
 Coarse on purpose: devices are counted, CPU and memory are not; what the cluster's own scheduler does with the pods is
 its own affair, and it is authoritative about what runs. Where it is told to pack tightly, it is believed.
@@ -38,11 +39,13 @@ from modelplane.placement.offers import PlacementOption
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.preempt import find_eviction, offer_on
 from modelplane.placement.profile import DEFAULT_PROFILE
+from modelplane.placement.rebalance import find_better_place, resume
 from modelplane.placement.repair import is_oversubscribed, resolve_conflicts
 from modelplane.placement.request import PlacementRequest
 from modelplane.placement.review import ReplicaReview, is_within, make_assignment, review, too_much
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.taints import FOREVER
+from modelplane.placement.tiers import tier_of
 from modelplane.placement.trace import GroupReport, PlacementTrace, Subject, TraceReporter
 from modelplane.placement.values import PlacedReplica, ReplicaKey, shared_assignments
 
@@ -72,10 +75,13 @@ def schedule(
     state = SchedulingCycle(request, fleet, now)
     found = review(state)
     _repair(state, found)
-    _scale_down(request, found)
+    resume(state, found)
+    _scale_down(state, found)
     placer = _Placer(state, found, profile, reporter)
     if len(found.kept) < request.replicas:
         placer.fill()
+    elif request.rebalance is not None:
+        placer.rebalance()
     movers = placer.finish()
     return _schedule(placer, movers)
 
@@ -133,7 +139,8 @@ def _losing(state: SchedulingCycle, clusters: Iterable[ClusterName]) -> frozense
     return frozenset(losing)
 
 
-def _scale_down(request: PlacementRequest, found: ReplicaReview) -> None:
+def _scale_down(state: SchedulingCycle, found: ReplicaReview) -> None:
+    request = state.request
     surplus = len(found.kept) - request.replicas
     if surplus <= 0:
         return
@@ -141,11 +148,24 @@ def _scale_down(request: PlacementRequest, found: ReplicaReview) -> None:
     losers: dict[ReplicaKey, PlacedReplica] = {}
     for serves in (False, True):
         candidates = [replica for replica in found.kept if replica.serving is serves]
-        for loser in islice(_fullest_first(candidates, load), surplus - len(losers)):
+        for loser in islice(_last_first(state, candidates, load), surplus - len(losers)):
             losers[loser.id] = loser
     found.kept = [replica for replica in found.kept if replica.id not in losers]
     why = f"the deployment wants {request.replicas} replicas"
     found.dropped += [Dropped(loser, DropReason.SCALED_DOWN, why) for loser in losers.values()]
+
+
+def _last_first(
+    state: SchedulingCycle, candidates: Iterable[PlacedReplica], load: Counter[ClusterName]
+) -> Iterator[PlacedReplica]:
+    """Those of the last tier first, and of a tier those of the fullest cluster."""
+    tiers: dict[int, list[PlacedReplica]] = {}
+    for replica in candidates:
+        cluster = state.fleet.cluster(replica.cluster)
+        tier = tier_of(state.request, cluster.labels) if cluster is not None else None
+        tiers.setdefault(len(state.request.tiers) if tier is None else tier, []).append(replica)
+    for tier in sorted(tiers, reverse=True):
+        yield from _fullest_first(tiers[tier], load)
 
 
 def _fullest_first(candidates: Iterable[PlacedReplica], load: Counter[ClusterName]) -> Iterator[PlacedReplica]:
@@ -212,6 +232,19 @@ class _Placer:
         if not self.state.fleet.equivalence_classes:
             queue.report_clusters_without_pools()
         queue.close()
+
+    def rebalance(self) -> None:
+        """Place the successor of a replica that can have a better place; the replica leaves when that one serves."""
+        self.state.stay(self.found.kept, self.state.fleet.owned_by(self.state.request.deployment))
+        better = find_better_place(self.state, self.found, self._new_queue())
+        self._listener = TraceReporter()
+        if better is None:
+            return
+        self.found.kept.remove(better.replica)
+        self.found.moving.append((better.replica, better.why))
+        successor = _assigned(self.state, better.offer, better.place)
+        self.state.reserve(successor)
+        self.placed.append(successor)
 
     def _fill_from(self, queue: CandidateQueue, wanted: int) -> CandidateQueue:
         for _ in range(wanted):

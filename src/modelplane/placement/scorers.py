@@ -8,7 +8,8 @@ stickiness   1 where a replica of the deployment leaves in the same cycle, so th
 preferred    the share of the preferred weights that the cluster's labels match
 topology     1 / (1 + how far the label's value is ahead of the emptiest), for spread rules that only prefer
 
-A scorer that does not apply in a cycle is left out of it.
+A scorer that does not apply in a cycle is left out of it. Unless weights or preferences are stated, the replicas of a
+deployment spread evenly and scores decide among clusters with equally many; see `plugins`.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -27,6 +28,7 @@ UNPRICED: Final = 0.5
 class SpreadScorer:
     name: Final = "spread"
     steady: Final = True
+    evenly: Final = True
 
     def score(self, _state: SchedulingCycle, offers: Sequence[PlacementOption], /) -> list[float]:
         return [1.0 / (1 + offer.load) for offer in offers]

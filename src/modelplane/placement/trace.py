@@ -75,6 +75,8 @@ class GroupReport(msgspec.Struct, frozen=True, eq=False):
     engine: str = ""
     apart: bool = False
     """It is about one cluster that the cycle sets apart from similar ones, and replaces what was found of those."""
+    option: PlacementOption | None = None
+    """What was scored, where a replica has several engines: clusters have one option or several."""
 
 
 class _Notes:
@@ -112,8 +114,9 @@ class TraceReporter:
 
     def scored(self, _profile: str, subject: Subject, total: float, parts: tuple[tuple[str, float], ...], /) -> None:
         if isinstance(subject, PlacementOption):
+            several = len(subject.assignments) > 1
             finding = GroupReport(
-                subject.places, None, total, parts, len(subject.assignments) > 1, "", subject.version > 0
+                subject.places, None, total, parts, several, "", subject.version > 0, subject if several else None
             )
             self._about(subject).offers[id(subject)] = subject, finding
 
@@ -160,7 +163,8 @@ class PlacementTrace:
                 if self._is_elsewhere(finding, place):
                     continue
                 candidate = self._candidate(finding, place)
-                found[candidate.cluster, candidate.pool or "", candidate.engine] = candidate
+                pools = candidate.pool or "".join(f"{name}," for name in self._pools_of(finding, place[0]))
+                found[candidate.cluster, pools, candidate.engine] = candidate
         for candidate in self._picked(found):
             found[candidate.cluster, candidate.pool or "", ""] = candidate
         return tuple(candidate for _, candidate in sorted(found.items()))
@@ -223,12 +227,30 @@ class PlacementTrace:
             )
         score = round(finding.total, 6) if finding.total is not None else None
         return TraceCandidate(
-            cluster=cluster, pool=pool, verdict=CandidateVerdict.ELIGIBLE, score=score, parts=finding.parts
+            cluster=cluster,
+            pool=pool,
+            verdict=CandidateVerdict.ELIGIBLE,
+            reason=self._described(finding, cluster),
+            score=score,
+            parts=finding.parts,
         )
+
+    def _pools_of(self, finding: GroupReport, cluster: ClusterName) -> list[PoolName]:
+        """The pool of each engine, where there are several."""
+        assignments = finding.option.assignments if finding.option is not None else ()
+        return [self._infos[cluster].pools[found.position].name for found in assignments]
+
+    def _described(self, finding: GroupReport, cluster: ClusterName) -> str:
+        """Pools and price of an option for several engines: what sets it apart from others of its cluster."""
+        if finding.option is None:
+            return ""
+        price = finding.option.price
+        pools = ", ".join(self._pools_of(finding, cluster))
+        return f"pools {pools}" if price is None else f"pools {pools}; {price[0]:g} {price[1]} per hour"
 
     def _picked(self, found: Mapping[tuple[ClusterName, str, str], TraceCandidate]) -> Iterator[TraceCandidate]:
         for (cluster, pool), replicas in self._chosen().items():
-            known = found.get((cluster, pool, "")) or found.get((cluster, "", ""))
+            known = found.get((cluster, pool, "")) or self._best_with(found, cluster, pool)
             score, parts = (known.score, known.parts) if known is not None else (None, ())
             yield TraceCandidate(
                 cluster=cluster,
@@ -238,6 +260,18 @@ class PlacementTrace:
                 score=score,
                 parts=parts,
             )
+
+    @staticmethod
+    def _best_with(
+        found: Mapping[tuple[ClusterName, str, str], TraceCandidate], cluster: ClusterName, pool: PoolName
+    ) -> TraceCandidate | None:
+        """The best option of a cluster for several engines, one of which is on a pool."""
+        options = [
+            candidate
+            for (name, pools, _), candidate in found.items()
+            if name == cluster and pool in pools.split(",")[:-1] and candidate.score is not None
+        ]
+        return max(options, key=lambda candidate: candidate.score or 0.0, default=None)
 
     def _chosen(self) -> Counter[tuple[ClusterName, PoolName]]:
         """Where replicas are, and how many."""

@@ -53,6 +53,8 @@ class Pool(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Nodes that it should have, where some are missing: replicas keep their places on those."""
     held_by_others: tuple[tuple[str, int], ...] = ()
     """Devices of each kind that replicas cannot have: others hold them, or the cluster does not have them."""
+    claims_of_others: tuple[tuple[str, int, int], ...] = ()
+    """Of those, what is known to lie together: the kind, the devices that a claim has on its node, and such claims."""
     short_since: float | None = None
     """Since when fewer nodes are there than it was declared with, in seconds of the epoch."""
 
@@ -72,6 +74,16 @@ class QueueInfo(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Devices that may be used; negative for no limit."""
     others: int = 0
     """Devices that are used of it by something else than replicas."""
+
+
+class NamespaceQueues(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """Queues of a cluster that has one for each namespace."""
+
+    template: str
+    """Their name, with `{{ .Namespace }}`."""
+    queues: tuple[QueueInfo, ...] = ()
+    complete: bool = False
+    """Whether these are all, so that a namespace whose queue is not among them has none."""
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -94,6 +106,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     quotas: tuple[tuple[str, int], ...] = ()
     """Devices that the replicas of a namespace may hold here; "*" stands for every namespace that is not listed."""
     queue: QueueInfo | None = None
+    """The queue of all namespaces."""
+    namespace_queues: NamespaceQueues | None = None
     fault: str = ""
     """Why it could not be read. Nothing new goes there; replicas on it stay as they are."""
 

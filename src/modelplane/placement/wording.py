@@ -9,8 +9,15 @@ from modelplane.k8s.cel import SelectorOutcome
 from modelplane.k8s.device import Device
 from modelplane.placement.cluster_info import PoolShape
 from modelplane.placement.hardware import Hardware
-from modelplane.placement.matching import EngineAllocation, Unmatched, engine_allocations
-from modelplane.placement.packing import Packable, pack
+from modelplane.placement.matching import (
+    ALLOCATION_BUDGET,
+    EngineAllocation,
+    Unmatched,
+    engine_allocations,
+    is_exhaustive,
+)
+from modelplane.placement.offers import engine_fits
+from modelplane.placement.packing import PACKING_BUDGET, PATTERN_BUDGET, Packable, pack
 from modelplane.placement.pool_usage import PoolUsage, add, devices_held, free_slots
 from modelplane.placement.request import EngineRequest
 from modelplane.placement.selectors import evaluate
@@ -41,6 +48,8 @@ class Mismatch(msgspec.Struct, frozen=True, cache_hash=True):
             return self.hardware.fault
         if self.found.fault:
             return f"a selector of request {request.name} fails {self.found.fault}"
+        if self.found.steps:
+            return f"not proven: search budget of {self.found.steps} steps reached for request {request.name}"
         if self.found.suitable >= request.count:
             return f"{self.found.suitable} devices match request {request.name}, and the other requests need them too"
         wanted = f"needs {request.count} x {request.name}"
@@ -98,7 +107,10 @@ class Shortfall(msgspec.Struct, frozen=True, cache_hash=True):
         allocations = engine_allocations(self.engine, self.kind.hardware)
         if isinstance(allocations, Unmatched):
             return "the devices do not match"
-        return _shortfall(allocations[0], self.kind, self.usage)
+        proven = engine_fits(self.engine, self.kind, self.usage).proven
+        unproven = "" if proven else _unproven(self.engine, self.kind)
+        packable = _packable(allocations, self.kind, self.usage)
+        return f"{_shortfall(allocations[0], self.kind, self.usage)}{packable}{unproven}"
 
 
 @lru_cache(maxsize=_CACHED)
@@ -109,7 +121,7 @@ def _in_words(problem: Mismatch | Shortfall) -> str:
 def _shortfall(allocation: EngineAllocation, kind: PoolShape, usage: PoolUsage) -> str:
     shape, pods = max(allocation.pods, key=lambda item: sum(count for count, _ in item[0]))
     size = sum(count for count, _ in shape)
-    fitting = free_slots(kind.counts, kind.nodes, usage, shape, packed=kind.packed)
+    fitting = free_slots(kind.counts, kind.nodes, usage, shape, packed=kind.packed, foreign=kind.foreign)
     gone, nodes = kind.missing_nodes, f"{kind.nodes} nodes"
     missing = f"; {_counted(gone, 'node')} {_is(gone)} missing" if gone else ""
     if size == kind.hardware.claimable:
@@ -119,10 +131,7 @@ def _shortfall(allocation: EngineAllocation, kind: PoolShape, usage: PoolUsage) 
     if kind.devices - held < size:
         return f"0 of {nodes} have {_counted(size, f'free {noun}')}; {taken}"
     how = "can be packed" if kind.packed else "fit wherever the cluster puts its pods"
-    return (
-        f"needs {_counted(pods, 'pod')} with {_counted(size, noun)} each; {fitting} {how}; {taken}"
-        f"{_searched(allocation, kind, usage)}"
-    )
+    return f"needs {_counted(pods, 'pod')} with {_counted(size, noun)} each; {fitting} {how}; {taken}"
 
 
 def _counted(number: int, noun: str) -> str:
@@ -138,9 +147,16 @@ def _device_noun(hardware: Hardware) -> str:
     return "GPU" if names == {"gpu"} else "device"
 
 
-def _searched(allocation: EngineAllocation, kind: PoolShape, usage: PoolUsage) -> str:
-    """What to add where a packing may exist and was not found."""
-    after = add(usage, allocation.pods)
-    if not kind.packed or pack(kind.counts, kind.nodes, after) is not Packable.UNKNOWN:
-        return ""
-    return f"; the search for a packing of {len(after)} pod shapes stopped early"
+def _packable(allocations: tuple[EngineAllocation, ...], kind: PoolShape, usage: PoolUsage) -> str:
+    """What to add where only the worst case of packing stands in the way."""
+    fitting = not kind.packed and any(
+        pack(kind.counts, kind.nodes, add(usage, found.pods)) is Packable.YES for found in allocations
+    )
+    return "; packed tightly it fits, which scheduling.packing BinPack relies on" if fitting else ""
+
+
+def _unproven(engine: EngineRequest, kind: PoolShape) -> str:
+    """What to add where a way may exist and was not found."""
+    if not is_exhaustive(engine, kind.hardware):
+        return f"; not proven: search budget of {ALLOCATION_BUDGET} allocations reached"
+    return f"; not proven: search budget of {PACKING_BUDGET} steps and {PATTERN_BUDGET} patterns of packing reached"

@@ -13,14 +13,14 @@ from modelplane.api.codec import decode
 from modelplane.api.errors import NotFoundError
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceClass, InferenceCluster
-from modelplane.api.objects import GROUP, Manifest, mapping_at
+from modelplane.api.objects import GROUP, Manifest, mapping_at, namespace_of
 from modelplane.envoy import GatewayView, free_port
 from modelplane.envoy.ports import release_port
 from modelplane.plane.controller import PlaneController
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange
 from modelplane.sim.cluster.cluster import SimulatedCluster
 from modelplane.sim.cluster.controller import WorkItem, changed
 from modelplane.sim.cluster.engines import EngineFactory
@@ -52,6 +52,7 @@ class Clusters:
         self._gateway_view_changed = gateway_view_changed
         self._running: dict[ClusterName, SimulatedCluster] = {}
         self._ports: dict[ClusterName, int] = {}
+        self._namespaces = {namespace_of(item) for item in controller.plane.list(GROUP, "ModelDeployment")}
         self.loop: Loop[ClusterName] = Loop(self._reconcile, clock=clock, workers=_WORKERS, on_failed=_report)
         controller.plane.subscribe(self._on_change)
         self._enqueue_all()
@@ -99,11 +100,14 @@ class Clusters:
             self.loop.add(ClusterName(change.ref.name))
         elif change.ref.group == GROUP and change.ref.kind == "InferenceClass":
             self._enqueue_all()
+        elif change.ref.group == GROUP and change.ref.kind == "ModelDeployment":
+            self._note_namespace(change.ref.namespace)
 
-    def _on_cluster_change(self, name: ClusterName, change: StoreChange) -> None:
-        """A team has come or gone: its queues may have to."""
-        if change.ref.group == "" and change.ref.kind == "Namespace" and change.type != ChangeType.MODIFIED:
-            self.loop.add(name)
+    def _note_namespace(self, namespace: str) -> None:
+        """Each namespace with deployments has a queue of its own, on clusters that are set up so."""
+        if namespace not in self._namespaces:
+            self._namespaces.add(namespace)
+            self._enqueue_all()
 
     def _enqueue_all(self) -> None:
         for manifest in self._controller.plane.list(GROUP, "InferenceCluster"):
@@ -120,8 +124,8 @@ class Clusters:
         declared = decode(InferenceCluster, manifest)
         pools = pools_of(declared, self._classes())
         cluster.set_pools(sim_settings.limited(pools))
-        resources, tenants = self._settings.device_resources, cluster.tenants()
-        cluster.set_prerequisites(prerequisites(declared, pools, resources, sim_settings.quota, tenants))
+        resources, namespaces = self._settings.device_resources, self._namespaces
+        cluster.set_prerequisites(prerequisites(declared, pools, resources, sim_settings.quota, namespaces))
         await self._switch(name, cluster, sim_settings)
         return Done()
 
@@ -131,7 +135,6 @@ class Clusters:
 
     def _make(self, name: ClusterName) -> SimulatedCluster:
         store = self._controller.add_cluster(name)
-        store.subscribe(partial(self._on_cluster_change, name))
         self._controller.set_reachable(name, reachable=False)
         broke = partial(_report_work, name)
         cluster = SimulatedCluster(name, store, self._clock, self._engines, self._settings, on_failed=broke)

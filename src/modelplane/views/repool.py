@@ -68,6 +68,7 @@ def _held(device: PoolDevice, known: PoolDevice | None, nodes: int) -> PoolDevic
         device,
         allocated=known.allocated or 0,
         held_by_others=known.held_by_others,
+        claims_of_others=known.claims_of_others,
         missing=known.missing,
         free=max(nodes * device.count - taken, 0),
     )

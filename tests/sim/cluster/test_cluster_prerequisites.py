@@ -38,6 +38,21 @@ def test_the_queue_that_the_cluster_names_is_there(scheduler, quota, endless):
     assert reader.read(items[0], declared(type=scheduler, queue="team").spec.scheduling).quota in endless
 
 
+@pytest.mark.parametrize(
+    "scheduling",
+    [
+        {"type": "KAI", "queue": "{{ .Namespace }}"},
+        {"type": "Volcano", "queue": "{{ .Namespace }}"},
+        {"type": "Kueue", "queue": "{{ .Namespace }}"},
+        {"type": "KAI", "defaultLabels": {"kai.scheduler/queue": "{{ .Namespace }}"}},
+        {"schedulerName": "kai-scheduler", "defaultLabels": {"runai/queue": "{{ .Namespace }}"}},
+    ],
+)
+def test_each_namespace_has_its_queue_where_the_cluster_names_them_so(scheduling):
+    found = prerequisites(declared(**scheduling), [gpu_pool()], RESOURCES, 4, ["team", "app"])
+    assert [name_of(item) for item in found if item["kind"] in {"Queue", "ClusterQueue"}] == ["app", "team"]
+
+
 def test_priorities_are_there_and_no_queue_without_a_scheduler():
     items = made(type="None", priorities=[{"name": "high", "value": 7}])
     assert [(item["kind"], name_of(item)) for item in items] == [
@@ -56,14 +71,14 @@ PASSED_ON = {"schedulerName": "kai-scheduler", "defaultLabels": {"runai/queue": 
         (PASSED_ON, ["app-team", "research"], ["app-team", "research"]),
         (PASSED_ON, [], []),
         ({"schedulerName": "kai-scheduler"}, ["a"], ["default-queue"]),
-        ({"schedulerName": "my-scheduler", "defaultLabels": {"runai/queue": "x"}}, ["a"], []),
+        ({"schedulerName": "my-scheduler", "defaultLabels": {"runai/queue": "x"}}, ["a"], ["x"]),
         ({"type": "KAI", "queue": "q", "defaultLabels": {"kai.scheduler/queue": "{{.Cluster}}-x"}}, [], ["e-x", "q"]),
         ({"type": "KAI", "defaultLabels": {"kai.scheduler/queue": "{{ .Name }}"}}, ["a"], ["default-queue"]),
         ({"schedulerName": "volcano"}, [], ["default"]),
         (
             {"type": "Volcano", "defaultAnnotations": {"scheduling.volcano.sh/queue-name": "{{ .Namespace }}-q"}},
             ["a", "b"],
-            ["a-q", "b-q", "default"],
+            ["a-q", "b-q"],
         ),
     ],
 )

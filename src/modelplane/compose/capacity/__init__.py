@@ -13,17 +13,26 @@ import msgspec
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster, Queue, Scheduling
 from modelplane.api.objects import Manifest
+from modelplane.api.queues import MAX_QUEUES, is_per_namespace, queue_name, queue_scheduler, queue_template
 from modelplane.compose.capacity import kai, kueue, volcano
 from modelplane.compose.capacity.devices import CLAIMS, NODES, SLICES, ObservedPool, held_by_replicas, observed_pools
 from modelplane.compose.capacity.refine import refined, requeue_after_s
 from modelplane.compose.contract import ComposeRequest, Requirement
 from modelplane.compose.pod_defaults import kueue_api
 
-__all__ = ["READERS", "ObservedPool", "pools_of", "queues_of", "refined", "requeue_after_s", "requirements"]
+__all__ = [
+    "READERS",
+    "ObservedPool",
+    "ReplicaDevices",
+    "pools_of",
+    "queues_of",
+    "refined",
+    "requeue_after_s",
+    "requirements",
+]
 
 _NODES, _SLICES, _CLAIMS, _QUEUES = "observed-nodes", "observed-slices", "observed-claims", "observed-queues"
 _LOCAL_QUEUES = "observed-local-queues"
-MAX_QUEUES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +66,7 @@ def requirements(cluster: InferenceCluster) -> dict[str, Requirement]:
         key: Requirement(api_version, kind, cluster=name)
         for key, (api_version, kind) in ((_NODES, NODES), (_SLICES, SLICES), (_CLAIMS, CLAIMS))
     }
-    reader = READERS.get(cluster.spec.scheduling.type_)
+    reader = READERS.get(queue_scheduler(cluster.spec.scheduling))
     if reader is not None:
         wanted[_QUEUES] = Requirement(reader.api_version(cluster.spec.scheduling), reader.kind, cluster=name)
     if cluster.spec.scheduling.type_ == "Kueue":
@@ -65,13 +74,23 @@ def requirements(cluster: InferenceCluster) -> dict[str, Requirement]:
     return wanted
 
 
-def queues_of(request: ComposeRequest[InferenceCluster], held: Mapping[str, int] | None = None) -> tuple[Queue, ...]:
-    """The queue that replicas submit to, then the others by name. While they cannot be read, those of the last status.
+@dataclass(frozen=True, slots=True)
+class ReplicaDevices:
+    """The devices of a ModelReplica on the cluster."""
 
-    `held` has the devices of each ModelReplica on the cluster.
+    namespace: str
+    devices: int
+
+
+def queues_of(
+    request: ComposeRequest[InferenceCluster], held: Mapping[str, ReplicaDevices] | None = None
+) -> tuple[Queue, ...]:
+    """The queues that replicas submit to, then the others by name. While they cannot be read, those of the last status.
+
+    `held` has the ModelReplicas on the cluster by name.
     """
     cluster = request.resource
-    reader = READERS.get(cluster.spec.scheduling.type_)
+    reader = READERS.get(queue_scheduler(cluster.spec.scheduling))
     found = request.fetched(_QUEUES)
     if reader is None:
         return ()
@@ -79,17 +98,32 @@ def queues_of(request: ComposeRequest[InferenceCluster], held: Mapping[str, int]
         return cluster.status.queues
     items = (*found, *(request.fetched(_LOCAL_QUEUES) or ()))
     scheduling = cluster.spec.scheduling
-    ours = scheduling.queue
-    by_replicas = _used_by_replicas(request, held or {})
+    ours = _submitted_to(scheduling, held or {})
     read = [(reader.read(item, scheduling), item) for item in items]
     queues = [
-        _with_used_by_others(queue, item, reader, by_replicas) if queue.name == ours else queue for queue, item in read
+        _with_used_by_others(queue, item, reader, _used_by_replicas(request, ours[queue.name]))
+        if queue.name in ours
+        else queue
+        for queue, item in read
     ]
-    return tuple(sorted(queues, key=lambda queue: (queue.name != ours, queue.name))[:MAX_QUEUES])
+    return tuple(sorted(queues, key=lambda queue: (queue.name not in ours, queue.name))[:MAX_QUEUES])
+
+
+def _submitted_to(scheduling: Scheduling, held: Mapping[str, ReplicaDevices]) -> dict[str, dict[str, int]]:
+    """The queues of replicas, each with the devices of those that submit to it."""
+    template = queue_template(scheduling)
+    if template is None:
+        return {}
+    found: dict[str, dict[str, int]] = {} if is_per_namespace(template) else {template: {}}
+    for name, replica in held.items():
+        queue = queue_name(template, replica.namespace)
+        if queue is not None:
+            found.setdefault(queue, {})[name] = replica.devices
+    return found
 
 
 def _used_by_replicas(request: ComposeRequest[InferenceCluster], held: Mapping[str, int]) -> int:
-    """Devices of replicas that the queue counts as used: those of allocated claims; all, until claims are read."""
+    """Devices of replicas that a queue counts as used: those of allocated claims; all, until claims are read."""
     claims = request.fetched(_CLAIMS)
     return sum(held.values()) if claims is None else held_by_replicas(claims, held.keys())
 

@@ -4,7 +4,7 @@ Only the newest generation of a driver's pool counts, and only when it has all o
 to a declared kind when its driver is the same and every attribute that both have is equal.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -40,6 +40,8 @@ class PublishedDevice:
     id: DeviceId
     attributes: Mapping[str, object]
     holder: Holder = Holder.NOBODY
+    claim: int | None = None
+    """Which of the claims that were read holds it."""
 
     def is_of(self, driver: str, attributes: Mapping[str, Attribute]) -> bool:
         if self.id.driver != driver:
@@ -63,6 +65,12 @@ class ObservedPool:
         found = [device for device in self.devices if device.is_of(driver, attributes)]
         return len(found), sum(device.holder is Holder.OTHER for device in found)
 
+    def claims_of_others(self, driver: str, attributes: Mapping[str, Attribute]) -> tuple[tuple[int, int], ...]:
+        """How many devices of a kind others hold by one claim on one node, and how many such claims there are."""
+        held = [device for device in self.devices if device.holder is Holder.OTHER and device.is_of(driver, attributes)]
+        sizes = Counter((device.claim, device.id.pool) for device in held)
+        return tuple(sorted(Counter(sizes.values()).items(), reverse=True))
+
 
 def observed_pools(
     nodes: Iterable[Manifest],
@@ -72,7 +80,9 @@ def observed_pools(
 ) -> dict[str, ObservedPool]:
     """By the pool that nodes are labelled with. `replicas` are the names of those that are known on the cluster."""
     pool_of = {name_of(node): text_at(node, "metadata", "labels", POOL) for node in nodes if _takes_pods(node)}
-    held = {device: _holder(claim, replicas) for claim in claims for device in _held(claim)}
+    held = {
+        device: (_holder(claim, replicas), number) for number, claim in enumerate(claims) for device in _held(claim)
+    }
     devices: defaultdict[str, list[PublishedDevice]] = defaultdict(list)
     for item in _current(slices):
         pool = pool_of.get(text_at(item, "spec", "nodeName"))
@@ -116,7 +126,7 @@ def _holder(claim: Manifest, replicas: Collection[str]) -> Holder:
     return Holder.REPLICA if text_at(claim, "metadata", "labels", REPLICA) in replicas else Holder.OTHER
 
 
-def _published(item: Manifest, held: Mapping[DeviceId, Holder]) -> list[PublishedDevice]:
+def _published(item: Manifest, held: Mapping[DeviceId, tuple[Holder, int | None]]) -> list[PublishedDevice]:
     driver, pool = text_at(item, "spec", "driver"), text_at(item, "spec", "pool", "name")
     found = value_at(item, "spec", "devices")
     devices = []
@@ -124,7 +134,7 @@ def _published(item: Manifest, held: Mapping[DeviceId, Holder]) -> list[Publishe
         identity = DeviceId(driver, pool, text_at(entry, "name"))
         attributes = value_at(entry, "attributes")
         known = attributes if isinstance(attributes, Mapping) else {}
-        devices.append(PublishedDevice(identity, known, held.get(identity, Holder.NOBODY)))
+        devices.append(PublishedDevice(identity, known, *held.get(identity, (Holder.NOBODY, None))))
     return devices
 
 

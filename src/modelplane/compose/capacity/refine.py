@@ -10,10 +10,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from modelplane.api.models import GpuPool, NodePool, PoolDevice
+from modelplane.api.models import ClaimsOfOther, GpuPool, NodePool, PoolDevice
 from modelplane.api.timestamps import epoch_s, timestamp
 from modelplane.compose.capacity.devices import ObservedPool
 
+MAX_CLAIM_SIZES = 32
 SCALE_UP_TIMEOUT_S = 900.0
 """How long a pool that scales may lack nodes that its replicas need before it counts its observed nodes only."""
 
@@ -51,7 +52,10 @@ def _as_last_observed(pool: GpuPool, known: GpuPool | None) -> GpuPool:
     before = {device.name: device for device in known.devices}
     devices = tuple(
         msgspec.structs.replace(
-            device, held_by_others=before[device.name].held_by_others, missing=before[device.name].missing
+            device,
+            held_by_others=before[device.name].held_by_others,
+            claims_of_others=before[device.name].claims_of_others,
+            missing=before[device.name].missing,
         )
         if device.name in before
         else device
@@ -93,4 +97,6 @@ def _device(device: PoolDevice, nodes: int, observed: ObservedPool, *, fixed: bo
     seen = min(nodes, observed.nodes) if fixed else observed.nodes
     missing = max(seen * device.count - there, 0)
     free = max(room - missing - ours - others, 0)
-    return msgspec.structs.replace(device, held_by_others=others, missing=missing, free=free)
+    claims = observed.claims_of_others(device.driver, device.attributes)[:MAX_CLAIM_SIZES]
+    held = tuple(ClaimsOfOther(devices=size, claims=number) for size, number in claims)
+    return msgspec.structs.replace(device, held_by_others=others, claims_of_others=held, missing=missing, free=free)

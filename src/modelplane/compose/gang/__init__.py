@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from modelplane.api.models import Scheduling
+from modelplane.api.queues import queue_name
 from modelplane.compose.gang import kai, kueue, none, volcano
 from modelplane.compose.gang.gang_metadata import GangScheduler
 from modelplane.compose.placeholders import is_label_value, template_fault
@@ -20,6 +21,9 @@ def scheduling_fault(scheduling: Scheduling) -> str | None:
     queue, version = scheduling.queue, scheduling.version
     if version is not None and not is_version(version):
         return f"spec.scheduling.version: {version!r} is no version"
-    if queue and SCHEDULERS[scheduling.type_].queue_is_label and not is_label_value(queue):
+    sample = queue_name(queue, "n") if queue else None
+    if queue and sample is None:
+        return f"spec.scheduling.queue: {queue!r} may hold {{{{ .Namespace }}}}, and no other token"
+    if sample and SCHEDULERS[scheduling.type_].queue_is_label and not is_label_value(sample):
         return f"spec.scheduling.queue: {queue!r} is no label value, and {scheduling.type_} finds queues by label"
     return template_fault(scheduling)

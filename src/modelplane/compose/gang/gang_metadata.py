@@ -4,8 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from modelplane.compose.context import Context, group_size, is_gang
+from modelplane.api.queues import queue_template
+from modelplane.api.reasons import Reason
+from modelplane.compose.context import Context, RenderError, group_size, is_gang
 from modelplane.compose.contract import Remote
+from modelplane.compose.placeholders import expand, is_label_value, placeholder_values
 from modelplane.compose.pod_defaults import version_before, version_known_from
 
 
@@ -30,7 +33,15 @@ class GangRequest:
 
     @property
     def queue(self) -> str | None:
-        return self.context.scheduling.queue
+        """The queue of the replica's pods, its tokens replaced."""
+        template = queue_template(self.context.scheduling)
+        if template is None or self.context.scheduling.type_ == "None":
+            return None
+        queue = expand(template, placeholder_values(self.context, self.context.replica.spec.engines[0].members[0]))
+        if queue != template and not is_label_value(queue):
+            where = self.context.replica.spec.cluster_name
+            raise RenderError(Reason.INVALID, f"cluster {where}: its queue becomes {queue!r}, which is no label value")
+        return queue
 
     def version_before(self, minor: int) -> bool:
         return version_before(self.context.scheduling, minor)

@@ -35,8 +35,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from modelplane.api.errors import NotFoundError
-from modelplane.api.labels import TENANT
-from modelplane.api.objects import Json, Manifest, is_deleting, labels_of, manifest
+from modelplane.api.objects import Json, Manifest, is_deleting, manifest
 from modelplane.envoy.view import GatewayView
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop, LoopStats
@@ -131,11 +130,6 @@ class SimulatedCluster:
         """Set the objects that a platform team creates beforehand."""
         with self._store.batch():
             apply_prerequisites(self._store, objects)
-
-    def tenants(self) -> tuple[str, ...]:
-        """The teams that have a namespace on the cluster."""
-        found = {labels_of(space).get(TENANT, "") for space in self._store.list("", "Namespace")}
-        return tuple(sorted(found - {""}))
 
     def set_sim_settings(self, sim_settings: SimSettings) -> None:
         """Set the defaults for pods without simulation annotations."""

@@ -1,8 +1,9 @@
 """What a platform team creates on a cluster beforehand: PriorityClasses, queues, StorageClasses.
 
 An InferenceCluster names its scheduler, its queue and its priorities; the simulated cluster has them, with the quota of
-its simulation settings or without a limit. A queue may be named by the labels or annotations of every pod, too, one for
-each team where it has the placeholder of the namespace. Objects of others with the same name are not changed.
+its simulation settings or without a limit. A queue may also be named by the labels or annotations of every pod. Where
+the name has the placeholder of the namespace, there is one for each namespace with deployments. Objects of others with
+the same name are not changed.
 """
 
 import re
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.api.models import InferenceCluster, Scheduling
 from modelplane.api.objects import Json, labels_of, manifest, with_metadata
+from modelplane.api.queues import is_per_namespace, queue_scheduler
 from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster.controller import ClusterStore
 from modelplane.sim.cluster.gangs import KAI, KAI_QUEUE_LABELS, VOLCANO, VOLCANO_QUEUE
@@ -30,41 +32,44 @@ def prerequisites(
     pools: Iterable[NodePoolSpec],
     resources: Mapping[str, str],
     quota: int | None,
-    tenants: Iterable[str] = (),
+    namespaces: Iterable[str] = (),
 ) -> Iterator[Json]:
-    """`tenants` are the teams with a namespace on the cluster."""
+    """`namespaces` are those of the teams that have deployments."""
     scheduling = cluster.spec.scheduling
     for priority in scheduling.priorities:
         yield _object("scheduling.k8s.io/v1", "PriorityClass", priority.name, value=priority.value)
     yield from _classes(cluster)
-    queues = queue_names(cluster, tenants)
+    queues = queue_names(cluster, namespaces)
     match queueing_scheduler(scheduling):
         case "KAI":
             yield from (_kai(queue, quota) for queue in queues)
         case "Volcano":
             yield from (_volcano(queue, quota) for queue in queues)
-        case "Kueue" if scheduling.queue:
+        case "Kueue":
             named = sorted({resources.get(name, name) for name in device_classes(pools)})
-            yield from _kueue(scheduling.queue, named, quota)
+            yield from (item for queue in queues for item in _kueue(queue, named, quota))
 
 
 def queueing_scheduler(scheduling: Scheduling) -> str | None:
     """The scheduler whose queues pods go through: the cluster's type, or else what its scheduler is called."""
-    return scheduling.type_ if scheduling.type_ != "None" else _BY_NAME.get(scheduling.scheduler_name or "")
+    found = queue_scheduler(scheduling)
+    return found if found != "None" else _BY_NAME.get(scheduling.scheduler_name or "")
 
 
-def queue_names(cluster: InferenceCluster, tenants: Iterable[str]) -> list[str]:
+def queue_names(cluster: InferenceCluster, namespaces: Iterable[str]) -> list[str]:
     """The queues that pods of the cluster name by its queue, its labels and its annotations."""
     scheduling = cluster.spec.scheduling
     scheduler = queueing_scheduler(scheduling)
     labels = [scheduling.default_labels[key] for key in KAI_QUEUE_LABELS if key in scheduling.default_labels]
     noted = scheduling.default_annotations.get(VOLCANO_QUEUE)
     by_pods = labels if scheduler == "KAI" else [noted] if noted else []
-    passed_on = scheduling.type_ == "None" and bool(by_pods)
-    usual = "" if passed_on else scheduling.queue or _USUAL.get(scheduler or "", "")
-    teams = [{"Namespace": tenant, "Cluster": cluster.metadata.name} for tenant in tenants]
-    written = (_expanded(text, each) for text in by_pods for each in teams or [{"Cluster": cluster.metadata.name}])
-    return sorted({name for name in (usual, *written) if name and "{{" not in name})
+    own = {"Cluster": cluster.metadata.name}
+    teams = [{"Namespace": namespace, **own} for namespace in namespaces] or [own]
+    stated = [scheduling.queue or "", *by_pods]
+    written = {_expanded(text, each) for text in stated for each in teams}
+    found = sorted(name for name in written if name and "{{" not in name)
+    usual = _USUAL.get(scheduler or "")
+    return found if found or usual is None or any(map(is_per_namespace, stated)) else [usual]
 
 
 def _expanded(text: str, values: Mapping[str, str]) -> str:

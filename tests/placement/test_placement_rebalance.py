@@ -1,0 +1,181 @@
+"""Moves for a better place: opted into, one at a time, and never at the expense of what serves."""
+
+from collections import Counter
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modelplane.api.timestamps import timestamp
+from modelplane.placement.decisions import DropReason, ReplicaDecision
+from modelplane.placement.request import RebalancePolicy
+from modelplane.placement.schedule import schedule
+from modelplane.placement.snapshot import Fleet
+from modelplane.testing.fleets import assignment, claim, cluster, engine, labelled, place, pool, replica, request
+
+WHOLE = engine(request(8))
+TIERS = labelled(tier="owned"), labelled(tier="spot")
+BORN, NOW = 1_790_000_000.0, 1_790_003_600.0
+EVERYTHING = RebalancePolicy(tier=True, spread=True, cost=True)
+
+
+def made(name, tier="owned", nodes=4, price=None):
+    return cluster(name, pool("p", nodes, price=price), labels={"tier": tier})
+
+
+def held(*clusters, created=BORN, **fields):
+    counts, found = Counter(), []
+    for name in clusters:
+        where = assignment("p", claim(8))
+        found.append(replica(name, counts[name], where, **{"serving": True, "created": timestamp(created), **fields}))
+        counts[name] += 1
+    return found
+
+
+def asked(replicas, policy, **fields):
+    return place(replicas, WHOLE, rebalance=policy, **fields)
+
+
+def moves(decided):
+    """Where new replicas go, and who moves why."""
+    placed = [p.replica.cluster for p in decided.placements if p.decision is ReplicaDecision.NEW]
+    return placed, [(p.replica.cluster, p.why) for p in decided.placements if p.decision is ReplicaDecision.MOVING]
+
+
+CASES = [
+    pytest.param(
+        asked(2, RebalancePolicy(tier=True), tiers=TIERS),
+        [made("a", "spot"), made("b")],
+        held("a", "b"),
+        (["b"], [("a", "a place in tier 1 is free; it is in tier 2")]),
+        id="fail back to an earlier tier",
+    ),
+    pytest.param(
+        asked(2, RebalancePolicy(tier=True), tiers=TIERS),
+        [made("a", "spot"), made("b", nodes=1)],
+        held("a", "b"),
+        ([], []),
+        id="the earlier tier is full",
+    ),
+    pytest.param(
+        asked(4, RebalancePolicy(spread=True)),
+        [made("a"), made("b")],
+        held("a", "a", "a", "b"),
+        (["b"], [("a", "its cluster has 3 replicas and cluster b has 1")]),
+        id="two replicas less",
+    ),
+    pytest.param(
+        asked(3, RebalancePolicy(spread=True)),
+        [made("a"), made("b")],
+        held("a", "a", "b"),
+        ([], []),
+        id="one replica less brings nothing",
+    ),
+    pytest.param(
+        asked(1, RebalancePolicy(cost=True, min_saving=0.2)),
+        [made("a", price=100.0), made("b", price=80.0)],
+        held("a"),
+        (["b"], [("a", "a place costs 80 USD per hour; its place costs 100")]),
+        id="cheaper by the stated share",
+    ),
+    pytest.param(
+        asked(1, RebalancePolicy(cost=True, min_saving=0.25)),
+        [made("a", price=100.0), made("b", price=80.0)],
+        held("a"),
+        ([], []),
+        id="not cheap enough",
+    ),
+    pytest.param(
+        asked(2, RebalancePolicy(cost=True)),
+        [made("a", price=100.0), made("b", price=10.0)],
+        held("a", "b"),
+        ([], []),
+        id="cheaper, and the spread would get worse",
+    ),
+    pytest.param(
+        asked(4, RebalancePolicy(cost=True)),
+        [made("a"), made("b")],
+        held("a", "a", "a", "b"),
+        ([], []),
+        id="a trigger that was not asked for",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wanted", "clusters", "replicas", "expected"), CASES)
+def test_a_replica_moves_to_a_better_place_where_that_is_asked_for(wanted, clusters, replicas, expected):
+    fleet = Fleet.of(clusters, replicas)
+    assert moves(schedule(wanted, fleet, NOW)) == expected
+    silent = msgspec.structs.replace(wanted, rebalance=None)
+    assert moves(schedule(silent, fleet, NOW)) == ([], [])
+
+
+SPREAD = asked(4, RebalancePolicy(spread=True, interval_s=600))
+UNEVEN = "a", "a", "a", "b"
+
+
+@pytest.mark.parametrize(
+    "replicas",
+    [
+        held(*UNEVEN, created=NOW - 599),
+        [*held("a", "a", "a"), *held("b", created=NOW - 1)],
+        [*held("a", "a", "a"), *held("b", serving=False)],
+        held("a", "a", "a"),
+    ],
+    ids=["all are young", "one is young", "one does not serve", "one is not placed yet"],
+)
+def test_nothing_moves_while_something_is_young_or_under_way(replicas):
+    decided = schedule(SPREAD, Fleet.of([made("a"), made("b")], replicas), NOW)
+    assert [p for p in decided.placements if p.decision is ReplicaDecision.MOVING] == []
+
+
+def test_the_next_cycle_is_due_when_the_youngest_is_old_enough_or_after_the_interval():
+    young = Fleet.of([made("a"), made("b")], held(*UNEVEN, created=NOW - 400))
+    assert schedule(SPREAD, young, NOW).requeue_after_s == pytest.approx(200, abs=1)
+    even = Fleet.of([made("a"), made("b")], held("a", "a", "b", "b"))
+    assert schedule(SPREAD, even, NOW).requeue_after_s == 600
+
+
+def test_a_replica_stays_until_its_successor_serves():
+    fleet = Fleet.of([made("a"), made("b")], held(*UNEVEN))
+    first = schedule(SPREAD, fleet, NOW)
+    (successor,) = [p.replica for p in first.placements if p.decision is ReplicaDecision.NEW]
+    born = msgspec.structs.replace(successor, created=timestamp(NOW))
+    waiting = schedule(SPREAD, fleet.with_replicas([born]), NOW + 5)
+    assert [p.replica.id for p in waiting.placements] == [p.replica.id for p in first.placements]
+    assert waiting.dropped == ()
+    done = schedule(SPREAD, fleet.with_replicas([msgspec.structs.replace(born, serving=True)]), NOW + 60)
+    assert Counter(p.replica.cluster for p in done.placements) == {"a": 2, "b": 2}
+    assert [(d.replica.cluster, d.reason) for d in done.dropped] == [("a", DropReason.REPLACED)]
+
+
+fleets = st.lists(
+    st.tuples(st.sampled_from(["owned", "spot"]), st.integers(0, 3), st.sampled_from([None, 10.0, 40.0])),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=60)
+@given(fleets, st.lists(st.integers(0, 3), min_size=1, max_size=6), st.booleans())
+def test_moves_come_to_an_end_and_never_interrupt(shapes, where, tiers):
+    clusters = [made(f"c{at}", tier, nodes, price) for at, (tier, nodes, price) in enumerate(shapes)]
+    room = {found.name: found.pools[0].nodes for found in clusters}
+    names = [f"c{at % len(clusters)}" for at in where]
+    names = [name for at, name in enumerate(names) if names[:at].count(name) < room[name]]
+    wanted = asked(len(names), EVERYTHING, tiers=TIERS if tiers else ())
+    fleet, now = Fleet.of(clusters, held(*names)), NOW
+    for _ in range(60):
+        decided = schedule(wanted, fleet, now)
+        assert sum(p.replica.serving for p in decided.placements) >= len(names)
+        assert len([p for p in decided.placements if p.decision is ReplicaDecision.NEW]) <= 1
+        before = {found.id: found for found in fleet.owned_by(wanted.deployment)}
+        after = {p.replica.id: p.replica for p in decided.placements}
+        come = [msgspec.structs.replace(r, created=timestamp(now)) for r in after.values() if r.id not in before]
+        started = [msgspec.structs.replace(r, serving=True) for r in after.values() if not r.serving and r.id in before]
+        if after.keys() == before.keys() and not started:
+            return
+        fleet = fleet.with_replicas([*come, *started], [found for found in before if found not in after])
+        now += 601
+    raise AssertionError("did not come to an end")

@@ -1,0 +1,66 @@
+"""An even spread is the rule; scores decide among clusters with equally many replicas."""
+
+from collections import Counter
+
+import msgspec
+import pytest
+
+from modelplane.framework import Weighted
+from modelplane.placement.profile import DEFAULT_PROFILE
+from modelplane.placement.request import Preference, ScoreWeights, SpreadRule
+from modelplane.placement.schedule import schedule
+from modelplane.placement.scorers import PriceScorer
+from modelplane.placement.snapshot import Fleet
+from modelplane.testing.fleets import assignment, claim, cluster, engine, labelled, place, pool, replica, request
+
+WHOLE_NODE = engine(request(8))
+
+
+def per_cluster(decided):
+    return Counter(p.replica.cluster for p in decided.placements)
+
+
+CHEAP, DEAR = cluster("cheap", pool(nodes=4, price=50.0)), cluster("dear", pool(nodes=4, price=85.0))
+
+
+@pytest.mark.parametrize(
+    ("says", "expected"),
+    [
+        ({}, {"cheap": 2, "dear": 2}),
+        ({"spread": (SpreadRule("region", hard=True),)}, {"cheap": 2, "dear": 2}),
+        ({"weights": ScoreWeights(price=2.0)}, {"cheap": 3, "dear": 1}),
+        ({"weights": ScoreWeights(price=100.0)}, {"cheap": 4}),
+        ({"preferred": (Preference(1, labelled(region="west")),)}, {"cheap": 1, "dear": 3}),
+    ],
+    ids=["nothing", "a hard rule", "a weight", "price first", "a preference"],
+)
+def test_replicas_spread_evenly_unless_something_else_is_said_to_count(says, expected):
+    labels = [
+        msgspec.structs.replace(CHEAP, labels={"region": "east"}),
+        msgspec.structs.replace(DEAR, labels={"region": "west"}),
+    ]
+    assert per_cluster(schedule(place(4, WHOLE_NODE, **says), Fleet.of(labels))) == expected
+
+
+def test_an_odd_replica_goes_where_the_score_is_better():
+    assert per_cluster(schedule(place(3, WHOLE_NODE), Fleet.of([CHEAP, DEAR]))) == {"cheap": 2, "dear": 1}
+
+
+def test_clusters_share_what_a_full_one_cannot_take():
+    small = cluster("small", pool(nodes=1, price=1.0))
+    found = per_cluster(schedule(place(6, WHOLE_NODE), Fleet.of([CHEAP, DEAR, small])))
+    assert found == {"cheap": 3, "dear": 2, "small": 1}
+
+
+def test_replicas_that_are_placed_do_not_move_for_an_even_spread():
+    held = [replica("cheap", at, assignment("h200", claim(8)), serving=True) for at in range(3)]
+    decided = schedule(place(4, WHOLE_NODE), Fleet.of([CHEAP, DEAR], held))
+    assert per_cluster(decided) == {"cheap": 3, "dear": 1}
+    assert decided.dropped == ()
+
+
+def test_a_profile_with_weights_of_its_own_weighs_the_spread_too():
+    weights = {PriceScorer: 100.0}
+    scorers = tuple(Weighted(w.scorer, weights.get(type(w.scorer), 1.0)) for w in DEFAULT_PROFILE.scorers)
+    thrifty = msgspec.structs.replace(DEFAULT_PROFILE, scorers=scorers)
+    assert per_cluster(schedule(place(4, WHOLE_NODE), Fleet.of([CHEAP, DEAR]), profile=thrifty)) == {"cheap": 4}
