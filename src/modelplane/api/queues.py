@@ -31,11 +31,14 @@ def queue_template(scheduling: Scheduling) -> str | None:
     """The name of the queue, tokens included; None where none is stated."""
     if scheduling.queue:
         return scheduling.queue
-    wanted = queue_scheduler(scheduling)
-    return next((text for scheduler, text in _passed_through(scheduling) if scheduler == wanted), None)
+    passed = _passed_through(scheduling)
+    wanted = scheduling.type_ if scheduling.type_ != "None" or not passed else passed[0][0]
+    return next((text for scheduler, text in passed if scheduler == wanted), None)
 
 
 def _passed_through(scheduling: Scheduling) -> list[tuple[str, str]]:
+    if not scheduling.default_labels and not scheduling.default_annotations:
+        return []
     labels = [(_LABELS[key], scheduling.default_labels[key]) for key in _LABELS if key in scheduling.default_labels]
     annotations = scheduling.default_annotations
     return labels + [(_ANNOTATIONS[key], annotations[key]) for key in _ANNOTATIONS if key in annotations]

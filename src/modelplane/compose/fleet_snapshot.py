@@ -75,6 +75,7 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
     # A class has a device at least, so a pool without one is not read yet.
     shown = tuple(pool for pool in status.gpu_pools if pool.devices)
     published = {pool.name for pool in shown}
+    template = queue_template(scheduling)
     return Cluster(
         name=ClusterName(metadata.name),
         pools=_described_pools(_encode((shown, spec.node_pools))),
@@ -89,8 +90,8 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
         priorities=tuple((priority.name, priority.value) for priority in scheduling.priorities),
         default_priority=scheduling.default_priority,
         quotas=tuple((quota.namespace, quota.devices) for quota in spec.quotas),
-        queue=_queue(resource),
-        namespace_queues=_namespace_queues(resource),
+        queue=_queue(resource, template) if template is not None else None,
+        namespace_queues=_namespace_queues(resource, template) if template is not None else None,
     )
 
 
@@ -244,14 +245,12 @@ def _taints(taints: Iterable[TaintSpec]) -> tuple[PlacementTaint, ...]:
     return tuple(sorted(found, key=lambda taint: (taint.key, taint.effect)))
 
 
-def _queue(resource: InferenceCluster) -> QueueInfo | None:
-    wanted = queue_template(resource.spec.scheduling)
-    return next((queue for queue in _limiting_queues(resource) if queue.name == wanted), None)
+def _queue(resource: InferenceCluster, template: str) -> QueueInfo | None:
+    return next((queue for queue in _limiting_queues(resource) if queue.name == template), None)
 
 
-def _namespace_queues(resource: InferenceCluster) -> NamespaceQueues | None:
-    template = queue_template(resource.spec.scheduling)
-    if template is None or not is_per_namespace(template):
+def _namespace_queues(resource: InferenceCluster, template: str) -> NamespaceQueues | None:
+    if not is_per_namespace(template):
         return None
     seen = len(resource.status.queues)
     return NamespaceQueues(template, tuple(_limiting_queues(resource)), complete=0 < seen < MAX_QUEUES)
