@@ -305,3 +305,28 @@ def test_a_change_of_one_cluster_touches_as_many_composites_however_large_the_fl
         assert api.asked["patch"] - before == 1
 
     watching(story)
+
+
+def test_the_endpoint_of_a_replica_is_vouched_for_by_what_the_server_watches():
+    replica = {
+        "metadata": {"name": "r", "namespace": "team"},
+        "spec": {"clusterName": "east", "engines": []},
+        "status": {"address": "http://10.0.0.7", "conditions": []},
+    }
+    endpoint = {
+        "apiVersion": API,
+        "kind": "ModelEndpoint",
+        "metadata": {"name": "r", "namespace": "team", "uid": "e"},
+        "spec": {"url": "http://10.0.0.7", "replica": {"name": "r", "clusterName": "east"}},
+    }
+
+    @given(lambda api: api.put(REPLICAS, replica))
+    async def story(_api, cache):
+        found = composed(cache, endpoint)
+        assert dict(found.requirements) == {}
+        assert [item["kind"] for item in (each.manifest for each in found.resources.values())] == ["Backend"]
+        other = composed(cache, {**endpoint, "spec": {**endpoint["spec"], "url": "http://10.0.0.8"}})
+        assert not other.resources
+        assert other.ttl_s == 2.0
+
+    watching(story)

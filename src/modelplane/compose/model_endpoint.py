@@ -28,6 +28,7 @@ _BACKEND, _CREDENTIAL, _FILTER = "backend", "credential", "filter"
 _SECRET = "secret"  # noqa: S105  the name of a requirement
 _GATEWAY, _REPLICA = "gateway", "replica"
 _RESOLVING_S = 1.0
+_VOUCHING_S = 2.0
 _RECHECK_S = 60.0
 """How often the addresses of a name are checked again."""
 _GATEWAY_API = "gateway.envoyproxy.io/v1alpha1"
@@ -183,11 +184,18 @@ def _key(secret: Mapping[str, object], name: str) -> str | None:
     return text if text and text.isprintable() and text.isascii() else None
 
 
+def _requeue_after_s(request: ComposeRequest[ModelEndpoint], problem: Condition) -> float | None:
+    """A host may show the ModelReplica later than its endpoint, and a lookup ends without an event."""
+    if request.resource.spec.replica is not None:
+        return _VOUCHING_S
+    return _RESOLVING_S if request.resolve is not None and problem.reason is Reason.UNRESOLVED else None
+
+
 def _undecided(request: ComposeRequest[ModelEndpoint], problem: Condition) -> ComposeResult:
     return ComposeResult(
         desired=keep_observed(request),
         conditions=(problem,),
         ready=summarise([problem]),
         requirements=_requirements(request.resource),
-        requeue_after_s=_RESOLVING_S if request.resolve is not None and problem.reason is Reason.UNRESOLVED else None,
+        requeue_after_s=_requeue_after_s(request, problem),
     )

@@ -136,7 +136,9 @@ def _trim_replica(raw: Manifest) -> CachedObject:
     engines = value_at(raw, "spec", "engines")
     lean = [_without_templates(engine) for engine in engines] if isinstance(engines, list) else engines
     kept = {**spec, "engines": lean} if isinstance(spec, Mapping) else spec
-    return _packed(raw, kept, {"conditions": value_at(raw, "status", "conditions") or []})
+    status = {"conditions": value_at(raw, "status", "conditions") or []}
+    address = text_at(raw, "status", "address")
+    return _packed(raw, kept, {**status, "address": address} if address else status)
 
 
 _NO_PODS: Manifest = {"spec": {"containers": []}}
