@@ -37,6 +37,7 @@ from modelplane.compose.contract import (
 )
 from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.readiness import first_address
+from modelplane.compose.transitions import transitions
 
 GATEWAY_CLASS = "envoy"
 _GATEWAY, _REPLICAS = "gateway", "replicas"
@@ -57,7 +58,9 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     gateway = request.observed.get(_GATEWAY)
     address = first_address(gateway.manifest) if gateway else None
     answers = gateway is not None and gateway.ready
-    conditions = (_cluster_condition(request, classes), _gateway_condition(address, answers=answers))
+    # An address is all that makes the Gateway ready, so one that has it and is not cannot be read.
+    lost = address is not None and not answers
+    conditions = (_cluster_condition(request, classes, lost=lost), _gateway_condition(address, answers=answers))
     # A fault in the labels of pods keeps new replicas from being rendered; those that run go on.
     accepted = _accepted(cluster)
     return ComposeResult(
@@ -65,6 +68,7 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
         status=_status(pools, address, request, {name: _devices(found) for name, found in replicas.items()}),
         conditions=(accepted, *conditions),
         ready=summarise(conditions),
+        events=transitions(cluster.status.conditions, conditions),
         requirements=_requirements(cluster),
         uses=_uses(cluster),
         requeue_after_s=capacity.requeue_after_s(pools, cluster.spec.node_pools, request.now),
@@ -175,7 +179,7 @@ def _gateway(cluster: InferenceCluster) -> Remote:
 
 
 def _cluster_condition(
-    request: ComposeRequest[InferenceCluster], classes: dict[str, InferenceClass | None]
+    request: ComposeRequest[InferenceCluster], classes: dict[str, InferenceClass | None], *, lost: bool
 ) -> Condition:
     waiting = [name for name in classes if request.fetched(_class_key(name)) is None]
     if waiting:
@@ -189,6 +193,8 @@ def _cluster_condition(
         return unknown(
             ConditionType.CLUSTER_READY, Reason.WAITING_FOR_CLUSTER, "no object on the cluster is observed yet"
         )
+    if lost:
+        return fails(ConditionType.CLUSTER_READY, Reason.CLUSTER_LOST, "the cluster does not answer")
     return holds(ConditionType.CLUSTER_READY, Reason.CLUSTER_RUNNING)
 
 

@@ -4,18 +4,9 @@ from collections.abc import Iterable
 
 from modelplane.api.conditions import Condition, ConditionStatus
 from modelplane.api.reasons import Reason
+from modelplane.compose.causes import FAULTS
 from modelplane.compose.contract import Event, EventType
 
-_FAULTS = frozenset(
-    {
-        Reason.INVALID,
-        Reason.NOT_SUPPORTED,
-        Reason.CLUSTER_MISSING,
-        Reason.CACHE_MISSING,
-        Reason.CACHE_FAILED,
-        Reason.WORKLOAD_FAILED,
-    }
-)
 _BY_WORD = {reason.value: reason for reason in Reason}
 
 
@@ -32,6 +23,6 @@ def _event(before: Condition | None, now: Condition) -> Event | None:
     text = f"{now.type}: {now.message}" if now.message else str(now.type)
     if holds and before is not None and not held:
         return Event(EventType.NORMAL, _BY_WORD[now.reason], text)
-    if not holds and (held or (now.reason in _FAULTS and not same_reason)):
+    if not holds and (held or (now.reason in FAULTS and not same_reason)):
         return Event(EventType.WARNING, _BY_WORD[now.reason], text)
     return None

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from modelplane.api.meta import ClusterName, Key, Uid
 from modelplane.api.objects import Manifest, text_at, value_at
+from modelplane.compose.replica_inputs import pods_requirement
 from modelplane.crossplane import dependency_digest
 from modelplane.crossplane.fleet_informers import CACHES, CLUSTERS, DEPLOYMENTS, REPLICAS, CachedObject, FleetInformers
 from modelplane.crossplane.requeue import CompositeKey
@@ -62,7 +63,14 @@ class Dependents:
         names = [text_at(item, "name") for item in mounted] if isinstance(mounted, list) else []
         caches = [self.informers.objects(CACHES).get(NamespacedName(key.namespace, each)) for each in names]
         known = cluster.manifest if cluster else None
-        return dependency_digest.of_replica(known, [cache.manifest for cache in caches if cache], name)
+        return dependency_digest.of_replica(
+            known, [cache.manifest for cache in caches if cache], name, self._pods(key, ClusterName(name))
+        )
+
+    def _pods(self, key: NamespacedName, cluster: ClusterName) -> tuple[Manifest, ...] | None:
+        if self.workloads is None:
+            return None
+        return self.workloads.find(pods_requirement(key.namespace, key.name, cluster))
 
     def _of_deployment(self, key: NamespacedName, manifest: Manifest) -> str:
         deployment = Key(key.namespace, key.name, Uid(text_at(manifest, "metadata", "uid")))

@@ -16,6 +16,7 @@ from modelplane.api.objects import GROUP, Manifest, items_at, labels_of, text_at
 from modelplane.api.reasons import Reason
 from modelplane.apiserver.store.database import Database, SqliteStore
 from modelplane.compose.contract import ComposeResult, Event
+from modelplane.compose.pod_causes import trimmed
 from modelplane.compose.registry import COMPOSERS
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
@@ -144,7 +145,7 @@ class PlaneController:
         owner = self._ownership.on_change(cluster, change)
         if owner is not None:
             self.loop.add(owner.ref)
-        if cluster is not None or not _changed_counts_only(change):
+        if not (_changed_counts_only(change) if cluster is None else _has_same_cause(change)):
             for owners_requiring in tuple(self._requirements.owners_requiring(change, cluster)):
                 self.loop.add(owners_requiring)
         if cluster is not None:
@@ -245,6 +246,13 @@ def _changed_counts_only(change: StoreChange) -> bool:
     if change.ref.kind == "ModelReplica":
         return True
     return change.ref.kind == "InferenceCluster" and _uncounted(change.manifest) == _uncounted(change.before or {})
+
+
+def _has_same_cause(change: StoreChange) -> bool:
+    """Whether a pod changed in nothing that its replica shows: pods change several times while they start."""
+    if change.ref.kind != "Pod" or change.before is None or change.type is not ChangeType.MODIFIED:
+        return False
+    return trimmed(change.manifest) == trimmed(change.before)
 
 
 def _uncounted(cluster: Manifest) -> dict[str, object]:
