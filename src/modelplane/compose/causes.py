@@ -49,7 +49,12 @@ WORST_FIRST = (
     Reason.TERMINATING,
     Reason.DELETING,
 )
-FAULTS = frozenset(WORST_FIRST[: WORST_FIRST.index(Reason.SCHEDULING_GATED)]) | {Reason.FITS_NOWHERE}
+FAULTS = frozenset(WORST_FIRST[: WORST_FIRST.index(Reason.SCHEDULING_GATED)]) | {
+    Reason.FITS_NOWHERE,
+    Reason.INSUFFICIENT_CAPACITY,
+    Reason.NO_CLUSTERS,
+    Reason.INVALID_SELECTOR,
+}
 """Reasons that somebody should look at: their events are warnings. The others are stages of a start."""
 _RANKS = {reason.value: rank for rank, reason in enumerate(WORST_FIRST)}
 _HIDDEN = "[redacted]"

@@ -25,7 +25,7 @@ def placement_request(deployment: ModelDeployment, lowered: Lowered | None = Non
         preferred=tuple(Preference(found.weight, found.selector) for found in placement.preferred) if placement else (),
         spread=_spread(spec),
         tolerations=lowered.tolerations,
-        failover=FailoverPolicy(spec.failover.policy == "Replace", float(spec.failover.grace_period_seconds)),
+        failover=failover_policy(spec),
         caches=_caches(spec, lowered),
         weights=_weights(placement.weights if placement else None),
         priority=spec.priority,
@@ -33,6 +33,10 @@ def placement_request(deployment: ModelDeployment, lowered: Lowered | None = Non
         protected=spec.protected,
         nominated_victims=_nominated_victims(deployment),
     )
+
+
+def failover_policy(spec: ModelDeploymentSpec) -> FailoverPolicy:
+    return FailoverPolicy(spec.failover.policy == "Replace", float(spec.failover.grace_period_seconds))
 
 
 def _spread(spec: ModelDeploymentSpec) -> tuple[SpreadRule, ...]:

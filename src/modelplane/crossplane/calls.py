@@ -131,16 +131,18 @@ def answer(
     )
     extra: dict[str, Manifest] = {}
     desired = dict(result.desired)
+    conditions = result.conditions
     if isinstance(resource, InferenceCluster):
         replicas = required.get(_REPLICAS)
         extra = access.provider_configs(resource, helm=helm)
         extra |= protection.of_itself(composite, replicas, call.composed)
         desired |= tenants.tenant_namespaces(resource, replicas, seen)
+        conditions += protection.blocked_deletion(call.composite, replicas, call.composed)
     return FunctionResult(
         resources=_resources(composite, replace(result, desired=desired), seen, extra),
         status=_status(result, call.composite),
         ready=_is_ready(result),
-        conditions=result.conditions,
+        conditions=conditions,
         events=result.events,
         requirements=to_fetch,
         ttl_s=_ttl(result),

@@ -194,6 +194,11 @@ class PlacementTrace:
             if finding.refusal is not None and (places := self._count(finding)):
                 yield finding.refusal, places
 
+    @property
+    def fits_nowhere(self) -> bool:
+        """Whether no place would take a replica even if all that is held were free: waiting does not help."""
+        return not any(refusal.code is RefusalCode.UNSCHEDULABLE for refusal, _ in self.refusals())
+
     def _is_elsewhere(self, finding: GroupReport, place: Place) -> bool:
         """Whether another finding has the last word on a place."""
         return not finding.apart and place[0] in self._apart

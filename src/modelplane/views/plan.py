@@ -8,12 +8,15 @@ fetching the weights where they are not staged.
 """
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+import msgspec
 
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
-from modelplane.api.models import ModelCache, ModelDeployment
+from modelplane.api.models import ModelCache, ModelDeployment, ModelReplica
+from modelplane.compose.fleet_snapshot import read_replica
 from modelplane.compose.placement_request import placement_request
-from modelplane.framework import RefusalCode
 from modelplane.placement.cluster_info import ClusterInfo, charges
 from modelplane.placement.decisions import Placement, ReplicaDecision
 from modelplane.placement.pool_usage import fits
@@ -21,7 +24,8 @@ from modelplane.placement.request import PlacementRequest
 from modelplane.placement.schedule import Schedule, schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import summarise
-from modelplane.placement.values import PlacedReplica
+from modelplane.placement.values import PlacedReplica, ReplicaKey
+from modelplane.views.health import reported_health
 from modelplane.views.inputs import FleetManifests, key_text
 from modelplane.views.shapes import Action, DeploymentPlan, FitAnswer, FleetPlan, PlanRow
 
@@ -37,13 +41,13 @@ CacheSizes = Mapping[tuple[str, str], int]
 
 def plan(inputs: FleetManifests) -> FleetPlan:
     """What applying the deployments of a fleet would place, keep, move, drop or leave waiting, and at which price."""
-    fleet, sizes = inputs.fleet(), cache_sizes(inputs)
+    fleet, sizes, healths = inputs.fleet(), cache_sizes(inputs), replica_healths(inputs)
     plans: list[DeploymentPlan] = []
     for item in inputs.deployments:
         request = placement_request(decode(ModelDeployment, item))
         decided = schedule(request, fleet, inputs.now, profile=inputs.profile)
         fleet = _applied(fleet, request, decided)
-        plans.append(plan_of(request, decided, fleet, sizes))
+        plans.append(plan_of(request, decided, fleet, sizes, healths))
     prices: dict[str, float] = {}
     for row in (row for one in plans for row in one.rows):
         if row.price_per_hour is not None and row.action in {Action.PLACE, Action.KEEP, Action.MOVE}:
@@ -51,20 +55,25 @@ def plan(inputs: FleetManifests) -> FleetPlan:
     return FleetPlan(deployments=tuple(plans), price_per_hour={name: round(prices[name], 6) for name in sorted(prices)})
 
 
-def plan_of(request: PlacementRequest, decided: Schedule, fleet: Fleet, sizes: CacheSizes) -> DeploymentPlan:
+def plan_of(
+    request: PlacementRequest,
+    decided: Schedule,
+    fleet: Fleet,
+    sizes: CacheSizes,
+    healths: Mapping[ReplicaKey, str] = MappingProxyType({}),
+) -> DeploymentPlan:
     """One deployment's part, on the fleet as it would be."""
     return DeploymentPlan(
         deployment=key_text(request.deployment),
         replicas=request.replicas,
         answer=answer_of(decided, fleet),
-        rows=tuple(_rows(request, decided, fleet, sizes)),
+        rows=tuple(_rows(request, decided, fleet, sizes, healths)),
     )
 
 
 def answer_of(decided: Schedule, fleet: Fleet) -> FitAnswer:
     if decided.unplaced:
-        waits = any(refusal.code is RefusalCode.UNSCHEDULABLE for refusal, _ in decided.trace.refusals())
-        return FitAnswer.WAITS_FOR_ROOM if waits else FitAnswer.FITS_NOWHERE
+        return FitAnswer.FITS_NOWHERE if decided.trace.fits_nowhere else FitAnswer.WAITS_FOR_ROOM
     later = any(_needs_nodes(placement.replica, fleet) for placement in decided.placements)
     return FitAnswer.FITS_AFTER_SCALE_UP if later else FitAnswer.FITS_NOW
 
@@ -86,10 +95,27 @@ def _applied(fleet: Fleet, request: PlacementRequest, decided: Schedule) -> Flee
     return fleet.with_replicas([placement.replica for placement in decided.placements], gone)
 
 
-def _rows(request: PlacementRequest, decided: Schedule, fleet: Fleet, sizes: CacheSizes) -> Iterator[PlanRow]:
+def replica_healths(inputs: FleetManifests) -> dict[ReplicaKey, str]:
+    """Why replicas that are there do not serve, in their own words."""
+    found: dict[ReplicaKey, str] = {}
+    for item in inputs.replicas:
+        placed = read_replica(item)
+        if placed is None or placed.serving or placed.fault:
+            continue
+        replica = decode(ModelReplica, item)
+        if replica.status.reason:
+            found[placed.id] = reported_health(replica.metadata, replica.status).why
+    return found
+
+
+def _rows(
+    request: PlacementRequest, decided: Schedule, fleet: Fleet, sizes: CacheSizes, healths: Mapping[ReplicaKey, str]
+) -> Iterator[PlanRow]:
     name = key_text(request.deployment)
     for placement in decided.placements:
-        yield _placed(request, placement, fleet, sizes)
+        row = _placed(request, placement, fleet, sizes)
+        why = "; ".join(part for part in (row.reason, healths.get(placement.replica.id, "")) if part)
+        yield msgspec.structs.replace(row, reason=why)
     for gone in decided.dropped:
         replica = gone.replica
         yield PlanRow(
