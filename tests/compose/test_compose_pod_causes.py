@@ -294,7 +294,7 @@ junk = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(st.fixed_dictionaries({"metadata": junk, "status": junk}), max_size=4))
 def test_any_status_gives_a_bounded_answer(pods):
     found = pods_cause(pods)

@@ -1,30 +1,29 @@
 """What would happen if manifests were applied: who is placed, kept, moved, dropped or left waiting, and at which price.
 
-Deployments are decided one after the other, by namespace and name, each seeing the places that those before it would
-take. A plane decides in the order in which it gets to them, so where room is short another one may be first.
+All deployments are decided together, see `fleet_decisions`. A plane decides in the order in which it gets to them, so
+where room is short another one may be first.
 
 Time to ready is an estimate for comparing plans: an engine start, plus a node's start where a pool must scale up, plus
 fetching the weights where they are not staged.
 """
 
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 
 import msgspec
 
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
-from modelplane.api.models import ModelCache, ModelDeployment, ModelReplica
+from modelplane.api.models import ModelCache, ModelReplica
 from modelplane.compose.fleet_snapshot import read_replica
-from modelplane.compose.placement_request import placement_request
 from modelplane.placement.cluster_info import ClusterInfo, charges
 from modelplane.placement.decisions import Placement, ReplicaDecision
 from modelplane.placement.pool_usage import fits
 from modelplane.placement.request import PlacementRequest
-from modelplane.placement.schedule import Schedule, schedule
+from modelplane.placement.schedule import Schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import summarise
 from modelplane.placement.values import PlacedReplica, ReplicaKey
+from modelplane.views.fleet_decisions import DeploymentDecision, FleetDecisions, decide_fleet
 from modelplane.views.health import reported_health
 from modelplane.views.inputs import FleetManifests, key_text
 from modelplane.views.shapes import Action, DeploymentPlan, FitAnswer, FleetPlan, PlanRow
@@ -40,34 +39,27 @@ CacheSizes = Mapping[tuple[str, str], int]
 
 
 def plan(inputs: FleetManifests) -> FleetPlan:
-    """What applying the deployments of a fleet would place, keep, move, drop or leave waiting, and at which price."""
-    fleet, sizes, healths = inputs.fleet(), cache_sizes(inputs), replica_healths(inputs)
-    plans: list[DeploymentPlan] = []
-    for item in inputs.deployments:
-        request = placement_request(decode(ModelDeployment, item))
-        decided = schedule(request, fleet, inputs.now, profile=inputs.profile)
-        fleet = _applied(fleet, request, decided)
-        plans.append(plan_of(request, decided, fleet, sizes, healths))
+    """What applying the deployments of a fleet would place, keep, move, drop, evict or leave waiting, and its price."""
+    decisions = decide_fleet(inputs)
+    plans = deployment_plans(inputs, decisions)
     prices: dict[str, float] = {}
     for row in (row for one in plans for row in one.rows):
         if row.price_per_hour is not None and row.action in {Action.PLACE, Action.KEEP, Action.MOVE}:
             prices[row.currency] = prices.get(row.currency, 0.0) + row.price_per_hour
-    return FleetPlan(deployments=tuple(plans), price_per_hour={name: round(prices[name], 6) for name in sorted(prices)})
+    return FleetPlan(deployments=plans, price_per_hour={name: round(prices[name], 6) for name in sorted(prices)})
 
 
-def plan_of(
-    request: PlacementRequest,
-    decided: Schedule,
-    fleet: Fleet,
-    sizes: CacheSizes,
-    healths: Mapping[ReplicaKey, str] = MappingProxyType({}),
-) -> DeploymentPlan:
-    """One deployment's part, on the fleet as it would be."""
-    return DeploymentPlan(
-        deployment=key_text(request.deployment),
-        replicas=request.replicas,
-        answer=answer_of(decided, fleet),
-        rows=tuple(_rows(request, decided, fleet, sizes, healths)),
+def deployment_plans(inputs: FleetManifests, decisions: FleetDecisions) -> tuple[DeploymentPlan, ...]:
+    """Each deployment's part, on the fleet as it would be."""
+    sizes, healths = cache_sizes(inputs), replica_healths(inputs)
+    return tuple(
+        DeploymentPlan(
+            deployment=key_text(found.request.deployment),
+            replicas=found.request.replicas,
+            answer=answer_of(found.decided, decisions.fleet),
+            rows=tuple(_rows(found, decisions.fleet, sizes, healths)),
+        )
+        for found in decisions.deployments
     )
 
 
@@ -90,11 +82,6 @@ def cache_sizes(inputs: FleetManifests) -> CacheSizes:
     return sizes
 
 
-def _applied(fleet: Fleet, request: PlacementRequest, decided: Schedule) -> Fleet:
-    gone = [replica.id for replica in fleet.owned_by(request.deployment)]
-    return fleet.with_replicas([placement.replica for placement in decided.placements], gone)
-
-
 def replica_healths(inputs: FleetManifests) -> dict[ReplicaKey, str]:
     """Why replicas that are there do not serve, in their own words."""
     found: dict[ReplicaKey, str] = {}
@@ -109,8 +96,9 @@ def replica_healths(inputs: FleetManifests) -> dict[ReplicaKey, str]:
 
 
 def _rows(
-    request: PlacementRequest, decided: Schedule, fleet: Fleet, sizes: CacheSizes, healths: Mapping[ReplicaKey, str]
+    found: DeploymentDecision, fleet: Fleet, sizes: CacheSizes, healths: Mapping[ReplicaKey, str]
 ) -> Iterator[PlanRow]:
+    request, decided = found.request, found.decided
     name = key_text(request.deployment)
     for placement in decided.placements:
         row = _placed(request, placement, fleet, sizes)
@@ -121,15 +109,14 @@ def _rows(
         yield PlanRow(
             action=Action.DROP, deployment=name, cluster=replica.cluster, index=replica.index, reason=gone.why
         )
-    if decided.preemption is not None:
-        for victim in decided.preemption.victims:
-            yield PlanRow(
-                action=Action.EVICT,
-                deployment=key_text(victim.deployment),
-                cluster=victim.cluster,
-                index=victim.index,
-                reason=f"preempted by {name}",
-            )
+    for victim in found.victims:
+        yield PlanRow(
+            action=Action.EVICT,
+            deployment=key_text(victim.deployment),
+            cluster=victim.cluster,
+            index=victim.index,
+            reason=f"preempted by {name}",
+        )
     if decided.unplaced:
         reason = summarise(decided.trace.refusals()) or "the fleet has no clusters"
         yield PlanRow(action=Action.WAIT, deployment=name, replicas=decided.unplaced, reason=reason)
