@@ -98,9 +98,18 @@ def test_what_is_next_is_said():
     assert words([]) == ""
 
 
-def test_few_groups_are_spelled_out():
-    groups = [NotReady(reason="Unhealthy", replicas=2, cluster=f"c{at}") for at in range(5)]
-    assert words(groups, 10).endswith("2 of 10 Unhealthy on c2; 4 more for other reasons")
+def test_clusters_with_the_same_trouble_share_a_sentence():
+    groups = [
+        NotReady(reason="LoadingWeights", replicas=2, cluster=f"c{at}", since=since, message="m")
+        for at, since in enumerate([LATER, EARLIER, LATER, LATER, LATER])
+    ]
+    assert words(groups[:2], 10) == f"4 of 10 LoadingWeights on c0, c1 since {EARLIER}: m"
+    assert words(groups, 10).startswith("10 of 10 LoadingWeights on c0, c1, c2 and 2 more clusters since")
+
+
+def test_few_reasons_are_spelled_out():
+    groups = [NotReady(reason="Unhealthy", replicas=2, cluster="c", message=f"m{at}") for at in range(5)]
+    assert words(groups, 10).endswith("2 of 10 Unhealthy on c: m2; 4 more for other reasons")
 
 
 @given(

@@ -86,6 +86,19 @@ def test_places_that_hold_a_replica_and_could_take_more_are_counted():
     assert found.summary == "1 of 1 replicas are placed; 1 place could take one more, 0 refuse it"
 
 
+def test_a_replica_of_several_engines_takes_a_cluster():
+    asked = make_deployment("chat")
+    spec = asked["spec"]
+    phase = {"nodeSelector": spec.pop("nodeSelector"), "workers": spec.pop("workers")}
+    spec |= {"decode": phase, "prefill": phase}
+    made = [make_class(), make_cluster("east", 4), make_cluster("west", 1)]
+    for item in made[1:]:
+        item["spec"]["backend"] = {"type": "Native", "images": {"picker": "p", "routingSidecar": "s"}}
+    found = explain(gather([*made, asked]), "chat")
+    assert found.summary.endswith("; 1 place could take one more, 1 refuses it")
+    assert [(c.cluster, c.verdict) for c in found.candidates if c.cluster == "east"] == [("east", "Chosen")]
+
+
 def test_what_is_evicted_is_told():
     prized = make_cluster("east", 1)
     prized["spec"]["scheduling"]["priorities"] = [{"name": "gold", "value": 9}]

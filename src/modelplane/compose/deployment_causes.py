@@ -102,21 +102,28 @@ def _lost_at(found: _Idle, fleet: Fleet) -> float | None:
 
 
 def not_ready_words(groups: Sequence[NotReady], wanted: int, now: float, failover: FailoverPolicy) -> str:
-    """The worst groups in one sentence each: how many, why, since when, and what happens next."""
-    parts = [_words(group, wanted, now, failover) for group in groups[:_SHOWN]]
-    more = sum(group.replicas for group in groups[_SHOWN:])
+    """The worst reasons in one sentence each: how many, why, since when, and what happens next."""
+    told: dict[tuple[str, str | None], list[NotReady]] = {}
+    for group in groups:
+        lost = group.reason == Reason.CLUSTER_LOST
+        told.setdefault((group.reason, group.cluster if lost else group.message), []).append(group)
+    parts = [_words(alike, wanted, now, failover) for alike in list(told.values())[:_SHOWN]]
+    more = sum(group.replicas for alike in list(told.values())[_SHOWN:] for group in alike)
     return "; ".join([*parts, f"{more} more for other reasons"] if more else parts)
 
 
-def _words(group: NotReady, wanted: int, now: float, failover: FailoverPolicy) -> str:
-    count = f"{group.replicas} of {wanted}"
-    if group.reason == Reason.CLUSTER_LOST:
-        at = f" at {group.since}" if group.since else ""
-        return f"{count} lost with cluster {group.cluster}{at}; {_replacement(group, now, failover)}"
-    since = f" since {group.since}" if group.since else ""
-    said = f": {in_words(group.message, _MAX_WORDS)}" if group.message else ""
-    after = f"; {_NEXT[group.reason]}" if group.reason in _NEXT else ""
-    return f"{count} {group.reason} on {group.cluster}{since}{said}{after}"
+def _words(alike: Sequence[NotReady], wanted: int, now: float, failover: FailoverPolicy) -> str:
+    """Of groups that differ in their clusters."""
+    first, count = alike[0], f"{sum(group.replicas for group in alike)} of {wanted}"
+    since = min((group.since for group in alike if group.since), default="")
+    if first.reason == Reason.CLUSTER_LOST:
+        at = f" at {since}" if since else ""
+        return f"{count} lost with cluster {first.cluster}{at}; {_replacement(first, now, failover)}"
+    names = [group.cluster or "" for group in alike]
+    on = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more clusters" if len(names) > _SHOWN else "")
+    said = f": {in_words(first.message, _MAX_WORDS)}" if first.message else ""
+    after = f"; {_NEXT[first.reason]}" if first.reason in _NEXT else ""
+    return f"{count} {first.reason} on {on}{f' since {since}' if since else ''}{said}{after}"
 
 
 def _replacement(group: NotReady, now: float, failover: FailoverPolicy) -> str:

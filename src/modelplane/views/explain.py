@@ -4,9 +4,9 @@ The deployment is judged on the fleet that all deployments together would make, 
 """
 
 from modelplane.placement.decisions import ReplicaDecision
-from modelplane.placement.schedule import Schedule, survey
+from modelplane.placement.schedule import survey
 from modelplane.placement.trace import CandidateVerdict, TraceCandidate
-from modelplane.views.fleet_decisions import decide_fleet
+from modelplane.views.fleet_decisions import DeploymentDecision, decide_fleet
 from modelplane.views.health import reported_health
 from modelplane.views.inputs import FleetManifests, key_text
 from modelplane.views.plan import deployment_plans
@@ -27,14 +27,15 @@ def explain(inputs: FleetManifests, name: str, namespace: str | None = None) -> 
         replicas=found.request.replicas,
         pending=found.decided.pending,
         answer=planned.answer,
-        summary=_summary(found.request.replicas, found.decided, planned, candidates),
+        summary=_summary(found, planned, candidates),
         state=reported_health(deployment.metadata, deployment.status).why if deployment.status.reason else "",
         rows=planned.rows,
         candidates=tuple(_shown(candidate) for candidate in candidates),
     )
 
 
-def _summary(wanted: int, decided: Schedule, planned: DeploymentPlan, candidates: tuple[TraceCandidate, ...]) -> str:
+def _summary(found: DeploymentDecision, planned: DeploymentPlan, candidates: tuple[TraceCandidate, ...]) -> str:
+    decided, wanted = found.decided, found.request.replicas
     moving = sum(placement.decision is ReplicaDecision.MOVING for placement in decided.placements)
     parts = [f"{len(decided.placements) - moving} of {wanted} replicas are placed"]
     if moving:
@@ -43,11 +44,18 @@ def _summary(wanted: int, decided: Schedule, planned: DeploymentPlan, candidates
     if evicted:
         parts.append(f"{evicted} of lower priority {'is' if evicted == 1 else 'are'} evicted")
     parts += [f"{row.replicas} wait: {row.reason}" for row in planned.rows if row.action is Action.WAIT]
-    more = sum(takes_one_more(found) for found in candidates)
-    refused = len(candidates) - more
-    places, refuse = "place" if more == 1 else "places", "refuses" if refused == 1 else "refuse"
-    parts.append(f"{more} {places} could take one more, {refused} {refuse} it")
-    return "; ".join(parts)
+    return "; ".join([*parts, _places(candidates, by_pool=len(found.request.engines) == 1)])
+
+
+def _places(candidates: tuple[TraceCandidate, ...], *, by_pool: bool) -> str:
+    """How many places could take one more replica. One of several engines takes a cluster, not a pool."""
+    places = {(found.cluster, found.pool if by_pool else None): False for found in candidates}
+    for found in candidates:
+        places[found.cluster, found.pool if by_pool else None] |= takes_one_more(found)
+    more = sum(places.values())
+    refused = len(places) - more
+    noun, refuse = "place" if more == 1 else "places", "refuses" if refused == 1 else "refuse"
+    return f"{more} {noun} could take one more, {refused} {refuse} it"
 
 
 def takes_one_more(found: TraceCandidate) -> bool:
