@@ -41,6 +41,7 @@ from modelplane.compose.transitions import transitions
 
 GATEWAY_CLASS = "envoy"
 _GATEWAY, _REPLICAS = "gateway", "replicas"
+_LOST = "the cluster does not answer"
 
 
 def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
@@ -194,7 +195,7 @@ def _cluster_condition(
             ConditionType.CLUSTER_READY, Reason.WAITING_FOR_CLUSTER, "no object on the cluster is observed yet"
         )
     if lost:
-        return fails(ConditionType.CLUSTER_READY, Reason.CLUSTER_LOST, "the cluster does not answer")
+        return fails(ConditionType.CLUSTER_READY, Reason.CLUSTER_LOST, _LOST)
     return holds(ConditionType.CLUSTER_READY, Reason.CLUSTER_RUNNING)
 
 
@@ -202,7 +203,7 @@ def _gateway_condition(address: str | None, *, answers: bool) -> Condition:
     if address is None:
         return fails(ConditionType.GATEWAY_READY, Reason.WAITING_FOR_GATEWAY, "the cluster's gateway has no address")
     if not answers:
-        return fails(ConditionType.GATEWAY_READY, Reason.WAITING_FOR_CLUSTER, f"{address} is not observed to answer")
+        return fails(ConditionType.GATEWAY_READY, Reason.CLUSTER_LOST, _LOST)
     return holds(ConditionType.GATEWAY_READY, Reason.GATEWAY_RUNNING, address)
 
 

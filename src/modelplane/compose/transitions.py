@@ -11,9 +11,18 @@ _BY_WORD = {reason.value: reason for reason in Reason}
 
 
 def transitions(before: Iterable[Condition], now: Iterable[Condition]) -> tuple[Event, ...]:
-    """An event for each condition that turned True, ceased to be True, or has a new fault."""
+    """An event for each condition that turned True, ceased to be True, or has a new fault.
+
+    Conditions that fail with the same words have one cause, and one event.
+    """
     known = {condition.type: condition for condition in before}
-    return tuple(event for condition in now if (event := _event(known.get(condition.type), condition)) is not None)
+    found: dict[tuple[str, str, str], Event] = {}
+    for condition in now:
+        event = _event(known.get(condition.type), condition)
+        if event is not None:
+            about = "" if event.type is EventType.WARNING else condition.type
+            found.setdefault((about, condition.reason, condition.message), event)
+    return tuple(found.values())
 
 
 def _event(before: Condition | None, now: Condition) -> Event | None:
