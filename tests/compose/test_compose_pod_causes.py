@@ -149,6 +149,14 @@ CAUSES = {
         unscheduled("Scheduling is blocked due to non-empty scheduling gates", "SchedulingGated"),
         Cause(Reason.SCHEDULING_GATED, "Scheduling is blocked due to non-empty scheduling gates", MADE),
     ),
+    "a gate that no scheduler has looked at": (
+        {"metadata": {"name": "chat-0"}, "spec": {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}},
+        Cause(Reason.SCHEDULING_GATED, "it waits for kueue.x-k8s.io/admission"),
+    ),
+    "a pod that was just created": (
+        {"metadata": {"name": "chat-0"}, "spec": {"containers": []}},
+        Cause(Reason.WORKLOAD_STARTING, "it is not scheduled yet"),
+    ),
     "an image that is pulled": (
         pod(container(waiting("ContainerCreating"))),
         Cause(Reason.CONTAINER_CREATING, "container engine: is created", BOUND),

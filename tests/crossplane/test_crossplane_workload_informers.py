@@ -190,7 +190,7 @@ def test_pods_of_a_replica_wake_it_by_their_cause_and_not_by_each_change():
         await until(lambda: len(replica_found(live) or ()) == 1 and digest_of(control))
         (kept,) = replica_found(live)
         assert kept["metadata"]["labels"] == {"modelplane.ai/replica": "chat-1", "modelplane.ai/engine": "main"}
-        assert "spec" not in kept
+        assert kept["spec"] == {}
         first, cluster = digest_of(control), live.cache._workloads.digest("east")
 
         crash = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
@@ -221,5 +221,43 @@ def test_a_kind_that_is_added_does_not_blind_the_others():
             assert looked(live)
             await asyncio.sleep(0.005)
         await until(lambda: replica_found(live) == ())
+
+    with_two_apis(story)
+
+
+WORKLOADS = GroupVersionResource("kueue.x-k8s.io", "v1beta2", "workloads")
+
+
+def workload(message, namespace=TENANT):
+    reserved = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": message}
+    metadata = {"name": "pod-a", "namespace": namespace, "uid": f"uid-{namespace}", "ownerReferences": [{"name": "a"}]}
+    return {"metadata": metadata, "spec": {"podSets": []}, "status": {"conditions": [reserved]}}
+
+
+def composed_replica(live):
+    replica = {**REPLICA, "status": {}}
+    observed = answer(FunctionCall(replica), 0.0, live.cache).resources["workload-main-deployment"].manifest
+    seen = {**observed, "status": {"atProvider": {"manifest": observed["spec"]["forProvider"]["manifest"]}}}
+    return answer(FunctionCall(replica, {"workload-main-deployment": seen}), 0.0, live.cache).status.get("reason")
+
+
+def test_a_queue_that_admits_nothing_is_the_cause_of_pods_behind_its_gate():
+    async def story(control, workload_api, live):
+        scheduling = {"scheduling": {"type": "Kueue", "queue": "serving"}}
+        ready = {"gateway": {"address": "192.0.2.1"}}
+        control.put(CLUSTERS, {**CLUSTER, "spec": {**CLUSTER["spec"], **scheduling}, "status": ready})
+        control.put(REPLICAS, REPLICA)
+        gated = pod("a", {})
+        gated["spec"] = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+        workload_api.put(PODS, gated)
+        await until(lambda: composed_replica(live) == "SchedulingGated")
+        workload_api.put(WORKLOADS, workload("LocalQueue serving doesn't exist"))
+        workload_api.put(WORKLOADS, workload("no quota", "batch"))
+        await until(lambda: composed_replica(live) == "QueueMissing")
+        await until(lambda: digest_of(control))
+        before = digest_of(control)
+        workload_api.put(WORKLOADS, workload("couldn't assign flavors: insufficient unused quota for gpu"))
+        await until(lambda: composed_replica(live) == "QuotaExceeded" and digest_of(control) != before)
+        assert len(live.cache._workloads._watched["east"].informers[WORKLOADS].snapshot) == 1
 
     with_two_apis(story)

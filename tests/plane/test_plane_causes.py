@@ -128,6 +128,30 @@ def test_pods_that_no_node_takes_say_so_in_the_words_of_the_scheduler():
     virtually(story)
 
 
+def test_pods_behind_the_gate_of_a_queue_say_what_the_queue_does():
+    async def main(clock):
+        async with running_fleet(clock) as fleet:
+            for manifest in quickstart():
+                if manifest["kind"] == "InferenceCluster":
+                    manifest["spec"]["scheduling"] = {"type": "Kueue", "queue": "serving"}
+                if manifest["kind"] == "ModelDeployment":
+                    await clock.sleep(5)
+                    for name in ("east", "west"):
+                        store = fleet.controller._store_of_cluster(name)
+                        store.delete(ref_of(store.list("kueue.x-k8s.io", "ClusterQueue")[0]))
+                        store.create({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", **OTHER_QUEUE})
+                fleet.plane.create(manifest)
+            await clock.sleep(30)
+            assert reasons(fleet) == ("QueueMissing", {"east": "QueueMissing", "west": "QueueMissing"})
+            message = "Kueue: ClusterQueue serving doesn't exist"
+            assert [group["message"] for group in deployment(fleet)["status"]["notReady"]] == [message] * 2
+
+    run_virtual(main)
+
+
+OTHER_QUEUE = {"metadata": {"name": "other"}, "spec": {"namespaceSelector": {}}}
+
+
 def test_a_deployment_that_fits_nowhere_warns_once():
     async def story(fleet, clock):
         await clock.sleep(20)

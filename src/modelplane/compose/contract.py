@@ -178,7 +178,8 @@ class ComposeResult:
     """The READY condition. None derives it: True when every desired object is ready."""
     events: tuple[Event, ...] = ()
     requirements: Mapping[str, Requirement] = field(default_factory=dict)
-    """The same on every call, whether fetched or not; a host may stop calling once they no longer change."""
+    """They follow from the resource, and from what was required before them, such as its cluster; a host may stop
+    calling once they no longer change."""
     requeue_after_s: float | None = None
     uses: tuple[Use, ...] = ()
 

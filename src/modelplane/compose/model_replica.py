@@ -71,7 +71,7 @@ def compose(request: ComposeRequest[ModelReplica]) -> ComposeResult:
         conditions=conditions,
         ready=ready,
         events=transitions(replica.status.conditions, conditions),
-        requirements=requirements(replica),
+        requirements=requirements(replica, inputs.cluster),
         uses=uses(replica),
     )
 

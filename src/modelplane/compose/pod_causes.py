@@ -97,6 +97,11 @@ def _ended(pod: Manifest) -> Cause:
 
 def _unscheduled(pod: Manifest) -> Cause | None:
     found = _condition(pod, "PodScheduled")
+    gates = [text_at(gate, "name") for gate in items_at(pod, "spec", "schedulingGates")]
+    if gates:
+        return Cause(Reason.SCHEDULING_GATED, in_words(f"it waits for {', '.join(gates)}"), _since(found))
+    if not found and "nodeName" not in mapping_at(pod, "spec") and not mapping_at(pod, "status"):
+        return Cause(Reason.WORKLOAD_STARTING, "it is not scheduled yet")
     if text_at(found, "status") != "False":
         return None
     said = text_at(found, "message") or text_at(found, "reason")
@@ -236,7 +241,13 @@ def trimmed(pod: Manifest) -> dict[str, object]:
         for name in ("containerStatuses", "initContainerStatuses")
         if name in status
     }
-    return {"metadata": {**kept, "labels": labels}, "status": {**said, "conditions": conditions, **lists}}
+    spec = _fields(mapping_at(pod, "spec"), ("nodeName",))
+    gates = [_fields(gate, ("name",)) for gate in items_at(pod, "spec", "schedulingGates")]
+    return {
+        "metadata": {**kept, "labels": labels},
+        "spec": {**spec, **({"schedulingGates": gates} if gates else {})},
+        "status": {**said, "conditions": conditions, **lists} if status else {},
+    }
 
 
 def _trimmed_container(entry: Manifest) -> dict[str, object]:

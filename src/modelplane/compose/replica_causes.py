@@ -1,23 +1,25 @@
 """Why a ModelReplica does not serve: from its cluster, its workloads, their pods and its route, the worst cause."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, holds, unknown
 from modelplane.api.meta import Timestamp
 from modelplane.api.models import ModelReplica, ModelReplicaStatus
-from modelplane.api.objects import Manifest
+from modelplane.api.objects import Manifest, name_of
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import timestamp
+from modelplane.compose.admission_causes import admission_cause
 from modelplane.compose.causes import Cause, in_words
 from modelplane.compose.contract import ComposeRequest, Desired
 from modelplane.compose.pod_causes import by_engine, pods_cause, scheduling_reason
 from modelplane.compose.readiness import SERVING, route_problem
-from modelplane.compose.replica_inputs import ReplicaInputs, pods_of
+from modelplane.compose.replica_inputs import ReplicaInputs, admissions_of, pods_of
 from modelplane.compose.workload_status import gave_up, progress, rejection
 
 WORKLOAD = "workload-"
 _ROUTE, _PICKER = "route", "picker"
 _MAX_STATUS = 1024
+_BEFORE_SCHEDULING = frozenset({Reason.SCHEDULING_GATED, Reason.WORKLOAD_STARTING})
 
 
 def workload_cause(
@@ -36,7 +38,17 @@ def workload_cause(
     if inputs.lost is not None:
         return inputs.lost
     engines, _ = by_engine(pods_of(request))
-    return _rejected(seen) or pods_cause(engines) or _stopped(seen) or _starting(seen)
+    return _rejected(seen) or _waiting(request, engines, seen) or _stopped(seen) or _starting(seen)
+
+
+def _waiting(
+    request: ComposeRequest[ModelReplica], pods: Sequence[Manifest], workloads: Sequence[Manifest]
+) -> Cause | None:
+    """The cause of the pods; where they wait to be admitted, the words of the queue."""
+    cause = pods_cause(pods)
+    if cause is not None and cause.reason not in _BEFORE_SCHEDULING:
+        return cause
+    return admission_cause(admissions_of(request), [name_of(item) for item in (*pods, *workloads)]) or cause
 
 
 def _rejected(workloads: Iterable[Manifest]) -> Cause | None:

@@ -10,14 +10,15 @@ from modelplane.api.conditions import Condition, ConditionType, fails, holds, un
 from modelplane.api.errors import InvalidObject
 from modelplane.api.labels import REPLICA
 from modelplane.api.meta import ClusterName
-from modelplane.api.models import InferenceCluster, ModelCache, ModelCacheStatusCluster, ModelReplica
+from modelplane.api.models import InferenceCluster, ModelCache, ModelCacheStatusCluster, ModelReplica, Scheduling
 from modelplane.api.objects import API_VERSION, Manifest, value_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.causes import Cause, in_words
 from modelplane.compose.context import remote_namespace
 from modelplane.compose.contract import ComposeRequest, Requirement, Use
+from modelplane.compose.gang import SCHEDULERS
 
-_CLUSTER, _PODS = "cluster", "pods"
+_CLUSTER, _PODS, _ADMISSIONS = "cluster", "pods", "admissions"
 _READ = ("gateway", "conditions")
 """Fields of the cluster's status that its replicas read."""
 
@@ -34,18 +35,32 @@ class ReplicaInputs:
     """That its cluster stopped answering, and when."""
 
 
-def requirements(replica: ModelReplica) -> dict[str, Requirement]:
+def requirements(replica: ModelReplica, cluster: InferenceCluster | None = None) -> dict[str, Requirement]:
+    """`cluster` where it is known: what is read of its scheduler depends on it."""
     wanted = {_CLUSTER: Requirement(API_VERSION, "InferenceCluster", name=replica.spec.cluster_name)}
     namespace = replica.metadata.namespace
     for mount in replica.spec.caches:
         wanted[_cache_key(mount.name)] = Requirement(API_VERSION, "ModelCache", name=mount.name, namespace=namespace)
-    wanted[_PODS] = pods_requirement(namespace, replica.metadata.name, ClusterName(replica.spec.cluster_name))
-    return wanted
+    name = ClusterName(replica.spec.cluster_name)
+    wanted[_PODS] = pods_requirement(namespace, replica.metadata.name, name)
+    admissions = admissions_requirement(namespace, name, cluster.spec.scheduling) if cluster is not None else None
+    return wanted if admissions is None else {**wanted, _ADMISSIONS: admissions}
 
 
 def pods_requirement(namespace: str, name: str, cluster: ClusterName) -> Requirement:
     """The pods of a replica on its cluster."""
     return Requirement("v1", "Pod", namespace=remote_namespace(namespace), labels={REPLICA: name}, cluster=cluster)
+
+
+def admissions_requirement(namespace: str, cluster: ClusterName, scheduling: Scheduling) -> Requirement | None:
+    """The objects by which the cluster's scheduler admits a tenant's pods; None where it has none."""
+    found = SCHEDULERS[scheduling.type_].admission(scheduling)
+    return None if found is None else Requirement(*found, namespace=remote_namespace(namespace), cluster=cluster)
+
+
+def admissions_of(request: ComposeRequest[ModelReplica]) -> tuple[Manifest, ...]:
+    """The objects that admit pods of its namespace. A host that does not see them shows none."""
+    return request.fetched(_ADMISSIONS) or ()
 
 
 def pods_of(request: ComposeRequest[ModelReplica]) -> tuple[Manifest, ...]:

@@ -29,6 +29,7 @@ from modelplane.placement.snapshot import Fleet
 RESYNC_S = 300.0
 """The longest TTL of a response. Crossplane drops watch events of a composite past a rate; the resync finds what it
 missed."""
+_MORE_ROUNDS = 2
 _SHORTEST_TTL_S = 1.0
 _OURS = (protection.PREFIX, access.PREFIX)
 _REPLICAS = "replicas"
@@ -157,19 +158,22 @@ def _compose(
 ) -> tuple[ComposeResult, Mapping[str, tuple[Manifest, ...]], dict[str, Requirement]]:
     """Composes with what the cache has beside what came with the call, and returns what Crossplane must fetch.
 
-    Requirements follow from the resource alone, so the second round is the last, and those of the last call (`known`)
-    mostly save it.
+    Requirements follow from the resource, and some from its cluster, so a few rounds settle them; those of the last
+    call (`known`) mostly save all but one.
     """
     uid = text_at(call.composite, "metadata", "uid")
     wanted = known.get(uid) or {}
     found = _found(wanted, fleet_cache)
     required = {**call.required, **found}
     result = compose(required)
-    if result.requirements != wanted:
-        found = _found(result.requirements, fleet_cache)
+    for _ in range(_MORE_ROUNDS):
+        if result.requirements == wanted:
+            break
+        wanted = result.requirements
+        known.put(uid, wanted)
+        found = _found(wanted, fleet_cache)
         required = {**call.required, **found}
         result = compose(required)
-        known.put(uid, result.requirements)
     to_fetch = {
         name: requirement
         for name, requirement in result.requirements.items()

@@ -9,7 +9,7 @@ Every server computes the same digest from the same objects, so equal dependenci
     ModelDeployment    the clusters of its replicas that are not well; while replicas wait for capacity, all capacity
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 import xxhash
@@ -28,12 +28,21 @@ replica, and whether a cluster is cordoned matters to deployments."""
 
 
 def of_replica(
-    cluster: Manifest | None, caches: Iterable[Manifest], name: str, pods: Iterable[Manifest] | None = None
+    cluster: Manifest | None,
+    caches: Iterable[Manifest],
+    name: str,
+    pods: Collection[Manifest] | None = None,
+    admissions: Iterable[Manifest] = (),
 ) -> str:
-    """`name` is the cluster's. `pods` are those of the replica; None where they are not watched."""
+    """`name` is the cluster's. `pods` are those of the replica; None where they are not watched.
+
+    `admissions` are the Workloads of its namespace there. They count while its pods wait for a gate.
+    """
     known = None if cluster is None else (_spec(cluster), value_at(cluster, "status", "gateway"), _lost(cluster))
     states = sorted((_cache_state(cache, name) for cache in caches), key=str)
-    return _digest([known, states, None if pods is None else _pods(pods)])
+    waits = pods is not None and any(value_at(pod, "spec", "schedulingGates") for pod in pods)
+    gates = sorted((item for item in admissions), key=str) if waits else None
+    return _digest([known, states, None if pods is None else _pods(pods), gates])
 
 
 def _lost(cluster: Manifest) -> object:

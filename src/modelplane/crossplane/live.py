@@ -101,8 +101,10 @@ class Live:
         names = {replica.name for replica in replicas}
         with self._lock:
             for key in self.informers.replicas_on(cluster):
-                if key.name in names and NamespacedName(remote_namespace(key.namespace), key.name) in replicas:
-                    self._requeuer.enqueue((REPLICAS, key))
+                if key.name in names or "" in names:
+                    there = remote_namespace(key.namespace)
+                    if not {(there, key.name), (there, "")}.isdisjoint(replicas):
+                        self._requeuer.enqueue((REPLICAS, key))
 
     def _capacity_changed(self) -> None:
         for deployment in self.informers.unscheduled:

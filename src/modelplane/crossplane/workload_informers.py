@@ -18,7 +18,9 @@ import xxhash
 
 from modelplane.api.labels import POOL, REPLICA, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
-from modelplane.api.objects import Manifest, text_at, value_at
+from modelplane.api.objects import Manifest, namespace_of, text_at, value_at
+from modelplane.compose.admission_causes import trimmed_workload
+from modelplane.compose.context import TENANT_PREFIX
 from modelplane.compose.contract import Requirement
 from modelplane.compose.pod_causes import trimmed
 from modelplane.crossplane.logs import fields
@@ -44,6 +46,7 @@ _SECRETS = GroupVersionResource("", "v1", "secrets")
 PODS = GroupVersionResource("", "v1", "pods")
 _SELECT = {PODS: REPLICA}
 """Label selectors of kinds of which most objects are not ours."""
+_WORKLOADS = "workloads"
 _RETRY_S = 30.0
 _encode = msgspec.json.Encoder().encode
 
@@ -59,7 +62,8 @@ class _WatchedCluster(msgspec.Struct):
 class WorkloadInformers:
     """Calls `changed` with the name of a cluster when an object on it changed. Runs in one event loop.
 
-    `pods_changed` gets the cluster, and the replicas whose pods changed, by their namespace there and name.
+    `pods_changed` gets the cluster, and the replicas whose pods changed, by their namespace there and name; an empty
+    name means any replica of the namespace.
     """
 
     def __init__(
@@ -122,14 +126,16 @@ class WorkloadInformers:
         if kind == PODS:
             replica = NamespacedName(requirement.namespace or "", requirement.labels.get(REPLICA, ""))
             return tuple(msgspec.json.decode(packed) for packed in watched.pods.of(replica))
-        return tuple(msgspec.json.decode(packed) for packed in list(informer.snapshot.values()))
+        where = requirement.namespace
+        found = [packed for key, packed in list(informer.snapshot.items()) if where in {None, key.namespace}]
+        return tuple(msgspec.json.decode(packed) for packed in found)
 
     def digest(self, name: ClusterName) -> str:
-        """A digest of what is watched on a cluster, less the pods: those matter to replicas."""
+        """A digest of what is watched on a cluster, less what matters to replicas: their pods and Workloads."""
         watched = self._watched.get(name)
         whole = xxhash.xxh3_64()
         for kind, informer in sorted((watched.informers if watched else {}).items(), key=lambda item: str(item[0])):
-            if kind == PODS:
+            if kind == PODS or kind.plural == _WORKLOADS:
                 continue
             whole.update(f"{kind} {informer.synced and not informer.problem}".encode())
             for key, packed in sorted(informer.snapshot.items()):
@@ -173,9 +179,11 @@ class WorkloadInformers:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _listener(self, name: ClusterName, kind: GroupVersionResource, pods: PodIndex) -> Listener[bytes]:
-        if kind != PODS:
-            return lambda _events: self._changed(name)
-        return lambda events: self._pods_changed(name, pods.apply(events))
+        if kind == PODS:
+            return lambda events: self._pods_changed(name, pods.apply(events))
+        if kind.plural == _WORKLOADS:
+            return lambda events: self._pods_changed(name, {NamespacedName(each.key.namespace, "") for each in events})
+        return lambda _events: self._changed(name)
 
     async def _credentials(self, secret: tuple[str, str]) -> "ClientConfig":
         name, key = secret
@@ -222,10 +230,16 @@ def _trim_pod(raw: Manifest) -> bytes:
     return _encode(trimmed(raw))
 
 
-_TRIM: Mapping[str, Callable[[Manifest], bytes]] = {
+def _trim_workload(raw: Manifest) -> bytes | None:
+    """Of Kueue's Workloads those of tenants: a cluster may have thousands for batch jobs."""
+    return _encode(trimmed_workload(raw)) if namespace_of(raw).startswith(TENANT_PREFIX) else None
+
+
+_TRIM: Mapping[str, Callable[[Manifest], bytes | None]] = {
     "nodes": _trim_node,
     "resourceclaims": _trim_claim,
     "pods": _trim_pod,
+    _WORKLOADS: _trim_workload,
 }
 
 

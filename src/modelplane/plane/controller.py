@@ -15,6 +15,7 @@ from modelplane.api.meta import ClusterName
 from modelplane.api.objects import GROUP, Manifest, items_at, labels_of, text_at, value_at
 from modelplane.api.reasons import Reason
 from modelplane.apiserver.store.database import Database, SqliteStore
+from modelplane.compose.admission_causes import trimmed_workload
 from modelplane.compose.contract import ComposeResult, Event
 from modelplane.compose.pod_causes import trimmed
 from modelplane.compose.registry import COMPOSERS
@@ -249,10 +250,11 @@ def _changed_counts_only(change: StoreChange) -> bool:
 
 
 def _has_same_cause(change: StoreChange) -> bool:
-    """Whether a pod changed in nothing that its replica shows: pods change several times while they start."""
-    if change.ref.kind != "Pod" or change.before is None or change.type is not ChangeType.MODIFIED:
+    """Whether a pod or a Workload changed in nothing that its replica shows: they change often while pods start."""
+    trim = {"Pod": trimmed, "Workload": trimmed_workload}.get(change.ref.kind)
+    if trim is None or change.before is None or change.type is not ChangeType.MODIFIED:
         return False
-    return trimmed(change.manifest) == trimmed(change.before)
+    return trim(change.manifest) == trim(change.before)
 
 
 def _uncounted(cluster: Manifest) -> dict[str, object]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from modelplane.api.models import Scheduling
 from modelplane.compose.context import Context, group_size, is_gang
 from modelplane.compose.contract import Remote
 from modelplane.compose.pod_defaults import version_before, version_known_from
@@ -63,6 +64,8 @@ class GangScheduler:
     """Of pods that run beside the engines and claim no device."""
     queue_is_label: bool = False
     """Whether the queue's name is written as the value of a label."""
+    admission: Callable[[Scheduling], tuple[str, str] | None] = lambda _scheduling: None
+    """apiVersion and kind of the objects by which it admits gated pods; None where it has none."""
 
 
 def companion_metadata(scheduler: GangScheduler, context: Context) -> GangMetadata:
