@@ -163,8 +163,6 @@ class PlacementTrace:
                 candidate = self._candidate(finding, place)
                 found[candidate.cluster, candidate.pool or "", candidate.engine] = candidate
         for candidate in self._picked():
-            # What was found of its cluster as a whole is told by the pools that were chosen there.
-            found.pop((candidate.cluster, "", ""), None)
             found[candidate.cluster, candidate.pool or "", ""] = candidate
         return tuple(candidate for _, candidate in sorted(found.items()))
 
