@@ -75,11 +75,22 @@ def cells(plural, manifest, group="", version="v1"):
 
 
 def test_a_column_keeps_types_apart():
-    status = {"replicas": 2, "readyReplicas": "x", "placement": {"summary": "1 on east, 1 on west"}, **CONDITIONS}
+    told = {"reason": "ClusterLost", "placement": {"summary": "1 on east, 1 on west"}}
+    status = {"replicas": 2, "readyReplicas": "x", **told, **CONDITIONS}
     shown = cells("modeldeployments", {"spec": {"replicas": 3}, "status": status}, "modelplane.ai", "v1alpha1")
-    assert shown == ["n", 3, 2, None, "1 on east, 1 on west", "True", "100s"]
+    assert shown == ["n", 3, 2, None, "ClusterLost", "1 on east, 1 on west", "True", "100s"]
     shown = cells("inferenceclasses", {"status": {"claimableDevices": 8}}, "modelplane.ai", "v1alpha1")
     assert shown[:2] == ["n", 8]
+
+
+def test_what_is_being_deleted_shows_it_and_what_holds_it():
+    conditions = [
+        {"type": "Ready", "status": "False", "reason": "Deleting", "message": "m"},
+        {"type": "Deletable", "status": "False", "reason": "InUse", "message": "in use by ModelReplica chat-1"},
+    ]
+    for plural in ("inferenceclusters", "inferenceclasses", "inferencegateways"):
+        shown = cells(plural, {"status": {"conditions": conditions}}, "modelplane.ai", "v1alpha1")
+        assert shown[-4:] == ["Deleting", "in use by ModelReplica chat-1", "False", "100s"]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from modelplane.api.models import (
     ModelDeployment,
     ModelDeploymentStatus,
     ModelDeploymentStatusCluster,
+    NotReady,
     StatusPlacement,
 )
 from modelplane.api.reasons import Reason
@@ -397,16 +398,21 @@ def requirements(namespace):
     }
 
 
-def undecided(condition, namespace):
+def undecided(condition, namespace, events=()):
     ready = msgspec.structs.replace(condition, type=ConditionType.READY)
-    return ComposeResult(conditions=(condition,), ready=ready, requirements=requirements(namespace))
+    return ComposeResult(conditions=(condition,), ready=ready, requirements=requirements(namespace), events=events)
 
 
-def status(placed, serving):
+UNSEEN = "the ModelReplica is not observed yet"
+CREATING = f"0 of 1 replicas serve; 1 of 1 Creating on a: {UNSEEN}"
+
+
+def status(placed, serving, **told):
     return ModelDeploymentStatus(
         replicas=placed,
         ready_replicas=serving,
         selector="modelplane.ai/deployment=chat",
+        **told,
         clusters=(ModelDeploymentStatusCluster(name="a", replicas=placed, ready=serving),) if placed else (),
         placement=StatusPlacement(
             summary="1 on a" if placed else "0 placed",
@@ -422,7 +428,11 @@ def status(placed, serving):
     [
         pytest.param(
             ComposeRequest(UNCOMPILED),
-            undecided(fails(ConditionType.REPLICAS_SCHEDULED, Reason.INVALID_SELECTOR, FAULT), "n"),
+            undecided(
+                fails(ConditionType.REPLICAS_SCHEDULED, Reason.INVALID_SELECTOR, FAULT),
+                "n",
+                (Event(EventType.WARNING, Reason.INVALID_SELECTOR, f"ReplicasScheduled: {FAULT}"),),
+            ),
             id="a selector does not compile",
         ),
         pytest.param(
@@ -435,7 +445,7 @@ def status(placed, serving):
         pytest.param(
             ComposeRequest(deployment(0, 4), fleet=fleet_of([cluster("a")], ())),
             ComposeResult(
-                status=status(0, 0),
+                status=status(0, 0, reason=Reason.SCALED_TO_ZERO),
                 conditions=(
                     holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED, "0 of 0 replicas placed"),
                     holds(ConditionType.REPLICAS_READY, Reason.SCALED_TO_ZERO, "spec.replicas is 0"),
@@ -448,12 +458,18 @@ def status(placed, serving):
             ComposeRequest(deployment(1, 4), fleet=fleet_of([cluster("a")], ())),
             ComposeResult(
                 desired={"replica-a-0": Desired(Local(REPLICA, ReadyWhen.READY))},
-                status=status(1, 0),
+                status=status(
+                    1,
+                    0,
+                    reason=Reason.CREATING,
+                    message=CREATING,
+                    not_ready=(NotReady(reason="Creating", replicas=1, cluster="a", message=UNSEEN),),
+                ),
                 conditions=(
                     holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED, "1 of 1 replicas placed"),
-                    fails(ConditionType.REPLICAS_READY, Reason.STARTING, "0 of 1 replicas serve"),
+                    fails(ConditionType.REPLICAS_READY, Reason.CREATING, CREATING),
                 ),
-                ready=fails(ConditionType.READY, Reason.STARTING, "0 of 1 replicas serve"),
+                ready=fails(ConditionType.READY, Reason.CREATING, CREATING),
                 events=(Event(EventType.NORMAL, Reason.PLACED, "replica 0 is placed on cluster a"),),
             ),
             id="placed",
@@ -469,7 +485,7 @@ def status(placed, serving):
                     "replica-a-0": Desired(Local(REPLICA, ReadyWhen.READY), ready=True),
                     "endpoint-a-0": Desired(Local(ENDPOINT_OF_REPLICA, ReadyWhen.READY)),
                 },
-                status=status(1, 1),
+                status=status(1, 1, reason=Reason.ALL_READY),
                 conditions=(
                     holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED, "1 of 1 replicas placed"),
                     holds(ConditionType.REPLICAS_READY, Reason.ALL_READY, "1 of 1 replicas serve"),

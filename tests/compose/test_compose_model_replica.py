@@ -38,7 +38,10 @@ def test_a_fresh_replica_asks_for_its_cluster_and_caches_and_does_nothing(scene)
     assert {name: (wanted.kind, wanted.name) for name, wanted in result.requirements.items()} == {
         "cluster": ("InferenceCluster", "east"),
         "cache-llama-70b": ("ModelCache", "llama-70b"),
+        "pods": ("Pod", None),
     }
+    assert result.requirements["pods"].cluster == "east"
+    assert result.requirements["pods"].labels == {"modelplane.ai/replica": made.replica.metadata.name}
 
 
 def test_what_must_outlive_the_replica_is_said(scene):
@@ -61,7 +64,7 @@ def test_conditions_follow_what_was_observed(scene):
         "RouteReady": ("True", "RouteConfigured"),
     }
     assert result.ready.status is ConditionStatus.TRUE
-    assert result.status == ModelReplicaStatus(address="http://192.0.2.1")
+    assert result.status == ModelReplicaStatus(address="http://192.0.2.1", reason="Serving")
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Hydrating", "Failed"])

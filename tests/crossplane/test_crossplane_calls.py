@@ -2,6 +2,8 @@
 
 import pytest
 
+from modelplane.api.conditions import ConditionType, fails, holds
+from modelplane.api.reasons import Reason
 from modelplane.compose.contract import Requirement
 from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.calls import RESYNC_S, CannotCompose, FunctionCall, NoFleetCache, answer
@@ -259,6 +261,23 @@ def test_a_cluster_that_replicas_ran_on_protects_itself_until_it_is_cordoned(
         reason = "replicas ran on this cluster; delete them and set spec.cordoned before you delete it"
         assert usage["spec"] == {"of": of, "reason": reason, "replayDeletion": True}
         assert problems(usage) == []
+
+
+def test_a_deletion_that_crossplane_refused_says_what_it_waits_for():
+    attempted = {"annotations": {"usage.crossplane.io/deletion-attempt-with-policy": "Background"}}
+    usage = {"apiVersion": "protection.crossplane.io/v1beta1", "kind": "ClusterUsage", "metadata": attempted}
+    replicas = tuple({"metadata": {"name": f"r{at}", "namespace": "team-a"}} for at in range(5))
+    required = {"class-h200": (CLASS,), "replicas": replicas}
+    found = answer(FunctionCall(CLUSTER, {"usage-of-itself": usage}, required), now=0.0)
+    message = "in use by ModelReplica team-a/r0, team-a/r1, team-a/r2 and 2 more"
+    assert fails(ConditionType.DELETABLE, Reason.IN_USE, message) in found.conditions
+
+    held = {"type": "Deletable", "status": "False", "reason": "InUse", "message": message}
+    cluster = {**CLUSTER, "status": {**CLUSTER.get("status", {}), "conditions": [held]}}
+    found = answer(FunctionCall(cluster, {"usage-of-itself": {**usage, "metadata": {}}}, required), now=0.0)
+    assert holds(ConditionType.DELETABLE, Reason.AVAILABLE) in found.conditions
+    calm = answer(FunctionCall(CLUSTER, {}, required), now=0.0)
+    assert ConditionType.DELETABLE not in {condition.type for condition in calm.conditions}
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,17 @@
 """Workload clusters looked at directly: what they show comes back as observed capacity."""
 
+import asyncio
 import base64
 import json
 
 from prometheus_client import CollectorRegistry
 
+from modelplane.compose.context import remote_namespace
 from modelplane.compose.contract import Requirement
+from modelplane.compose.replica_inputs import pods_requirement
 from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.calls import FunctionCall, answer
-from modelplane.crossplane.fleet_informers import CLUSTERS
+from modelplane.crossplane.fleet_informers import CLUSTERS, REPLICAS
 from modelplane.crossplane.live import Live
 from modelplane.crossplane.packaging import DIGEST_ANNOTATION
 from modelplane.kube import GroupVersionResource
@@ -17,6 +20,7 @@ from tests.support.kube_api import KubeApi, running, tell, until
 API = "modelplane.ai/v1alpha1"
 SECRETS = GroupVersionResource("", "v1", "secrets")
 NODES = GroupVersionResource("", "v1", "nodes")
+PODS = GroupVersionResource("", "v1", "pods")
 SLICES = GroupVersionResource("resource.k8s.io", "v1", "resourceslices")
 CLAIMS = GroupVersionResource("resource.k8s.io", "v1", "resourceclaims")
 CLASS = {
@@ -127,3 +131,138 @@ def test_a_secret_that_is_no_kubeconfig_harms_nobody():
             assert composed(live).status["nodes"] == 4
 
     tell(story)
+
+
+TENANT = remote_namespace("team")
+REPLICA = {
+    "apiVersion": API,
+    "kind": "ModelReplica",
+    "metadata": {"name": "chat-1", "namespace": "team", "uid": "u", "generation": 1},
+    "spec": {
+        "clusterName": "east",
+        "index": 0,
+        "deployment": {"name": "chat"},
+        "engines": [
+            {
+                "name": "main",
+                "type": "vLLM",
+                "members": [
+                    {
+                        "role": "Standalone",
+                        "nodePoolName": "pool",
+                        "template": {
+                            "spec": {"containers": [{"name": "engine", "image": "i", "args": ["--model", "m"]}]}
+                        },
+                    }
+                ],
+            }
+        ],
+    },
+}
+
+
+def pod(name, state, *, restarts=0, last=None, replica="chat-1", namespace=TENANT):
+    entry = {"name": "engine", "image": "i", "ready": False, "restartCount": restarts, "state": state}
+    if last is not None:
+        entry["lastState"] = {"terminated": last}
+    labels = {"modelplane.ai/replica": replica, "modelplane.ai/engine": "main", "team": "x"}
+    return {
+        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}", "labels": labels},
+        "spec": {"containers": [{"name": "engine", "env": [{"name": "TOKEN", "value": "not to be kept"}]}]},
+        "status": {
+            "phase": "Pending",
+            "conditions": [{"type": "Ready", "status": "False"}],
+            "containerStatuses": [entry],
+        },
+    }
+
+
+def replica_found(live):
+    return live.cache.find(pods_requirement("team", "chat-1", "east"))
+
+
+def digest_of(control):
+    return control.get(REPLICAS, "chat-1", "team")["metadata"].get("annotations", {}).get(DIGEST_ANNOTATION)
+
+
+def test_pods_of_a_replica_wake_it_by_their_cause_and_not_by_each_change():
+    async def story(control, workload, live):
+        control.put(REPLICAS, REPLICA)
+        await until(lambda: replica_found(live) == ())
+        workload.put(PODS, pod("a", {"waiting": {"reason": "ErrImagePull", "message": "i: not found"}}))
+        workload.put(PODS, pod("b", {"waiting": {"reason": "ContainerCreating"}}, replica="other"))
+        workload.put(PODS, pod("c", {"waiting": {"reason": "ContainerCreating"}}, namespace="another"))
+        await until(lambda: len(replica_found(live) or ()) == 1 and digest_of(control))
+        (kept,) = replica_found(live)
+        assert kept["metadata"]["labels"] == {"modelplane.ai/replica": "chat-1", "modelplane.ai/engine": "main"}
+        assert kept["spec"] == {}
+        first, cluster = digest_of(control), live.cache._workloads.digest("east")
+
+        crash = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
+        workload.put(PODS, pod("a", crash, restarts=5, last={"exitCode": 1, "finishedAt": "2026-01-01T00:00:00Z"}))
+        await until(lambda: digest_of(control) != first)
+        second = digest_of(control)
+        later = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 20s"}}
+        workload.put(PODS, pod("a", later, restarts=6, last={"exitCode": 1, "finishedAt": "2026-01-01T00:01:00Z"}))
+        workload.put(PODS, pod("b", crash, replica="other"))
+        await until(lambda: pods_kept(live, "other", "CrashLoopBackOff"))
+        await asyncio.sleep(0.1)
+        assert digest_of(control) == second
+        assert live.cache._workloads.digest("east") == cluster
+
+    with_two_apis(story)
+
+
+def pods_kept(live, replica, word):
+    return word in str(live.cache.find(pods_requirement("team", replica, "east")))
+
+
+def test_a_kind_that_is_added_does_not_blind_the_others():
+    async def story(_control, workload, live):
+        workload.put(NODES, node("n1"))
+        await until(lambda: looked(live))
+        replica_found(live)
+        for _ in range(20):
+            assert looked(live)
+            await asyncio.sleep(0.005)
+        await until(lambda: replica_found(live) == ())
+
+    with_two_apis(story)
+
+
+WORKLOADS = GroupVersionResource("kueue.x-k8s.io", "v1beta2", "workloads")
+
+
+def workload(message, namespace=TENANT):
+    reserved = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": message}
+    metadata = {"name": "pod-a", "namespace": namespace, "uid": f"uid-{namespace}", "ownerReferences": [{"name": "a"}]}
+    return {"metadata": metadata, "spec": {"podSets": []}, "status": {"conditions": [reserved]}}
+
+
+def composed_replica(live):
+    replica = {**REPLICA, "status": {}}
+    observed = answer(FunctionCall(replica), 0.0, live.cache).resources["workload-main-deployment"].manifest
+    seen = {**observed, "status": {"atProvider": {"manifest": observed["spec"]["forProvider"]["manifest"]}}}
+    return answer(FunctionCall(replica, {"workload-main-deployment": seen}), 0.0, live.cache).status.get("reason")
+
+
+def test_a_queue_that_admits_nothing_is_the_cause_of_pods_behind_its_gate():
+    async def story(control, workload_api, live):
+        scheduling = {"scheduling": {"type": "Kueue", "queue": "serving"}}
+        ready = {"gateway": {"address": "192.0.2.1"}}
+        control.put(CLUSTERS, {**CLUSTER, "spec": {**CLUSTER["spec"], **scheduling}, "status": ready})
+        control.put(REPLICAS, REPLICA)
+        gated = pod("a", {})
+        gated["spec"] = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+        workload_api.put(PODS, gated)
+        await until(lambda: composed_replica(live) == "SchedulingGated")
+        workload_api.put(WORKLOADS, workload("LocalQueue serving doesn't exist"))
+        workload_api.put(WORKLOADS, workload("no quota", "batch"))
+        await until(lambda: composed_replica(live) == "QueueMissing")
+        await until(lambda: digest_of(control))
+        before = digest_of(control)
+        workload_api.put(WORKLOADS, workload("couldn't assign flavors: insufficient unused quota for gpu"))
+        await until(lambda: composed_replica(live) == "QuotaExceeded" and digest_of(control) != before)
+        assert len(live.cache._workloads._watched["east"].informers[WORKLOADS].snapshot) == 1
+
+    with_two_apis(story)

@@ -110,4 +110,4 @@ def test_a_refusal_that_only_the_worst_case_causes_names_bin_pack():
         decided = schedule(place(10, whole), fleet)
         assert len(decided.placements) == placed
         (reason,) = {text for refusal, _ in decided.trace.refusals() for text in [refusal.reason]}
-        assert reason.endswith("; packed tightly it fits, which scheduling.packing BinPack relies on") is switch
+        assert reason.endswith("; it fits if the cluster packs its pods (spec.scheduling.packing: BinPack)") is switch

@@ -247,6 +247,8 @@ def test_what_is_used_is_written_on_the_user_and_kept_from_deletion(bench):
     assert bench.delete() == RequeueAfter(1.0)
     held = bench.conditions["Deletable"]
     assert (held["status"], held["reason"], held["message"]) == ("False", "InUse", "in use by ModelReplica user")
+    ready = bench.conditions["Ready"]
+    assert (ready["status"], ready["reason"], ready["message"]) == ("False", "Deleting", held["message"])
     bench.result = ComposeResult()
     bench.composition.reconcile(user)
     assert "annotations" not in bench.plane.get(user)["metadata"]
@@ -258,6 +260,8 @@ def test_a_deleted_composite_waits_for_its_objects(bench):
     assert bench.delete() == RequeueAfter(1.0)
     (left,) = bench.plane.list("", "ConfigMap")
     assert "deletionTimestamp" in left["metadata"]
+    ready = bench.conditions["Ready"]
+    assert (ready["reason"], ready["message"]) == ("Deleting", "waiting for the deletion of 1 composed object")
     bench.plane.replace({**left, "metadata": {**left["metadata"], "finalizers": []}})
     assert (bench.composition.reconcile(REPLICA), bench.replica) == (Done(), None)
 

@@ -129,8 +129,8 @@ def test_readiness_climbs_only_with_what_was_observed():
         await fleet.gateways_get_addresses()
         assert fleet.conditions("ModelDeployment") == {
             "ReplicasScheduled": ("True", "AllPlaced"),
-            "ReplicasReady": ("False", "Starting"),
-            "Ready": ("False", "Starting"),
+            "ReplicasReady": ("False", "WorkloadStarting"),
+            "Ready": ("False", "WorkloadStarting"),
         }
         await fleet.workloads_become_available("east")
         assert fleet.one("ModelDeployment")["status"]["readyReplicas"] == 1
@@ -208,6 +208,9 @@ def test_a_cluster_with_replicas_goes_after_them():
         fleet.delete("InferenceCluster", "east")
         await clock.sleep(10)
         assert fleet.conditions("InferenceCluster", "east")["Deletable"] == ("False", "InUse")
+        assert fleet.conditions("InferenceCluster", "east")["Ready"] == ("False", "Deleting")
+        await clock.sleep(1_000)  # a deletion starts no grace period: the replicas stay
+        assert fleet.one("ModelDeployment")["status"]["readyReplicas"] == 2
         fleet.delete("ModelDeployment", "qwen3-8b", "default")
         await clock.sleep(10)
         assert [m["metadata"]["name"] for m in fleet.plane.list("modelplane.ai", "InferenceCluster")] == ["west"]

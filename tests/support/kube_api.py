@@ -220,12 +220,12 @@ def _target(path: str) -> tuple[GroupVersionResource, str, str]:
 def _asked_for(request: web.Request, kind: GroupVersionResource, namespace: str, key: _Key, held: Json) -> bool:
     metadata = cast("Json", held["metadata"])
     labels = cast("dict[str, str]", metadata.get("labels", {}))
-    wanted = [part.split("=") for part in request.query.get("labelSelector", "").split(",") if part]
+    wanted = [part.partition("=") for part in request.query.get("labelSelector", "").split(",") if part]
     fields = [part.split("=") for part in request.query.get("fieldSelector", "").split(",") if part]
     return (
         key[0] == kind
         and namespace in {"", key[1]}
-        and all(labels.get(name) == value for name, value in wanted)
+        and all(labels.get(name) == value if equals else name in labels for name, equals, value in wanted)
         and all(metadata.get(name.removeprefix("metadata.")) == value for name, value in fields)
     )
 

@@ -1,4 +1,5 @@
-from modelplane.views.overview import ClusterRow, DeploymentRow, ObjectHealth, ReplicaRow, ServiceRow, overview
+from modelplane.views.health import ObjectHealth
+from modelplane.views.overview import ClusterRow, DeploymentRow, ReplicaRow, ServiceRow, overview
 
 READY = {"conditions": [{"type": "Ready", "status": "True", "reason": "Available"}]}
 STARTING = {"conditions": [{"type": "Ready", "status": "False", "reason": "Starting", "message": "1 of 2"}]}

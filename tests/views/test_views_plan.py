@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections import Counter
 
 import msgspec
 import pytest
@@ -167,15 +168,32 @@ def test_deployments_of_a_plan_do_not_take_the_same_node():
     assert [one.answer for one in found.deployments] == [FitAnswer.FITS_NOW, FitAnswer.WAITS_FOR_ROOM]
 
 
-def test_a_plan_shows_who_would_be_evicted_before_anybody_is():
+def test_a_plan_shows_who_would_be_evicted():
     prized = make_cluster("east", 1)
     prized["spec"]["scheduling"] = {"priorities": [{"name": "gold", "value": 9}]}
     asked = make_deployment(1, name="vip", priority="gold", preemptionPolicy="PreemptLowerPriority")
     found = plan(gather([CLASS, prized, make_replica("east"), asked]))
     assert [(row.action, row.deployment) for row in found.deployments[0].rows] == [
+        (Action.PLACE, "team/vip"),
         (Action.EVICT, "team/chat"),
-        (Action.WAIT, "team/vip"),
     ]
+    assert found.answer is FitAnswer.FITS_NOW
+
+
+def test_a_plan_evicts_as_often_as_a_plane_would_and_plans_anew_for_who_was_evicted():
+    prized = make_cluster("east", 4)
+    prized["spec"]["scheduling"] = {"priorities": [{"name": "gold", "value": 9}]}
+    there = [make_replica("east", at) for at in range(4)]
+    asked = make_deployment(3, name="vip", priority="gold", preemptionPolicy="PreemptLowerPriority")
+    found = plan(gather([CLASS, prized, make_cluster("west", 1), *there, make_deployment(4), asked]))
+    counted = [
+        (one.deployment, one.answer.value, Counter(row.action.value for row in one.rows)) for one in found.deployments
+    ]
+    assert counted == [
+        ("team/chat", "WaitsForRoom", {"keep": 2, "wait": 1}),
+        ("team/vip", "FitsNow", {"place": 3, "evict": 2}),
+    ]
+    assert found.deployments[0].rows[-1].replicas == 2
 
 
 def make_cache(status=None):
@@ -256,7 +274,7 @@ def test_an_explanation_covers_every_cluster_and_pool():
         ("north", "", "Refused", "Cordoned"),
         ("west", "gpus", "Eligible", ""),
     ]
-    assert found.summary == "1 of 1 replicas are placed; 1 other place could take one more, 1 was refused"
+    assert found.summary == "1 of 1 replicas are placed; 2 places could take one more, 1 refuses it"
     west = found.candidates[-1]
     assert {part.name: part.value for part in west.scores} == {"spread": 1.0, "headroom": 0.5, "price": 1.0}
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from modelplane.views.overview import ClusterRow, DeploymentRow, ObjectHealth, Overview, ReplicaRow, ServiceRow
+from modelplane.views.health import ObjectHealth
+from modelplane.views.overview import ClusterRow, DeploymentRow, Overview, ReplicaRow, ServiceRow
 from modelplane.web.page import render
 from modelplane.web.server import serve
 

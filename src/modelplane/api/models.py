@@ -98,6 +98,7 @@ __all__ = [
     "Networking",
     "NodePool",
     "NodeSelector",
+    "NotReady",
     "ObjectReference",
     "Oci",
     "Outbound",
@@ -236,6 +237,9 @@ class ModelServiceSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 class ModelReplicaStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conditions: tuple[Condition, ...] = ()
     address: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    since: str | None = None
     served_generation: int | None = msgspec.field(name="servedGeneration", default=None)
 
 
@@ -449,11 +453,23 @@ class ModelDeploymentStatusCluster(msgspec.Struct, frozen=True, kw_only=True, om
     ready: int | None = None
 
 
+class NotReady(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    reason: str
+    replicas: int
+    cluster: str | None = None
+    since: str | None = None
+    message: str | None = None
+    replaced_at: str | None = msgspec.field(name="replacedAt", default=None)
+
+
 class ModelDeploymentStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conditions: tuple[Condition, ...] = ()
     replicas: int | None = None
     ready_replicas: int | None = msgspec.field(name="readyReplicas", default=None)
     selector: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    not_ready: tuple[NotReady, ...] = msgspec.field(name="notReady", default=())
     clusters: tuple[ModelDeploymentStatusCluster, ...] = ()
     placement: StatusPlacement | None = None
 

@@ -35,6 +35,10 @@ class Reason(StrEnum):
         "A pool names an InferenceClass that cannot be read. The message says why. The pool keeps its last status.",
     )
     WAITING_FOR_CLUSTER = "WaitingForCluster", "The cluster is not observed yet, or it does not answer."
+    CLUSTER_LOST = (
+        "ClusterLost",
+        "The cluster stopped answering. Its replicas are replaced after spec.failover.gracePeriodSeconds.",
+    )
     GATEWAY_RUNNING = "GatewayRunning", "The gateway has an address and answers."
     WAITING_FOR_GATEWAY = "WaitingForGateway", "The gateway has no address yet."
 
@@ -51,13 +55,18 @@ class Reason(StrEnum):
         "WaitingForClusters",
         "Some replicas of a new deployment wait for clusters that are starting, 30 s at most, so that they spread.",
     )
+    FITS_NOWHERE = (
+        "FitsNowhere",
+        "No pool would take a replica, even an empty one. Waiting does not help: change the request or add hardware.",
+    )
     INVALID_SELECTOR = (
         "InvalidSelector",
         "A device selector does not compile. Running pods stay. The message shows where.",
     )
     ALL_READY = "AllReady", "Every replica of spec.replicas serves."
     SCALED_TO_ZERO = "ScaledToZero", "spec.replicas is 0."
-    STARTING = "Starting", "Some replicas do not serve yet."
+    STARTING = "Starting", "Some replicas do not serve yet, and none of them says why."
+    SERVING = "Serving", "The replica answers requests."
     NOT_PLACED = "NotPlaced", "Some replicas have no cluster, so they cannot serve."
 
     CLUSTER_MISSING = "ClusterMissing", "The cluster of the replica does not exist. Running pods stay."
@@ -74,9 +83,42 @@ class Reason(StrEnum):
         "WorkloadFailed",
         "The cluster rejects the pods of the replica or stopped retrying. The message is the workload's.",
     )
+    IMAGE_PULL_FAILED = (
+        "ImagePullFailed",
+        "A node cannot pull an image and retries. Correct the image, its registry or the imagePullSecrets.",
+    )
+    SECRET_MISSING = (
+        "SecretMissing",
+        "A container refers to a Secret or a key of one that is not in its namespace. It starts once it is there.",
+    )
+    CONFIG_MAP_MISSING = (
+        "ConfigMapMissing",
+        "A container refers to a ConfigMap or a key of one that is not in its namespace. It starts once it is there.",
+    )
+    CONTAINER_START_FAILED = (
+        "ContainerStartFailed",
+        "The node cannot start a container, such as for a command that is not in the image.",
+    )
+    CRASH_LOOPING = (
+        "CrashLooping",
+        "A container exits and is restarted with back-off. The message has the exit code and the last line.",
+    )
+    OOM_KILLED = "OOMKilled", "A container exceeded its memory and is restarted. Raise its memory limit."
+    POD_FAILED = "PodFailed", "A pod ended, such as by an eviction. The message is the pod's."
+    QUEUE_MISSING = "QueueMissing", "The queue of the pods does not exist or is closed. Create it on the cluster."
+    QUOTA_EXCEEDED = "QuotaExceeded", "A quota of the cluster leaves no room for the pods. They start once it does."
+    CLAIM_PENDING = "ClaimPending", "No node has the free devices of a ResourceClaim. The message is the scheduler's."
+    VOLUME_PENDING = "VolumePending", "A PersistentVolumeClaim of the pods is missing or not bound."
+    UNSCHEDULABLE = "Unschedulable", "No node of the cluster takes the pods. The message is the scheduler's."
+    SCHEDULING_GATED = "SchedulingGated", "The pods wait until their queue admits them."
+    CONTAINER_CREATING = "ContainerCreating", "A node pulls the images, mounts the volumes and prepares the devices."
+    UNHEALTHY = "Unhealthy", "The engine answered before and its readiness probe fails."
+    LOADING_WEIGHTS = "LoadingWeights", "The engine runs and does not answer yet: it loads the weights."
+    TERMINATING = "Terminating", "The pods of the replica are being deleted."
     WORKLOAD_AVAILABLE = "WorkloadAvailable", "The pods of the replica are available."
     WORKLOAD_STARTING = "WorkloadStarting", "The pods of the replica are starting."
     ROUTE_CONFIGURED = "RouteConfigured", "The gateway accepted the route."
+    ROUTE_REJECTED = "RouteRejected", "The gateway rejects the route. The message is the gateway's."
     ROUTE_PENDING = "RoutePending", "The gateway has not accepted the route yet."
     ENDPOINTS_FOUND = "EndpointsFound", "The service selects ready endpoints."
     NO_ENDPOINTS = "NoEndpoints", "No endpoint matches. The address answers 503 until one does."
@@ -88,6 +130,7 @@ class Reason(StrEnum):
     )
     PLACED = "Placed", "A replica was placed on a cluster."
     REMOVED = "Removed", "A replica was removed. The message says why."
+    DELETING = "Deleting", "The object is being deleted. The message says what it waits for."
     IN_USE = "InUse", "The object is being deleted and other objects use it. It is deleted after them."
     NOT_OURS = (
         "NotOurs",

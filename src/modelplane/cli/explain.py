@@ -49,6 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show(found: PlacementExplanation) -> None:
     print(f"{found.deployment}: {found.answer.value}: {found.summary}")
+    if found.state:
+        print(f"{found.deployment}: {found.state}")
     print()
     print_table(("VERDICT", "CLUSTER", "POOL", "SCORE", "WHY"), [_cells(candidate) for candidate in found.candidates])
 

@@ -1,4 +1,4 @@
-"""`modelplane status`: the readiness of the clusters, deployments and services of a running plane."""
+"""`modelplane status`: the clusters, deployments and services of a running plane, and replicas that do not serve."""
 
 import argparse
 import json
@@ -9,7 +9,8 @@ from pathlib import Path
 
 from modelplane.cli.ports import HOST, Ports, page_token
 from modelplane.cli.running import RunningPlane, add_data_argument
-from modelplane.views.overview import READY, ObjectHealth, Overview, overview
+from modelplane.views.health import READY, ObjectHealth
+from modelplane.views.overview import Overview, overview
 
 _EPILOG = """\
 examples:
@@ -23,7 +24,7 @@ _NOT_READY = 3
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Shows the clusters, deployments and services of a running plane, and why one is not ready; and its addresses."
+        "Shows the clusters, deployments and services of a running plane, why one is not ready, and addresses."
     )
     parser.epilog = _EPILOG
     add_data_argument(parser)
@@ -65,6 +66,12 @@ def _show(found: Overview) -> None:
             for d in found.deployments
         ),
     )
+    idle = [replica for replica in found.replicas if replica.health.state != READY]
+    if idle:
+        _table(
+            ("REPLICA", "HEALTH", "CLUSTER", "WHY"),
+            ((f"{r.namespace}/{r.name}", r.health.state, r.cluster, r.health.why) for r in idle),
+        )
     _table(
         ("SERVICE", "HEALTH", "ENDPOINTS", "SERVING", "ADDRESS", "WHY"),
         (

@@ -21,6 +21,9 @@ change of scheduler does not rename what runs."""
 DEFAULT_GRACE_S = 120
 ArtifactKind = Literal["Weights", "Tokenizer", "Bytes", "Adapter"]
 
+TENANT_PREFIX = "mp-"
+"""Of every namespace that is a tenant's on a workload cluster."""
+
 
 class RenderError(InputError):
     """The replica cannot be rendered as it is written. What runs stays, and the condition says this."""
@@ -117,7 +120,7 @@ class Context:
 
 def remote_namespace(namespace: str) -> str:
     """The tenant's namespace on workload clusters. Never `default`, and never another tenant's."""
-    return make_name(f"mp-{namespace}", namespace)
+    return make_name(f"{TENANT_PREFIX}{namespace}", namespace)
 
 
 def replica_header(replica: ModelReplica) -> dict[str, object]:

@@ -1,20 +1,24 @@
 """What a ModelDeployment reports: conditions, status and events, from what was decided and what serves."""
 
 from collections import Counter
+from collections.abc import Sequence
 
-from modelplane.api.conditions import Condition, ConditionType, fails, holds, unknown
+from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, holds, unknown
 from modelplane.api.labels import DEPLOYMENT
 from modelplane.api.models import (
     Candidate,
     ModelDeployment,
     ModelDeploymentStatus,
     ModelDeploymentStatusCluster,
+    NotReady,
     Preemption,
     StatusPlacement,
 )
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, Event, EventType
+from modelplane.compose.deployment_causes import not_ready_words
 from modelplane.compose.observed_replicas import unplaced
+from modelplane.compose.placement_request import failover_policy
 from modelplane.compose.replica_targets import replica_key
 from modelplane.compose.rolling_update import Rollout
 from modelplane.placement.decisions import ReplicaDecision
@@ -51,7 +55,8 @@ def scheduled_condition(request: ComposeRequest[ModelDeployment], decided: Sched
         message = f"{message}: 0 of {len(fleet)} clusters match the selectors"
         return fails(ConditionType.REPLICAS_SCHEDULED, Reason.NO_CLUSTERS, message[:MAX_SUMMARY])
     why = summarise_refusals(refusals) or f"the fleet has {len(fleet)} clusters"
-    return fails(ConditionType.REPLICAS_SCHEDULED, Reason.INSUFFICIENT_CAPACITY, f"{message}; {why}"[:MAX_SUMMARY])
+    reason = Reason.FITS_NOWHERE if decided.trace.fits_nowhere else Reason.INSUFFICIENT_CAPACITY
+    return fails(ConditionType.REPLICAS_SCHEDULED, reason, f"{message}; {why}"[:MAX_SUMMARY])
 
 
 def _unread(request: ComposeRequest[ModelDeployment], decided: Schedule) -> str:
@@ -82,25 +87,51 @@ def _staying(decided: Schedule) -> str:
     return f", {stuck} of them must move and no other pool has capacity ({whys[0]})"
 
 
-def ready_condition(deployment: ModelDeployment, decided: Schedule, serving: int, rollout: Rollout) -> Condition:
-    wanted = deployment.spec.replicas
-    message = f"{serving} of {wanted} replicas serve"
-    if rollout.message:
-        message = f"{message}; {rollout.message}"
+def ready_condition(
+    request: ComposeRequest[ModelDeployment],
+    decided: Schedule,
+    serving: int,
+    rollout: Rollout,
+    not_ready: Sequence[NotReady],
+) -> Condition:
+    """The worst reason of the replicas that do not serve, with how many, since when and what happens next."""
+    kind, spec = ConditionType.REPLICAS_READY, request.resource.spec
+    wanted = spec.replicas
     if wanted == 0:
-        return holds(ConditionType.REPLICAS_READY, Reason.SCALED_TO_ZERO, "spec.replicas is 0")
+        return holds(kind, Reason.SCALED_TO_ZERO, "spec.replicas is 0")
+    failover = failover_policy(spec)
+    waiting = f"{decided.pending} of {wanted} not placed" if decided.pending else ""
+    parts = [
+        f"{serving} of {wanted} replicas serve",
+        not_ready_words(not_ready, wanted, request.now, failover),
+        waiting,
+        rollout.message,
+    ]
+    message = "; ".join(part for part in parts if part)[:MAX_SUMMARY]
     if serving >= wanted:
-        return holds(ConditionType.REPLICAS_READY, Reason.ALL_READY, message)
-    reason = Reason.NOT_PLACED if decided.pending and serving == len(decided.placements) else Reason.STARTING
-    return fails(ConditionType.REPLICAS_READY, reason, message)
+        return holds(kind, Reason.ALL_READY, message)
+    if not_ready:
+        return Condition(type=kind, status=ConditionStatus.FALSE, reason=not_ready[0].reason, message=message)
+    return fails(kind, Reason.NOT_PLACED if decided.pending else Reason.STARTING, message)
 
 
-def deployment_status(deployment: ModelDeployment, decided: Schedule, serving: Counter[str]) -> ModelDeploymentStatus:
+def deployment_status(
+    deployment: ModelDeployment,
+    decided: Schedule,
+    serving: Counter[str],
+    not_ready: tuple[NotReady, ...],
+    conditions: Sequence[Condition],
+) -> ModelDeploymentStatus:
     placed = Counter[str](placement.replica.cluster for placement in decided.placements)
+    failing = [condition for condition in conditions if condition.status is not ConditionStatus.TRUE]
+    shown = failing or conditions[-1:]
     return ModelDeploymentStatus(
         replicas=len(decided.placements),
         ready_replicas=serving.total(),
         selector=f"{DEPLOYMENT}={deployment.metadata.name}",
+        reason=shown[0].reason,
+        message="; ".join(condition.message for condition in failing)[:MAX_SUMMARY] or None,
+        not_ready=not_ready,
         clusters=tuple(
             ModelDeploymentStatusCluster(name=name, replicas=count, ready=serving[name])
             for name, count in sorted(_largest(placed))
@@ -131,7 +162,7 @@ def _summary(decided: Schedule, placed: Counter[str]) -> str:
     if moving:
         parts.append(f"{len(moving)} must move ({moving[0].why})")
     if decided.pending:
-        parts.append(f"{decided.pending} wait for capacity")
+        parts.append(f"{decided.pending} {'fit nowhere' if decided.trace.fits_nowhere else 'wait for capacity'}")
     preemption = decided.preemption
     if preemption is not None and not preemption.acted:
         parts.append(

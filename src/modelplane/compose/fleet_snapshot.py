@@ -55,7 +55,9 @@ _MAX_POOLS = 16_384
 _encode = msgspec.json.Encoder().encode
 _SERVING = frozenset({ConditionType.WORKLOAD_READY.value, ConditionType.ROUTE_READY.value})
 _PARTS = frozenset({ConditionType.CLUSTER_READY.value, ConditionType.GATEWAY_READY.value})
-_NOT_FAILURES = frozenset({Reason.CLASS_MISSING.value, Reason.CLASS_INVALID.value, Reason.UNRESOLVED.value})
+_NOT_FAILURES = frozenset(
+    {Reason.CLASS_MISSING.value, Reason.CLASS_INVALID.value, Reason.UNRESOLVED.value, Reason.DELETING.value}
+)
 _NO_TAINTS: tuple[PlacementTaint, ...] = ()
 
 
@@ -113,7 +115,10 @@ def _readiness(resource: InferenceCluster) -> tuple[bool, float | None]:
 
 
 def _failing_since(resource: InferenceCluster, ready: Condition) -> float | None:
-    """Since when the cluster or its gateway fails. A class that is missing or unreadable is not a failure."""
+    """Since when the cluster or its gateway fails.
+
+    A class that is missing or cannot be read is not a failure, nor is a deletion, which waits for the replicas.
+    """
     parts = [condition for condition in resource.status.conditions if condition.type in _PARTS]
     failing = [condition for condition in parts if condition.status is not ConditionStatus.TRUE]
     if not failing:

@@ -39,12 +39,14 @@ from modelplane.compose.fleet_snapshot import class_kinds
 from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.readiness import first_address
 from modelplane.compose.refusal import refuse
+from modelplane.compose.transitions import transitions
 
 GATEWAY_CLASS = "envoy"
 SOURCES = frozenset({"Existing"})
 """Where clusters may come from."""
 _GATEWAY, _REPLICAS = "gateway", "replicas"
 _MAX_MESSAGE = 1024
+_LOST = "the cluster does not answer"
 
 
 def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
@@ -66,7 +68,9 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     gateway = request.observed.get(_GATEWAY)
     address = first_address(gateway.manifest) if gateway else None
     answers = gateway is not None and gateway.ready
-    conditions = (_cluster_condition(request, found), _gateway_condition(address, answers=answers))
+    # An address is all that makes the Gateway ready, so one that has it and is not cannot be read.
+    lost = address is not None and not answers
+    conditions = (_cluster_condition(request, found, lost=lost), _gateway_condition(address, answers=answers))
     # A fault in the labels of pods keeps new replicas from being rendered; those that run go on.
     accepted = _accepted(cluster)
     return ComposeResult(
@@ -74,6 +78,7 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
         status=_status(pools, address, request, {name: _devices(found) for name, found in replicas.items()}),
         conditions=(accepted, *conditions),
         ready=summarise(conditions),
+        events=transitions(cluster.status.conditions, conditions),
         requirements=_requirements(cluster),
         uses=_uses(cluster),
         requeue_after_s=capacity.requeue_after_s(pools, cluster.spec.node_pools, request.now),
@@ -195,7 +200,7 @@ def _gateway(cluster: InferenceCluster) -> Remote:
 
 
 def _cluster_condition(
-    request: ComposeRequest[InferenceCluster], classes: Mapping[str, InferenceClass | str | None]
+    request: ComposeRequest[InferenceCluster], classes: Mapping[str, InferenceClass | str | None], *, lost: bool
 ) -> Condition:
     waiting = [name for name in classes if request.fetched(_class_key(name)) is None]
     if waiting:
@@ -213,6 +218,8 @@ def _cluster_condition(
         return unknown(
             ConditionType.CLUSTER_READY, Reason.WAITING_FOR_CLUSTER, "no object on the cluster is observed yet"
         )
+    if lost:
+        return fails(ConditionType.CLUSTER_READY, Reason.CLUSTER_LOST, _LOST)
     return holds(ConditionType.CLUSTER_READY, Reason.CLUSTER_RUNNING)
 
 
@@ -220,7 +227,7 @@ def _gateway_condition(address: str | None, *, answers: bool) -> Condition:
     if address is None:
         return fails(ConditionType.GATEWAY_READY, Reason.WAITING_FOR_GATEWAY, "the cluster's gateway has no address")
     if not answers:
-        return fails(ConditionType.GATEWAY_READY, Reason.WAITING_FOR_CLUSTER, f"{address} is not observed to answer")
+        return fails(ConditionType.GATEWAY_READY, Reason.CLUSTER_LOST, _LOST)
     return holds(ConditionType.GATEWAY_READY, Reason.GATEWAY_RUNNING, address)
 
 

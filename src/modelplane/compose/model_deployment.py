@@ -22,6 +22,7 @@ from modelplane.compose.contract import (
     Requirement,
     keep_observed,
 )
+from modelplane.compose.deployment_causes import IdleReplica, replicas_not_ready
 from modelplane.compose.deployment_status import (
     deployment_status,
     placement_events,
@@ -37,7 +38,7 @@ from modelplane.compose.observed_replicas import (
     with_observed,
     without_contradicted,
 )
-from modelplane.compose.placement_request import placement_request
+from modelplane.compose.placement_request import failover_policy, placement_request
 from modelplane.compose.readiness import serves
 from modelplane.compose.replica_endpoints import (
     endpoint_is_stale,
@@ -47,6 +48,7 @@ from modelplane.compose.replica_endpoints import (
 )
 from modelplane.compose.replica_targets import replica_key, replica_targets
 from modelplane.compose.startup import hold_back, startup_wait, with_wait
+from modelplane.compose.transitions import transitions
 from modelplane.k8s.cel import CompileError, compile_selector
 from modelplane.placement.schedule import Schedule, schedule
 from modelplane.placement.snapshot import Fleet
@@ -113,6 +115,7 @@ def _undecided(
         desired=observed_without_stale_endpoints(request),
         conditions=(problem,),
         ready=summarise([problem]),
+        events=transitions(request.resource.status.conditions, [problem]),
         requirements=requirements,
     )
 
@@ -131,6 +134,7 @@ def _decided(
     desired = _kept_unplaced(request)
     serving: Counter[str] = Counter()
     graces: list[float] = []
+    idle: list[IdleReplica] = []
     rollout, targets = replica_targets(request, lowered, decided)
     for placement in decided.placements:
         placed = placement.replica
@@ -142,6 +146,8 @@ def _decided(
         key = endpoint_key(placed)
         known = request.observed.get(key)
         answers = seen is not None and serves(seen.manifest)
+        if not answers:
+            idle.append((placed.cluster, seen.manifest if seen is not None else None))
         left_s = 0.0 if answers or seen is None or known is None else grace_left_s(seen, request.now)
         endpoint = replica_endpoint(target, placed.cluster, seen) if seen is not None and (answers or left_s) else None
         if endpoint is not None:
@@ -150,16 +156,17 @@ def _decided(
             graces.append(left_s)
         elif known is not None and not endpoint_is_stale(request, key):
             desired[key] = Desired(known.target, known.ready)
+    not_ready = replicas_not_ready(idle, fleet, failover_policy(request.resource.spec))
     conditions = (
         scheduled_condition(request, decided, fleet),
-        ready_condition(request.resource, decided, serving.total(), rollout),
+        ready_condition(request, decided, serving.total(), rollout, not_ready),
     )
     return ComposeResult(
         desired=desired,
-        status=deployment_status(request.resource, decided, serving),
+        status=deployment_status(request.resource, decided, serving, not_ready, conditions),
         conditions=conditions,
         ready=summarise(conditions, conditions[-1].message),
-        events=placement_events(request, decided),
+        events=(*placement_events(request, decided), *transitions(request.resource.status.conditions, conditions)),
         requirements=requirements,
         requeue_after_s=_requeue_after_s(decided, graces),
     )

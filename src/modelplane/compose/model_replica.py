@@ -3,7 +3,7 @@
     Accepted         the spec can be rendered on its cluster
     Scheduled        its cluster exists and can be read
     CachesReady      every cache that it mounts is staged there
-    WorkloadReady    its pods are available, by the status of the workload
+    WorkloadReady    its pods are available, by the status of the workload; else the worst cause of its pods
     RouteReady       the cluster's gateway routes to them
     Ready            all of these
 
@@ -15,8 +15,10 @@ ResourceClaimTemplates and the picker's configuration are replaced, not changed.
 is observed to have no pod that needs it.
 """
 
+import msgspec
+
 from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, holds, summarise, unknown
-from modelplane.api.models import ModelReplica, ModelReplicaStatus
+from modelplane.api.models import ModelReplica
 from modelplane.api.objects import name_of
 from modelplane.api.reasons import Reason
 from modelplane.compose.backends import BACKENDS
@@ -27,37 +29,49 @@ from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, 
 from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.pod_defaults import priority_fault
 from modelplane.compose.readiness import SERVING
+from modelplane.compose.replica_causes import (
+    WORKLOAD,
+    replica_status,
+    route_condition,
+    workload_cause,
+    workload_condition,
+)
 from modelplane.compose.replica_inputs import ReplicaInputs, gather, requirements, uses
 from modelplane.compose.routes import http_route
 from modelplane.compose.tenancy import network_policy, tenant_namespace
 from modelplane.compose.transitions import transitions
 from modelplane.compose.volumes import volumes_of
-from modelplane.compose.workload_status import failure, has_status, mentions, progress, rolled_out, same_stamp, stamped
+from modelplane.compose.workload_status import has_status, mentions, rolled_out, same_stamp, stamped
 
-_NAMESPACE, _ROUTE, _PICKER, _WORKLOAD = "namespace", "route", "picker", "workload-"
+_NAMESPACE, _ROUTE, _PICKER = "namespace", "route", "picker"
 _REPLACED = (KEY_PREFIX, "picker-config-")
 
 
 def compose(request: ComposeRequest[ModelReplica]) -> ComposeResult:
     inputs = gather(request)
     desired, accepted = _desired(request, inputs)
+    cause = workload_cause(request, desired, inputs)
     conditions = (
         accepted,
         inputs.scheduled,
         inputs.caches_ready,
-        _workload(request, desired, inputs),
-        _routed(desired, inputs),
+        workload_condition(cause),
+        route_condition(request, desired, inputs, available=cause is None),
     )
     replica = request.resource
+    ready = summarise(conditions)
+    status = msgspec.structs.replace(
+        replica_status(replica, conditions, ready, cause, request.now),
+        address=inputs.address,
+        served_generation=_served_generation(request, desired, conditions),
+    )
     return ComposeResult(
         desired=desired,
-        status=ModelReplicaStatus(
-            address=inputs.address, served_generation=_served_generation(request, desired, conditions)
-        ),
+        status=status,
         conditions=conditions,
-        ready=summarise(conditions),
+        ready=ready,
         events=transitions(replica.status.conditions, conditions),
-        requirements=requirements(replica),
+        requirements=requirements(replica, inputs.cluster),
         uses=uses(replica),
     )
 
@@ -130,7 +144,7 @@ def _superseded(request: ComposeRequest[ModelReplica], desired: dict[str, Desire
 
 
 def _is_user(key: str) -> bool:
-    return key.startswith(_WORKLOAD) or key == _PICKER
+    return key.startswith(WORKLOAD) or key == _PICKER
 
 
 def _needs(user: Observed | None, name: str) -> bool:
@@ -138,24 +152,6 @@ def _needs(user: Observed | None, name: str) -> bool:
     if user is None or not has_status(user.manifest):
         return True
     return not rolled_out(user.manifest) or mentions(user.manifest, name)
-
-
-def _workload(request: ComposeRequest[ModelReplica], desired: dict[str, Desired], inputs: ReplicaInputs) -> Condition:
-    kind = ConditionType.WORKLOAD_READY
-    workloads = {key: item for key, item in desired.items() if key.startswith(_WORKLOAD)}
-    if not workloads:
-        if inputs.caches_ready.status is not ConditionStatus.TRUE:
-            return fails(kind, Reason.WAITING_FOR_CACHES, inputs.caches_ready.message)
-        return fails(kind, Reason.CREATING, "the workload is not created yet")
-    waiting = [key for key, item in workloads.items() if not item.ready]
-    if not waiting:
-        return holds(kind, Reason.WORKLOAD_AVAILABLE)
-    seen = [request.observed[key].manifest for key in waiting if key in request.observed]
-    problem = next((found for item in seen if (found := failure(item)) is not None), None)
-    if problem is not None:
-        return fails(kind, Reason.WORKLOAD_FAILED, problem)
-    message = "; ".join(progress(item) for item in seen) or "the workload is not observed yet"
-    return fails(kind, Reason.WORKLOAD_STARTING, message)
 
 
 def _served_generation(
@@ -173,7 +169,7 @@ def _served_generation(
 
 def _is_current(request: ComposeRequest[ModelReplica], key: str, item: Desired) -> bool:
     """Whether what is observed of a workload is what it should be, down to its pods."""
-    if not key.startswith(_WORKLOAD):
+    if not key.startswith(WORKLOAD):
         return True
     seen = request.observed.get(key)
     return (
@@ -182,16 +178,3 @@ def _is_current(request: ComposeRequest[ModelReplica], key: str, item: Desired) 
         and same_stamp(item.target.manifest, seen.manifest)
         and rolled_out(seen.manifest)
     )
-
-
-def _routed(desired: dict[str, Desired], inputs: ReplicaInputs) -> Condition:
-    kind = ConditionType.ROUTE_READY
-    if inputs.address is None:
-        if inputs.cluster is None:
-            return unknown(kind, Reason.UNRESOLVED, "the cluster is not read yet")
-        return fails(kind, Reason.WAITING_FOR_GATEWAY, "the cluster's gateway has no address")
-    needed = [key for key in (_ROUTE, _PICKER) if key in desired]
-    waiting = [key for key in needed if not desired[key].ready]
-    if needed and not waiting:
-        return holds(kind, Reason.ROUTE_CONFIGURED, inputs.address)
-    return fails(kind, Reason.ROUTE_PENDING, f"not ready: {', '.join(waiting) or _ROUTE}")

@@ -28,7 +28,7 @@ def placement_request(deployment: ModelDeployment, lowered: Lowered | None = Non
         tiers=placement.tiers if placement else (),
         rebalance=_rebalance(placement.rebalance) if placement and placement.rebalance else None,
         tolerations=lowered.tolerations,
-        failover=FailoverPolicy(spec.failover.policy == "Replace", float(spec.failover.grace_period_seconds)),
+        failover=failover_policy(spec),
         caches=_caches(spec, lowered),
         weights=_weights(placement.weights if placement else None),
         priority=spec.priority,
@@ -36,6 +36,10 @@ def placement_request(deployment: ModelDeployment, lowered: Lowered | None = Non
         protected=spec.protected,
         nominated_victims=_nominated_victims(deployment),
     )
+
+
+def failover_policy(spec: ModelDeploymentSpec) -> FailoverPolicy:
+    return FailoverPolicy(spec.failover.policy == "Replace", float(spec.failover.grace_period_seconds))
 
 
 def _spread(spec: ModelDeploymentSpec) -> tuple[SpreadRule, ...]:

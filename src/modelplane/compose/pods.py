@@ -29,6 +29,8 @@ START_PERIOD_S, START_ATTEMPTS = 10, 360
 START_BUDGET_S = START_PERIOD_S * START_ATTEMPTS
 _PROBE_TIMEOUT_S = 5
 _SHARED_MEMORY = "shared-memory"
+_LAST_WORDS = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+"""A container that crashes leaves the end of its log in the pod's status, and with it the reason."""
 _PHASE_ROLE = {"Prefill": "prefill", "Decode": "decode"}
 
 
@@ -195,7 +197,7 @@ def _tolerations(context: Context, engine: ReplicaEngine) -> list[dict[str, obje
 def _container(
     context: Context, engine: ReplicaEngine, member: ReplicaMember, container: Container
 ) -> dict[str, object]:
-    rendered = encode(container)
+    rendered = {**encode(container), **_LAST_WORDS}
     if container.name != ENGINE_CONTAINER:
         return {**rendered, "securityContext": dict(ENGINE_SECURITY)}
     launch = launch_of(context, engine, member)

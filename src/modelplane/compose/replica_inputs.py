@@ -1,4 +1,4 @@
-"""The inputs of rendering a replica: its cluster and its caches.
+"""The inputs of a replica: its cluster, its caches, and its pods where the host sees them.
 
 Each is unresolved, absent or present. An absent or invalid input deletes nothing: it becomes a condition.
 """
@@ -8,13 +8,19 @@ from dataclasses import dataclass, field
 from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, unknown
 from modelplane.api.errors import InvalidObject
-from modelplane.api.meta import ObjectMeta
-from modelplane.api.models import InferenceCluster, ModelCache, ModelReplica
-from modelplane.api.objects import API_VERSION, Manifest, text_at
+from modelplane.api.labels import REPLICA
+from modelplane.api.meta import ClusterName, ObjectMeta
+from modelplane.api.models import InferenceCluster, ModelCache, ModelCacheStatusCluster, ModelReplica, Scheduling
+from modelplane.api.objects import API_VERSION, Manifest, items_at, text_at
 from modelplane.api.reasons import Reason
+from modelplane.compose.causes import Cause, in_words
+from modelplane.compose.context import remote_namespace
 from modelplane.compose.contract import ComposeRequest, Requirement, Use
+from modelplane.compose.gang import SCHEDULERS
 
-_CLUSTER = "cluster"
+_CLUSTER, _PODS, _ADMISSIONS = "cluster", "pods", "admissions"
+_READ = ("gateway", "conditions")
+"""Fields of the cluster's status that its replicas read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +31,41 @@ class ReplicaInputs:
     scheduled: Condition
     caches_ready: Condition
     address: str | None = field(default=None)
+    lost: Cause | None = None
+    """That its cluster stopped answering, and when."""
 
 
-def requirements(replica: ModelReplica) -> dict[str, Requirement]:
+def requirements(replica: ModelReplica, cluster: InferenceCluster | None = None) -> dict[str, Requirement]:
+    """`cluster` where it is known: what is read of its scheduler depends on it."""
     wanted = {_CLUSTER: Requirement(API_VERSION, "InferenceCluster", name=replica.spec.cluster_name)}
     namespace = replica.metadata.namespace
     for mount in replica.spec.caches:
         wanted[_cache_key(mount.name)] = Requirement(API_VERSION, "ModelCache", name=mount.name, namespace=namespace)
-    return wanted
+    name = ClusterName(replica.spec.cluster_name)
+    wanted[_PODS] = pods_requirement(namespace, replica.metadata.name, name)
+    admissions = admissions_requirement(namespace, name, cluster.spec.scheduling) if cluster is not None else None
+    return wanted if admissions is None else {**wanted, _ADMISSIONS: admissions}
+
+
+def pods_requirement(namespace: str, name: str, cluster: ClusterName) -> Requirement:
+    """The pods of a replica on its cluster."""
+    return Requirement("v1", "Pod", namespace=remote_namespace(namespace), labels={REPLICA: name}, cluster=cluster)
+
+
+def admissions_requirement(namespace: str, cluster: ClusterName, scheduling: Scheduling) -> Requirement | None:
+    """The objects by which the cluster's scheduler admits a tenant's pods; None where it has none."""
+    found = SCHEDULERS[scheduling.type_].admission(scheduling)
+    return None if found is None else Requirement(*found, namespace=remote_namespace(namespace), cluster=cluster)
+
+
+def admissions_of(request: ComposeRequest[ModelReplica]) -> tuple[Manifest, ...]:
+    """The objects that admit pods of its namespace. A host that does not see them shows none."""
+    return request.fetched(_ADMISSIONS) or ()
+
+
+def pods_of(request: ComposeRequest[ModelReplica]) -> tuple[Manifest, ...]:
+    """Its pods. A host that does not see the cluster's pods shows none."""
+    return request.fetched(_PODS) or ()
 
 
 def uses(replica: ModelReplica) -> tuple[Use, ...]:
@@ -49,7 +82,7 @@ def uses(replica: ModelReplica) -> tuple[Use, ...]:
 def gather(request: ComposeRequest[ModelReplica]) -> ReplicaInputs:
     cluster, scheduled = _cluster(request)
     caches, staged = _caches(request)
-    return ReplicaInputs(cluster, caches, scheduled, staged, _address(request, cluster))
+    return ReplicaInputs(cluster, caches, scheduled, staged, _address(request, cluster), _lost(cluster))
 
 
 def _cache_key(name: str) -> str:
@@ -65,24 +98,42 @@ def _cluster(request: ComposeRequest[ModelReplica]) -> tuple[InferenceCluster | 
         message = f"cluster {name} does not exist; running pods stay"
         return None, fails(ConditionType.SCHEDULED, Reason.CLUSTER_MISSING, message)
     try:
-        # What was observed of a cluster is no input here, and long for a large one.
-        cluster = decode(InferenceCluster, {**found[0], "status": {"gateway": _gateway(found[0])}})
+        # What was observed of its nodes is no input here, and long for a large cluster.
+        cluster = decode(InferenceCluster, {**found[0], "status": _status(found[0])})
         _check_name(cluster.metadata, name)
     except InvalidObject as error:
         return None, fails(ConditionType.SCHEDULED, Reason.INVALID, f"cluster {name}: {error}; running pods stay")
     return cluster, holds(ConditionType.SCHEDULED, Reason.PLACED, f"on cluster {name}")
 
 
-def _gateway(cluster: Manifest) -> Manifest | None:
-    """What a cluster publishes of its gateway; None where that is garbled, which is no reason not to render."""
+def _status(cluster: Manifest) -> Manifest:
+    """What its replicas read of a cluster's status, without what is garbled: that is no reason not to render."""
     address = text_at(cluster, "status", "gateway", "address")
-    return {"address": address} if address else None
+    conditions = [item for item in items_at(cluster, "status", "conditions") if _is_condition(item)]
+    return {"conditions": conditions, **({"gateway": {"address": address}} if address else {})}
+
+
+def _is_condition(item: Manifest) -> bool:
+    try:
+        decode(Condition, item)
+    except InvalidObject:
+        return False
+    return True
 
 
 def _check_name(metadata: ObjectMeta, name: str, namespace: str = "") -> None:
     """Names of rendered objects follow from these, so an object without them must not be rendered with."""
     if (metadata.name, metadata.namespace) != (name, namespace):
         raise InvalidObject("metadata has another name or namespace than was asked for")
+
+
+def _lost(cluster: InferenceCluster | None) -> Cause | None:
+    for condition in cluster.status.conditions if cluster else ():
+        if condition.type == ConditionType.CLUSTER_READY and condition.reason == Reason.CLUSTER_LOST:
+            since = condition.last_transition_time
+            name = cluster.metadata.name if cluster else ""
+            return Cause(Reason.CLUSTER_LOST, f"cluster {name} does not answer", since)
+    return None
 
 
 def _address(request: ComposeRequest[ModelReplica], cluster: InferenceCluster | None) -> str | None:
@@ -114,14 +165,37 @@ def _caches(request: ComposeRequest[ModelReplica]) -> tuple[dict[str, ModelCache
 
 def _staged(caches: dict[str, ModelCache], cluster: str) -> Condition:
     for name, cache in caches.items():
+        refused = _refused(cache)
+        if refused is not None:
+            return fails(ConditionType.CACHES_READY, Reason.NOT_SUPPORTED, f"cache {name}: {refused}")
         status = next((item for item in cache.status.clusters if item.name == cluster), None)
         phase = status.phase if status else "Pending"
         if phase == "Failed":
             message = f"cache {name} on {cluster}: {(status and status.message) or 'staging failed'}"
-            return fails(ConditionType.CACHES_READY, Reason.CACHE_FAILED, message)
+            return fails(ConditionType.CACHES_READY, Reason.CACHE_FAILED, in_words(message))
         if phase != "Ready":
-            message = f"cache {name} on {cluster}: {phase}"
-            return fails(ConditionType.CACHES_READY, Reason.CACHE_STAGING, message)
+            message = f"cache {name} on {cluster}: {phase}{_progress(status)}"
+            return fails(ConditionType.CACHES_READY, Reason.CACHE_STAGING, in_words(message))
     return holds(
         ConditionType.CACHES_READY, Reason.CACHES_STAGED, f"{len(caches)} of {len(caches)} caches staged on {cluster}"
     )
+
+
+def _refused(cache: ModelCache) -> str | None:
+    """What its ModelCache says where nothing will ever stage it."""
+    for condition in cache.status.conditions:
+        if condition.type == ConditionType.ACCEPTED and condition.reason == Reason.NOT_SUPPORTED:
+            return condition.message
+    return None
+
+
+def _progress(status: ModelCacheStatusCluster | None) -> str:
+    if status is None:
+        return ""
+    staged, total = status.staged_bytes, status.total_bytes
+    counted = f", {_gib(staged)} of {_gib(total)} GiB" if staged is not None and total else ""
+    return counted + (f": {status.message}" if status.message else "")
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f}"

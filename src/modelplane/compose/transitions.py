@@ -4,25 +4,25 @@ from collections.abc import Iterable
 
 from modelplane.api.conditions import Condition, ConditionStatus
 from modelplane.api.reasons import Reason
+from modelplane.compose.causes import FAULTS
 from modelplane.compose.contract import Event, EventType
 
-_FAULTS = frozenset(
-    {
-        Reason.INVALID,
-        Reason.NOT_SUPPORTED,
-        Reason.CLUSTER_MISSING,
-        Reason.CACHE_MISSING,
-        Reason.CACHE_FAILED,
-        Reason.WORKLOAD_FAILED,
-    }
-)
 _BY_WORD = {reason.value: reason for reason in Reason}
 
 
 def transitions(before: Iterable[Condition], now: Iterable[Condition]) -> tuple[Event, ...]:
-    """An event for each condition that turned True, ceased to be True, or has a new fault."""
+    """An event for each condition that turned True, ceased to be True, or has a new fault.
+
+    Conditions that fail with the same words have one cause, and one event.
+    """
     known = {condition.type: condition for condition in before}
-    return tuple(event for condition in now if (event := _event(known.get(condition.type), condition)) is not None)
+    found: dict[tuple[str, str, str], Event] = {}
+    for condition in now:
+        event = _event(known.get(condition.type), condition)
+        if event is not None:
+            about = "" if event.type is EventType.WARNING else condition.type
+            found.setdefault((about, condition.reason, condition.message), event)
+    return tuple(found.values())
 
 
 def _event(before: Condition | None, now: Condition) -> Event | None:
@@ -32,6 +32,6 @@ def _event(before: Condition | None, now: Condition) -> Event | None:
     text = f"{now.type}: {now.message}" if now.message else str(now.type)
     if holds and before is not None and not held:
         return Event(EventType.NORMAL, _BY_WORD[now.reason], text)
-    if not holds and (held or (now.reason in _FAULTS and not same_reason)):
+    if not holds and (held or (now.reason in FAULTS and not same_reason)):
         return Event(EventType.WARNING, _BY_WORD[now.reason], text)
     return None

@@ -6,12 +6,11 @@ from dataclasses import replace
 import msgspec
 
 from modelplane.api.labels import RENDERED
-from modelplane.api.objects import Manifest, text_at, value_at
+from modelplane.api.meta import Timestamp
+from modelplane.api.objects import Manifest, items_at, text_at, value_at
 from modelplane.compose.contract import Remote
 
 _HASH_LENGTH = 8
-_REFUSED = {"ReplicaFailure": "True"}
-"""Conditions that mean that the cluster rejects the pods."""
 _COUNTED = frozenset({"Deployment", "LeaderWorkerSet"})
 """Kinds whose status counts updated pods."""
 
@@ -53,14 +52,22 @@ def mentions(item: Manifest, name: str) -> bool:
     return name.encode() in msgspec.json.encode(item)
 
 
-def failure(item: Manifest) -> str | None:
-    """The workload's message when the cluster rejects its pods or its progress deadline passed."""
-    conditions = value_at(item, "status", "conditions")
-    for condition in conditions if isinstance(conditions, list | tuple) else ():
-        kind, status, reason = (text_at(condition, field) for field in ("type", "status", "reason"))
-        gave_up = kind == "Progressing" and status == "False" and reason == "ProgressDeadlineExceeded"
-        if _REFUSED.get(kind) == status or gave_up:
-            return text_at(condition, "message") or reason
+def rejection(item: Manifest) -> tuple[str, Timestamp | None] | None:
+    """The message of a workload whose pods the cluster rejects, and since when."""
+    return _said(item, "ReplicaFailure", "True")
+
+
+def gave_up(item: Manifest) -> tuple[str, Timestamp | None] | None:
+    """The message of a workload whose progress deadline passed, and since when."""
+    return _said(item, "Progressing", "False", "ProgressDeadlineExceeded")
+
+
+def _said(item: Manifest, kind: str, status: str, reason: str = "") -> tuple[str, Timestamp | None] | None:
+    for condition in items_at(item, "status", "conditions"):
+        found = tuple(text_at(condition, field) for field in ("type", "status", "reason"))
+        if found[:2] == (kind, status) and reason in {"", found[2]}:
+            since = text_at(condition, "lastTransitionTime")
+            return text_at(condition, "message") or found[2], Timestamp(since) if since else None
     return None
 
 
@@ -70,8 +77,7 @@ def progress(item: Manifest) -> str:
     ready = value_at(item, "status", "readyReplicas") or 0
     name = text_at(item, "metadata", "name")
     kind = text_at(item, "kind")
-    conditions = value_at(item, "status", "conditions")
-    for condition in conditions if isinstance(conditions, list | tuple) else ():
+    for condition in items_at(item, "status", "conditions"):
         if text_at(condition, "type") == "Ready" and text_at(condition, "message"):
             return f"{kind} {name}: {text_at(condition, 'message')}"
     return f"{kind} {name}: {ready} of {wanted} ready"

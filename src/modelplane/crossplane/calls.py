@@ -29,6 +29,7 @@ from modelplane.placement.snapshot import Fleet
 RESYNC_S = 300.0
 """The longest TTL of a response. Crossplane drops watch events of a composite past a rate; the resync finds what it
 missed."""
+_MORE_ROUNDS = 2
 _SHORTEST_TTL_S = 1.0
 _OURS = (protection.PREFIX, access.PREFIX)
 _REPLICAS = "replicas"
@@ -133,16 +134,18 @@ def answer(
     )
     extra: dict[str, Manifest] = {}
     desired = dict(result.desired)
+    conditions = result.conditions
     if isinstance(resource, InferenceCluster):
         replicas = required.get(_REPLICAS)
         extra = access.provider_configs(resource, helm=helm)
         extra |= protection.of_itself(composite, replicas, call.composed, cordoned=resource.spec.cordoned)
         desired |= tenants.tenant_namespaces(resource, replicas, seen)
+        conditions += protection.blocked_deletion(call.composite, replicas, call.composed)
     return FunctionResult(
         resources=_resources(composite, replace(result, desired=desired), seen, extra, call.composed),
         status=_status(result, call.composite),
         ready=_is_ready(result),
-        conditions=result.conditions,
+        conditions=conditions,
         events=result.events,
         requirements=to_fetch,
         ttl_s=_ttl(result),
@@ -165,11 +168,14 @@ def _compose(
     found = _found(wanted, fleet_cache)
     required = {**call.required, **found}
     result = compose(required)
-    if result.requirements != wanted:
-        found = _found(result.requirements, fleet_cache)
+    for _ in range(_MORE_ROUNDS):
+        if result.requirements == wanted:
+            break
+        wanted = result.requirements
+        known.put(uid, wanted)
+        found = _found(wanted, fleet_cache)
         required = {**call.required, **found}
         result = compose(required)
-        known.put(uid, result.requirements)
     to_fetch = {
         name: requirement
         for name, requirement in result.requirements.items()

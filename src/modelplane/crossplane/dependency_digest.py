@@ -3,18 +3,22 @@
 A server that watches the fleet writes it on the composite when it changes, and Crossplane calls for that composite.
 Every server computes the same digest from the same objects, so equal dependencies requeue nothing.
 
-    ModelReplica       the spec of its cluster, the address of the cluster's gateway, the state of its caches there
+    ModelReplica       the spec of its cluster, the address of the cluster's gateway, whether the cluster answers, the
+                       state of its caches there, and why its pods do not serve where they are watched
     InferenceCluster   the replicas on it and what they hold, and what is observed on it
     ModelDeployment    the clusters of its replicas that are not well; while replicas wait for capacity, all capacity
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 import xxhash
 
+from modelplane.api.conditions import ConditionType
 from modelplane.api.meta import ClusterName, Key
-from modelplane.api.objects import Manifest, text_at, value_at
+from modelplane.api.objects import Manifest, items_at, text_at, value_at
+from modelplane.api.reasons import Reason
+from modelplane.compose.pod_causes import by_engine, pods_cause
 from modelplane.placement.snapshot import Fleet
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -23,10 +27,35 @@ _IGNORED = frozenset({"crossplane", "cordoned"})
 replica, and whether a cluster is cordoned matters to deployments."""
 
 
-def of_replica(cluster: Manifest | None, caches: Iterable[Manifest], name: str) -> str:
-    """`name` is the cluster's."""
-    known = None if cluster is None else (_spec(cluster), value_at(cluster, "status", "gateway"))
-    return _digest([known, sorted((_cache_state(cache, name) for cache in caches), key=str)])
+def of_replica(
+    cluster: Manifest | None,
+    caches: Iterable[Manifest],
+    name: str,
+    pods: Collection[Manifest] | None = None,
+    admissions: Iterable[Manifest] = (),
+) -> str:
+    """`name` is the cluster's. `pods` are those of the replica; None where they are not watched.
+
+    `admissions` are the Workloads of its namespace there. They count while its pods wait for a gate.
+    """
+    known = None if cluster is None else (_spec(cluster), value_at(cluster, "status", "gateway"), _lost(cluster))
+    states = sorted((_cache_state(cache, name) for cache in caches), key=str)
+    waits = pods is not None and any(value_at(pod, "spec", "schedulingGates") for pod in pods)
+    gates = sorted((item for item in admissions), key=str) if waits else None
+    return _digest([known, states, None if pods is None else _pods(pods), gates])
+
+
+def _lost(cluster: Manifest) -> object:
+    """Since when a cluster does not answer."""
+    for condition in items_at(cluster, "status", "conditions"):
+        if condition.get("type") == ConditionType.CLUSTER_READY and condition.get("reason") == Reason.CLUSTER_LOST:
+            return condition.get("lastTransitionTime") or True
+    return None
+
+
+def _pods(pods: Iterable[Manifest]) -> object:
+    """The causes that the replica shows, of its engines and of what is beside them."""
+    return [pods_cause(part) for part in by_engine(pods)]
 
 
 def _spec(cluster: Manifest) -> object:

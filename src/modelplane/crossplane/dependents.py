@@ -3,8 +3,12 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from modelplane.api.codec import decode
+from modelplane.api.errors import InputError
 from modelplane.api.meta import ClusterName, Key, Uid
-from modelplane.api.objects import Manifest, text_at, value_at
+from modelplane.api.models import Scheduling
+from modelplane.api.objects import Manifest, mapping_at, text_at, value_at
+from modelplane.compose.replica_inputs import admissions_requirement, pods_requirement
 from modelplane.crossplane import dependency_digest
 from modelplane.crossplane.fleet_informers import CACHES, CLUSTERS, DEPLOYMENTS, REPLICAS, CachedObject, FleetInformers
 from modelplane.crossplane.requeue import CompositeKey
@@ -62,7 +66,28 @@ class Dependents:
         names = [text_at(item, "name") for item in mounted] if isinstance(mounted, list) else []
         caches = [self.informers.objects(CACHES).get(NamespacedName(key.namespace, each)) for each in names]
         known = cluster.manifest if cluster else None
-        return dependency_digest.of_replica(known, [cache.manifest for cache in caches if cache], name)
+        return dependency_digest.of_replica(
+            known,
+            [cache.manifest for cache in caches if cache],
+            name,
+            self._pods(key, ClusterName(name)),
+            self._admissions(key, ClusterName(name), known),
+        )
+
+    def _admissions(self, key: NamespacedName, name: ClusterName, cluster: Manifest | None) -> tuple[Manifest, ...]:
+        if self.workloads is None or cluster is None:
+            return ()
+        try:
+            scheduling = decode(Scheduling, mapping_at(cluster, "spec", "scheduling"))
+        except InputError:
+            return ()
+        wanted = admissions_requirement(key.namespace, name, scheduling)
+        return (self.workloads.find(wanted) if wanted is not None else None) or ()
+
+    def _pods(self, key: NamespacedName, cluster: ClusterName) -> tuple[Manifest, ...] | None:
+        if self.workloads is None:
+            return None
+        return self.workloads.find(pods_requirement(key.namespace, key.name, cluster))
 
     def _of_deployment(self, key: NamespacedName, manifest: Manifest) -> str:
         deployment = Key(key.namespace, key.name, Uid(text_at(manifest, "metadata", "uid")))

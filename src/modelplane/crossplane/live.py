@@ -1,7 +1,7 @@
 """What a function server with --live runs beside its calls, wired together.
 
 FleetInformers      watch the fleet on the control plane
-WorkloadInformers   watch Nodes, devices, claims and queues of the workload clusters (--observe)
+WorkloadInformers   watch Nodes, devices, claims, queues and our pods of the workload clusters (--observe)
 InformerFleetCache  answers calls with the fleet, so that Crossplane sends nothing of its size
 Dependents          says which composites a change may change
 Requeuer            makes Crossplane call for them
@@ -9,11 +9,13 @@ UsageNudger         makes Crossplane look at the Usages of replicas that are bei
 """
 
 import asyncio
+from collections.abc import Collection
 from threading import RLock
 
 from prometheus_client import CollectorRegistry
 
 from modelplane.api.meta import ClusterName
+from modelplane.compose.context import remote_namespace
 from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.dependents import Dependents
 from modelplane.crossplane.fleet_cache import InformerFleetCache
@@ -47,7 +49,7 @@ class Live:
     ) -> None:
         """`observe` watches the workload clusters too, with the kubeconfigs that they were adopted with."""
         self._lock = RLock()
-        self._workloads = WorkloadInformers(client, self._workload_changed) if observe else None
+        self._workloads = WorkloadInformers(client, self._workload_changed, self._pods_changed) if observe else None
         self.informers = FleetInformers(client, self._on_event, self._lock)
         self.cache = InformerFleetCache(
             self.informers, self._workloads, self._lock, capacity_changed=self._capacity_changed
@@ -93,6 +95,16 @@ class Live:
 
     def _workload_changed(self, cluster: ClusterName) -> None:
         self._requeuer.enqueue((CLUSTERS, NamespacedName("", cluster)))
+
+    def _pods_changed(self, cluster: ClusterName, replicas: Collection[NamespacedName]) -> None:
+        """Requeues the replicas whose pods changed; those with the same cause keep their digest."""
+        names = {replica.name for replica in replicas}
+        with self._lock:
+            for key in self.informers.replicas_on(cluster):
+                if key.name in names or "" in names:
+                    there = remote_namespace(key.namespace)
+                    if not {(there, key.name), (there, "")}.isdisjoint(replicas):
+                        self._requeuer.enqueue((REPLICAS, key))
 
     def _capacity_changed(self) -> None:
         for deployment in self.informers.unscheduled:

@@ -14,7 +14,9 @@ replicas does not end that, because the list may be wrong: the cluster must be c
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from modelplane.api.objects import Manifest
+from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, holds
+from modelplane.api.objects import Manifest, annotations_of, items_at, name_of, namespace_of
+from modelplane.api.reasons import Reason
 from modelplane.compose.contract import Desired, Use, keep
 from modelplane.crossplane.provider_objects import ComposedObject, Composite, reference
 
@@ -23,6 +25,9 @@ _ITSELF = f"{PREFIX}of-itself"
 _API = "protection.crossplane.io/v1beta1"
 _ROUTE = "HTTPRoute"
 _IN_USE = "replicas ran on this cluster; delete them and set spec.cordoned before you delete it"
+_ATTEMPT = "usage.crossplane.io/deletion-attempt-with-policy"
+"""Crossplane's annotation of a Usage that refused a deletion, which is repeated when the Usage is gone."""
+_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,22 @@ def of_itself(
         return {}
     of = _reference((composite.api_version, composite.kind, composite.name))
     return {_ITSELF: _usage("ClusterUsage", composite.name_for(_ITSELF), "", of, None, _IN_USE)}
+
+
+def blocked_deletion(
+    composite: Manifest, users: Collection[Manifest] | None, composed: Mapping[str, Manifest]
+) -> tuple[Condition, ...]:
+    """What a deletion waits for that Crossplane refused and repeats, by the annotation on the Usage that refused it."""
+    usage = composed.get(_ITSELF)
+    if usage is not None and _ATTEMPT in annotations_of(usage):
+        names = sorted(f"{namespace_of(user)}/{name_of(user)}" for user in users or ())
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        who = f"in use by ModelReplica {', '.join(names[:_SHOWN])}{more}" if names else "in use by replicas"
+        return (fails(ConditionType.DELETABLE, Reason.IN_USE, who),)
+    known = {found.get("type"): found.get("status") for found in items_at(composite, "status", "conditions")}
+    if known.get(ConditionType.DELETABLE) == ConditionStatus.FALSE:
+        return (holds(ConditionType.DELETABLE, Reason.AVAILABLE),)
+    return ()
 
 
 def _key(key: str, by: str) -> str:

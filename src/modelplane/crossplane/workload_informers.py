@@ -1,4 +1,6 @@
-"""Informers of the workload clusters: their Nodes, ResourceSlices, ResourceClaims and queues.
+"""Informers of the workload clusters: their Nodes, ResourceSlices, ResourceClaims, queues, and the pods of replicas.
+
+Of pods only ours are listed, and of each only what its cause depends on is kept, so a pod in back-off changes nothing.
 
 Each cluster is watched with the kubeconfig that it was adopted with. While one cannot be reached, nothing is known of
 it: unknown is not absent, and its declared capacity counts.
@@ -8,17 +10,21 @@ import asyncio
 import base64
 import binascii
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 import xxhash
 
-from modelplane.api.labels import ALLOW_INSECURE, POOL, SYSTEM_NAMESPACE
+from modelplane.api.labels import ALLOW_INSECURE, POOL, REPLICA, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
-from modelplane.api.objects import Manifest, annotations_of, text_at, value_at
+from modelplane.api.objects import Manifest, annotations_of, namespace_of, text_at, value_at
+from modelplane.compose.admission_causes import trimmed_workload
+from modelplane.compose.context import TENANT_PREFIX
 from modelplane.compose.contract import Requirement
+from modelplane.compose.pod_causes import trimmed
 from modelplane.crossplane.logs import fields
+from modelplane.crossplane.pod_index import PodIndex
 from modelplane.kube import (
     BadConfig,
     ChangeKind,
@@ -26,6 +32,8 @@ from modelplane.kube import (
     Informer,
     KubeClient,
     KubeError,
+    Listener,
+    NamespacedName,
     Query,
     config_of,
 )
@@ -35,6 +43,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _SECRETS = GroupVersionResource("", "v1", "secrets")
+PODS = GroupVersionResource("", "v1", "pods")
+_SELECT = {PODS: REPLICA}
+"""Label selectors of kinds of which most objects are not ours."""
+_WORKLOADS = "workloads"
 _RETRY_S = 30.0
 _encode = msgspec.json.Encoder().encode
 
@@ -44,14 +56,25 @@ class _WatchedCluster(msgspec.Struct):
     task: "asyncio.Task[None]"
     restart: asyncio.Event
     informers: dict[GroupVersionResource, Informer[bytes]]
+    pods: PodIndex
 
 
 class WorkloadInformers:
-    """Calls `changed` with the name of a cluster when an object on it changed. Runs in one event loop."""
+    """Calls `changed` with the name of a cluster when an object on it changed. Runs in one event loop.
 
-    def __init__(self, client: KubeClient, changed: Callable[[ClusterName], None]) -> None:
+    `pods_changed` gets the cluster, and the replicas whose pods changed, by their namespace there and name; an empty
+    name means any replica of the namespace.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        changed: Callable[[ClusterName], None],
+        pods_changed: Callable[[ClusterName, Collection[NamespacedName]], None],
+    ) -> None:
         self._client = client
         self._changed = changed
+        self._pods_changed = pods_changed
         self._watched: dict[ClusterName, _WatchedCluster] = {}
         self._kinds: dict[ClusterName, set[GroupVersionResource]] = {}
 
@@ -71,7 +94,7 @@ class WorkloadInformers:
         self._drop(name)
         restart = asyncio.Event()
         task = asyncio.get_running_loop().create_task(self._run(name, secret, restart))
-        self._watched[name] = _WatchedCluster(secret, task, restart, {})
+        self._watched[name] = _WatchedCluster(secret, task, restart, {}, PodIndex())
         if self._kinds.get(name):
             restart.set()
 
@@ -100,13 +123,20 @@ class WorkloadInformers:
         informer = watched.informers.get(kind)
         if informer is None or not informer.synced or informer.problem:
             return None
-        return tuple(msgspec.json.decode(packed) for packed in list(informer.snapshot.values()))
+        if kind == PODS:
+            replica = NamespacedName(requirement.namespace or "", requirement.labels.get(REPLICA, ""))
+            return tuple(msgspec.json.decode(packed) for packed in watched.pods.of(replica))
+        where = requirement.namespace
+        found = [packed for key, packed in list(informer.snapshot.items()) if where in {None, key.namespace}]
+        return tuple(msgspec.json.decode(packed) for packed in found)
 
     def digest(self, name: ClusterName) -> str:
-        """A digest of every object that is watched on a cluster."""
+        """A digest of what is watched on a cluster, less what matters to replicas: their pods and Workloads."""
         watched = self._watched.get(name)
         whole = xxhash.xxh3_64()
         for kind, informer in sorted((watched.informers if watched else {}).items(), key=lambda item: str(item[0])):
+            if kind == PODS or kind.plural == _WORKLOADS:
+                continue
             whole.update(f"{kind} {informer.synced and not informer.problem}".encode())
             for key, packed in sorted(informer.snapshot.items()):
                 whole.update(f"{key}".encode() + packed)
@@ -128,21 +158,32 @@ class WorkloadInformers:
                 await client.close()
 
     async def _watch(self, name: ClusterName, client: KubeClient, restart: asyncio.Event) -> None:
-        """Runs an informer for each kind; returns when a kind is added."""
-        restart.clear()
+        """Runs an informer for each kind, until cancelled. A kind that is added restarts none of the others."""
         watched = self._watched[name]
-        watched.informers = {
-            kind: Informer(client, Query(kind), _TRIM.get(kind.plural, _trim)) for kind in self._kinds[name]
-        }
-        for informer in watched.informers.values():
-            informer.listen(lambda _events: self._changed(name))
-        tasks = [asyncio.create_task(informer.run()) for informer in watched.informers.values()]
+        watched.informers, watched.pods = {}, PodIndex()
+        tasks: list[asyncio.Task[None]] = []
         try:
-            await restart.wait()
+            while True:
+                restart.clear()
+                for kind in self._kinds[name] - watched.informers.keys():
+                    informer = Informer(
+                        client, Query(kind, labels=_SELECT.get(kind, "")), _TRIM.get(kind.plural, _trim)
+                    )
+                    watched.informers[kind] = informer
+                    informer.listen(self._listener(name, kind, watched.pods))
+                    tasks.append(asyncio.create_task(informer.run()))
+                await restart.wait()
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _listener(self, name: ClusterName, kind: GroupVersionResource, pods: PodIndex) -> Listener[bytes]:
+        if kind == PODS:
+            return lambda events: self._pods_changed(name, pods.apply(events))
+        if kind.plural == _WORKLOADS:
+            return lambda events: self._pods_changed(name, {NamespacedName(each.key.namespace, "") for each in events})
+        return lambda _events: self._changed(name)
 
     async def _credentials(self, secret: tuple[str, str]) -> "ClientConfig":
         name, key = secret
@@ -185,7 +226,21 @@ def _trim_claim(raw: Manifest) -> bytes:
     return _encode({"metadata": metadata, "status": {"allocation": allocation}})
 
 
-_TRIM: Mapping[str, Callable[[Manifest], bytes]] = {"nodes": _trim_node, "resourceclaims": _trim_claim}
+def _trim_pod(raw: Manifest) -> bytes:
+    return _encode(trimmed(raw))
+
+
+def _trim_workload(raw: Manifest) -> bytes | None:
+    """Of Kueue's Workloads those of tenants: a cluster may have thousands for batch jobs."""
+    return _encode(trimmed_workload(raw)) if namespace_of(raw).startswith(TENANT_PREFIX) else None
+
+
+_TRIM: Mapping[str, Callable[[Manifest], bytes | None]] = {
+    "nodes": _trim_node,
+    "resourceclaims": _trim_claim,
+    "pods": _trim_pod,
+    _WORKLOADS: _trim_workload,
+}
 
 
 def _metadata(raw: Manifest, names: tuple[str, ...]) -> dict[str, object]:

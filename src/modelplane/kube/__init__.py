@@ -13,7 +13,7 @@ is kept here is a projection of each object and never the object. lightkube is i
 from modelplane.kube.client import KubeClient, Query
 from modelplane.kube.config import config_of, load_config
 from modelplane.kube.errors import BadConfig, KubeError, KubeStatusError, Unreachable
-from modelplane.kube.informer import ChangeKind, Informer, InformerEvent, InformerSettings, NamespacedName
+from modelplane.kube.informer import ChangeKind, Informer, InformerEvent, InformerSettings, Listener, NamespacedName
 from modelplane.kube.kinds import GroupVersionResource
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "KubeClient",
     "KubeError",
     "KubeStatusError",
+    "Listener",
     "NamespacedName",
     "Query",
     "Unreachable",

@@ -22,7 +22,7 @@ from modelplane.placement.pool_usage import PoolUsage
 from modelplane.placement.request import EngineRequest
 from modelplane.placement.taints import keeping_away
 from modelplane.placement.values import PlacementTaint
-from modelplane.placement.wording import Mismatch, Shortfall
+from modelplane.placement.wording import Mismatch, Shortfall, Untolerated
 
 _CACHED: Final = 65_536
 
@@ -114,7 +114,7 @@ class ClusterTaintsFilter:
     stage: Final = FilterStage.CLUSTER
 
     def refuse(self, state: SchedulingCycle, view: ClusterView, /) -> Refusal | None:
-        return _tainted(self.name, keeping_away(view.profile.taints, state.request.tolerations))
+        return _tainted(self.name, view.profile.taints, state)
 
 
 class CordonedFilter:
@@ -144,7 +144,7 @@ class PoolTaintsFilter:
     stage: Final = FilterStage.POOL
 
     def refuse(self, state: SchedulingCycle, view: PoolView, /) -> Refusal | None:
-        return _tainted(self.name, keeping_away(view.kind.taints, state.request.tolerations))
+        return _tainted(self.name, view.kind.taints, state)
 
 
 class DevicesFilter:
@@ -251,10 +251,10 @@ def fit_engine(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> Fit 
     return refusal or Refusal(CapacityFilter.name, RefusalCode.UNSCHEDULABLE, "the pool is full")
 
 
-def _tainted(name: str, taint: PlacementTaint | None) -> Refusal | None:
-    if taint is None:
-        return None
-    return Refusal(name, RefusalCode.UNRESOLVABLE, "taint {} ({}) is not tolerated", (taint.key, taint.effect.value))
+def _tainted(name: str, taints: tuple[PlacementTaint, ...], state: SchedulingCycle) -> Refusal | None:
+    tolerations = state.request.tolerations
+    taint = keeping_away(taints, tolerations)
+    return None if taint is None else Refusal(name, RefusalCode.UNRESOLVABLE, "{}", (Untolerated(taint, tolerations),))
 
 
 _LEDGER: tuple[Filter[object, PoolView], ...] = (DevicesFilter(), CapacityFilter())

@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -171,7 +172,9 @@ class PlacementTrace:
 
     def shown(self, limit: int) -> tuple[tuple[TraceCandidate, ...], int]:
         """What fits a status: the chosen, then the best of each sort, then more; and how many are left out."""
-        found = {(candidate.cluster, candidate.pool): candidate for candidate in self._picked({})}
+        # Without scores: the next pass, which has nothing to place, would not know them.
+        picked = (msgspec.structs.replace(found, score=None, parts=()) for found in islice(self._picked({}), limit))
+        found = {(candidate.cluster, candidate.pool): candidate for candidate in picked}
         ordered = sorted(self._findings, key=_importance)
         depth = 0
         while len(found) < limit and ordered:
@@ -197,6 +200,11 @@ class PlacementTrace:
         for finding in self._findings:
             if finding.refusal is not None and (places := self._count(finding)):
                 yield finding.refusal, places
+
+    @property
+    def fits_nowhere(self) -> bool:
+        """Whether no place would take a replica even if all that is held were free: waiting does not help."""
+        return not any(refusal.code is RefusalCode.UNSCHEDULABLE for refusal, _ in self.refusals())
 
     def _is_elsewhere(self, finding: GroupReport, place: Place) -> bool:
         """Whether another finding has the last word on a place."""
@@ -249,15 +257,21 @@ class PlacementTrace:
         return f"pools {pools}" if price is None else f"pools {pools}; {price[0]:g} {price[1]} per hour"
 
     def _picked(self, found: Mapping[tuple[ClusterName, str, str], TraceCandidate]) -> Iterator[TraceCandidate]:
+        """Where replicas are, with what was found of that place for one more."""
         for (cluster, pool), replicas in self._chosen().items():
-            known = found.get((cluster, pool, "")) or self._best_with(found, cluster, pool)
-            score, parts = (known.score, known.parts) if known is not None else (None, ())
+            known = self._last_word(cluster, pool)
+            refusal = known.refusal if known is not None else None
+            best = self._best_with(found, cluster, pool)
+            total, parts = (known.total, known.parts) if known is not None else (None, ())
+            if best is not None:
+                total, parts = best.score, best.parts
             yield TraceCandidate(
                 cluster=cluster,
                 pool=pool,
                 verdict=CandidateVerdict.CHOSEN,
-                reason=f"holds {_replicas(replicas)}",
-                score=score,
+                reason=f"holds {_replicas(replicas)}{_one_more(known, refusal)}",
+                may_pass=refusal is not None and refusal.code is RefusalCode.UNSCHEDULABLE,
+                score=round(total, 6) if total is not None else None,
                 parts=parts,
             )
 
@@ -273,6 +287,18 @@ class PlacementTrace:
         ]
         return max(options, key=lambda candidate: candidate.score or 0.0, default=None)
 
+    def _last_word(self, cluster: ClusterName, pool: PoolName) -> GroupReport | None:
+        """The last finding about a pool, or about its cluster. Places are sorted, so few are looked at."""
+        info = self._infos.get(cluster)
+        position = info.position(pool) if info is not None else None
+        found: GroupReport | None = None
+        for finding in self._findings:
+            low, high = (-1, _LAST) if finding.whole or position is None else (position, position)
+            there = bisect_right(finding.places, (cluster, high)) > bisect_left(finding.places, (cluster, low))
+            if there and (finding.apart or cluster not in self._apart):
+                found = finding
+        return found
+
     def _chosen(self) -> Counter[tuple[ClusterName, PoolName]]:
         """Where replicas are, and how many."""
         chosen: Counter[tuple[ClusterName, PoolName]] = Counter()
@@ -286,6 +312,13 @@ class PlacementTrace:
             for pool in pools:
                 chosen[cluster, pool] = chosen.get((cluster, pool), 0) + 1
         return chosen
+
+
+def _one_more(known: GroupReport | None, refusal: Refusal | None) -> str:
+    if known is None or refusal is None:
+        return ""
+    engine = f"engine {known.engine}: " if known.engine else ""
+    return f"; one more is refused: {refusal.filter}: {engine}{refusal.reason}"
 
 
 def _replicas(replicas: int) -> str:

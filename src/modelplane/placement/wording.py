@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import msgspec
 
+from modelplane.api.models import Toleration
 from modelplane.k8s.cel import SelectorOutcome
 from modelplane.k8s.device import Device
 from modelplane.placement.cluster_info import PoolShape
@@ -12,6 +13,7 @@ from modelplane.placement.hardware import Hardware
 from modelplane.placement.matching import (
     ALLOCATION_BUDGET,
     EngineAllocation,
+    PodShape,
     Unmatched,
     engine_allocations,
     is_exhaustive,
@@ -21,6 +23,8 @@ from modelplane.placement.packing import PACKING_BUDGET, PATTERN_BUDGET, Packabl
 from modelplane.placement.pool_usage import PoolUsage, add, devices_held, free_slots
 from modelplane.placement.request import EngineRequest
 from modelplane.placement.selectors import evaluate
+from modelplane.placement.taints import tolerates
+from modelplane.placement.values import PlacementTaint
 
 _MAX_TEXT = 160
 _CACHED = 4_096
@@ -59,16 +63,40 @@ class Mismatch(msgspec.Struct, frozen=True, cache_hash=True):
         return f"{wanted}; a node has {self._has(failing)}"
 
     def _failing(self) -> str:
-        """The first selector that some device does not meet."""
-        for text in self.found.request.selectors:
-            if any(evaluate(text, kind.device).outcome is not SelectorOutcome.TRUE for kind in self.hardware.kinds):
-                return text
-        return ""
+        """The first selector that the nearest device does not meet: the one that meets most of them.
+
+        Devices that can be claimed are nearer than synthetic ones, which only steer.
+        """
+        selectors = self.found.request.selectors
+        nearest: tuple[tuple[bool, int], str] | None = None
+        for kind in self.hardware.kinds:
+            met = [evaluate(text, kind.device).outcome is SelectorOutcome.TRUE for text in selectors]
+            failing = next((text for text, held in zip(selectors, met, strict=True) if not held), "")
+            closeness = kind.device_class is not None, sum(met)
+            if nearest is None or closeness > nearest[0]:
+                nearest = closeness, failing
+        return nearest[1] if nearest is not None else ""
 
     def _has(self, selector: str) -> str:
         names = list(dict.fromkeys(_NAMED.findall(selector)))
         parts = [f"{kind.count} x {kind.name}{_values(kind.device, names)}" for kind in self.hardware.kinds]
         return ", ".join(parts) or "no devices"
+
+
+class Untolerated(msgspec.Struct, frozen=True):
+    """Why a taint keeps a new replica away, in words."""
+
+    taint: PlacementTaint
+    tolerations: tuple[Toleration, ...]
+
+    def __str__(self) -> str:
+        taint = f"taint {self.taint.key} ({self.taint.effect.value})"
+        times = [
+            found.toleration_seconds
+            for found in self.tolerations
+            if found.toleration_seconds is not None and tolerates(found, self.taint)
+        ]
+        return f"{taint} is tolerated for {min(times)} s only" if times else f"{taint} is not tolerated"
 
 
 def readable(selector: str) -> str:
@@ -119,19 +147,41 @@ def _in_words(problem: Mismatch | Shortfall) -> str:
 
 
 def _shortfall(allocation: EngineAllocation, kind: PoolShape, usage: PoolUsage) -> str:
-    shape, pods = max(allocation.pods, key=lambda item: sum(count for count, _ in item[0]))
-    size = sum(count for count, _ in shape)
-    fitting = free_slots(kind.counts, kind.nodes, usage, shape, packed=kind.packed, foreign=kind.foreign)
-    gone, nodes = kind.missing_nodes, f"{kind.nodes} nodes"
-    missing = f"; {_counted(gone, 'node')} {_is(gone)} missing" if gone else ""
+    """Of the pods that find no place: those of one shape where that is too many alone, else all shapes together."""
+    largest_first = sorted(allocation.pods, key=lambda item: -_size(item[0]))
+    for shape, pods in largest_first:
+        fitting = free_slots(kind.counts, kind.nodes, usage, shape, packed=kind.packed, foreign=kind.foreign)
+        if fitting < pods:
+            return _too_many(shape, pods, fitting, kind, usage)
+    noun = _device_noun(kind.hardware)
+    wanted = " and ".join(
+        f"{_counted(pods, 'pod')} with {_counted(_size(shape), noun)}" for shape, pods in largest_first
+    )
+    return f"needs {wanted}; each fits alone, not together; {_taken(kind, usage)}"
+
+
+def _too_many(shape: PodShape, pods: int, fitting: int, kind: PoolShape, usage: PoolUsage) -> str:
+    size, nodes, noun = _size(shape), f"{kind.nodes} nodes", _device_noun(kind.hardware)
     if size == kind.hardware.claimable:
-        return f"needs {_counted(pods, 'free node')}; {fitting} of {nodes} {_is(fitting)} free{missing}"
-    noun, held = _device_noun(kind.hardware), devices_held(usage)
-    taken = f"{held} of {kind.devices} {noun}s are held{missing}"
-    if kind.devices - held < size:
-        return f"0 of {nodes} have {_counted(size, f'free {noun}')}; {taken}"
+        free = f"{fitting} of {nodes} {_is(fitting)} free{_anywhere(shape, fitting, kind, usage)}"
+        return f"needs {_counted(pods, 'free node')}; {free}{_missing(kind)}"
+    if kind.devices - devices_held(usage) < size:
+        return f"0 of {nodes} have {_counted(size, f'free {noun}')}; {_taken(kind, usage)}"
     how = "can be packed" if kind.packed else "fit wherever the cluster puts its pods"
-    return f"needs {_counted(pods, 'pod')} with {_counted(size, noun)} each; {fitting} {how}; {taken}"
+    return f"needs {_counted(pods, 'pod')} with {_counted(size, noun)} each; {fitting} {how}; {_taken(kind, usage)}"
+
+
+def _size(shape: PodShape) -> int:
+    return sum(count for count, _ in shape)
+
+
+def _taken(kind: PoolShape, usage: PoolUsage) -> str:
+    return f"{devices_held(usage)} of {kind.devices} {_device_noun(kind.hardware)}s are held{_missing(kind)}"
+
+
+def _missing(kind: PoolShape) -> str:
+    gone = kind.missing_nodes
+    return f"; {_counted(gone, 'node')} {_is(gone)} missing" if gone else ""
 
 
 def _counted(number: int, noun: str) -> str:
@@ -147,12 +197,18 @@ def _device_noun(hardware: Hardware) -> str:
     return "GPU" if names == {"gpu"} else "device"
 
 
+def _anywhere(shape: PodShape, fitting: int, kind: PoolShape, usage: PoolUsage) -> str:
+    """That a count is the worst case: pods that could share nodes may lie on one each."""
+    best = free_slots(kind.counts, kind.nodes, usage, shape, packed=True, foreign=kind.foreign)
+    return " wherever the cluster puts its pods" if fitting < best else ""
+
+
 def _packable(allocations: tuple[EngineAllocation, ...], kind: PoolShape, usage: PoolUsage) -> str:
     """What to add where only the worst case of packing stands in the way."""
     fitting = not kind.packed and any(
         pack(kind.counts, kind.nodes, add(usage, found.pods)) is Packable.YES for found in allocations
     )
-    return "; packed tightly it fits, which scheduling.packing BinPack relies on" if fitting else ""
+    return "; it fits if the cluster packs its pods (spec.scheduling.packing: BinPack)" if fitting else ""
 
 
 def _unproven(engine: EngineRequest, kind: PoolShape) -> str:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from modelplane.api.codec import decode
-from modelplane.api.conditions import ConditionType, fails
+from modelplane.api.conditions import Condition, ConditionType, fails
 from modelplane.api.errors import ConflictError
 from modelplane.api.identity import IdentityMemo
 from modelplane.api.meta import ClusterName
@@ -209,6 +209,7 @@ class Composition:
                 composite, Reason.WAITING_FOR_CLUSTER, self._unreachable_message(unreachable, left)
             )
         if left:
+            self._write_deleting(composite, f"waiting for the deletion of {_counted(len(left))}")
             return RequeueAfter(_REMOVAL_REQUEUE_S)
         kept = [name for name in finalizers_of(composite) if name != FINALIZER]
         if len(kept) < len(finalizers_of(composite)):
@@ -216,14 +217,20 @@ class Composition:
         return Done()
 
     def _block_deletion(self, composite: Manifest, reason: Reason, why: str) -> Outcome:
-        problem = fails(ConditionType.DELETABLE, reason, why)
-        status = merged_status(composite.get("status"), None, [problem], self.clock.now())
-        self.plane.replace_status({**composite, "status": status})
+        self._write_deleting(composite, why, fails(ConditionType.DELETABLE, reason, why))
         return RequeueAfter(_REMOVAL_REQUEUE_S)
+
+    def _write_deleting(self, composite: Manifest, why: str, *more: Condition) -> None:
+        """Ready says that the object is being deleted, and what that waits for."""
+        conditions = [*more, fails(ConditionType.READY, Reason.DELETING, why)]
+        status = merged_status(composite.get("status"), None, conditions, self.clock.now())
+        if "reason" in status:
+            status |= {"reason": Reason.DELETING.value, "message": why}
+        self.plane.replace_status({**composite, "status": status})
 
     def _unreachable_message(self, unreachable: list[ClusterName], left: list[ComposedRef]) -> str:
         count = sum(place.cluster in unreachable for place in left)
-        objects = f"{count} composed object{'s' if count > 1 else ''} on {', '.join(unreachable[:_SHOWN])}"
+        objects = f"{_counted(count)} on {', '.join(unreachable[:_SHOWN])}"
         ends = [end for name in unreachable if (end := self._abandoned_at(name)) is not None]
         until = f"abandoned at {timestamp(max(ends))}" if ends else "deleting the InferenceCluster abandons them"
         return f"waiting for the deletion of {objects}, which is unreachable; {until}"
@@ -268,6 +275,10 @@ class Composition:
         conditions = conditions_of(result, generation=metadata_of(composite).get("generation"))
         status = merged_status(composite.get("status"), result.status, conditions, self.clock.now())
         self.plane.replace_status({**composite, "status": status})
+
+
+def _counted(objects: int) -> str:
+    return f"{objects} composed object{'' if objects == 1 else 's'}"
 
 
 def _updated(existing: Manifest, wanted: Manifest) -> dict[str, object]:

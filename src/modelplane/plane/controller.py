@@ -16,7 +16,9 @@ from modelplane.api.meta import ClusterName
 from modelplane.api.objects import GROUP, Manifest, items_at, labels_of, text_at, value_at
 from modelplane.api.reasons import Reason
 from modelplane.apiserver.store.database import Database, SqliteStore
+from modelplane.compose.admission_causes import trimmed_workload
 from modelplane.compose.contract import ComposeResult, Event
+from modelplane.compose.pod_causes import trimmed
 from modelplane.compose.registry import COMPOSERS
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
@@ -152,7 +154,7 @@ class PlaneController:
         owner = self._ownership.on_change(cluster, change)
         if owner is not None:
             self.loop.add(owner.ref)
-        if cluster is not None or not _changed_counts_only(change):
+        if not (_changed_counts_only(change) if cluster is None else _has_same_cause(change)):
             for owners_requiring in tuple(self._requirements.owners_requiring(change, cluster)):
                 self.loop.add(owners_requiring)
         if cluster is not None:
@@ -253,6 +255,14 @@ def _changed_counts_only(change: StoreChange) -> bool:
     if change.ref.kind == "ModelReplica":
         return True
     return change.ref.kind == "InferenceCluster" and _uncounted(change.manifest) == _uncounted(change.before or {})
+
+
+def _has_same_cause(change: StoreChange) -> bool:
+    """Whether a pod or a Workload changed in nothing that its replica shows: they change often while pods start."""
+    trim = {"Pod": trimmed, "Workload": trimmed_workload}.get(change.ref.kind)
+    if trim is None or change.before is None or change.type is not ChangeType.MODIFIED:
+        return False
+    return trim(change.manifest) == trim(change.before)
 
 
 def _uncounted(cluster: Manifest) -> dict[str, object]:

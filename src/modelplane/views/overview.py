@@ -7,19 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from modelplane.api.codec import decode
-from modelplane.api.conditions import Condition
 from modelplane.api.models import InferenceCluster, ModelDeployment, ModelReplica, ModelService
 from modelplane.api.objects import Manifest
-
-READY, NOT_READY, UNKNOWN = "Ready", "NotReady", "Unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectHealth:
-    """Whether an object is ready, and why not in its own words."""
-
-    state: str
-    why: str
+from modelplane.views.health import ObjectHealth, object_health, reported_health
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +79,7 @@ def _cluster(item: InferenceCluster) -> ClusterRow:
     status = item.status
     return ClusterRow(
         name=item.metadata.name,
-        health=_health(status.conditions),
+        health=object_health(item.metadata, status.conditions),
         nodes=status.nodes or 0,
         free_devices=status.free_devices or 0,
         replicas=status.replicas or 0,
@@ -102,7 +92,7 @@ def _deployment(item: ModelDeployment) -> DeploymentRow:
     return DeploymentRow(
         namespace=item.metadata.namespace,
         name=item.metadata.name,
-        health=_health(status.conditions),
+        health=reported_health(item.metadata, status),
         wanted=item.spec.replicas,
         placed=status.replicas or 0,
         serving=status.ready_replicas or 0,
@@ -114,7 +104,7 @@ def _replica(item: ModelReplica) -> ReplicaRow:
     return ReplicaRow(
         namespace=item.metadata.namespace,
         name=item.metadata.name,
-        health=_health(item.status.conditions),
+        health=reported_health(item.metadata, item.status),
         deployment=item.spec.deployment.name if item.spec.deployment else "",
         cluster=item.spec.cluster_name,
     )
@@ -125,16 +115,8 @@ def _service(item: ModelService) -> ServiceRow:
     return ServiceRow(
         namespace=item.metadata.namespace,
         name=item.metadata.name,
-        health=_health(item.status.conditions),
+        health=object_health(item.metadata, item.status.conditions),
         address=item.status.address or "",
         endpoints=(counts.matched if counts else None) or 0,
         serving=(counts.ready if counts else None) or 0,
     )
-
-
-def _health(conditions: Iterable[Condition]) -> ObjectHealth:
-    ready = next((condition for condition in conditions if condition.type == "Ready"), None)
-    if ready is None:
-        return ObjectHealth(UNKNOWN, "nothing was decided yet")
-    state = {"True": READY, "False": NOT_READY}.get(ready.status, UNKNOWN)
-    return ObjectHealth(state, "" if state == READY else f"{ready.reason}: {ready.message}".rstrip(": "))

@@ -1,7 +1,7 @@
 """What would happen if manifests were applied: who is placed, kept, moved, dropped or left waiting, and at which price.
 
-Deployments are decided one after the other, by namespace and name, each seeing the places that those before it would
-take. A plane decides in the order in which it gets to them, so where room is short another one may be first.
+All deployments are decided together, see `fleet_decisions`. A plane decides in the order in which it gets to them, so
+where room is short another one may be first.
 
 Time to ready is an estimate for comparing plans: an engine start, plus a node's start where a pool must scale up, plus
 fetching the weights where they are not staged.
@@ -9,19 +9,22 @@ fetching the weights where they are not staged.
 
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
-from modelplane.api.models import ModelCache, ModelDeployment
-from modelplane.compose.placement_request import placement_request
-from modelplane.framework import RefusalCode
+from modelplane.api.models import ModelCache, ModelReplica
+from modelplane.compose.fleet_snapshot import read_replica
 from modelplane.placement.cluster_info import ClusterInfo, charges
 from modelplane.placement.decisions import Placement, ReplicaDecision
 from modelplane.placement.pool_usage import fits
 from modelplane.placement.request import PlacementRequest
-from modelplane.placement.schedule import Schedule, schedule
+from modelplane.placement.schedule import Schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import summarise
-from modelplane.placement.values import PlacedReplica
+from modelplane.placement.values import PlacedReplica, ReplicaKey
+from modelplane.views.fleet_decisions import DeploymentDecision, FleetDecisions, decide_fleet
+from modelplane.views.health import reported_health
 from modelplane.views.inputs import FleetManifests, key_text
 from modelplane.views.obstacles import missing_cache, shrunk_pool
 from modelplane.views.shapes import Action, DeploymentPlan, FitAnswer, FleetPlan, PlanRow
@@ -37,28 +40,27 @@ CacheSizes = Mapping[tuple[str, str], int]
 
 
 def plan(inputs: FleetManifests) -> FleetPlan:
-    """What applying the deployments of a fleet would place, keep, move, drop or leave waiting, and at which price."""
-    fleet, sizes = inputs.fleet(), cache_sizes(inputs)
-    plans: list[DeploymentPlan] = []
-    for item in inputs.deployments:
-        request = placement_request(decode(ModelDeployment, item))
-        decided = schedule(request, fleet, inputs.now, profile=inputs.profile)
-        fleet = _applied(fleet, request, decided)
-        plans.append(plan_of(request, decided, fleet, sizes))
+    """What applying the deployments of a fleet would place, keep, move, drop, evict or leave waiting, and its price."""
+    decisions = decide_fleet(inputs)
+    plans = deployment_plans(inputs, decisions)
     prices: dict[str, float] = {}
     for row in (row for one in plans for row in one.rows):
         if row.price_per_hour is not None and row.action in {Action.PLACE, Action.KEEP, Action.MOVE}:
             prices[row.currency] = prices.get(row.currency, 0.0) + row.price_per_hour
-    return FleetPlan(deployments=tuple(plans), price_per_hour={name: round(prices[name], 6) for name in sorted(prices)})
+    return FleetPlan(deployments=plans, price_per_hour={name: round(prices[name], 6) for name in sorted(prices)})
 
 
-def plan_of(request: PlacementRequest, decided: Schedule, fleet: Fleet, sizes: CacheSizes) -> DeploymentPlan:
-    """One deployment's part, on the fleet as it would be."""
-    return DeploymentPlan(
-        deployment=key_text(request.deployment),
-        replicas=request.replicas,
-        answer=answer_of(request, decided, fleet),
-        rows=tuple(_rows(request, decided, fleet, sizes)),
+def deployment_plans(inputs: FleetManifests, decisions: FleetDecisions) -> tuple[DeploymentPlan, ...]:
+    """Each deployment's part, on the fleet as it would be."""
+    sizes, healths = cache_sizes(inputs), replica_healths(inputs)
+    return tuple(
+        DeploymentPlan(
+            deployment=key_text(found.request.deployment),
+            replicas=found.request.replicas,
+            answer=answer_of(found.request, found.decided, decisions.fleet),
+            rows=tuple(_rows(found, decisions.fleet, sizes, healths)),
+        )
+        for found in decisions.deployments
     )
 
 
@@ -67,8 +69,7 @@ def answer_of(request: PlacementRequest, decided: Schedule, fleet: Fleet) -> Fit
     if any(shrunk_pool(replica, fleet) for replica in replicas):
         return FitAnswer.WAITS_FOR_ROOM
     if decided.unplaced:
-        waits = any(refusal.code is RefusalCode.UNSCHEDULABLE for refusal, _ in decided.trace.refusals())
-        return FitAnswer.WAITS_FOR_ROOM if waits else FitAnswer.FITS_NOWHERE
+        return FitAnswer.FITS_NOWHERE if decided.trace.fits_nowhere else FitAnswer.WAITS_FOR_ROOM
     if any(missing_cache(request, replica, fleet) for replica in replicas):
         return FitAnswer.WAITS_FOR_CACHES
     later = any(_needs_nodes(replica, fleet) for replica in replicas)
@@ -87,29 +88,41 @@ def cache_sizes(inputs: FleetManifests) -> CacheSizes:
     return sizes
 
 
-def _applied(fleet: Fleet, request: PlacementRequest, decided: Schedule) -> Fleet:
-    gone = [replica.id for replica in fleet.owned_by(request.deployment)]
-    return fleet.with_replicas([placement.replica for placement in decided.placements], gone)
+def replica_healths(inputs: FleetManifests) -> dict[ReplicaKey, str]:
+    """Why replicas that are there do not serve, in their own words."""
+    found: dict[ReplicaKey, str] = {}
+    for item in inputs.replicas:
+        placed = read_replica(item)
+        if placed is None or placed.serving or placed.fault:
+            continue
+        replica = decode(ModelReplica, item)
+        if replica.status.reason:
+            found[placed.id] = reported_health(replica.metadata, replica.status).why
+    return found
 
 
-def _rows(request: PlacementRequest, decided: Schedule, fleet: Fleet, sizes: CacheSizes) -> Iterator[PlanRow]:
+def _rows(
+    found: DeploymentDecision, fleet: Fleet, sizes: CacheSizes, healths: Mapping[ReplicaKey, str]
+) -> Iterator[PlanRow]:
+    request, decided = found.request, found.decided
     name = key_text(request.deployment)
     for placement in decided.placements:
-        yield _placed(request, placement, fleet, sizes)
+        row = _placed(request, placement, fleet, sizes)
+        why = "; ".join(part for part in (row.reason, healths.get(placement.replica.id, "")) if part)
+        yield msgspec.structs.replace(row, reason=why)
     for gone in decided.dropped:
         replica = gone.replica
         yield PlanRow(
             action=Action.DROP, deployment=name, cluster=replica.cluster, index=replica.index, reason=gone.why
         )
-    if decided.preemption is not None:
-        for victim in decided.preemption.victims:
-            yield PlanRow(
-                action=Action.EVICT,
-                deployment=key_text(victim.deployment),
-                cluster=victim.cluster,
-                index=victim.index,
-                reason=f"preempted by {name}",
-            )
+    for victim in found.victims:
+        yield PlanRow(
+            action=Action.EVICT,
+            deployment=key_text(victim.deployment),
+            cluster=victim.cluster,
+            index=victim.index,
+            reason=f"preempted by {name}",
+        )
     if decided.unplaced:
         reason = summarise(decided.trace.refusals()) or "the fleet has no clusters"
         yield PlanRow(action=Action.WAIT, deployment=name, replicas=decided.unplaced, reason=reason)

@@ -90,6 +90,8 @@ class PlacementExplanation(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     pending: int
     answer: FitAnswer
     summary: str
+    state: str
+    """Why replicas do not serve, in the words of the deployment's status; empty where they do or nothing is known."""
     rows: tuple[PlanRow, ...]
     candidates: tuple[CandidateShown, ...]
 

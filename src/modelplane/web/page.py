@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from modelplane.views.overview import ObjectHealth, Overview
+from modelplane.views.health import ObjectHealth
+from modelplane.views.overview import Overview
 
 _STYLE = """\
 :root { color-scheme: light dark; font: 15px/1.45 system-ui, sans-serif; }
@@ -12,7 +13,7 @@ h1 { font-size: 1.4rem; } h2 { font-size: 1.05rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #8884; vertical-align: top; }
 th { font-weight: 600; font-size: .85rem; opacity: .75; }
-.Ready { color: #1a7f37; } .NotReady { color: #b35900; } .Unknown { color: #777; }
+.Ready { color: #1a7f37; } .NotReady { color: #b35900; } .Unknown, .Deleting { color: #777; }
 .why { opacity: .75; font-size: .85rem; } .none { opacity: .6; }
 """
 REFRESH_S = 2

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from modelplane.api.models import Scheduling
 from modelplane.api.queues import queue_template
 from modelplane.api.reasons import Reason
 from modelplane.compose.context import Context, RenderError, group_size, is_gang
@@ -74,6 +75,8 @@ class GangScheduler:
     """Of pods that run beside the engines and claim no device."""
     queue_is_label: bool = False
     """Whether the queue's name is written as the value of a label."""
+    admission: Callable[[Scheduling], tuple[str, str] | None] = lambda _scheduling: None
+    """apiVersion and kind of the objects by which it admits gated pods; None where it has none."""
 
 
 def companion_metadata(scheduler: GangScheduler, context: Context) -> GangMetadata:

@@ -9,6 +9,7 @@ cover, and queues for devices often cover neither CPU nor memory.
 """
 
 from modelplane.api.labels import TENANT
+from modelplane.api.models import Scheduling
 from modelplane.api.objects import manifest
 from modelplane.compose.contract import Remote
 from modelplane.compose.gang.gang_metadata import GangMetadata, GangRequest, GangScheduler
@@ -53,4 +54,8 @@ def _workload_class(gang: GangRequest) -> str | None:
     return next((found.workload_priority_class for found in priorities if found.name == gang.context.priority), None)
 
 
-SCHEDULER = GangScheduler(gang_metadata, objects, companion, queue_is_label=True)
+def admission(scheduling: Scheduling) -> tuple[str, str] | None:
+    return (kueue_api(scheduling), "Workload") if scheduling.queue else None
+
+
+SCHEDULER = GangScheduler(gang_metadata, objects, companion, queue_is_label=True, admission=admission)

@@ -1,0 +1,40 @@
+"""Why Kueue does not admit what makes the pods, from its Workloads: a gate on a pod says only that it waits."""
+
+from collections.abc import Collection, Iterable
+
+from modelplane.api.meta import Timestamp
+from modelplane.api.objects import Manifest, items_at, mapping_at, text_at
+from modelplane.api.reasons import Reason
+from modelplane.compose.causes import Cause, in_words, worst
+from modelplane.compose.pod_causes import scheduling_reason
+
+_RESERVED = "QuotaReserved"
+
+
+def admission_cause(workloads: Iterable[Manifest], owners: Collection[str]) -> Cause | None:
+    """The worst cause of the Workloads that belong to pods or workloads of these names; None: none of them waits."""
+    return worst(cause for item in workloads if _owners(item) & set(owners) and (cause := _cause(item)) is not None)
+
+
+def _owners(item: Manifest) -> set[str]:
+    return {text_at(owner, "name") for owner in items_at(item, "metadata", "ownerReferences")}
+
+
+def _cause(item: Manifest) -> Cause | None:
+    for condition in items_at(item, "status", "conditions"):
+        if condition.get("type") == _RESERVED and condition.get("status") == "False":
+            said, since = text_at(condition, "message"), text_at(condition, "lastTransitionTime")
+            reason = scheduling_reason(said)
+            gated = Reason.SCHEDULING_GATED if reason is Reason.UNSCHEDULABLE else reason
+            return Cause(gated, f"Kueue: {in_words(said)}", Timestamp(since) if since else None)
+    return None
+
+
+def trimmed_workload(item: Manifest) -> dict[str, object]:
+    """What of a Workload its cause depends on."""
+    metadata = {name: text for name in ("name", "namespace") if (text := text_at(item, "metadata", name))}
+    owners = [{"name": name} for name in sorted(_owners(item))]
+    reserved = [found for found in items_at(item, "status", "conditions") if found.get("type") == _RESERVED]
+    names = ("type", "status", "reason", "message", "lastTransitionTime")
+    conditions = [{name: mapping_at(found)[name] for name in names if name in found} for found in reserved]
+    return {"metadata": {**metadata, "ownerReferences": owners}, "status": {"conditions": conditions}}

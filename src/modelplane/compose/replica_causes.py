@@ -1,0 +1,129 @@
+"""Why a ModelReplica does not serve: from its cluster, its workloads, their pods and its route, the worst cause."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, holds, unknown
+from modelplane.api.meta import Timestamp
+from modelplane.api.models import ModelReplica, ModelReplicaStatus
+from modelplane.api.objects import Manifest, name_of
+from modelplane.api.reasons import Reason
+from modelplane.api.timestamps import timestamp
+from modelplane.compose.admission_causes import admission_cause
+from modelplane.compose.causes import Cause, in_words
+from modelplane.compose.contract import ComposeRequest, Desired
+from modelplane.compose.pod_causes import by_engine, pods_cause, scheduling_reason
+from modelplane.compose.readiness import SERVING, route_problem
+from modelplane.compose.replica_inputs import ReplicaInputs, admissions_of, pods_of
+from modelplane.compose.workload_status import gave_up, progress, rejection
+
+WORKLOAD = "workload-"
+_ROUTE, _PICKER = "route", "picker"
+_MAX_STATUS = 1024
+_BEFORE_SCHEDULING = frozenset({Reason.SCHEDULING_GATED, Reason.WORKLOAD_STARTING})
+
+
+def workload_cause(
+    request: ComposeRequest[ModelReplica], desired: Mapping[str, Desired], inputs: ReplicaInputs
+) -> Cause | None:
+    """Why its pods do not serve; None where every workload is available."""
+    workloads = {key: item for key, item in desired.items() if key.startswith(WORKLOAD)}
+    if not workloads:
+        if inputs.caches_ready.status is not ConditionStatus.TRUE:
+            return Cause(Reason.WAITING_FOR_CACHES, inputs.caches_ready.message)
+        return inputs.lost or Cause(Reason.CREATING, "the workload is not created yet")
+    waiting = [key for key, item in workloads.items() if not item.ready]
+    if not waiting:
+        return None
+    seen = [request.observed[key].manifest for key in waiting if key in request.observed]
+    if inputs.lost is not None:
+        return inputs.lost
+    engines, _ = by_engine(pods_of(request))
+    return _rejected(seen) or _waiting(request, engines, seen) or _stopped(seen) or _starting(seen)
+
+
+def _waiting(
+    request: ComposeRequest[ModelReplica], pods: Sequence[Manifest], workloads: Sequence[Manifest]
+) -> Cause | None:
+    """The cause of the pods; where they wait to be admitted, the words of the queue."""
+    cause = pods_cause(pods)
+    if cause is not None and cause.reason not in _BEFORE_SCHEDULING:
+        return cause
+    return admission_cause(admissions_of(request), [name_of(item) for item in (*pods, *workloads)]) or cause
+
+
+def _rejected(workloads: Iterable[Manifest]) -> Cause | None:
+    """The cluster creates no pods: a quota, a policy, or a class that is missing."""
+    for item in workloads:
+        found = rejection(item)
+        if found is not None:
+            said, since = found
+            reason = scheduling_reason(said)
+            return Cause(reason if reason is Reason.QUOTA_EXCEEDED else Reason.WORKLOAD_FAILED, in_words(said), since)
+    return None
+
+
+def _stopped(workloads: Iterable[Manifest]) -> Cause | None:
+    for item in workloads:
+        found = gave_up(item)
+        if found is not None:
+            said, since = found
+            return Cause(Reason.WORKLOAD_FAILED, in_words(said), since)
+    return None
+
+
+def _starting(workloads: Iterable[Manifest]) -> Cause:
+    words = "; ".join(progress(item) for item in workloads)
+    return Cause(Reason.WORKLOAD_STARTING, in_words(words) or "the workload is not observed yet")
+
+
+def workload_condition(cause: Cause | None) -> Condition:
+    if cause is None:
+        return holds(ConditionType.WORKLOAD_READY, Reason.WORKLOAD_AVAILABLE)
+    return fails(ConditionType.WORKLOAD_READY, cause.reason, cause.message)
+
+
+def route_condition(
+    request: ComposeRequest[ModelReplica], desired: Mapping[str, Desired], inputs: ReplicaInputs, *, available: bool
+) -> Condition:
+    """`available`: its pods serve, so that a route which is rejected will not pass by itself."""
+    kind = ConditionType.ROUTE_READY
+    if inputs.address is None:
+        if inputs.cluster is None:
+            return unknown(kind, Reason.UNRESOLVED, "the cluster is not read yet")
+        return fails(kind, Reason.WAITING_FOR_GATEWAY, "the cluster's gateway has no address")
+    needed = [key for key in (_ROUTE, _PICKER) if key in desired]
+    waiting = [key for key in needed if not desired[key].ready]
+    if needed and not waiting:
+        return holds(kind, Reason.ROUTE_CONFIGURED, inputs.address)
+    if inputs.lost is not None:
+        return fails(kind, inputs.lost.reason, inputs.lost.message)
+    _, beside = by_engine(pods_of(request))
+    picker = pods_cause(beside) if _PICKER in waiting else None
+    if picker is not None:
+        return fails(kind, picker.reason, f"picker: {picker.message}")
+    rejected = route_problem(request.observed[_ROUTE].manifest) if _ROUTE in request.observed else None
+    if _ROUTE in waiting and rejected:
+        return fails(kind, Reason.ROUTE_REJECTED if available else Reason.ROUTE_PENDING, in_words(rejected))
+    return fails(kind, Reason.ROUTE_PENDING, f"not ready: {', '.join(waiting) or _ROUTE}")
+
+
+def replica_status(
+    replica: ModelReplica, conditions: Iterable[Condition], ready: Condition, cause: Cause | None, now: float
+) -> ModelReplicaStatus:
+    """The reason in one word, its words, and since when. `cause` is that of the workload, which may say since when."""
+    held = {condition.type for condition in conditions if condition.status is ConditionStatus.TRUE}
+    serving = held >= SERVING
+    reason = Reason.SERVING.value if serving else str(ready.reason)
+    known = cause.since if cause is not None and not serving and cause.reason == reason else None
+    return ModelReplicaStatus(
+        reason=reason,
+        message=None if serving and ready.status is ConditionStatus.TRUE else ready.message[:_MAX_STATUS] or None,
+        since=known or _since(replica, reason, now),
+    )
+
+
+def _since(replica: ModelReplica, reason: str, now: float) -> Timestamp | None:
+    before = replica.status
+    if before.reason == reason and before.since:
+        return Timestamp(before.since)
+    return timestamp(now) if now else None

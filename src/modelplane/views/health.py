@@ -1,0 +1,53 @@
+"""Whether an object is ready, and why not, in the words that it has in its own status.
+
+Every view takes them from here, so a page, `status`, `plan` and `explain` say the same.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from modelplane.api.conditions import Condition, ConditionStatus, ConditionType
+from modelplane.api.meta import ObjectMeta
+from modelplane.api.models import ModelDeploymentStatus, ModelReplicaStatus
+from modelplane.api.reasons import Reason
+
+READY, NOT_READY, UNKNOWN, DELETING = "Ready", "NotReady", "Unknown", "Deleting"
+_FINE = frozenset({Reason.SERVING.value, Reason.ALL_READY.value, Reason.SCALED_TO_ZERO.value})
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectHealth:
+    """Whether an object is ready, and why not in its own words."""
+
+    state: str
+    why: str
+
+
+def object_health(metadata: ObjectMeta, conditions: Iterable[Condition]) -> ObjectHealth:
+    """An object that is being deleted says what that waits for."""
+    known = {condition.type: condition for condition in conditions}
+    ready, held = known.get(ConditionType.READY), known.get(ConditionType.DELETABLE)
+    if metadata.deletion_timestamp is not None or (held is not None and held.status is ConditionStatus.FALSE):
+        waits = held or (ready if ready is not None and ready.reason == Reason.DELETING else None)
+        return ObjectHealth(DELETING, _words(waits.reason, waits.message) if waits is not None else "")
+    if ready is None:
+        return ObjectHealth(UNKNOWN, "nothing was decided yet")
+    state = {"True": READY, "False": NOT_READY}.get(ready.status, UNKNOWN)
+    return ObjectHealth(state, "" if state == READY else _words(ready.reason, ready.message))
+
+
+def reported_health(metadata: ObjectMeta, status: ModelReplicaStatus | ModelDeploymentStatus) -> ObjectHealth:
+    """Of a kind whose status has a reason of its own: Crossplane's Ready condition says no more than Creating."""
+    health = object_health(metadata, status.conditions)
+    if health.state in {READY, DELETING} or not status.reason or status.reason in _FINE:
+        return health
+    return ObjectHealth(health.state, _words(status.reason, _since(status)))
+
+
+def _since(status: ModelReplicaStatus | ModelDeploymentStatus) -> str:
+    since = status.since if isinstance(status, ModelReplicaStatus) else None
+    return f"{status.message or ''}{f' (since {since})' if since else ''}".strip()
+
+
+def _words(reason: str, message: str) -> str:
+    return f"{reason}: {message}".rstrip(": ")

@@ -1,0 +1,145 @@
+"""The conditions and the status of a deployment, from whole passes over a small fleet."""
+
+import pytest
+
+from modelplane.api.codec import decode
+from modelplane.api.models import ModelDeployment, NotReady
+from modelplane.compose import model_deployment
+from modelplane.compose.contract import ComposeRequest, EventType, Local, Observed, ReadyWhen
+from modelplane.compose.fleet_snapshot import fleet_of
+
+POD = {"spec": {"containers": [{"name": "engine", "image": "i", "args": ["--model", "m"]}]}}
+GPU = {"name": "gpu", "driver": "d", "deviceClassName": "c", "count": 8, "capacity": {"memory": {"value": "141Gi"}}}
+LOST, ENDS, NOW = "2026-11-16T08:24:51Z", "2026-11-16T08:29:51Z", 1_794_817_500.0
+
+
+def cluster(name, *, lost=False):
+    ready = {"type": "Ready", "status": "False" if lost else "True", "reason": "X", "lastTransitionTime": LOST}
+    return {
+        "metadata": {"name": name, "labels": {"region": name}},
+        "spec": {
+            "cluster": {"source": "Existing", "existing": {"secretRef": {"name": name}}},
+            "nodePools": [{"name": "gpus", "className": "h200", "nodeCount": 1}],
+        },
+        "status": {
+            "conditions": [ready],
+            "gateway": {"address": "192.0.2.1"},
+            "gpuPools": [{"name": "gpus", "nodes": 1, "devices": [GPU]}],
+        },
+    }
+
+
+def deployment(replicas=4, *, devices=2, cel='device.driver == "d"', region=None, conditions=()):
+    wanted = [{"name": "gpu", "count": devices, "selectors": [{"cel": cel}]}]
+    spec = {"replicas": replicas, "nodeSelector": {"devices": wanted}, "workers": {"template": POD}}
+    if region:
+        spec["clusterSelector"] = {"matchLabels": {"region": region}}
+    metadata = {"name": "chat", "namespace": "team", "uid": "u"}
+    return decode(ModelDeployment, {"metadata": metadata, "spec": spec, "status": {"conditions": list(conditions)}})
+
+
+def compose(asked, clusters, replicas=None):
+    found = replicas or {}
+    observed = {key: Observed(Local(item, ReadyWhen.READY), ready=False) for key, item in found.items()}
+    return model_deployment.compose(ComposeRequest(asked, observed, fleet=fleet_of(clusters, found.values()), now=NOW))
+
+
+def seen(result, statuses):
+    """The replicas of a result with the status that their cluster has."""
+    items = {key: item.target.manifest for key, item in result.desired.items()}
+    return {key: {**item, "status": statuses[item["spec"]["clusterName"]]} for key, item in items.items()}
+
+
+SERVES = {
+    "reason": "Serving",
+    "address": "http://192.0.2.1",
+    "conditions": [{"type": kind, "status": "True", "reason": "X"} for kind in ("WorkloadReady", "RouteReady")],
+}
+
+
+def told(result):
+    return [(condition.reason, condition.message) for condition in result.conditions]
+
+
+def test_two_of_four_lost_with_their_cluster():
+    first = compose(deployment(), [cluster("east"), cluster("west")])
+    gone = {"reason": "ClusterLost", "message": "cluster east does not answer", "since": LOST, "conditions": []}
+    result = compose(
+        deployment(), [cluster("east", lost=True), cluster("west")], seen(first, {"east": gone, "west": SERVES})
+    )
+    message = f"2 of 4 replicas serve; 2 of 4 lost with cluster east at {LOST}; replaced at {ENDS}"
+    assert told(result)[1] == ("ClusterLost", message)
+    assert (result.status.reason, result.status.message) == ("ClusterLost", message)
+    assert result.status.not_ready == (
+        NotReady(
+            reason="ClusterLost",
+            replicas=2,
+            cluster="east",
+            since=LOST,
+            message="cluster east does not answer",
+            replaced_at=ENDS,
+        ),
+    )
+    assert [(event.type, event.reason) for event in result.events] == [(EventType.WARNING, "ClusterLost")]
+
+
+def test_a_replica_that_its_cluster_refuses_is_told():
+    first = compose(deployment(1), [cluster("east")])
+    refused = {"reason": "NotSupported", "message": "this replica needs spec.backend.images.routingSidecar"}
+    result = compose(deployment(1), [cluster("east")], seen(first, {"east": refused}))
+    message = (
+        "0 of 1 replicas serve; 1 of 1 NotSupported on east: this replica needs spec.backend.images.routingSidecar; "
+        "nothing changes until it is corrected"
+    )
+    assert told(result) == [("AllPlaced", "1 of 1 replicas placed"), ("NotSupported", message)]
+
+
+NEVER = {
+    "too many devices a node": deployment(1, devices=16),
+    "too much memory": deployment(1, cel='device.capacity["d"].memory.compareTo(quantity("200Gi")) >= 0'),
+    "an attribute that no device has": deployment(1, cel='device.attributes["d"].memroy == "x"'),
+}
+
+
+@pytest.mark.parametrize("asked", NEVER.values(), ids=NEVER.keys())
+def test_what_fits_nowhere_is_never_called_waiting(asked):
+    result = compose(asked, [cluster("east")])
+    condition = result.conditions[0]
+    assert (condition.reason, result.status.reason) == ("FitsNowhere", "FitsNowhere")
+    assert "wait" not in condition.message
+    assert result.status.placement.summary == "0 placed; 1 fit nowhere"
+    assert [(event.type, event.reason) for event in result.events] == [(EventType.WARNING, "FitsNowhere")]
+
+
+def test_a_fleet_without_clusters_has_no_room_to_wait_for():
+    result = compose(deployment(1), [cluster("east")])
+    assert result.conditions[0].reason == "AllPlaced"
+    request = ComposeRequest(deployment(1), required={"clusters": (), "replicas": (), "caches": ()}, now=NOW)
+    assert told(model_deployment.compose(request))[0] == (
+        "FitsNowhere",
+        "0 of 1 replicas placed; the fleet has 0 clusters",
+    )
+
+
+def test_what_waits_for_others_is_called_waiting():
+    result = compose(deployment(5), [cluster("east")])
+    assert told(result)[0][0] == "InsufficientCapacity"
+    assert result.status.placement.summary == "4 on east; 1 wait for capacity"
+    assert told(result)[1][1].endswith("; 1 of 5 not placed")
+    assert [event.reason for event in result.events if event.type is EventType.WARNING] == ["InsufficientCapacity"]
+
+
+def test_a_selector_that_matches_no_cluster_is_no_matter_of_capacity():
+    result = compose(deployment(1, region="mars"), [cluster("east")])
+    assert result.conditions[0].reason == "NoClusters"
+    assert result.status.placement.summary == "0 placed; 1 fit nowhere"
+
+
+def test_an_event_is_written_once_for_a_transition():
+    first = compose(deployment(5), [cluster("east")])
+    again = compose(deployment(5, conditions=[*map(encoded, first.conditions)]), [cluster("east")])
+    assert [event.reason for event in again.events if event.type is EventType.WARNING] == []
+
+
+def encoded(condition):
+    return {"type": condition.type, "status": condition.status, "reason": condition.reason}

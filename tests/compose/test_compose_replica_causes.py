@@ -1,0 +1,206 @@
+import msgspec
+import pytest
+
+from modelplane.api.models import ModelReplicaStatus
+from modelplane.compose import model_replica
+from modelplane.compose.contract import ComposeRequest, EventType, Observed, Remote
+from modelplane.compose.replica_causes import replica_status
+
+NOW, SINCE = 1_800_000_000.0, "2026-11-16T08:24:51Z"
+ENGINE = {"modelplane.ai/engine": "main"}
+REFUSED = {
+    "type": "ReplicaFailure",
+    "status": "True",
+    "reason": "FailedCreate",
+    "message": 'pods "chat-0" is forbidden: exceeded quota: gpus',
+    "lastTransitionTime": SINCE,
+}
+OVERDUE = {
+    "type": "Progressing",
+    "status": "False",
+    "reason": "ProgressDeadlineExceeded",
+    "message": 'ReplicaSet "chat-5d" has timed out progressing.',
+}
+
+
+def waiting_pod(reason, message, labels=None):
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {
+        "metadata": {"name": "p", "labels": ENGINE if labels is None else labels},
+        "status": {
+            "phase": "Pending",
+            "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": SINCE}],
+            "containerStatuses": [{"name": "engine", "image": "i", "ready": False, "state": state}],
+        },
+    }
+
+
+def observe(made, *, ready=False, **statuses):
+    for key, desired in made.compose().desired.items():
+        item = {**desired.target.manifest, "status": statuses.get(key.replace("-", "_"), {})}
+        if not desired.target.shared:
+            made.observed[key] = Observed(Remote("east", item, desired.target.ready_when), ready)
+
+
+def compose(made, now=NOW):
+    return model_replica.compose(ComposeRequest(made.replica, observed=made.observed, required=made.required, now=now))
+
+
+def lose(made):
+    made.required["cluster"][0]["status"]["conditions"] = [
+        {"type": "ClusterReady", "status": "False", "reason": "ClusterLost", "lastTransitionTime": SINCE}
+    ]
+
+
+CASES = {
+    "a pod's own words": (
+        [waiting_pod("ErrImagePull", "i: not found")],
+        {},
+        ("ImagePullFailed", "1 of 1 pod: container engine: i: not found", SINCE),
+    ),
+    "a quota before the pods that are there": (
+        [waiting_pod("ContainerCreating", "")],
+        {"conditions": [REFUSED]},
+        ("QuotaExceeded", 'pods "chat-0" is forbidden: exceeded quota: gpus', SINCE),
+    ),
+    "the pods before a deadline": (
+        [waiting_pod("CreateContainerConfigError", 'secret "hf" not found')],
+        {"conditions": [OVERDUE]},
+        ("SecretMissing", '1 of 1 pod: container engine: secret "hf" not found', SINCE),
+    ),
+    "no pods that the host can see": (
+        None,
+        {"conditions": [OVERDUE]},
+        ("WorkloadFailed", 'ReplicaSet "chat-5d" has timed out progressing.', "2027-01-15T08:00:00Z"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("pods", "status", "expected"), CASES.values(), ids=CASES.keys())
+def test_the_replica_has_the_worst_cause_in_its_own_words(scene, pods, status, expected):
+    made = scene("single-gpu")
+    observe(made, workload_main_deployment=status)
+    if pods is not None:
+        made.required["pods"] = tuple(pods)
+    result = compose(made)
+    condition = result.conditions[3]
+    assert (condition.type, condition.reason, condition.message) == ("WorkloadReady", *expected[:2])
+    assert (result.ready.reason, result.ready.message) == expected[:2]
+    assert (result.status.reason, result.status.message, result.status.since) == expected
+
+
+def test_a_fault_is_one_warning_and_a_stage_is_none(scene):
+    made = scene("single-gpu")
+    observe(made)
+    made.required["pods"] = (waiting_pod("ContainerCreating", ""),)
+    first = compose(made)
+    made.replica = msgspec.structs.replace(made.replica, status=ModelReplicaStatus(conditions=first.conditions))
+    made.required["pods"] = (waiting_pod("ErrImagePull", "i: not found"),)
+    second = compose(made)
+    assert first.events == ()
+    assert [(event.type, event.reason) for event in second.events] == [(EventType.WARNING, "ImagePullFailed")]
+    made.replica = msgspec.structs.replace(made.replica, status=ModelReplicaStatus(conditions=second.conditions))
+    made.required["pods"] = (waiting_pod("ImagePullBackOff", "Back-off pulling image"),)
+    assert compose(made).events == ()
+
+
+def test_a_lost_cluster_is_the_cause_of_all_that_is_on_it(scene):
+    made = scene("single-gpu")
+    observe(made)
+    made.required["pods"] = (waiting_pod("ErrImagePull", "i: not found"),)
+    lose(made)
+    result = compose(made)
+    assert [(each.type, each.reason) for each in result.conditions[3:]] == [
+        ("WorkloadReady", "ClusterLost"),
+        ("RouteReady", "ClusterLost"),
+    ]
+    assert (result.status.reason, result.status.message, result.status.since) == (
+        "ClusterLost",
+        "cluster east does not answer",
+        SINCE,
+    )
+
+
+def test_a_replica_that_is_seen_to_serve_is_not_lost(scene):
+    made = scene("single-gpu")
+    observe(made, ready=True)
+    lose(made)
+    result = compose(made)
+    assert result.status.reason == "Serving"
+    assert all(condition.status == "True" for condition in result.conditions)
+
+
+def test_a_picker_that_does_not_start_is_told_by_the_route(scene):
+    made = scene("kimi-k2-5p3d")
+    observe(made, ready=True)
+    made.observed["picker"] = Observed(made.observed["picker"].target, ready=False)
+    made.required["pods"] = (waiting_pod("ErrImagePull", "p: not found", labels={}),)
+    condition = compose(made).conditions[4]
+    assert (condition.reason, condition.message) == (
+        "ImagePullFailed",
+        "picker: 1 of 1 pod: container engine: image i: p: not found",
+    )
+
+
+@pytest.mark.parametrize(("available", "reason"), [(True, "RouteRejected"), (False, "RoutePending")])
+def test_the_gateway_says_why_it_rejects_a_route(scene, available, reason):
+    made = scene("single-gpu")
+    observe(made, ready=True)
+    said = {"type": "ResolvedRefs", "status": "False", "reason": "BackendNotFound", "message": "no such Service"}
+    route = {**made.observed["route"].manifest, "status": {"parents": [{"conditions": [said]}]}}
+    made.observed["route"] = Observed(Remote("east", route), ready=False)
+    if not available:
+        workload = made.observed["workload-main-deployment"]
+        made.observed["workload-main-deployment"] = Observed(workload.target, ready=False)
+    condition = compose(made).conditions[4]
+    assert (condition.reason, condition.message) == (reason, "BackendNotFound: no such Service")
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "message"),
+    [
+        (
+            {"name": "east", "phase": "Hydrating", "stagedBytes": 3 * 2**29, "totalBytes": 4 * 2**30},
+            "CacheStaging",
+            "cache llama-70b on east: Hydrating, 1.5 of 4.0 GiB",
+        ),
+        (
+            {"name": "east", "phase": "Pending", "message": "no StorageClass"},
+            "CacheStaging",
+            "cache llama-70b on east: Pending: no StorageClass",
+        ),
+        ({"name": "east", "phase": "Failed"}, "CacheFailed", "cache llama-70b on east: staging failed"),
+        ({"name": "west", "phase": "Ready"}, "CacheStaging", "cache llama-70b on east: Pending"),
+    ],
+)
+def test_staging_is_told_with_bytes(scene, status, reason, message):
+    made = scene("tensor-8")
+    made.required["cache-llama-70b"][0]["status"]["clusters"] = [status]
+    result = compose(made)
+    assert (result.status.reason, result.status.message) == (reason, message)
+
+
+def test_a_cache_that_this_build_does_not_stage_is_not_waited_for(scene):
+    made = scene("tensor-8")
+    refused = {"type": "Accepted", "status": "False", "reason": "NotSupported", "message": "this build does not"}
+    made.required["cache-llama-70b"][0]["status"] = {"conditions": [refused]}
+    result = compose(made)
+    assert (result.status.reason, result.status.message) == ("NotSupported", "cache llama-70b: this build does not")
+
+
+def test_since_stays_while_the_reason_does(scene):
+    made = scene("single-gpu")
+    observe(made)
+    first = compose(made)
+    assert (first.status.reason, first.status.since) == ("WorkloadStarting", "2027-01-15T08:00:00Z")
+    made.replica = msgspec.structs.replace(made.replica, status=first.status)
+    assert compose(made, NOW + 60).status.since == "2027-01-15T08:00:00Z"
+    observe(made, ready=True)
+    assert compose(made, NOW + 60).status == ModelReplicaStatus(
+        address="http://192.0.2.1", reason="Serving", since="2027-01-15T08:01:00Z"
+    )
+
+
+def test_without_a_clock_nothing_has_a_time(scene):
+    made = scene("single-gpu")
+    assert replica_status(made.replica, (), compose(made).ready, None, 0.0).since is None

@@ -1,0 +1,142 @@
+"""Reasons name what is at fault, with numbers that a person can check."""
+
+import pytest
+
+from modelplane.placement.hardware import DeviceKind
+from modelplane.placement.matching import Unmatched, engine_allocations
+from modelplane.placement.request import EngineRequest, MemberRequest
+from modelplane.placement.snapshot import Fleet
+from modelplane.placement.wording import Mismatch, Shortfall, Untolerated
+from modelplane.testing.fleets import (
+    DRIVER,
+    assignment,
+    claim,
+    cluster,
+    device,
+    engine,
+    hardware,
+    kind,
+    memory_at_least,
+    packed,
+    pool,
+    product_is,
+    replica,
+    request,
+    taint,
+    tolerate,
+)
+
+DRIVER_IS = f'device.driver == "{DRIVER}"'
+LINK = DeviceKind("nvlink", device("NVLink", "0", driver="example.com/link"), 4, None)
+
+
+def mismatch(of, *selectors, count=1):
+    found = engine_allocations(engine(request(count, *selectors)), of)
+    assert isinstance(found, Unmatched)
+    return str(Mismatch(found, of))
+
+
+@pytest.mark.parametrize(
+    ("of", "selectors", "count", "words"),
+    [
+        pytest.param(
+            hardware(kind(count=4, product="B300"), LINK),
+            (DRIVER_IS, product_is("H200")),
+            1,
+            'needs 1 x gpu with productName == "H200"; a node has 4 x gpu with productName B300, '
+            "4 x nvlink with productName NVLink",
+            id="a synthetic device that misses an earlier selector",
+        ),
+        pytest.param(
+            hardware(kind(count=4, product="B300")),
+            (DRIVER_IS, product_is("H200")),
+            1,
+            'needs 1 x gpu with productName == "H200"; a node has 4 x gpu with productName B300',
+            id="without one",
+        ),
+        pytest.param(
+            hardware(kind("big", 2), kind("small", 6, memory="80Gi")),
+            (DRIVER_IS, memory_at_least("100Gi")),
+            4,
+            "needs 4 x gpu; a node has 2 x big, 6 x small",
+            id="too few that meet all",
+        ),
+    ],
+)
+def test_the_selector_that_fails_is_named(of, selectors, count, words):
+    assert mismatch(of, *selectors, count=count) == words
+
+
+def shortfall(asked, nodes, *held, is_packed=False):
+    made = (packed if is_packed else cluster)("east", pool(nodes=nodes))
+    replicas = [replica("east", at, assignment("h200", claim(count)), name="other") for at, count in enumerate(held)]
+    info = Fleet.of([made], replicas).infos["east"]
+    return str(Shortfall(asked, info.kinds[0], info.usages[0]))
+
+
+def gang(*members):
+    """Members of some pods with some devices each."""
+    return EngineRequest("main", 1, tuple(MemberRequest(pods, (request(count),)) for pods, count in members))
+
+
+BIN_PACK = "; it fits if the cluster packs its pods (spec.scheduling.packing: BinPack)"
+
+
+@pytest.mark.parametrize(
+    ("asked", "nodes", "held", "is_packed", "words"),
+    [
+        pytest.param(gang((1, 8)), 2, (8, 8), False, "needs 1 free node; 0 of 2 nodes are free", id="whole nodes"),
+        pytest.param(
+            gang((1, 8)),
+            4,
+            (1, 1, 1, 1),
+            False,
+            "needs 1 free node; 0 of 4 nodes are free wherever the cluster puts its pods" + BIN_PACK,
+            id="small pods that may lie on every node",
+        ),
+        pytest.param(
+            gang((1, 8)), 4, (1,) * 25, True, "needs 1 free node; 0 of 4 nodes are free", id="the same, packed and full"
+        ),
+        pytest.param(
+            gang((1, 1)), 1, (8,), False, "0 of 1 nodes have 1 free GPU; 8 of 8 GPUs are held", id="no device is left"
+        ),
+        pytest.param(
+            gang((1, 5)),
+            2,
+            (4, 4),
+            False,
+            "needs 1 pod with 5 GPUs each; 0 fit wherever the cluster puts its pods; 8 of 16 GPUs are held" + BIN_PACK,
+            id="halves that may lie on both nodes",
+        ),
+        pytest.param(
+            gang((1, 8), (2, 8)),
+            3,
+            (1,),
+            False,
+            "needs 3 free nodes; 2 of 3 nodes are free",
+            id="a gang of equal pods is counted as one",
+        ),
+        pytest.param(
+            gang((1, 4), (2, 8)),
+            2,
+            (),
+            True,
+            "needs 2 pods with 8 GPUs and 1 pod with 4 GPUs; each fits alone, not together; 0 of 16 GPUs are held",
+            id="a leader beside workers that take all nodes",
+        ),
+    ],
+)
+def test_what_finds_no_place_is_counted(asked, nodes, held, is_packed, words):
+    assert shortfall(asked, nodes, *held, is_packed=is_packed) == words
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "words"),
+    [
+        ((), "taint m (NoExecute) is not tolerated"),
+        ((tolerate("other"),), "taint m (NoExecute) is not tolerated"),
+        ((tolerate("m", seconds=60), tolerate("m", seconds=90)), "taint m (NoExecute) is tolerated for 60 s only"),
+    ],
+)
+def test_time_that_a_taint_is_tolerated_for_is_told(tolerations, words):
+    assert str(Untolerated(taint("m", "NoExecute"), tolerations)) == words
