@@ -258,3 +258,16 @@ def test_a_change_may_exceed_the_pool_the_quota_or_the_queue_and_less_never_does
 )
 def test_a_cluster_is_within_another_where_nothing_is_used_more(fields, used, bound, expected):
     assert is_within(info_with(used, **fields), info_with(bound, **fields), "team") is expected
+
+
+class NoGpus:
+    def refuse(self, rendering, _artifacts, /):
+        return "it has no picker" if rendering == b"bare" else None
+
+
+@pytest.mark.parametrize("rendering", [b"bare", b"full"])
+def test_a_replica_that_its_cluster_cannot_run_any_more_moves(rendering):
+    described = cluster("a", rendering=rendering)
+    _, found = reviewed(place(1, check=NoGpus()), [described], [replica("a")])
+    why = "cluster a cannot run it: it has no picker"
+    assert shown(found) == (moving(why) if rendering == b"bare" else kept(0))

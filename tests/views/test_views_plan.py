@@ -46,7 +46,12 @@ def make_cluster(name, nodes=2, **pool):
 
 def make_deployment(replicas=1, count=8, name="chat", memory="80Gi", **spec):
     cel = f'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{memory}")) >= 0'
-    engine = {"name": "engine", "image": "vllm", "env": [{"name": "TOKEN", "value": "canary"}], "args": ["--secret"]}
+    engine = {
+        "name": "engine",
+        "image": "vllm",
+        "env": [{"name": "TOKEN", "value": "canary"}],
+        "args": ["m", "--secret"],
+    }
     return {
         "apiVersion": "modelplane.ai/v1alpha1",
         "kind": "ModelDeployment",
@@ -186,10 +191,17 @@ def test_weights_that_are_not_staged_take_time():
         "spec": {"source": "HuggingFace", "huggingFace": {"repo": "a/b", "sizeGiB": 100}},
         "status": {"clusters": [{"name": "east", "phase": "Ready"}]},
     }
-    found = plan(
-        gather([*FLEET, cache, make_deployment(2, caches=[{"name": "w"}], placement={"weights": {"staged": 0}})])
-    )
-    assert {row.cluster: row.ready_in_s for row in found.deployments[0].rows} == {"east": 60.0, "west": 469.6}
+    deployment = make_deployment(2, caches=[{"name": "w"}])
+    starting = {**make_replica("west"), "status": {}}
+    found = plan(gather([*FLEET, cache, starting, deployment]))
+    rows = found.deployments[0].rows
+    assert {(row.action.value, row.cluster): row.ready_in_s for row in rows} == {
+        ("place", "east"): 60.0,
+        ("keep", "west"): 469.6,
+    }
+    alone = plan(gather([*FLEET, {**cache, "status": {}}, deployment])).deployments[0]
+    told = "2 x Caches: cache w is not staged here, and this build does not stage caches"
+    assert (alone.answer, [row.reason for row in alone.rows]) == (FitAnswer.FITS_NOWHERE, [told])
 
 
 def test_a_class_that_is_missing_is_named():

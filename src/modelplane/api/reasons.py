@@ -43,6 +43,10 @@ class Reason(StrEnum):
         "InsufficientCapacity",
         "Some replicas have no cluster: no matching pool has capacity. status.placement says what is missing.",
     )
+    NOT_RUNNABLE = (
+        "NotRunnable",
+        "No cluster can run the replicas. The message says what is missing. Running pods stay.",
+    )
     INVALID_SELECTOR = (
         "InvalidSelector",
         "A device selector does not compile. Running pods stay. The message shows where.",

@@ -17,6 +17,7 @@ from modelplane.compose.contract import ComposeRequest, Event, EventType
 from modelplane.compose.observed_replicas import unplaced
 from modelplane.compose.replica_targets import replica_key
 from modelplane.compose.rolling_update import Rollout
+from modelplane.framework import Refusal, RefusalCode
 from modelplane.placement.decisions import ReplicaDecision
 from modelplane.placement.schedule import Schedule
 from modelplane.placement.snapshot import Fleet
@@ -27,6 +28,8 @@ MAX_CANDIDATES = 32
 MAX_REASON = 512
 MAX_SUMMARY = 1024
 _SELECTING = frozenset({"ClusterSelector", "Affinity"})
+_RUNNING = _SELECTING | {"Backend", "Caches"}
+"""Filters that refuse what no capacity would help."""
 
 
 def scheduled_condition(request: ComposeRequest[ModelDeployment], decided: Schedule, fleet: Fleet) -> Condition:
@@ -46,7 +49,13 @@ def scheduled_condition(request: ComposeRequest[ModelDeployment], decided: Sched
         message = f"{message}: 0 of {len(fleet)} clusters match the selectors"
         return fails(ConditionType.REPLICAS_SCHEDULED, Reason.NO_CLUSTERS, message[:MAX_SUMMARY])
     why = summarise_refusals(refusals) or f"the fleet has {len(fleet)} clusters"
-    return fails(ConditionType.REPLICAS_SCHEDULED, Reason.INSUFFICIENT_CAPACITY, f"{message}; {why}"[:MAX_SUMMARY])
+    runnable = not refusals or any(_may_run(refusal) for refusal, _ in refusals)
+    reason = Reason.INSUFFICIENT_CAPACITY if runnable else Reason.NOT_RUNNABLE
+    return fails(ConditionType.REPLICAS_SCHEDULED, reason, f"{message}; {why}"[:MAX_SUMMARY])
+
+
+def _may_run(refusal: Refusal) -> bool:
+    return refusal.filter not in _RUNNING or refusal.code is RefusalCode.UNSCHEDULABLE
 
 
 def _unread(request: ComposeRequest[ModelDeployment], decided: Schedule) -> str:

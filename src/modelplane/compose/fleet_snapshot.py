@@ -29,6 +29,8 @@ from modelplane.api.models import Taint as TaintSpec
 from modelplane.api.objects import Manifest
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s
+from modelplane.compose.render_check import describe_rendering
+from modelplane.compose.support import staging_fault
 from modelplane.k8s.device import Device, DeviceError
 from modelplane.placement.hardware import DeviceKind, Hardware
 from modelplane.placement.matching import Claim
@@ -85,6 +87,7 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
         default_priority=scheduling.default_priority,
         quotas=tuple((quota.namespace, quota.devices) for quota in spec.quotas),
         queue=_queue(resource),
+        rendering=describe_rendering(resource),
     )
 
 
@@ -305,6 +308,8 @@ def cache_of(resource: ModelCache) -> CacheInfo:
         name=resource.metadata.name,
         staged=frozenset(ClusterName(name) for name in ready),
         selector=resource.spec.cluster_selector,
+        artifact=resource.spec.artifact.kind,
+        unstageable=staging_fault(),
     )
 
 

@@ -34,9 +34,11 @@ from modelplane.compose.contract import (
     Remote,
     Requirement,
     Use,
+    keep_observed,
 )
 from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.readiness import first_address
+from modelplane.compose.support import source_fault
 
 GATEWAY_CLASS = "envoy"
 _GATEWAY, _REPLICAS = "gateway", "replicas"
@@ -61,17 +63,28 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     # A fault in the labels of pods keeps new replicas from being rendered; those that run go on.
     accepted = _accepted(cluster)
     return ComposeResult(
-        desired={"namespace": Desired(_namespace(cluster), ready=True), _GATEWAY: Desired(_gateway(cluster), answers)},
+        desired=_desired(request, answers=answers),
         status=_status(pools, address, request, {name: _devices(found) for name, found in replicas.items()}),
         conditions=(accepted, *conditions),
-        ready=summarise(conditions),
+        ready=summarise((accepted, *conditions) if accepted.reason == Reason.NOT_SUPPORTED else conditions),
         requirements=_requirements(cluster),
         uses=_uses(cluster),
         requeue_after_s=capacity.requeue_after_s(pools, cluster.spec.node_pools, request.now),
     )
 
 
+def _desired(request: ComposeRequest[InferenceCluster], *, answers: bool) -> dict[str, Desired]:
+    """Nothing is put on a cluster that this build cannot make: there is no such cluster."""
+    cluster = request.resource
+    if source_fault(cluster) is not None:
+        return keep_observed(request)
+    return {"namespace": Desired(_namespace(cluster), ready=True), _GATEWAY: Desired(_gateway(cluster), answers)}
+
+
 def _accepted(cluster: InferenceCluster) -> Condition:
+    unsupported = source_fault(cluster)
+    if unsupported is not None:
+        return fails(ConditionType.ACCEPTED, Reason.NOT_SUPPORTED, unsupported)
     fault = scheduling_fault(cluster.spec.scheduling)
     if fault is not None:
         return fails(ConditionType.ACCEPTED, Reason.INVALID, fault)

@@ -16,6 +16,7 @@ import xxhash
 from modelplane.api.meta import ClusterName, Key
 from modelplane.api.objects import Manifest, text_at, value_at
 from modelplane.placement.snapshot import Fleet
+from modelplane.placement.values import PlacementTaint
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _IGNORED = frozenset({"crossplane", "cordoned"})
@@ -60,7 +61,10 @@ def of_cluster(replicas: Iterable[Manifest], observed: str = "") -> str:
 def of_deployment(
     fleet: Fleet, deployment: Key, *, waiting: bool, digest_pools: Callable[[object], str] | None = None
 ) -> str:
-    """Clusters that are well do not count, so a deployment is not requeued by its own placements."""
+    """Clusters that are well do not count, so a deployment is not requeued by its own placements.
+
+    Nor does what they can run: a replica that its cluster refuses says so itself, and that requeues its deployment.
+    """
     clusters = sorted({replica.cluster for replica in fleet.owned_by(deployment)})
     unhealthy = [state for name in clusters if (state := _unhealthy(fleet, name)) is not None]
     return _digest([unhealthy, _capacity(fleet, digest_pools or pools_digest) if waiting else None])
@@ -70,16 +74,29 @@ def _unhealthy(fleet: Fleet, name: ClusterName) -> object:
     cluster = fleet.cluster(name)
     if cluster is None:
         return [name, None]
-    if cluster.ready and not cluster.cordoned and not cluster.taints:
+    taints = [_taint(taint) for taint in cluster.taints]
+    drained = [[pool.name, *map(_taint, pool.taints)] for pool in cluster.pools if pool.taints]
+    if cluster.ready and not cluster.cordoned and not taints and not drained:
         return None
-    taints = [[taint.key, taint.value, str(taint.effect)] for taint in cluster.taints]
-    return [name, cluster.ready, cluster.cordoned, taints]
+    return [name, cluster.ready, cluster.cordoned, taints, drained]
+
+
+def _taint(taint: PlacementTaint) -> list[object]:
+    return [taint.key, taint.value, str(taint.effect), taint.since]
 
 
 def _capacity(fleet: Fleet, digest_pools: Callable[[object], str]) -> str:
     """Everything that decides whether a waiting replica fits: pools, who may use them, and what is held."""
     clusters = [
-        [cluster.name, cluster.ready, cluster.cordoned, sorted(cluster.labels.items()), digest_pools(cluster.pools)]
+        [
+            cluster.name,
+            cluster.ready,
+            cluster.cordoned,
+            sorted(cluster.labels.items()),
+            digest_pools(cluster.pools),
+            [_taint(taint) for taint in cluster.taints],
+            xxhash.xxh3_64_hexdigest(cluster.rendering),
+        ]
         for cluster in fleet.clusters
     ]
     held = [

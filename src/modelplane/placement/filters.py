@@ -74,9 +74,12 @@ class CachesFilter:
 
     def refuse(self, state: SchedulingCycle, view: ClusterView, /) -> Refusal | None:
         for wanted in state.request.caches:
+            cache = state.cache(wanted)
+            if cache is not None and cache.unstageable and view.sample.name not in cache.staged:
+                text = "cache {} is not staged here, and {}"
+                return Refusal(self.name, RefusalCode.UNRESOLVABLE, text, (wanted.name, cache.unstageable))
             if not wanted.required:
                 continue
-            cache = state.cache(wanted)
             if cache is not None and cache.fault:
                 return Refusal(
                     self.name, RefusalCode.UNSCHEDULABLE, "cache {} cannot be read: {}", (wanted.name, cache.fault)
@@ -91,6 +94,17 @@ class CachesFilter:
                     (wanted.name,),
                 )
         return None
+
+
+class BackendFilter:
+    """Refuses clusters that could not run a replica: an image, a version or a source is missing there."""
+
+    name: Final = "Backend"
+    stage: Final = FilterStage.CLUSTER
+
+    def refuse(self, state: SchedulingCycle, view: ClusterView, /) -> Refusal | None:
+        why = state.cannot_run(view.profile.rendering)
+        return None if why is None else Refusal(self.name, RefusalCode.UNRESOLVABLE, "{}", (why,))
 
 
 class PrioritiesFilter:

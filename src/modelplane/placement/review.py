@@ -4,9 +4,10 @@ A replica stays while its cluster exists and every pool that it is pinned to sti
 better elsewhere. A pool that the cluster declares and does not publish is not known to have changed, so the replicas on
 it stay. So does a replica that cannot be read. A replica is dropped at once when a NoExecute taint drains it, or when
 one of higher priority preempted it. Everything else that makes its place wrong (edited selectors, relabelled clusters,
-a cluster that is gone or has been unready for longer than its grace period) marks it as moving: it stays until a
-successor takes over. So does one that cannot run, because nodes of its pool are missing or others hold its devices,
-once that and its not serving have lasted for longer than its grace period: until then a node may reboot.
+a cluster that cannot run it any more, that is gone or has been unready for longer than its grace period) marks it as
+moving: it stays until a successor takes over. So does one that cannot run, because nodes of its pool are missing or
+others hold its devices, once that and its not serving have lasted for longer than its grace period: until then a node
+may reboot.
 
 Replicas are reviewed in one order, by cluster and index, each on the cluster as those before it leave it. One that
 requests more than it has grows in place only where its pools, its namespace's quota and the cluster's queue allow it;
@@ -153,6 +154,9 @@ def _misplaced(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo
         return "its cluster no longer matches the clusterSelector"
     if request.required and not any(selects(selector, cluster.labels) for selector in request.required):
         return "its cluster matches none of the required selectors"
+    refusal = state.cannot_run(info.profile.rendering)
+    if refusal is not None:
+        return f"cluster {replica.cluster} cannot run it: {refusal}"
     if not request.failover.replace:
         return None
     if not cluster.ready and cluster.unready_since is not None and _is_over(state, cluster.unready_since, found):

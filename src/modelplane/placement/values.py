@@ -92,6 +92,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     quotas: tuple[tuple[str, int], ...] = ()
     """Devices that the replicas of a namespace may hold here; "*" stands for every namespace that is not listed."""
     queue: QueueInfo | None = None
+    rendering: bytes = b""
+    """All that decides what can run there, opaque to placement: see `ClusterCheck`. Empty: anything can."""
     fault: str = ""
     """Why it could not be read. Nothing new goes there; replicas on it stay as they are."""
 
@@ -182,9 +184,15 @@ class CacheInfo(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     staged: frozenset[ClusterName] = frozenset()
     selector: LabelSelector | None = None
+    artifact: str = "Weights"
+    """What is staged."""
+    unstageable: str = ""
+    """Why it will not be staged where it is not yet; empty where it will be."""
     fault: str = ""
     """Why it could not be read; where it is staged is not known then."""
 
     def reaches(self, cluster: Cluster) -> bool:
         """Whether it is staged on the cluster or will be."""
-        return not self.fault and (cluster.name in self.staged or selects(self.selector, cluster.labels))
+        if self.fault:
+            return False
+        return cluster.name in self.staged or (not self.unstageable and selects(self.selector, cluster.labels))

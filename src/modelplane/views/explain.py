@@ -1,18 +1,18 @@
 """Why the replicas of a deployment are where they are: every candidate with its refusal or its scores."""
 
-from modelplane.compose.placement_request import placement_request
 from modelplane.placement.decisions import ReplicaDecision
 from modelplane.placement.schedule import Schedule, survey
 from modelplane.placement.trace import CandidateVerdict, TraceCandidate
 from modelplane.views.inputs import FleetManifests, key_text
 from modelplane.views.plan import cache_sizes, plan_of
+from modelplane.views.requests import request_of
 from modelplane.views.shapes import CandidateShown, PlacementExplanation, ScoreRow
 
 
 def explain(inputs: FleetManifests, name: str, namespace: str | None = None) -> PlacementExplanation:
     """Decides again on the same inputs, with every place judged as if one more replica were asked for."""
-    request = placement_request(inputs.deployment(name, namespace))
     fleet = inputs.fleet()
+    request = request_of(inputs, inputs.deployment(name, namespace), fleet)
     decided = survey(request, fleet, inputs.now, profile=inputs.profile)
     after = fleet.with_replicas(
         [placement.replica for placement in decided.placements],

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.models import ModelCache, ModelDeployment
-from modelplane.compose.placement_request import placement_request
 from modelplane.framework import RefusalCode
 from modelplane.placement.cluster_info import ClusterInfo, charges
 from modelplane.placement.decisions import Placement, ReplicaDecision
@@ -23,6 +22,7 @@ from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import summarise
 from modelplane.placement.values import PlacedReplica
 from modelplane.views.inputs import FleetManifests, key_text
+from modelplane.views.requests import request_of
 from modelplane.views.shapes import Action, DeploymentPlan, FitAnswer, FleetPlan, PlanRow
 
 ENGINE_START_S = 60.0
@@ -40,7 +40,7 @@ def plan(inputs: FleetManifests) -> FleetPlan:
     fleet, sizes = inputs.fleet(), cache_sizes(inputs)
     plans: list[DeploymentPlan] = []
     for item in inputs.deployments:
-        request = placement_request(decode(ModelDeployment, item))
+        request = request_of(inputs, decode(ModelDeployment, item), fleet)
         decided = schedule(request, fleet, inputs.now, profile=inputs.profile)
         fleet = _applied(fleet, request, decided)
         plans.append(plan_of(request, decided, fleet, sizes))
