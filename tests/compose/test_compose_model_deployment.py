@@ -416,10 +416,10 @@ def listed(observed):
     return tuple(copy.deepcopy(found.target.manifest) for key, found in observed.items() if key.startswith("replica-"))
 
 
-def answered(observed, replicas, clusters=(EMPTY, *NODES), wanted=2):
+def answered(observed, replicas, clusters=(EMPTY, *NODES), wanted=2, now=0.0):
     """The result for observed objects and a list of replicas that may differ from them."""
     required = {"clusters": tuple(clusters), "replicas": tuple(replicas), "caches": ()}
-    return model_deployment.compose(ComposeRequest(deployment(wanted, 1, region=""), observed, required))
+    return model_deployment.compose(ComposeRequest(deployment(wanted, 1, region=""), observed, required, now=now))
 
 
 def edited(item, **spec):
@@ -478,9 +478,14 @@ def test_an_observed_replica_that_is_not_listed_leaves_by_decisions_that_name_it
         "replica 0 is removed from cluster b: the deployment wants 1 replicas"
     ]
     tainted = copy.deepcopy(NODES)
-    tainted[1]["spec"]["taints"] = [{"key": "drain", "effect": "NoExecute"}]
-    drained = answered(observed, (), tainted)
+    tainted[1]["spec"]["taints"] = [{"key": "fire", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}]
+    moving = {key for key in answered(observed, (), tainted).desired if key.startswith("replica-")}
+    assert moving == {"replica-a-0", "replica-a-1", "replica-b-0"}
+    drained = answered(observed, (), tainted, now=1767225600.0 + 3600)
     assert {key for key in drained.desired if key.startswith("replica-")} == {"replica-a-0", "replica-a-1"}
+    event, why = drained.events[-1], "taint fire drains cluster b; its deadline is over and no successor serves"
+    assert (event.type.value, event.reason.value) == ("Warning", "DrainDeadline")
+    assert event.message == f"replica 0 is removed from cluster b: {why}"
     observed["replica-b-0"].target.manifest["metadata"]["deletionTimestamp"] = SINCE
     assert "replica-b-0" not in answered(observed, ()).desired
 

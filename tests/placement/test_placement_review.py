@@ -140,8 +140,15 @@ def dropped(reason, why):
             place(1),
             [cluster("a", taints=(GONE,))],
             [replica("a")],
-            dropped("Tainted", "taint drain drains it"),
+            moving("taint drain drains cluster a"),
             id="taint",
+        ),
+        pytest.param(
+            place(1),
+            [cluster("a", taints=(taint("drain", "NoExecute", since=-2600.0),))],
+            [replica("a", serving=True)],
+            dropped("Drained", "taint drain drains cluster a; its deadline is over and no successor serves"),
+            id="the hour of a taint is over",
         ),
         pytest.param(
             place(1, tolerations=(tolerate("drain", seconds=60),)),
@@ -154,7 +161,7 @@ def dropped(reason, why):
             place(1),
             [cluster("a", pool(taints=(GONE,)), pool("other"))],
             [replica("a"), replica("a", 1, assignment("other"))],
-            ([1], [], [(0, "Tainted", "taint drain drains it")], [], FOREVER),
+            ([1], [(0, "taint drain drains pool h200 of cluster a")], [], [], FOREVER),
             id="taint of one pool",
         ),
         pytest.param(

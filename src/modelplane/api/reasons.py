@@ -31,6 +31,9 @@ class Reason(StrEnum):
         "A pool names an InferenceClass that does not exist. The pool keeps its last status.",
     )
     WAITING_FOR_CLUSTER = "WaitingForCluster", "The cluster is not observed yet, or it does not answer."
+    DRAINING = "Draining", "Replicas have to leave the cluster or a pool of it. Each leaves when its successor serves."
+    DRAINED = "Drained", "No replica that has to leave is left."
+    NOT_DRAINING = "NotDraining", "Neither the cluster nor a pool of it is drained."
     GATEWAY_RUNNING = "GatewayRunning", "The gateway has an address and answers."
     WAITING_FOR_GATEWAY = "WaitingForGateway", "The gateway has no address yet."
 
@@ -80,6 +83,10 @@ class Reason(StrEnum):
 
     PLACED = "Placed", "A replica was placed on a cluster."
     REMOVED = "Removed", "A replica was removed. The message says why."
+    DRAIN_DEADLINE = (
+        "DrainDeadline",
+        "The deadline of a drain is over, and a replica was removed before a successor served.",
+    )
     IN_USE = "InUse", "The object is being deleted and other objects use it. It is deleted after them."
     NOT_OURS = (
         "NotOurs",

@@ -18,7 +18,7 @@ from modelplane.compose.observed_replicas import unplaced
 from modelplane.compose.replica_targets import replica_key
 from modelplane.compose.rolling_update import Rollout
 from modelplane.framework import Refusal, RefusalCode
-from modelplane.placement.decisions import ReplicaDecision
+from modelplane.placement.decisions import DropReason, ReplicaDecision
 from modelplane.placement.schedule import Schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import TraceCandidate as Found
@@ -28,6 +28,7 @@ MAX_CANDIDATES = 32
 MAX_REASON = 512
 MAX_SUMMARY = 1024
 _SELECTING = frozenset({"ClusterSelector", "Affinity"})
+_REMOVED = {DropReason.DRAINED: (EventType.WARNING, Reason.DRAIN_DEADLINE)}
 _RUNNING = _SELECTING | {"Backend", "Caches"}
 """Filters that refuse what no capacity would help."""
 
@@ -150,8 +151,7 @@ def placement_events(request: ComposeRequest[ModelDeployment], decided: Schedule
     ]
     removed = [
         Event(
-            EventType.NORMAL,
-            Reason.REMOVED,
+            *_REMOVED.get(gone.reason, (EventType.NORMAL, Reason.REMOVED)),
             f"replica {gone.replica.index} is removed from cluster {gone.replica.cluster}: {gone.why}",
         )
         for gone in decided.dropped

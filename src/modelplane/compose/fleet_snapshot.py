@@ -4,7 +4,7 @@ A cluster counts by its status, not by its spec. Pools and devices with equal de
 the work grows with the number of different descriptions and not with the fleet.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 import msgspec
@@ -25,10 +25,10 @@ from modelplane.api.models import (
     PoolDevice,
     ReplicaEngine,
 )
-from modelplane.api.models import Taint as TaintSpec
 from modelplane.api.objects import Manifest
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s
+from modelplane.compose.drains import cluster_taints
 from modelplane.compose.render_check import describe_rendering
 from modelplane.compose.support import staging_fault
 from modelplane.k8s.device import Device, DeviceError
@@ -38,7 +38,6 @@ from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import (
     CacheInfo,
     Cluster,
-    Effect,
     MemberAssignment,
     Packing,
     PlacedReplica,
@@ -56,7 +55,6 @@ _encode = msgspec.json.Encoder().encode
 _SERVING = frozenset({ConditionType.WORKLOAD_READY.value, ConditionType.ROUTE_READY.value})
 _PARTS = frozenset({ConditionType.CLUSTER_READY.value, ConditionType.GATEWAY_READY.value})
 _NOT_FAILURES = frozenset({Reason.CLASS_MISSING.value, Reason.UNRESOLVED.value})
-_NO_TAINTS: tuple[PlacementTaint, ...] = ()
 
 
 def class_kinds(resource: InferenceClass) -> tuple[DeviceKind, ...]:
@@ -73,15 +71,16 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
     ready, since = _readiness(resource)
     scheduling = spec.scheduling
     published = {pool.name for pool in status.gpu_pools}
+    taints = cluster_taints(resource)
     return Cluster(
         name=ClusterName(metadata.name),
-        pools=_described_pools(_encode((status.gpu_pools, spec.node_pools))),
+        pools=_with_taints(_described_pools(_encode((status.gpu_pools, spec.node_pools))), taints.pools),
         unpublished_pools=tuple(PoolName(pool.name) for pool in spec.node_pools if pool.name not in published),
         labels=metadata.labels,
         ready=ready,
         unready_since=since,
         cordoned=spec.cordoned,
-        taints=_taints(spec.taints) if spec.taints else _NO_TAINTS,
+        taints=taints.cluster,
         packing=Packing.BIN_PACK if scheduling.packing == "BinPack" else Packing.ANY,
         priorities=tuple((priority.name, priority.value) for priority in scheduling.priorities),
         default_priority=scheduling.default_priority,
@@ -126,6 +125,15 @@ def _described_pools(description: bytes) -> tuple[Pool, ...]:
     return tuple(_pool(pool, declared.get(pool.name)) for pool in shown)
 
 
+def _with_taints(pools: tuple[Pool, ...], taints: Mapping[str, tuple[PlacementTaint, ...]]) -> tuple[Pool, ...]:
+    """Taints have times of their own, so they are no part of a description. Most pools have none."""
+    if not taints:
+        return pools
+    return tuple(
+        msgspec.structs.replace(pool, taints=taints[pool.name]) if pool.name in taints else pool for pool in pools
+    )
+
+
 def _pool(pool: GpuPool, declared: NodePool | None) -> Pool:
     """The same for one pool, without the counts of its status that placement ignores."""
     observed = pool.observed_nodes
@@ -136,7 +144,7 @@ def _pool(pool: GpuPool, declared: NodePool | None) -> Pool:
         pool.price_per_node_hour,
         pool.currency,
         [_description(device) for device in pool.devices],
-        (declared.node_count, declared.max_node_count, declared.taints) if declared is not None else None,
+        (declared.node_count, declared.max_node_count) if declared is not None else None,
         [(device.name, others) for device in pool.devices if (others := _unavailable(device))],
         pool.short_since,
     )
@@ -168,7 +176,7 @@ class _PoolDescription(msgspec.Struct, frozen=True, array_like=True):
     price: str | None
     currency: str | None
     devices: msgspec.Raw
-    declared: tuple[int, int | None, tuple[TaintSpec, ...]] | None
+    declared: tuple[int, int | None] | None
     held_by_others: tuple[tuple[str, int], ...]
     short_since: str | None
 
@@ -182,12 +190,11 @@ def _described_pool(description: bytes) -> Pool:
         pool.name,
         nodes,
         _hardware(bytes(pool.devices)),
-        _taints(pool.declared[2]) if pool.declared is not None else _NO_TAINTS,
-        _price(pool.price, pool.currency) if pool.price else None,
-        now,
-        declared if declared > nodes else None,
-        pool.held_by_others,
-        epoch_s(pool.short_since),
+        price=_price(pool.price, pool.currency) if pool.price else None,
+        nodes_now=now,
+        desired_nodes=declared if declared > nodes else None,
+        held_by_others=pool.held_by_others,
+        short_since=epoch_s(pool.short_since),
     )
 
 
@@ -195,7 +202,7 @@ def _declared_nodes(pool: _PoolDescription) -> int:
     """The declared nodes of a pool, or its maximum where it scales."""
     if pool.declared is None:
         return 0
-    size, most = pool.declared[:2]
+    size, most = pool.declared
     return size if most is None else most
 
 
@@ -228,14 +235,6 @@ def _price(amount: str, currency: str | None) -> Price | None:
         return Price(float(amount), currency or "USD")
     except ValueError:
         return None
-
-
-def _taints(taints: Iterable[TaintSpec]) -> tuple[PlacementTaint, ...]:
-    found = [
-        PlacementTaint(taint.key, taint.value or "", Effect(taint.effect), epoch_s(taint.time_added))
-        for taint in taints
-    ]
-    return tuple(sorted(found, key=lambda taint: (taint.key, taint.effect)))
 
 
 def _queue(resource: InferenceCluster) -> QueueInfo | None:

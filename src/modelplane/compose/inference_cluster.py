@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
+import msgspec
+
 from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
 from modelplane.api.errors import InputError
@@ -36,6 +38,7 @@ from modelplane.compose.contract import (
     Use,
     keep_observed,
 )
+from modelplane.compose.drains import DrainReport, report_drain, seen_taints, with_seen
 from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.readiness import first_address
 from modelplane.compose.support import source_fault
@@ -45,7 +48,7 @@ _GATEWAY, _REPLICAS = "gateway", "replicas"
 
 
 def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
-    cluster = request.resource
+    cluster = with_seen(request.resource, seen_taints(request.resource, request.now))
     classes = {pool.class_name: _class(request, pool.class_name) for pool in cluster.spec.node_pools}
     replicas = {replica.metadata.name: replica for replica in _replicas(request)}
     held = _held(replicas.values())
@@ -62,15 +65,30 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     conditions = (_cluster_condition(request, classes), _gateway_condition(address, answers=answers))
     # A fault in the labels of pods keeps new replicas from being rendered; those that run go on.
     accepted = _accepted(cluster)
+    drain = _drain(request, cluster, replicas)
     return ComposeResult(
         desired=_desired(request, answers=answers),
-        status=_status(pools, address, request, {name: _devices(found) for name, found in replicas.items()}),
-        conditions=(accepted, *conditions),
+        status=msgspec.structs.replace(
+            _status(pools, address, request, {name: _devices(found) for name, found in replicas.items()}),
+            no_execute_taints=cluster.status.no_execute_taints,
+            drain=drain.status,
+        ),
+        conditions=(accepted, *conditions, *drain.conditions),
+        events=drain.events,
         ready=summarise((accepted, *conditions) if accepted.reason == Reason.NOT_SUPPORTED else conditions),
         requirements=_requirements(cluster),
         uses=_uses(cluster),
         requeue_after_s=capacity.requeue_after_s(pools, cluster.spec.node_pools, request.now),
     )
+
+
+def _drain(
+    request: ComposeRequest[InferenceCluster], cluster: InferenceCluster, replicas: Mapping[str, ModelReplica]
+) -> DrainReport:
+    fetched = request.fetched(_REPLICAS)
+    if fetched is None:
+        return report_drain(cluster, None, request.now)
+    return report_drain(cluster, replicas.values(), request.now, unread=len(fetched) - len(replicas))
 
 
 def _desired(request: ComposeRequest[InferenceCluster], *, answers: bool) -> dict[str, Desired]:

@@ -19,9 +19,9 @@ from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import PlacementTaint
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_IGNORED = frozenset({"crossplane", "cordoned"})
+_IGNORED = frozenset({"crossplane", "cordoned", "taints", "drain"})
 """Fields of a cluster's spec that its replicas do not depend on: Crossplane's list of composed objects grows with each
-replica, and whether a cluster is cordoned matters to deployments."""
+replica, and whether a cluster is cordoned or drained matters to deployments."""
 
 
 def of_replica(cluster: Manifest | None, caches: Iterable[Manifest], name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.api.labels import selects
+from modelplane.api.labels import DRAIN, selects
 from modelplane.api.models import LabelSelector
 from modelplane.framework import Filter, Refusal, RefusalCode, admit
 from modelplane.placement.cluster_info import ClusterProfile, PoolShape
@@ -265,6 +265,8 @@ def fit_engine(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> Fit 
 def _tainted(name: str, taint: PlacementTaint | None) -> Refusal | None:
     if taint is None:
         return None
+    if taint.key == DRAIN:
+        return Refusal(name, RefusalCode.UNSCHEDULABLE, "it is being drained")
     return Refusal(name, RefusalCode.UNRESOLVABLE, "taint {} ({}) is not tolerated", (taint.key, taint.effect.value))
 
 

@@ -25,12 +25,20 @@ class Effect(StrEnum):
     NO_EXECUTE = "NoExecute"
 
 
+DRAIN_PARALLELISM = 4
+TAINT_DEADLINE_S = 3600.0
+
+
 class PlacementTaint(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     key: str
     value: str
     effect: Effect
     since: float | None = None
     """When it was added, in seconds of the epoch. Tolerated time runs from here; unknown, it does not run out."""
+    parallelism: int = DRAIN_PARALLELISM
+    """Of a NoExecute taint: most replicas that move at a time."""
+    deadline_s: float | None = TAINT_DEADLINE_S
+    """Of a NoExecute taint: after this time replicas go without a successor. None: they wait for one."""
 
 
 class Price(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
