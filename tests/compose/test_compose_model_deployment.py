@@ -189,16 +189,26 @@ def test_an_empty_list_of_clusters_deletes_nothing_and_says_so():
     assert made.conditions[0].message == "the fleet has 0 clusters; 2 of 2 replicas stay placed where they are"
 
 
+def without_endpoints(observed, *keys):
+    """What is observed after endpoints were removed: these, or all."""
+    return {
+        key: item for key, item in observed.items() if not key.startswith("endpoint-") or (keys and key not in keys)
+    }
+
+
 def test_scaling_down_works_without_clusters():
-    assert compose(0, settled(), []).desired == {}
-    assert compose(1, settled(), []).desired.keys() == {"replica-a-0", "endpoint-a-0"}
+    assert compose(0, settled(), []).desired.keys() == {"replica-a-0", "replica-b-0"}
+    assert compose(0, without_endpoints(settled()), []).desired == {}
+    assert compose(1, settled(), []).desired.keys() == {"replica-a-0", "endpoint-a-0", "replica-b-0"}
 
 
 def test_a_cluster_that_is_gone_keeps_its_replica_until_the_successor_serves():
     made = compose(2, settled(), [cluster("b", nodes=2)])
     assert {"replica-a-0", "endpoint-a-0", "replica-b-0", "replica-b-1"} <= made.desired.keys()
-    after = compose(2, serving(made), [cluster("b", nodes=2)])
-    assert {key for key in after.desired if key.startswith("replica-")} == {"replica-b-0", "replica-b-1"}
+    served = compose(2, serving(made), [cluster("b", nodes=2)])
+    assert {"replica-a-0", "endpoint-a-0", "endpoint-b-1"} <= served.desired.keys()
+    last = compose(2, without_endpoints(serving(served), "endpoint-a-0"), [cluster("b", nodes=2)])
+    assert {key for key in last.desired if key.startswith("replica-")} == {"replica-b-0", "replica-b-1"}
 
 
 def test_a_cluster_that_cannot_be_read_keeps_its_replicas_and_stops_nobody():
@@ -471,7 +481,7 @@ def test_an_observed_replica_that_is_not_listed_is_charged_for_its_devices():
 
 
 def test_an_observed_replica_that_is_not_listed_leaves_by_decisions_that_name_it():
-    observed = settled()
+    observed = without_endpoints(settled())
     down = answered(observed, (), wanted=1)
     assert {key for key in down.desired if key.startswith("replica-")} == {"replica-a-0"}
     assert [event.message for event in down.events] == [

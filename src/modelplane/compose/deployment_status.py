@@ -18,7 +18,7 @@ from modelplane.compose.observed_replicas import unplaced
 from modelplane.compose.replica_targets import replica_key
 from modelplane.compose.rolling_update import Rollout
 from modelplane.framework import Refusal, RefusalCode
-from modelplane.placement.decisions import DropReason, ReplicaDecision
+from modelplane.placement.decisions import Dropped, DropReason, ReplicaDecision
 from modelplane.placement.schedule import Schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import TraceCandidate as Found
@@ -143,7 +143,10 @@ def _candidate(found: Found) -> Candidate:
     )
 
 
-def placement_events(request: ComposeRequest[ModelDeployment], decided: Schedule) -> tuple[Event, ...]:
+def placement_events(
+    request: ComposeRequest[ModelDeployment], decided: Schedule, dropped: tuple[Dropped, ...]
+) -> tuple[Event, ...]:
+    """`dropped` are those that leave the desired state in this pass."""
     placed = [
         Event(EventType.NORMAL, Reason.PLACED, f"replica {placed.index} is placed on cluster {placed.cluster}")
         for placed in (placement.replica for placement in decided.placements)
@@ -154,7 +157,6 @@ def placement_events(request: ComposeRequest[ModelDeployment], decided: Schedule
             *_REMOVED.get(gone.reason, (EventType.NORMAL, Reason.REMOVED)),
             f"replica {gone.replica.index} is removed from cluster {gone.replica.cluster}: {gone.why}",
         )
-        for gone in decided.dropped
-        if replica_key(gone.replica) in request.observed
+        for gone in dropped
     ]
     return (*placed, *removed)

@@ -2,7 +2,8 @@
 
 The result has every replica every time. An observed replica that is missing from the list of replicas is placed where
 it was composed. When an input of placement is missing or a replica cannot be read, the observed replicas stay and a
-condition names the input. A ModelEndpoint is kept for ENDPOINT_GRACE_S after its ModelReplica stops serving.
+condition names the input. A ModelEndpoint is kept for ENDPOINT_GRACE_S after its ModelReplica stops serving. A
+ModelReplica that is dropped goes after its ModelEndpoint: see `replica_removal`.
 """
 
 from collections import Counter
@@ -40,6 +41,7 @@ from modelplane.compose.replica_endpoints import (
     grace_left_s,
     replica_endpoint,
 )
+from modelplane.compose.replica_removal import LINGER_S, removal_of
 from modelplane.compose.replica_targets import replica_key, replica_targets
 from modelplane.k8s.cel import CompileError, compile_selector
 from modelplane.placement.schedule import Schedule, schedule
@@ -117,7 +119,8 @@ def _decided(
     decided: Schedule,
     requirements: dict[str, Requirement],
 ) -> ComposeResult:
-    desired = _kept_unplaced(request)
+    removal = removal_of(request, decided)
+    desired = {**_kept_unplaced(request), **removal.lingering}
     serving: Counter[str] = Counter()
     graces: list[float] = []
     rollout, targets = replica_targets(request, lowered, decided)
@@ -148,9 +151,9 @@ def _decided(
         status=deployment_status(request.resource, decided, serving),
         conditions=conditions,
         ready=summarise(conditions, conditions[-1].message),
-        events=placement_events(request, decided),
+        events=placement_events(request, decided, removal.removed),
         requirements=requirements,
-        requeue_after_s=_requeue_after_s(decided, graces),
+        requeue_after_s=_requeue_after_s(decided, [*graces, *([LINGER_S] if removal.lingering else [])]),
     )
 
 
