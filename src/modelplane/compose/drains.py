@@ -32,8 +32,13 @@ class ClusterTaints:
     """Of those pools that have any."""
 
 
+_NONE = ClusterTaints((), {})
+
+
 def cluster_taints(cluster: InferenceCluster) -> ClusterTaints:
     spec = cluster.spec
+    if not (spec.taints or spec.drain or any(pool.taints or pool.drain for pool in spec.node_pools)):
+        return _NONE
     times = {(found.pool or "", found.key, found.value or ""): found.time_added for found in _known(cluster)}
     pools = {pool.name: _taints(pool.taints, pool.drain, pool.name, times) for pool in spec.node_pools}
     return ClusterTaints(

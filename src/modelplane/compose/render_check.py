@@ -8,6 +8,7 @@ trimmed InferenceCluster: it says that an image is given and not which, and of i
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import Literal
 
 import msgspec
 
@@ -35,18 +36,34 @@ from modelplane.placement.values import PlacedReplica, PoolAssignment
 _MAX_DESCRIPTIONS = 16_384
 _MAX_ANSWERS = 4_096
 _SOME = "some"
+_Source = Literal["Existing", "GKE", "EKS"]
 _encode = msgspec.json.Encoder(order="sorted").encode
+_encode_fast = msgspec.json.Encoder().encode
 
 
 def describe_rendering(cluster: InferenceCluster) -> bytes:
     """All that rendering reads of a cluster, for `RenderCheck`."""
     spec = cluster.spec
+    return _describe(_encode_fast((spec.cluster.source, spec.scheduling, spec.backend)), _shown_name(cluster))
+
+
+def _shown_name(cluster: InferenceCluster) -> str:
+    """Labels of pods may have the name in their values, which must not become too long."""
+    labels = cluster.spec.scheduling.default_labels
+    named = any("Cluster" in text for text in labels.values())
+    return "x" * len(cluster.metadata.name) if named else _SOME
+
+
+@lru_cache(maxsize=_MAX_DESCRIPTIONS)
+def _describe(parts: bytes, name: str) -> bytes:
+    """Cached by the parts as they are written, for most clusters of a fleet are written alike."""
+    source, scheduling, backend = msgspec.json.decode(parts, type=tuple[_Source, Scheduling, Backend])
     trimmed = InferenceCluster(
-        metadata=ObjectMeta(name=_shown_name(cluster)),
+        metadata=ObjectMeta(name=name),
         spec=InferenceClusterSpec(
-            cluster=ClusterSource(source=spec.cluster.source),
-            scheduling=_trimmed_scheduling(spec.scheduling),
-            backend=_trimmed_backend(spec.backend),
+            cluster=ClusterSource(source=source),
+            scheduling=_trimmed_scheduling(scheduling),
+            backend=_trimmed_backend(backend),
         ),
     )
     return _shared(_encode(trimmed))
@@ -56,13 +73,6 @@ def describe_rendering(cluster: InferenceCluster) -> bytes:
 def _shared(description: bytes) -> bytes:
     """Equal descriptions as one value, which is quick to compare."""
     return description
-
-
-def _shown_name(cluster: InferenceCluster) -> str:
-    """Labels of pods may have the name in their values, which must not become too long."""
-    labels = cluster.spec.scheduling.default_labels
-    named = any("Cluster" in text for text in labels.values())
-    return "x" * len(cluster.metadata.name) if named else _SOME
 
 
 def _trimmed_backend(backend: Backend) -> Backend:
