@@ -31,6 +31,7 @@ CRD_KINDS = {
 BUILT_IN_KINDS = {
     *("Namespace", "Service", "ServiceAccount", "ConfigMap", "Secret", "Deployment", "Job", "PersistentVolumeClaim"),
     *("ResourceClaimTemplate", "ResourceClaim", "ResourceSlice", "Role", "RoleBinding", "NetworkPolicy"),
+    "PodDisruptionBudget",
 }
 KEPT = {
     *("type", "enum", "required", "pattern", "nullable", "minimum", "maximum", "minLength", "maxLength", "minItems"),

@@ -350,6 +350,7 @@ _REMOTE = (
     ("resource.k8s.io/v1", "ResourceClaim"),
     ("gateway.networking.k8s.io/v1", "HTTPRoute"),
     ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("policy/v1", "PodDisruptionBudget"),
     ("inference.networking.k8s.io/v1", "InferencePool"),
     ("v1", "ConfigMap"),
     ("v1", "ServiceAccount"),

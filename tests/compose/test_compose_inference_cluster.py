@@ -6,12 +6,12 @@ from modelplane.compose import inference_cluster
 from modelplane.compose.contract import ComposeRequest, Use
 
 
-def compose(required: dict | None = None, status: dict | None = None, **scheduling):
+def compose(required: dict | None = None, status: dict | None = None, source: str = "Existing", **scheduling):
     item = {
         "metadata": {"name": "east"},
         "status": status or {},
         "spec": {
-            "cluster": {"source": "Existing"},
+            "cluster": {"source": source},
             "nodePools": [{"name": "gpu", "className": "h200", "nodeCount": 2}],
             "scheduling": scheduling,
         },
@@ -37,6 +37,15 @@ def test_marks_that_no_pod_could_carry_are_refused_without_making_the_cluster_un
     result = compose(**scheduling)
     assert (result.conditions[0].type, result.conditions[0].status.value) == ("Accepted", status)
     assert result.ready.reason != "Invalid"
+
+
+@pytest.mark.parametrize("source", ["GKE", "EKS"])
+def test_a_cluster_that_this_build_cannot_make_is_refused_and_gets_nothing(source):
+    result = compose(source=source)
+    told = f"spec.cluster.source: this build does not create {source} clusters; use Existing"
+    accepted = result.conditions[0]
+    assert (accepted.status.value, accepted.reason, accepted.message) == ("False", "NotSupported", told)
+    assert (result.ready.status.value, result.ready.message, result.desired) == ("False", told, {})
 
 
 def test_classes_in_use_outlive_the_cluster():

@@ -190,9 +190,17 @@ def test_an_empty_list_of_clusters_deletes_nothing_and_says_so():
     assert made.conditions[0].message == "the fleet has 0 clusters; 2 of 2 replicas stay placed where they are"
 
 
+def without_endpoints(observed, *keys):
+    """What is observed after endpoints were removed: these, or all."""
+    return {
+        key: item for key, item in observed.items() if not key.startswith("endpoint-") or (keys and key not in keys)
+    }
+
+
 def test_scaling_down_works_without_clusters():
-    assert compose(0, settled(), []).desired == {}
-    assert compose(1, settled(), []).desired.keys() == {"replica-a-0", "endpoint-a-0"}
+    assert compose(0, settled(), []).desired.keys() == {"replica-a-0", "replica-b-0"}
+    assert compose(0, without_endpoints(settled()), []).desired == {}
+    assert compose(1, settled(), []).desired.keys() == {"replica-a-0", "endpoint-a-0", "replica-b-0"}
 
 
 MISSING = {"type": "Scheduled", "status": "False", "reason": "ClusterMissing"}
@@ -208,8 +216,11 @@ def without_cluster(observed, *keys):
 def test_a_cluster_that_is_gone_keeps_its_replica_until_the_successor_serves():
     made = compose(2, without_cluster(settled(), "replica-a-0"), [cluster("b", nodes=2)])
     assert {"replica-a-0", "endpoint-a-0", "replica-b-0", "replica-b-1"} <= made.desired.keys()
-    after = compose(2, without_cluster(serving(made), "replica-a-0"), [cluster("b", nodes=2)])
-    assert {key for key in after.desired if key.startswith("replica-")} == {"replica-b-0", "replica-b-1"}
+    served = compose(2, without_cluster(serving(made), "replica-a-0"), [cluster("b", nodes=2)])
+    assert {"replica-a-0", "endpoint-a-0", "endpoint-b-1"} <= served.desired.keys()
+    gone = without_cluster(without_endpoints(serving(served), "endpoint-a-0"), "replica-a-0")
+    last = compose(2, gone, [cluster("b", nodes=2)])
+    assert {key for key in last.desired if key.startswith("replica-")} == {"replica-b-0", "replica-b-1"}
 
 
 @pytest.mark.parametrize(
@@ -509,10 +520,10 @@ def listed(observed):
     return tuple(copy.deepcopy(found.target.manifest) for key, found in observed.items() if key.startswith("replica-"))
 
 
-def answered(observed, replicas, clusters=(EMPTY, *NODES), wanted=2):
+def answered(observed, replicas, clusters=(EMPTY, *NODES), wanted=2, now=0.0):
     """The result for observed objects and a list of replicas that may differ from them."""
     required = {"clusters": tuple(clusters), "replicas": tuple(replicas), "caches": ()}
-    return model_deployment.compose(ComposeRequest(deployment(wanted, 1, region=""), observed, required))
+    return model_deployment.compose(ComposeRequest(deployment(wanted, 1, region=""), observed, required, now=now))
 
 
 def edited(item, **spec):
@@ -564,16 +575,21 @@ def test_an_observed_replica_that_is_not_listed_is_charged_for_its_devices():
 
 
 def test_an_observed_replica_that_is_not_listed_leaves_by_decisions_that_name_it():
-    observed = settled()
+    observed = without_endpoints(settled())
     down = answered(observed, (), wanted=1)
     assert {key for key in down.desired if key.startswith("replica-")} == {"replica-a-0"}
     assert [event.message for event in down.events] == [
         "replica 0 is removed from cluster b: the deployment wants 1 replicas"
     ]
     tainted = copy.deepcopy(NODES)
-    tainted[1]["spec"]["taints"] = [{"key": "drain", "effect": "NoExecute"}]
-    drained = answered(observed, (), tainted)
+    tainted[1]["spec"]["taints"] = [{"key": "fire", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}]
+    moving = {key for key in answered(observed, (), tainted).desired if key.startswith("replica-")}
+    assert moving == {"replica-a-0", "replica-a-1", "replica-b-0"}
+    drained = answered(observed, (), tainted, now=1767225600.0 + 3600)
     assert {key for key in drained.desired if key.startswith("replica-")} == {"replica-a-0", "replica-a-1"}
+    event, why = drained.events[-1], "taint fire drains cluster b; its deadline is over and no successor serves"
+    assert (event.type.value, event.reason.value) == ("Warning", "DrainDeadline")
+    assert event.message == f"replica 0 is removed from cluster b: {why}"
     observed["replica-b-0"].target.manifest["metadata"]["deletionTimestamp"] = SINCE
     assert "replica-b-0" not in answered(observed, ()).desired
 

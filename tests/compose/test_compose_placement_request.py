@@ -28,7 +28,7 @@ def read(spec, status=None):
 def test_a_plain_deployment_asks_with_defaults():
     plain = read({"nodeSelector": {"devices": [{"name": "gpu"}]}, "workers": {"template": TEMPLATE}})
     engine = EngineRequest("main", 1, (MemberRequest(1, (NodeDeviceRequest("gpu", 1, ()),)),))
-    assert plain == PlacementRequest(deployment=plain.deployment, replicas=1, engines=(engine,))
+    assert plain == PlacementRequest(deployment=plain.deployment, replicas=1, engines=(engine,), check=plain.check)
     assert str(plain.deployment) == "team/chat"
 
 
@@ -79,4 +79,5 @@ def test_everything_that_can_be_said_is_heard():
         may_preempt=True,
         protected=True,
         nominated_victims=frozenset({"r-1"}),
+        check=asked.check,
     )

@@ -20,7 +20,7 @@ DOWN = {"WorkloadReady": "False", "RouteReady": "True"}
 
 
 def replica(index: int, image: str, *, generation: int = 0, served: int | None = None, **conditions: str) -> dict:
-    template = {"spec": {"containers": [{"name": "engine", "image": image}]}}
+    template = {"spec": {"containers": [{"name": "engine", "image": image, "args": ["m"]}]}}
     item = {
         "metadata": {"name": f"r{index}", "namespace": "n", "generation": generation},
         "spec": {
@@ -188,7 +188,8 @@ def _answering(item: dict) -> dict:
 
 
 def _deployment(image: str) -> ModelDeployment:
-    workers = {"engine": "vLLM", "template": {"spec": {"containers": [{"name": "engine", "image": image}]}}}
+    container = {"name": "engine", "image": image, "args": ["m"]}
+    workers = {"engine": "vLLM", "template": {"spec": {"containers": [container]}}}
     spec = {"replicas": 3, "nodeSelector": {"devices": [{"name": "gpu", "count": 1}]}, "workers": workers}
     return decode(ModelDeployment, {"metadata": {"name": "d", "namespace": "n", "uid": "u"}, "spec": spec})
 

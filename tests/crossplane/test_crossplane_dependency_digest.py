@@ -5,7 +5,7 @@ import pytest
 from modelplane.crossplane import dependency_digest
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import NamespaceQueues, Packing, QueueInfo
-from modelplane.testing.fleets import cluster, key, pool, taint
+from modelplane.testing.fleets import cluster, key, pool, replica, taint
 
 CLUSTER = {
     "spec": {"backend": {"type": "Native"}, "crossplane": {"resourceRefs": [{"name": "a"}]}},
@@ -55,3 +55,34 @@ def test_a_deployment_that_waits_depends_on_all_that_decides_whether_it_fits(fie
     placed = [dependency_digest.of_deployment(fleet, key(), waiting=False) for fleet in (before, after)]
     assert waiting[0] != waiting[1]
     assert placed[0] == placed[1]
+
+
+WELL = cluster("a")
+DRAINED = taint("drain", "NoExecute")
+
+
+@pytest.mark.parametrize(
+    ("after", "held", "waiting", "changes"),
+    [
+        pytest.param(cluster("a", rendering=b"x"), True, False, False, id="what it can run: the replica says so"),
+        pytest.param(cluster("a", rendering=b"x"), False, True, True, id="what it can run, while replicas wait"),
+        pytest.param(cluster("a", taints=(DRAINED,)), True, False, True, id="a taint"),
+        pytest.param(cluster("a", taints=(DRAINED,)), False, True, True, id="a taint, while replicas wait"),
+        pytest.param(cluster("a", pool(taints=(DRAINED,))), True, False, True, id="a taint of a pool"),
+        pytest.param(cluster("a", pool(taints=(DRAINED,))), False, False, False, id="of a cluster it is not on"),
+    ],
+)
+def test_the_digest_of_a_deployment_changes_with_what_moves_its_replicas(after, held, waiting, changes):
+    replicas = [replica("a")] if held else []
+    one, other = (
+        dependency_digest.of_deployment(Fleet.of([each], replicas), key(), waiting=waiting) for each in (WELL, after)
+    )
+    assert (one != other) is changes
+
+
+def test_the_time_of_a_taint_counts():
+    seen = (cluster("a", taints=(taint("drain", "NoExecute", since=since),)) for since in (None, 5.0))
+    one, other = (
+        dependency_digest.of_deployment(Fleet.of([each], [replica("a")]), key(), waiting=False) for each in seen
+    )
+    assert one != other

@@ -8,6 +8,7 @@ from modelplane.placement.cluster_info import make_cluster_info
 from modelplane.placement.cycle import SchedulingCycle
 from modelplane.placement.filters import (
     AffinityFilter,
+    BackendFilter,
     CachesFilter,
     CapacityFilter,
     ClusterReadyFilter,
@@ -305,3 +306,45 @@ def test_a_spread_rule_compares_the_values_of_a_label(labels, placed, rule, expe
         state.reserve(replica("a", at))
     assert said(SpreadFilter().refuse(state, option(where, 1))) == expected
     assert SpreadFilter().applies(state, ()) is rule.hard
+
+
+class Check:
+    """Clusters that are described as small cannot run a replica with an adapter."""
+
+    def refuse(self, rendering, artifacts, /):
+        return "no room for adapters" if rendering == b"small" and "Adapter" in artifacts else None
+
+
+@pytest.mark.parametrize(
+    ("rendering", "artifact", "expected"),
+    [
+        (b"small", "Adapter", "no room for adapters"),
+        (b"small", "Weights", None),
+        (b"large", "Adapter", None),
+    ],
+)
+def test_clusters_that_cannot_run_a_replica_are_refused_in_the_words_of_the_check(rendering, artifact, expected):
+    cache = CacheInfo(namespace="team", name="lora", artifact=artifact)
+    described = cluster("a", rendering=rendering)
+    state = cycle(place(caches=(CacheRequest("lora"),), check=Check()), described, caches=(cache,))
+    found = said(BackendFilter().refuse(state, ClusterView(make_cluster_info(described).profile, (), described)))
+    assert found == (None if expected is None else ("Backend", RefusalCode.UNRESOLVABLE, expected))
+
+
+def test_without_a_check_every_cluster_can_run_a_replica():
+    described = cluster("a", rendering=b"small")
+    view = ClusterView(make_cluster_info(described).profile, (), described)
+    assert BackendFilter().refuse(cycle(place(), described), view) is None
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_a_cache_that_is_never_staged_is_refused_where_it_is_not_staged_even_when_only_preferred(required):
+    cache = msgspec.structs.replace(CACHE, selector=None, unstageable="nobody stages it")
+    asked = place(caches=(CacheRequest("weights", required=required),))
+    answers = []
+    for name in ("a", "b"):
+        found = cluster(name)
+        view = ClusterView(make_cluster_info(found).profile, (), found)
+        answers.append(said(CachesFilter().refuse(cycle(asked, found, caches=(cache,)), view)))
+    told = "cache weights is not staged here, and nobody stages it"
+    assert answers == [("Caches", RefusalCode.UNRESOLVABLE, told), None]

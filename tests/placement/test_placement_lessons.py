@@ -74,7 +74,7 @@ def deployment(replicas=1, name="chat", cel="true", **spec):
         "spec": {
             "replicas": replicas,
             "nodeSelector": {"devices": [{"name": "gpu", "count": 8, "selectors": [{"cel": cel}]}]},
-            "workers": {"template": {"spec": {"containers": [{"name": "engine", "image": "vllm"}]}}},
+            "workers": {"template": {"spec": {"containers": [{"name": "engine", "image": "vllm", "args": ["m"]}]}}},
             **spec,
         },
     }

@@ -583,3 +583,30 @@ def test_replicas_that_were_seated_alike_fare_as_if_each_were_looked_at_by_itsel
     asked = msgspec.structs.replace(asked, replicas=replicas)
     alike = schedule(asked, fleet.with_replicas(mine), 1e12)
     assert value(schedule(asked, fleet.with_replicas(apart), 1e12)) == value(alike)
+
+
+class Refuses:
+    """Refuses clusters by name, which is their description."""
+
+    def __init__(self, refused):
+        self.refused = {name.encode() for name in refused}
+
+    def refuse(self, rendering, _artifacts, /):
+        return "cannot run it" if rendering in self.refused else None
+
+
+@pytest.mark.slow
+@heavy
+@given(worlds(), st.sets(names), st.booleans())
+def test_nothing_is_placed_where_it_cannot_run_and_nothing_that_serves_is_lost_for_that(world, refused, serves):
+    asked, found, held = world
+    described = [msgspec.structs.replace(one, rendering=one.name.encode()) for one in found]
+    before = schedule(asked, Fleet.of(described, held), 10.0)
+    fleet = applied(Fleet.of(described, held), before, asked, serving=serves, created="2026-01-01T00:00:00Z")
+    checked = msgspec.structs.replace(asked, check=Refuses(refused))
+    decided = schedule(checked, fleet, 10.0)
+    new = [one.replica for one in decided.placements if one.decision is ReplicaDecision.NEW]
+    assert [one.cluster for one in new if one.cluster in refused] == []
+    gone = {one.replica.id for one in decided.dropped}
+    left = [one for one in fleet.owned_by(asked.deployment) if one.serving and one.id not in gone]
+    assert len(left) >= min(sum(one.serving for one in fleet.owned_by(asked.deployment)), asked.replicas) - 1

@@ -152,8 +152,15 @@ def dropped(reason, why):
             place(1),
             [cluster("a", taints=(GONE,))],
             [replica("a")],
-            dropped("Tainted", "taint drain drains it"),
+            moving("taint drain drains cluster a"),
             id="taint",
+        ),
+        pytest.param(
+            place(1),
+            [cluster("a", taints=(taint("drain", "NoExecute", since=-2600.0),))],
+            [replica("a", serving=True)],
+            dropped("Drained", "taint drain drains cluster a; its deadline is over and no successor serves"),
+            id="the hour of a taint is over",
         ),
         pytest.param(
             place(1, tolerations=(tolerate("drain", seconds=60),)),
@@ -166,7 +173,7 @@ def dropped(reason, why):
             place(1),
             [cluster("a", pool(taints=(GONE,)), pool("other"))],
             [replica("a"), replica("a", 1, assignment("other"))],
-            ([1], [], [(0, "Tainted", "taint drain drains it")], [], FOREVER),
+            ([1], [(0, "taint drain drains pool h200 of cluster a")], [], [], FOREVER),
             id="taint of one pool",
         ),
         pytest.param(
@@ -283,3 +290,16 @@ def test_a_replica_grows_in_place_on_devices_of_another_class_where_its_own_are_
     assert [(c.count, c.device_class) for c in grown.assignments[0].members[0].claims] == [(3, "b.class")]
     _, found = reviewed(place(1, engine(request(4), request(4, name="more"))), [where], [mine, other])
     assert [why for _, why in found.moving] == ["its pool has too few free devices for its new request"]
+
+
+class NoGpus:
+    def refuse(self, rendering, _artifacts, /):
+        return "it has no picker" if rendering == b"bare" else None
+
+
+@pytest.mark.parametrize("rendering", [b"bare", b"full"])
+def test_a_replica_that_its_cluster_cannot_run_any_more_moves(rendering):
+    described = cluster("a", rendering=rendering)
+    _, found = reviewed(place(1, check=NoGpus()), [described], [replica("a")])
+    why = "cluster a cannot run it: it has no picker"
+    assert shown(found) == (moving(why) if rendering == b"bare" else kept(0))

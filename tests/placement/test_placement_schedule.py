@@ -415,7 +415,7 @@ def test_the_next_moment_that_matters_is_told():
 @pytest.mark.parametrize(
     ("now", "tolerations", "expected"),
     [
-        pytest.param(0.0, (), (["west/h200#0 New"], ["east#0 Tainted"], 0), id="not tolerated"),
+        pytest.param(0.0, (), (["east/h200#0 Moving", "west/h200#0 New"], [], 0), id="not tolerated"),
         pytest.param(0.0, (tolerate("fire"),), (["east/h200#0 Kept"], [], 0), id="tolerated for good"),
         pytest.param(
             159.0,
@@ -426,8 +426,14 @@ def test_the_next_moment_that_matters_is_told():
         pytest.param(
             160.0,
             (tolerate("fire", "NoExecute", seconds=60),),
-            (["west/h200#0 New"], ["east#0 Tainted"], 0),
+            (["east/h200#0 Moving", "west/h200#0 New"], [], 0),
             id="the time is over",
+        ),
+        pytest.param(
+            3760.0,
+            (tolerate("fire", "NoExecute", seconds=60),),
+            (["west/h200#0 New"], ["east#0 Drained"], 0),
+            id="and so is the hour of the drain",
         ),
     ],
 )
@@ -446,8 +452,8 @@ def test_a_no_execute_taint_of_unknown_age_does_not_drain_those_who_tolerate_it_
 def test_a_pool_of_a_drained_taint_drains_too(decide):
     burning = cluster("east", pool(taints=(taint("fire", "NoExecute"),)))
     assert decide(place(1), [burning, WEST], [replica("east", 0, **SERVING)]) == (
-        ["west/h200#0 New"],
-        ["east#0 Tainted"],
+        ["east/h200#0 Moving", "west/h200#0 New"],
+        [],
         0,
     )
 

@@ -135,6 +135,7 @@ def test_pods_behind_the_gate_of_a_queue_say_what_the_queue_does():
                 if manifest["kind"] == "InferenceCluster":
                     manifest["spec"]["scheduling"] = {"type": "Kueue", "queue": "serving"}
                 if manifest["kind"] == "ModelDeployment":
+                    fleet.clusters._note_namespace("default")  # its queues are made now and not again
                     await clock.sleep(5)
                     for name in ("east", "west"):
                         store = fleet.controller._store_of_cluster(name)

@@ -1,5 +1,6 @@
 """Trouble for simulated clusters, asked for by name, and what becomes of it in the plane."""
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -273,3 +274,17 @@ def test_a_quota_decides_what_is_placed(scheduler):
 
 def test_every_verb_is_a_function_with_a_name_of_its_own():
     assert len(set(VERBS.values())) == len(VERBS)
+
+
+def test_a_drained_node_evicts_the_copies_of_an_engine_one_after_the_other():
+    async def story(fleet, clock):
+        deployment = copy.deepcopy(fleet.get("ModelDeployment", "qwen3-8b", "default"))
+        deployment["spec"]["workers"]["count"] = 2
+        fleet.plane.replace(deployment)
+        await clock.sleep(300)
+        assert len(fleet.pods("east")) == 2
+        said = [do(fleet, "drain-node", name=node) for node in sorted(nodes_of(fleet))]
+        assert sum("1 pod is being deleted" in each for each in said) == 1
+        assert said[-1].endswith("1 pod is kept by a PodDisruptionBudget for now: drain the node again.")
+
+    virtually(story)

@@ -48,11 +48,11 @@ def test_a_deployment_is_rendered_on_what_those_before_it_leave():
     assert Counter(item.cluster for item in found if item.manifest["kind"] == "Deployment") == {"east": 1, "west": 1}
 
 
-def test_a_replica_that_cannot_be_rendered_is_refused_with_the_field():
+def test_a_deployment_that_no_cluster_can_run_is_refused_with_the_field():
     def misspell(cluster):
         cluster["spec"]["scheduling"] = {"type": "Kueue", "queue": "not a label", "version": "0.18"}
 
-    with pytest.raises(InputError, match=r"ModelReplica default/qwen3-8b-\w+: .*spec.scheduling.queue"):
+    with pytest.raises(InputError, match=r"ModelDeployment default/qwen3-8b: .*spec.scheduling.queue"):
         render(fleet_from(changed(InferenceCluster=misspell)))
 
 

@@ -57,3 +57,17 @@ def test_every_kind_becomes_rows_with_its_own_words():
         ReplicaRow("ml", "qwen-1", ObjectHealth("Unknown", "nothing was decided yet"), "qwen", "east"),
     )
     assert found.services == (ServiceRow("ml", "chat", ready, "http://x/ml/chat", 2, 1),)
+
+
+def test_a_cluster_that_is_drained_says_how_far_that_is():
+    told = {"type": "Drained", "status": "False", "reason": "Draining", "message": "1 of 2 replicas are left"}
+    ended = {**told, "reason": "NotDraining"}
+    spec = {"cluster": {"source": "Existing"}}
+    statuses = (
+        {"conditions": [*READY["conditions"], told], "drain": {"replicas": 1}},
+        {"conditions": [*READY["conditions"], ended]},
+        {"conditions": [*STARTING["conditions"], told], "drain": {"replicas": 1}},
+    )
+    clusters = [{"metadata": {"name": "c"}, "spec": spec, "status": status} for status in statuses]
+    rows = overview(clusters=clusters, deployments=[], replicas=[], services=[]).clusters
+    assert [row.health.why for row in rows] == ["Draining: 1 of 2 replicas are left", "", "Starting: 1 of 2"]

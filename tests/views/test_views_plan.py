@@ -47,7 +47,12 @@ def make_cluster(name, nodes=2, **pool):
 
 def make_deployment(replicas=1, count=8, name="chat", memory="80Gi", **spec):
     cel = f'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{memory}")) >= 0'
-    engine = {"name": "engine", "image": "vllm", "env": [{"name": "TOKEN", "value": "canary"}], "args": ["--secret"]}
+    engine = {
+        "name": "engine",
+        "image": "vllm",
+        "env": [{"name": "TOKEN", "value": "canary"}],
+        "args": ["m", "--secret"],
+    }
     return {
         "apiVersion": "modelplane.ai/v1alpha1",
         "kind": "ModelDeployment",
@@ -211,7 +216,7 @@ def test_a_cache_that_nothing_stages_is_waited_for(policy):
     wanted = make_deployment(1, caches=[{"name": "w", "policy": policy}])
     found = gather([*FLEET, make_cache(), wanted])
     (one,) = plan(found).deployments
-    told = "ModelCache w is not staged on east, and nothing stages it"
+    told = "2 x Caches: cache w is not staged here, and this build does not stage caches"
     assert (one.answer, one.rows[0].reason, one.rows[0].ready_in_s) == (FitAnswer.WAITS_FOR_CACHES, told, None)
     assert explain(found, "chat").answer is FitAnswer.WAITS_FOR_CACHES
 
@@ -237,7 +242,9 @@ def test_a_cluster_that_this_build_cannot_create_takes_nothing():
     cloud = make_cluster("east")
     cloud["spec"]["cluster"] = {"source": "GKE", "gke": {"region": "a"}}
     (one,) = plan(gather([CLASS, cloud, make_deployment(1)])).deployments
-    assert [(row.action, row.reason) for row in one.rows] == [(Action.WAIT, "ClusterReady: the cluster is not ready")]
+    assert [(row.action, row.reason) for row in one.rows] == [
+        (Action.WAIT, "Backend: spec.cluster.source: this build does not create GKE clusters; use Existing")
+    ]
 
 
 def test_weights_that_are_not_staged_take_time():
@@ -248,10 +255,17 @@ def test_weights_that_are_not_staged_take_time():
         "spec": {"source": "HuggingFace", "huggingFace": {"repo": "a/b", "sizeGiB": 100}},
         "status": {"clusters": [{"name": "east", "phase": "Ready"}]},
     }
-    found = plan(
-        gather([*FLEET, cache, make_deployment(2, caches=[{"name": "w"}], placement={"weights": {"staged": 0}})])
-    )
-    assert {row.cluster: row.ready_in_s for row in found.deployments[0].rows} == {"east": 60.0, "west": 469.6}
+    deployment = make_deployment(2, caches=[{"name": "w"}])
+    starting = {**make_replica("west"), "status": {}}
+    found = plan(gather([*FLEET, cache, starting, deployment]))
+    rows = found.deployments[0].rows
+    assert {(row.action.value, row.cluster): row.ready_in_s for row in rows} == {
+        ("place", "east"): 60.0,
+        ("keep", "west"): None,
+    }
+    alone = plan(gather([*FLEET, {**cache, "status": {}}, deployment])).deployments[0]
+    told = "2 x Caches: cache w is not staged here, and this build does not stage caches"
+    assert (alone.answer, [row.reason for row in alone.rows]) == (FitAnswer.WAITS_FOR_CACHES, [told])
 
 
 def test_a_class_that_is_missing_is_named():

@@ -33,6 +33,8 @@ class ConditionType(StrEnum):
     WORKLOAD_READY = "WorkloadReady"
     ROUTE_READY = "RouteReady"
     ENDPOINTS_RESOLVED = "EndpointsResolved"
+    DRAINED = "Drained"
+    """Of an InferenceCluster that is or was drained."""
     DELETABLE = "Deletable"
     """Written only while a deletion waits for whoever still needs the object."""
 

@@ -25,6 +25,9 @@ TENANT = "modelplane.ai/tenant"
 
 RESERVED_PREFIX = "modelplane.ai/"
 
+DRAIN = "modelplane.ai/drain"
+"""Key of the taint that `spec.drain` of a cluster or a pool stands for. Nothing tolerates it."""
+
 RENDERED = "modelplane.ai/rendered"
 """Annotation of a workload: a hash of its spec as it was rendered, to tell whether what is observed is of it."""
 

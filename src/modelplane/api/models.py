@@ -96,7 +96,9 @@ __all__ = [
     "ModelServiceSpec",
     "ModelServiceStatus",
     "Networking",
+    "NoExecuteTaint",
     "NodePool",
+    "NodePoolDrain",
     "NodeSelector",
     "NotReady",
     "ObjectReference",
@@ -136,6 +138,7 @@ __all__ = [
     "SpecSecret",
     "SpecTemplateMetadata",
     "Spread",
+    "StatusDrain",
     "StatusGateway",
     "StatusPlacement",
     "StatusSecret",
@@ -732,6 +735,21 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pending: int | None = None
 
 
+class StatusDrain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    start_time: str | None = msgspec.field(name="startTime", default=None)
+    deadline: str | None = None
+    replicas: int | None = None
+    total: int | None = None
+    summary: str | None = None
+
+
+class NoExecuteTaint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    pool: str | None = None
+    key: str
+    value: str | None = None
+    time_added: str | None = msgspec.field(name="timeAdded", default=None)
+
+
 class ClaimsOfOther(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     devices: int
     claims: int
@@ -788,6 +806,8 @@ class InferenceClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_def
     free_devices: int | None = msgspec.field(name="freeDevices", default=None)
     replicas: int | None = None
     gpu_pools: tuple[GpuPool, ...] = msgspec.field(name="gpuPools", default=())
+    no_execute_taints: tuple[NoExecuteTaint, ...] = msgspec.field(name="noExecuteTaints", default=())
+    drain: StatusDrain | None = None
     queues: tuple[Queue, ...] = ()
 
 
@@ -837,6 +857,11 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     devices: int
 
 
+class NodePoolDrain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    parallelism: int = 4
+    deadline_seconds: int | None = msgspec.field(name="deadlineSeconds", default=None)
+
+
 class Taint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str
     value: str | None = None
@@ -860,6 +885,7 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_node_count: int | None = msgspec.field(name="maxNodeCount", default=None)
     zones: tuple[str, ...] = ()
     taints: tuple[Taint, ...] = ()
+    drain: NodePoolDrain | None = None
     capacity_block: CapacityBlock | None = msgspec.field(name="capacityBlock", default=None)
     fabric: InferenceClusterSpecNodePoolFabric | None = None
 
@@ -913,6 +939,7 @@ class InferenceClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     node_pools: tuple[NodePool, ...] = msgspec.field(name="nodePools", default=())
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()
+    drain: NodePoolDrain | None = None
     quotas: tuple[Quota, ...] = ()
     scheduling: Scheduling = Scheduling()
     storage: InferenceClusterSpecStorage = InferenceClusterSpecStorage()

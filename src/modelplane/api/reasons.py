@@ -39,6 +39,9 @@ class Reason(StrEnum):
         "ClusterLost",
         "The cluster stopped answering. Its replicas are replaced after spec.failover.gracePeriodSeconds.",
     )
+    DRAINING = "Draining", "Replicas have to leave the cluster or a pool of it. Each leaves when its successor serves."
+    DRAINED = "Drained", "No replica that has to leave is left."
+    NOT_DRAINING = "NotDraining", "Neither the cluster nor a pool of it is drained."
     GATEWAY_RUNNING = "GatewayRunning", "The gateway has an address and answers."
     WAITING_FOR_GATEWAY = "WaitingForGateway", "The gateway has no address yet."
 
@@ -58,6 +61,10 @@ class Reason(StrEnum):
     FITS_NOWHERE = (
         "FitsNowhere",
         "No pool would take a replica, even an empty one. Waiting does not help: change the request or add hardware.",
+    )
+    NOT_RUNNABLE = (
+        "NotRunnable",
+        "No cluster can run the replicas. The message says what is missing. Running pods stay.",
     )
     INVALID_SELECTOR = (
         "InvalidSelector",
@@ -131,6 +138,10 @@ class Reason(StrEnum):
     PLACED = "Placed", "A replica was placed on a cluster."
     REMOVED = "Removed", "A replica was removed. The message says why."
     DELETING = "Deleting", "The object is being deleted. The message says what it waits for."
+    DRAIN_DEADLINE = (
+        "DrainDeadline",
+        "The deadline of a drain is over, and a replica was removed before a successor served.",
+    )
     IN_USE = "InUse", "The object is being deleted and other objects use it. It is deleted after them."
     NOT_OURS = (
         "NotOurs",

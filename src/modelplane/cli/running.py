@@ -9,19 +9,22 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from modelplane.api.errors import NotFoundError, UnavailableError
+from modelplane.api.errors import ConflictError, InputError, ModelplaneError, NotFoundError, UnavailableError
 
 _TIMEOUT_S = 10.0
+_API = "/apis/modelplane.ai/v1alpha1"
+_REQUEST_FAULTS = {400: InputError, 404: NotFoundError, 409: ConflictError, 422: InputError}
 
 
 ENVIRONMENT = "MODELPLANE_DATA"
 DATA_HELP = f"the data folder (default: ${ENVIRONMENT}, else that of $KUBECONFIG, else ~/.local/state/modelplane)"
 
 
-def add_data_argument(parser: argparse.ArgumentParser) -> None:
+def add_data_argument(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--data", type=Path, default=chosen_data() or default_data(), metavar="DIR", help=DATA_HELP)
 
 
@@ -85,20 +88,39 @@ class RunningPlane:
 
     def items(self, plural: str) -> tuple[Mapping[str, object], ...]:
         """All objects of one of Modelplane's kinds."""
-        return tuple(self._get(f"/apis/modelplane.ai/v1alpha1/{plural}")["items"])
+        found = self._call(plural)["items"]
+        return tuple(found) if isinstance(found, list) else ()
 
-    def _get(self, path: str) -> dict[str, list[Mapping[str, object]]]:
+    def get(self, plural: str, name: str) -> dict[str, object]:
+        """One object of a kind that has no namespace."""
+        return self._call(f"{plural}/{name}")
+
+    def patch(self, plural: str, name: str, patch: Mapping[str, object]) -> dict[str, object]:
+        """The object after a JSON merge patch."""
+        return self._call(f"{plural}/{name}", patch)
+
+    def _call(self, path: str, patch: Mapping[str, object] | None = None) -> dict[str, object]:
         headers = {"Accept": "application/json"}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
-        request = urllib.request.Request(self.server + path, headers=headers)  # noqa: S310  our own https address
+        data = None
+        if patch is not None:
+            headers["Content-Type"] = "application/merge-patch+json"
+            data = json.dumps(patch).encode()
+        url, method = f"{self.server}{_API}/{path}", "GET" if patch is None else "PATCH"
+        request = urllib.request.Request(url, data=data, headers=headers, method=method)  # noqa: S310  our own https address
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=self.context) as answer:  # noqa: S310  as above
-                found: dict[str, list[Mapping[str, object]]] = json.load(answer)
+                found: dict[str, object] = json.load(answer)
                 return found
         except urllib.error.HTTPError as error:
-            raise UnavailableError(
-                f"the plane at {self.server} returned {error.code} {error.reason} for {path}"
-            ) from error
+            raise self._refused(path, error) from error
         except urllib.error.URLError as error:
             raise UnavailableError(f"the plane at {self.server} is unreachable: {error.reason}") from error
+
+    def _refused(self, path: str, error: urllib.error.HTTPError) -> ModelplaneError:
+        """What the API says is wrong with the request, or that it does not answer as it should."""
+        if error.code in _REQUEST_FAULTS:
+            with suppress(ValueError, AttributeError):
+                return _REQUEST_FAULTS[error.code](str(json.load(error).get("message", "")) or str(error))
+        return UnavailableError(f"the plane at {self.server} returned {error.code} {error.reason} for {_API}/{path}")

@@ -18,7 +18,7 @@ examples:
   modelplane sim lose node east h200-0          the node turns NotReady after its grace period
   modelplane sim restore node east h200-0
   modelplane sim cordon node east h200-0        no pods are scheduled there; `uncordon` undoes it
-  modelplane sim drain node east h200-0         cordon it and delete its pods
+  modelplane sim drain node east h200-0         cordon it and evict its pods, by their PodDisruptionBudgets
   modelplane sim crash pod east NAMESPACE/POD   its containers exit once and restart
   modelplane sim slow-load east 60              new engines take 60 s to load; `off` undoes it
   modelplane sim slow-pull east 60              new pods take 60 s to pull images
@@ -59,7 +59,7 @@ _HELP = {
     "restore": "bring a lost node back",
     "cordon": "mark a node unschedulable",
     "uncordon": "mark a node schedulable",
-    "drain": "cordon a node and delete its pods",
+    "drain": "cordon a node and evict its pods",
     "crash": "make a pod's containers exit once",
     "oom": "kill a pod's engine for want of memory",
 }

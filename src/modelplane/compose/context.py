@@ -33,6 +33,10 @@ class RenderError(InputError):
         self.reason = reason
 
 
+class ClusterRenderError(RenderError):
+    """The cluster cannot run the replica, where another may. The message does not name the cluster: many share it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Volume:
     """A staged cache as the engine mounts it, read-only."""
@@ -97,8 +101,8 @@ class Context:
         image: str | None = getattr(self.cluster.spec.backend.images, field)
         if image is None:
             spelled = {"picker": "picker", "routing_sidecar": "routingSidecar"}[field]
-            message = f"cluster {self.replica.spec.cluster_name}: this replica needs spec.backend.images.{spelled}"
-            raise RenderError(Reason.NOT_SUPPORTED, message)
+            message = f"this replica needs spec.backend.images.{spelled}"
+            raise ClusterRenderError(Reason.NOT_SUPPORTED, message)
         return image
 
     def workload_name(self, engine: ReplicaEngine, limit: int = MAX_GANG_NAME) -> str:

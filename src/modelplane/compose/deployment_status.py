@@ -21,7 +21,8 @@ from modelplane.compose.observed_replicas import unplaced
 from modelplane.compose.placement_request import failover_policy
 from modelplane.compose.replica_targets import replica_key
 from modelplane.compose.rolling_update import Rollout
-from modelplane.placement.decisions import ReplicaDecision
+from modelplane.framework import Refusal, RefusalCode
+from modelplane.placement.decisions import Dropped, DropReason, ReplicaDecision
 from modelplane.placement.schedule import Schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import TraceCandidate as Found
@@ -32,6 +33,9 @@ MAX_CLUSTERS = 1_000
 MAX_REASON = 512
 MAX_SUMMARY = 1024
 _SELECTING = frozenset({"ClusterSelector", "Affinity", "Tiers"})
+_REMOVED = {DropReason.DRAINED: (EventType.WARNING, Reason.DRAIN_DEADLINE)}
+_RUNNING = _SELECTING | {"Backend", "Caches"}
+"""Filters that refuse what no capacity would help."""
 
 
 def scheduled_condition(request: ComposeRequest[ModelDeployment], decided: Schedule, fleet: Fleet) -> Condition:
@@ -55,8 +59,18 @@ def scheduled_condition(request: ComposeRequest[ModelDeployment], decided: Sched
         message = f"{message}: 0 of {len(fleet)} clusters match the selectors"
         return fails(ConditionType.REPLICAS_SCHEDULED, Reason.NO_CLUSTERS, message[:MAX_SUMMARY])
     why = summarise_refusals(refusals) or f"the fleet has {len(fleet)} clusters"
-    reason = Reason.FITS_NOWHERE if decided.trace.fits_nowhere else Reason.INSUFFICIENT_CAPACITY
-    return fails(ConditionType.REPLICAS_SCHEDULED, reason, f"{message}; {why}"[:MAX_SUMMARY])
+    return fails(ConditionType.REPLICAS_SCHEDULED, _unplaced_reason(decided), f"{message}; {why}"[:MAX_SUMMARY])
+
+
+def _unplaced_reason(decided: Schedule) -> Reason:
+    refusals = [refusal for refusal, _ in decided.trace.refusals()]
+    if refusals and not any(map(_may_run, refusals)):
+        return Reason.NOT_RUNNABLE
+    return Reason.FITS_NOWHERE if decided.trace.fits_nowhere else Reason.INSUFFICIENT_CAPACITY
+
+
+def _may_run(refusal: Refusal) -> bool:
+    return refusal.filter not in _RUNNING or refusal.code is RefusalCode.UNSCHEDULABLE
 
 
 def _unread(request: ComposeRequest[ModelDeployment], decided: Schedule) -> str:
@@ -183,7 +197,10 @@ def _candidate(found: Found) -> Candidate:
     )
 
 
-def placement_events(request: ComposeRequest[ModelDeployment], decided: Schedule) -> tuple[Event, ...]:
+def placement_events(
+    request: ComposeRequest[ModelDeployment], decided: Schedule, dropped: tuple[Dropped, ...]
+) -> tuple[Event, ...]:
+    """`dropped` are those that leave the desired state in this pass."""
     placed = [
         Event(EventType.NORMAL, Reason.PLACED, f"replica {placed.index} is placed on cluster {placed.cluster}")
         for placed in (placement.replica for placement in decided.placements)
@@ -191,11 +208,9 @@ def placement_events(request: ComposeRequest[ModelDeployment], decided: Schedule
     ]
     removed = [
         Event(
-            EventType.NORMAL,
-            Reason.REMOVED,
+            *_REMOVED.get(gone.reason, (EventType.NORMAL, Reason.REMOVED)),
             f"replica {gone.replica.index} is removed from cluster {gone.replica.cluster}: {gone.why}",
         )
-        for gone in decided.dropped
-        if replica_key(gone.replica) in request.observed
+        for gone in dropped
     ]
     return (*placed, *removed)

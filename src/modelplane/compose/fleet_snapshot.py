@@ -4,7 +4,7 @@ A cluster counts by its status, not by its spec. Pools and devices with equal de
 the work grows with the number of different descriptions and not with the fleet.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 import msgspec
@@ -25,11 +25,13 @@ from modelplane.api.models import (
     PoolDevice,
     ReplicaEngine,
 )
-from modelplane.api.models import Taint as TaintSpec
 from modelplane.api.objects import Manifest
 from modelplane.api.queues import MAX_QUEUES, is_per_namespace, queue_template
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s
+from modelplane.compose.drains import cluster_taints
+from modelplane.compose.render_check import describe_rendering
+from modelplane.compose.support import staging_fault
 from modelplane.k8s.device import Device, DeviceError
 from modelplane.placement.hardware import DeviceKind, Hardware
 from modelplane.placement.matching import Claim
@@ -37,7 +39,6 @@ from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import (
     CacheInfo,
     Cluster,
-    Effect,
     MemberAssignment,
     NamespaceQueues,
     Packing,
@@ -58,7 +59,6 @@ _PARTS = frozenset({ConditionType.CLUSTER_READY.value, ConditionType.GATEWAY_REA
 _NOT_FAILURES = frozenset(
     {Reason.CLASS_MISSING.value, Reason.CLASS_INVALID.value, Reason.UNRESOLVED.value, Reason.DELETING.value}
 )
-_NO_TAINTS: tuple[PlacementTaint, ...] = ()
 
 
 def class_kinds(resource: InferenceClass) -> tuple[DeviceKind, ...]:
@@ -78,22 +78,24 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
     shown = tuple(pool for pool in status.gpu_pools if pool.devices)
     published = {pool.name for pool in shown}
     template = queue_template(scheduling)
+    taints = cluster_taints(resource)
     return Cluster(
         name=ClusterName(metadata.name),
-        pools=_described_pools(_encode((shown, spec.node_pools))),
+        pools=_with_taints(_described_pools(_encode((shown, spec.node_pools))), taints.pools),
         unpublished_pools=tuple(PoolName(pool.name) for pool in spec.node_pools if pool.name not in published),
         labels=metadata.labels,
         ready=ready,
         unready_since=since,
         created=None if ready else epoch_s(metadata.creation_timestamp),
         cordoned=spec.cordoned,
-        taints=_taints(spec.taints) if spec.taints else _NO_TAINTS,
+        taints=taints.cluster,
         packing=Packing.BIN_PACK if scheduling.packing == "BinPack" else Packing.ANY,
         priorities=tuple((priority.name, priority.value) for priority in scheduling.priorities),
         default_priority=scheduling.default_priority,
         quotas=tuple((quota.namespace, quota.devices) for quota in spec.quotas),
         queue=_queue(resource, template) if template is not None else None,
         namespace_queues=_namespace_queues(resource, template) if template is not None else None,
+        rendering=describe_rendering(resource),
     )
 
 
@@ -135,6 +137,15 @@ def _described_pools(description: bytes) -> tuple[Pool, ...]:
     return tuple(_pool(pool, declared.get(pool.name)) for pool in shown)
 
 
+def _with_taints(pools: tuple[Pool, ...], taints: Mapping[str, tuple[PlacementTaint, ...]]) -> tuple[Pool, ...]:
+    """Taints have times of their own, so they are no part of a description. Most pools have none."""
+    if not taints:
+        return pools
+    return tuple(
+        msgspec.structs.replace(pool, taints=taints[pool.name]) if pool.name in taints else pool for pool in pools
+    )
+
+
 def _pool(pool: GpuPool, declared: NodePool | None) -> Pool:
     """The same for one pool, without the counts of its status that placement ignores."""
     observed = pool.observed_nodes
@@ -145,7 +156,7 @@ def _pool(pool: GpuPool, declared: NodePool | None) -> Pool:
         pool.price_per_node_hour,
         pool.currency,
         [_description(device) for device in pool.devices],
-        (declared.node_count, declared.max_node_count, declared.taints) if declared is not None else None,
+        (declared.node_count, declared.max_node_count) if declared is not None else None,
         [(device.name, others) for device in pool.devices if (others := _unavailable(device))],
         [(device.name, each.devices, each.claims) for device in pool.devices for each in device.claims_of_others],
         pool.short_since,
@@ -178,7 +189,7 @@ class _PoolDescription(msgspec.Struct, frozen=True, array_like=True):
     price: str | None
     currency: str | None
     devices: msgspec.Raw
-    declared: tuple[int, int | None, tuple[TaintSpec, ...]] | None
+    declared: tuple[int, int | None] | None
     held_by_others: tuple[tuple[str, int], ...]
     claims_of_others: tuple[tuple[str, int, int], ...]
     short_since: str | None
@@ -193,13 +204,12 @@ def _described_pool(description: bytes) -> Pool:
         pool.name,
         nodes,
         _hardware(bytes(pool.devices)),
-        _taints(pool.declared[2]) if pool.declared is not None else _NO_TAINTS,
-        _price(pool.price, pool.currency) if pool.price else None,
-        now,
-        declared if declared > nodes else None,
-        pool.held_by_others,
-        pool.claims_of_others,
-        epoch_s(pool.short_since),
+        price=_price(pool.price, pool.currency) if pool.price else None,
+        nodes_now=now,
+        desired_nodes=declared if declared > nodes else None,
+        held_by_others=pool.held_by_others,
+        claims_of_others=pool.claims_of_others,
+        short_since=epoch_s(pool.short_since),
     )
 
 
@@ -207,7 +217,7 @@ def _declared_nodes(pool: _PoolDescription) -> int:
     """The declared nodes of a pool, or its maximum where it scales."""
     if pool.declared is None:
         return 0
-    size, most = pool.declared[:2]
+    size, most = pool.declared
     return size if most is None else most
 
 
@@ -240,14 +250,6 @@ def _price(amount: str, currency: str | None) -> Price | None:
         return Price(float(amount), currency or "USD")
     except ValueError:
         return None
-
-
-def _taints(taints: Iterable[TaintSpec]) -> tuple[PlacementTaint, ...]:
-    found = [
-        PlacementTaint(taint.key, taint.value or "", Effect(taint.effect), epoch_s(taint.time_added))
-        for taint in taints
-    ]
-    return tuple(sorted(found, key=lambda taint: (taint.key, taint.effect)))
 
 
 def _queue(resource: InferenceCluster, template: str) -> QueueInfo | None:
@@ -340,6 +342,8 @@ def cache_of(resource: ModelCache) -> CacheInfo:
         name=resource.metadata.name,
         staged=frozenset(ClusterName(name) for name in ready),
         selector=resource.spec.cluster_selector,
+        artifact=resource.spec.artifact.kind,
+        unstageable=staging_fault(),
     )
 
 

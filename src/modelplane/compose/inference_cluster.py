@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
+import msgspec
+
 from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
 from modelplane.api.errors import InputError
@@ -35,25 +37,25 @@ from modelplane.compose.contract import (
     Requirement,
     Use,
 )
+from modelplane.compose.drains import DrainReport, report_drain, seen_taints, with_seen
 from modelplane.compose.fleet_snapshot import class_kinds
 from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.readiness import first_address
 from modelplane.compose.refusal import refuse
+from modelplane.compose.support import source_fault
 from modelplane.compose.transitions import transitions
 
 GATEWAY_CLASS = "envoy"
-SOURCES = frozenset({"Existing"})
-"""Where clusters may come from."""
 _GATEWAY, _REPLICAS = "gateway", "replicas"
 _MAX_MESSAGE = 1024
 _LOST = "the cluster does not answer"
 
 
 def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
-    cluster = request.resource
-    source = cluster.spec.cluster.source
-    if source not in SOURCES:
-        return refuse(request, f"spec.cluster.source: this build does not create {source} clusters; use Existing")
+    unsupported = source_fault(request.resource)
+    if unsupported is not None:
+        return refuse(request, unsupported)
+    cluster = with_seen(request.resource, seen_taints(request.resource, request.now))
     found = {pool.class_name: _class(request, pool.class_name) for pool in cluster.spec.node_pools}
     classes = {name: read for name, read in found.items() if isinstance(read, InferenceClass)}
     replicas = {replica.metadata.name: replica for replica in _replicas(request)}
@@ -73,16 +75,30 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     conditions = (_cluster_condition(request, found, lost=lost), _gateway_condition(address, answers=answers))
     # A fault in the labels of pods keeps new replicas from being rendered; those that run go on.
     accepted = _accepted(cluster)
+    drain = _drain(request, cluster, replicas)
     return ComposeResult(
         desired={"namespace": Desired(_namespace(cluster), ready=True), _GATEWAY: Desired(_gateway(cluster), answers)},
-        status=_status(pools, address, request, {name: _devices(found) for name, found in replicas.items()}),
-        conditions=(accepted, *conditions),
+        status=msgspec.structs.replace(
+            _status(pools, address, request, {name: _devices(found) for name, found in replicas.items()}),
+            no_execute_taints=cluster.status.no_execute_taints,
+            drain=drain.status,
+        ),
+        conditions=(accepted, *conditions, *drain.conditions),
         ready=summarise(conditions),
-        events=transitions(cluster.status.conditions, conditions),
+        events=(*transitions(cluster.status.conditions, conditions), *drain.events),
         requirements=_requirements(cluster),
         uses=_uses(cluster),
         requeue_after_s=capacity.requeue_after_s(pools, cluster.spec.node_pools, request.now),
     )
+
+
+def _drain(
+    request: ComposeRequest[InferenceCluster], cluster: InferenceCluster, replicas: Mapping[str, ModelReplica]
+) -> DrainReport:
+    fetched = request.fetched(_REPLICAS)
+    if fetched is None:
+        return report_drain(cluster, None, request.now)
+    return report_drain(cluster, replicas.values(), request.now, unread=len(fetched) - len(replicas))
 
 
 def _accepted(cluster: InferenceCluster) -> Condition:

@@ -2,7 +2,8 @@
 
 The result has every replica every time. An observed replica that is missing from the list of replicas is placed where
 it was composed. When an input of placement is missing or a replica cannot be read, the observed replicas stay and a
-condition names the input. A ModelEndpoint is kept for ENDPOINT_GRACE_S after its ModelReplica stops serving.
+condition names the input. A ModelEndpoint is kept for ENDPOINT_GRACE_S after its ModelReplica stops serving. A
+ModelReplica that is dropped goes after its ModelEndpoint: see `replica_removal`.
 """
 
 from collections import Counter
@@ -46,6 +47,7 @@ from modelplane.compose.replica_endpoints import (
     grace_left_s,
     replica_endpoint,
 )
+from modelplane.compose.replica_removal import LINGER_S, removal_of
 from modelplane.compose.replica_targets import replica_key, replica_targets
 from modelplane.compose.startup import hold_back, startup_wait, with_wait
 from modelplane.compose.transitions import transitions
@@ -131,7 +133,8 @@ def _decided(
     decided: Schedule,
     requirements: dict[str, Requirement],
 ) -> ComposeResult:
-    desired = _kept_unplaced(request)
+    removal = removal_of(request, decided)
+    desired = {**_kept_unplaced(request), **removal.lingering}
     serving: Counter[str] = Counter()
     graces: list[float] = []
     idle: list[IdleReplica] = []
@@ -166,9 +169,12 @@ def _decided(
         status=deployment_status(request.resource, decided, serving, not_ready, conditions),
         conditions=conditions,
         ready=summarise(conditions, conditions[-1].message),
-        events=(*placement_events(request, decided), *transitions(request.resource.status.conditions, conditions)),
+        events=(
+            *placement_events(request, decided, removal.removed),
+            *transitions(request.resource.status.conditions, conditions),
+        ),
         requirements=requirements,
-        requeue_after_s=_requeue_after_s(decided, graces),
+        requeue_after_s=_requeue_after_s(decided, [*graces, *([LINGER_S] if removal.lingering else [])]),
     )
 
 

@@ -21,14 +21,11 @@ from modelplane.api.conditions import Condition, ConditionStatus, ConditionType,
 from modelplane.api.models import ModelReplica
 from modelplane.api.objects import name_of
 from modelplane.api.reasons import Reason
-from modelplane.compose.backends import BACKENDS
-from modelplane.compose.backends.rendered import Rendered
-from modelplane.compose.claims import KEY_PREFIX, claim_templates
-from modelplane.compose.context import Context, RenderError
+from modelplane.compose.claims import KEY_PREFIX
+from modelplane.compose.context import ClusterRenderError, Context, RenderError
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Observed, Remote, keep_observed
-from modelplane.compose.gang import scheduling_fault
-from modelplane.compose.pod_defaults import priority_fault
 from modelplane.compose.readiness import SERVING
+from modelplane.compose.rendering import render
 from modelplane.compose.replica_causes import (
     WORKLOAD,
     replica_status,
@@ -37,13 +34,11 @@ from modelplane.compose.replica_causes import (
     workload_condition,
 )
 from modelplane.compose.replica_inputs import ReplicaInputs, gather, requirements, uses
-from modelplane.compose.routes import http_route
-from modelplane.compose.tenancy import network_policy, tenant_namespace
 from modelplane.compose.transitions import transitions
 from modelplane.compose.volumes import volumes_of
-from modelplane.compose.workload_status import has_status, mentions, rolled_out, same_stamp, stamped
+from modelplane.compose.workload_status import has_status, mentions, rolled_out, same_stamp
 
-_NAMESPACE, _ROUTE, _PICKER = "namespace", "route", "picker"
+_PICKER = "picker"
 _REPLACED = (KEY_PREFIX, "picker-config-")
 
 
@@ -76,22 +71,6 @@ def compose(request: ComposeRequest[ModelReplica]) -> ComposeResult:
     )
 
 
-def render(context: Context) -> tuple[dict[str, Desired], Rendered]:
-    """Every object of a replica, in the order in which they are needed."""
-    rendered = BACKENDS[context.cluster.spec.backend.type_](context)
-    route = (_ROUTE,)
-    workloads = tuple(rendered.workloads)
-    policy = network_policy(context, rendered.ports, rendered.pods)
-    namespace = tenant_namespace(context.cluster, context.replica.metadata.namespace)
-    desired = {_NAMESPACE: Desired(namespace), "policy": Desired(policy, outlives=workloads)}
-    desired |= {key: Desired(target, outlives=workloads) for key, target in rendered.support.items()}
-    desired |= {key: Desired(target, outlives=workloads) for key, target in claim_templates(context).items()}
-    desired |= {key: Desired(stamped(target), outlives=route) for key, target in rendered.workloads.items()}
-    desired |= {key: Desired(target, outlives=route) for key, target in rendered.targets.items()}
-    desired[_ROUTE] = Desired(http_route(context, rendered.backend_refs))
-    return desired, rendered
-
-
 def _desired(request: ComposeRequest[ModelReplica], inputs: ReplicaInputs) -> tuple[dict[str, Desired], Condition]:
     if inputs.cluster is None or inputs.caches is None:
         waiting = "the cluster or a cache is missing; running pods stay"
@@ -99,10 +78,11 @@ def _desired(request: ComposeRequest[ModelReplica], inputs: ReplicaInputs) -> tu
     try:
         volumes = volumes_of(request.resource.spec.caches, inputs.caches)
         context = Context(request.resource, inputs.cluster, volumes)
-        _check(context)
         desired, rendered = render(context)
     except RenderError as error:
-        return keep_observed(request), fails(ConditionType.ACCEPTED, error.reason, f"{error}; running pods stay")
+        where = f"cluster {request.resource.spec.cluster_name}: " if isinstance(error, ClusterRenderError) else ""
+        problem = fails(ConditionType.ACCEPTED, error.reason, f"{where}{error}; running pods stay")
+        return keep_observed(request), problem
     staged = inputs.caches_ready.status is ConditionStatus.TRUE
     started = {key for key in rendered.workloads if staged or key in request.observed}
     current = {
@@ -111,13 +91,6 @@ def _desired(request: ComposeRequest[ModelReplica], inputs: ReplicaInputs) -> tu
         if key in started or key not in rendered.workloads
     }
     return {**_superseded(request, desired), **current}, holds(ConditionType.ACCEPTED, Reason.ACCEPTED)
-
-
-def _check(context: Context) -> None:
-    name = context.replica.spec.cluster_name
-    fault = scheduling_fault(context.scheduling) or priority_fault(context.scheduling, context.priority)
-    if fault is not None:
-        raise RenderError(Reason.INVALID, f"cluster {name}: {fault}")
 
 
 def _seen_ready(request: ComposeRequest[ModelReplica], key: str) -> bool:

@@ -2,6 +2,7 @@
 
 from modelplane.api.models import ModelDeployment, ModelDeploymentSpec, Rebalance, Weights
 from modelplane.compose.lowering import Lowered, lower
+from modelplane.compose.render_check import RenderCheck
 from modelplane.placement.request import (
     CacheRequest,
     FailoverPolicy,
@@ -35,6 +36,7 @@ def placement_request(deployment: ModelDeployment, lowered: Lowered | None = Non
         may_preempt=spec.preemption_policy == "PreemptLowerPriority",
         protected=spec.protected,
         nominated_victims=_nominated_victims(deployment),
+        check=RenderCheck(deployment, lowered),
     )
 
 

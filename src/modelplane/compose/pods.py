@@ -14,7 +14,7 @@ from modelplane.api.models import Container, ReplicaEngine, ReplicaMember, Topol
 from modelplane.api.objects import value_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.claims import CLAIM, template_name
-from modelplane.compose.context import Context, RenderError, grace_seconds, group_size, is_gang
+from modelplane.compose.context import ClusterRenderError, Context, grace_seconds, group_size, is_gang
 from modelplane.compose.engines import ENGINES, NIXL
 from modelplane.compose.engines.launch import Launch, LaunchRequest, group_env, pod_ip
 from modelplane.compose.gang.gang_metadata import GangMetadata
@@ -87,7 +87,7 @@ def cluster_metadata(context: Context, member: ReplicaMember) -> tuple[dict[str,
     labels = _expanded(scheduling.default_labels, values)
     fault = result_fault(labels)
     if fault is not None:
-        raise RenderError(Reason.INVALID, f"cluster {context.replica.spec.cluster_name}: {fault}")
+        raise ClusterRenderError(Reason.INVALID, fault)
     return labels, _expanded(scheduling.default_annotations, values)
 
 

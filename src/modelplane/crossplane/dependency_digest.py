@@ -20,11 +20,12 @@ from modelplane.api.objects import Manifest, items_at, text_at, value_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.pod_causes import by_engine, pods_cause
 from modelplane.placement.snapshot import Fleet
+from modelplane.placement.values import PlacementTaint
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_IGNORED = frozenset({"crossplane", "cordoned"})
+_IGNORED = frozenset({"crossplane", "cordoned", "taints", "drain"})
 """Fields of a cluster's spec that its replicas do not depend on: Crossplane's list of composed objects grows with each
-replica, and whether a cluster is cordoned matters to deployments."""
+replica, and whether a cluster is cordoned or drained matters to deployments."""
 
 
 def of_replica(
@@ -89,7 +90,10 @@ def of_cluster(replicas: Iterable[Manifest], observed: str = "") -> str:
 def of_deployment(
     fleet: Fleet, deployment: Key, *, waiting: bool, digest_pools: Callable[[object], str] | None = None
 ) -> str:
-    """Clusters that are well do not count, so a deployment is not requeued by its own placements."""
+    """Clusters that are well do not count, so a deployment is not requeued by its own placements.
+
+    Nor does what they can run: a replica that its cluster refuses says so itself, and that requeues its deployment.
+    """
     clusters = sorted({replica.cluster for replica in fleet.owned_by(deployment)})
     unhealthy = [state for name in clusters if (state := _unhealthy(fleet, name)) is not None]
     return _digest([unhealthy, _capacity(fleet, digest_pools or pools_digest) if waiting else None])
@@ -99,10 +103,15 @@ def _unhealthy(fleet: Fleet, name: ClusterName) -> object:
     cluster = fleet.cluster(name)
     if cluster is None:
         return [name, None]
-    if cluster.ready and not cluster.cordoned and not cluster.taints:
+    taints = [_taint(taint) for taint in cluster.taints]
+    drained = [[pool.name, *map(_taint, pool.taints)] for pool in cluster.pools if pool.taints]
+    if cluster.ready and not cluster.cordoned and not taints and not drained:
         return None
-    taints = [[taint.key, taint.value, str(taint.effect)] for taint in cluster.taints]
-    return [name, cluster.ready, cluster.cordoned, taints]
+    return [name, cluster.ready, cluster.cordoned, taints, drained]
+
+
+def _taint(taint: PlacementTaint) -> list[object]:
+    return [taint.key, taint.value, str(taint.effect), taint.since]
 
 
 def _capacity(fleet: Fleet, digest_pools: Callable[[object], str]) -> str:
@@ -114,7 +123,8 @@ def _capacity(fleet: Fleet, digest_pools: Callable[[object], str]) -> str:
             cluster.cordoned,
             sorted(cluster.labels.items()),
             digest_pools(cluster.pools),
-            cluster.taints,
+            [_taint(taint) for taint in cluster.taints],
+            xxhash.xxh3_64_hexdigest(cluster.rendering),
             cluster.packing,
             cluster.quotas,
             cluster.queue,

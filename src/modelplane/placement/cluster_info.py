@@ -83,6 +83,7 @@ class ClusterProfile(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     namespace_queues: tuple[QueueState, ...] = ()
     """Those queues; a negative limit is none."""
     has_all_queues: bool = False
+    rendering: bytes = b""
     fault: str = ""
 
     def quota_left(self, namespace: str) -> tuple[int, int] | None:
@@ -216,7 +217,12 @@ def held_by_others_usage(pool: Pool) -> PoolUsage:
 
 def _cluster_profile(cluster: Cluster, held: Mapping[ReplicaKey, PlacedReplica]) -> ClusterProfile:
     plain = _plain_profile(
-        cluster.ready, cluster.cordoned, cluster.taints, cluster.priorities, cluster.default_priority
+        cluster.ready,
+        cluster.cordoned,
+        cluster.taints,
+        cluster.priorities,
+        cluster.default_priority,
+        cluster.rendering,
     )
     if cluster.fault:
         return msgspec.structs.replace(plain, fault=cluster.fault)
@@ -241,9 +247,10 @@ def _plain_profile(
     taints: tuple[PlacementTaint, ...],
     priorities: tuple[tuple[str, int], ...],
     default_priority: str | None,
+    rendering: bytes,
 ) -> ClusterProfile:
     """Clusters without quotas share their profiles, which makes them quick to compare."""
-    return ClusterProfile(ready, cordoned, taints, priorities, default_priority)
+    return ClusterProfile(ready, cordoned, taints, priorities, default_priority, rendering=rendering)
 
 
 def _quotas(cluster: Cluster, held: Mapping[ReplicaKey, PlacedReplica]) -> tuple[QuotaState, ...]:

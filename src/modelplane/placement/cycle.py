@@ -35,6 +35,7 @@ class SchedulingCycle:
 
     __slots__ = (
         "_free_index",
+        "_refusals",
         "_stranded",
         "assumed",
         "cheapest",
@@ -59,6 +60,7 @@ class SchedulingCycle:
         self.cheapest: dict[str, float] = {}
         self._free_index: dict[ClusterName, int] = {}
         """No lower index is free on a cluster: within a cycle indexes are only taken."""
+        self._refusals: dict[bytes, str | None] = {}
         self._stranded: dict[ClusterName, frozenset[ReplicaKey]] = {}
         self.domains = tuple(TopologyDomain(rule) for rule in request.spread)
         self.reading = Reading()
@@ -72,6 +74,17 @@ class SchedulingCycle:
         if name not in self._stranded:
             self._stranded[name] = stranded(self.fleet.infos[name])
         return self._stranded[name]
+
+    def cannot_run(self, rendering: bytes) -> str | None:
+        """Why clusters of a description cannot run the replicas of the deployment."""
+        check = self.request.check
+        if check is None:
+            return None
+        if rendering not in self._refusals:
+            known = [self.cache(wanted) for wanted in self.request.caches]
+            kinds = tuple(cache.artifact if cache is not None else "Weights" for cache in known)
+            self._refusals[rendering] = check.refuse(rendering, kinds)
+        return self._refusals[rendering]
 
     def cache(self, wanted: CacheRequest) -> CacheInfo | None:
         return self.fleet.caches.get((self.request.deployment.namespace, wanted.name))

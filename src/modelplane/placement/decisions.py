@@ -24,14 +24,14 @@ class ReplicaDecision(StrEnum):
 class DropReason(StrEnum):
     """Of a replica that should not be.
 
-    TAINTED          a NoExecute taint is not tolerated, or no longer
+    DRAINED          the deadline of a drain is over, and no successor serves
     OVERSUBSCRIBED   its pool or quota is oversubscribed, and others rank before it
     PREEMPTED        a replica of higher priority takes its devices
     SCALED_DOWN      the deployment wants fewer replicas
     REPLACED         a successor serves, or takes its place
     """
 
-    TAINTED = "Tainted"
+    DRAINED = "Drained"
     OVERSUBSCRIBED = "Oversubscribed"
     PREEMPTED = "Preempted"
     SCALED_DOWN = "ScaledDown"

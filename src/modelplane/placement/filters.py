@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.api.labels import selects
+from modelplane.api.labels import DRAIN, selects
 from modelplane.api.models import LabelSelector
 from modelplane.framework import Filter, Refusal, RefusalCode, admit
 from modelplane.placement.cluster_info import ClusterProfile, PoolShape
@@ -74,9 +74,12 @@ class CachesFilter:
 
     def refuse(self, state: SchedulingCycle, view: ClusterView, /) -> Refusal | None:
         for wanted in state.request.caches:
+            cache = state.cache(wanted)
+            if cache is not None and cache.unstageable and view.sample.name not in cache.staged:
+                text = "cache {} is not staged here, and {}"
+                return Refusal(self.name, RefusalCode.UNRESOLVABLE, text, (wanted.name, cache.unstageable))
             if not wanted.required:
                 continue
-            cache = state.cache(wanted)
             if cache is not None and cache.fault:
                 return Refusal(
                     self.name, RefusalCode.UNSCHEDULABLE, "cache {} cannot be read: {}", (wanted.name, cache.fault)
@@ -91,6 +94,17 @@ class CachesFilter:
                     (wanted.name,),
                 )
         return None
+
+
+class BackendFilter:
+    """Refuses clusters that could not run a replica: an image, a version or a source is missing there."""
+
+    name: Final = "Backend"
+    stage: Final = FilterStage.CLUSTER
+
+    def refuse(self, state: SchedulingCycle, view: ClusterView, /) -> Refusal | None:
+        why = state.cannot_run(view.profile.rendering)
+        return None if why is None else Refusal(self.name, RefusalCode.UNRESOLVABLE, "{}", (why,))
 
 
 class PrioritiesFilter:
@@ -252,9 +266,12 @@ def fit_engine(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> Fit 
 
 
 def _tainted(name: str, taints: tuple[PlacementTaint, ...], state: SchedulingCycle) -> Refusal | None:
-    tolerations = state.request.tolerations
-    taint = keeping_away(taints, tolerations)
-    return None if taint is None else Refusal(name, RefusalCode.UNRESOLVABLE, "{}", (Untolerated(taint, tolerations),))
+    taint = keeping_away(taints, state.request.tolerations)
+    if taint is None:
+        return None
+    if taint.key == DRAIN:
+        return Refusal(name, RefusalCode.UNSCHEDULABLE, "it is being drained")
+    return Refusal(name, RefusalCode.UNRESOLVABLE, "{}", (Untolerated(taint, state.request.tolerations),))
 
 
 _LEDGER: tuple[Filter[object, PoolView], ...] = (DevicesFilter(), CapacityFilter())

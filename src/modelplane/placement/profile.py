@@ -29,6 +29,7 @@ from modelplane.framework.registry import (
 from modelplane.placement.cycle import SchedulingCycle
 from modelplane.placement.filters import (
     AffinityFilter,
+    BackendFilter,
     CachesFilter,
     CapacityFilter,
     ClusterReadyFilter,
@@ -70,6 +71,7 @@ _BUILTIN: tuple[type[_Builtin], ...] = (
     AffinityFilter,
     TiersFilter,
     CachesFilter,
+    BackendFilter,
     PrioritiesFilter,
     ClusterTaintsFilter,
     CordonedFilter,

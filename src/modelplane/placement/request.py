@@ -5,6 +5,8 @@ engines of a replica land on one cluster, all members of an engine on one pool. 
 they claim: two of them share a node where the devices suffice.
 """
 
+from typing import Protocol
+
 import msgspec
 
 from modelplane.api.meta import Key
@@ -78,6 +80,13 @@ class RebalancePolicy(msgspec.Struct, frozen=True):
     interval_s: float = 600.0
 
 
+class ClusterCheck(Protocol):
+    """Whoever knows what clusters can run."""
+
+    def refuse(self, rendering: bytes, artifacts: tuple[str, ...], /) -> str | None:
+        """Why clusters that have this description cannot run a replica with caches of these kinds; None: they can."""
+
+
 class PlacementRequest(msgspec.Struct, frozen=True, kw_only=True):
     deployment: Key
     replicas: int
@@ -98,3 +107,5 @@ class PlacementRequest(msgspec.Struct, frozen=True, kw_only=True):
     protected: bool = False
     nominated_victims: frozenset[str] = frozenset()
     """Digests of the victims that the deployment's status nominates. Only those are evicted."""
+    check: ClusterCheck | None = None
+    """Says which clusters cannot run the replicas, by `Cluster.rendering`. None: all can."""

@@ -3,11 +3,12 @@
 A replica stays while its cluster exists and every pool that it is pinned to still serves its engines, whatever becomes
 better elsewhere. A cluster that the fleet lacks is gone only when the replica says so too, which reads it by name. A
 pool that the cluster declares and does not publish is not known to have changed, so the replicas on it stay. So does a
-replica that cannot be read. A replica is dropped at once when a NoExecute taint drains it, or when
+replica that cannot be read. A replica is dropped at once when the deadline of a drain is over (see `drain`), or when
 one of higher priority preempted it. Everything else that makes its place wrong (edited selectors, relabelled clusters,
-a cluster that is gone or has been unready for longer than its grace period) marks it as moving: it stays until a
-successor takes over. So does one that cannot run, because nodes of its pool are missing or others hold its devices,
-once that and its not serving have lasted for longer than its grace period: until then a node may reboot.
+a cluster that is drained, that cannot run it any more, that is gone or has been unready for longer than its grace
+period) marks it as moving: it stays until a successor takes over. So does one that cannot run, because nodes of its
+pool are missing or others hold its devices, once that and its not serving have lasted for longer than its grace period:
+until then a node may reboot.
 
 Replicas are reviewed in one order, by cluster and index, each on the cluster as those before it leave it. One that
 requests more than it has grows in place only where its pools, its namespace's quota and the cluster's queue allow it;
@@ -17,7 +18,6 @@ Most replicas are where they should be, on clusters where nothing changes. What 
 with equal assignments, so these are recognised by a few fields.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice, product
@@ -29,15 +29,16 @@ from modelplane.api.meta import PoolName
 from modelplane.placement.cluster_info import ClusterInfo
 from modelplane.placement.cycle import SchedulingCycle
 from modelplane.placement.decisions import Dropped, DropReason
+from modelplane.placement.drain import TURN_S, DrainTurns, find_drain
 from modelplane.placement.filters import label_keys
 from modelplane.placement.hardware import Hardware
 from modelplane.placement.matching import ALLOCATION_BUDGET, EngineAllocation, Unmatched, engine_allocations
 from modelplane.placement.pool_usage import fits
 from modelplane.placement.preempted import preempted
-from modelplane.placement.request import EngineRequest
-from modelplane.placement.taints import FOREVER, drains_at
+from modelplane.placement.request import EngineRequest, PlacementRequest
+from modelplane.placement.taints import FOREVER
 from modelplane.placement.tiers import tier_of
-from modelplane.placement.values import Cluster, MemberAssignment, PlacedReplica, PlacementTaint, Pool, PoolAssignment
+from modelplane.placement.values import Cluster, MemberAssignment, PlacedReplica, Pool, PoolAssignment
 from modelplane.placement.wording import Mismatch
 
 _CACHED = 16_384
@@ -56,11 +57,12 @@ class ReplicaReview:
 def review(state: SchedulingCycle) -> ReplicaReview:
     found = ReplicaReview()
     seen = _Undisturbed(state)
+    turns = DrainTurns(state.fleet, state.request.deployment)
     for replica in state.fleet.owned_by(state.request.deployment):
         if seen.is_one(replica):
             found.kept.append(replica)
         else:
-            _consider(state, replica, found)
+            _consider(state, replica, found, turns)
             seen.note(replica, found)
     return found
 
@@ -106,7 +108,7 @@ def _is_calm(info: ClusterInfo) -> bool:
     return not disturbed and not any(pool.taints or pool.desired_nodes or pool.held_by_others for pool in info.pools)
 
 
-def _consider(state: SchedulingCycle, replica: PlacedReplica, found: ReplicaReview) -> None:
+def _consider(state: SchedulingCycle, replica: PlacedReplica, found: ReplicaReview, turns: DrainTurns) -> None:
     info = state.info(replica.cluster)
     if replica.leaving:
         found.leaving.append(replica)
@@ -115,7 +117,7 @@ def _consider(state: SchedulingCycle, replica: PlacedReplica, found: ReplicaRevi
     if dropped is not None:
         found.dropped.append(dropped)
         return
-    wrong = _misplaced(state, replica, info, found)
+    wrong = _misplaced(state, replica, info, found) or _drained(state, replica, info, found, turns)
     assignments = _reassigned(state, replica, info) if wrong is None else ""
     if isinstance(assignments, str):
         found.moving.append((replica, wrong or assignments))
@@ -129,22 +131,28 @@ def _consider(state: SchedulingCycle, replica: PlacedReplica, found: ReplicaRevi
 def _must_go(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo, found: ReplicaReview) -> Dropped | None:
     if info.cluster is None:
         return None
-    for taint in _taints(replica, info, info.cluster):
-        at = drains_at(taint, state.request.tolerations)
-        if at <= state.now:
-            return Dropped(replica, DropReason.TAINTED, f"taint {taint.key} drains it")
-        found.requeue_at = min(found.requeue_at, at)
+    drain, later = find_drain(replica, info, state.request.tolerations, state.now)
+    found.requeue_at = min(found.requeue_at, later)
+    if drain is not None and drain.deadline <= state.now:
+        why = f"{drain.why}; its deadline is over and no successor serves"
+        return Dropped(replica, DropReason.DRAINED, why)
     if replica.id in preempted(info):
         return Dropped(replica, DropReason.PREEMPTED, "a replica of higher priority preempts it")
     return None
 
 
-def _taints(replica: PlacedReplica, info: ClusterInfo, cluster: Cluster) -> Iterable[PlacementTaint]:
-    yield from cluster.taints
-    for assignment in replica.assignments:
-        position = info.position(assignment.pool)
-        if position is not None:
-            yield from info.pools[position].taints
+def _drained(
+    state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo, found: ReplicaReview, turns: DrainTurns
+) -> str | None:
+    """Why it leaves a place that is drained, when it is its turn."""
+    drain, _ = find_drain(replica, info, state.request.tolerations, state.now)
+    if drain is None:
+        return None
+    if turns.take(replica, drain):
+        found.requeue_at = min(found.requeue_at, drain.deadline)
+        return drain.why
+    found.requeue_at = min(found.requeue_at, drain.deadline, state.now + TURN_S)
+    return None
 
 
 def _misplaced(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo, found: ReplicaReview) -> str | None:
@@ -154,17 +162,25 @@ def _misplaced(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo
         return f"cluster {replica.cluster} does not exist" if replica.cluster_missing else None
     if cluster.fault:
         return None
-    if not selects(request.cluster_selector, cluster.labels):
-        return "its cluster no longer matches the clusterSelector"
-    if request.required and not any(selects(selector, cluster.labels) for selector in request.required):
-        return "its cluster matches none of the required selectors"
-    if tier_of(request, cluster.labels) is None:
-        return "its cluster matches none of the tiers"
+    unselected = _unselected(request, cluster)
+    if unselected is not None:
+        return unselected
+    refusal = state.cannot_run(info.profile.rendering)
+    if refusal is not None:
+        return f"cluster {replica.cluster} cannot run it: {refusal}"
     if not request.failover.replace:
         return None
     if not cluster.ready and cluster.unready_since is not None and _is_over(state, cluster.unready_since, found):
         return f"its cluster has not been ready for more than {request.failover.grace_s:g} s"
     return _starved(state, replica, info, found)
+
+
+def _unselected(request: PlacementRequest, cluster: Cluster) -> str | None:
+    if not selects(request.cluster_selector, cluster.labels):
+        return "its cluster no longer matches the clusterSelector"
+    if request.required and not any(selects(selector, cluster.labels) for selector in request.required):
+        return "its cluster matches none of the required selectors"
+    return "its cluster matches none of the tiers" if tier_of(request, cluster.labels) is None else None
 
 
 def _is_over(state: SchedulingCycle, since: float, found: ReplicaReview) -> bool:

@@ -1,11 +1,13 @@
 """Taints and tolerations, by the rules of Kubernetes.
 
-A toleration without an effect tolerates every effect; `Exists` without a key tolerates every taint. A NoExecute taint
-that is tolerated for a time only drains replicas when that time is over, counted from when the taint was added.
+A toleration without an effect tolerates every effect; `Exists` without a key tolerates every taint but a drain. A
+NoExecute taint that is tolerated for a time only drains replicas when that time is over, counted from when the taint
+was added or first seen.
 """
 
 from collections.abc import Iterable
 
+from modelplane.api.labels import DRAIN
 from modelplane.api.models import Toleration
 from modelplane.placement.values import Effect, PlacementTaint
 
@@ -13,6 +15,8 @@ FOREVER = float("inf")
 
 
 def tolerates(toleration: Toleration, taint: PlacementTaint) -> bool:
+    if taint.key == DRAIN:
+        return False
     if toleration.effect is not None and toleration.effect != taint.effect.value:
         return False
     if toleration.key is not None and toleration.key != taint.key:

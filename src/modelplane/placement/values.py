@@ -25,12 +25,20 @@ class Effect(StrEnum):
     NO_EXECUTE = "NoExecute"
 
 
+DRAIN_PARALLELISM = 4
+TAINT_DEADLINE_S = 3600.0
+
+
 class PlacementTaint(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     key: str
     value: str
     effect: Effect
     since: float | None = None
     """When it was added, in seconds of the epoch. Tolerated time runs from here; unknown, it does not run out."""
+    parallelism: int = DRAIN_PARALLELISM
+    """Of a NoExecute taint: most replicas that move at a time."""
+    deadline_s: float | None = TAINT_DEADLINE_S
+    """Of a NoExecute taint: after this time replicas go without a successor. None: they wait for one."""
 
 
 class Price(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
@@ -108,6 +116,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     queue: QueueInfo | None = None
     """The queue of all namespaces."""
     namespace_queues: NamespaceQueues | None = None
+    rendering: bytes = b""
+    """All that decides what can run there, opaque to placement: see `ClusterCheck`. Empty: anything can."""
     fault: str = ""
     """Why it could not be read. Nothing new goes there; replicas on it stay as they are."""
 
@@ -200,9 +210,15 @@ class CacheInfo(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     staged: frozenset[ClusterName] = frozenset()
     selector: LabelSelector | None = None
+    artifact: str = "Weights"
+    """What is staged."""
+    unstageable: str = ""
+    """Why it will not be staged where it is not yet; empty where it will be."""
     fault: str = ""
     """Why it could not be read; where it is staged is not known then."""
 
     def reaches(self, cluster: Cluster) -> bool:
         """Whether it is staged on the cluster or will be."""
-        return not self.fault and (cluster.name in self.staged or selects(self.selector, cluster.labels))
+        if self.fault:
+            return False
+        return cluster.name in self.staged or (not self.unstageable and selects(self.selector, cluster.labels))

@@ -67,8 +67,9 @@ def uncordon_node(clusters: Clusters, command: SimCommand) -> str:
 
 
 def drain_node(clusters: Clusters, command: SimCommand) -> str:
-    count = reachable(clusters, command).drain_node(command.name)
-    return f"node {command.name} of {command.cluster} is cordoned; {_pods(count)} being deleted."
+    evicted, waiting = reachable(clusters, command).drain_node(command.name)
+    later = f" {_pods(waiting)} kept by a PodDisruptionBudget for now: drain the node again." if waiting else ""
+    return f"node {command.name} of {command.cluster} is cordoned; {_pods(evicted)} being deleted.{later}"
 
 
 def crash_pod(clusters: Clusters, command: SimCommand) -> str:

@@ -12,7 +12,6 @@ from modelplane.api.errors import InputError
 from modelplane.api.meta import Key
 from modelplane.api.models import ModelDeployment
 from modelplane.api.objects import Manifest
-from modelplane.compose.placement_request import placement_request
 from modelplane.placement.decisions import Dropped, Placement, ReplicaDecision
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.request import PlacementRequest
@@ -20,6 +19,7 @@ from modelplane.placement.schedule import Schedule, schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import PlacedReplica
 from modelplane.views.inputs import FleetManifests
+from modelplane.views.requests import request_of
 
 
 class DeploymentDecision(msgspec.Struct, frozen=True, eq=False):
@@ -40,7 +40,8 @@ class FleetDecisions(msgspec.Struct, frozen=True, eq=False):
 
 def decide_fleet(inputs: FleetManifests, *, skip_unreadable: bool = False) -> FleetDecisions:
     fleet = inputs.fleet()
-    requests = [request for item in inputs.deployments if (request := _request(item, skip=skip_unreadable)) is not None]
+    found_requests = (_request(inputs, item, fleet, skip=skip_unreadable) for item in inputs.deployments)
+    requests = [request for request in found_requests if request is not None]
     found: dict[Key, DeploymentDecision] = {}
     robbed: dict[Key, None] = {}
     for request in requests:
@@ -54,9 +55,9 @@ def decide_fleet(inputs: FleetManifests, *, skip_unreadable: bool = False) -> Fl
     return FleetDecisions(tuple(found.values()), fleet)
 
 
-def _request(item: Manifest, *, skip: bool) -> PlacementRequest | None:
+def _request(inputs: FleetManifests, item: Manifest, fleet: Fleet, *, skip: bool) -> PlacementRequest | None:
     try:
-        return placement_request(decode(ModelDeployment, item))
+        return request_of(inputs, decode(ModelDeployment, item), fleet)
     except InputError:
         if skip:
             return None

@@ -24,6 +24,7 @@ from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE, read_profile
 from modelplane.placement.snapshot import Fleet
 from modelplane.views.repool import pools_of, repooled
+from modelplane.views.shapes import RecordedDecision
 
 SNAPSHOT_KIND = "FleetSnapshot"
 ASSUMED_ADDRESS = "assumed.invalid"
@@ -52,6 +53,8 @@ class FleetManifests(msgspec.Struct, frozen=True, kw_only=True):
     profile: PlacementProfile = DEFAULT_PROFILE
     profile_document: Manifest | None = None
     """The profile as it is written down, where it is not the usual one. A snapshot brings it; see `placed_by`."""
+    refused: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
+    """What clusters refuse, for each deployment that a snapshot has a decision of; see `requests`."""
 
     def placed_by(self, document: Manifest, registry: Registry | None = None) -> "FleetManifests":
         """The same, with the plugins that a PlacementProfile names."""
@@ -96,10 +99,12 @@ def gather(manifests: Iterable[Manifest], *, now: float = 0.0) -> FleetManifests
     """Inputs from objects in any order; kinds that placement does not read are left alone. Later ones win."""
     found: dict[str, dict[tuple[str, str], Manifest]] = {part: {} for part in _PARTS.values()}
     profile: Manifest | None = None
+    refused: dict[str, Mapping[str, str]] = {}
     for manifest in manifests:
         if manifest.get("kind") == SNAPSHOT_KIND:
             now = _moment(manifest) or now
             profile = _profile(manifest)
+            refused |= {one.deployment: one.refused for one in recorded_decisions(manifest)}
         for item in _objects(manifest):
             part = _PARTS.get(str(item.get("kind")))
             if part is not None:
@@ -113,6 +118,7 @@ def gather(manifests: Iterable[Manifest], *, now: float = 0.0) -> FleetManifests
         classes=parts["classes"],
         now=now,
         profile_document=profile,
+        refused=refused,
     )
 
 
@@ -122,7 +128,9 @@ def merge(base: FleetManifests, over: FleetManifests) -> FleetManifests:
     merged = gather([*_all(base), *newer], now=over.now or base.now)
     document = over.profile_document or base.profile_document
     clusters = tuple(_repooled(base, over, merged))
-    return msgspec.structs.replace(merged, clusters=clusters, profile_document=document)
+    edited = {f"{namespace_of(item)}/{name_of(item)}" for item in over.deployments}
+    refused = {name: found for name, found in base.refused.items() if name not in edited} | dict(over.refused)
+    return msgspec.structs.replace(merged, clusters=clusters, profile_document=document, refused=refused)
 
 
 def _repooled(base: FleetManifests, over: FleetManifests, merged: FleetManifests) -> Iterator[Manifest]:
@@ -187,6 +195,13 @@ def _moment(snapshot: Manifest) -> float:
     if isinstance(now, bool) or not isinstance(now, int | float):
         raise InputError(f"{SNAPSHOT_KIND}: now must be a number of seconds")
     return float(now)
+
+
+def recorded_decisions(snapshot: Mapping[str, object]) -> tuple[RecordedDecision, ...]:
+    try:
+        return msgspec.convert(snapshot.get("decisions", []), tuple[RecordedDecision, ...])
+    except msgspec.ValidationError as error:
+        raise InputError(f"{SNAPSHOT_KIND}: decisions: {error}") from error
 
 
 def _profile(snapshot: Manifest) -> Manifest | None:

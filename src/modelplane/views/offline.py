@@ -8,13 +8,14 @@ import msgspec
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.objects import Manifest, labels_of, name_of, namespace_of, text_at
+from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Local, Remote, Requirement
-from modelplane.compose.placement_request import placement_request
 from modelplane.compose.registry import COMPOSERS
 from modelplane.k8s.admission.layout import Document
 from modelplane.placement.schedule import Schedule
 from modelplane.placement.schedule import schedule as place
 from modelplane.views.inputs import FleetManifests, gather
+from modelplane.views.requests import request_of
 
 
 def fleet_from(documents: Iterable[Document], *, now: float = 0.0) -> FleetManifests:
@@ -31,8 +32,9 @@ def schedule(fleet: FleetManifests, deployment: str, namespace: str | None = Non
 
     `pending` counts the replicas that find no place. `plan` decides for all deployments, one after the other.
     """
-    request = placement_request(fleet.deployment(deployment, namespace))
-    return place(request, fleet.fleet(), fleet.now, profile=fleet.profile)
+    known = fleet.fleet()
+    request = request_of(fleet, fleet.deployment(deployment, namespace), known)
+    return place(request, known, fleet.now, profile=fleet.profile)
 
 
 def compose_document(document: Document, documents: Iterable[Document] = (), *, now: float = 0.0) -> ComposeResult:
@@ -49,11 +51,12 @@ def compose_document(document: Document, documents: Iterable[Document] = (), *, 
 def render(fleet: FleetManifests) -> tuple[Remote, ...]:
     """Every object that the deployments of a fleet become, each with the cluster that it is for.
 
-    Deployments are decided one after the other, as `plan` does it. InputError: a replica cannot be rendered.
+    Deployments are decided one after the other, as `plan` does it. InputError: no cluster can run a deployment.
     """
     fleet, found = fleet.completed(), list[Remote]()
     for deployment in fleet.deployments:
         result = _compose(deployment, (), fleet)
+        _check_runnable(deployment, result)
         local = [item.target.manifest for item in result.desired.values() if isinstance(item.target, Local)]
         replicas = [manifest for manifest in local if manifest.get("kind") == "ModelReplica"]
         known = {(namespace_of(item), name_of(item)): item for item in (*fleet.replicas, *replicas)}
@@ -61,6 +64,12 @@ def render(fleet: FleetManifests) -> tuple[Remote, ...]:
         for replica in replicas:
             found += _rendered(replica, fleet)
     return tuple(found)
+
+
+def _check_runnable(deployment: Manifest, result: ComposeResult) -> None:
+    for condition in result.conditions:
+        if condition.reason == Reason.NOT_RUNNABLE:
+            raise InputError(f"ModelDeployment {namespace_of(deployment)}/{name_of(deployment)}: {condition.message}")
 
 
 def _rendered(replica: Manifest, fleet: FleetManifests) -> list[Remote]:

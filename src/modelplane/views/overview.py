@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from modelplane.api.codec import decode
+from modelplane.api.conditions import ConditionType
 from modelplane.api.models import InferenceCluster, ModelDeployment, ModelReplica, ModelService
 from modelplane.api.objects import Manifest
 from modelplane.views.health import ObjectHealth, object_health, reported_health
@@ -79,12 +80,20 @@ def _cluster(item: InferenceCluster) -> ClusterRow:
     status = item.status
     return ClusterRow(
         name=item.metadata.name,
-        health=object_health(item.metadata, status.conditions),
+        health=_with_drain(object_health(item.metadata, status.conditions), item),
         nodes=status.nodes or 0,
         free_devices=status.free_devices or 0,
         replicas=status.replicas or 0,
         pools=tuple(pool.name for pool in status.gpu_pools),
     )
+
+
+def _with_drain(health: ObjectHealth, item: InferenceCluster) -> ObjectHealth:
+    """A cluster that is ready and drained says how far the drain is."""
+    drained = next((condition for condition in item.status.conditions if condition.type == ConditionType.DRAINED), None)
+    if health.why or item.status.drain is None or drained is None:
+        return health
+    return ObjectHealth(health.state, f"{drained.reason}: {drained.message}")
 
 
 def _deployment(item: ModelDeployment) -> DeploymentRow:

@@ -17,6 +17,7 @@ from modelplane.api.models import ModelCache, ModelReplica
 from modelplane.compose.fleet_snapshot import read_replica
 from modelplane.placement.cluster_info import ClusterInfo, charges
 from modelplane.placement.decisions import Placement, ReplicaDecision
+from modelplane.placement.filters import CachesFilter
 from modelplane.placement.pool_usage import fits
 from modelplane.placement.request import PlacementRequest
 from modelplane.placement.schedule import Schedule
@@ -69,6 +70,8 @@ def answer_of(request: PlacementRequest, decided: Schedule, fleet: Fleet) -> Fit
     if any(shrunk_pool(replica, fleet) for replica in replicas):
         return FitAnswer.WAITS_FOR_ROOM
     if decided.unplaced:
+        if {refusal.filter for refusal, _ in decided.trace.refusals()} == {CachesFilter.name}:
+            return FitAnswer.WAITS_FOR_CACHES
         return FitAnswer.FITS_NOWHERE if decided.trace.fits_nowhere else FitAnswer.WAITS_FOR_ROOM
     if any(missing_cache(request, replica, fleet) for replica in replicas):
         return FitAnswer.WAITS_FOR_CACHES

@@ -13,12 +13,12 @@ from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.models import ModelDeployment
 from modelplane.api.objects import API_VERSION, Manifest
-from modelplane.compose.placement_request import placement_request
 from modelplane.framework.registry import Registry
 from modelplane.placement.request import PlacementRequest
 from modelplane.placement.schedule import Schedule, schedule
 from modelplane.placement.snapshot import Fleet
-from modelplane.views.inputs import SNAPSHOT_KIND, FleetManifests, gather, key_text
+from modelplane.views.inputs import SNAPSHOT_KIND, FleetManifests, gather, key_text, recorded_decisions
+from modelplane.views.requests import refused_clusters, request_of
 from modelplane.views.shapes import RecordedDecision, ReplayedDecision
 
 _META = ("name", "namespace", "uid", "generation", "labels", "creationTimestamp", "deletionTimestamp")
@@ -45,7 +45,8 @@ def decide(inputs: FleetManifests) -> tuple[RecordedDecision, ...]:
     """What each deployment would be given, each on the fleet as it is, by itself."""
     fleet = inputs.fleet()
     return tuple(
-        _decision(placement_request(decode(ModelDeployment, item)), fleet, inputs) for item in inputs.deployments
+        _decision(request_of(inputs, decode(ModelDeployment, item), fleet), fleet, inputs)
+        for item in inputs.deployments
     )
 
 
@@ -53,11 +54,7 @@ def replay(document: Mapping[str, object], registry: Registry | None = None) -> 
     """Decides again. The registry has the plugins that the snapshot's profile may name."""
     if document.get("kind") != SNAPSHOT_KIND:
         raise InputError(f"this is a {document.get('kind')}, not a {SNAPSHOT_KIND}")
-    try:
-        recorded = msgspec.convert(document.get("decisions", []), tuple[RecordedDecision, ...])
-    except msgspec.ValidationError as error:
-        raise InputError(f"{SNAPSHOT_KIND}: decisions: {error}") from error
-    known = {decision.deployment: decision for decision in recorded}
+    known = {decision.deployment: decision for decision in recorded_decisions(document)}
     inputs = gather([document])
     if inputs.profile_document is not None:
         inputs = inputs.placed_by(inputs.profile_document, registry)
@@ -88,6 +85,7 @@ def _decision(request: PlacementRequest, fleet: Fleet, inputs: FleetManifests) -
             for placement in decided.placements
         ),
         pending=decided.pending,
+        refused=refused_clusters(request, fleet),
     )
 
 

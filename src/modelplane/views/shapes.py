@@ -1,5 +1,6 @@
 """The documented shapes of answers: what `-o json` and `-o yaml` print. Field names are stable."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -103,6 +104,8 @@ class RecordedDecision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     digest: str
     placements: tuple[str, ...] = ()
     pending: int = 0
+    refused: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Clusters that cannot run the deployment, each with why."""
 
 
 class ReplayedDecision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

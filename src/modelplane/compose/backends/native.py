@@ -9,6 +9,7 @@ from modelplane.compose.backends.lws import leader_worker_set
 from modelplane.compose.backends.rendered import Rendered
 from modelplane.compose.context import Context, is_gang
 from modelplane.compose.contract import Remote
+from modelplane.compose.disruption import disruption_budgets
 from modelplane.compose.gang import SCHEDULERS
 from modelplane.compose.gang.gang_metadata import GangMetadata, gang_of
 from modelplane.compose.picker import GRPC_PORT, METRICS_PORT, POOL_GROUP, pool_name, pool_objects
@@ -28,7 +29,7 @@ def render(context: Context) -> Rendered:
     gang = gang_of(context)
     gang_metadata = scheduler.gang_metadata(gang)
     workloads = dict(_workload(context, engine, gang_metadata) for engine in context.replica.spec.engines)
-    support = scheduler.objects(gang)
+    support = {**scheduler.objects(gang), **disruption_budgets(context)}
     port = serving_port(context)
     if context.disaggregated or context.cluster.spec.backend.routing == "InferencePool":
         pool = {"group": POOL_GROUP, "kind": "InferencePool", "name": pool_name(context)}

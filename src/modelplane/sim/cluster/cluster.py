@@ -47,6 +47,7 @@ from modelplane.sim.cluster.claims import Claims
 from modelplane.sim.cluster.controller import ClusterController, ClusterStore, ControllerContext, WorkItem
 from modelplane.sim.cluster.deployments import Deployments
 from modelplane.sim.cluster.engines import EngineFactory
+from modelplane.sim.cluster.evictions import evictable
 from modelplane.sim.cluster.foreign import set_foreign_pods
 from modelplane.sim.cluster.garbage import GarbageCollector, Namespaces
 from modelplane.sim.cluster.gateway_view import GatewayViewController
@@ -222,14 +223,16 @@ class SimulatedCluster:
         """Mark a node unschedulable. Its pods stay."""
         self._store.replace(with_spec(self._node(name), unschedulable=cordoned))
 
-    def drain_node(self, name: str) -> int:
-        """Cordon a node and delete its pods. Returns their number."""
+    def drain_node(self, name: str) -> tuple[int, int]:
+        """Cordon a node and evict its pods. Returns how many are evicted, and how many their budgets keep for now."""
         self.cordon_node(name)
-        pods = [pod for pod in self._store.list("", "Pod") if node_of(pod) == name and not is_deleting(pod)]
+        everywhere = self._store.list("", "Pod")
+        pods = [pod for pod in everywhere if node_of(pod) == name and not is_deleting(pod)]
+        evicted = evictable(pods, everywhere, self._store.list("policy", "PodDisruptionBudget"))
         with self._store.batch():
-            for pod in pods:
+            for pod in evicted:
                 self._store.delete(ref_of(pod))
-        return len(pods)
+        return len(evicted), len(pods) - len(evicted)
 
     def crash_pod(self, namespace: str, name: str) -> None:
         """Its containers exit once and restart."""

@@ -1,0 +1,64 @@
+"""How a dropped ModelReplica goes: its ModelEndpoint first, and that after those of its successors.
+
+While the endpoint is there the fleet's gateways send requests to the replica, and without the replica its cluster has
+no route for them. A replica that a successor replaces
+
+keeps its endpoint     until every replica that serves has an endpoint that is ready: requests go there then
+loses its endpoint     in the next pass
+is removed             in the first pass that does not observe the endpoint
+
+Its pods go on answering for their drain time after that. A replica that leaves for another reason does not wait for
+the endpoints of others.
+"""
+
+from dataclasses import dataclass
+
+from modelplane.api.models import ModelDeployment
+from modelplane.compose.contract import ComposeRequest, Desired
+from modelplane.compose.readiness import serves
+from modelplane.compose.replica_endpoints import endpoint_is_stale, endpoint_key
+from modelplane.compose.replica_targets import replica_key
+from modelplane.placement.decisions import Dropped, DropReason
+from modelplane.placement.schedule import Schedule
+
+LINGER_S = 1.0
+"""How soon it is seen whether the endpoint is gone, where nothing else says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRemoval:
+    lingering: dict[str, Desired]
+    """Dropped replicas that stay as they are for another pass, with the endpoints that they keep."""
+    removed: tuple[Dropped, ...]
+    """Observed replicas that leave the desired state."""
+
+
+def removal_of(request: ComposeRequest[ModelDeployment], decided: Schedule) -> ReplicaRemoval:
+    lingering: dict[str, Desired] = {}
+    removed: list[Dropped] = []
+    routed = _is_routed(request, decided)
+    for dropped in decided.dropped:
+        key, endpoint = replica_key(dropped.replica), endpoint_key(dropped.replica)
+        seen, known = request.observed.get(key), request.observed.get(endpoint)
+        if seen is None:
+            continue
+        if known is None:
+            removed.append(dropped)
+            continue
+        lingering[key] = Desired(seen.target, seen.ready)
+        waits = dropped.reason is DropReason.REPLACED and not routed
+        if waits and not endpoint_is_stale(request, endpoint):
+            lingering[endpoint] = Desired(known.target, known.ready)
+    return ReplicaRemoval(lingering, tuple(removed))
+
+
+def _is_routed(request: ComposeRequest[ModelDeployment], decided: Schedule) -> bool:
+    """Whether every replica that serves has an endpoint that is ready."""
+    for placement in decided.placements:
+        seen = request.observed.get(replica_key(placement.replica))
+        if seen is None or not serves(seen.manifest):
+            continue
+        endpoint = request.observed.get(endpoint_key(placement.replica))
+        if endpoint is None or not endpoint.ready:
+            return False
+    return True

@@ -1,0 +1,63 @@
+"""A dropped replica goes after its endpoint, and that after the endpoints of its successors."""
+
+import copy
+
+import pytest
+
+from modelplane.compose.contract import Observed
+from tests.compose.test_compose_model_deployment import (
+    NODES,
+    answered,
+    cluster,
+    compose,
+    serving,
+    settled,
+    without_endpoints,
+)
+
+
+def drained(**drain):
+    nodes = copy.deepcopy(NODES)
+    nodes[1]["spec"]["drain"] = drain
+    return nodes
+
+
+def keys(result, index="b-0"):
+    return sorted(result.desired.keys() & {f"replica-{index}", f"endpoint-{index}"})
+
+
+def test_a_dropped_replica_goes_after_its_endpoint_and_is_told_of_then():
+    both = compose(1, settled(), NODES)
+    assert (both.desired.keys() & {"replica-b-0", "endpoint-b-0"}, both.requeue_after_s) == ({"replica-b-0"}, 1.0)
+    assert both.events == ()
+    last = compose(1, without_endpoints(settled(), "endpoint-b-0"), NODES)
+    assert last.desired.keys() == {"replica-a-0", "endpoint-a-0"}
+    assert [event.reason.value for event in last.events] == ["Removed"]
+
+
+def test_a_replaced_replica_keeps_its_endpoint_until_its_successor_has_one_that_is_ready():
+    clusters = drained()
+    placed = compose(2, settled(), clusters)
+    assert keys(placed) == ["endpoint-b-0", "replica-b-0"]
+    served = compose(2, serving(placed), clusters)
+    assert keys(served) == ["endpoint-b-0", "replica-b-0"]
+    assert "endpoint-a-1" in served.desired
+
+    observed = serving(served)
+    unready = {**observed, "endpoint-a-1": Observed(observed["endpoint-a-1"].target, ready=False)}
+    assert keys(compose(2, unready, clusters)) == ["endpoint-b-0", "replica-b-0"]
+    assert keys(compose(2, observed, clusters)) == ["replica-b-0"]
+    assert keys(compose(2, without_endpoints(observed, "endpoint-b-0"), clusters)) == []
+
+
+def test_a_replica_that_must_go_waits_for_nobodys_endpoint():
+    late = copy.deepcopy(drained(deadlineSeconds=60))
+    late[1]["status"]["noExecuteTaints"] = [{"key": "modelplane.ai/drain", "timeAdded": "2026-01-01T00:00:00Z"}]
+    observed = without_endpoints(settled(), "endpoint-a-0")
+    assert keys(answered(observed, (), late, now=1767225600.0 + 60)) == ["replica-b-0"]
+
+
+@pytest.mark.parametrize("wanted", [0, 1])
+def test_what_is_not_wanted_any_more_waits_for_nobodys_endpoint(wanted):
+    observed = without_endpoints(settled(), "endpoint-a-0")
+    assert keys(compose(wanted, observed, [cluster("a", nodes=2), cluster("b", nodes=2)])) == ["replica-b-0"]
