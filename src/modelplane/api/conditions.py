@@ -30,6 +30,7 @@ class ConditionType(StrEnum):
     REPLICAS_READY = "ReplicasReady"
     SCHEDULED = "Scheduled"
     CACHES_READY = "CachesReady"
+    SECRETS_READY = "SecretsReady"
     WORKLOAD_READY = "WorkloadReady"
     ROUTE_READY = "RouteReady"
     ENDPOINTS_RESOLVED = "EndpointsResolved"

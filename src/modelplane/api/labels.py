@@ -28,6 +28,9 @@ RESERVED_PREFIX = "modelplane.ai/"
 RENDERED = "modelplane.ai/rendered"
 """Annotation of a workload: a hash of its spec as it was rendered, to tell whether what is observed is of it."""
 
+COPIED_FROM = "modelplane.ai/copied-from"
+"""Annotation of a copy on a workload cluster: namespace and name of the original on the control plane."""
+
 REPLICA_HEADER = "modelplane-replica"
 """Set by the fleet gateway for the backend it chose; the cluster's gateway routes by it. Clients cannot choose it."""
 

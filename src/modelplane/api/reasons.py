@@ -62,6 +62,22 @@ class Reason(StrEnum):
     CACHE_STAGING = "CacheStaging", "A cache is not staged on the cluster yet. The pods are created when it is."
     CACHE_FAILED = "CacheFailed", "Staging a cache on the cluster failed. The status of the ModelCache says why."
     WAITING_FOR_CACHES = "WaitingForCaches", "The pods are created when the caches are staged."
+    NO_SECRETS = "NoSecrets", "The pods of the replica name no Secret and no ConfigMap."
+    SECRETS_COPIED = "SecretsCopied", "Every Secret and ConfigMap that the pods name is copied to the cluster."
+    SECRETS_COPYING = "SecretsCopying", "A Secret or ConfigMap that the pods name is not on the cluster yet."
+    SECRET_MISSING = (
+        "SecretMissing",
+        "A Secret that the pods name, or a key of it, does not exist in the team's namespace. Running pods stay.",
+    )
+    SECRET_INVALID = (
+        "SecretInvalid",
+        "A Secret that the pods name has a type that cannot be used so. The message says which type can.",
+    )
+    CONFIG_MAP_MISSING = (
+        "ConfigMapMissing",
+        "A ConfigMap that the pods name, or a key of it, does not exist in the team's namespace. Running pods stay.",
+    )
+    WAITING_FOR_SECRETS = "WaitingForSecrets", "The pods are created when the Secrets and ConfigMaps are there."
     WORKLOAD_FAILED = (
         "WorkloadFailed",
         "The cluster rejects the pods of the replica or stopped retrying. The message is the workload's.",

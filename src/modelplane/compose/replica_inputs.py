@@ -1,4 +1,4 @@
-"""The inputs of rendering a replica: its cluster and its caches.
+"""The inputs of rendering a replica: its cluster, its caches, and the Secrets and ConfigMaps that its pods name.
 
 Each is unresolved, absent or present. An absent or invalid input deletes nothing: it becomes a condition.
 """
@@ -12,6 +12,7 @@ from modelplane.api.models import InferenceCluster, ModelCache, ModelReplica
 from modelplane.api.objects import API_VERSION, value_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, Requirement, Use
+from modelplane.compose.replica_references import ReplicaReferences, reference_requirements, resolve_references
 
 _CLUSTER = "cluster"
 
@@ -23,6 +24,7 @@ class ReplicaInputs:
     """None while one of them is not there."""
     scheduled: Condition
     caches_ready: Condition
+    references: ReplicaReferences
     address: str | None = field(default=None)
 
 
@@ -31,7 +33,7 @@ def requirements(replica: ModelReplica) -> dict[str, Requirement]:
     namespace = replica.metadata.namespace
     for mount in replica.spec.caches:
         wanted[_cache_key(mount.name)] = Requirement(API_VERSION, "ModelCache", name=mount.name, namespace=namespace)
-    return wanted
+    return {**wanted, **reference_requirements(replica)}
 
 
 def uses(replica: ModelReplica) -> tuple[Use, ...]:
@@ -48,7 +50,7 @@ def uses(replica: ModelReplica) -> tuple[Use, ...]:
 def gather(request: ComposeRequest[ModelReplica]) -> ReplicaInputs:
     cluster, scheduled = _cluster(request)
     caches, staged = _caches(request)
-    return ReplicaInputs(cluster, caches, scheduled, staged, _address(request, cluster))
+    return ReplicaInputs(cluster, caches, scheduled, staged, resolve_references(request), _address(request, cluster))
 
 
 def _cache_key(name: str) -> str:

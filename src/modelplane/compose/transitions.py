@@ -13,6 +13,9 @@ _FAULTS = frozenset(
         Reason.CLUSTER_MISSING,
         Reason.CACHE_MISSING,
         Reason.CACHE_FAILED,
+        Reason.SECRET_MISSING,
+        Reason.SECRET_INVALID,
+        Reason.CONFIG_MAP_MISSING,
         Reason.WORKLOAD_FAILED,
     }
 )
