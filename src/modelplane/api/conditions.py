@@ -28,6 +28,7 @@ class ConditionType(StrEnum):
     GATEWAY_READY = "GatewayReady"
     REPLICAS_SCHEDULED = "ReplicasScheduled"
     REPLICAS_READY = "ReplicasReady"
+    PROGRESSING = "Progressing"
     SCHEDULED = "Scheduled"
     CACHES_READY = "CachesReady"
     SECRETS_READY = "SecretsReady"

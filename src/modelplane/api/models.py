@@ -129,15 +129,18 @@ __all__ = [
     "SpecCredentials",
     "SpecGateway",
     "SpecPlacement",
+    "SpecRollout",
     "SpecSecret",
     "SpecTemplateMetadata",
     "Spread",
     "StatusGateway",
     "StatusPlacement",
+    "StatusRollout",
     "StatusSecret",
     "Summary",
     "Taint",
     "Template",
+    "TemplateRevision",
     "TemplateSpec",
     "Tls",
     "TlsSecretRef",
@@ -446,10 +449,31 @@ class ModelDeploymentStatusCluster(msgspec.Struct, frozen=True, kw_only=True, om
     ready: int | None = None
 
 
+class TemplateRevision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    revision: int
+    hash_: str = msgspec.field(name="hash")
+    created_at: str | None = msgspec.field(name="createdAt", default=None)
+    change_cause: str | None = msgspec.field(name="changeCause", default=None)
+    images: tuple[str, ...] = ()
+    template: str
+
+
+class StatusRollout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    revision: int | None = None
+    hash_: str | None = msgspec.field(name="hash", default=None)
+    updated_replicas: int | None = msgspec.field(name="updatedReplicas", default=None)
+    ready_replicas: int | None = msgspec.field(name="readyReplicas", default=None)
+    complete: bool | None = None
+    last_progress_time: str | None = msgspec.field(name="lastProgressTime", default=None)
+
+
 class ModelDeploymentStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conditions: tuple[Condition, ...] = ()
     replicas: int | None = None
     ready_replicas: int | None = msgspec.field(name="readyReplicas", default=None)
+    updated_replicas: int | None = msgspec.field(name="updatedReplicas", default=None)
+    rollout: StatusRollout | None = None
+    revisions: tuple[TemplateRevision, ...] = ()
     selector: str | None = None
     clusters: tuple[ModelDeploymentStatusCluster, ...] = ()
     placement: StatusPlacement | None = None
@@ -519,6 +543,15 @@ class Cache(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     policy: Literal["Required", "Preferred"] = "Required"
 
 
+class SpecRollout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    strategy: Literal["InPlace", "Surge"] = "InPlace"
+    max_surge: int = msgspec.field(name="maxSurge", default=1)
+    paused: bool = False
+    min_ready_seconds: int = msgspec.field(name="minReadySeconds", default=0)
+    progress_deadline_seconds: int = msgspec.field(name="progressDeadlineSeconds", default=3600)
+    revision_history_limit: int = msgspec.field(name="revisionHistoryLimit", default=10)
+
+
 class Failover(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     policy: Literal["Replace", "Never"] = "Replace"
     grace_period_seconds: int = msgspec.field(name="gracePeriodSeconds", default=300)
@@ -564,6 +597,7 @@ class ModelDeploymentSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     tolerations: tuple[Toleration, ...] = ()
     placement: SpecPlacement | None = None
     failover: Failover = Failover()
+    rollout: SpecRollout = SpecRollout()
     caches: tuple[Cache, ...] = ()
     node_selector: NodeSelector | None = msgspec.field(name="nodeSelector", default=None)
     workers: Workers | None = None

@@ -52,6 +52,14 @@ class Reason(StrEnum):
     STARTING = "Starting", "Some replicas do not serve yet."
     NOT_PLACED = "NotPlaced", "Some replicas have no cluster, so they cannot serve."
 
+    ROLLING_OUT = "RollingOut", "An update is under way. The message has its revision and how far it is."
+    ROLLOUT_COMPLETE = "RolloutComplete", "Every replica served the newest revision."
+    ROLLOUT_PAUSED = "RolloutPaused", "spec.rollout.paused is set. Changes of the pods wait until it is not."
+    PROGRESS_DEADLINE_EXCEEDED = (
+        "ProgressDeadlineExceeded",
+        "An update made no progress for progressDeadlineSeconds. Old replicas serve on. Fix the template, or undo it.",
+    )
+
     CLUSTER_MISSING = "ClusterMissing", "The cluster of the replica does not exist. Running pods stay."
     NO_CACHES = "NoCaches", "The replica mounts no cache."
     CACHES_STAGED = "CachesStaged", "Every cache that the replica mounts is staged on its cluster."

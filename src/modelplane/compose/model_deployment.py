@@ -7,17 +7,23 @@ condition names the input. A ModelEndpoint is kept for ENDPOINT_GRACE_S after it
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
-from modelplane.api.conditions import Condition, ConditionType, fails, summarise, unknown
+import msgspec
+
+from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, summarise, unknown
 from modelplane.api.errors import InputError
-from modelplane.api.models import ModelDeployment
+from modelplane.api.labels import REVISION
+from modelplane.api.models import ModelDeployment, ModelDeploymentStatus, TemplateRevision
 from modelplane.api.objects import API_VERSION
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import (
     ComposeRequest,
     ComposeResult,
     Desired,
+    Event,
     Local,
+    Observed,
     ReadyWhen,
     Requirement,
     keep_observed,
@@ -41,7 +47,13 @@ from modelplane.compose.replica_endpoints import (
     replica_endpoint,
 )
 from modelplane.compose.replica_targets import replica_key, replica_targets
+from modelplane.compose.revisions import effective, recorded
+from modelplane.compose.rolling_update import Rollout, settling_s
+from modelplane.compose.rollout_progress import rollout_progress
+from modelplane.compose.surge import outdated_replicas, without_settling
+from modelplane.compose.transitions import transitions
 from modelplane.k8s.cel import CompileError, compile_selector
+from modelplane.placement.decisions import ReplicaDecision
 from modelplane.placement.schedule import Schedule, schedule
 from modelplane.placement.snapshot import Fleet
 
@@ -50,6 +62,7 @@ _PREEMPTION_REQUEUE_S = 1.0
 
 
 def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
+    request = replace(request, resource=effective(request.resource))
     deployment = request.resource
     requirements = {} if request.fleet else _requirements(deployment)
     lowered = lower(deployment.spec)
@@ -61,9 +74,13 @@ def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
     if fleet is None:
         waiting = unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, "the fleet is not read yet")
         return _undecided(request, waiting, requirements)
-    fleet = with_observed(fleet, deployment.metadata.key, request.observed)
-    decided = schedule(placement_request(deployment, lowered), fleet, request.now, profile=request.profile)
-    return _decided(request, lowered, fleet, decided, requirements)
+    revisions = recorded(deployment, request.now)
+    lowered = replace(lowered, labels={**lowered.labels, REVISION: revisions[-1].hash_})
+    fleet = without_settling(with_observed(fleet, deployment.metadata.key, request.observed), request)
+    wanted = placement_request(deployment, lowered)
+    wanted = msgspec.structs.replace(wanted, outdated=outdated_replicas(request, revisions[-1].hash_))
+    decided = schedule(wanted, fleet, request.now, profile=request.profile)
+    return _with_progress(request, revisions, decided, *_decided(request, lowered, fleet, decided, requirements))
 
 
 def _requirements(deployment: ModelDeployment) -> dict[str, Requirement]:
@@ -116,7 +133,7 @@ def _decided(
     fleet: Fleet,
     decided: Schedule,
     requirements: dict[str, Requirement],
-) -> ComposeResult:
+) -> tuple[ComposeResult, Rollout]:
     desired = _kept_unplaced(request)
     serving: Counter[str] = Counter()
     graces: list[float] = []
@@ -130,20 +147,23 @@ def _decided(
         desired[replica_key(placed)] = Desired(target, seen is not None and seen.ready)
         key = endpoint_key(placed)
         known = request.observed.get(key)
-        answers = seen is not None and serves(seen.manifest)
+        settles_s = 0.0 if seen is None or known is not None else _settling_s(request, seen)
+        answers = seen is not None and serves(seen.manifest) and not settles_s
         left_s = 0.0 if answers or seen is None or known is None else grace_left_s(seen, request.now)
         endpoint = replica_endpoint(target, placed.cluster, seen) if seen is not None and (answers or left_s) else None
         if endpoint is not None:
             desired[key] = Desired(Local(endpoint, ReadyWhen.READY), known is not None and known.ready)
             serving[placed.cluster] += answers
             graces.append(left_s)
+        elif settles_s:
+            graces.append(settles_s)
         elif known is not None and not endpoint_is_stale(request, key):
             desired[key] = Desired(known.target, known.ready)
     conditions = (
         scheduled_condition(request, decided, fleet),
         ready_condition(request.resource, decided, serving.total(), rollout),
     )
-    return ComposeResult(
+    result = ComposeResult(
         desired=desired,
         status=deployment_status(request.resource, decided, serving),
         conditions=conditions,
@@ -152,6 +172,42 @@ def _decided(
         requirements=requirements,
         requeue_after_s=_requeue_after_s(decided, graces),
     )
+    return result, rollout
+
+
+def _settling_s(request: ComposeRequest[ModelDeployment], seen: Observed) -> float:
+    return settling_s(seen.manifest, float(request.resource.spec.rollout.min_ready_seconds), request.now)
+
+
+def _with_progress(
+    request: ComposeRequest[ModelDeployment],
+    revisions: tuple[TemplateRevision, ...],
+    decided: Schedule,
+    result: ComposeResult,
+    rollout: Rollout,
+) -> ComposeResult:
+    """The result with the revisions and how far the update to the newest one is."""
+    leaving = sum(placement.decision is ReplicaDecision.MOVING for placement in decided.placements)
+    progress = rollout_progress(request.resource, revisions[-1], rollout, request.now, leaving=leaving)
+    status = result.status
+    if isinstance(status, ModelDeploymentStatus):
+        status = msgspec.structs.replace(
+            status, updated_replicas=rollout.updated, rollout=progress.status, revisions=revisions
+        )
+    waits = [wait for wait in (result.requeue_after_s, progress.requeue_after_s) if wait is not None]
+    return replace(
+        result,
+        status=status,
+        conditions=(*result.conditions, progress.condition),
+        events=(*result.events, *_progress_events(request, progress.condition)),
+        requeue_after_s=min(waits, default=None),
+    )
+
+
+def _progress_events(request: ComposeRequest[ModelDeployment], condition: Condition) -> tuple[Event, ...]:
+    """None for a pause: whoever pauses knows."""
+    known = condition.status is not ConditionStatus.UNKNOWN
+    return transitions(request.resource.status.conditions, (condition,)) if known else ()
 
 
 def _kept_unplaced(request: ComposeRequest[ModelDeployment]) -> dict[str, Desired]:

@@ -54,7 +54,7 @@ def with_observed(fleet: Fleet, deployment: Key, observed: Mapping[str, Observed
     for key, item in observed.items():
         if not key.startswith(REPLICA_PREFIX) or _agrees(known.get(key), item):
             continue
-        place = _place(key)
+        place = place_of(key)
         if place is None:
             continue
         listed = read_replica(item.manifest)
@@ -71,10 +71,10 @@ def _agrees(known: PlacedReplica | None, item: Observed) -> bool:
 
 def unplaced(observed: Mapping[str, Observed]) -> list[str]:
     """Keys of observed replicas that name no place. Placement does not see them."""
-    return [key for key in observed if key.startswith(REPLICA_PREFIX) and _place(key) is None]
+    return [key for key in observed if key.startswith(REPLICA_PREFIX) and place_of(key) is None]
 
 
-def _place(key: str) -> tuple[ClusterName, int] | None:
+def place_of(key: str) -> tuple[ClusterName, int] | None:
     cluster, _, index = key.removeprefix(REPLICA_PREFIX).rpartition("-")
     return (ClusterName(cluster), int(index)) if cluster and index.isdecimal() and index.isascii() else None
 

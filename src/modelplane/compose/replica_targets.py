@@ -21,6 +21,7 @@ from modelplane.compose.contract import ComposeRequest, Local, ReadyWhen
 from modelplane.compose.lowering import EngineSpec, Lowered
 from modelplane.compose.observed_replicas import composition_key
 from modelplane.compose.rolling_update import Rollout, roll
+from modelplane.compose.surge import rollout_rules
 from modelplane.placement.decisions import ReplicaDecision
 from modelplane.placement.schedule import Schedule
 from modelplane.placement.values import MemberAssignment, PlacedReplica, PoolAssignment
@@ -54,7 +55,7 @@ def replica_targets(
         wanted[key] = _replica(request.resource, lowered, placement.replica)
         if known is not None:
             seen[wanted[key].metadata.name] = known.manifest
-    rollout = roll(tuple(wanted.values()), seen, request.decode_replica)
+    rollout = roll(tuple(wanted.values()), seen, request.decode_replica, rollout_rules(request))
     rolled = {
         key: Local(encode(replica), ReadyWhen.READY) for key, replica in zip(wanted, rollout.replicas, strict=True)
     }

@@ -17,6 +17,7 @@ _FAULTS = frozenset(
         Reason.SECRET_INVALID,
         Reason.CONFIG_MAP_MISSING,
         Reason.WORKLOAD_FAILED,
+        Reason.PROGRESS_DEADLINE_EXCEEDED,
     }
 )
 _BY_WORD = {reason.value: reason for reason in Reason}

@@ -7,7 +7,7 @@ they claim: two of them share a node where the devices suffice.
 
 import msgspec
 
-from modelplane.api.meta import Key
+from modelplane.api.meta import ClusterName, Key
 from modelplane.api.models import LabelSelector, Toleration
 
 
@@ -84,3 +84,5 @@ class PlacementRequest(msgspec.Struct, frozen=True, kw_only=True):
     protected: bool = False
     nominated_victims: frozenset[str] = frozenset()
     """Digests of the victims that the deployment's status nominates. Only those are evicted."""
+    outdated: frozenset[tuple[ClusterName, int]] = frozenset()
+    """Cluster and index of the replicas to replace because they have an older revision."""

@@ -1,0 +1,77 @@
+"""Surge: which replicas are replaced, and when a successor counts."""
+
+import pytest
+
+from modelplane.api.codec import decode
+from modelplane.api.models import ModelDeployment
+from modelplane.compose.contract import ComposeRequest, Local, Observed
+from modelplane.compose.fleet_snapshot import fleet_of
+from modelplane.compose.rolling_update import RolloutRules
+from modelplane.compose.surge import outdated_replicas, rollout_rules, without_settling
+
+NOW = 1_767_225_600.0
+SURGE = {"strategy": "Surge"}
+
+
+def replica(index, revision, *, since="2026-01-01T00:00:00Z", serves=True, leaving=False):
+    conditions = [
+        {"type": kind, "status": str(serves), "reason": "X", "lastTransitionTime": since}
+        for kind in ("WorkloadReady", "RouteReady")
+    ]
+    return {
+        "metadata": {
+            "name": f"r{index}",
+            "namespace": "team",
+            "labels": {"modelplane.ai/revision": revision} if revision else {},
+            **({"deletionTimestamp": since} if leaving else {}),
+        },
+        "spec": {"clusterName": "east", "index": index, "deployment": {"name": "chat", "uid": "u"}, "engines": []},
+        "status": {"conditions": conditions},
+    }
+
+
+def request(*replicas, now=NOW, **rollout):
+    item = {"metadata": {"name": "chat", "namespace": "team", "uid": "u"}, "spec": {"rollout": rollout}}
+    observed = {f"replica-east-{each['spec']['index']}": Observed(Local(each), ready=True) for each in replicas}
+    observed["endpoint-east-0"] = Observed(Local({}), ready=True)
+    return ComposeRequest(decode(ModelDeployment, item), observed, now=now)
+
+
+OLD = [replica(at, "old") for at in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(request(*OLD), [], id="in place"),
+        pytest.param(request(*OLD, **SURGE), [0], id="one at a time"),
+        pytest.param(request(*OLD, **SURGE, maxSurge=2), [0, 1], id="two at a time"),
+        pytest.param(request(*OLD, **SURGE, paused=True), [], id="paused"),
+        pytest.param(request(replica(0, "new"), *OLD[1:], **SURGE), [1], id="those that are new stay"),
+        pytest.param(
+            request(replica(0, "old", serves=False), *OLD[1:], **SURGE), [1], id="one that is down is updated"
+        ),
+        pytest.param(
+            request(replica(0, "old", leaving=True), *OLD[1:], **SURGE), [1], id="one that leaves goes anyway"
+        ),
+        pytest.param(request(replica(0, None), **SURGE), [0], id="of before there were revisions"),
+        pytest.param(request(**SURGE), [], id="no replicas"),
+    ],
+)
+def test_which_replicas_are_replaced(given, expected):
+    assert sorted(index for _, index in outdated_replicas(given, "new")) == expected
+
+
+def test_the_rules_are_those_of_the_deployment():
+    assert rollout_rules(request(**SURGE, paused=True, minReadySeconds=30)) == RolloutRules(
+        paused=True, surge=True, min_ready_s=30.0, now=NOW
+    )
+
+
+@pytest.mark.parametrize(("age_s", "serving"), [(10, [False, True]), (30, [True, True])])
+def test_a_successor_counts_when_it_has_served_for_long_enough(age_s, serving):
+    replicas = [replica(0, "new"), replica(1, "old", since="2025-12-01T00:00:00Z")]
+    asked = request(*replicas, now=NOW + age_s, minReadySeconds=30)
+    fleet = without_settling(fleet_of([], replicas), asked)
+    found = sorted(fleet.owned_by(asked.resource.metadata.key), key=lambda each: each.index)
+    assert [each.serving for each in found] == serving
