@@ -347,7 +347,12 @@ def status(placed, serving):
         ready_replicas=serving,
         updated_replicas=placed,
         rollout=StatusRollout(
-            revision=1, hash_=HASH, updated_replicas=placed, ready_replicas=serving, complete=placed == serving
+            revision=1,
+            hash_=HASH,
+            updated_replicas=placed,
+            ready_replicas=serving,
+            promoted=True,
+            complete=placed == serving,
         ),
         revisions=(TemplateRevision(revision=1, hash_=HASH, images=("i",), template=pack(TEMPLATE)),),
         selector="modelplane.ai/deployment=chat",

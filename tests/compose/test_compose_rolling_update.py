@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.codec import decode, encode
-from modelplane.api.labels import REVISION
+from modelplane.api.labels import REVISION, TRACK
 from modelplane.api.models import ModelDeployment, ModelReplica
 from modelplane.compose import model_deployment
 from modelplane.compose.contract import ComposeRequest, Local, Observed
@@ -123,6 +123,13 @@ MOMENT = 1_767_225_600.0
         ),
         pytest.param([*OUTDATED, IDLE], RolloutRules(surge=True), ([OLD, OLD, NEW], 1, 0), id="surge"),
         pytest.param([*OUTDATED], RolloutRules(), ([NEW, OLD], 1, 0), id="in place"),
+        pytest.param([*OUTDATED], RolloutRules(canary=1), ([NEW, OLD], 1, 0), id="a canary"),
+        pytest.param(
+            [*OUTDATED, replica(2, NEW, generation=1, served=1, **SERVING)],
+            RolloutRules(canary=1),
+            ([OLD, OLD, NEW], 1, 1),
+            id="a canary is enough",
+        ),
     ],
 )
 def test_the_rules_of_a_rollout_hold_replicas_back(seen, rules, expected):
@@ -152,6 +159,7 @@ def test_the_next_replica_waits_until_the_one_before_has_served_for_long_enough(
 def test_a_replica_that_is_held_back_keeps_the_label_of_its_revision():
     def labelled(item: dict, revision: str | None) -> dict:
         labels = {"app": "chat", **({REVISION: revision} if revision else {})}
+        labels |= {TRACK: "canary"} if revision == "new" else {}
         return {**item, "metadata": {**item["metadata"], "labels": labels}}
 
     seen = {"r0": labelled(OUTDATED[0], "old"), "r1": labelled(OUTDATED[1], None)}

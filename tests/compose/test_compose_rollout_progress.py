@@ -4,6 +4,7 @@ import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.models import ModelDeployment, StatusRollout, TemplateRevision
+from modelplane.compose.canary import CanaryState
 from modelplane.compose.rolling_update import Rollout
 from modelplane.compose.rollout_progress import rollout_progress
 
@@ -27,6 +28,7 @@ def status(updated, ready, *, complete=False, since=SINCE):
         hash_="abc",
         updated_replicas=updated,
         ready_replicas=ready,
+        promoted=True,
         complete=complete,
         last_progress_time=since,
     )
@@ -87,3 +89,16 @@ LATER = "2026-01-01T00:05:00Z"
 )
 def test_what_is_said_of_an_update(given, expected):
     assert judge(**given) == expected
+
+
+def test_canaries_are_counted_and_looked_at_again():
+    item = {"metadata": {"name": "chat"}, "spec": {"replicas": 4}}
+    canary = CanaryState(promoted=False, limit=2, baked=1, left_s=20.0)
+    rollout = Rollout((None,) * 4, 2, 2)
+    found = rollout_progress(decode(ModelDeployment, item), NEWEST, rollout, NOW, leaving=0, canary=canary)
+    assert (found.condition.reason, found.condition.message, found.requeue_after_s, found.status.promoted) == (
+        "CanaryBaking",
+        "revision 3: 2 of 4 replicas updated, 2 of 4 ready; 1 of 2 canaries have served for long enough",
+        20.0,
+        False,
+    )

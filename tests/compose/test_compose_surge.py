@@ -30,9 +30,10 @@ def replica(index, revision, *, since="2026-01-01T00:00:00Z", serves=True, leavi
     }
 
 
-def request(*replicas, now=NOW, **rollout):
-    item = {"metadata": {"name": "chat", "namespace": "team", "uid": "u"}, "spec": {"rollout": rollout}}
-    observed = {f"replica-east-{each['spec']['index']}": Observed(Local(each), ready=True) for each in replicas}
+def request(*found, now=NOW, replicas=1, **rollout):
+    spec = {"rollout": rollout, "replicas": replicas}
+    item = {"metadata": {"name": "chat", "namespace": "team", "uid": "u"}, "spec": spec}
+    observed = {f"replica-east-{each['spec']['index']}": Observed(Local(each), ready=True) for each in found}
     observed["endpoint-east-0"] = Observed(Local({}), ready=True)
     return ComposeRequest(decode(ModelDeployment, item), observed, now=now)
 
@@ -56,6 +57,11 @@ OLD = [replica(at, "old") for at in range(3)]
         ),
         pytest.param(request(replica(0, None), **SURGE), [0], id="of before there were revisions"),
         pytest.param(request(**SURGE), [], id="no replicas"),
+        pytest.param(request(*OLD, **SURGE, maxSurge=3, canary={}, replicas=3), [0], id="a canary"),
+        pytest.param(
+            request(*OLD, replica(3, "new"), **SURGE, canary={}, replicas=3), [0], id="a canary beside the old one"
+        ),
+        pytest.param(request(*OLD[1:], replica(3, "new"), **SURGE, canary={}, replicas=3), [], id="a canary is enough"),
     ],
 )
 def test_which_replicas_are_replaced(given, expected):
@@ -63,7 +69,7 @@ def test_which_replicas_are_replaced(given, expected):
 
 
 def test_the_rules_are_those_of_the_deployment():
-    assert rollout_rules(request(**SURGE, paused=True, minReadySeconds=30)) == RolloutRules(
+    assert rollout_rules(request(**SURGE, paused=True, minReadySeconds=30), "new") == RolloutRules(
         paused=True, surge=True, min_ready_s=30.0, now=NOW
     )
 

@@ -148,3 +148,40 @@ def test_an_endpoint_waits_for_min_ready_seconds():
         assert fleet.endpoints().total() == 3
 
     virtually(story, {"minReadySeconds": 40})
+
+
+def canaries(fleet):
+    items = fleet.plane.list(GROUP, "ModelEndpoint")
+    return sum(labels_of(item).get("modelplane.ai/track") == "canary" for item in items)
+
+
+@pytest.mark.parametrize("strategy", ["InPlace", "Surge"])
+def test_a_canary_serves_alone_before_the_others_follow(strategy):
+    async def story(fleet, clock):
+        set_image(fleet, NEW)
+        await clock.sleep(90)
+        assert (images(fleet), canaries(fleet)) == ([OLD, OLD, OLD, NEW], 1)
+        assert progressing(fleet) == "CanaryBaking"
+        await clock.sleep(150)
+        assert images(fleet).count(NEW) > 1
+        assert canaries(fleet) == 0
+        await clock.sleep(300)
+        assert (images(fleet), progressing(fleet)) == ([NEW] * 4, "RolloutComplete")
+
+    virtually(story, {"strategy": strategy, "canary": {"bakeSeconds": 120}}, replicas=4)
+
+
+def test_a_canary_that_does_not_serve_goes_no_further_and_is_undone_at_once():
+    async def story(fleet, clock):
+        fleet.engines.start_s = 100_000.0
+        set_image(fleet, NEW)
+        await clock.sleep(600)
+        assert (images(fleet), progressing(fleet)) == ([OLD, OLD, OLD, NEW], "ProgressDeadlineExceeded")
+        assert fleet.endpoints().total() == 3
+        fleet.engines.start_s = LOAD_S
+        edit(fleet, lambda spec: yaml.safe_load(yaml.safe_dump(spec).replace(NEW, OLD)))
+        await clock.sleep(120)
+        assert (images(fleet), canaries(fleet), progressing(fleet)) == ([OLD] * 4, 0, "RolloutComplete")
+        assert fleet.endpoints().total() == 4
+
+    virtually(story, {"canary": {"bakeSeconds": 120}, "progressDeadlineSeconds": 300}, replicas=4)

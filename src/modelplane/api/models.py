@@ -18,6 +18,7 @@ __all__ = [
     "Backend",
     "Cache",
     "CacheMount",
+    "Canary",
     "Candidate",
     "Capacity",
     "CapacityBlock",
@@ -463,6 +464,7 @@ class StatusRollout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     hash_: str | None = msgspec.field(name="hash", default=None)
     updated_replicas: int | None = msgspec.field(name="updatedReplicas", default=None)
     ready_replicas: int | None = msgspec.field(name="readyReplicas", default=None)
+    promoted: bool | None = None
     complete: bool | None = None
     last_progress_time: str | None = msgspec.field(name="lastProgressTime", default=None)
 
@@ -543,12 +545,18 @@ class Cache(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     policy: Literal["Required", "Preferred"] = "Required"
 
 
+class Canary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    replicas: int = 1
+    bake_seconds: int = msgspec.field(name="bakeSeconds", default=300)
+
+
 class SpecRollout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     strategy: Literal["InPlace", "Surge"] = "InPlace"
     max_surge: int = msgspec.field(name="maxSurge", default=1)
     paused: bool = False
     min_ready_seconds: int = msgspec.field(name="minReadySeconds", default=0)
     progress_deadline_seconds: int = msgspec.field(name="progressDeadlineSeconds", default=3600)
+    canary: Canary | None = None
     revision_history_limit: int = msgspec.field(name="revisionHistoryLimit", default=10)
 
 

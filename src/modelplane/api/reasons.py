@@ -53,6 +53,7 @@ class Reason(StrEnum):
     NOT_PLACED = "NotPlaced", "Some replicas have no cluster, so they cannot serve."
 
     ROLLING_OUT = "RollingOut", "An update is under way. The message has its revision and how far it is."
+    CANARY_BAKING = "CanaryBaking", "Canaries have the new revision. The others follow when it served for long enough."
     ROLLOUT_COMPLETE = "RolloutComplete", "Every replica served the newest revision."
     ROLLOUT_PAUSED = "RolloutPaused", "spec.rollout.paused is set. Changes of the pods wait until it is not."
     PROGRESS_DEADLINE_EXCEEDED = (

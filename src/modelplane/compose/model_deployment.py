@@ -13,10 +13,11 @@ import msgspec
 
 from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, summarise, unknown
 from modelplane.api.errors import InputError
-from modelplane.api.labels import REVISION
+from modelplane.api.labels import CANARY, REVISION, TRACK
 from modelplane.api.models import ModelDeployment, ModelDeploymentStatus, TemplateRevision
 from modelplane.api.objects import API_VERSION
 from modelplane.api.reasons import Reason
+from modelplane.compose.canary import canary_state
 from modelplane.compose.contract import (
     ComposeRequest,
     ComposeResult,
@@ -49,7 +50,7 @@ from modelplane.compose.replica_endpoints import (
 from modelplane.compose.replica_targets import replica_key, replica_targets
 from modelplane.compose.revisions import effective, recorded
 from modelplane.compose.rolling_update import Rollout, settling_s
-from modelplane.compose.rollout_progress import rollout_progress
+from modelplane.compose.rollout_progress import RolloutProgress, rollout_progress
 from modelplane.compose.surge import outdated_replicas, without_settling
 from modelplane.compose.transitions import transitions
 from modelplane.k8s.cel import CompileError, compile_selector
@@ -75,12 +76,17 @@ def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
         waiting = unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, "the fleet is not read yet")
         return _undecided(request, waiting, requirements)
     revisions = recorded(deployment, request.now)
-    lowered = replace(lowered, labels={**lowered.labels, REVISION: revisions[-1].hash_})
+    canary = canary_state(request, revisions[-1].hash_)
+    track = {} if canary.promoted else {TRACK: CANARY}
+    lowered = replace(lowered, labels={**lowered.labels, REVISION: revisions[-1].hash_, **track})
     fleet = without_settling(with_observed(fleet, deployment.metadata.key, request.observed), request)
     wanted = placement_request(deployment, lowered)
     wanted = msgspec.structs.replace(wanted, outdated=outdated_replicas(request, revisions[-1].hash_))
     decided = schedule(wanted, fleet, request.now, profile=request.profile)
-    return _with_progress(request, revisions, decided, *_decided(request, lowered, fleet, decided, requirements))
+    result, rollout = _decided(request, lowered, fleet, decided, requirements)
+    leaving = sum(placement.decision is ReplicaDecision.MOVING for placement in decided.placements)
+    progress = rollout_progress(deployment, revisions[-1], rollout, request.now, leaving=leaving, canary=canary)
+    return _with_progress(request, result, progress, revisions)
 
 
 def _requirements(deployment: ModelDeployment) -> dict[str, Requirement]:
@@ -181,19 +187,15 @@ def _settling_s(request: ComposeRequest[ModelDeployment], seen: Observed) -> flo
 
 def _with_progress(
     request: ComposeRequest[ModelDeployment],
-    revisions: tuple[TemplateRevision, ...],
-    decided: Schedule,
     result: ComposeResult,
-    rollout: Rollout,
+    progress: RolloutProgress,
+    revisions: tuple[TemplateRevision, ...],
 ) -> ComposeResult:
     """The result with the revisions and how far the update to the newest one is."""
-    leaving = sum(placement.decision is ReplicaDecision.MOVING for placement in decided.placements)
-    progress = rollout_progress(request.resource, revisions[-1], rollout, request.now, leaving=leaving)
     status = result.status
     if isinstance(status, ModelDeploymentStatus):
-        status = msgspec.structs.replace(
-            status, updated_replicas=rollout.updated, rollout=progress.status, revisions=revisions
-        )
+        updated = progress.status.updated_replicas
+        status = msgspec.structs.replace(status, updated_replicas=updated, rollout=progress.status, revisions=revisions)
     waits = [wait for wait in (result.requeue_after_s, progress.requeue_after_s) if wait is not None]
     return replace(
         result,

@@ -1,7 +1,7 @@
 """The ModelReplicas of a ModelDeployment as they are desired, each with the pools that placement assigned."""
 
 from modelplane.api.codec import encode
-from modelplane.api.labels import CLUSTER, DEPLOYMENT, REPLICA_INDEX
+from modelplane.api.labels import CLUSTER, DEPLOYMENT, REPLICA_INDEX, REVISION
 from modelplane.api.meta import ObjectMeta
 from modelplane.api.models import (
     CacheMount,
@@ -55,7 +55,9 @@ def replica_targets(
         wanted[key] = _replica(request.resource, lowered, placement.replica)
         if known is not None:
             seen[wanted[key].metadata.name] = known.manifest
-    rollout = roll(tuple(wanted.values()), seen, request.decode_replica, rollout_rules(request))
+    rollout = roll(
+        tuple(wanted.values()), seen, request.decode_replica, rollout_rules(request, lowered.labels.get(REVISION, ""))
+    )
     rolled = {
         key: Local(encode(replica), ReadyWhen.READY) for key, replica in zip(wanted, rollout.replicas, strict=True)
     }

@@ -6,7 +6,7 @@ weights are loaded again. An outdated replica is
 the rollout is paused          left unchanged
 not serving                    updated at once
 serving, with surge            left unchanged: a new replica is placed, and this one deleted when that serves
-serving, another is updating   left unchanged
+serving, another is updating   left unchanged; so it is while canaries have the version and are not promoted
 serving otherwise              updated, the first in the deployment's order
 
 A replica is updating from the moment that it has the new version until all its pods serve it, and have done so for
@@ -22,7 +22,7 @@ from operator import attrgetter
 import msgspec
 
 from modelplane.api.conditions import ConditionStatus, ConditionType
-from modelplane.api.labels import REVISION
+from modelplane.api.labels import REVISION, TRACK
 from modelplane.api.models import ModelReplica
 from modelplane.api.objects import Manifest
 from modelplane.compose.readiness import serves, serving_since
@@ -57,6 +57,8 @@ class RolloutRules:
     min_ready_s: float = 0.0
     now: float = 0.0
     """0: unknown, and nobody waits for minReadySeconds."""
+    canary: int | None = None
+    """How many replicas may have the new version; None: all."""
 
 
 _IN_PLACE = RolloutRules()
@@ -105,7 +107,10 @@ def _held(known: Sequence[_Known], rules: RolloutRules) -> Sequence[_Known]:
     if rules.paused:
         return [item for item in known if item.outdated]
     waiting = [item for item in known if item.outdated and item.serving and not item.updating]
-    return waiting if rules.surge or any(item.updating for item in known) else waiting[1:]
+    allowed = 0 if rules.surge or any(item.updating for item in known) else 1
+    if rules.canary is not None:
+        allowed = min(allowed, max(0, rules.canary - sum(not item.outdated for item in known)))
+    return waiting[allowed:]
 
 
 def _known(
@@ -128,7 +133,7 @@ def _as_it_runs(item: _Known) -> ModelReplica:
     if item.seen is None:
         return item.wanted
     running = dict(zip(_VERSIONED, _version(item.seen.spec), strict=True))
-    labels = {name: text for name, text in item.wanted.metadata.labels.items() if name != REVISION}
+    labels = {name: text for name, text in item.wanted.metadata.labels.items() if name not in {REVISION, TRACK}}
     if REVISION in item.seen.metadata.labels:
         labels[REVISION] = item.seen.metadata.labels[REVISION]
     return msgspec.structs.replace(

@@ -8,11 +8,16 @@ follows from that, as with Deployments.
 
 from dataclasses import dataclass
 
+import msgspec
+
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, unknown
 from modelplane.api.models import ModelDeployment, StatusRollout, TemplateRevision
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s, timestamp
+from modelplane.compose.canary import CanaryState
 from modelplane.compose.rolling_update import Rollout
+
+_NO_CANARY = CanaryState()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +28,17 @@ class RolloutProgress:
 
 
 def rollout_progress(
-    deployment: ModelDeployment, newest: TemplateRevision, rollout: Rollout, now: float, *, leaving: int
+    deployment: ModelDeployment,
+    newest: TemplateRevision,
+    rollout: Rollout,
+    now: float,
+    *,
+    leaving: int,
+    canary: CanaryState = _NO_CANARY,
 ) -> RolloutProgress:
     """`leaving`: replicas that are being replaced and still there."""
     status = _status(deployment, newest, rollout, now, leaving=leaving)
+    status = msgspec.structs.replace(status, promoted=canary.promoted)
     message = _message(deployment, status)
     kind = ConditionType.PROGRESSING
     if deployment.spec.rollout.paused:
@@ -39,7 +51,11 @@ def rollout_progress(
         return RolloutProgress(
             status, fails(kind, Reason.PROGRESS_DEADLINE_EXCEEDED, f"no progress for {given} s; {message}")
         )
-    return RolloutProgress(status, holds(kind, Reason.ROLLING_OUT, message), left_s)
+    if canary.promoted:
+        return RolloutProgress(status, holds(kind, Reason.ROLLING_OUT, message), left_s)
+    waits = [wait for wait in (left_s, canary.left_s) if wait is not None]
+    told = f"{message}; {canary.baked} of {canary.limit} canaries have served for long enough"
+    return RolloutProgress(status, holds(kind, Reason.CANARY_BAKING, told), min(waits, default=None))
 
 
 def _status(

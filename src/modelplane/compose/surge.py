@@ -12,6 +12,7 @@ from modelplane.api.labels import REVISION
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import ModelDeployment
 from modelplane.api.objects import is_deleting, labels_of
+from modelplane.compose.canary import canary_state, outdated_count
 from modelplane.compose.contract import ComposeRequest
 from modelplane.compose.observed_replicas import REPLICA_PREFIX, place_of
 from modelplane.compose.readiness import serves
@@ -19,16 +20,22 @@ from modelplane.compose.rolling_update import RolloutRules, settling_s
 from modelplane.placement.snapshot import Fleet
 
 
-def rollout_rules(request: ComposeRequest[ModelDeployment]) -> RolloutRules:
+def rollout_rules(request: ComposeRequest[ModelDeployment], revision: str) -> RolloutRules:
     given = request.resource.spec.rollout
-    return RolloutRules(given.paused, given.strategy == "Surge", float(given.min_ready_seconds), request.now)
+    limit = canary_state(request, revision).limit
+    return RolloutRules(given.paused, given.strategy == "Surge", float(given.min_ready_seconds), request.now, limit)
 
 
 def outdated_replicas(request: ComposeRequest[ModelDeployment], revision: str) -> frozenset[tuple[ClusterName, int]]:
     """The places of the replicas that are replaced now: those that serve an older revision, the first of them."""
-    rules = rollout_rules(request)
+    rules = rollout_rules(request, revision)
     if not rules.surge or rules.paused:
         return frozenset()
+    at_once = request.resource.spec.rollout.max_surge
+    if rules.canary is not None:
+        # Counted by the old replicas that are gone: a successor that serves beside an old one has not replaced it yet.
+        replaced = max(0, request.resource.spec.replicas - outdated_count(request, revision))
+        at_once = min(at_once, max(0, rules.canary - replaced))
     found = (
         place
         for key, seen in sorted(request.observed.items())
@@ -38,16 +45,16 @@ def outdated_replicas(request: ComposeRequest[ModelDeployment], revision: str) -
         and not is_deleting(seen.manifest)
         and (place := place_of(key)) is not None
     )
-    return frozenset(islice(found, request.resource.spec.rollout.max_surge))
+    return frozenset(islice(found, at_once))
 
 
 def without_settling(fleet: Fleet, request: ComposeRequest[ModelDeployment]) -> Fleet:
     """The fleet in which replicas that serve for less than minReadySeconds do not serve yet: they have no endpoint."""
-    rules = rollout_rules(request)
+    min_ready_s = float(request.resource.spec.rollout.min_ready_seconds)
     settling = {
         place_of(key)
         for key, seen in request.observed.items()
-        if key.startswith(REPLICA_PREFIX) and settling_s(seen.manifest, rules.min_ready_s, rules.now) > 0
+        if key.startswith(REPLICA_PREFIX) and settling_s(seen.manifest, min_ready_s, request.now) > 0
     }
     if not settling:
         return fleet
