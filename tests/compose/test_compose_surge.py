@@ -1,5 +1,7 @@
 """Surge: which replicas are replaced, and when a successor counts."""
 
+from dataclasses import replace
+
 import pytest
 
 from modelplane.api.codec import decode
@@ -7,7 +9,7 @@ from modelplane.api.models import ModelDeployment
 from modelplane.compose.contract import ComposeRequest, Local, Observed
 from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.compose.rolling_update import RolloutRules
-from modelplane.compose.surge import outdated_replicas, rollout_rules, without_settling
+from modelplane.compose.surge import outdated_replicas, rollout_rules, without_unreached
 
 NOW = 1_767_225_600.0
 SURGE = {"strategy": "Surge"}
@@ -74,10 +76,31 @@ def test_the_rules_are_those_of_the_deployment():
     )
 
 
-@pytest.mark.parametrize(("age_s", "serving"), [(10, [False, True]), (30, [True, True])])
-def test_a_successor_counts_when_it_has_served_for_long_enough(age_s, serving):
-    replicas = [replica(0, "new"), replica(1, "old", since="2025-12-01T00:00:00Z")]
-    asked = request(*replicas, now=NOW + age_s, minReadySeconds=30)
-    fleet = without_settling(fleet_of([], replicas), asked)
+def serving(asked, *replicas):
+    fleet = without_unreached(fleet_of([], replicas), asked, "new")
     found = sorted(fleet.owned_by(asked.resource.metadata.key), key=lambda each: each.index)
-    assert [each.serving for each in found] == serving
+    return [each.serving for each in found]
+
+
+@pytest.mark.parametrize(("age_s", "expected"), [(10, [False, True]), (30, [True, True])])
+def test_a_successor_counts_when_it_has_served_for_long_enough(age_s, expected):
+    replicas = [replica(0, "new"), replica(1, "old", since="2025-12-01T00:00:00Z")]
+    assert serving(request(*replicas, now=NOW + age_s, minReadySeconds=30), *replicas) == expected
+
+
+@pytest.mark.parametrize(
+    ("others", "ready", "rollout", "expected"),
+    [
+        pytest.param(["old"], True, SURGE, [True, True], id="its endpoint is ready"),
+        pytest.param(["old"], False, SURGE, [False, True], id="its endpoint is not ready"),
+        pytest.param(["old"], None, SURGE, [False, True], id="it has no endpoint"),
+        pytest.param(["old"], None, {}, [True, True], id="in place nothing leaves for it"),
+        pytest.param(["new"], None, SURGE, [True, True], id="no old replica is left"),
+    ],
+)
+def test_a_successor_counts_when_its_endpoint_is_ready(others, ready, rollout, expected):
+    replicas = [replica(0, "new"), *(replica(at, each) for at, each in enumerate(others, start=1))]
+    asked = request(*replicas, **rollout)
+    endpoints = {} if ready is None else {"endpoint-east-0": Observed(Local({}), ready)}
+    observed = {key: seen for key, seen in asked.observed.items() if not key.startswith("endpoint-")}
+    assert serving(replace(asked, observed={**observed, **endpoints}), *replicas) == expected

@@ -51,7 +51,7 @@ from modelplane.compose.replica_targets import replica_key, replica_targets
 from modelplane.compose.revisions import effective, recorded
 from modelplane.compose.rolling_update import Rollout, settling_s
 from modelplane.compose.rollout_progress import RolloutProgress, rollout_progress
-from modelplane.compose.surge import outdated_replicas, without_settling
+from modelplane.compose.surge import outdated_replicas, without_unreached
 from modelplane.compose.transitions import transitions
 from modelplane.k8s.cel import CompileError, compile_selector
 from modelplane.placement.decisions import ReplicaDecision
@@ -79,7 +79,8 @@ def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
     canary = canary_state(request, revisions[-1].hash_)
     track = {} if canary.promoted else {TRACK: CANARY}
     lowered = replace(lowered, labels={**lowered.labels, REVISION: revisions[-1].hash_, **track})
-    fleet = without_settling(with_observed(fleet, deployment.metadata.key, request.observed), request)
+    fleet = with_observed(fleet, deployment.metadata.key, request.observed)
+    fleet = without_unreached(fleet, request, revisions[-1].hash_)
     wanted = placement_request(deployment, lowered)
     wanted = msgspec.structs.replace(wanted, outdated=outdated_replicas(request, revisions[-1].hash_))
     decided = schedule(wanted, fleet, request.now, profile=request.profile)

@@ -1,7 +1,7 @@
 """Surge: replicas of an older revision are replaced by new ones, as replicas in the wrong place are.
 
 Placement keeps such a replica until a successor serves, and lets go of one at a time where no other pool has capacity
-for a successor. A successor serves when it may have an endpoint, after minReadySeconds.
+for a successor. A successor counts when clients reach it: after minReadySeconds, and when its endpoint is ready.
 """
 
 from itertools import islice
@@ -13,9 +13,10 @@ from modelplane.api.meta import ClusterName
 from modelplane.api.models import ModelDeployment
 from modelplane.api.objects import is_deleting, labels_of
 from modelplane.compose.canary import canary_state, outdated_count
-from modelplane.compose.contract import ComposeRequest
+from modelplane.compose.contract import ComposeRequest, Observed
 from modelplane.compose.observed_replicas import REPLICA_PREFIX, place_of
 from modelplane.compose.readiness import serves
+from modelplane.compose.replica_endpoints import ENDPOINT_PREFIX
 from modelplane.compose.rolling_update import RolloutRules, settling_s
 from modelplane.placement.snapshot import Fleet
 
@@ -48,19 +49,29 @@ def outdated_replicas(request: ComposeRequest[ModelDeployment], revision: str) -
     return frozenset(islice(found, at_once))
 
 
-def without_settling(fleet: Fleet, request: ComposeRequest[ModelDeployment]) -> Fleet:
-    """The fleet in which replicas that serve for less than minReadySeconds do not serve yet: they have no endpoint."""
-    min_ready_s = float(request.resource.spec.rollout.min_ready_seconds)
-    settling = {
+def without_unreached(fleet: Fleet, request: ComposeRequest[ModelDeployment], revision: str) -> Fleet:
+    """The fleet in which replicas that clients do not reach yet do not serve, so that nothing leaves for them."""
+    unreached = {
         place_of(key)
         for key, seen in request.observed.items()
-        if key.startswith(REPLICA_PREFIX) and settling_s(seen.manifest, min_ready_s, request.now) > 0
+        if key.startswith(REPLICA_PREFIX) and _is_unreached(request, key, seen, revision)
     }
-    if not settling:
+    if not unreached:
         return fleet
     changed = [
         msgspec.structs.replace(replica, serving=False)
         for replica in fleet.owned_by(request.resource.metadata.key)
-        if (replica.cluster, replica.index) in settling
+        if (replica.cluster, replica.index) in unreached
     ]
     return fleet.with_replicas(changed) if changed else fleet
+
+
+def _is_unreached(request: ComposeRequest[ModelDeployment], key: str, seen: Observed, revision: str) -> bool:
+    """Whether a replica serves for less than minReadySeconds, or is a successor whose endpoint is not ready."""
+    rollout = request.resource.spec.rollout
+    if settling_s(seen.manifest, float(rollout.min_ready_seconds), request.now) > 0:
+        return True
+    if rollout.strategy != "Surge" or labels_of(seen.manifest).get(REVISION) != revision:
+        return False
+    endpoint = request.observed.get(ENDPOINT_PREFIX + key.removeprefix(REPLICA_PREFIX))
+    return (endpoint is None or not endpoint.ready) and outdated_count(request, revision) > 0
