@@ -21,10 +21,13 @@ _WATCH = ("--watch", "--timeout", "480")
 async def update(world: World) -> str:
     """A restart by surge never has fewer endpoints; it is then undone while it is not paused."""
     began = asyncio.get_running_loop().time()
+    before = await _staying(world)
     await _patch(world, {"strategy": "Surge"})
     await _rollout(world, "restart")
     fewest = await _fewest_endpoints(world, asyncio.create_task(_rollout(world, "status", *_WATCH)))
     expect(fewest >= REPLICAS, f"only {fewest} endpoints during the update")
+    kept = before.keys() & (await _staying(world)).keys()
+    expect(not kept, f"{len(kept)} replicas were not replaced")
     surged = asyncio.get_running_loop().time() - began
     expect(await _revisions(world) == [1, 2], f"revisions: {await _revisions(world)}")
     await _rollout(world, "pause")
@@ -32,11 +35,19 @@ async def update(world: World) -> str:
     await _rollout(world, "undo")
     await _rollout(world, "status", *_WATCH)
     expect(await _revisions(world) == [2, 3], f"revisions: {await _revisions(world)}")
-    staying = [each for each in await world.replicas(DEPLOYMENT) if not text(each, "metadata", "deletionTimestamp")]
-    hashes = {value(each, "metadata", "labels", "modelplane.ai/revision") for each in staying}
+    hashes = set((await _staying(world)).values())
     status = value(await _deployment(world), "status", "rollout")
     expect(hashes == {text(status, "hash")}, f"replicas have {hashes}, the newest revision is {status}")
     return f"{REPLICAS} replicas replaced in {surged:.1f} s with {fewest} endpoints at the least; undone to revision 1"
+
+
+async def _staying(world: World) -> dict[str, object]:
+    """The revision of each replica that is not being deleted, by uid."""
+    return {
+        text(each, "metadata", "uid"): value(each, "metadata", "labels", "modelplane.ai/revision")
+        for each in await world.replicas(DEPLOYMENT)
+        if not text(each, "metadata", "deletionTimestamp")
+    }
 
 
 async def _rollout(world: World, verb: str, *words: str) -> None:

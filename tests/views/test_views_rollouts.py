@@ -26,7 +26,7 @@ from modelplane.views.rollouts import (
 AT = "2026-01-01T00:00:00Z"
 
 
-def deployment(*images, reason="RolloutComplete", **rollout):
+def deployment(*images, reason="RolloutComplete", told="", **rollout):
     """A deployment that had one image after the other, with what its status says of the last."""
     item = {
         "metadata": {"name": "chat", "namespace": "team", "resourceVersion": "7"},
@@ -42,7 +42,12 @@ def deployment(*images, reason="RolloutComplete", **rollout):
         item = with_image(item, image)
         found = decode(ModelDeployment, item)
         item["status"]["revisions"] = [encode(each) for each in recorded(found, 0.0)]
-    condition = {"type": "Progressing", "status": "True", "reason": reason, "message": "2 of 2"}
+    condition = {
+        "type": "Progressing",
+        "status": "True",
+        "reason": reason,
+        "message": told or f"revision {len(images)}: 2 of 2",
+    }
     item["status"]["conditions"] = [condition]
     item["status"]["rollout"] = {"revision": len(images), "hash": item["status"]["revisions"][-1]["hash"]}
     return item
@@ -76,12 +81,16 @@ def unobserved():
 @pytest.mark.parametrize(
     ("item", "expected"),
     [
-        (deployment("a"), RolloutView(RolloutPhase.COMPLETE, "2 of 2")),
-        (deployment("a", reason="RollingOut"), RolloutView(RolloutPhase.PROGRESSING, "2 of 2")),
-        (deployment("a", reason="ProgressDeadlineExceeded"), RolloutView(RolloutPhase.FAILED, "2 of 2")),
-        (deployment("a", reason="RolloutPaused", paused=True), RolloutView(RolloutPhase.PAUSED, "2 of 2")),
+        (deployment("a"), RolloutView(RolloutPhase.COMPLETE, "revision 1: 2 of 2")),
+        (deployment("a", reason="RollingOut"), RolloutView(RolloutPhase.PROGRESSING, "revision 1: 2 of 2")),
+        (deployment("a", reason="ProgressDeadlineExceeded"), RolloutView(RolloutPhase.FAILED, "revision 1: 2 of 2")),
+        (deployment("a", reason="RolloutPaused", paused=True), RolloutView(RolloutPhase.PAUSED, "revision 1: 2 of 2")),
         (unobserved(), RolloutView(RolloutPhase.UNOBSERVED, "the deployment is not observed yet")),
         (with_image(deployment("a"), "b"), RolloutView(RolloutPhase.UNOBSERVED, "the newest spec is not observed yet")),
+        (
+            deployment("a", "b", told="revision 1: 2 of 2"),
+            RolloutView(RolloutPhase.UNOBSERVED, "the newest spec is not observed yet"),
+        ),
         (
             deployment("a", reason="RolloutPaused"),
             RolloutView(RolloutPhase.UNOBSERVED, "the newest spec is not observed yet"),

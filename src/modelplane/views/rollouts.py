@@ -54,12 +54,12 @@ def rollout_view(item: Manifest) -> RolloutView:
     seen = deployment.status.rollout
     if not condition or seen is None:
         return RolloutView(RolloutPhase.UNOBSERVED, "the deployment is not observed yet")
-    paused = text_at(condition, "reason") == Reason.ROLLOUT_PAUSED
+    paused, message = text_at(condition, "reason") == Reason.ROLLOUT_PAUSED, text_at(condition, "message")
     changed = not paused and seen.hash_ != template_hash(template_of(deployment.spec))
-    if paused != deployment.spec.rollout.paused or changed:
+    # Crossplane writes conditions after the rest of the status, so a condition may still be of the revision before.
+    if paused != deployment.spec.rollout.paused or changed or f"revision {seen.revision}:" not in message:
         return RolloutView(RolloutPhase.UNOBSERVED, "the newest spec is not observed yet")
-    state = _STATES.get(text_at(condition, "reason"), RolloutPhase.PROGRESSING)
-    return RolloutView(state, text_at(condition, "message"))
+    return RolloutView(_STATES.get(text_at(condition, "reason"), RolloutPhase.PROGRESSING), message)
 
 
 def revisions_of(item: Manifest) -> tuple[TemplateRevision, ...]:
