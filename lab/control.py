@@ -195,7 +195,7 @@ async def _provider(supervisor: Supervisor, control: Control, api: Api, sources:
     if control.derives_rights:
         await rights.own_account(api, name, SYSTEM)
         kubeconfig = control.cluster.write_kubeconfig(name, await token_access(control.cluster, api, name))
-    command = (str(control.cluster.binary(name)), "--enable-watches", "--poll=1m")
+    command = (str(control.cluster.binary(name)), "--enable-watches", "--poll=1m", "--sanitize-secrets")
     environment = {"KUBECONFIG": str(kubeconfig), "TLS_SERVER_CERTS_DIR": str(folder)}
     await supervisor.start(Program(name, command, listens(9443), environment))
     await until(f"{name} Healthy", lambda: package_healthy(api, "Provider", name))

@@ -24,6 +24,7 @@ PREFERRED = {
     "ModelDeployment.spec.nodeSelector.devices[]": "DeviceSelector",
     "ModelDeployment.spec.nodeSelector.devices[].selectors[]": "CelSelector",
     "ModelReplica.spec.engines[]": "ReplicaEngine",
+    "ModelDeployment.status.revisions[]": "TemplateRevision",
     "ModelReplica.spec.engines[].members[]": "ReplicaMember",
     "InferenceClass.spec.devices[]": "ClassDevice",
     "InferenceClass.spec.devices[].attributes{}": "Attribute",

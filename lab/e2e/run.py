@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lab.components import CROSSPLANE, ENVOY_GATEWAY, ETCD, KUBERNETES, KWOK, LWS, PROVIDER_KUBERNETES, Set
-from lab.e2e import gangs, picking, steps, trouble, upgrade
+from lab.e2e import gangs, picking, rollouts, secrets, steps, trouble, upgrade
 from lab.e2e.world import enter
 from lab.launch import ask
 from lab.oracles import run as oracles
@@ -31,6 +31,8 @@ _STEPS = (
     ("a request travels to the pod that the picker names, streaming too", picking.request, False),
     ("a pool with and without its picker", picking.picks, False),
     ("prefill and decode apart", picking.divides, False),
+    ("an update by surge, undone", rollouts.update, False),
+    ("a Secret reaches the clusters that need it", secrets.gated, False),
     ("the scale subresource", steps.scale, False),
     ("kill -9 of the function server", partial(trouble.killed, program="function"), False),
     ("kill -9 of Crossplane", partial(trouble.killed, program="crossplane"), False),

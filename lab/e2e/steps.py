@@ -353,6 +353,7 @@ _REMOTE = (
     ("policy/v1", "PodDisruptionBudget"),
     ("inference.networking.k8s.io/v1", "InferencePool"),
     ("v1", "ConfigMap"),
+    ("v1", "Secret"),
     ("v1", "ServiceAccount"),
     ("rbac.authorization.k8s.io/v1", "Role"),
     ("rbac.authorization.k8s.io/v1", "RoleBinding"),

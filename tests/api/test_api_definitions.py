@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from modelplane.api.definitions import custom_resource_definition, definitions
+from modelplane.k8s.admission.rules import check_rules
 
 ROOT = Path(__file__).resolve().parents[2]
 XRDS = {path.name: yaml.safe_load(path.read_text()) for path in sorted((ROOT / "apis").glob("*.yaml"))}
@@ -54,6 +55,17 @@ def test_every_field_is_described_by_keywords_the_api_server_knows():
     undescribed = [path for path, schema in every_schema() if not schema.get("description")]
     unknown = [(path, keyword) for path, schema in every_schema() for keyword in schema.keys() - KEYWORDS]
     assert (undescribed, unknown) == ([], [])
+
+
+def test_every_default_keeps_the_rules_beside_it():
+    """The API server runs them on the default as it is written, before the defaults inside it are filled in."""
+    broken = [
+        (path, str(problem))
+        for path, schema in every_schema()
+        if "default" in schema
+        for problem in check_rules(schema["default"], schema)
+    ]
+    assert broken == []
 
 
 def test_every_list_map_and_string_is_bounded():

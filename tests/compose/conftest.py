@@ -13,11 +13,14 @@ from modelplane.api.models import ModelDeployment, ModelReplica
 from modelplane.api.objects import Manifest
 from modelplane.compose import model_replica
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Observed
+from modelplane.compose.pod_references import PodReference, references_of
 from modelplane.testing.placing import placed
 from tests.support.structural import Structures
 
 HERE = Path(__file__).parent
 CLUSTER = "east"
+CANARY = "Y2FuYXJ5"
+"""The value of every Secret: it must be in nothing that a composer returns."""
 ADAPTERS = {"sql", "rust"}
 SCHEDULERS = {
     "none": {"type": "None"},
@@ -78,6 +81,26 @@ def make_cache(name: str, namespace: str, phase: str = "Ready") -> dict[str, obj
     }
 
 
+def make_original(reference: PodReference, namespace: str) -> dict[str, object]:
+    """A Secret or ConfigMap that a pod names."""
+    key = ".dockerconfigjson" if reference.pulls_images else reference.key or "everything"
+    body = {"type": "kubernetes.io/dockerconfigjson" if reference.pulls_images else "Opaque"}
+    return {
+        "apiVersion": "v1",
+        "kind": reference.kind,
+        "metadata": {"name": reference.name, "namespace": namespace, "resourceVersion": "7"},
+        "data": {key: CANARY},
+        **(body if reference.kind == "Secret" else {}),
+    }
+
+
+def make_originals(replica: ModelReplica) -> dict[str, tuple[Manifest, ...]]:
+    return {
+        f"{reference.kind.lower()}-{reference.name}": (make_original(reference, replica.metadata.namespace),)
+        for reference in references_of(replica)
+    }
+
+
 @dataclass
 class Scene:
     """A replica with what it asks for, and what was observed of it."""
@@ -94,7 +117,8 @@ def make_scene(shape: str, backend: str = "native", scheduler: str = "none", **s
     replica = placed(load_deployment(shape), CLUSTER, pools=POOLS)
     namespace = replica.metadata.namespace
     caches = {f"cache-{mount.name}": (make_cache(mount.name, namespace),) for mount in replica.spec.caches}
-    return Scene(replica, {"cluster": (make_cluster(backend, scheduler, **scheduling),), **caches})
+    cluster = make_cluster(backend, scheduler, **scheduling)
+    return Scene(replica, {"cluster": (cluster,), **caches, **make_originals(replica)})
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,8 @@ from modelplane.api.models import (
     ModelDeploymentStatusCluster,
     NotReady,
     StatusPlacement,
+    StatusRollout,
+    TemplateRevision,
 )
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import timestamp
@@ -30,6 +32,7 @@ from modelplane.compose.contract import (
     Requirement,
 )
 from modelplane.compose.fleet_snapshot import fleet_of
+from modelplane.compose.revisions import pack, template_hash, template_of
 
 POD = {"spec": {"containers": [{"name": "engine", "image": "i", "args": ["--model", "m"]}]}}
 GPU = {"name": "gpu", "driver": "d", "deviceClassName": "c", "count": 8}
@@ -350,7 +353,14 @@ def test_a_replica_that_just_stopped_keeps_its_endpoint_for_the_grace(since_s, n
 
 API = "modelplane.ai/v1alpha1"
 FAULT = "engine main, device request gpu: 1:8: syntax error: unexpected (, wanted 'identifier'"
-LABELS = {"modelplane.ai/deployment": "chat", "modelplane.ai/cluster": "a", "modelplane.ai/replica-index": "0"}
+TEMPLATE = template_of(deployment(1, 4).spec)
+HASH = template_hash(TEMPLATE)
+LABELS = {
+    "modelplane.ai/revision": HASH,
+    "modelplane.ai/deployment": "chat",
+    "modelplane.ai/cluster": "a",
+    "modelplane.ai/replica-index": "0",
+}
 REPLICA = {
     "apiVersion": API,
     "kind": "ModelReplica",
@@ -418,10 +428,26 @@ UNSEEN = "the ModelReplica is not observed yet"
 CREATING = f"0 of 1 replicas serve; 1 of 1 Creating on a: {UNSEEN}"
 
 
+def progressing(reason, updated, ready):
+    wanted = max(updated, ready)
+    message = f"revision 1: {updated} of {wanted} replicas updated, {ready} of {wanted} ready"
+    return holds(ConditionType.PROGRESSING, reason, message)
+
+
 def status(placed, serving, **told):
     return ModelDeploymentStatus(
         replicas=placed,
         ready_replicas=serving,
+        updated_replicas=placed,
+        rollout=StatusRollout(
+            revision=1,
+            hash_=HASH,
+            updated_replicas=placed,
+            ready_replicas=serving,
+            promoted=True,
+            complete=placed == serving,
+        ),
+        revisions=(TemplateRevision(revision=1, hash_=HASH, images=("i",), template=pack(TEMPLATE)),),
         selector="modelplane.ai/deployment=chat",
         **told,
         clusters=(ModelDeploymentStatusCluster(name="a", replicas=placed, ready=serving),) if placed else (),
@@ -460,6 +486,7 @@ def status(placed, serving, **told):
                 conditions=(
                     holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED, "0 of 0 replicas placed"),
                     holds(ConditionType.REPLICAS_READY, Reason.SCALED_TO_ZERO, "spec.replicas is 0"),
+                    progressing(Reason.ROLLOUT_COMPLETE, 0, 0),
                 ),
                 ready=holds(ConditionType.READY, Reason.AVAILABLE, "spec.replicas is 0"),
             ),
@@ -479,6 +506,7 @@ def status(placed, serving, **told):
                 conditions=(
                     holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED, "1 of 1 replicas placed"),
                     fails(ConditionType.REPLICAS_READY, Reason.CREATING, CREATING),
+                    progressing(Reason.ROLLING_OUT, 1, 0),
                 ),
                 ready=fails(ConditionType.READY, Reason.CREATING, CREATING),
                 events=(Event(EventType.NORMAL, Reason.PLACED, "replica 0 is placed on cluster a"),),
@@ -500,6 +528,7 @@ def status(placed, serving, **told):
                 conditions=(
                     holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED, "1 of 1 replicas placed"),
                     holds(ConditionType.REPLICAS_READY, Reason.ALL_READY, "1 of 1 replicas serve"),
+                    progressing(Reason.ROLLOUT_COMPLETE, 1, 1),
                 ),
                 ready=holds(ConditionType.READY, Reason.AVAILABLE, "1 of 1 replicas serve"),
             ),

@@ -7,7 +7,7 @@ from modelplane.api.conditions import Condition, ConditionStatus
 from modelplane.api.models import ModelReplicaStatus
 from modelplane.compose.contract import EventType, Observed, Remote, Use
 
-KINDS = ("Accepted", "Scheduled", "CachesReady", "WorkloadReady", "RouteReady")
+KINDS = ("Accepted", "Scheduled", "CachesReady", "SecretsReady", "WorkloadReady", "RouteReady")
 
 
 def told(result) -> dict[str, tuple[str, str]]:
@@ -32,6 +32,7 @@ def test_a_fresh_replica_asks_for_its_cluster_and_caches_and_does_nothing(scene)
         "Accepted": ("Unknown", "Unresolved"),
         "Scheduled": ("Unknown", "Unresolved"),
         "CachesReady": ("Unknown", "Unresolved"),
+        "SecretsReady": ("True", "NoSecrets"),
         "WorkloadReady": ("False", "WaitingForCaches"),
         "RouteReady": ("Unknown", "Unresolved"),
     }
@@ -60,6 +61,7 @@ def test_conditions_follow_what_was_observed(scene):
         "Accepted": ("True", "Accepted"),
         "Scheduled": ("True", "Placed"),
         "CachesReady": ("True", "CachesStaged"),
+        "SecretsReady": ("True", "NoSecrets"),
         "WorkloadReady": ("True", "WorkloadAvailable"),
         "RouteReady": ("True", "RouteConfigured"),
     }
@@ -215,14 +217,14 @@ def test_the_cluster_says_in_its_own_words_why_pods_do_not_start(scene):
     made = scene("tensor-8")
     refused = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "no PriorityClass"}
     observe(made, ready=False, workload_main_deployment={"status": {"conditions": [refused]}})
-    condition = made.compose().conditions[3]
+    condition = made.compose().conditions[4]
     assert (condition.reason, condition.message) == ("WorkloadFailed", "no PriorityClass")
 
 
 def test_progress_is_counted(scene):
     made = scene("single-gpu")
     observe(made, ready=False, workload_main_deployment={"status": {"readyReplicas": 1}})
-    condition = made.compose().conditions[3]
+    condition = made.compose().conditions[4]
     assert condition.reason == "WorkloadStarting"
     assert condition.message.endswith(": 1 of 2 ready")
 
@@ -231,7 +233,7 @@ def test_a_route_needs_an_address_and_its_picker(scene):
     made = scene("kimi-k2-5p3d")
     observe(made)
     made.observed["picker"] = Observed(made.observed["picker"].target, ready=False)
-    assert made.compose().conditions[4].message == "not ready: picker"
+    assert made.compose().conditions[5].message == "not ready: picker"
     made.required["cluster"][0]["status"] = {}
     assert told(made.compose())["RouteReady"] == ("False", "WaitingForGateway")
 

@@ -83,7 +83,7 @@ def test_the_replica_has_the_worst_cause_in_its_own_words(scene, pods, status, e
     if pods is not None:
         made.required["pods"] = tuple(pods)
     result = compose(made)
-    condition = result.conditions[3]
+    condition = result.conditions[4]
     assert (condition.type, condition.reason, condition.message) == ("WorkloadReady", *expected[:2])
     assert (result.ready.reason, result.ready.message) == expected[:2]
     assert (result.status.reason, result.status.message, result.status.since) == expected
@@ -110,7 +110,7 @@ def test_a_lost_cluster_is_the_cause_of_all_that_is_on_it(scene):
     made.required["pods"] = (waiting_pod("ErrImagePull", "i: not found"),)
     lose(made)
     result = compose(made)
-    assert [(each.type, each.reason) for each in result.conditions[3:]] == [
+    assert [(each.type, each.reason) for each in result.conditions[4:]] == [
         ("WorkloadReady", "ClusterLost"),
         ("RouteReady", "ClusterLost"),
     ]
@@ -135,7 +135,7 @@ def test_a_picker_that_does_not_start_is_told_by_the_route(scene):
     observe(made, ready=True)
     made.observed["picker"] = Observed(made.observed["picker"].target, ready=False)
     made.required["pods"] = (waiting_pod("ErrImagePull", "p: not found", labels={}),)
-    condition = compose(made).conditions[4]
+    condition = compose(made).conditions[5]
     assert (condition.reason, condition.message) == (
         "ImagePullFailed",
         "picker: 1 of 1 pod: container engine: image i: p: not found",
@@ -152,7 +152,7 @@ def test_the_gateway_says_why_it_rejects_a_route(scene, available, reason):
     if not available:
         workload = made.observed["workload-main-deployment"]
         made.observed["workload-main-deployment"] = Observed(workload.target, ready=False)
-    condition = compose(made).conditions[4]
+    condition = compose(made).conditions[5]
     assert (condition.reason, condition.message) == (reason, "BackendNotFound: no such Service")
 
 

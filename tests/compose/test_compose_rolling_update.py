@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.codec import decode, encode
+from modelplane.api.labels import REVISION, TRACK
 from modelplane.api.models import ModelDeployment, ModelReplica
 from modelplane.compose import model_deployment
 from modelplane.compose.contract import ComposeRequest, Local, Observed
-from modelplane.compose.rolling_update import roll
+from modelplane.compose.rolling_update import RolloutRules, roll
 
 READ = partial(decode, ModelReplica)
 OLD, NEW, NEWER = "engine:1", "engine:2", "engine:3"
@@ -106,6 +107,65 @@ def images(seen: list[dict | None], image: str = NEW) -> tuple[list[str], str]:
 )
 def test_which_replicas_change(seen, expected):
     assert images(seen) == expected
+
+
+OUTDATED = [replica(at, OLD, generation=1, served=1, **SERVING) for at in range(2)]
+IDLE = replica(2, OLD, generation=1, **DOWN)
+MOMENT = 1_767_225_600.0
+
+
+@pytest.mark.parametrize(
+    ("seen", "rules", "expected"),
+    [
+        pytest.param([*OUTDATED, IDLE], RolloutRules(paused=True), ([OLD, OLD, OLD], 0, 0), id="paused"),
+        pytest.param(
+            [*OUTDATED, None], RolloutRules(paused=True), ([OLD, OLD, NEW], 1, 0), id="paused, and one is new"
+        ),
+        pytest.param([*OUTDATED, IDLE], RolloutRules(surge=True), ([OLD, OLD, NEW], 1, 0), id="surge"),
+        pytest.param([*OUTDATED], RolloutRules(), ([NEW, OLD], 1, 0), id="in place"),
+        pytest.param([*OUTDATED], RolloutRules(canary=1), ([NEW, OLD], 1, 0), id="a canary"),
+        pytest.param(
+            [*OUTDATED, replica(2, NEW, generation=1, served=1, **SERVING)],
+            RolloutRules(canary=1),
+            ([OLD, OLD, NEW], 1, 1),
+            id="a canary is enough",
+        ),
+    ],
+)
+def test_the_rules_of_a_rollout_hold_replicas_back(seen, rules, expected):
+    wanted = [decode(ModelReplica, replica(index, NEW)) for index in range(len(seen))]
+    found = roll(wanted, {item["metadata"]["name"]: item for item in seen if item is not None}, READ, rules)
+    assert ([_image(encode(item)) for item in found.replicas], found.updated, found.ready) == expected
+
+
+def serving_since(item: dict, moment: str) -> dict:
+    found = copy.deepcopy(item)
+    for condition in found["status"]["conditions"]:
+        condition["lastTransitionTime"] = moment
+    return found
+
+
+@pytest.mark.parametrize(("age_s", "expected"), [(29, [NEW, OLD]), (30, [NEW, NEW])])
+def test_the_next_replica_waits_until_the_one_before_has_served_for_long_enough(age_s, expected):
+    updated = serving_since(replica(0, NEW, generation=2, served=2, **SERVING), "2026-01-01T00:00:00Z")
+    old = serving_since(replica(1, OLD, generation=1, served=1, **SERVING), "2025-12-01T00:00:00Z")
+    wanted = [decode(ModelReplica, replica(index, NEW)) for index in range(2)]
+    rules = RolloutRules(min_ready_s=30.0, now=MOMENT + age_s)
+    found = roll(wanted, {"r0": updated, "r1": old}, READ, rules)
+    assert [_image(encode(item)) for item in found.replicas] == expected
+    assert found.ready == (age_s >= 30)
+
+
+def test_a_replica_that_is_held_back_keeps_the_label_of_its_revision():
+    def labelled(item: dict, revision: str | None) -> dict:
+        labels = {"app": "chat", **({REVISION: revision} if revision else {})}
+        labels |= {TRACK: "canary"} if revision == "new" else {}
+        return {**item, "metadata": {**item["metadata"], "labels": labels}}
+
+    seen = {"r0": labelled(OUTDATED[0], "old"), "r1": labelled(OUTDATED[1], None)}
+    wanted = [decode(ModelReplica, labelled(replica(index, NEW), "new")) for index in range(2)]
+    found = roll(wanted, seen, READ, RolloutRules(paused=True))
+    assert [item.metadata.labels for item in found.replicas] == [{"app": "chat", REVISION: "old"}, {"app": "chat"}]
 
 
 def test_a_version_that_does_not_start_is_replaced_at_once_and_goes_no_further():

@@ -130,6 +130,7 @@ def test_readiness_climbs_only_with_what_was_observed():
         assert fleet.conditions("ModelDeployment") == {
             "ReplicasScheduled": ("True", "AllPlaced"),
             "ReplicasReady": ("False", "WorkloadStarting"),
+            "Progressing": ("True", "RollingOut"),
             "Ready": ("False", "WorkloadStarting"),
         }
         await fleet.workloads_become_available("east")

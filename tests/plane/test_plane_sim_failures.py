@@ -110,17 +110,33 @@ def gated(manifest):
     return manifest
 
 
+def secret(name, data):
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"}, "data": data}
+
+
+def needing(name, namespace):
+    reference = {"secretKeyRef": {"name": name, "key": "HF_TOKEN"}}
+    container = {"name": "c", "image": IMAGE, "env": [{"name": "HF_TOKEN", "valueFrom": reference}]}
+    metadata = {"name": "needs", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+
+
 def test_pods_wait_for_a_secret_until_it_is_added():
     async def story(fleet, clock):
-        assert why(fleet) == ['CreateContainerConfigError: secret "hf" not found']
-        do(fleet, "secret-add", name="default/hf", value="HF_TOKEN=a,b\nOTHER=c")
-        do(fleet, "secret-add", "west", name=f"{namespace_of(fleet.pods('west')[0])}/hf", value="HF_TOKEN=x")
+        assert fleet.pods("east") == ()
+        assert fleet.get("ModelDeployment", "qwen3-8b", "default")["status"]["reason"] == "SecretMissing"
+        fleet.plane.create(secret("hf", {"HF_TOKEN": "eA=="}))
         await clock.sleep(15)
         assert fleet.endpoints() == {"east": 1, "west": 1}
-        do(fleet, "secret-remove", name="default/hf")
-        replace_pod(fleet)
+        # A Secret that only the cluster has: the kubelet's words, and `sim secret` around them.
+        space = namespace_of(fleet.pods("east")[0])
+        fleet.database.store("cluster/east").create(needing("own", space))
+        await clock.sleep(5)
+        assert 'CreateContainerConfigError: secret "own" not found' in why(fleet)
+        do(fleet, "secret-add", name="default/own", value="HF_TOKEN=a,b\nOTHER=c")
         await clock.sleep(15)
-        assert why(fleet) == ['CreateContainerConfigError: secret "hf" not found']
+        assert 'CreateContainerConfigError: secret "own" not found' not in why(fleet)
+        do(fleet, "secret-remove", name="default/own")
         with pytest.raises(NotFoundError, match=r"cluster east has no Secret mp-default-.*/hf"):
             do(fleet, "secret-remove", name="default/hf")
         with pytest.raises(NotFoundError, match="cluster east has no namespace nosuch"):
@@ -140,13 +156,12 @@ def test_a_private_image_is_pulled_with_its_secret():
         return manifest
 
     async def story(fleet, clock):
-        do(fleet, "image-add", name=IMAGE, value="key")
-        await clock.sleep(1)
-        replace_pod(fleet)
-        await clock.sleep(5)
+        do(fleet, "image-add", name=IMAGE, value="other")
+        fleet.plane.create({**secret("key", {".dockerconfigjson": "e30="}), "type": "kubernetes.io/dockerconfigjson"})
+        await clock.sleep(10)
         assert "401 Unauthorized" in why(fleet)[0]
-        do(fleet, "secret-add", name="default/key")
-        await clock.sleep(40)
+        do(fleet, "image-add", name=IMAGE, value="key")
+        await clock.sleep(60)
         assert fleet.endpoints() == {"east": 1, "west": 1}
 
     virtually(story, private)

@@ -18,6 +18,7 @@ __all__ = [
     "Backend",
     "Cache",
     "CacheMount",
+    "Canary",
     "Candidate",
     "Capacity",
     "CapacityBlock",
@@ -135,16 +136,19 @@ __all__ = [
     "SpecCredentials",
     "SpecGateway",
     "SpecPlacement",
+    "SpecRollout",
     "SpecSecret",
     "SpecTemplateMetadata",
     "Spread",
     "StatusDrain",
     "StatusGateway",
     "StatusPlacement",
+    "StatusRollout",
     "StatusSecret",
     "Summary",
     "Taint",
     "Template",
+    "TemplateRevision",
     "TemplateSpec",
     "Tls",
     "TlsSecretRef",
@@ -465,10 +469,32 @@ class NotReady(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replaced_at: str | None = msgspec.field(name="replacedAt", default=None)
 
 
+class TemplateRevision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    revision: int
+    hash_: str = msgspec.field(name="hash")
+    created_at: str | None = msgspec.field(name="createdAt", default=None)
+    change_cause: str | None = msgspec.field(name="changeCause", default=None)
+    images: tuple[str, ...] = ()
+    template: str
+
+
+class StatusRollout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    revision: int | None = None
+    hash_: str | None = msgspec.field(name="hash", default=None)
+    updated_replicas: int | None = msgspec.field(name="updatedReplicas", default=None)
+    ready_replicas: int | None = msgspec.field(name="readyReplicas", default=None)
+    promoted: bool | None = None
+    complete: bool | None = None
+    last_progress_time: str | None = msgspec.field(name="lastProgressTime", default=None)
+
+
 class ModelDeploymentStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conditions: tuple[Condition, ...] = ()
     replicas: int | None = None
     ready_replicas: int | None = msgspec.field(name="readyReplicas", default=None)
+    updated_replicas: int | None = msgspec.field(name="updatedReplicas", default=None)
+    rollout: StatusRollout | None = None
+    revisions: tuple[TemplateRevision, ...] = ()
     selector: str | None = None
     reason: str | None = None
     message: str | None = None
@@ -541,6 +567,21 @@ class Cache(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     policy: Literal["Required", "Preferred"] = "Required"
 
 
+class Canary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    replicas: int = 1
+    bake_seconds: int = msgspec.field(name="bakeSeconds", default=300)
+
+
+class SpecRollout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    strategy: Literal["InPlace", "Surge"] = "InPlace"
+    max_surge: int = msgspec.field(name="maxSurge", default=1)
+    paused: bool = False
+    min_ready_seconds: int = msgspec.field(name="minReadySeconds", default=0)
+    progress_deadline_seconds: int = msgspec.field(name="progressDeadlineSeconds", default=3600)
+    canary: Canary | None = None
+    revision_history_limit: int = msgspec.field(name="revisionHistoryLimit", default=10)
+
+
 class Failover(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     policy: Literal["Replace", "Never"] = "Replace"
     grace_period_seconds: int = msgspec.field(name="gracePeriodSeconds", default=300)
@@ -594,6 +635,7 @@ class ModelDeploymentSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     tolerations: tuple[Toleration, ...] = ()
     placement: SpecPlacement | None = None
     failover: Failover = Failover()
+    rollout: SpecRollout = SpecRollout()
     caches: tuple[Cache, ...] = ()
     node_selector: NodeSelector | None = msgspec.field(name="nodeSelector", default=None)
     workers: Workers | None = None

@@ -76,6 +76,15 @@ class Reason(StrEnum):
     SERVING = "Serving", "The replica answers requests."
     NOT_PLACED = "NotPlaced", "Some replicas have no cluster, so they cannot serve."
 
+    ROLLING_OUT = "RollingOut", "An update is under way. The message has its revision and how far it is."
+    CANARY_BAKING = "CanaryBaking", "Canaries have the new revision. The others follow when it served for long enough."
+    ROLLOUT_COMPLETE = "RolloutComplete", "Every replica served the newest revision."
+    ROLLOUT_PAUSED = "RolloutPaused", "spec.rollout.paused is set. Changes of the pods wait until it is not."
+    PROGRESS_DEADLINE_EXCEEDED = (
+        "ProgressDeadlineExceeded",
+        "An update made no progress for progressDeadlineSeconds. Old replicas serve on. Fix the template, or undo it.",
+    )
+
     CLUSTER_MISSING = "ClusterMissing", "The cluster of the replica does not exist. Running pods stay."
     NO_CACHES = "NoCaches", "The replica mounts no cache."
     CACHES_STAGED = "CachesStaged", "Every cache that the replica mounts is staged on its cluster."
@@ -86,6 +95,22 @@ class Reason(StrEnum):
     CACHE_STAGING = "CacheStaging", "A cache is not staged on the cluster yet. The pods are created when it is."
     CACHE_FAILED = "CacheFailed", "Staging a cache on the cluster failed. The status of the ModelCache says why."
     WAITING_FOR_CACHES = "WaitingForCaches", "The pods are created when the caches are staged."
+    NO_SECRETS = "NoSecrets", "The pods of the replica name no Secret and no ConfigMap."
+    SECRETS_COPIED = "SecretsCopied", "Every Secret and ConfigMap that the pods name is copied to the cluster."
+    SECRETS_COPYING = "SecretsCopying", "A Secret or ConfigMap that the pods name is not on the cluster yet."
+    SECRET_MISSING = (
+        "SecretMissing",
+        "A Secret that the pods name, or a key of it, does not exist in the team's namespace. Running pods stay.",
+    )
+    SECRET_INVALID = (
+        "SecretInvalid",
+        "A Secret that the pods name has a type that cannot be used so. The message says which type can.",
+    )
+    CONFIG_MAP_MISSING = (
+        "ConfigMapMissing",
+        "A ConfigMap that the pods name, or a key of it, does not exist in the team's namespace. Running pods stay.",
+    )
+    WAITING_FOR_SECRETS = "WaitingForSecrets", "The pods are created when the Secrets and ConfigMaps are there."
     WORKLOAD_FAILED = (
         "WorkloadFailed",
         "The cluster rejects the pods of the replica or stopped retrying. The message is the workload's.",
@@ -93,14 +118,6 @@ class Reason(StrEnum):
     IMAGE_PULL_FAILED = (
         "ImagePullFailed",
         "A node cannot pull an image and retries. Correct the image, its registry or the imagePullSecrets.",
-    )
-    SECRET_MISSING = (
-        "SecretMissing",
-        "A container refers to a Secret or a key of one that is not in its namespace. It starts once it is there.",
-    )
-    CONFIG_MAP_MISSING = (
-        "ConfigMapMissing",
-        "A container refers to a ConfigMap or a key of one that is not in its namespace. It starts once it is there.",
     )
     CONTAINER_START_FAILED = (
         "ContainerStartFailed",

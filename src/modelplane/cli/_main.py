@@ -29,6 +29,7 @@ COMMANDS = (
     Command("up", "start the embedded plane and keep it running", "up"),
     Command("status", "show whether clusters, deployments and services of a running plane are ready", "status"),
     Command("drain", "move the replicas of a cluster or a node pool away before maintenance", "drain"),
+    Command("rollout", "show, undo, restart, pause or resume the update of a deployment", "rollout"),
     Command("down", "stop a running plane", "down"),
     Command("sim", "cause failures and shortages in simulated clusters", "sim"),
     Command("install", "install Modelplane on a control plane that runs Crossplane", "install"),

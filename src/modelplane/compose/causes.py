@@ -54,6 +54,8 @@ FAULTS = frozenset(WORST_FIRST[: WORST_FIRST.index(Reason.SCHEDULING_GATED)]) | 
     Reason.INSUFFICIENT_CAPACITY,
     Reason.NO_CLUSTERS,
     Reason.INVALID_SELECTOR,
+    Reason.NOT_RUNNABLE,
+    Reason.PROGRESS_DEADLINE_EXCEEDED,
 }
 """Reasons that somebody should look at: their events are warnings. The others are stages of a start."""
 _RANKS = {reason.value: rank for rank, reason in enumerate(WORST_FIRST)}

@@ -56,6 +56,19 @@ class Local:
 
 
 @dataclass(frozen=True, slots=True)
+class CopiedFrom:
+    """An object on the control plane whose fields the host copies. Composers never see or hold the values."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str
+    fields: tuple[str, ...] = ("data",)
+    version: str = ""
+    """The resourceVersion that was read: another one means that there is something to copy."""
+
+
+@dataclass(frozen=True, slots=True)
 class Remote:
     """An object on another cluster. The host applies it there and observes it."""
 
@@ -64,6 +77,8 @@ class Remote:
     ready_when: ReadyWhen = ReadyWhen.CREATED
     shared: bool = False
     """Several resources desire the same object, such as a tenant's namespace: it outlives each of them."""
+    copied_from: CopiedFrom | None = None
+    """Where the fields that the manifest lacks come from. While that object is missing, the copy stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,24 @@ ModelReplica that is dropped goes after its ModelEndpoint: see `replica_removal`
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
-from modelplane.api.conditions import Condition, ConditionType, fails, summarise, unknown
+import msgspec
+
+from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, summarise, unknown
 from modelplane.api.errors import InputError
-from modelplane.api.models import ModelDeployment
+from modelplane.api.labels import CANARY, REVISION, TRACK
+from modelplane.api.models import ModelDeployment, ModelDeploymentStatus, TemplateRevision
 from modelplane.api.objects import API_VERSION
 from modelplane.api.reasons import Reason
+from modelplane.compose.canary import canary_state
 from modelplane.compose.contract import (
     ComposeRequest,
     ComposeResult,
     Desired,
+    Event,
     Local,
+    Observed,
     ReadyWhen,
     Requirement,
     keep_observed,
@@ -49,9 +56,14 @@ from modelplane.compose.replica_endpoints import (
 )
 from modelplane.compose.replica_removal import LINGER_S, removal_of
 from modelplane.compose.replica_targets import replica_key, replica_targets
+from modelplane.compose.revisions import effective, recorded
+from modelplane.compose.rolling_update import Rollout, settling_s
+from modelplane.compose.rollout_progress import RolloutProgress, rollout_progress
 from modelplane.compose.startup import hold_back, startup_wait, with_wait
+from modelplane.compose.surge import outdated_replicas, without_unreached
 from modelplane.compose.transitions import transitions
 from modelplane.k8s.cel import CompileError, compile_selector
+from modelplane.placement.decisions import ReplicaDecision
 from modelplane.placement.schedule import Schedule, schedule
 from modelplane.placement.snapshot import Fleet
 
@@ -60,6 +72,7 @@ _PREEMPTION_REQUEUE_S = 1.0
 
 
 def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
+    request = replace(request, resource=effective(request.resource))
     deployment = request.resource
     requirements = {} if request.fleet else _requirements(deployment)
     lowered = lower(deployment.spec)
@@ -71,14 +84,24 @@ def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
     if fleet is None:
         waiting = unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, "the fleet is not read yet")
         return _undecided(request, waiting, requirements)
+    revisions = recorded(deployment, request.now)
+    canary = canary_state(request, revisions[-1].hash_)
+    track = {} if canary.promoted else {TRACK: CANARY}
+    lowered = replace(lowered, labels={**lowered.labels, REVISION: revisions[-1].hash_, **track})
     fleet = with_observed(fleet, deployment.metadata.key, request.observed, request.decode_replica)
+    fleet = without_unreached(fleet, request, revisions[-1].hash_)
     wanted = placement_request(deployment, lowered)
+    wanted = msgspec.structs.replace(wanted, outdated=outdated_replicas(request, revisions[-1].hash_))
     decided = schedule(wanted, fleet, request.now, profile=request.profile)
     wait = startup_wait(deployment, wanted, fleet, request.now)
     if wait is not None:
         decided, wait = hold_back(decided, wait, wanted.replicas, request.observed)
-    result = _decided(request, lowered, fleet, decided, requirements)
-    return result if wait is None else with_wait(result, wait, wanted.replicas, request.now)
+    result, rollout = _decided(request, lowered, fleet, decided, requirements)
+    if wait is not None:
+        result = with_wait(result, wait, wanted.replicas, request.now)
+    leaving = sum(placement.decision is ReplicaDecision.MOVING for placement in decided.placements)
+    progress = rollout_progress(deployment, revisions[-1], rollout, request.now, leaving=leaving, canary=canary)
+    return _with_progress(request, result, progress, revisions)
 
 
 def _requirements(deployment: ModelDeployment) -> dict[str, Requirement]:
@@ -132,14 +155,17 @@ def _decided(
     fleet: Fleet,
     decided: Schedule,
     requirements: dict[str, Requirement],
-) -> ComposeResult:
+) -> tuple[ComposeResult, Rollout]:
     removal = removal_of(request, decided)
     desired = {**_kept_unplaced(request), **removal.lingering}
     serving: Counter[str] = Counter()
     graces: list[float] = []
     idle: list[IdleReplica] = []
-    rollout, targets = replica_targets(request, lowered, decided)
-    for placement in decided.placements:
+    shown = msgspec.structs.replace(
+        decided, placements=tuple(each for each in decided.placements if not removal.holds_back(each))
+    )
+    rollout, targets = replica_targets(request, lowered, shown)
+    for placement in shown.placements:
         placed = placement.replica
         seen = request.observed.get(replica_key(placed))
         target = targets.get(replica_key(placed))
@@ -148,7 +174,8 @@ def _decided(
         desired[replica_key(placed)] = Desired(target, seen is not None and seen.ready)
         key = endpoint_key(placed)
         known = request.observed.get(key)
-        answers = seen is not None and serves(seen.manifest)
+        settles_s = 0.0 if seen is None or known is not None else _settling_s(request, seen)
+        answers = seen is not None and serves(seen.manifest) and not settles_s
         if not answers:
             idle.append((placed.cluster, seen.manifest if seen is not None else None))
         left_s = 0.0 if answers or seen is None or known is None else grace_left_s(seen, request.now)
@@ -157,6 +184,8 @@ def _decided(
             desired[key] = Desired(Local(endpoint, ReadyWhen.READY), known is not None and known.ready)
             serving[placed.cluster] += answers
             graces.append(left_s)
+        elif settles_s:
+            graces.append(settles_s)
         elif known is not None and not endpoint_is_stale(request, key):
             desired[key] = Desired(known.target, known.ready)
     not_ready = replicas_not_ready(idle, fleet, failover_policy(request.resource.spec))
@@ -164,18 +193,50 @@ def _decided(
         scheduled_condition(request, decided, fleet),
         ready_condition(request, decided, serving.total(), rollout, not_ready),
     )
-    return ComposeResult(
+    result = ComposeResult(
         desired=desired,
         status=deployment_status(request.resource, decided, serving, not_ready, conditions),
         conditions=conditions,
         ready=summarise(conditions, conditions[-1].message),
         events=(
-            *placement_events(request, decided, removal.removed),
+            *placement_events(request, shown, removal.removed),
             *transitions(request.resource.status.conditions, conditions),
         ),
         requirements=requirements,
         requeue_after_s=_requeue_after_s(decided, [*graces, *([LINGER_S] if removal.lingering else [])]),
     )
+    return result, rollout
+
+
+def _settling_s(request: ComposeRequest[ModelDeployment], seen: Observed) -> float:
+    return settling_s(seen.manifest, float(request.resource.spec.rollout.min_ready_seconds), request.now)
+
+
+def _with_progress(
+    request: ComposeRequest[ModelDeployment],
+    result: ComposeResult,
+    progress: RolloutProgress,
+    revisions: tuple[TemplateRevision, ...],
+) -> ComposeResult:
+    """The result with the revisions and how far the update to the newest one is."""
+    status = result.status
+    if isinstance(status, ModelDeploymentStatus):
+        updated = progress.status.updated_replicas
+        status = msgspec.structs.replace(status, updated_replicas=updated, rollout=progress.status, revisions=revisions)
+    waits = [wait for wait in (result.requeue_after_s, progress.requeue_after_s) if wait is not None]
+    return replace(
+        result,
+        status=status,
+        conditions=(*result.conditions, progress.condition),
+        events=(*result.events, *_progress_events(request, progress.condition)),
+        requeue_after_s=min(waits, default=None),
+    )
+
+
+def _progress_events(request: ComposeRequest[ModelDeployment], condition: Condition) -> tuple[Event, ...]:
+    """None for a pause: whoever pauses knows."""
+    known = condition.status is not ConditionStatus.UNKNOWN
+    return transitions(request.resource.status.conditions, (condition,)) if known else ()
 
 
 def _kept_unplaced(request: ComposeRequest[ModelDeployment]) -> dict[str, Desired]:

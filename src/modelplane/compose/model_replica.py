@@ -3,17 +3,21 @@
     Accepted         the spec can be rendered on its cluster
     Scheduled        its cluster exists and can be read
     CachesReady      every cache that it mounts is staged there
+    SecretsReady     every Secret and ConfigMap that its pods name is copied there
     WorkloadReady    its pods are available, by the status of the workload; else the worst cause of its pods
     RouteReady       the cluster's gateway routes to them
     Ready            all of these
 
 Rendering needs the cluster and the caches. While one is missing or cannot be rendered, the observed objects stay and a
 condition says why; the replica serves as long as its workload and its route are ready. Pods are created when their
-caches are staged, and stay when a cache is lost.
+caches are staged and their Secrets and ConfigMaps exist, and stay when one of them is lost. While a Secret or ConfigMap
+is missing, a workload that runs is not changed: its new pods could not start.
 
 ResourceClaimTemplates and the picker's configuration are replaced, not changed. The old one stays until every workload
 is observed to have no pod that needs it.
 """
+
+from dataclasses import replace
 
 import msgspec
 
@@ -21,11 +25,12 @@ from modelplane.api.conditions import Condition, ConditionStatus, ConditionType,
 from modelplane.api.models import ModelReplica
 from modelplane.api.objects import name_of
 from modelplane.api.reasons import Reason
+from modelplane.compose.backends.rendered import Rendered
 from modelplane.compose.claims import KEY_PREFIX
 from modelplane.compose.context import ClusterRenderError, Context, RenderError
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Observed, Remote, keep_observed
 from modelplane.compose.readiness import SERVING
-from modelplane.compose.rendering import render
+from modelplane.compose.rendering import NAMESPACE, render
 from modelplane.compose.replica_causes import (
     WORKLOAD,
     replica_status,
@@ -34,12 +39,13 @@ from modelplane.compose.replica_causes import (
     workload_condition,
 )
 from modelplane.compose.replica_inputs import ReplicaInputs, gather, requirements, uses
+from modelplane.compose.replica_references import KEY_PREFIXES, copies
 from modelplane.compose.transitions import transitions
 from modelplane.compose.volumes import volumes_of
 from modelplane.compose.workload_status import has_status, mentions, rolled_out, same_stamp
 
 _PICKER = "picker"
-_REPLACED = (KEY_PREFIX, "picker-config-")
+_REPLACED = (KEY_PREFIX, "picker-config-", *KEY_PREFIXES)
 
 
 def compose(request: ComposeRequest[ModelReplica]) -> ComposeResult:
@@ -50,6 +56,7 @@ def compose(request: ComposeRequest[ModelReplica]) -> ComposeResult:
         accepted,
         inputs.scheduled,
         inputs.caches_ready,
+        inputs.references.condition,
         workload_condition(cause),
         route_condition(request, desired, inputs, available=cause is None),
     )
@@ -83,14 +90,32 @@ def _desired(request: ComposeRequest[ModelReplica], inputs: ReplicaInputs) -> tu
         where = f"cluster {request.resource.spec.cluster_name}: " if isinstance(error, ClusterRenderError) else ""
         problem = fails(ConditionType.ACCEPTED, error.reason, f"{where}{error}; running pods stay")
         return keep_observed(request), problem
-    staged = inputs.caches_ready.status is ConditionStatus.TRUE
-    started = {key for key in rendered.workloads if staged or key in request.observed}
+    desired = _with_copies(desired, copies(context, request, inputs.references, tuple(rendered.workloads)))
     current = {
-        key: Desired(item.target, _seen_ready(request, key), item.outlives)
-        for key, item in desired.items()
-        if key in started or key not in rendered.workloads
+        key: replace(item, ready=_seen_ready(request, key))
+        for key, item in _started(request, inputs, desired, rendered).items()
     }
     return {**_superseded(request, desired), **current}, holds(ConditionType.ACCEPTED, Reason.ACCEPTED)
+
+
+def _with_copies(desired: dict[str, Desired], copied: dict[str, Desired]) -> dict[str, Desired]:
+    """Copies come before the workloads that need them, and after the namespace that they are in."""
+    return {NAMESPACE: desired[NAMESPACE], **copied, **desired}
+
+
+def _started(
+    request: ComposeRequest[ModelReplica], inputs: ReplicaInputs, desired: dict[str, Desired], rendered: Rendered
+) -> dict[str, Desired]:
+    """Without the workloads that must wait. One that runs stays, and is not changed while a Secret is missing."""
+    staged, found = inputs.caches_ready.status is ConditionStatus.TRUE, inputs.references.found
+    started: dict[str, Desired] = {}
+    for key, item in desired.items():
+        seen = request.observed.get(key) if key in rendered.workloads else None
+        if seen is not None and not found:
+            started[key] = replace(item, target=seen.target)
+        elif key not in rendered.workloads or seen is not None or (staged and found):
+            started[key] = item
+    return started
 
 
 def _seen_ready(request: ComposeRequest[ModelReplica], key: str) -> bool:
@@ -134,10 +159,18 @@ def _served_generation(
     replica = request.resource
     generation, known = replica.metadata.generation or None, replica.status.served_generation
     serving = all(condition.status is ConditionStatus.TRUE for condition in conditions if condition.type in SERVING)
-    accepted = conditions[0].status is ConditionStatus.TRUE
-    if serving and accepted and all(_is_current(request, key, item) for key, item in desired.items()):
+    if serving and _is_rendered(conditions) and all(_is_current(request, key, item) for key, item in desired.items()):
         return generation
     return known if serving or known != generation else None
+
+
+def _is_rendered(conditions: tuple[Condition, ...]) -> bool:
+    """Whether the workloads are those of the spec, and not kept as they were."""
+    by_type = {condition.type: condition for condition in conditions}
+    accepted, secrets = by_type[ConditionType.ACCEPTED], by_type[ConditionType.SECRETS_READY]
+    return accepted.status is ConditionStatus.TRUE and (
+        secrets.status is ConditionStatus.TRUE or secrets.reason == Reason.SECRETS_COPYING
+    )
 
 
 def _is_current(request: ComposeRequest[ModelReplica], key: str, item: Desired) -> bool:

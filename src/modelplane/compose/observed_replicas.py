@@ -64,7 +64,7 @@ def with_observed(
     ]
     removed: list[ReplicaKey] = []
     for key, item in observed.items():
-        place = _place(key) if key.startswith(REPLICA_PREFIX) else None
+        place = place_of(key) if key.startswith(REPLICA_PREFIX) else None
         if place is None:
             continue
         listed = _read(item.manifest, decode)
@@ -117,10 +117,10 @@ def _served(
 
 def unplaced(observed: Mapping[str, Observed]) -> list[str]:
     """Keys of observed replicas that name no place. Placement does not see them."""
-    return [key for key in observed if key.startswith(REPLICA_PREFIX) and _place(key) is None]
+    return [key for key in observed if key.startswith(REPLICA_PREFIX) and place_of(key) is None]
 
 
-def _place(key: str) -> tuple[ClusterName, int] | None:
+def place_of(key: str) -> tuple[ClusterName, int] | None:
     cluster, _, index = key.removeprefix(REPLICA_PREFIX).rpartition("-")
     return (ClusterName(cluster), int(index)) if cluster and index.isdecimal() and index.isascii() else None
 

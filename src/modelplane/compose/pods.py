@@ -19,6 +19,7 @@ from modelplane.compose.engines import ENGINES, NIXL
 from modelplane.compose.engines.launch import Launch, LaunchRequest, group_env, pod_ip
 from modelplane.compose.gang.gang_metadata import GangMetadata
 from modelplane.compose.placeholders import PlaceholderValues, expand, placeholder_values, result_fault
+from modelplane.compose.pod_references import copy_name, with_copies
 from modelplane.compose.ports import engine_container, engine_port, is_routed
 from modelplane.compose.tenancy import ENGINE_SECURITY, POD_SECURITY, engine_security
 from modelplane.compose.volumes import pod_volumes, volume_mounts
@@ -153,7 +154,8 @@ def _spec(
         name = template_name(context, engine, member)
         spec["resourceClaims"] = [{"name": CLAIM, "resourceClaimTemplateName": name}]
     if template.image_pull_secrets:
-        spec["imagePullSecrets"] = [{"name": secret.name} for secret in template.image_pull_secrets]
+        names = (copy_name(context.name, "Secret", secret.name) for secret in template.image_pull_secrets)
+        spec["imagePullSecrets"] = [{"name": name} for name in names]
     return {**spec, **scheduling_spec(context, gang_metadata)}
 
 
@@ -199,7 +201,7 @@ def _container(
 ) -> dict[str, object]:
     rendered = {**encode(container), **_LAST_WORDS}
     if container.name != ENGINE_CONTAINER:
-        return {**rendered, "securityContext": dict(ENGINE_SECURITY)}
+        return {**with_copies(context.name, rendered), "securityContext": dict(ENGINE_SECURITY)}
     launch = launch_of(context, engine, member)
     rendered = {key: value for key, value in rendered.items() if key not in {"command", "args"}} | _words(launch)
     rendered["securityContext"] = engine_security(context, member.node_pool_name)
@@ -216,7 +218,7 @@ def _container(
         rendered["lifecycle"] = {"preStop": {"sleep": {"seconds": drain}}}
     if member.role != "Worker":
         rendered |= _served(engine_port(context, engine), container, HTTP if not is_routed(context, engine) else None)
-    return {key: value for key, value in rendered.items() if value != []}
+    return {key: value for key, value in with_copies(context.name, rendered).items() if value != []}
 
 
 def _served(port: int, container: Container, name: str | None) -> dict[str, object]:

@@ -73,6 +73,19 @@ def stopped_at(replica: Manifest) -> float | None:
     return max((time for time in times if time is not None), default=None)
 
 
+def serving_since(replica: Manifest) -> float | None:
+    """Since when a ModelReplica serves, by its conditions; None where it does not or the time is unknown."""
+    status = replica.get("status")
+    conditions = _mappings(status.get("conditions")) if isinstance(status, Mapping) else ()
+    held = {
+        condition.get("type"): epoch_s(str(condition.get("lastTransitionTime")))
+        for condition in conditions
+        if condition.get("type") in SERVING and condition.get("status") == "True"
+    }
+    times = [time for time in held.values() if time is not None]
+    return max(times) if held.keys() >= SERVING and times else None
+
+
 def first_address(manifest: Manifest) -> str | None:
     """The first address of a Gateway."""
     status = manifest.get("status")

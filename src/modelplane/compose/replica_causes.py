@@ -30,6 +30,8 @@ def workload_cause(
     if not workloads:
         if inputs.caches_ready.status is not ConditionStatus.TRUE:
             return Cause(Reason.WAITING_FOR_CACHES, inputs.caches_ready.message)
+        if not inputs.references.found:
+            return Cause(Reason.WAITING_FOR_SECRETS, inputs.references.condition.message)
         return inputs.lost or Cause(Reason.CREATING, "the workload is not created yet")
     waiting = [key for key, item in workloads.items() if not item.ready]
     if not waiting:

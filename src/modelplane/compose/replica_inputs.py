@@ -1,4 +1,4 @@
-"""The inputs of a replica: its cluster, its caches, and its pods where the host sees them.
+"""The inputs of a replica: its cluster, its caches, what its pods refer to, and its pods where the host sees them.
 
 Each is unresolved, absent or present. An absent or invalid input deletes nothing: it becomes a condition.
 """
@@ -17,6 +17,7 @@ from modelplane.compose.causes import Cause, in_words
 from modelplane.compose.context import remote_namespace
 from modelplane.compose.contract import ComposeRequest, Requirement, Use
 from modelplane.compose.gang import SCHEDULERS
+from modelplane.compose.replica_references import ReplicaReferences, reference_requirements, resolve_references
 
 _CLUSTER, _PODS, _ADMISSIONS = "cluster", "pods", "admissions"
 _READ = ("gateway", "conditions")
@@ -30,6 +31,7 @@ class ReplicaInputs:
     """None while one of them is not there."""
     scheduled: Condition
     caches_ready: Condition
+    references: ReplicaReferences
     address: str | None = field(default=None)
     lost: Cause | None = None
     """That its cluster stopped answering, and when."""
@@ -44,6 +46,7 @@ def requirements(replica: ModelReplica, cluster: InferenceCluster | None = None)
     name = ClusterName(replica.spec.cluster_name)
     wanted[_PODS] = pods_requirement(namespace, replica.metadata.name, name)
     admissions = admissions_requirement(namespace, name, cluster.spec.scheduling) if cluster is not None else None
+    wanted |= reference_requirements(replica)
     return wanted if admissions is None else {**wanted, _ADMISSIONS: admissions}
 
 
@@ -82,7 +85,8 @@ def uses(replica: ModelReplica) -> tuple[Use, ...]:
 def gather(request: ComposeRequest[ModelReplica]) -> ReplicaInputs:
     cluster, scheduled = _cluster(request)
     caches, staged = _caches(request)
-    return ReplicaInputs(cluster, caches, scheduled, staged, _address(request, cluster), _lost(cluster))
+    references = resolve_references(request)
+    return ReplicaInputs(cluster, caches, scheduled, staged, references, _address(request, cluster), _lost(cluster))
 
 
 def _cache_key(name: str) -> str:

@@ -7,18 +7,22 @@ keeps its endpoint     until every replica that serves has an endpoint that is r
 loses its endpoint     in the next pass
 is removed             in the first pass that does not observe the endpoint
 
+A new replica that takes the place of one that goes is composed when that one is removed. Before, the two would be too
+many for the pool, and the new one would give way.
+
 Its pods go on answering for their drain time after that. A replica that leaves for another reason does not wait for
 the endpoints of others.
 """
 
 from dataclasses import dataclass
 
+from modelplane.api.meta import ClusterName
 from modelplane.api.models import ModelDeployment
 from modelplane.compose.contract import ComposeRequest, Desired
 from modelplane.compose.readiness import serves
 from modelplane.compose.replica_endpoints import endpoint_is_stale, endpoint_key
 from modelplane.compose.replica_targets import replica_key
-from modelplane.placement.decisions import Dropped, DropReason
+from modelplane.placement.decisions import Dropped, DropReason, Placement, ReplicaDecision
 from modelplane.placement.schedule import Schedule
 
 LINGER_S = 1.0
@@ -31,11 +35,17 @@ class ReplicaRemoval:
     """Dropped replicas that stay as they are for another pass, with the endpoints that they keep."""
     removed: tuple[Dropped, ...]
     """Observed replicas that leave the desired state."""
+    vacating: frozenset[ClusterName] = frozenset()
+    """Clusters where a replica lingers whose place may be given to another already."""
+
+    def holds_back(self, placement: Placement) -> bool:
+        return placement.decision is ReplicaDecision.NEW and placement.replica.cluster in self.vacating
 
 
 def removal_of(request: ComposeRequest[ModelDeployment], decided: Schedule) -> ReplicaRemoval:
     lingering: dict[str, Desired] = {}
     removed: list[Dropped] = []
+    vacating: set[ClusterName] = set()
     routed = _is_routed(request, decided)
     for dropped in decided.dropped:
         key, endpoint = replica_key(dropped.replica), endpoint_key(dropped.replica)
@@ -46,10 +56,11 @@ def removal_of(request: ComposeRequest[ModelDeployment], decided: Schedule) -> R
             removed.append(dropped)
             continue
         lingering[key] = Desired(seen.target, seen.ready)
+        vacating.add(dropped.replica.cluster)
         waits = dropped.reason is DropReason.REPLACED and not routed
         if waits and not endpoint_is_stale(request, endpoint):
             lingering[endpoint] = Desired(known.target, known.ready)
-    return ReplicaRemoval(lingering, tuple(removed))
+    return ReplicaRemoval(lingering, tuple(removed), frozenset(vacating))
 
 
 def _is_routed(request: ComposeRequest[ModelDeployment], decided: Schedule) -> bool:

@@ -1,6 +1,7 @@
 """The ModelReplicas of a ModelDeployment as they are desired, each with the pools that placement assigned."""
 
 from modelplane.api.codec import encode
+from modelplane.api.labels import REVISION
 from modelplane.api.models import ModelDeployment, ModelReplica
 from modelplane.api.objects import Manifest
 from modelplane.compose.contract import ComposeRequest, Local, ReadyWhen
@@ -8,6 +9,7 @@ from modelplane.compose.lowering import Lowered
 from modelplane.compose.observed_replicas import composition_key, decode_observed
 from modelplane.compose.replica_spec import make_replica
 from modelplane.compose.rolling_update import Rollout, roll
+from modelplane.compose.surge import rollout_rules
 from modelplane.placement.decisions import ReplicaDecision
 from modelplane.placement.schedule import Schedule
 from modelplane.placement.values import PlacedReplica
@@ -41,7 +43,12 @@ def replica_targets(
         wanted[key] = make_replica(request.resource, lowered, placement.replica)
         if known is not None:
             seen[wanted[key].metadata.name] = known.manifest
-    rollout = roll(tuple(wanted.values()), seen, lambda item: decode_observed(item, request.decode_replica))
+    rollout = roll(
+        tuple(wanted.values()),
+        seen,
+        lambda item: decode_observed(item, request.decode_replica),
+        rollout_rules(request, lowered.labels.get(REVISION, "")),
+    )
     rolled = {
         key: Local(encode(replica), ReadyWhen.READY) for key, replica in zip(wanted, rollout.replicas, strict=True)
     }

@@ -1,13 +1,16 @@
 """A rolling update: a change of a deployment reaches its replicas one at a time.
 
-A replica has one set of pods and no capacity for a second, so an update takes it out of service until its weights are
-loaded again. An outdated replica is
+In place, a replica has one set of pods and no capacity for a second, so an update takes it out of service until its
+weights are loaded again. An outdated replica is
 
+the rollout is paused          left unchanged
 not serving                    updated at once
-serving, another is updating   left unchanged
+serving, with surge            left unchanged: a new replica is placed, and this one deleted when that serves
+serving, another is updating   left unchanged; so it is while canaries have the version and are not promoted
 serving otherwise              updated, the first in the deployment's order
 
-A replica is updating from the moment that it has the new version until all its pods serve it. A replica that does not
+A replica is updating from the moment that it has the new version until all its pods serve it, and have done so for
+minReadySeconds. A replica that does not
 accept the version keeps its pods and blocks nothing. One that cannot start with it blocks the others, and the next
 change of the deployment reaches it at once. New replicas start with the new version and block nothing.
 """
@@ -19,9 +22,10 @@ from operator import attrgetter
 import msgspec
 
 from modelplane.api.conditions import ConditionStatus, ConditionType
+from modelplane.api.labels import REVISION, TRACK
 from modelplane.api.models import ModelReplica
 from modelplane.api.objects import Manifest
-from modelplane.compose.readiness import serves
+from modelplane.compose.readiness import serves, serving_since
 
 _VERSIONED = ("priority", "serving", "tolerations", "caches", "engines")
 """Fields that the pods of a replica depend on. Other fields change without a restart."""
@@ -34,6 +38,8 @@ class Rollout:
     """As desired after this pass, in the order given."""
     updated: int
     """How many of them have the new version."""
+    ready: int = 0
+    """How many of those serve it with all their pods."""
 
     @property
     def message(self) -> str:
@@ -45,10 +51,26 @@ class Rollout:
 
 
 @dataclass(frozen=True, slots=True)
+class RolloutRules:
+    paused: bool = False
+    surge: bool = False
+    min_ready_s: float = 0.0
+    now: float = 0.0
+    """0: unknown, and nobody waits for minReadySeconds."""
+    canary: int | None = None
+    """How many replicas may have the new version; None: all."""
+
+
+_IN_PLACE = RolloutRules()
+
+
+@dataclass(frozen=True, slots=True)
 class _Known:
     wanted: ModelReplica
     seen: ModelReplica | None
     serving: bool
+    settling: bool = False
+    """Whether it serves for less than minReadySeconds."""
 
     @property
     def outdated(self) -> bool:
@@ -59,25 +81,51 @@ class _Known:
         """Whether it served before the update and does not serve the new version yet."""
         if self.seen is None or self.seen.status.served_generation is None or _rejects(self.seen):
             return False
-        return self.seen.status.served_generation < self.seen.metadata.generation
+        return self.settling or self.seen.status.served_generation < self.seen.metadata.generation
+
+    @property
+    def ready(self) -> bool:
+        return self.serving and not self.outdated and not self.updating and not self.settling
 
 
 def roll(
-    wanted: Sequence[ModelReplica], seen: Mapping[str, Manifest], decode: Callable[[Manifest], ModelReplica]
+    wanted: Sequence[ModelReplica],
+    seen: Mapping[str, Manifest],
+    decode: Callable[[Manifest], ModelReplica],
+    rules: RolloutRules = _IN_PLACE,
 ) -> Rollout:
     """Which of the replicas change in this pass. `seen` has the observed ones by name, which `decode` reads."""
-    known = [_known(replica, seen.get(replica.metadata.name), decode) for replica in wanted]
-    waiting = [item for item in known if item.outdated and item.serving and not item.updating]
-    held = waiting if any(item.updating for item in known) else waiting[1:]
+    known = [_known(replica, seen.get(replica.metadata.name), decode, rules) for replica in wanted]
+    held = _held(known, rules)
     names = {item.wanted.metadata.name for item in held}
     replicas = tuple(_as_it_runs(item) if item.wanted.metadata.name in names else item.wanted for item in known)
-    return Rollout(replicas, len(known) - len(held))
+    return Rollout(replicas, len(known) - len(held), sum(item.ready for item in known))
 
 
-def _known(wanted: ModelReplica, seen: Manifest | None, decode: Callable[[Manifest], ModelReplica]) -> _Known:
+def _held(known: Sequence[_Known], rules: RolloutRules) -> Sequence[_Known]:
+    """The outdated replicas that are left unchanged in this pass."""
+    if rules.paused:
+        return [item for item in known if item.outdated]
+    waiting = [item for item in known if item.outdated and item.serving and not item.updating]
+    allowed = 0 if rules.surge or any(item.updating for item in known) else 1
+    if rules.canary is not None:
+        allowed = min(allowed, max(0, rules.canary - sum(not item.outdated for item in known)))
+    return waiting[allowed:]
+
+
+def _known(
+    wanted: ModelReplica, seen: Manifest | None, decode: Callable[[Manifest], ModelReplica], rules: RolloutRules
+) -> _Known:
     if seen is None:
         return _Known(wanted, None, serving=False)
-    return _Known(wanted, decode(seen), serves(seen))
+    serving = serves(seen)
+    return _Known(wanted, decode(seen), serving, serving and settling_s(seen, rules.min_ready_s, rules.now) > 0)
+
+
+def settling_s(replica: Manifest, min_ready_s: float, now: float) -> float:
+    """Seconds until a replica that serves has done so for `min_ready_s`; 0: it has, or the times are unknown."""
+    since = serving_since(replica) if min_ready_s and now else None
+    return 0.0 if since is None else max(0.0, since + min_ready_s - now)
 
 
 def _as_it_runs(item: _Known) -> ModelReplica:
@@ -85,7 +133,14 @@ def _as_it_runs(item: _Known) -> ModelReplica:
     if item.seen is None:
         return item.wanted
     running = dict(zip(_VERSIONED, _version(item.seen.spec), strict=True))
-    return msgspec.structs.replace(item.wanted, spec=msgspec.structs.replace(item.wanted.spec, **running))
+    labels = {name: text for name, text in item.wanted.metadata.labels.items() if name not in {REVISION, TRACK}}
+    if REVISION in item.seen.metadata.labels:
+        labels[REVISION] = item.seen.metadata.labels[REVISION]
+    return msgspec.structs.replace(
+        item.wanted,
+        metadata=msgspec.structs.replace(item.wanted.metadata, labels=labels),
+        spec=msgspec.structs.replace(item.wanted.spec, **running),
+    )
 
 
 def _rejects(replica: ModelReplica) -> bool:

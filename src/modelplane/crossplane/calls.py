@@ -18,7 +18,7 @@ from modelplane.api.models import InferenceCluster
 from modelplane.api.objects import Manifest, name_of, text_at
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Event, Requirement
 from modelplane.compose.registry import COMPOSERS
-from modelplane.crossplane import access, protection, tenants
+from modelplane.crossplane import access, copies, protection, tenants
 from modelplane.crossplane.bounded_cache import BoundedCache
 from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.provider_objects import ComposedObject, Composite, to_provider_object
@@ -31,7 +31,7 @@ RESYNC_S = 300.0
 missed."""
 _MORE_ROUNDS = 2
 _SHORTEST_TTL_S = 1.0
-_OURS = (protection.PREFIX, access.PREFIX)
+_OURS = (protection.PREFIX, access.PREFIX, copies.PREFIX)
 _REPLICAS = "replicas"
 """The key under which the composer of a cluster requires its replicas."""
 
@@ -122,6 +122,7 @@ def answer(
         raise CannotCompose(f"{composite.kind} {composite.name}: {error}") from error
     seen = {key: caches.read_back(item) for key, item in call.composed.items() if not key.startswith(_OURS)}
     observed = {key: item.observed for key, item in seen.items() if not key.startswith(tenants.PREFIX)}
+    observed = copies.with_filled(observed, call.composed)
     result, required, to_fetch = _compose(
         lambda required: entry.compose(
             ComposeRequest(
@@ -213,8 +214,9 @@ def _resources(
     objects = {key: to_provider_object(composite, key, item, seen) for key, item in desired.items()}
     there = protection.ComposedObjects(objects, seen, existing)
     usages = protection.usages(composite, desired, there, result.uses)
+    others = {**extra, **usages, **copies.copy_objects(composite, desired)}
     composed = {key: Composed(item, desired[key].ready) for key, item in objects.items()}
-    return composed | {key: Composed(item, ready=True) for key, item in {**extra, **usages}.items()}
+    return composed | {key: Composed(item, ready=True) for key, item in others.items()}
 
 
 def _status(result: ComposeResult, composite: Manifest) -> Mapping[str, object]:

@@ -186,7 +186,7 @@ def _namespace() -> Manifest:
 
 
 def _providers(source: PackageSource) -> Iterator[Manifest]:
-    wanted = [("provider-kubernetes", PROVIDER_KUBERNETES, ["--enable-watches", "--poll=1m"])]
+    wanted = [("provider-kubernetes", PROVIDER_KUBERNETES, ["--enable-watches", "--poll=1m", "--sanitize-secrets"])]
     if source.helm:
         wanted.append(("provider-helm", PROVIDER_HELM, ["--poll=5m"]))
     for name, version, arguments in wanted:

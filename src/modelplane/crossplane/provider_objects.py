@@ -112,7 +112,8 @@ def _object(composite: Composite, key: str, target: Remote) -> Manifest:
             "providerConfigRef": {"kind": "ClusterProviderConfig", "name": target.cluster},
             "managementPolicies": _ALL_BUT_DELETE if target.shared else ["*"],
             "readiness": _READINESS[target.ready_when],
-            "watch": True,
+            # A watch would cache every Secret of the cluster.
+            "watch": target.copied_from is None,
             "forProvider": {"manifest": target.manifest},
         },
     }

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from modelplane.api.meta import Key
+from modelplane.api.meta import ClusterName, Key
 from modelplane.api.models import LabelSelector, Toleration
 
 
@@ -109,3 +109,5 @@ class PlacementRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Digests of the victims that the deployment's status nominates. Only those are evicted."""
     check: ClusterCheck | None = None
     """Says which clusters cannot run the replicas, by `Cluster.rendering`. None: all can."""
+    outdated: frozenset[tuple[ClusterName, int]] = frozenset()
+    """Cluster and index of the replicas to replace because they have an older revision."""

@@ -6,9 +6,9 @@ pool that the cluster declares and does not publish is not known to have changed
 replica that cannot be read. A replica is dropped at once when the deadline of a drain is over (see `drain`), or when
 one of higher priority preempted it. Everything else that makes its place wrong (edited selectors, relabelled clusters,
 a cluster that is drained, that cannot run it any more, that is gone or has been unready for longer than its grace
-period) marks it as moving: it stays until a successor takes over. So does one that cannot run, because nodes of its
-pool are missing or others hold its devices, once that and its not serving have lasted for longer than its grace period:
-until then a node may reboot.
+period, an older revision that is to be replaced) marks it as moving: it stays until a successor takes over. So does one
+that cannot run, because nodes of its pool are missing or others hold its devices, once that and its not serving have
+lasted for longer than its grace period: until then a node may reboot.
 
 Replicas are reviewed in one order, by cluster and index, each on the cluster as those before it leave it. One that
 requests more than it has grows in place only where its pools, its namespace's quota and the cluster's queue allow it;
@@ -70,10 +70,11 @@ def review(state: SchedulingCycle) -> ReplicaReview:
 class _Undisturbed:
     """Recognises replicas that stay as they are by others that did in the same cycle."""
 
-    __slots__ = ("_infos", "_known", "_labels", "_plain")
+    __slots__ = ("_infos", "_known", "_labels", "_outdated", "_plain")
 
     def __init__(self, state: SchedulingCycle) -> None:
         self._infos = state.fleet.infos
+        self._outdated = state.request.outdated
         self._plain = (state.request.priority, state.request.protected, False, "", ())
         request = state.request
         keys = label_keys(request.cluster_selector, *request.required, *request.tiers)
@@ -84,6 +85,8 @@ class _Undisturbed:
     def is_one(self, replica: PlacedReplica) -> bool:
         info = self._infos[replica.cluster]
         fields = (replica.priority, replica.protected, replica.leaving, replica.fault, replica.preempts)
+        if (replica.cluster, replica.index) in self._outdated:
+            return False
         return self._key(replica, info) in self._known and fields == self._plain and not info.preempting
 
     def note(self, replica: PlacedReplica, found: ReplicaReview) -> None:
@@ -168,6 +171,8 @@ def _misplaced(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo
     refusal = state.cannot_run(info.profile.rendering)
     if refusal is not None:
         return f"cluster {replica.cluster} cannot run it: {refusal}"
+    if (replica.cluster, replica.index) in request.outdated:
+        return "it has an older revision"
     if not request.failover.replace:
         return None
     if not cluster.ready and cluster.unready_since is not None and _is_over(state, cluster.unready_since, found):

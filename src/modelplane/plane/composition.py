@@ -165,8 +165,11 @@ class Composition:
         if isinstance(target, Helm):
             raise NotImplementedError("the embedded plane has no charts to install")
         shared = isinstance(target, Remote) and target.shared
+        filled = self._filled(target)
+        if filled is None:
+            return
         marks = CompositionMetadata(owner, key, target.ready_when, desired.outlives)
-        wanted = target.manifest if shared else with_composition_metadata(target.manifest, marks)
+        wanted = filled if shared else with_composition_metadata(filled, marks)
         ref = ref_of(wanted)
         existing = store.get(ref)
         if existing is None:
@@ -178,6 +181,17 @@ class Composition:
             if not self._is_there(owner, key, wanted, existing):
                 made = store.replace(self.admitted(_updated(existing, wanted)))
                 self.ownership.record_written(owner.uid, key, wanted, made)
+
+    def _filled(self, target: Local | Remote) -> Manifest | None:
+        """The manifest with the fields that are copied into it; None while the original is missing."""
+        source = target.copied_from if isinstance(target, Remote) else None
+        if source is None:
+            return target.manifest
+        ref = ObjectRef(group_of(source.api_version), source.kind, source.namespace, source.name)
+        original = self.plane.get(ref)
+        if original is None:
+            return None
+        return {**target.manifest, **{name: original[name] for name in source.fields if name in original}}
 
     def _is_there(self, owner: Owner, key: str, wanted: Manifest, existing: Manifest) -> bool:
         """Whether the stored object needs no write: most passes want what the last one wrote."""

@@ -8,7 +8,8 @@ it runs is in `engine_exits`.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from modelplane.api.objects import Manifest, items_at, mapping_at, namespace_of, text_at
+from modelplane.api.labels import COPIED_FROM
+from modelplane.api.objects import Manifest, annotations_of, items_at, mapping_at, namespace_of, text_at
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster.controller import ClusterStore
 from modelplane.sim.cluster.images import PULL_FAILED, ImageRule, pull_fault
@@ -79,11 +80,12 @@ def _named_secrets(pod: Manifest) -> Iterable[str]:
 
 
 def _pull_secrets(pod: Manifest, store: ClusterStore) -> Iterator[str]:
-    """The pull Secrets that exist and have credentials."""
+    """The pull Secrets that exist and have credentials, by their own name and by that of their original."""
     for name in _named_secrets(pod):
         found = _get("Secret", name, namespace_of(pod), store)
         if found is not None and text_at(found, "type") in _PULL_SECRET_TYPES:
             yield name
+            yield annotations_of(found).get(COPIED_FROM, "").rpartition("/")[2]
 
 
 def _mount_faults(pod: Manifest, store: ClusterStore) -> Iterator[ContainerFault]:

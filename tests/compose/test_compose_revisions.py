@@ -1,0 +1,141 @@
+"""Revisions: when one is recorded, what it has, and what a paused deployment is composed with."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.api.codec import decode, encode
+from modelplane.api.errors import InputError
+from modelplane.api.models import ModelDeployment, ModelDeploymentStatus
+from modelplane.compose import revisions
+from modelplane.compose.revisions import effective, pack, recorded, template_hash, template_of, unpack
+
+NOW = 1_767_225_600.0
+CREATED = "2026-01-01T00:00:00Z"
+
+
+def workers(image="engine:1"):
+    return {"template": {"spec": {"containers": [{"name": "engine", "image": image}]}}}
+
+
+def deployment(image="engine:1", known=(), cause="", **spec):
+    item = {
+        "metadata": {"name": "chat", "namespace": "team", "annotations": {revisions.CHANGE_CAUSE: cause}},
+        "spec": {"nodeSelector": {"devices": [{"name": "gpu", "count": 1}]}, "workers": workers(image), **spec},
+    }
+    found = decode(ModelDeployment, item)
+    return msgspec.structs.replace(found, status=ModelDeploymentStatus(revisions=tuple(known)))
+
+
+def history(*images, **spec):
+    known = ()
+    for image in images:
+        known = recorded(deployment(image, known, **spec), NOW)
+    return known
+
+
+def shown(known):
+    return [(each.revision, each.images) for each in known]
+
+
+def test_the_first_revision_has_what_pods_depend_on_and_nothing_else():
+    (only,) = recorded(deployment(cause="first", replicas=3, labels={"app": "chat"}), NOW)
+    assert (only.revision, only.created_at, only.change_cause, only.images) == (1, CREATED, "first", ("engine:1",))
+    assert unpack(only.template) == template_of(deployment().spec)
+    assert unpack(only.template).keys() == {"nodeSelector", "workers"}
+    assert only.hash_ == template_hash(template_of(deployment().spec))
+
+
+@pytest.mark.parametrize(
+    ("images", "expected"),
+    [
+        (["a", "a"], [(1, ("a",))]),
+        (["a", "b"], [(1, ("a",)), (2, ("b",))]),
+        (["a", "b", "a"], [(2, ("b",)), (3, ("a",))]),
+        (["a", "b", "c", "b"], [(1, ("a",)), (3, ("c",)), (4, ("b",))]),
+    ],
+)
+def test_a_template_that_comes_back_gets_a_new_number(images, expected):
+    assert shown(history(*images)) == expected
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(0, [3]), (1, [2, 3]), (10, [1, 2, 3])])
+def test_only_so_many_old_revisions_are_kept(limit, expected):
+    found = history("a", "b", "c", rollout={"revisionHistoryLimit": limit})
+    assert [each.revision for each in found] == expected
+
+
+def test_scaling_and_routing_make_no_revision():
+    known = history("a")
+    edited = deployment("a", known, replicas=7, labels={"a": "b"}, failover={"policy": "Never"}, protected=True)
+    assert recorded(edited, NOW) == known
+
+
+@pytest.mark.parametrize(
+    "change", [{"priority": "high"}, {"tolerations": [{"key": "k"}]}, {"caches": [{"name": "weights"}]}]
+)
+def test_everything_that_pods_depend_on_makes_one(change):
+    assert len(recorded(deployment("a", history("a"), **change), NOW)) == 2
+
+
+def test_a_paused_deployment_is_composed_with_the_newest_revision():
+    known = history("a", "b")
+    paused = deployment("c", known, replicas=5, rollout={"paused": True})
+    found = effective(paused)
+    assert template_of(found.spec) == template_of(deployment("b").spec)
+    assert (found.spec.replicas, found.spec.rollout.paused) == (5, True)
+    assert recorded(found, NOW) == known
+
+
+@pytest.mark.parametrize("template", ["", "?", pack({"workers": 7})])
+def test_a_revision_that_cannot_be_read_changes_nothing(template):
+    known = tuple(msgspec.structs.replace(each, template=template) for each in history("a"))
+    paused = deployment("b", known, rollout={"paused": True})
+    assert effective(paused) is paused
+
+
+def test_a_deployment_without_revisions_or_pause_is_as_it_is():
+    for item in (deployment("a", rollout={"paused": True}), deployment("b", history("a"))):
+        assert effective(item) is item
+
+
+def test_a_template_that_is_too_large_is_numbered_and_not_kept(monkeypatch):
+    monkeypatch.setattr(revisions, "MAX_TEMPLATE", 10)
+    (only,) = history("a")
+    assert (only.revision, only.template) == (1, "")
+
+
+def test_a_bomb_is_no_template():
+    with pytest.raises(InputError, match="cannot be read"):
+        unpack(pack({"a": "x" * (17 * 1024 * 1024)}))
+
+
+def test_images_of_every_shape_are_found():
+    member = {"role": "Standalone", "template": workers("e")["template"]}
+    for spec in (
+        {"workers": workers("e")},
+        {"decode": {"workers": workers("e")}, "prefill": {"workers": workers("e")}},
+        {"engines": [{"name": "m", "members": [member]}]},
+        {"template": {"spec": {"engines": [{"name": "m", "members": [member]}]}}},
+    ):
+        assert set(revisions.images_of(spec)) == {"e"}
+
+
+@given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=12), st.integers(0, 5))
+def test_the_newest_is_what_was_written_last_and_numbers_only_grow(images, limit):
+    known, highest = (), 0
+    for image in images:
+        known = recorded(deployment(image, known, rollout={"revisionHistoryLimit": limit}), NOW)
+        numbers = [each.revision for each in known]
+        assert numbers == sorted(set(numbers))
+        assert len({each.hash_ for each in known}) == len(known) <= limit + 1
+        assert known[-1].images == (image,)
+        assert known[-1].revision >= highest
+        highest = known[-1].revision
+
+
+@given(st.recursive(st.text() | st.integers(0, 9), lambda inner: st.dictionaries(st.text(), inner), max_leaves=8))
+def test_what_is_packed_is_unpacked(value):
+    assert unpack(pack({"a": value})) == {"a": value}
+    assert encode(deployment())  # the deployment of these tests is one that can be written

@@ -1,0 +1,104 @@
+"""How far an update is: the condition Progressing, its numbers and its deadline."""
+
+import pytest
+
+from modelplane.api.codec import decode
+from modelplane.api.models import ModelDeployment, StatusRollout, TemplateRevision
+from modelplane.compose.canary import CanaryState
+from modelplane.compose.rolling_update import Rollout
+from modelplane.compose.rollout_progress import rollout_progress
+
+NOW = 1_767_225_600.0
+SINCE = "2026-01-01T00:00:00Z"
+NEWEST = TemplateRevision(revision=3, hash_="abc", template="")
+BEFORE = {"revision": 3, "hash": "abc", "updatedReplicas": 1, "readyReplicas": 0, "lastProgressTime": SINCE}
+
+
+def judge(updated, ready, now=NOW, before=None, leaving=0, replicas=2, **rules):
+    spec = {"replicas": replicas, "rollout": {"progressDeadlineSeconds": 600, **rules}}
+    item = {"metadata": {"name": "chat"}, "spec": spec, "status": {"rollout": before} if before else {}}
+    rollout = Rollout((None,) * replicas, updated, ready)
+    found = rollout_progress(decode(ModelDeployment, item), NEWEST, rollout, now, leaving=leaving)
+    return found.status, (found.condition.status.value, found.condition.reason), found.requeue_after_s
+
+
+def status(updated, ready, *, complete=False, since=SINCE):
+    return StatusRollout(
+        revision=3,
+        hash_="abc",
+        updated_replicas=updated,
+        ready_replicas=ready,
+        promoted=True,
+        complete=complete,
+        last_progress_time=since,
+    )
+
+
+ROLLING, COMPLETE = ("True", "RollingOut"), ("True", "RolloutComplete")
+LATE, PAUSED = ("False", "ProgressDeadlineExceeded"), ("Unknown", "RolloutPaused")
+LATER = "2026-01-01T00:05:00Z"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param({"updated": 1, "ready": 0}, (status(1, 0), ROLLING, 600.0), id="it begins"),
+        pytest.param(
+            {"updated": 1, "ready": 0, "before": BEFORE, "now": NOW + 300},
+            (status(1, 0), ROLLING, 300.0),
+            id="it stands",
+        ),
+        pytest.param(
+            {"updated": 2, "ready": 1, "before": BEFORE, "now": NOW + 300},
+            (status(2, 1, since=LATER), ROLLING, 600.0),
+            id="it goes on",
+        ),
+        pytest.param(
+            {"updated": 1, "ready": 0, "before": BEFORE, "now": NOW + 600},
+            (status(1, 0), LATE, None),
+            id="its deadline is over",
+        ),
+        pytest.param(
+            {"updated": 1, "ready": 0, "before": BEFORE, "now": 0.0},
+            (status(1, 0), ROLLING, None),
+            id="no time is known",
+        ),
+        pytest.param({"updated": 2, "ready": 2}, (status(2, 2, complete=True), COMPLETE, None), id="it is complete"),
+        pytest.param(
+            {"updated": 2, "ready": 2, "leaving": 1}, (status(2, 2), ROLLING, 600.0), id="an old replica is still there"
+        ),
+        pytest.param(
+            {"updated": 2, "ready": 1, "before": {**BEFORE, "complete": True}, "now": NOW + 9000},
+            (status(2, 1, complete=True, since="2026-01-01T02:30:00Z"), COMPLETE, None),
+            id="what fails later is no matter of the update",
+        ),
+        pytest.param(
+            {"updated": 1, "ready": 0, "before": {**BEFORE, "hash": "other", "complete": True}},
+            (status(1, 0), ROLLING, 600.0),
+            id="another revision begins anew",
+        ),
+        pytest.param(
+            {"updated": 1, "ready": 0, "before": BEFORE, "now": NOW + 9000, "paused": True},
+            (status(1, 0), PAUSED, None),
+            id="a pause has no deadline",
+        ),
+        pytest.param(
+            {"updated": 0, "ready": 0, "replicas": 0}, (status(0, 0, complete=True), COMPLETE, None), id="no replicas"
+        ),
+    ],
+)
+def test_what_is_said_of_an_update(given, expected):
+    assert judge(**given) == expected
+
+
+def test_canaries_are_counted_and_looked_at_again():
+    item = {"metadata": {"name": "chat"}, "spec": {"replicas": 4}}
+    canary = CanaryState(promoted=False, limit=2, baked=1, left_s=20.0)
+    rollout = Rollout((None,) * 4, 2, 2)
+    found = rollout_progress(decode(ModelDeployment, item), NEWEST, rollout, NOW, leaving=0, canary=canary)
+    assert (found.condition.reason, found.condition.message, found.requeue_after_s, found.status.promoted) == (
+        "CanaryBaking",
+        "revision 3: 2 of 4 replicas updated, 2 of 4 ready; 1 of 2 canaries have served for long enough",
+        20.0,
+        False,
+    )

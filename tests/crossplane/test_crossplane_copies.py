@@ -1,0 +1,157 @@
+"""Copies on Crossplane: two Objects, and no value in either."""
+
+from dataclasses import replace
+
+import pytest
+
+from modelplane.compose.contract import CopiedFrom, Desired, Observed, Remote
+from modelplane.crossplane.calls import FunctionCall, answer
+from modelplane.crossplane.copies import copy_objects, with_filled
+from modelplane.crossplane.provider_objects import Composite, to_provider_object
+
+CANARY = "Y2FuYXJ5"
+REPLICA = Composite("modelplane.ai/v1alpha1", "ModelReplica", "qwen-abc", "team-a", "u1")
+COPY = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "hf-token-qwen-abc-1", "namespace": "mp-team-a"},
+    "type": "Opaque",
+}
+SOURCE = CopiedFrom("v1", "Secret", "hf-token", "team-a", ("data",), "7")
+TARGET = Remote("east", COPY, copied_from=SOURCE)
+
+
+def test_one_object_creates_the_copy_and_another_fills_it(problems):
+    desired = {"secret-hf-token": Desired(TARGET), "service": Desired(Remote("east", COPY))}
+    creates = to_provider_object(REPLICA, "secret-hf-token", desired["secret-hf-token"], {})
+    assert creates["spec"] == {
+        "providerConfigRef": {"kind": "ClusterProviderConfig", "name": "east"},
+        "managementPolicies": ["*"],
+        "readiness": {"policy": "SuccessfulCreate"},
+        "watch": False,
+        "forProvider": {"manifest": COPY},
+    }
+    fills = copy_objects(REPLICA, desired)
+    assert fills == {
+        "copy-secret-hf-token": {
+            "apiVersion": "kubernetes.m.crossplane.io/v1alpha1",
+            "kind": "Object",
+            "metadata": {
+                "name": REPLICA.name_for("copy-secret-hf-token"),
+                "namespace": "team-a",
+                "annotations": {"modelplane.ai/source-version": "7"},
+                "finalizers": ["finalizer.managedresource.crossplane.io"],
+            },
+            "spec": {
+                "providerConfigRef": {"kind": "ClusterProviderConfig", "name": "east"},
+                "managementPolicies": ["Observe", "Update"],
+                "readiness": {"policy": "SuccessfulCreate"},
+                "references": [
+                    {
+                        "patchesFrom": {
+                            "apiVersion": "v1",
+                            "kind": "Secret",
+                            "name": "hf-token",
+                            "namespace": "team-a",
+                            "fieldPath": "data",
+                        }
+                    }
+                ],
+                "forProvider": {"manifest": COPY},
+            },
+        }
+    }
+    assert problems(creates) == []
+    assert problems(fills["copy-secret-hf-token"]) == []
+
+
+def test_a_copy_that_is_kept_as_observed_is_not_filled_again():
+    assert copy_objects(REPLICA, {"secret-hf-token": Desired(replace(TARGET, copied_from=None))}) == {}
+
+
+@pytest.mark.parametrize(
+    ("copies", "ready"),
+    [
+        pytest.param({}, True, id="no copy"),
+        pytest.param({"copy-a": {}}, False, id="not filled yet"),
+        pytest.param({"copy-a": {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}}, True, id="filled"),
+        pytest.param({"copy-b": {}}, True, id="another is not filled"),
+    ],
+)
+def test_a_copy_is_ready_when_it_is_filled(copies, ready):
+    assert with_filled({"a": Observed(TARGET, ready=True)}, copies) == {"a": Observed(TARGET, ready)}
+    assert with_filled({"a": Observed(TARGET, ready=False)}, copies) == {"a": Observed(TARGET, ready=False)}
+
+
+CLUSTER = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "InferenceCluster",
+    "metadata": {"name": "east"},
+    "spec": {"cluster": {"source": "Existing", "existing": {"secretRef": {"name": "east"}}}},
+    "status": {"gateway": {"address": "192.0.2.1"}},
+}
+TEMPLATE = {
+    "spec": {
+        "containers": [
+            {
+                "name": "engine",
+                "image": "vllm/vllm-openai:v0.27.1",
+                "args": ["meta-llama/Llama-3.1-8B-Instruct"],
+                "env": [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf-token", "key": "HF_TOKEN"}}}],
+            }
+        ]
+    }
+}
+COMPOSITE = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "ModelReplica",
+    "metadata": {"name": "llama-abc", "namespace": "team-a", "uid": "r1", "generation": 1},
+    "spec": {
+        "clusterName": "east",
+        "index": 0,
+        "engines": [
+            {"name": "main", "members": [{"role": "Standalone", "nodePoolName": "h200", "template": TEMPLATE}]}
+        ],
+    },
+}
+
+
+def secret(version="7", **data):
+    metadata = {
+        "name": "hf-token",
+        "namespace": "team-a",
+        "resourceVersion": version,
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": CANARY},
+    }
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data, "type": "Opaque"}
+
+
+def call(*found, composed=None):
+    required = {"cluster": (CLUSTER,), "secret-hf-token": found}
+    return answer(FunctionCall(COMPOSITE, composed or {}, required), now=0.0)
+
+
+def reason(found):
+    return next(each.reason for each in found.conditions if each.type == "SecretsReady")
+
+
+def test_a_whole_call_has_references_and_no_value():
+    found = call(secret(HF_TOKEN=CANARY))
+    assert {"secret-hf-token", "copy-secret-hf-token", "workload-main-deployment"} <= found.resources.keys()
+    assert CANARY not in repr(found)
+    changed = call(secret("8", HF_TOKEN=CANARY))
+    fills = changed.resources["copy-secret-hf-token"].manifest
+    assert fills["metadata"]["annotations"] == {"modelplane.ai/source-version": "8"}
+
+
+def test_a_secret_that_is_lost_takes_nothing_with_it():
+    composed = {
+        key: {**item.manifest, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+        for key, item in call(secret(HF_TOKEN=CANARY)).resources.items()
+    }
+    lost = call(composed=composed)
+    kept = {key for key in composed if not key.startswith("copy-")}
+    assert kept <= lost.resources.keys()
+    assert lost.resources["secret-hf-token"].manifest["spec"] == composed["secret-hf-token"]["spec"]
+    assert reason(lost) == "SecretMissing"
+    assert reason(call(secret(HF_TOKEN=CANARY), composed=composed)) == "SecretsCopying"

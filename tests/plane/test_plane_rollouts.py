@@ -1,0 +1,187 @@
+"""Updates of a deployment on the embedded plane, in virtual time: surge, minReadySeconds, pause and the deadline."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from modelplane.api.objects import GROUP, labels_of
+from modelplane.reconcile.store import ObjectRef
+from modelplane.sim.cluster.objects import condition_of
+from modelplane.testing.clock import run_virtual
+from tests.support.local_fleet import running_fleet
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
+REF = ObjectRef(GROUP, "ModelDeployment", "default", "qwen3-8b")
+OLD, NEW = "vllm/vllm-openai:v0.27.1", "vllm/vllm-openai:v0.28.0"
+LOAD_S = 30.0
+
+
+def manifests(rollout, replicas):
+    for path in sorted(EXAMPLES.glob("*.yaml")):
+        for manifest in yaml.safe_load_all(path.read_text()):
+            if manifest["kind"] == "ModelDeployment":
+                manifest["spec"] |= {"rollout": rollout, "replicas": replicas}
+            yield manifest
+
+
+def virtually(story, rollout, replicas=2):
+    async def main(clock):
+        async with running_fleet(clock) as fleet:
+            for manifest in manifests(rollout, replicas):
+                if manifest["kind"] == "ModelDeployment":
+                    await clock.sleep(5)
+                fleet.plane.create(manifest)
+            await clock.sleep(60)
+            assert fleet.endpoints().total() == replicas
+            fleet.engines.start_s = LOAD_S
+            await story(fleet, clock)
+
+    run_virtual(main)
+
+
+def edit(fleet, change):
+    item = fleet.plane.get(REF)
+    fleet.plane.replace({**item, "spec": change(item["spec"])})
+
+
+def set_image(fleet, image):
+    edit(fleet, lambda spec: yaml.safe_load(yaml.safe_dump(spec).replace(OLD, image)))
+
+
+def images(fleet):
+    found = fleet.plane.list(GROUP, "ModelReplica")
+    return sorted(
+        item["spec"]["engines"][0]["members"][0]["template"]["spec"]["containers"][0]["image"] for item in found
+    )
+
+
+def progressing(fleet):
+    condition = condition_of(fleet.plane.get(REF), "Progressing")
+    return condition["reason"]
+
+
+async def fewest_endpoints(fleet, clock, seconds):
+    fewest = fleet.endpoints().total()
+    for _ in range(seconds):
+        await clock.sleep(1)
+        fewest = min(fewest, fleet.endpoints().total())
+    return fewest
+
+
+@pytest.mark.parametrize(("strategy", "fewest"), [("InPlace", 1), ("Surge", 2)])
+def test_surge_never_has_fewer_endpoints_than_before(strategy, fewest):
+    async def story(fleet, clock):
+        set_image(fleet, NEW)
+        assert await fewest_endpoints(fleet, clock, 240) == fewest
+        assert images(fleet) == [NEW, NEW]
+        assert progressing(fleet) == "RolloutComplete"
+        assert fleet.endpoints().total() == 2
+        hashes = {labels_of(item)["modelplane.ai/revision"] for item in fleet.plane.list(GROUP, "ModelEndpoint")}
+        assert hashes == {fleet.plane.get(REF)["status"]["rollout"]["hash"]}
+
+    virtually(story, {"strategy": strategy})
+
+
+def test_surge_keeps_its_number_and_waits_for_min_ready_seconds():
+    async def story(fleet, clock):
+        set_image(fleet, NEW)
+        most = 0
+        for _ in range(400):
+            await clock.sleep(1)
+            assert fleet.endpoints().total() >= 2
+            most = max(most, len(images(fleet)))
+        assert most == 3
+        assert images(fleet) == [NEW, NEW]
+        assert progressing(fleet) == "RolloutComplete"
+
+    virtually(story, {"strategy": "Surge", "minReadySeconds": 20})
+
+
+def test_surge_without_capacity_replaces_one_at_a_time():
+    async def story(fleet, clock):
+        set_image(fleet, NEW)
+        assert await fewest_endpoints(fleet, clock, 45 * 60) == 31
+        assert images(fleet) == [NEW] * 32
+        assert progressing(fleet) == "RolloutComplete"
+
+    virtually(story, {"strategy": "Surge"}, replicas=32)
+
+
+def test_a_pause_holds_the_change_and_new_replicas_get_the_revision_before():
+    async def story(fleet, clock):
+        edit(fleet, lambda spec: {**spec, "rollout": {"paused": True}})
+        set_image(fleet, NEW)
+        edit(fleet, lambda spec: {**spec, "replicas": 3})
+        await clock.sleep(100)
+        assert images(fleet) == [OLD, OLD, OLD]
+        assert progressing(fleet) == "RolloutPaused"
+        edit(fleet, lambda spec: {**spec, "rollout": {}})
+        await clock.sleep(300)
+        assert images(fleet) == [NEW, NEW, NEW]
+        assert [each["revision"] for each in fleet.plane.get(REF)["status"]["revisions"]] == [1, 2]
+
+    virtually(story, {})
+
+
+def test_an_update_that_does_not_start_exceeds_its_deadline_and_the_old_serve_on():
+    async def story(fleet, clock):
+        fleet.engines.start_s = 100_000.0
+        set_image(fleet, NEW)
+        await clock.sleep(50)
+        assert progressing(fleet) == "RollingOut"
+        await clock.sleep(60)
+        assert progressing(fleet) == "ProgressDeadlineExceeded"
+        assert images(fleet) == [OLD, OLD, NEW]
+        assert fleet.endpoints().total() == 2
+
+    virtually(story, {"strategy": "Surge", "progressDeadlineSeconds": 100})
+
+
+def test_an_endpoint_waits_for_min_ready_seconds():
+    async def story(fleet, clock):
+        edit(fleet, lambda spec: {**spec, "replicas": 3})
+        await clock.sleep(LOAD_S + 15)
+        assert sorted(fleet.replicas().values()) == ["True", "True", "True"]
+        assert fleet.endpoints().total() == 2
+        await clock.sleep(60)
+        assert fleet.endpoints().total() == 3
+
+    virtually(story, {"minReadySeconds": 40})
+
+
+def canaries(fleet):
+    items = fleet.plane.list(GROUP, "ModelEndpoint")
+    return sum(labels_of(item).get("modelplane.ai/track") == "canary" for item in items)
+
+
+@pytest.mark.parametrize("strategy", ["InPlace", "Surge"])
+def test_a_canary_serves_alone_before_the_others_follow(strategy):
+    async def story(fleet, clock):
+        set_image(fleet, NEW)
+        await clock.sleep(90)
+        assert (images(fleet), canaries(fleet)) == ([OLD, OLD, OLD, NEW], 1)
+        assert progressing(fleet) == "CanaryBaking"
+        await clock.sleep(150)
+        assert images(fleet).count(NEW) > 1
+        assert canaries(fleet) == 0
+        await clock.sleep(300)
+        assert (images(fleet), progressing(fleet)) == ([NEW] * 4, "RolloutComplete")
+
+    virtually(story, {"strategy": strategy, "canary": {"bakeSeconds": 120}}, replicas=4)
+
+
+def test_a_canary_that_does_not_serve_goes_no_further_and_is_undone_at_once():
+    async def story(fleet, clock):
+        fleet.engines.start_s = 100_000.0
+        set_image(fleet, NEW)
+        await clock.sleep(600)
+        assert (images(fleet), progressing(fleet)) == ([OLD, OLD, OLD, NEW], "ProgressDeadlineExceeded")
+        assert fleet.endpoints().total() == 3
+        fleet.engines.start_s = LOAD_S
+        edit(fleet, lambda spec: yaml.safe_load(yaml.safe_dump(spec).replace(NEW, OLD)))
+        await clock.sleep(120)
+        assert (images(fleet), canaries(fleet), progressing(fleet)) == ([OLD] * 4, 0, "RolloutComplete")
+        assert fleet.endpoints().total() == 4
+
+    virtually(story, {"canary": {"bakeSeconds": 120}, "progressDeadlineSeconds": 300}, replicas=4)
