@@ -5,8 +5,8 @@ series from these records.
 
 Labels come from clients, so they are bounded. A model has a label of its own once something other than a client names
 it: an endpoint lists it or answered for it, or a policy of the pool has it. Before that, the first 32 names that are
-met have one, and none where endpoints list their models; the rest are `unknown`. Of tenants the first thousand names are
-kept, the rest are `other`, and so are all labels when there are a thousand records, each of some 200 lines of text.
+met have one, and none where endpoints list their models; the rest are `unknown`. Of tenants the first thousand names
+are kept, the rest are `other`, and so are all labels when there are a thousand records, each of some 200 lines of text.
 """
 
 from bisect import bisect_left
