@@ -9,7 +9,7 @@ PROGRESS = awk -v all=$$(grep -c '^[A-Za-z].*==' $(1)) '/^Collecting/ {printf " 
 	/^Installing/ {print "  writing the packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test test-core golden lint types bench generate lock package compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
+.PHONY: help setup setup-dev demo test test-core golden deep deep-fuzz lint types bench generate lock package compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,11 @@ test-core: setup-dev ## the core's tests without those marked slow, in under 30 
 golden: setup-dev ## write the golden files anew; read the difference before you commit it
 	@$(BIN)/python -m pytest -q --update-golden $$(grep -rlw golden --include='test_*.py' tests)
 	@git status --short -- tests
+
+deep: deep-fuzz ## what takes too long for every change
+
+deep-fuzz: setup-dev ## every fuzz target and both HTTP APIs on thousands of inputs (half an hour)
+	@MODELPLANE_FUZZ_EXAMPLES=$${MODELPLANE_FUZZ_EXAMPLES:-5000} $(BIN)/python -m pytest -n 2 -q --timeout 3600 tests/fuzz
 
 lint: setup-dev ## ruff, mypy, import rooms, generated files up to date
 	@$(BIN)/ruff check .
