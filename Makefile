@@ -9,7 +9,7 @@ PROGRESS = awk -v all=$$(grep -c '^[A-Za-z].*==' $(1)) '/^Collecting/ {printf " 
 	/^Installing/ {print "  writing the packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test test-core golden lint types bench generate lock package compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
+.PHONY: help setup setup-dev demo test test-core golden deep deep-fuzz lint types bench generate lock sbom package compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,6 +43,11 @@ golden: setup-dev ## write the golden files anew; read the difference before you
 	@$(BIN)/python -m pytest -q --update-golden $$(grep -rlw golden --include='test_*.py' tests)
 	@git status --short -- tests
 
+deep: deep-fuzz ## what takes too long for every change
+
+deep-fuzz: setup-dev ## every fuzz target and both HTTP APIs on thousands of inputs (half an hour)
+	@MODELPLANE_FUZZ_EXAMPLES=$${MODELPLANE_FUZZ_EXAMPLES:-5000} $(BIN)/python -m pytest -n 2 -q --timeout 3600 tests/fuzz
+
 lint: setup-dev ## ruff, mypy, import rooms, generated files up to date
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -62,6 +67,9 @@ lock: ## resolve the lock files anew (needs uv; nothing younger than 7 days)
 	$$COMPILE pyproject.toml --extra demo <(echo flit_core) -o requirements.lock && \
 	$$COMPILE pyproject.toml --all-extras --group dev -o requirements-dev.lock && \
 	$$COMPILE pyproject.toml --extra crossplane --extra kube --extra kv-events --extra otel -o requirements-image.lock
+
+sbom: setup-dev ## SBOM and licences of the locked dependencies into dist/sbom; ADVISORIES=folder compares with OSV's
+	@$(BIN)/python tools/sbom.py $(if $(ADVISORIES),--advisories $(ADVISORIES))
 
 package: setup-dev ## build the Crossplane packages into dist/packages, without a container daemon
 	@$(BIN)/python tools/build_packages.py

@@ -22,6 +22,8 @@ from modelplane.compose.external import EndpointRewrite, ExternalAddress, form_o
         ("http://-a/", None),
         ("ftp://a/", None),
         ("http://a/?q=1", None),
+        ("http://a/\n", None),
+        ("http://a/\r\nx-evil: 1", None),
     ],
 )
 def test_where_a_url_leads(url, expected):

@@ -60,6 +60,29 @@ def test_no_right_is_a_wildcard():
     assert [rule for rule in rules if "*" in {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}] == []
 
 
+def test_the_function_runs_unprivileged_on_a_read_only_file_system():
+    (runtime,) = (
+        item
+        for item in installation(SOURCE)
+        if item["kind"] == "DeploymentRuntimeConfig" and item["metadata"]["name"] == FUNCTION
+    )
+    pod = runtime["spec"]["deploymentTemplate"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+        "readOnlyRootFilesystem": True,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert (pod["volumes"], container["volumeMounts"]) == (
+        [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}],
+        [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  the pod's own
+    )
+
+
 def test_helm_and_the_pull_secret_are_there_where_they_are_asked_for():
     made = installation(PackageSource("a.b/c", "a.b/d", "1.0.0", helm=True, pull_secret="pull"))
     packages = [item for item in made if "package" in item.get("spec", {})]

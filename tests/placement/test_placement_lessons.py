@@ -367,3 +367,17 @@ def ask_of_manifest(manifest):
     from modelplane.compose.placement_request import placement_request
 
     return placement_request(decode(ModelDeployment, manifest))
+
+
+def test_selectors_that_are_too_expensive_for_the_fleet_delete_nothing_and_are_named():
+    ten = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
+    loops = "".join(f"{ten}.all(x{level}, " for level in range(5)) + "x0 + x1 >= 0" + ")" * 5
+    before = composed(deployment(2), [plane_cluster()])
+    changed = deployment(2)
+    request_ = changed["spec"]["nodeSelector"]["devices"][0]
+    request_["selectors"] = [{"cel": loops + " " * number} for number in range(8)]
+    after = composed(changed, [plane_cluster()], seen(before))
+    assert after.desired.keys() == before.desired.keys()
+    (condition,) = after.conditions
+    assert condition.reason == "InvalidSelector"
+    assert condition.message.startswith("engine main, device request gpu, selector 6 of 8 is too expensive")

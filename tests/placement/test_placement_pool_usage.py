@@ -38,6 +38,13 @@ EIGHT = ((8, 1),)
         pytest.param((4, 4), 1, ((((1, 1), (1, 2)), 4),), True, id="a pod of two kinds is counted once"),
         pytest.param((4, 4), 1, ((((1, 1), (1, 2)), 5),), False, id="five of them do not fit"),
         pytest.param((4,), 3, ((((5, 1),), 1),), False, id="larger than a node"),
+        pytest.param(
+            (4, 4),
+            3,
+            ((ONE, 1), (((1, 2), (5, 1)), 1)),
+            False,
+            id="one device of one kind larger than a node, beside another",
+        ),
     ],
 )
 def test_what_is_safe(counts, nodes, use, safe):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from modelplane.crossplane.packaging import FUNCTION, PackageSource, installation
+
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 
 
@@ -73,3 +75,13 @@ def test_the_layer_has_the_extension_modules_beside_their_sources(tool, monkeypa
 def test_a_plain_image_says_why(tool, capsys):
     assert tool._compiled_layers("the moon is full") == ()
     assert capsys.readouterr().out == "modelplane-picker: plain Python, because the moon is full\n"
+
+
+def test_the_image_has_the_user_that_the_function_is_installed_to_run_as(tool):
+    made = installation(PackageSource("a.example/x", "a.example/y", "1.0.0"))
+    runtime = next(
+        item for item in made if item["metadata"]["name"] == FUNCTION and "deploymentTemplate" in item["spec"]
+    )
+    (container,) = runtime["spec"]["deploymentTemplate"]["spec"]["template"]["spec"]["containers"]
+    security = container["securityContext"]
+    assert f"{security['runAsUser']}:{security['runAsGroup']}" == tool.USER

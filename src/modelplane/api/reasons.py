@@ -68,7 +68,7 @@ class Reason(StrEnum):
     )
     INVALID_SELECTOR = (
         "InvalidSelector",
-        "A device selector does not compile. Running pods stay. The message shows where.",
+        "A device selector does not compile or is too expensive. Running pods stay. The message names the selector.",
     )
     ALL_READY = "AllReady", "Every replica of spec.replicas serves."
     SCALED_TO_ZERO = "ScaledToZero", "spec.replicas is 0."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from modelplane.api.models import ModelEndpoint
 from modelplane.api.names import is_dns_subdomain
 
-_URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::([0-9]{1,5}))?(/[^?#]*)?")
+_URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::([0-9]{1,5}))?(/[A-Za-z0-9._~/-]*)?")
 _MAX_PORT = 65535
 _PORTS = {"http": 80, "https": 443}
 

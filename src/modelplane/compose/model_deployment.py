@@ -13,7 +13,6 @@ from dataclasses import replace
 import msgspec
 
 from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, summarise, unknown
-from modelplane.api.errors import InputError
 from modelplane.api.labels import CANARY, REVISION, TRACK
 from modelplane.api.models import ModelDeployment, ModelDeploymentStatus, TemplateRevision
 from modelplane.api.objects import API_VERSION
@@ -62,9 +61,9 @@ from modelplane.compose.rollout_progress import RolloutProgress, rollout_progres
 from modelplane.compose.startup import hold_back, startup_wait, with_wait
 from modelplane.compose.surge import outdated_replicas, without_unreached
 from modelplane.compose.transitions import transitions
-from modelplane.k8s.cel import CompileError, compile_selector
 from modelplane.placement.decisions import ReplicaDecision
 from modelplane.placement.schedule import Schedule, schedule
+from modelplane.placement.selector_budget import compile_fault, evaluation_fault
 from modelplane.placement.snapshot import Fleet
 
 _CLUSTERS, _REPLICAS, _CACHES = "clusters", "replicas", "caches"
@@ -76,14 +75,17 @@ def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
     deployment = request.resource
     requirements = {} if request.fleet else _requirements(deployment)
     lowered = lower(deployment.spec)
-    fault = _selector_fault(lowered)
+    engines = tuple(engine.request() for engine in lowered.engines)
+    fault = compile_fault(engines)
     if fault is not None:
-        problem = fails(ConditionType.REPLICAS_SCHEDULED, Reason.INVALID_SELECTOR, fault)
-        return _undecided(request, problem, requirements)
+        return _undecided(request, _invalid_selector(fault), requirements)
     fleet = request.fleet or _fleet(request)
     if fleet is None:
         waiting = unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, "the fleet is not read yet")
         return _undecided(request, waiting, requirements)
+    fault = evaluation_fault(engines, fleet)
+    if fault is not None:
+        return _undecided(request, _invalid_selector(fault), requirements)
     revisions = recorded(deployment, request.now)
     canary = canary_state(request, revisions[-1].hash_)
     track = {} if canary.promoted else {TRACK: CANARY}
@@ -120,16 +122,8 @@ def _fleet(request: ComposeRequest[ModelDeployment]) -> Fleet | None:
     return fleet_of(clusters, listed, caches)
 
 
-def _selector_fault(lowered: Lowered) -> str | None:
-    for engine in lowered.engines:
-        for member in engine.members:
-            for wanted in member.requests:
-                for text in wanted.selectors:
-                    try:
-                        compile_selector(text, stored=True)
-                    except (CompileError, InputError) as error:
-                        return f"engine {engine.name}, device request {wanted.name}: {error}"
-    return None
+def _invalid_selector(fault: str) -> Condition:
+    return fails(ConditionType.REPLICAS_SCHEDULED, Reason.INVALID_SELECTOR, fault)
 
 
 def _undecided(

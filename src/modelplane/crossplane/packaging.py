@@ -40,6 +40,21 @@ _ADDED_COLUMNS = frozenset({"SYNCED", "READY", "COMPOSITION", "COMPOSITIONREVISI
 _WRITE = ("create", "delete", "get", "list", "patch", "update", "watch")
 
 
+_NOTHING: Mapping[str, object] = {}
+_SECURITY: Mapping[str, object] = {
+    "runAsNonRoot": True,
+    "runAsUser": 65532,
+    "runAsGroup": 65532,
+    "readOnlyRootFilesystem": True,
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""The function's container: Restricted in full, as the user that the image has."""
+_SCRATCH: Mapping[str, object] = {"volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}]}
+"""Client certificates of workload clusters become files: TLS reads no others."""
+
+
 @dataclass(frozen=True, slots=True)
 class PackageSource:
     """Where packages are pulled from. Which registry that is, only the user knows."""
@@ -173,7 +188,7 @@ def _installed(source: PackageSource) -> tuple[Manifest, ...]:
         *_rights(),
         *(_secret_rights() if source.observe else ()),
         *_providers(source),
-        _runtime(FUNCTION, _function_runtime(source)),
+        _runtime(FUNCTION, _function_runtime(source), _SCRATCH),
         _package("Function", FUNCTION, f"{source.packages}/{FUNCTION}:v{source.version}", source, FUNCTION),
         _alone(
             _package("Configuration", CONFIGURATION, f"{source.packages}/{CONFIGURATION}:v{source.version}", source)
@@ -213,8 +228,8 @@ def _alone(package: Manifest) -> Manifest:
     return {**package, "spec": {**(spec if isinstance(spec, Mapping) else {}), "skipDependencyResolution": True}}
 
 
-def _runtime(name: str, container: Mapping[str, object]) -> Manifest:
-    template = {"spec": {"containers": [{"name": "package-runtime", **container}]}}
+def _runtime(name: str, container: Mapping[str, object], pod: Mapping[str, object] = _NOTHING) -> Manifest:
+    template = {"spec": {"containers": [{"name": "package-runtime", **container}], **pod}}
     return {
         "apiVersion": "pkg.crossplane.io/v1beta1",
         "kind": "DeploymentRuntimeConfig",
@@ -236,6 +251,8 @@ def _function_runtime(source: PackageSource) -> Mapping[str, object]:
         "readinessProbe": probe,
         "livenessProbe": alive,
         "resources": {"requests": {"cpu": "200m", "memory": "256Mi"}, "limits": {"memory": "2Gi"}},
+        "securityContext": dict(_SECURITY),
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  the pod's own, see _SCRATCH
     }
 
 

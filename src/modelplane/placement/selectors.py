@@ -15,11 +15,16 @@ _TRUE = Evaluation(SelectorOutcome.TRUE)
 
 
 @lru_cache(maxsize=_MAX_PAIRS)
-def evaluate(text: str, device: Device) -> Evaluation:
+def evaluate_with_work(text: str, device: Device) -> tuple[Evaluation, int]:
+    """The evaluation, and the work it took when it was made."""
     try:
-        return compile_selector(text, stored=True).evaluate(device)
+        return compile_selector(text, stored=True).evaluate_with_work(device)
     except (CompileError, InputError) as error:
-        return Evaluation(SelectorOutcome.ERROR, str(error))
+        return Evaluation(SelectorOutcome.ERROR, str(error)), 0
+
+
+def evaluate(text: str, device: Device) -> Evaluation:
+    return evaluate_with_work(text, device)[0]
 
 
 @lru_cache(maxsize=_MAX_PAIRS)

@@ -84,8 +84,8 @@ class Watcher:
         assert ending.waited_s >= 0
         self.waits.append((request.fairness_id, ending.outcome, model))
 
-    def rewrote(self, name, model, target):
-        self.steps.append(("rewrote", name, model, target))
+    def rewrote(self, name, model, target, *, exact=False):
+        self.steps.append(("rewrote", name, model, target, exact))
 
     def opened(self):
         raise AssertionError("a director opens no streams")
@@ -253,6 +253,7 @@ def test_another_model_by_header():
 class Ruled(msgspec.Struct):
     model: str
     name: str = "rule"
+    exact: bool = True
 
 
 def test_rules_beside_the_pool():

@@ -79,7 +79,7 @@ class Ends:
     def waited(self, *_told, model=""):
         del model
 
-    def rewrote(self, *_told):
+    def rewrote(self, *_told, **_more):
         pass
 
     def opened(self):

@@ -1,7 +1,9 @@
 """Bodies of every API, hostile ones, and the promise that conversations which begin alike begin with the same bytes."""
 
 import json
+import time
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -273,3 +275,41 @@ def test_another_model_in_the_same_body():
     assert json.loads(rename(body, "new")) == {"a": [1, {"model": "x"}], "model": "new", "b": 1.5}
     with pytest.raises(ParseError):
         rename(b"[]", "new")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param(
+            {"messages": [{"role": "user", "content": "x"}] * 100_000},
+            "the body is not acceptable: the conversation has 100000 messages and parts; 16384 are accepted",
+            id="messages",
+        ),
+        pytest.param(
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}] * 9_000}] * 2},
+            "the body is not acceptable: the conversation has 18002 messages and parts; 16384 are accepted",
+            id="parts",
+        ),
+        pytest.param(
+            {"messages": [{}] * 300_000}, "the body has 300001 times '{'; 262144 are accepted", id="tiny messages"
+        ),
+        pytest.param(
+            {"messages": [[]] * 1_100_000}, "the body has 1100000 times ','; 1048576 are accepted", id="tiny lists"
+        ),
+    ],
+)
+def test_a_body_that_takes_long_to_read_is_refused(body, message):
+    started = time.process_time()
+    with pytest.raises(ParseError) as refused:
+        parse(InferenceApi.CHAT, msgspec.json.encode({"model": "m", **body}))
+    assert str(refused.value) == message
+    assert time.process_time() - started < 0.5  # 0.04 s where nothing else runs
+
+
+def test_a_long_conversation_and_a_long_text_are_read():
+    turns = [{"role": "user", "content": "x"}] * 16_384
+    assert len(parse(InferenceApi.CHAT, msgspec.json.encode({"model": "m", "messages": turns})).prompts[0]) > 16_384
+    text = "{a, b}" * 200_000
+    assert parse(InferenceApi.COMPLETIONS, msgspec.json.encode({"model": "m", "prompt": text})).prompts == (
+        text.encode(),
+    )

@@ -85,3 +85,12 @@ def fields_with_a_grammar(schema, path=""):
 @pytest.mark.parametrize("definition", definitions().values(), ids=lambda definition: definition.kind)
 def test_the_table_knows_every_such_field(definition):
     assert {*fields_with_a_grammar(definition.schema)} <= patterns_of(definition.kind)
+
+
+def test_selectors_that_would_take_long_to_compile_are_refused_before_any_is():
+    texts = [f'device.driver != "{number:9000}"' for number in range(8)]
+    wrong = "different device selectors have more than 20480 characters in all; use fewer or shorter ones"
+    assert lines({"spec": devices("device.nope", *texts)}, "ModelDeployment") == [
+        f"spec.nodeSelector.devices[0].selectors[3].cel: {wrong}"
+    ]
+    assert lines({"spec": devices(*[texts[0]] * 8)}, "ModelDeployment") == []

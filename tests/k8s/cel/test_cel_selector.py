@@ -3,6 +3,7 @@ import pytest
 from modelplane.k8s.cel import CompileError, Evaluation, Gates, SelectorOutcome, compile_selector
 from modelplane.k8s.cel.selector import MAX_BYTES, MAX_COST
 from modelplane.k8s.cel.sizes import MAX
+from modelplane.k8s.cel.work_budget import MAX_WORK
 from modelplane.k8s.device import Device
 
 _DEVICE = Device.from_dict("d", {"attributes": {"x": {"int": 1}, "on": {"bool": True}}})
@@ -131,3 +132,22 @@ def test_every_way_of_evaluating_gives_the_same_error():
     selector = compile_selector("device.attributes['d'].y == 1 && device.driver == 'd'")
     evaluations = {selector.evaluate(_DEVICE) for _ in range(10)}
     assert evaluations == {Evaluation(SelectorOutcome.ERROR, "no such key: y")}
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        ("true", 0, 100),
+        ('device.driver == "d"', 50, 500),
+        ("lists.range(100).all(x, x >= 0)", 100, 100_000),
+        ("lists.range(900000).isSorted()", MAX_WORK, MAX_WORK + 50_000),
+    ],
+)
+def test_the_work_of_an_evaluation_is_counted_and_stays_the_same(text, least, most):
+    device = Device.from_dict("d", {})
+    works = set()
+    for _ in range(2):
+        selector = compile_selector.__wrapped__(text, stored=True)
+        works |= {selector.evaluate_with_work(device)[1] for _ in range(5)}
+    (work,) = works
+    assert least <= work <= most

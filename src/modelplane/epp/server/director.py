@@ -374,7 +374,7 @@ class Director:
         if rewritten is None:
             return _first_header(headers, REWRITE) or model
         if self.observer is not None:
-            self.observer.rewrote(rewritten.name, model, rewritten.model)
+            self.observer.rewrote(rewritten.name, model, rewritten.model, exact=rewritten.exact)
         return rewritten.model
 
     def _request_for(

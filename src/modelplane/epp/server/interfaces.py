@@ -85,8 +85,8 @@ class RequestObserver(Protocol):
     def waited(self, request: Request, ending: QueueOutcome, *, model: str = "") -> None:
         """Once for each request that was offered to flow control."""
 
-    def rewrote(self, name: str, model: str, target: str) -> None:
-        """The InferenceModelRewrite of this name changed the model."""
+    def rewrote(self, name: str, model: str, target: str, *, exact: bool = False) -> None:
+        """The InferenceModelRewrite of this name changed the model. `exact`: it names the requested one."""
 
     def opened(self) -> None:
         """A stream of the proxy began."""
@@ -103,6 +103,10 @@ class RewriteDecision(Protocol):
 
     @property
     def model(self) -> str: ...
+
+    @property
+    def exact(self) -> bool:
+        """Whether the rule names the requested model."""
 
 
 class PoolPolicies(Protocol):

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from modelplane.k8s.admission.paths import ROOT, MapKey, Path
 from modelplane.k8s.admission.problems import Problem, collect, describe
-from modelplane.k8s.cel import CompileError, compile_selector
+from modelplane.k8s.cel import MAX_SELECTORS_LENGTH, CompileError, compile_selector
 from modelplane.k8s.quantity import QuantityError, quantity_from_json
 from modelplane.k8s.semver import VersionError, parse_version
 
@@ -19,12 +19,30 @@ Fault: TypeAlias = Callable[[object], str]
 
 def check_fields(value: object, kind: str) -> tuple[Problem, ...]:
     """The problems of fields with a grammar of their own."""
+    long = _too_long(value, kind)
+    if long is not None:
+        return (long,)
     return collect(
         Problem(path, f"{describe(text)} is not a valid {noun}", fault)
         for pattern, noun, fault_in in _FIELDS.get(kind, ())
         for path, text in _select(value, pattern, ROOT)
         if (fault := fault_in(text))
     )
+
+
+def _too_long(value: object, kind: str) -> Problem | None:
+    """The first selector at which all of an object would take too long to compile."""
+    seen: set[object] = set()
+    size = 0
+    for pattern, _, fault_in in _FIELDS.get(kind, ()):
+        for path, text in _select(value, pattern, ROOT) if fault_in is _fault_in_selector else ():
+            if isinstance(text, str) and text not in seen:
+                seen.add(text)
+                size += len(text)
+            if size > MAX_SELECTORS_LENGTH:
+                wrong = f"different device selectors have more than {MAX_SELECTORS_LENGTH} characters in all"
+                return Problem(path, wrong, "use fewer or shorter ones")
+    return None
 
 
 def patterns_of(kind: str) -> frozenset[str]:

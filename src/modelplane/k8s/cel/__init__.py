@@ -22,10 +22,11 @@ from modelplane.k8s.cel.device_view import Gates
 from modelplane.k8s.cel.errors import CompileError
 from modelplane.k8s.cel.outcome import Evaluation, SelectorOutcome
 from modelplane.k8s.cel.rule import ABSENT, ValidationRule, compile_rule
-from modelplane.k8s.cel.selector import CompiledSelector, compile_selector
+from modelplane.k8s.cel.selector import MAX_SELECTORS_LENGTH, CompiledSelector, compile_selector
 
 __all__ = [
     "ABSENT",
+    "MAX_SELECTORS_LENGTH",
     "CompileError",
     "CompiledSelector",
     "Evaluation",

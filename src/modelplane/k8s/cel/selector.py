@@ -16,15 +16,19 @@ from modelplane.k8s.cel.evaluator_fast_runtime import FALLBACKS
 from modelplane.k8s.cel.outcome import FALSE, TRUE, Evaluation, SelectorOutcome, as_evaluation
 from modelplane.k8s.cel.syntax import Node
 from modelplane.k8s.cel.types import ANY, BOOL, DYN, CelType
-from modelplane.k8s.cel.work_budget import work_limited
+from modelplane.k8s.cel.work_budget import MAX_WORK, work_limited
 from modelplane.k8s.device import Device
 
 MAX_BYTES = 10_240
+MAX_SELECTORS_LENGTH = 2 * MAX_BYTES
+"""Different selectors of one object together. A character takes up to 15 us to compile."""
 MAX_COST = 1_000_000
 _CACHED = 1_024
 # Generating a function costs as much as a few exact evaluations, or one long one.
 _WORTH_EMITTING = 2
 _LONG_RUN = 2_000
+# Work that is not counted while it is done, in the units of `work_budget`: the most that was measured.
+_WORK_PER_COST, _WORK_PER_BYTE = 16, 4
 # Beyond this an estimate comes from a size that has no bound.
 _ASTRONOMIC = 10**15
 
@@ -74,6 +78,18 @@ class CompiledSelector:
             return self._trace(device, Activation)[0]
         return TRUE if value is True else FALSE if value is False else as_evaluation(value)
 
+    def evaluate_with_work(self, device: Device) -> tuple[Evaluation, int]:
+        """The evaluation and the work it took. The same selector and device always take the same work."""
+        return self.evaluate(device), self._uncounted_work()
+
+    @property
+    def most_work(self) -> int:
+        """What no evaluation exceeds."""
+        return self._uncounted_work()
+
+    def _uncounted_work(self) -> int:
+        return _WORK_PER_COST * min(self.estimated_cost, _LONG_RUN) + _WORK_PER_BYTE * len(self.text)
+
     def _emitted(self) -> Callable[[Device], object] | None:
         """The fast function, compiled after enough evaluations."""
         self._evaluations += 1
@@ -109,8 +125,16 @@ class _LongSelector(CompiledSelector):
     _is_metered = True
 
     def evaluate(self, device: Device) -> Evaluation:
-        with work_limited():
-            return super().evaluate(device)
+        return self.evaluate_with_work(device)[0]
+
+    def evaluate_with_work(self, device: Device) -> tuple[Evaluation, int]:
+        with work_limited() as budget:
+            found = super().evaluate(device)
+        return found, min(int(MAX_WORK - budget.left), MAX_WORK) + self._uncounted_work()
+
+    @property
+    def most_work(self) -> int:
+        return MAX_WORK + self._uncounted_work()
 
 
 @lru_cache(maxsize=_CACHED)

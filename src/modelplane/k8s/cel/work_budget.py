@@ -56,11 +56,12 @@ _CURRENT: ContextVar[WorkBudget] = ContextVar("budget", default=WorkBudget(inf))
 
 
 @contextmanager
-def work_limited(amount: float = MAX_WORK) -> Iterator[None]:
+def work_limited(amount: float = MAX_WORK) -> Iterator[WorkBudget]:
     """Everything inside shares one budget of work."""
-    token = _CURRENT.set(WorkBudget(amount))
+    budget = WorkBudget(amount)
+    token = _CURRENT.set(budget)
     try:
-        yield
+        yield budget
     finally:
         _CURRENT.reset(token)
 

@@ -53,7 +53,10 @@ def test_the_file_has_the_ecosystems_objects(tmp_path):
         return found, generic, kept
 
     found, generic, kept = asyncio.run(story())
-    assert found == ({"batch": -1, "plain": 0}, [Rewrite("first", "new"), Rewrite("first", "old")])
+    assert found == (
+        {"batch": -1, "plain": 0},
+        [Rewrite("first", "new", exact=True), Rewrite("first", "old", exact=True)],
+    )
     assert (generic, kept) == (Rewrite("second", "other"), {"batch": -1, "plain": 0})
 
 

@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.metrics import Adapters, EndpointMetrics
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import Request
-from modelplane.epp.server.observe.metrics import DECIDE_S, OTHER, BoundedLabels, Histogram, PickerMetrics
+from modelplane.epp.server.observe.metrics import DECIDE_S, OTHER, UNKNOWN, BoundedLabels, Histogram, PickerMetrics
 
 ENDPOINT = Endpoint("team/p", "10.0.0.1:8000")
 PICKED = Decision(Outcome.PICKED, ((ENDPOINT,),))
@@ -91,25 +92,89 @@ def test_every_outcome_has_a_code():
     assert "Unknown" not in only(numbers).errors
 
 
-def test_only_the_first_thousand_names_are_separate():
+def models_of(numbers):
+    return {label for record in numbers.records for label in record.labels[:2]}
+
+
+def test_names_of_clients_share_one_label():
     numbers = PickerMetrics(pinned_models=["pinned"])
+    sent = [request(f"m-{at}") for at in range(1500)]
+    for each in (*sent, request("pinned")):
+        numbers.decided(each, PICKED, 0.1)
+    assert models_of(numbers) == {*(f"m-{at}" for at in range(32)), "pinned", UNKNOWN}
+    lost = next(record for record in numbers.records if record.labels[0] == UNKNOWN)
+    assert (lost.requests, lost.running) == (1468, 1468)
+    numbers.ended(sent[1400], EndpointResponse(ENDPOINT, 404, 0.0))
+    assert (lost.running, lost.errors) == (1467, {"NotFound": 1})
+
+
+def test_only_the_first_thousand_tenants_are_separate():
+    numbers = PickerMetrics()
     for at in range(1500):
-        numbers.decided(request(f"m-{at}", fairness_id=f"t-{at}"), PICKED, 0.1)
-    numbers.decided(request("pinned", fairness_id="t-0"), PICKED, 0.1)
-    models = {record.labels[0] for record in numbers.records}
-    tenants = {record.labels[2] for record in numbers.records}
-    assert (len(models), len(tenants), "pinned" in models) == (1002, 1001, True)
-    lost = next(record for record in numbers.records if record.labels[0] == OTHER)
-    assert (lost.requests, lost.running) == (500, 500)
-    numbers.ended(request("m-1400", fairness_id="t-1400"), EndpointResponse(ENDPOINT, 200, 0.0))
-    assert lost.running == 499
+        numbers.decided(request(fairness_id=f"t-{at}"), PICKED, 0.1)
+    records = list(numbers.records)
+    assert len(records) == 1001
+    assert (records[-1].labels, records[-1].requests) == ((OTHER, OTHER, OTHER, "0"), 500)
+
+
+def exhausted():
+    """Metrics that have met as many names of clients as have a label."""
+    numbers = PickerMetrics()
+    for at in range(50):
+        numbers.decided(request(f"junk-{at}"), PICKED, 0.1)
+    return numbers
+
+
+def test_a_model_that_an_endpoint_answered_for_has_a_label():
+    numbers = exhausted()
+    for status, label in ((404, UNKNOWN), (200, UNKNOWN), (200, "real")):
+        asked = request("real")
+        numbers.decided(asked, PICKED, 0.1)
+        before = {record.labels[0]: record.running for record in numbers.records}
+        numbers.ended(asked, EndpointResponse(ENDPOINT, status, 0.0))
+        after = {record.labels[0]: record.running for record in numbers.records}
+        assert {name for name, running in after.items() if running < before[name]} == {label}
+
+
+def test_engines_that_answer_for_any_name_do_not_grow_the_page():
+    numbers = exhausted()
+    for at in range(1000):
+        asked = request(f"any-{at}")
+        numbers.decided(asked, PICKED, 0.1)
+        numbers.ended(asked, EndpointResponse(ENDPOINT, 200, 0.0))
+        numbers.decided(asked, PICKED, 0.1)
+    assert len(models_of(numbers)) == 32 + 128 + 1
+
+
+def test_a_model_that_endpoints_list_or_policies_name_has_a_label():
+    numbers = exhausted()
+    listing = EndpointMetrics(models=frozenset(("listed",)), adapters=Adapters(running=frozenset(("adapter",))))
+    picked = Decision(Outcome.PICKED, ((Endpoint("team/q", "10.0.0.2:8000", metrics=listing),),))
+    for model in ("listed", "adapter", "made-up"):
+        numbers.decided(request(model), picked, 0.1)
+    numbers.rewrote("rule", "named", "target", exact=True)
+    numbers.rewrote("generic", "anything", "target")
+    for model in ("target", "named"):
+        numbers.decided(request(model), PICKED, 0.1)
+    assert models_of(numbers) - {f"junk-{at}" for at in range(32)} == {"listed", "adapter", "target", "named", UNKNOWN}
+    assert numbers.rewrites == {("rule", "named", "target"): 1, ("generic", UNKNOWN, "target"): 1}
+
+
+def test_names_of_clients_have_no_label_where_endpoints_list_their_models():
+    numbers = PickerMetrics()
+    picked = Decision(
+        Outcome.PICKED, ((Endpoint("team/q", "10.0.0.2:8000", metrics=EndpointMetrics(models=frozenset(("m",)))),),)
+    )
+    for model in ("m", "made-up"):
+        numbers.decided(request(model), picked, 0.1)
+    assert models_of(numbers) == {"m", UNKNOWN}
 
 
 def test_records_are_bounded_too():
     numbers = PickerMetrics()
-    for at in range(12_000):
-        numbers.decided(request(f"m-{at % 100}", fairness_id=f"t-{at // 100}"), PICKED, 0.1)
-    assert len(list(numbers.records)) == 10_001
+    for at in range(3_000):
+        numbers.decided(request(f"m-{at % 10}", fairness_id=f"t-{at // 10}"), PICKED, 0.1)
+    assert len(list(numbers.records)) == 1_001
 
 
 def test_removed_endpoints_are_not_exported():

@@ -93,6 +93,8 @@ class Rewrite(msgspec.Struct, frozen=True):
 
     name: str
     model: str
+    exact: bool = False
+    """Whether the rule names the requested model."""
 
 
 class RewriteTable:
@@ -110,11 +112,12 @@ class RewriteTable:
 
     def rewrite(self, model: str, chance: float) -> Rewrite | None:
         """The rewrite of the model; None if no rule matches. `chance` is in [0, 1)."""
-        found = self._exact.get(model) or self._generic
+        exact = self._exact.get(model)
+        found = exact or self._generic
         if found is None:
             return None
         name, rule = found
-        return Rewrite(name, draw_target(rule.targets, chance))
+        return Rewrite(name, draw_target(rule.targets, chance), exact is not None)
 
     def index(self, rewrites: Iterable[RewriteRules]) -> None:
         """Replace all rewrites."""

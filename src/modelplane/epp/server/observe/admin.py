@@ -1,6 +1,6 @@
 """The picker's side door: metrics, health, and its state.
 
-    /metrics        for Prometheus
+    /metrics        for Prometheus, made in parts between which requests are answered
     /healthz        200 while the process answers
     /readyz         200 while the picker can decide, else 503 and why
     /debug/state    the picker's state, in the form that `modelplane picker explain --state` reads
@@ -9,7 +9,9 @@ The state has endpoints and their loads, and no prompt. It is served only if it 
 of the pool.
 """
 
-from collections.abc import Callable, Mapping
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
@@ -23,12 +25,46 @@ from modelplane.epp.transport.sockets import ANY_ADDRESS, listen_any_address
 class MetricsPage(Protocol):
     """Whose numbers are shown."""
 
-    def text(self) -> bytes:
-        """In Prometheus' text format."""
+    def parts(self) -> Iterator[bytes]:
+        """In Prometheus' text format, each part made when it is asked for."""
 
 
+_REST = 9.0
 State = Callable[[], Mapping[str, object]]
 Problem = Callable[[], str]
+
+
+class PacedPage:
+    """A page that takes no more than a tenth of the event loop, however often and by however many it is asked for.
+
+    It is made in turns with everything else on the loop, by one caller for all that wait, and kept for nine times as
+    long as it took.
+    """
+
+    __slots__ = ("_body", "_clock", "_due_s", "_lock", "_page")
+
+    def __init__(self, page: MetricsPage, clock: Callable[[], float] = time.monotonic) -> None:
+        self._page = page
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._body = b""
+        self._due_s = clock()
+
+    async def body(self) -> bytes:
+        async with self._lock:
+            started_s = self._clock()
+            if started_s >= self._due_s:
+                self._body = await self._made()
+                now_s = self._clock()
+                self._due_s = now_s + _REST * (now_s - started_s)
+            return self._body
+
+    async def _made(self) -> bytes:
+        parts: list[bytes] = []
+        for part in self._page.parts():
+            parts.append(part)
+            await asyncio.sleep(0)
+        return b"".join(parts)
 
 
 class AdminServer:
@@ -42,7 +78,7 @@ class AdminServer:
         problem: Problem = str,
         state: State | None = None,
     ) -> None:
-        self._page = page
+        self._page = PacedPage(page)
         self._registry = CollectorRegistry()
         for standard in (ProcessCollector, PlatformCollector, GCCollector):
             standard(registry=self._registry)
@@ -73,8 +109,8 @@ class AdminServer:
             await runner.cleanup()
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        body = self._page.text() + generate_latest(self._registry)
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
+        body = await self._page.body()
+        return web.Response(body=body + generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE})
 
     async def _health(self, _: web.Request) -> web.Response:
         return web.Response(text="ok\n")

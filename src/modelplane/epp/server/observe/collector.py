@@ -14,7 +14,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.server.observe.families import Family, MetricType, metric_of, text_of
+from modelplane.epp.server.observe.families import Family, MetricType, metric_of, parts_of, text_of
 from modelplane.epp.server.observe.metrics import Histogram, PickerMetrics, RequestMetrics
 
 PREFIX = "llm_d_epp_"
@@ -95,6 +95,10 @@ class PickerCollector(Collector):
     def text(self) -> bytes:
         """The page in Prometheus' text format."""
         return text_of(self.families())
+
+    def parts(self) -> Iterator[bytes]:
+        """The page in parts; the numbers of each are those of when it is made."""
+        return parts_of(self.families())
 
     def families(self) -> Iterator[Family]:
         pool = self._pool()

@@ -1,7 +1,7 @@
 """Families of series, and the text in which Prometheus reads them.
 
-A page may have tens of thousands of lines, and while it is made no request is answered, so the text is made here, line
-by line from prepared parts. For collectors of others the same families are prometheus_client's.
+A page may have tens of thousands of lines, and while a part of it is made no request is answered, so the text is made
+here, line by line, in parts of a millisecond or two. For other collectors the same families are prometheus_client's.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +15,7 @@ from modelplane.epp.server.observe.metrics import Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
+_PART_LINES = 500
 _EXPONENT_FROM = 1e6
 """The size from which %g uses exponents."""
 
@@ -36,6 +37,11 @@ class Family(msgspec.Struct, frozen=True):
 
 
 def text_of(families: Iterable[Family]) -> bytes:
+    return b"".join(parts_of(families))
+
+
+def parts_of(families: Iterable[Family]) -> Iterator[bytes]:
+    """The text in parts of some hundred lines. A histogram is in one part, so its lines agree."""
     lines: list[str] = []
     for family in families:
         lines += (f"# HELP {family.name} {family.help}", f"# TYPE {family.name} {family.type.value}")
@@ -47,8 +53,17 @@ def text_of(families: Iterable[Family]) -> bytes:
                 lines += _histogram(family.name, labels, value)
             else:
                 lines.append(f"{family.name}{{{labels}}} {value}" if labels else f"{family.name} {value}")
+            if len(lines) >= _PART_LINES:
+                yield _joined(lines)
+    yield _joined(lines)
+
+
+def _joined(lines: list[str]) -> bytes:
+    """The lines as text; they are taken out of the list."""
     lines.append("")
-    return "\n".join(lines).encode()
+    text = "\n".join(lines).encode()
+    lines.clear()
+    return text
 
 
 def metric_of(family: Family) -> Metric:

@@ -3,8 +3,10 @@
 A request updates one record, found by its labels, twice: when it was decided and when it ended. Each scrape builds all
 series from these records.
 
-Labels come from clients, so they are bounded: of models and of tenants only the first thousand names are kept,
-the rest are `other`, and so are all labels when there are ten thousand records.
+Labels come from clients, so they are bounded. A model has a label of its own once something other than a client names
+it: an endpoint lists it or answered for it, or a policy of the pool has it. Before that, the first 32 names that are
+met have one, and none where endpoints list their models; the rest are `unknown`. Of tenants the first thousand names
+are kept, the rest are `other`, and so are all labels when there are a thousand records, each of some 200 lines of text.
 """
 
 from bisect import bisect_left
@@ -13,14 +15,20 @@ from types import MappingProxyType
 
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.metrics import NEVER_SCRAPED
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import Request
 
 OTHER = "other"
+UNKNOWN = "unknown"
 NO_USAGE = ResponseUsage()
 DEFAULT_TENANT = "default-flow"
 _NAMES_MOST = 1000
-_RECORDS_MOST = 10_000
+_UNPROVEN_MOST = 32
+# Some engines answer for any name.
+_ANSWERED_MOST = 128
+_RECORDS_MOST = 1000
+_ENDPOINTS_MOST = 10_000
 _SECONDS = (
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0, 120.0,
@@ -119,6 +127,40 @@ class BoundedLabels:
         return name
 
 
+class ModelLabels:
+    """Models by name, where something other than a client has named them; else `unknown`."""
+
+    __slots__ = ("_known", "_pinned", "_unproven")
+
+    def __init__(self, pinned: Iterable[str] = ()) -> None:
+        self._pinned = frozenset(pinned)
+        self._known: set[str] = set()
+        self._unproven: set[str] = set()
+        """Names of clients that have a label nevertheless."""
+
+    def __call__(self, name: str, endpoint: Endpoint | None = None) -> str:
+        """`endpoint` is the one that was picked for a request of this model."""
+        if name in self._known or name in self._unproven or name in self._pinned:
+            return name
+        metrics = NEVER_SCRAPED if endpoint is None else endpoint.metrics
+        if name in metrics.models or name in metrics.adapters.running or name in metrics.adapters.waiting:
+            return self.learn(name)
+        if metrics.models or len(self._unproven) >= _UNPROVEN_MOST:
+            return UNKNOWN
+        self._unproven.add(name)
+        return name
+
+    def learn(self, name: str, most: int = _NAMES_MOST) -> str:
+        """An endpoint or a policy has this name."""
+        if name in self._pinned or name in self._known:
+            return name
+        if len(self._known) >= most:
+            return UNKNOWN
+        self._known.add(name)
+        self._unproven.discard(name)
+        return name
+
+
 class QueueMetrics:
     """How long requests waited before they were sent on, by how the wait ended."""
 
@@ -135,7 +177,9 @@ class PickerMetrics:
 
     def __init__(self, pinned_models: Iterable[str] = ()) -> None:
         self._records: dict[tuple[str, str, str, int], RequestMetrics] = {}
-        self._models = BoundedLabels(_NAMES_MOST, pinned_models)
+        self._models = ModelLabels(pinned_models)
+        self._running: dict[int, RequestMetrics] = {}
+        """Records of requests in flight by their identity: a model may get its label before its request ends."""
         self._tenants = BoundedLabels(_NAMES_MOST)
         self._attempts: dict[Endpoint, dict[str, int]] = {}
         self.failed_attempts: dict[str, int] = {}
@@ -151,14 +195,15 @@ class PickerMetrics:
 
     def decided(self, request: Request, decision: Decision, spent_s: float, model: str = "") -> None:
         """A request was decided. `model` is the requested model if it was rewritten."""
-        record = self._record(request, model)
+        picked = decision.groups[0][0] if decision.outcome is Outcome.PICKED else None
+        record = self._record(request, model, picked)
         record.requests += 1
         record.sizes.add(request.size)
         self.deciding.add(spent_s)
         target = record.labels[1]
-        if decision.outcome is Outcome.PICKED:
+        if picked is not None:
             record.running += 1
-            picked = decision.groups[0][0]
+            self._running[id(request)] = record
             counts = self._attempts.get(picked)
             if counts is None:
                 counts = self._bounded_endpoint(picked)
@@ -169,10 +214,12 @@ class PickerMetrics:
 
     def ended(self, request: Request, served: EndpointResponse, model: str = "") -> None:
         """A request that was sent on has ended. Once for each that was picked."""
-        record = self._record(request, model)
+        record = self._running.pop(id(request), None) or self._record(request, model)
         record.running -= 1
         if served.status >= _ERROR_FROM or served.given_up:
             record.fail(served.status)
+        elif served.status:
+            self._models.learn(request.model, _ANSWERED_MOST)
         began_s = request.received_s or served.started_s
         spent_s = served.ended_s - began_s
         if served.ended_s >= 0 and spent_s >= 0:
@@ -194,8 +241,10 @@ class PickerMetrics:
             histogram = self.waits.seconds[key] = Histogram(QUEUE_S)
         histogram.add(waited_s)
 
-    def rewrote(self, name: str, model: str, target: str) -> None:
-        key = (name, self._models(model), self._models(target))
+    def rewrote(self, name: str, model: str, target: str, *, exact: bool = False) -> None:
+        """A rule changed a model. `exact`: the rule names the model that was requested."""
+        requested = self._models.learn(model) if exact else self._models(model)
+        key = (name, requested, self._models.learn(target))
         self.rewrites[key] = self.rewrites.get(key, 0) + 1
 
     def split(self, request: Request, decision: Decision) -> None:
@@ -229,13 +278,14 @@ class PickerMetrics:
         """How often each endpoint was picked, by model."""
         return MappingProxyType(self._attempts)
 
-    def _record(self, request: Request, model: str) -> RequestMetrics:
+    def _record(self, request: Request, model: str, picked: Endpoint | None = None) -> RequestMetrics:
         target = request.model
         found = self._records.get((model or target, target, request.fairness_id, request.priority))
-        return found if found is not None else self._bounded(model or target, request)
+        return found if found is not None else self._bounded(model or target, request, picked)
 
-    def _bounded(self, model: str, request: Request) -> RequestMetrics:
-        model, target, tenant = self._models(model), self._models(request.model), self._tenants(request.fairness_id)
+    def _bounded(self, model: str, request: Request, picked: Endpoint | None) -> RequestMetrics:
+        target, tenant = self._models(request.model, picked), self._tenants(request.fairness_id)
+        model = target if model == request.model else self._models(model)
         key = (model, target, tenant, request.priority)
         if key not in self._records and len(self._records) >= _RECORDS_MOST:
             key = (OTHER, OTHER, OTHER, 0)
@@ -246,7 +296,7 @@ class PickerMetrics:
         return record
 
     def _bounded_endpoint(self, endpoint: Endpoint) -> dict[str, int]:
-        if len(self._attempts) >= _RECORDS_MOST:
+        if len(self._attempts) >= _ENDPOINTS_MOST:
             del self._attempts[next(iter(self._attempts))]
         return self._attempts.setdefault(endpoint, {})
 

@@ -98,8 +98,8 @@ class PickObserver:
         outcome = DISPATCHED if ending.outcome is None else ending.outcome.title
         self.numbers.waited(request, outcome, ending.waited_s, model)
 
-    def rewrote(self, name: str, model: str, target: str) -> None:
-        self.numbers.rewrote(name, model, target)
+    def rewrote(self, name: str, model: str, target: str, *, exact: bool = False) -> None:
+        self.numbers.rewrote(name, model, target, exact=exact)
 
     def opened(self) -> None:
         self.numbers.stream_opened()

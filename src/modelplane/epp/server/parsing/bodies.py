@@ -27,6 +27,9 @@ from modelplane.epp.server.parsing.request_types import (
 )
 
 _LARGEST: Final = 1 << 31
+# A body is read on the event loop. More of either is in no prompt that an engine has room for.
+_MAX_BRACES: Final = 1 << 18
+_MAX_COMMAS: Final = 1 << 20
 _PromptFields = tuple[tuple[bytes, ...], bool, Number]
 """Prompts, whether they have media, and the maximum of output tokens."""
 
@@ -96,6 +99,8 @@ def parse(api: InferenceApi, body: bytes) -> Parsed:
     if api is InferenceApi.OTHER:
         return Parsed()
     decoder, reader = _APIS[api]
+    if len(body) > _MAX_BRACES:
+        _check_size(body)
     try:
         found = decoder.decode(body)
         prompts, has_media, most = reader(found)
@@ -110,6 +115,14 @@ def parse(api: InferenceApi, body: bytes) -> Parsed:
         raise ParseError("the body names no model")
     most_tokens = int(most) if most is not None and 0 < most < _LARGEST else 0
     return Parsed(model, prompts, found.stream is True, most_tokens, found.cache_salt or "", has_media)
+
+
+def _check_size(body: bytes) -> None:
+    """Refuses a body of very many tiny values, which takes long to read for its size."""
+    for character, most in ((b"{", _MAX_BRACES), (b",", _MAX_COMMAS)):
+        found = body.count(character)
+        if found > most:
+            raise ParseError(f"the body has {found} times {character.decode()!r}; {most} are accepted")
 
 
 def rename(body: bytes, model: str) -> bytes:

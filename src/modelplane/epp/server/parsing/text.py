@@ -16,6 +16,8 @@ from modelplane.epp.server.parsing.request_types import ABSENT, Content, Part, P
 
 _LARGEST_TOKEN: Final = 0xFFFFFFFF
 _LONGEST_PLAIN: Final = 64
+MAX_PARTS: Final = 16_384
+"""Messages of a conversation and parts of their contents, together."""
 _MEDIA: Final = frozenset(
     ("image_url", "input_image", "image", "input_audio", "audio_url", "audio", "video_url", "video", "input_video")
 )
@@ -62,6 +64,7 @@ def encode(text: str) -> bytes:
 
 def conversation(tools: msgspec.Raw, system: Content, messages: Sequence[PromptMessage]) -> bytes:
     """The bytes of a chat, in the order in which an engine reads it."""
+    _check_parts(system, messages)
     pieces: list[bytes] = []
     if tools is not ABSENT:
         pieces.append(bytes(tools))
@@ -71,6 +74,15 @@ def conversation(tools: msgspec.Raw, system: Content, messages: Sequence[PromptM
     for message in messages:
         _write_message(message, pieces)
     return b"".join(pieces)
+
+
+def _check_parts(system: Content, messages: Sequence[PromptMessage]) -> None:
+    """Raises TypeError for a conversation that takes long to encode."""
+    count = len(messages) + (len(system) if isinstance(system, list) else 0)
+    if count <= MAX_PARTS:
+        count += sum([len(message.content) for message in messages if isinstance(message.content, list)])
+    if count > MAX_PARTS:
+        raise TypeError(f"the conversation has {count} messages and parts; {MAX_PARTS} are accepted")
 
 
 def digest(data: bytes) -> bytes:
