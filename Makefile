@@ -9,7 +9,7 @@ PROGRESS = awk -v all=$$(grep -c '^[A-Za-z].*==' $(1)) '/^Collecting/ {printf " 
 	/^Installing/ {print "  writing the packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test test-core golden lint types bench generate lock package compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
+.PHONY: help setup setup-dev demo test test-core deep golden lint types bench generate lock package compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,10 @@ test: setup-dev lint ## everything CI checks: lint, types, rooms, generated file
 
 test-core: setup-dev ## the core's tests without those marked slow, in under 30 s
 	@$(BIN)/python -m pytest -n 2 -q -m 'not slow' --hypothesis-profile core tests/api tests/framework tests/placement tests/compose tests/crossplane
+
+deep: setup-dev ## 20,000 simulated fleets with faults, and a fault at every write of 22 scenarios; up to 30 minutes
+	@$(BIN)/python -m modelplane.testing.world --worlds 20000
+	@$(BIN)/python -m modelplane.testing.world --sieve
 
 golden: setup-dev ## write the golden files anew; read the difference before you commit it
 	@$(BIN)/python -m pytest -q --update-golden $$(grep -rlw golden --include='test_*.py' tests)
