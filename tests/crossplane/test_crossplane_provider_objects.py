@@ -102,6 +102,18 @@ def test_a_release_is_written_and_read_back(problems):
         ),
         pytest.param(
             {**DEPLOYMENT, "status": AVAILABLE},
+            (
+                {
+                    "type": "Synced",
+                    "status": "False",
+                    "message": "connect failed: cannot get referenced ClusterProviderConfig",
+                },
+            ),
+            False,
+            id="the credentials of the cluster are gone",
+        ),
+        pytest.param(
+            {**DEPLOYMENT, "status": AVAILABLE},
             ({"type": "Synced", "status": "False", "message": "update failed: field is immutable"},),
             True,
             id="an update was refused, what runs goes on",

@@ -28,8 +28,11 @@ OUTLIVES = "modelplane.ai/outlives"
 EXTERNAL_NAME = "crossplane.io/external-name"
 _MAX_RELEASE = 53
 _ALL_BUT_DELETE = ["Observe", "Create", "Update", "LateInitialize"]
-_OBSERVE_FAILED = "observe failed"
-"""The provider's message begins so when it could not read the cluster, not when the cluster refused a write."""
+_UNREAD = ("connect failed", "observe failed")
+"""The provider's message begins so when it could not read the cluster, not when the cluster refused a write.
+
+The first is that of credentials: the ClusterProviderConfig or its Secret is missing or invalid.
+"""
 
 _HAS_PODS = (
     "(has(object.spec.replicas) && object.spec.replicas == 0.0)"
@@ -213,7 +216,7 @@ def _cannot_observe(item: Manifest) -> bool:
     conditions = value_at(item, "status", "conditions")
     for condition in conditions if isinstance(conditions, list) else ():
         if isinstance(condition, Mapping) and condition.get("type") == "Synced":
-            return condition.get("status") == "False" and str(condition.get("message", "")).startswith(_OBSERVE_FAILED)
+            return condition.get("status") == "False" and str(condition.get("message", "")).startswith(_UNREAD)
     return False
 
 

@@ -1,0 +1,43 @@
+"""Worlds: whatever is drawn to go wrong, everything holds meanwhile and the fleet settles afterwards."""
+
+import os
+
+import pytest
+
+from modelplane.testing.world.command import story
+from modelplane.testing.world.faults import FAULTS
+from modelplane.testing.world.run import run_world
+
+CHUNK = 20
+WORLDS = int(os.environ.get("MODELPLANE_WORLDS", "120"))
+"""CI runs 440 beside those with one fault: more than 500 in all."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, WORLDS, CHUNK))
+def test_worlds_hold_and_settle(first):
+    outcomes = [run_world(seed) for seed in range(first, first + CHUNK)]
+    assert [story(outcome) for outcome in outcomes if outcome.violation] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [fault.name for fault in FAULTS])
+def test_each_fault_happens_and_is_survived(fault):
+    outcomes = [run_world(seed, only=(fault,)) for seed in (1_000_000, 1_000_001)]
+    assert [story(outcome, (fault,)) for outcome in outcomes if outcome.violation] == []
+    assert sum(outcome.probes[f"fault {fault}"] for outcome in outcomes) > 0
+
+
+def test_there_are_at_least_28_faults_with_names_of_their_own():
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS) >= 28
+
+
+@pytest.mark.parametrize("seed", [3, 26, 47])
+def test_a_seed_is_the_same_world_each_time(seed):
+    assert run_world(seed) == run_world(seed)
+
+
+@pytest.mark.parametrize("seed", [26, 47, 177])
+def test_worlds_that_failed_once(seed):
+    """26: a tenant's namespace was let go. 47 and 177: replicas stayed Ready without their cluster's credentials."""
+    assert run_world(seed).violation == ""
