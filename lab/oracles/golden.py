@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from lab.client import APPLY, Api, ApiError, Manifest, items, name_of, namespace_of, text, until
 from lab.components import KAI, KSERVE, KUEUE, VOLCANO
 from lab.manifests import read_folder
+from lab.oracles.copies import with_data
 from lab.oracles.finding import Difference, Finding
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ async def compare(api: Api, sources: Sources, folder: Path) -> Finding:
 
 
 def _rendered(folder: Path) -> dict[str, list[Manifest]]:
-    return {path.name: read_folder(path) for path in sorted(folder.glob("*.yaml"))}
+    return {path.name: with_data(read_folder(path)) for path in sorted(folder.glob("*.yaml"))}
 
 
 async def install_definitions(api: Api, sources: Sources) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from lab.client import Api, ApiError, Manifest, items, name_of, text, until, value
 from lab.hardware import hardware
 from lab.manifests import read_folder
+from lab.oracles.copies import with_data
 from lab.oracles.finding import Difference, Finding
 from lab.workload import publish
 from modelplane.api.labels import ENGINE, POOL, REPLICA, ROLE
@@ -67,7 +68,7 @@ async def _compare_on(
 
 
 def _sets(folder: Path) -> dict[str, list[Manifest]]:
-    return {path.name: read_folder(path) for path in sorted(folder.glob(_CASES))}
+    return {path.name: with_data(read_folder(path)) for path in sorted(folder.glob(_CASES))}
 
 
 def _shown(counts: _PodCounts) -> str:

@@ -18,6 +18,11 @@ metadata: {{name: provider, namespace: default}}
 stringData: {{key: s3cret}}
 ---
 apiVersion: modelplane.ai/v1alpha1
+kind: InferenceGateway
+metadata: {{name: default}}
+spec: {{outbound: {{allow: [localhost]}}}}
+---
+apiVersion: modelplane.ai/v1alpha1
 kind: ModelEndpoint
 metadata: {{name: provider, namespace: default, labels: {{app: provider}}}}
 spec:
