@@ -3,8 +3,8 @@
 `recorded.json` holds the requests in their order, and of each answer the status, the warnings and the body without
 times, identities, versions and sentences. Answers that differ on purpose are listed here with the reason.
 
-The column REASON of the three `md table` answers is not recorded: it was written in when the definition got it, after
-the rule of the columns beside it. The next recording replaces it.
+The column REASON of the three `md table` answers and the defaults of `spec.rollout` in eight answers are not recorded:
+they were written in when the definition got them, as the fields beside them. The next recording replaces them.
 """
 
 import asyncio

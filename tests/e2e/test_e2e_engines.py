@@ -103,8 +103,8 @@ def test_kserve_serves_prefill_and_decode_as_well(up):
     plane.kubectl("apply", "-f", "-", stdin=changed)
     plane.ready("inferencecluster/north")
     plane.kubectl("apply", "-f", "examples/prefill-decode/2-model.yaml")
-    plane.ready("modelservice/chat", "modeldeployment/qwen3-32b")
-    address = plane.kubectl("get", "ms", "chat", "-o", "jsonpath={.status.address}")
+    plane.ready("modelservice/chat-32b", "modeldeployment/qwen3-32b")
+    address = plane.kubectl("get", "ms", "chat-32b", "-o", "jsonpath={.status.address}")
     answers = [ask(address, "qwen3-32b", prompt=f"{number}: {'a fleet of clusters ' * 40}") for number in range(4)]
     assert {answer.status_code for answer in answers} == {200}
     assert all("-prefill-" in answer.headers["x-prefilled-by"] for answer in answers)

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelplane.api.labels import DRAIN
@@ -234,6 +234,8 @@ def next_fleet(clusters, fleet, asked, chosen):
     st.integers(1, 3),
     st.randoms(use_true_random=False),
 )
+@settings(max_examples=40)
+@pytest.mark.slow
 def test_a_drain_ends_and_takes_no_replica_out_of_service(wanted, parallelism, chosen):
     asks = [place(count, name=f"d{at}") for at, count in enumerate(wanted)]
     clusters = [cluster("a", pool(nodes=8), taints=(draining(parallelism),)), cluster("b", pool(nodes=8))]
