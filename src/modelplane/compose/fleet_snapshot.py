@@ -30,8 +30,8 @@ from modelplane.api.queues import MAX_QUEUES, is_per_namespace, queue_template
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s
 from modelplane.compose.drains import cluster_taints
+from modelplane.compose.refusal import staging_fault
 from modelplane.compose.render_check import describe_rendering
-from modelplane.compose.support import staging_fault
 from modelplane.k8s.device import Device, DeviceError
 from modelplane.placement.hardware import DeviceKind, Hardware
 from modelplane.placement.matching import Claim

@@ -41,8 +41,7 @@ from modelplane.compose.drains import DrainReport, report_drain, seen_taints, wi
 from modelplane.compose.fleet_snapshot import class_kinds
 from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.readiness import first_address
-from modelplane.compose.refusal import refuse
-from modelplane.compose.support import source_fault
+from modelplane.compose.refusal import refuse, source_fault
 from modelplane.compose.transitions import transitions
 
 GATEWAY_CLASS = "envoy"

@@ -1,4 +1,4 @@
-"""What this build stores and does not act on: a condition or a warning says so."""
+"""What this build does not act on: kinds, fields and sources of clusters. A condition or a warning says so."""
 
 from collections.abc import Mapping
 from typing import Final, TypeVar
@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from modelplane.api.conditions import ConditionType, fails, summarise
+from modelplane.api.models import InferenceCluster
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult, keep_observed
 
@@ -24,7 +25,25 @@ UNREAD_FIELDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
 """Fields that no composer reads, by kind; `[]` stands for every item of a list."""
 
 
+STORED_ONLY = frozenset({"ModelCache", "ServingStack", "GKECluster", "EKSCluster"})
+"""Kinds that are stored and validated and not reconciled."""
+_SOURCES = frozenset({"Existing"})
+
+
 def refuse(request: ComposeRequest[Resource], message: str) -> ComposeResult:
     """What is observed stays; the condition Accepted says that nothing is done."""
     problem = fails(ConditionType.ACCEPTED, Reason.NOT_SUPPORTED, message)
     return ComposeResult(desired=keep_observed(request), conditions=(problem,), ready=summarise([problem]))
+
+
+def source_fault(cluster: InferenceCluster) -> str | None:
+    """Why nothing can run on a cluster from its source, as a sentence that names the field."""
+    source = cluster.spec.cluster.source
+    if source in _SOURCES:
+        return None
+    return f"spec.cluster.source: this build does not create {source} clusters; use {', '.join(sorted(_SOURCES))}"
+
+
+def staging_fault() -> str:
+    """Why a cache will not be staged where it is not staged yet; empty where it can be."""
+    return "this build does not stage caches" if "ModelCache" in STORED_ONLY else ""

@@ -11,8 +11,8 @@ from modelplane.compose.context import ClusterRenderError, Context, RenderError
 from modelplane.compose.contract import Desired
 from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.pod_defaults import priority_fault
+from modelplane.compose.refusal import source_fault
 from modelplane.compose.routes import http_route
-from modelplane.compose.support import source_fault
 from modelplane.compose.tenancy import network_policy, tenant_namespace
 from modelplane.compose.workload_status import stamped
 

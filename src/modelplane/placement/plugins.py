@@ -44,12 +44,6 @@ class FilterStage(StrEnum):
 
 
 @runtime_checkable
-class ConditionalPlugin(Protocol):
-    def applies(self, state: SchedulingCycle, profiles: Collection[ClusterProfile], /) -> bool:
-        """Whether it has anything to do in a cycle over clusters with these profiles."""
-
-
-@runtime_checkable
 class LabelReader(Protocol):
     def reads(self, state: SchedulingCycle, /) -> Iterable[str]:
         """Keys of the labels that its answers depend on."""

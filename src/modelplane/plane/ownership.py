@@ -21,8 +21,6 @@ KEY = "modelplane.ai/composition-key"
 READY_WHEN = "modelplane.ai/ready-when"
 OUTLIVES = "modelplane.ai/outlives"
 USES = "modelplane.ai/uses"
-ANNOTATIONS = frozenset((OWNER, KEY, READY_WHEN, OUTLIVES))
-"""Annotations that only the plane writes."""
 
 
 class Owner(msgspec.Struct, frozen=True, gc=False):

@@ -4,8 +4,7 @@ A place is a promise of devices. A plan that counts such a replica as running wo
 """
 
 from modelplane.api.meta import ClusterName
-from modelplane.compose import unsupported
-from modelplane.compose.registry import COMPOSERS
+from modelplane.compose.refusal import staging_fault
 from modelplane.placement.pool_usage import is_impossible
 from modelplane.placement.request import PlacementRequest
 from modelplane.placement.snapshot import Fleet
@@ -26,7 +25,7 @@ def _is_staged(request: PlacementRequest, name: str, cluster: ClusterName, fleet
     cache, info = fleet.caches.get((request.deployment.namespace, name)), fleet.infos.get(cluster)
     if cache is None or cluster in cache.staged:
         return cache is not None
-    stages = bool(cache.staged) or COMPOSERS["ModelCache"].compose is not unsupported.compose
+    stages = bool(cache.staged) or not staging_fault()
     return stages and info is not None and info.cluster is not None and cache.reaches(info.cluster)
 
 

@@ -1,6 +1,6 @@
 from modelplane.compose import unsupported
+from modelplane.compose.refusal import STORED_ONLY, staging_fault
 from modelplane.compose.registry import COMPOSERS
-from modelplane.compose.support import STORED_ONLY, staging_fault
 
 
 def test_the_kinds_that_are_only_stored_are_those_that_nobody_composes():
