@@ -128,6 +128,7 @@ def test_a_definition_becomes_a_custom_resource_definition():
     assert crd["metadata"] == {"name": "modelservices.modelplane.ai"}
     version = crd["spec"]["versions"][0]
     assert [column["name"] for column in version["additionalPrinterColumns"]] == [
+        "MODEL",
         "ADDRESS",
         "ENDPOINTS",
         "SERVING",

@@ -8,7 +8,8 @@ from modelplane.api.codec import decode
 from modelplane.api.models import ModelEndpoint, ModelService
 from modelplane.compose import model_endpoint, model_service
 from modelplane.compose.contract import ComposeRequest, Local, Observed
-from modelplane.compose.external import EndpointRewrite, ExternalAddress, form_of, target_of
+from modelplane.compose.endpoint_target import EndpointRewrite, form_of
+from modelplane.compose.external import ExternalAddress, target_of
 
 
 @pytest.mark.parametrize(

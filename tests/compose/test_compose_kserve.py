@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from modelplane.api.models import Backend, Kserve, WorkersTemplateMetadata
+from modelplane.api.models import Backend, Kserve, TemplateMetadata
 from modelplane.compose.backends.kserve_pods import literal
 from modelplane.compose.backends.kserve_releases import RELEASES, release_of
 from modelplane.compose.context import RenderError
@@ -127,7 +127,7 @@ def test_braces_in_annotations_survive_kserves_templates(scene):
     made = scene("single-gpu", "kserve")
     engine = made.replica.spec.engines[0]
     template = engine.members[0].template
-    annotated = msgspec.structs.replace(template, metadata=WorkersTemplateMetadata(annotations={"a": "{{ .Data }}"}))
+    annotated = msgspec.structs.replace(template, metadata=TemplateMetadata(annotations={"a": "{{ .Data }}"}))
     member = msgspec.structs.replace(engine.members[0], template=annotated)
     spec = msgspec.structs.replace(made.replica.spec, engines=(msgspec.structs.replace(engine, members=(member,)),))
     made.replica = msgspec.structs.replace(made.replica, spec=spec)

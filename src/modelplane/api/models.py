@@ -10,14 +10,17 @@ from modelplane.api.meta import ObjectMeta
 
 __all__ = [
     "Accelerator",
+    "ApiKeySecretRef",
     "Artifact",
     "Attribute",
-    "Auth",
+    "AuthApiKey",
     "AuthSecret",
     "AuthSecretRef",
     "Backend",
+    "BaseUrls",
     "Cache",
     "CacheMount",
+    "CallerAuth",
     "Canary",
     "Candidate",
     "Capacity",
@@ -27,9 +30,11 @@ __all__ = [
     "ClassDevice",
     "ClusterEks",
     "ClusterGke",
+    "ClusterPlacement",
     "ClusterSource",
     "Container",
     "Cost",
+    "CredentialApiKey",
     "DeploymentEngine",
     "DeploymentMember",
     "DeploymentReference",
@@ -40,7 +45,9 @@ __all__ = [
     "EKSClusterSpecNodePool",
     "EKSClusterSpecNodePoolFabric",
     "EKSClusterStatus",
+    "EndpointApi",
     "EndpointCounts",
+    "EndpointCredential",
     "EndpointGroup",
     "Env",
     "EnvFrom",
@@ -96,6 +103,7 @@ __all__ = [
     "ModelService",
     "ModelServiceSpec",
     "ModelServiceStatus",
+    "NameReference",
     "Networking",
     "NoExecuteTaint",
     "NodePool",
@@ -107,6 +115,7 @@ __all__ = [
     "Outbound",
     "Overflow",
     "Phase",
+    "PlacementMetadata",
     "PodSpec",
     "PodTemplate",
     "PoolDevice",
@@ -114,6 +123,7 @@ __all__ = [
     "Preemption",
     "Preferred",
     "Priority",
+    "ProviderAuth",
     "ProviderConfigRef",
     "Provisioning",
     "ProvisioningEks",
@@ -125,10 +135,13 @@ __all__ = [
     "ReplicaMember",
     "ReplicaReference",
     "Resources",
+    "RouteCounts",
     "Routing",
     "S3",
     "S3SecretRef",
     "Scheduling",
+    "SecretSelector",
+    "ServiceTimeouts",
     "Serving",
     "ServingStack",
     "ServingStackSpec",
@@ -138,7 +151,6 @@ __all__ = [
     "SpecPlacement",
     "SpecRollout",
     "SpecSecret",
-    "SpecTemplateMetadata",
     "Spread",
     "StatusDrain",
     "StatusGateway",
@@ -148,10 +160,12 @@ __all__ = [
     "Summary",
     "Taint",
     "Template",
+    "TemplateMetadata",
     "TemplateRevision",
     "TemplateSpec",
+    "TierEndpoint",
+    "TierStatus",
     "Tls",
-    "TlsSecretRef",
     "Toleration",
     "Topology",
     "ValueFrom",
@@ -159,7 +173,6 @@ __all__ = [
     "Weights",
     "Worker",
     "Workers",
-    "WorkersTemplateMetadata",
 ]
 
 
@@ -208,14 +221,46 @@ class EndpointCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     ready: int | None = None
 
 
+class TierEndpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    group: str | None = None
+    cluster: str | None = None
+    share_permille: int | None = msgspec.field(name="sharePermille", default=None)
+    reason: str | None = None
+    message: str | None = None
+
+
+class TierStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    priority: int
+    share_percent: int | None = msgspec.field(name="sharePercent", default=None)
+    matched: int | None = None
+    ready: int | None = None
+    endpoints: tuple[TierEndpoint, ...] = ()
+
+
+class RouteCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    total: int | None = None
+    ready: int | None = None
+
+
 class ModelServiceStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conditions: tuple[Condition, ...] = ()
+    model: str | None = None
+    routes: RouteCounts | None = None
+    tiers: tuple[TierStatus, ...] = ()
     address: str | None = None
     endpoints: EndpointCounts | None = None
 
 
+class ServiceTimeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    request: str = "300s"
+    idle: str = "60s"
+
+
 class Overflow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    in_flight_per_endpoint: int = msgspec.field(name="inFlightPerEndpoint")
+    saturation_percent: int | None = msgspec.field(name="saturationPercent", default=None)
+    max_percent: int = msgspec.field(name="maxPercent", default=100)
+    in_flight_per_endpoint: int | None = msgspec.field(name="inFlightPerEndpoint", default=None)
 
 
 class LabelRequirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -230,6 +275,7 @@ class LabelSelector(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class EndpointGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str | None = None
     selector: LabelSelector
     weight: int = 1
     priority: int = 0
@@ -238,6 +284,8 @@ class EndpointGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 class ModelServiceSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     endpoints: tuple[EndpointGroup, ...]
+    aliases: tuple[str, ...] = ()
+    timeouts: ServiceTimeouts = ServiceTimeouts()
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
@@ -250,7 +298,7 @@ class ModelReplicaStatus(msgspec.Struct, frozen=True, kw_only=True, omit_default
     served_generation: int | None = msgspec.field(name="servedGeneration", default=None)
 
 
-class TlsSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class NameReference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
 
 
@@ -314,17 +362,17 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class PodSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     containers: tuple[Container, ...]
-    image_pull_secrets: tuple[TlsSecretRef, ...] = msgspec.field(name="imagePullSecrets", default=())
+    image_pull_secrets: tuple[NameReference, ...] = msgspec.field(name="imagePullSecrets", default=())
     termination_grace_period_seconds: int | None = msgspec.field(name="terminationGracePeriodSeconds", default=None)
 
 
-class WorkersTemplateMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TemplateMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class PodTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    metadata: WorkersTemplateMetadata | None = None
+    metadata: TemplateMetadata | None = None
     spec: PodSpec
 
 
@@ -406,6 +454,7 @@ class Routing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class ModelEndpointStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conditions: tuple[Condition, ...] = ()
+    origin: str | None = None
     routing: Routing | None = None
 
 
@@ -414,7 +463,7 @@ class AuthSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     key: str
 
 
-class Auth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ProviderAuth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     header: str = "Authorization"
     scheme: Literal["Bearer", "Raw"] = "Bearer"
     secret_ref: AuthSecretRef = msgspec.field(name="secretRef")
@@ -425,11 +474,34 @@ class ReplicaReference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     cluster_name: str = msgspec.field(name="clusterName")
 
 
+class ApiKeySecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    key: str = "apiKey"
+
+
+class CredentialApiKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    secret_ref: ApiKeySecretRef = msgspec.field(name="secretRef")
+
+
+class EndpointCredential(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    method: Literal["APIKey"]
+    api_key: CredentialApiKey | None = msgspec.field(name="apiKey", default=None)
+
+
+class EndpointApi(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    schema: Literal["OpenAI", "Anthropic"] = "OpenAI"
+    prefix: str | None = None
+
+
 class ModelEndpointSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    url: str
+    origin: str | None = None
+    api: EndpointApi = EndpointApi()
+    model: str | None = None
+    credential: EndpointCredential | None = None
+    url: str | None = None
     rewrite_path: str | None = msgspec.field(name="rewritePath", default=None)
     replica: ReplicaReference | None = None
-    auth: Auth | None = None
+    auth: ProviderAuth | None = None
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
@@ -533,18 +605,18 @@ class DeploymentEngine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 class TemplateSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cluster_selector: LabelSelector | None = msgspec.field(name="clusterSelector", default=None)
-    model_cache_ref: TlsSecretRef | None = msgspec.field(name="modelCacheRef", default=None)
+    model_cache_ref: NameReference | None = msgspec.field(name="modelCacheRef", default=None)
     tolerations: tuple[Toleration, ...] = ()
     serving: Serving | None = None
     engines: tuple[DeploymentEngine, ...]
 
 
-class SpecTemplateMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PlacementMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    metadata: SpecTemplateMetadata | None = None
+    metadata: PlacementMetadata | None = None
     spec: TemplateSpec
 
 
@@ -741,17 +813,39 @@ class ModelCacheSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
+class BaseUrls(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    open_ai: str | None = msgspec.field(name="openAI", default=None)
+    anthropic: str | None = None
+
+
 class InferenceGatewayStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conditions: tuple[Condition, ...] = ()
     address: str | None = None
+    endpoints: BaseUrls | None = None
+    callers: int | None = None
+    client_ca_certificate: str | None = msgspec.field(name="clientCACertificate", default=None)
 
 
 class Outbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     allow: tuple[str, ...] = ()
 
 
+class SecretSelector(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    match_labels: Mapping[str, str] = msgspec.field(name="matchLabels")
+
+
+class AuthApiKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    secret_selector: SecretSelector = msgspec.field(name="secretSelector")
+
+
+class CallerAuth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    method: Literal["APIKey"]
+    api_key: AuthApiKey | None = msgspec.field(name="apiKey", default=None)
+
+
 class Tls(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    secret_ref: TlsSecretRef = msgspec.field(name="secretRef")
+    certificate_refs: tuple[NameReference, ...] = msgspec.field(name="certificateRefs", default=())
+    secret_ref: NameReference | None = msgspec.field(name="secretRef", default=None)
 
 
 class EnvoyGateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -760,10 +854,13 @@ class EnvoyGateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class InferenceGatewaySpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    cluster_name: str | None = msgspec.field(name="clusterName", default=None)
     backend: Literal["EnvoyGateway"] = "EnvoyGateway"
     envoy_gateway: EnvoyGateway | None = msgspec.field(name="envoyGateway", default=None)
     hostname: str | None = None
     tls: Tls | None = None
+    auth: CallerAuth | None = None
+    service_selector: LabelSelector | None = msgspec.field(name="serviceSelector", default=None)
     outbound: Outbound | None = None
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
@@ -899,6 +996,10 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     devices: int
 
 
+class ClusterPlacement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    metadata: PlacementMetadata | None = None
+
+
 class NodePoolDrain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parallelism: int = 4
     deadline_seconds: int | None = msgspec.field(name="deadlineSeconds", default=None)
@@ -982,6 +1083,7 @@ class InferenceClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()
     drain: NodePoolDrain | None = None
+    placement: ClusterPlacement | None = None
     quotas: tuple[Quota, ...] = ()
     scheduling: Scheduling = Scheduling()
     storage: InferenceClusterSpecStorage = InferenceClusterSpecStorage()

@@ -1,23 +1,14 @@
-"""Where an endpoint is: the parts of its URL, and what a gateway has to change about a request to get it there."""
+"""Where a URL leads: its parts."""
 
 import ipaddress
 import re
 from dataclasses import dataclass
 
-from modelplane.api.models import ModelEndpoint
 from modelplane.api.names import is_dns_subdomain
 
 _URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::([0-9]{1,5}))?(/[A-Za-z0-9._~/-]*)?")
 _MAX_PORT = 65535
 _PORTS = {"http": 80, "https": 443}
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointRewrite:
-    """What requests must look like for an endpoint: the host that they name, where it has a name, and their path."""
-
-    hostname: str | None = None
-    path: str = "/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +47,3 @@ def target_of(url: str) -> ExternalAddress | None:
             else None
         )
     return ExternalAddress(scheme == "https", str(address), port, path or "/", by_name=False)
-
-
-def form_of(endpoint: ModelEndpoint) -> EndpointRewrite:
-    """That of a replica is plain: its cluster's gateway takes any host, and the path as it is."""
-    target = target_of(endpoint.spec.url)
-    if endpoint.spec.replica is not None or target is None:
-        return EndpointRewrite()
-    path = endpoint.spec.rewrite_path or target.path
-    return EndpointRewrite(target.host if target.by_name else None, path.rstrip("/") or "/")

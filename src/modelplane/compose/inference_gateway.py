@@ -5,7 +5,7 @@ ModelServices use the one named `default`. Any other is NotSupported.
 
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise
 from modelplane.api.labels import DEFAULT_GATEWAY, FLEET_GATEWAY, SYSTEM_NAMESPACE
-from modelplane.api.models import InferenceGateway, InferenceGatewayStatus
+from modelplane.api.models import InferenceGateway, InferenceGatewayStatus, NameReference, Tls
 from modelplane.api.objects import manifest
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, ReadyWhen
@@ -23,7 +23,7 @@ def compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
     spec = request.resource.spec
     listener: dict[str, object] = {"name": "http", "port": 80, "protocol": "HTTP"}
     if spec.tls is not None:
-        certificates = [{"name": spec.tls.secret_ref.name}]
+        certificates = [{"name": each.name} for each in certificate_refs(spec.tls)]
         listener |= {"name": "https", "port": 443, "protocol": "HTTPS", "tls": {"certificateRefs": certificates}}
     if spec.hostname is not None:
         listener["hostname"] = spec.hostname
@@ -45,6 +45,11 @@ def compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
         conditions=(condition,),
         ready=summarise([condition]),
     )
+
+
+def certificate_refs(tls: Tls) -> tuple[NameReference, ...]:
+    """The Secrets with certificates, in either form."""
+    return tls.certificate_refs or ((tls.secret_ref,) if tls.secret_ref is not None else ())
 
 
 def _condition(address: str | None, problem: str | None) -> Condition:

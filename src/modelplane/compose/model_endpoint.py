@@ -22,7 +22,8 @@ from modelplane.api.objects import API_VERSION, Manifest, manifest, text_at, val
 from modelplane.api.outbound import OutboundRule
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Requirement, keep_observed
-from modelplane.compose.external import ExternalAddress, target_of
+from modelplane.compose.endpoint_target import address_of, credential_of, endpoint_target, field_of_address
+from modelplane.compose.external import ExternalAddress
 
 _BACKEND, _CREDENTIAL, _FILTER = "backend", "credential", "filter"
 _SECRET = "secret"  # noqa: S105  the name of a requirement
@@ -36,10 +37,11 @@ _GATEWAY_API = "gateway.envoyproxy.io/v1alpha1"
 
 def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
     endpoint = request.resource
-    target = target_of(endpoint.spec.url)
-    if target is None:
-        message = f"spec.url: {endpoint.spec.url!r} is not an http or https URL"
+    found = endpoint_target(endpoint)
+    if found is None:
+        message = f"{field_of_address(endpoint)}: {address_of(endpoint)!r} is not an http or https URL"
         return _undecided(request, fails(ConditionType.ROUTE_READY, Reason.INVALID, message))
+    target = found.address
     problem = _not_vouched(request) if endpoint.spec.replica is not None else _refused(request, target)
     if problem is not None and not (_is_unchanged(request, target) and _may_stay(problem)):
         return _undecided(request, problem)
@@ -56,7 +58,9 @@ def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
     )
     return ComposeResult(
         desired=desired,
-        status=ModelEndpointStatus(routing=Routing(backend_name=endpoint.metadata.name) if ready else None),
+        status=ModelEndpointStatus(
+            origin=found.origin, routing=Routing(backend_name=endpoint.metadata.name) if ready else None
+        ),
         conditions=(condition,),
         ready=summarise([condition]),
         requirements=_requirements(endpoint),
@@ -80,10 +84,10 @@ def _not_vouched(request: ComposeRequest[ModelEndpoint]) -> Condition | None:
     found = request.fetched(_REPLICA)
     if found is None:
         return unknown(ConditionType.ROUTE_READY, Reason.UNRESOLVED, "spec.replica: the ModelReplica is not read yet")
-    if any(text_at(each, "status", "address") == request.resource.spec.url for each in found):
+    if any(text_at(each, "status", "address") == address_of(request.resource) for each in found):
         return None
-    replica = request.resource.spec.replica
-    message = f"spec.url: ModelReplica {replica.name if replica else ''} does not report this address"
+    replica, field = request.resource.spec.replica, field_of_address(request.resource)
+    message = f"{field}: ModelReplica {replica.name if replica else ''} does not report this address"
     return fails(ConditionType.ROUTE_READY, Reason.INVALID, message)
 
 
@@ -97,16 +101,20 @@ def _refused(request: ComposeRequest[ModelEndpoint], target: ExternalAddress) ->
     except ValueError as error:
         message = f"InferenceGateway {DEFAULT_GATEWAY}: spec.outbound.allow: {error}"
         return fails(ConditionType.ROUTE_READY, Reason.INVALID, message)
-    refusal = rule.refuse_host(target.host)
+    field, refusal = field_of_address(request.resource), rule.refuse_host(target.host)
     if refusal is None and _is_resolved(request, target) and request.resolve is not None:
         addresses = request.resolve(target.host)
         if addresses is None:
-            return unknown(ConditionType.ROUTE_READY, Reason.UNRESOLVED, f"spec.url: {target.host} is looked up")
+            return unknown(
+                ConditionType.ROUTE_READY,
+                Reason.UNRESOLVED,
+                f"{field}: {target.host} is looked up",
+            )
         refusal = rule.refuse_resolved(target.host, addresses)
     if refusal is None:
         return None
     allow = f"InferenceGateway {DEFAULT_GATEWAY} may allow it in spec.outbound.allow"
-    return fails(ConditionType.ROUTE_READY, Reason.OUTBOUND_REFUSED, f"spec.url: {refusal}; {allow}")
+    return fails(ConditionType.ROUTE_READY, Reason.OUTBOUND_REFUSED, f"{field}: {refusal}; {allow}")
 
 
 def _is_resolved(request: ComposeRequest[ModelEndpoint], target: ExternalAddress) -> bool:
@@ -128,12 +136,12 @@ def _is_ready(request: ComposeRequest[ModelEndpoint], key: str) -> bool:
 
 
 def _requirements(endpoint: ModelEndpoint) -> dict[str, Requirement]:
-    namespace, auth, replica = endpoint.metadata.namespace, endpoint.spec.auth, endpoint.spec.replica
+    namespace, wanted, replica = endpoint.metadata.namespace, credential_of(endpoint), endpoint.spec.replica
     if replica is not None:
         return {_REPLICA: Requirement(API_VERSION, "ModelReplica", name=replica.name, namespace=namespace)}
     required = {_GATEWAY: Requirement(API_VERSION, "InferenceGateway", name=DEFAULT_GATEWAY)}
-    if auth is not None:
-        required[_SECRET] = Requirement("v1", "Secret", name=auth.secret_ref.name, namespace=namespace)
+    if wanted is not None:
+        required[_SECRET] = Requirement("v1", "Secret", name=wanted.secret, namespace=namespace)
     return required
 
 
@@ -148,23 +156,22 @@ def _backend(endpoint: ModelEndpoint, target: ExternalAddress) -> Manifest:
 def _credentials(request: ComposeRequest[ModelEndpoint]) -> dict[str, Manifest] | Condition:
     """The Secret and the filter that adds it to requests; or why there is none."""
     endpoint, kind = request.resource, ConditionType.ROUTE_READY
-    auth = endpoint.spec.auth
-    if auth is None:
+    wanted = credential_of(endpoint)
+    if wanted is None:
         return {}
+    field = "spec.auth.secretRef" if endpoint.spec.auth is not None else "spec.credential.apiKey.secretRef"
     found = request.fetched(_SECRET)
     if found is None:
-        return unknown(kind, Reason.UNRESOLVED, "spec.auth.secretRef: the Secret is not read yet")
-    key = _key(found[0], auth.secret_ref.key) if found else None
+        return unknown(kind, Reason.UNRESOLVED, f"{field}: the Secret is not read yet")
+    key = _key(found[0], wanted.key) if found else None
     if key is None:
-        message = (
-            f"spec.auth.secretRef: no Secret {auth.secret_ref.name} with one line of text in key {auth.secret_ref.key}"
-        )
+        message = f"{field}: no Secret {wanted.secret} with one line of text in key {wanted.key}"
         return fails(kind, Reason.INVALID, message)
     name = make_name(endpoint.metadata.name, endpoint.metadata.name, _CREDENTIAL)
-    value = f"Bearer {key}" if auth.scheme == "Bearer" else key
+    value = f"Bearer {key}" if wanted.scheme == "Bearer" else key
     secret = manifest("v1", "Secret", name, namespace=endpoint.metadata.namespace)
     data = {"credential": base64.b64encode(value.encode()).decode()}
-    injection = {"header": auth.header, "overwrite": True, "credential": {"valueRef": {"name": name}}}
+    injection = {"header": wanted.header, "overwrite": True, "credential": {"valueRef": {"name": name}}}
     added = manifest(
         _GATEWAY_API,
         "HTTPRouteFilter",

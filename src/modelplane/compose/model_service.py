@@ -38,7 +38,7 @@ from modelplane.compose.contract import (
     Requirement,
     keep,
 )
-from modelplane.compose.external import EndpointRewrite, form_of
+from modelplane.compose.endpoint_target import EndpointRewrite, form_of
 from modelplane.compose.observed_route import (
     ObservedRoute,
     ReadEndpoint,

@@ -47,6 +47,9 @@ class ReadEndpoint:
     ready: bool
     kept: bool = False
     """It does not say whether it is ready, and the observed route leads to it."""
+    reason: str = ""
+    """Of its Ready condition, where it is not ready."""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +87,17 @@ def _read(item: Manifest, route: ObservedRoute) -> ReadEndpoint | None:
     except InputError:
         return None
     ready = _is_ready(item)
-    return ReadEndpoint(
-        endpoint, ready, not ready and name_of(item) in route.backends and not is_denied(item, {"Ready"})
-    )
+    kept = not ready and name_of(item) in route.backends and not is_denied(item, {"Ready"})
+    reason, message = ("", "") if ready else _why_not(item)
+    return ReadEndpoint(endpoint, ready, kept, reason, message)
+
+
+def _why_not(item: Manifest) -> tuple[str, str]:
+    """The worst condition that says more than Ready does."""
+    conditions = list(_mappings(value_at(item, "status", "conditions")))
+    denied = [each for each in conditions if each.get("status") == "False"]
+    found = next((each for each in denied if each.get("type") != "Ready"), denied[0] if denied else {})
+    return str(found.get("reason") or "")[:63], str(found.get("message") or "")[:1024]
 
 
 def _is_ready(item: Manifest) -> bool:

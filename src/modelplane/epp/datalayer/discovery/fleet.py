@@ -56,7 +56,8 @@ class _ReplicaRef(msgspec.Struct, frozen=True):
 
 
 class _EndpointSpec(msgspec.Struct, frozen=True):
-    url: str
+    url: str = ""
+    origin: str = ""
     replica: _ReplicaRef | None = None
 
 
@@ -123,7 +124,7 @@ def serving_of(raw: Raw) -> ServingEndpoint | None:
     """None: it takes no requests."""
     found = msgspec.convert(raw, _Endpoint)
     meta, spec = found.metadata, found.spec
-    address = _address(spec.url)
+    address = _address(spec.origin or spec.url)
     if meta.deleted is not None or address is None or not _is_ready(found.status.conditions):
         return None
     labels = {METRICS_HOST: "", **(meta.labels or {})}

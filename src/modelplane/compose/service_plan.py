@@ -1,0 +1,273 @@
+"""The static plan of a ModelService: who gets its requests, in which order and shares, and what each one needs.
+
+A pure value of the service and its endpoints. Everything that programs a gateway is rendered from it: the embedded
+Envoy, the objects of Envoy Gateway, and the fleet router, which reads it as JSON (`plan_document`, `read_plan`). A
+router chooses better than weights do; when it is away, gateways go on by this plan.
+
+Tiers are in the order of fallback, numbered by the service's own priorities. Every endpoint that the service selects is
+in its tier: one that gets no requests has `ready` False and the reason. The weights of a tier are whole numbers that
+keep every group's share exact; endpoints of a group share its weight equally.
+
+A plan has no secret in it: a credential is the reference to a Secret.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import gcd, lcm
+
+import msgspec
+
+from modelplane.api.labels import selects
+from modelplane.api.models import EndpointGroup, ModelService, Overflow
+from modelplane.compose.durations import seconds_of
+from modelplane.compose.endpoint_target import CredentialRef, EndpointTarget, credential_of, endpoint_target
+from modelplane.compose.observed_route import ReadEndpoint
+
+MAX_WEIGHT = 1_000_000
+PLAN_VERSION = 1
+_NOT_READY = "NotReady"
+_INVALID = "Invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOverflow:
+    """When an endpoint takes no more, and requests go to the next tier. The router acts on it; weights cannot."""
+
+    in_flight_per_endpoint: int | None = None
+    saturation_percent: int | None = None
+    max_percent: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEndpoint:
+    """An endpoint, and what a request must become for it."""
+
+    key: str
+    """Namespace and name of the ModelEndpoint, with a slash between them."""
+    group: str
+    weight: int
+    """Its share of the tier's requests; 0 while it is not ready."""
+    secure: bool
+    address: str
+    """A host name or an IP address."""
+    port: int
+    host: str | None
+    """The Host header that it wants; None leaves the caller's."""
+    prefix: str = "/v1"
+    """The path that takes the place of /v1."""
+    schema: str = "OpenAI"
+    model: str | None = None
+    """The name that it knows the model by; None passes the caller's on."""
+    credential: CredentialRef | None = None
+    replica: str | None = None
+    """The value of the header that chooses the replica at its cluster's gateway; None for providers."""
+    cluster: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    overflow: PlanOverflow | None = None
+    ready: bool = True
+    reason: str = ""
+    """Why it gets no requests."""
+    message: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.key.partition("/")[2]
+
+    @property
+    def serves(self) -> bool:
+        """Whether requests go to it."""
+        return self.ready and self.weight > 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTier:
+    """The endpoints of one priority."""
+
+    priority: int
+    endpoints: tuple[PlanEndpoint, ...] = ()
+
+    @property
+    def serving(self) -> tuple[PlanEndpoint, ...]:
+        return tuple(endpoint for endpoint in self.endpoints if endpoint.serves)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTimeouts:
+    """In seconds; 0 is no limit."""
+
+    request_s: float = 300.0
+    idle_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class RetryBudget:
+    """How many requests may be tried again at a time: a share of those in flight, and never fewer than the minimum.
+
+    The minimum is what a cluster that goes dark takes with it until it is ejected. Only above it does the share bind.
+    """
+
+    budget_percent: int = 10
+    min_concurrency: int = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePlan:
+    namespace: str
+    name: str
+    aliases: tuple[str, ...] = ()
+    created: str = ""
+    """When the service was created: of two that declare an alias, the older has it."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    tiers: tuple[PlanTier, ...] = ()
+    timeouts: PlanTimeouts = PlanTimeouts()
+    retries: RetryBudget = RetryBudget()
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def model(self) -> str:
+        """The name that callers put into `model`."""
+        return self.key
+
+    @property
+    def endpoints(self) -> tuple[PlanEndpoint, ...]:
+        return tuple(endpoint for tier in self.tiers for endpoint in tier.endpoints)
+
+    @property
+    def serving(self) -> tuple[PlanTier, ...]:
+        """The tiers that can answer, in order."""
+        return tuple(tier for tier in self.tiers if tier.serving)
+
+
+class PlanDocument(msgspec.Struct, frozen=True):
+    """A plan as it is written down."""
+
+    plan: ServicePlan
+    version: int = PLAN_VERSION
+
+
+def service_plan(service: ModelService, endpoints: Iterable[ReadEndpoint]) -> ServicePlan:
+    """The plan over the endpoints of the service's namespace."""
+    groups = service.spec.endpoints
+    members = matched_endpoints(groups, endpoints)
+    priorities = sorted({group.priority for group, found in zip(groups, members, strict=True) if found})
+    metadata, timeouts = service.metadata, service.spec.timeouts
+    return ServicePlan(
+        metadata.namespace,
+        metadata.name,
+        service.spec.aliases,
+        metadata.creation_timestamp or "",
+        metadata.labels,
+        tuple(_tier(priority, groups, members) for priority in priorities),
+        PlanTimeouts(seconds_of(timeouts.request), seconds_of(timeouts.idle)),
+    )
+
+
+def plan_document(plan: ServicePlan) -> bytes:
+    """The plan as JSON."""
+    return msgspec.json.encode(PlanDocument(plan), order="deterministic")
+
+
+def read_plan(document: bytes | str) -> ServicePlan:
+    """msgspec.ValidationError for anything that is no plan of this version."""
+    found = msgspec.json.decode(document, type=PlanDocument)
+    if found.version != PLAN_VERSION:
+        raise msgspec.ValidationError(f"the plan has version {found.version}, not {PLAN_VERSION}")
+    return found.plan
+
+
+def model_names(plans: Iterable[ServicePlan]) -> dict[str, ServicePlan]:
+    """Whose requests a model name leads to. A service's own name beats an alias, and of two aliases the older wins."""
+    found: dict[str, ServicePlan] = {}
+    in_order = sorted(plans, key=lambda plan: (plan.created, plan.key))
+    for plan in in_order:
+        found[plan.model] = plan
+    for plan in in_order:
+        for alias in plan.aliases:
+            found.setdefault(alias, plan)
+    return found
+
+
+def matched_endpoints(groups: Sequence[EndpointGroup], endpoints: Iterable[ReadEndpoint]) -> list[list[ReadEndpoint]]:
+    """The endpoints of each group; an endpoint belongs to the first group that selects it."""
+    found: list[list[ReadEndpoint]] = [[] for _ in groups]
+    for item in sorted(endpoints, key=lambda item: item.endpoint.metadata.name):
+        for members, group in zip(found, groups, strict=True):
+            if selects(group.selector, item.endpoint.metadata.labels):
+                members.append(item)
+                break
+    return found
+
+
+def _tier(priority: int, groups: Sequence[EndpointGroup], members: Sequence[Sequence[ReadEndpoint]]) -> PlanTier:
+    chosen = [
+        (f"group-{number}" if group.name is None else group.name, group, found)
+        for number, (group, found) in enumerate(zip(groups, members, strict=True))
+        if group.priority == priority
+    ]
+    weights = iter(exact_weights([(group.weight, sum(map(_is_usable, found))) for _, group, found in chosen]))
+    endpoints = [
+        _endpoint(item, name, group, weight if _is_usable(item) else 0)
+        for (name, group, found), weight in zip(chosen, weights, strict=True)
+        for item in found
+    ]
+    return PlanTier(priority, tuple(sorted(endpoints, key=lambda endpoint: endpoint.key)))
+
+
+def exact_weights(groups: Sequence[tuple[int, int]]) -> list[int]:
+    """The weight of one endpoint of each group, given the groups' weights and sizes.
+
+    The smallest whole numbers that keep the shares exact, or nearly so where they would leave the range of the Gateway
+    API. A group that has a share never loses it.
+    """
+    scale = lcm(*(size for _, size in groups if size))
+    exact = [weight * scale // size if size else 0 for weight, size in groups]
+    divisor = gcd(*exact) or 1
+    excess = max(1, -(-max(exact, default=0) // divisor // MAX_WEIGHT))
+    return [max(1, weight // divisor // excess) if weight else 0 for weight in exact]
+
+
+def _is_usable(item: ReadEndpoint) -> bool:
+    return (item.ready or item.kept) and endpoint_target(item.endpoint) is not None
+
+
+def _endpoint(item: ReadEndpoint, name: str, group: EndpointGroup, weight: int) -> PlanEndpoint:
+    endpoint, target = item.endpoint, endpoint_target(item.endpoint)
+    replica, metadata = endpoint.spec.replica, endpoint.metadata
+    reason, message = _left_out(item, target)
+    return PlanEndpoint(
+        key=f"{metadata.namespace}/{metadata.name}",
+        group=name,
+        weight=weight,
+        secure=target is not None and target.address.secure,
+        address=target.address.host if target is not None else "",
+        port=target.address.port if target is not None else 0,
+        host=target.authority if target is not None and replica is None else None,
+        prefix=target.prefix if target is not None else "",
+        schema=endpoint.spec.api.schema,
+        model=endpoint.spec.model,
+        credential=credential_of(endpoint) if replica is None else None,
+        replica=f"{metadata.namespace}/{replica.name}" if replica is not None else None,
+        cluster=replica.cluster_name if replica is not None else None,
+        labels=metadata.labels,
+        overflow=_overflow(group.overflow),
+        ready=_is_usable(item),
+        reason=reason,
+        message=message,
+    )
+
+
+def _left_out(item: ReadEndpoint, target: EndpointTarget | None) -> tuple[str, str]:
+    if target is None:
+        return _INVALID, "the address is not an http or https URL"
+    if item.ready or item.kept:
+        return "", ""
+    return item.reason or _NOT_READY, item.message or "the endpoint is not ready"
+
+
+def _overflow(given: Overflow | None) -> PlanOverflow | None:
+    if given is None:
+        return None
+    return PlanOverflow(given.in_flight_per_endpoint, given.saturation_percent, given.max_percent)

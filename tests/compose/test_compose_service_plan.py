@@ -1,0 +1,182 @@
+"""The static plan: which endpoints are in which tier, with which share, and what requests to them need."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.api.codec import decode
+from modelplane.api.models import ModelEndpoint, ModelService
+from modelplane.compose.endpoint_target import CredentialRef
+from modelplane.compose.observed_route import ReadEndpoint
+from modelplane.compose.service_plan import (
+    MAX_WEIGHT,
+    PlanEndpoint,
+    PlanOverflow,
+    PlanTier,
+    PlanTimeouts,
+    ServicePlan,
+    exact_weights,
+    model_names,
+    plan_document,
+    read_plan,
+    service_plan,
+)
+
+
+def service(*groups, **spec):
+    metadata = {"name": "chat", "namespace": "team"}
+    return decode(ModelService, {"metadata": metadata, "spec": {"endpoints": list(groups), **spec}})
+
+
+def group(app, **fields):
+    return {"selector": {"matchLabels": {"app": app}}, **fields}
+
+
+def endpoint(name, app, spec=None, *, ready=True, reason="", message=""):
+    metadata = {"name": name, "namespace": "team", "labels": {"app": app}}
+    found = decode(ModelEndpoint, {"metadata": metadata, "spec": spec or {"url": "http://192.0.2.9:8080"}})
+    return ReadEndpoint(found, ready, reason=reason, message=message)
+
+
+def replica(name, app, cluster="east"):
+    return endpoint(name, app, {"url": "http://192.0.2.9", "replica": {"name": name, "clusterName": cluster}})
+
+
+PROVIDER = {
+    "origin": "https://api.acme-llm.example",
+    "api": {"prefix": "/openai/v1"},
+    "model": "acme/large-3",
+    "credential": {"method": "APIKey", "apiKey": {"secretRef": {"name": "acme-key", "key": "token"}}},
+}
+
+
+def test_the_whole_plan_of_a_service_with_a_provider_behind_the_fleet():
+    asked = service(
+        group("own", name="main", overflow={"inFlightPerEndpoint": 8}),
+        group("hosted", name="backup", priority=7),
+        aliases=["chat"],
+        timeouts={"request": "10m", "idle": "45s"},
+    )
+    found = service_plan(
+        asked,
+        [
+            endpoint("acme", "hosted", PROVIDER),
+            replica("a", "own"),
+            endpoint("b", "own", ready=False, reason="RoutePending", message="not yet"),
+            endpoint("stranger", "other"),
+        ],
+    )
+    main, backup = PlanOverflow(8), None
+    own = {"group": "main", "overflow": main, "labels": {"app": "own"}, "secure": False, "address": "192.0.2.9"}
+    assert found == ServicePlan(
+        "team",
+        "chat",
+        aliases=("chat",),
+        timeouts=PlanTimeouts(600.0, 45.0),
+        tiers=(
+            PlanTier(
+                0,
+                (
+                    PlanEndpoint("team/a", weight=1, port=80, host=None, replica="team/a", cluster="east", **own),
+                    PlanEndpoint(
+                        "team/b",
+                        weight=0,
+                        port=8080,
+                        host="192.0.2.9:8080",
+                        ready=False,
+                        reason="RoutePending",
+                        message="not yet",
+                        **own,
+                    ),
+                ),
+            ),
+            PlanTier(
+                7,
+                (
+                    PlanEndpoint(
+                        "team/acme",
+                        "backup",
+                        1,
+                        secure=True,
+                        address="api.acme-llm.example",
+                        port=443,
+                        host="api.acme-llm.example",
+                        prefix="/openai/v1",
+                        model="acme/large-3",
+                        credential=CredentialRef("acme-key", "token"),
+                        labels={"app": "hosted"},
+                        overflow=backup,
+                    ),
+                ),
+            ),
+        ),
+    )
+    assert read_plan(plan_document(found)) == found
+
+
+def test_seventy_twenty_ten_over_two_regions_and_a_provider():
+    asked = service(group("us", weight=70), group("eu", weight=20), group("hosted", weight=10))
+    found = service_plan(asked, [replica("u1", "us"), replica("u2", "us"), replica("e", "eu"), endpoint("h", "hosted")])
+    assert {each.name: each.weight for each in found.endpoints} == {"u1": 7, "u2": 7, "e": 4, "h": 2}
+
+
+def test_a_tier_that_cannot_answer_does_not_count_and_gaps_in_priorities_do_no_harm():
+    """Priorities with gaps left no level 0 in a predecessor."""
+    found = service_plan(
+        service(group("a", priority=3), group("b", priority=9)), [endpoint("a", "a", ready=False), endpoint("b", "b")]
+    )
+    assert [tier.priority for tier in found.tiers] == [3, 9]
+    assert [tier.priority for tier in found.serving] == [9]
+
+
+def test_an_endpoint_belongs_to_the_first_group_that_selects_it():
+    found = service_plan(service(group("a", name="x"), group("a", name="y", priority=1)), [endpoint("one", "a")])
+    assert [(tier.priority, [each.group for each in tier.endpoints]) for tier in found.tiers] == [(0, ["x"])]
+
+
+def test_a_group_without_a_name_is_called_by_its_place():
+    found = service_plan(service(group("none"), group("a")), [endpoint("one", "a")])
+    assert found.endpoints[0].group == "group-1"
+
+
+def test_a_weight_of_0_gets_nothing_and_takes_nothing_away():
+    """Weight 0 dropped the backend of a predecessor."""
+    found = service_plan(service(group("a", weight=0), group("b", weight=5)), [endpoint("a", "a"), endpoint("b", "b")])
+    assert [(each.name, each.weight, each.ready, each.serves) for each in found.endpoints] == [
+        ("a", 0, True, False),
+        ("b", 1, True, True),
+    ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 1_000_000), st.integers(0, 40)), max_size=32))
+def test_weights_are_in_range_and_nobody_with_a_share_loses_it(groups):
+    found = exact_weights(groups)
+    assert all(0 <= each <= MAX_WEIGHT for each in found)
+    assert [each > 0 for each in found] == [weight > 0 and size > 0 for weight, size in groups]
+
+
+@given(st.lists(st.tuples(st.integers(1, 100), st.integers(1, 6)), min_size=1, max_size=4))
+def test_small_weights_keep_the_shares_exact(groups):
+    found = exact_weights(groups)
+    sums = [each * size for each, (_, size) in zip(found, groups, strict=True)]
+    total = sum(weight for weight, _ in groups)
+    assert [each * total for each in sums] == [weight * sum(sums) for weight, _ in groups]
+
+
+def test_a_name_leads_to_its_service_and_an_alias_to_the_older_one():
+    own = ServicePlan("team", "chat", ("gpt", "shared"), "2026-01-02T00:00:00Z")
+    other = ServicePlan("mallory", "trap", ("team/chat", "shared"), "2026-01-01T00:00:00Z")
+    found = model_names([own, other])
+    assert {name: plan.key for name, plan in found.items()} == {
+        "team/chat": "team/chat",
+        "mallory/trap": "mallory/trap",
+        "gpt": "team/chat",
+        "shared": "mallory/trap",
+    }
+
+
+@pytest.mark.parametrize("document", [b"", b"[]", b'{"plan":{"namespace":"a","name":"b"},"version":2}', b'{"plan":{}}'])
+def test_what_is_no_plan_is_refused(document):
+    with pytest.raises(msgspec.DecodeError):
+        read_plan(document)
