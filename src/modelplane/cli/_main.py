@@ -32,6 +32,7 @@ COMMANDS = (
     Command("rollout", "show, undo, restart, pause or resume the update of a deployment", "rollout"),
     Command("down", "stop a running plane", "down"),
     Command("sim", "cause failures and shortages in simulated clusters", "sim"),
+    Command("hydrate", "stage the files of a model on a volume: resumable, checked, published at once", "hydrate"),
     Command("install", "install Modelplane on a control plane that runs Crossplane", "install"),
     Command("function", "serve the composition function of Crossplane", "function"),
     Command("demo", "run two clusters, one model and one request, then stop", "demo"),
