@@ -28,7 +28,8 @@ def held(*clusters, created=BORN, **fields):
     counts, found = Counter(), []
     for name in clusters:
         where = assignment("p", claim(8))
-        found.append(replica(name, counts[name], where, **{"serving": True, "created": timestamp(created), **fields}))
+        known = {"serving": True, "created": timestamp(created), **fields}
+        found.append(replica(name, known.pop("index", counts[name]), where, **known))
         counts[name] += 1
     return found
 
@@ -148,6 +149,24 @@ def test_a_replica_stays_until_its_successor_serves():
     done = schedule(SPREAD, fleet.with_replicas([msgspec.structs.replace(born, serving=True)]), NOW + 60)
     assert Counter(p.replica.cluster for p in done.placements) == {"a": 2, "b": 2}
     assert [(d.replica.cluster, d.reason) for d in done.dropped] == [("a", DropReason.REPLACED)]
+
+
+def test_a_replica_too_many_of_a_roll_out_is_no_successor_of_a_move():
+    replicas = [*held(*UNEVEN), *held("b", created=NOW, serving=False, index=1)]
+    fleet = Fleet.of([made("a"), made("b")], replicas)
+    moving = schedule(SPREAD, fleet, NOW + 5)
+    assert [(p.replica.cluster, p.decision) for p in moving.placements if p.decision is not ReplicaDecision.KEPT] == [
+        ("a", ReplicaDecision.MOVING)
+    ]
+    surge = schedule(msgspec.structs.replace(SPREAD, rolling_out=True), fleet, NOW + 5)
+    assert {p.decision for p in surge.placements} == {ReplicaDecision.KEPT}
+    assert [(d.replica.cluster, d.replica.index, d.reason) for d in surge.dropped] == [("b", 1, DropReason.SCALED_DOWN)]
+
+
+def test_nothing_moves_for_a_better_place_during_a_roll_out():
+    fleet = Fleet.of([made("a"), made("b")], held(*UNEVEN))
+    assert moves(schedule(SPREAD, fleet, NOW)) != ([], [])
+    assert moves(schedule(msgspec.structs.replace(SPREAD, rolling_out=True), fleet, NOW)) == ([], [])
 
 
 fleets = st.lists(

@@ -53,3 +53,41 @@ def test_a_replica_fails_back_to_the_first_tier_successor_first():
     run_virtual(main)
     assert all("True" in states.values() for states in seen)
     assert any(len(states) == 2 for states in seen)
+
+
+def test_a_surge_that_is_undone_is_no_move_to_a_better_place():
+    """Its successor is on a better cluster, the interval is not over, and nothing may move for a better place."""
+    tiers = [{"matchLabels": {"tier": "west"}}, {"matchLabels": {"tier": "east"}}]
+    rebalance = {"triggers": ["Tier"], "intervalSeconds": 86_400}
+
+    async def main(clock):
+        async with running_fleet(clock) as fleet:
+            for manifest in documents("InferenceClass", "InferenceCluster", "InferenceGateway"):
+                if manifest["kind"] == "InferenceCluster":
+                    manifest["metadata"]["labels"] = {"tier": manifest["metadata"]["name"]}
+                    manifest["spec"]["cordoned"] = manifest["metadata"]["name"] == "west"
+                fleet.plane.create(manifest)
+            await clock.sleep(5)
+            made = deployment(tiers=tiers, rebalance=rebalance)
+            made["spec"]["rollout"] = {"strategy": "Surge"}
+            fleet.plane.create(made)
+            await clock.sleep(40)
+            assert fleet.replicas() == {("east", 0): "True"}
+            west = fleet.get("InferenceCluster", "west", "")
+            fleet.plane.replace({**west, "spec": {**west["spec"], "cordoned": False}})
+            fleet.engines.start_s = 100_000.0
+            workers = made["spec"]["workers"]
+            labelled = {**workers["template"], "metadata": {"labels": {"edition": "2"}}}
+            set_workers(fleet, made, {**workers, "template": labelled})
+            await clock.sleep(30)
+            assert sorted(fleet.replicas()) == [("east", 0), ("west", 0)]
+            set_workers(fleet, made, workers)
+            await clock.sleep(30)
+            assert fleet.replicas() == {("east", 0): "True"}
+
+    run_virtual(main)
+
+
+def set_workers(fleet, made, workers):
+    item = fleet.get("ModelDeployment", made["metadata"]["name"], made["metadata"]["namespace"])
+    fleet.plane.replace({**item, "spec": {**item["spec"], "workers": workers}})

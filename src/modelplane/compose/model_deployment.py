@@ -17,7 +17,7 @@ from modelplane.api.labels import CANARY, REVISION, TRACK
 from modelplane.api.models import ModelDeployment, ModelDeploymentStatus, TemplateRevision
 from modelplane.api.objects import API_VERSION
 from modelplane.api.reasons import Reason
-from modelplane.compose.canary import canary_state
+from modelplane.compose.canary import canary_state, outdated_count
 from modelplane.compose.contract import (
     ComposeRequest,
     ComposeResult,
@@ -93,7 +93,11 @@ def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
     fleet = with_observed(fleet, deployment.metadata.key, request.observed, request.decode_replica)
     fleet = without_unreached(fleet, request, revisions[-1].hash_)
     wanted = placement_request(deployment, lowered)
-    wanted = msgspec.structs.replace(wanted, outdated=outdated_replicas(request, revisions[-1].hash_))
+    wanted = msgspec.structs.replace(
+        wanted,
+        outdated=outdated_replicas(request, revisions[-1].hash_),
+        rolling_out=outdated_count(request, revisions[-1].hash_) > 0,
+    )
     decided = schedule(wanted, fleet, request.now, profile=request.profile)
     wait = startup_wait(deployment, wanted, fleet, request.now)
     if wait is not None:

@@ -5,6 +5,9 @@ moves while a replica does not serve, waits, moves or leaves, or while the young
 is the rate limit, and it needs no memory. Neither does a move under way: a replica too many whose place is better than
 that of another says that the other moves.
 
+Nothing moves during a roll-out either. Its surge makes a replica too many, which is no successor of a move; and the
+successor of a move would have the new revision, whatever a pause or a canary says.
+
 Tier     the place is in an earlier tier
 Spread   the place's cluster has at least two replicas less, in the same tier
 Cost     the place is cheaper by the stated share, in the same tier, and the spread does not get worse
@@ -54,7 +57,7 @@ class BetterPlace(NamedTuple):
 def resume(state: SchedulingCycle, found: ReplicaReview) -> None:
     """Marks the replica that moves where its successor is there already."""
     policy, wanted = state.request.rebalance, state.request.replicas
-    if policy is None or len(found.kept) != wanted + 1 or found.moving:
+    if policy is None or state.request.rolling_out or len(found.kept) != wanted + 1 or found.moving:
         return
     successor = max(found.kept, key=lambda replica: (not replica.serving, *_age(replica)))
     others = [replica for replica in found.kept if replica is not successor]
@@ -83,9 +86,9 @@ def find_better_place(state: SchedulingCycle, found: ReplicaReview, queue: Candi
 
 
 def _is_calm(state: SchedulingCycle, found: ReplicaReview, policy: RebalancePolicy) -> bool:
-    """Whether all replicas serve and none is young."""
+    """Whether all replicas serve, have one revision, and none is young."""
     busy = found.moving or found.leaving or found.dropped or not all(replica.serving for replica in found.kept)
-    if busy or len(found.kept) != state.request.replicas or not found.kept:
+    if busy or state.request.rolling_out or len(found.kept) != state.request.replicas or not found.kept:
         return False
     ages = [epoch_s(replica.created or None) for replica in found.kept]
     since = max((moment if moment is not None else state.now for moment in ages), default=state.now)

@@ -111,3 +111,5 @@ class PlacementRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Says which clusters cannot run the replicas, by `Cluster.rendering`. None: all can."""
     outdated: frozenset[tuple[ClusterName, int]] = frozenset()
     """Cluster and index of the replicas to replace because they have an older revision."""
+    rolling_out: bool = False
+    """Some replicas have an older revision, whether they are to be replaced now or not: see `rebalance`."""
