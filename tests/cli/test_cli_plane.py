@@ -214,7 +214,7 @@ def test_simulated_clusters_stand_beside_those_of_the_quickstart(tmp_path):
     process = start("up", "--clusters", "2", "-f", QUICKSTART, "--data", tmp_path)
     read_until(process, "ModelService default/chat: Available")
     shown = call("status", "--data", tmp_path)
-    assert re.findall(r"^(\S+) +Ready +\d+ +\d+ +\d+$", shown.stdout, re.MULTILINE) == [
+    assert re.findall(r"^(\S+) +Ready +\d+ +\d+ +\d+ +\d+$", shown.stdout, re.MULTILINE) == [
         "east",
         "sim-1",
         "sim-2",

@@ -1,12 +1,15 @@
 import pytest
 
 from modelplane.api.codec import decode
+from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster
 from modelplane.compose import inference_cluster
-from modelplane.compose.contract import ComposeRequest, Use
+from modelplane.compose.contract import ComposeRequest, Observed, Remote, Use
 
 
-def compose(required: dict | None = None, status: dict | None = None, source: str = "Existing", **scheduling):
+def compose(
+    required: dict | None = None, status: dict | None = None, source: str = "Existing", observed=None, **scheduling
+):
     item = {
         "metadata": {"name": "east"},
         "status": status or {},
@@ -21,7 +24,7 @@ def compose(required: dict | None = None, status: dict | None = None, source: st
         "spec": {"devices": [{"name": "gpu", "driver": "gpu.nvidia.com", "deviceClassName": "gpu", "count": 8}]},
     }
     given = {"class-h200": (kind,), "replicas": (), **(required or {})}
-    return inference_cluster.compose(ComposeRequest(decode(InferenceCluster, item), required=given))
+    return inference_cluster.compose(ComposeRequest(decode(InferenceCluster, item), observed or {}, required=given))
 
 
 @pytest.mark.parametrize(
@@ -72,6 +75,13 @@ def test_observed_capacity_is_published():
     assert (status.gpu_pools[0].nodes, status.gpu_pools[0].observed_nodes, status.free_devices) == (1, 1, 8)
     assert [(found.name, found.quota) for found in status.queues] == [("serving", 6)]
     assert compose(type="Volcano").status.gpu_pools[0].nodes == 2
+
+
+@pytest.mark.parametrize(("answers", "expected"), [(True, (16, None)), (False, (0, 16))])
+def test_devices_of_a_cluster_that_does_not_answer_are_not_free(answers, expected):
+    gateway = Remote(ClusterName("east"), {"status": {"addresses": [{"value": "192.0.2.1"}]}})
+    status = compose(observed={"gateway": Observed(gateway, ready=answers)}).status
+    assert (status.free_devices, status.lost_devices) == expected
 
 
 @pytest.mark.parametrize(("source", "block"), [("GKE", "gke"), ("EKS", "eks")])

@@ -16,6 +16,7 @@ def test_every_kind_becomes_rows_with_its_own_words():
                     **READY,
                     "nodes": 2,
                     "freeDevices": 15,
+                    "lostDevices": 3,
                     "replicas": 1,
                     "gpuPools": [{"name": "a", "nodes": 2}],
                 },
@@ -49,7 +50,7 @@ def test_every_kind_becomes_rows_with_its_own_words():
         ],
     )
     ready = ObjectHealth("Ready", "")
-    assert found.clusters == (ClusterRow("east", ready, 2, 15, 1, ("a",)),)
+    assert found.clusters == (ClusterRow("east", ready, 2, 15, 1, ("a",), lost_devices=3),)
     assert found.deployments == (
         DeploymentRow("ml", "qwen", ObjectHealth("NotReady", "Starting: 1 of 2"), 2, 2, 1, "2 on east"),
     )

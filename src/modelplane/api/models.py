@@ -943,6 +943,7 @@ class InferenceClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_def
     storage_class_name: str | None = msgspec.field(name="storageClassName", default=None)
     nodes: int | None = None
     free_devices: int | None = msgspec.field(name="freeDevices", default=None)
+    lost_devices: int | None = msgspec.field(name="lostDevices", default=None)
     replicas: int | None = None
     gpu_pools: tuple[GpuPool, ...] = msgspec.field(name="gpuPools", default=())
     no_execute_taints: tuple[NoExecuteTaint, ...] = msgspec.field(name="noExecuteTaints", default=())

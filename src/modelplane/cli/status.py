@@ -56,8 +56,11 @@ def _healths(found: Overview) -> Iterator[ObjectHealth]:
 
 def _show(found: Overview) -> None:
     _table(
-        ("CLUSTER", "HEALTH", "NODES", "FREE", "REPLICAS", "WHY"),
-        ((c.name, c.health.state, c.nodes, c.free_devices, c.replicas, c.health.why) for c in found.clusters),
+        ("CLUSTER", "HEALTH", "NODES", "FREE", "LOST", "REPLICAS", "WHY"),
+        (
+            (c.name, c.health.state, c.nodes, c.free_devices, c.lost_devices, c.replicas, c.health.why)
+            for c in found.clusters
+        ),
     )
     _table(
         ("DEPLOYMENT", "HEALTH", "WANTED", "PLACED", "SERVING", "WHY"),

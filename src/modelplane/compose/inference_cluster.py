@@ -78,7 +78,9 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     return ComposeResult(
         desired={"namespace": Desired(_namespace(cluster), ready=True), _GATEWAY: Desired(_gateway(cluster), answers)},
         status=msgspec.structs.replace(
-            _status(pools, address, request, {name: _devices(found) for name, found in replicas.items()}),
+            _status(
+                pools, address, request, {name: _devices(found) for name, found in replicas.items()}, answers=not lost
+            ),
             no_execute_taints=cluster.status.no_execute_taints,
             drain=drain.status,
         ),
@@ -251,14 +253,18 @@ def _status(
     address: str | None,
     request: ComposeRequest[InferenceCluster],
     held: Mapping[str, capacity.ReplicaDevices],
+    *,
+    answers: bool,
 ) -> InferenceClusterStatus:
+    """Devices of a cluster that does not answer are not free: nothing can be placed on them."""
     replicas = request.fetched(_REPLICAS)
-    claimable = [device for pool in pools for device in pool.devices if device.claim != "Synthetic"]
+    free = sum(device.free or 0 for pool in pools for device in pool.devices if device.claim != "Synthetic")
     return InferenceClusterStatus(
         namespace=SYSTEM_NAMESPACE,
         gateway=StatusGateway(address=address) if address else None,
         nodes=sum(pool.nodes for pool in pools),
-        free_devices=sum(device.free or 0 for device in claimable),
+        free_devices=free if answers else 0,
+        lost_devices=None if answers else free,
         replicas=len(replicas) if replicas is not None else None,
         gpu_pools=pools,
         queues=capacity.queues_of(request, held),

@@ -21,6 +21,8 @@ class ClusterRow:
     free_devices: int
     replicas: int
     pools: tuple[str, ...]
+    lost_devices: int = 0
+    """Those that nobody holds on a cluster that does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ def _cluster(item: InferenceCluster) -> ClusterRow:
         free_devices=status.free_devices or 0,
         replicas=status.replicas or 0,
         pools=tuple(pool.name for pool in status.gpu_pools),
+        lost_devices=status.lost_devices or 0,
     )
 
 

@@ -23,8 +23,11 @@ def render(found: Overview) -> str:
     sections = (
         _table(
             "Clusters",
-            ("Cluster", "Health", "Nodes", "Free devices", "Replicas", "Pools"),
-            ([c.name, c.health, c.nodes, c.free_devices, c.replicas, ", ".join(c.pools)] for c in found.clusters),
+            ("Cluster", "Health", "Nodes", "Free devices", "Lost devices", "Replicas", "Pools"),
+            (
+                [c.name, c.health, c.nodes, c.free_devices, c.lost_devices, c.replicas, ", ".join(c.pools)]
+                for c in found.clusters
+            ),
         ),
         _table(
             "Deployments",
