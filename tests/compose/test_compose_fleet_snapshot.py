@@ -166,7 +166,7 @@ def test_what_the_cluster_says_about_its_scheduling():
     assert apart.queue == QueueInfo("serving", 16, 1)
     assert (found.priorities, found.default_priority) == ((("silver", 5),), "silver")
     assert (found.priority_value(None), found.priority_value("gold")) == (5, 0)
-    assert (found.quota_of("anyone"), found.cordoned) == (8, True)
+    assert (found.quota_of("anyone"), found.cordoned, found.deleting) == (8, True, False)
 
 
 def test_equal_pools_of_different_clusters_are_one_value():

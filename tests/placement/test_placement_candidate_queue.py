@@ -8,6 +8,7 @@ from modelplane.placement.cycle import SchedulingCycle
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.request import ScoreWeights, SpreadRule
 from modelplane.placement.snapshot import Fleet
+from modelplane.placement.trace import TraceReporter
 from modelplane.placement.values import Cluster
 from modelplane.testing.fleets import assignment, claim, cluster, engine, place, pool, replica, request, taint
 
@@ -15,8 +16,8 @@ BY_PRICE = ScoreWeights(spread=0, headroom=0, price=1)
 TWO_ENGINES = (engine(request(8), name="decode"), engine(request(8), name="prefill"))
 
 
-def in_zone(name, zone, **fields):
-    return cluster(name, labels={"zone": zone}, **fields)
+def in_zone(name, zone, nodes=2, **fields):
+    return cluster(name, pool("h200", nodes), labels={"zone": zone}, **fields)
 
 
 def queue_of(asked, *clusters, held=(), reporter=None):
@@ -145,6 +146,22 @@ def test_what_a_spread_rule_refuses_at_the_end_is_reported_when_the_queue_is_clo
     queue.close()
     assert {found for found in heard(recorder) if found not in before} == {("a", "Spread", True)}
     assert [plugin.name for plugin in queue.filters] == ["Spread"]
+
+
+def test_a_cluster_that_got_full_is_not_reported_as_refused_by_a_spread_rule():
+    """Its option was scored before it was full. The spread rule refuses that option, which is no longer there."""
+    listener = TraceReporter()
+    zones = [in_zone("a", "1", nodes=2), in_zone("b", "2"), in_zone("c", "3")]
+    full = [replica("c", at, assignment("h200", claim(8)), name="other") for at in range(2)]
+    full += [replica("a", 7, assignment("h200", claim(8)))]
+    asked = place(3, engine(request(8)), spread=(SpreadRule("zone", max_skew=2),))
+    state, queue = queue_of(asked, *zones, held=full, reporter=listener)
+    assert popped(state, queue, 4) == ["b/h200", "a/h200", "b/h200", None]
+    queue.close()
+    last = {
+        name: finding.refusal.filter for finding in listener.findings() if finding.apart for name, _ in finding.places
+    }
+    assert last == {"a": "Capacity", "b": "Capacity"}
 
 
 def test_decisions_are_made_once_for_clusters_that_are_alike():

@@ -113,6 +113,12 @@ def never(name, reason):
         (
             ClusterReadyFilter(),
             place(),
+            cluster("a", ready=False, deleting=True),
+            never("ClusterReady", "the cluster is being deleted"),
+        ),
+        (
+            ClusterReadyFilter(),
+            place(),
             cluster("a", fault="spec: no pools"),
             now("ClusterReady", "the cluster cannot be read: spec: no pools"),
         ),

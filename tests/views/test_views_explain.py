@@ -117,6 +117,29 @@ def test_why_replicas_do_not_serve_is_told_in_the_words_of_the_status():
     assert explain(gather([*EAST, make_deployment("chat", 2)]), "chat").state == ""
 
 
+def test_tier_and_replicas_come_before_the_scores_and_are_told():
+    made = [make_class(), make_cluster("east", 4), make_cluster("west", 4)]
+    for item in made[1:]:
+        item["metadata"]["labels"] = {"region": item["metadata"]["name"]}
+    tiers = [{"matchLabels": {"region": name}} for name in ("west", "east")]
+    found = explain(gather([*made, make_deployment("chat", 2, placement={"tiers": tiers})]), "chat")
+    assert [(c.cluster, c.verdict, c.tier, c.replicas) for c in found.candidates] == [
+        ("east", "Eligible", 2, 0),
+        ("west", "Chosen", 1, 2),
+    ]
+    plain = explain(gather([*made, make_deployment("chat", 3)]), "chat")
+    assert [(c.cluster, c.tier, c.replicas) for c in plain.candidates] == [("east", None, 2), ("west", None, 1)]
+
+
+def test_a_cluster_that_is_being_deleted_says_so():
+    made = make_cluster("east")
+    made["metadata"]["deletionTimestamp"] = "2026-11-16T08:24:51Z"
+    found = explain(gather([make_class(), made, make_deployment("chat")]), "chat")
+    assert [(c.verdict, c.filter, c.reason) for c in found.candidates] == [
+        ("Refused", "ClusterReady", "the cluster is being deleted")
+    ]
+
+
 @pytest.mark.parametrize("state", [{}, {"reason": "AllReady"}])
 def test_a_deployment_that_serves_has_no_state_to_tell(state):
     ready = {"type": "Ready", "status": "True", "reason": "Available"}

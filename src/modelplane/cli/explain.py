@@ -56,8 +56,15 @@ def _show(found: PlacementExplanation) -> None:
 
 
 def _cells(candidate: CandidateShown) -> tuple[str, ...]:
-    parts = ", ".join(f"{part.name} {part.value:.2f}" for part in candidate.scores)
     engine = f"engine {candidate.engine}: " if candidate.engine else ""
-    why = f"{candidate.filter}: {engine}{candidate.reason}" if candidate.filter else candidate.reason or parts
+    reason = f"{candidate.filter}: {engine}{candidate.reason}" if candidate.filter else candidate.reason
+    why = "; ".join(filter(None, (reason, _rank(candidate))))
     score = f"{candidate.score:.3f}" if candidate.score is not None else "-"
     return candidate.verdict, candidate.cluster, candidate.pool or "-", score, why
+
+
+def _rank(candidate: CandidateShown) -> str:
+    """What puts a place before another: its tier, then the replicas on its cluster, then its scores."""
+    tier = [f"tier {candidate.tier}"] if candidate.tier is not None else []
+    replicas = [f"replicas {candidate.replicas}"] if candidate.replicas is not None else []
+    return ", ".join([*tier, *replicas, *(f"{part.name} {part.value:.2f}" for part in candidate.scores)])

@@ -88,6 +88,7 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
         unready_since=since,
         created=None if ready else epoch_s(metadata.creation_timestamp),
         cordoned=spec.cordoned,
+        deleting=metadata.deletion_timestamp is not None,
         taints=taints.cluster,
         packing=Packing.BIN_PACK if scheduling.packing == "BinPack" else Packing.ANY,
         priorities=tuple((priority.name, priority.value) for priority in scheduling.priorities),

@@ -174,6 +174,9 @@ class CandidateQueue:
         if reporter is None or not self._rechecked:
             return
         for offer in (offer for offers in self._offered.values() for offer in offers.values()):
+            if offer.version and offer.version != self._versions[offer.cluster]:
+                # The cluster changed since: what was found of it later is the answer.
+                continue
             refusal = admit(self._rechecked, self._state, offer)
             if refusal is not None:
                 reporter.refused(self._profile.name, offer, refusal)
@@ -201,7 +204,8 @@ class CandidateQueue:
             cluster = self._state.fleet.infos[name].cluster
             if cluster is None:
                 raise LookupError(f"cluster {name} is in the index and not in the fleet")
-            view = ClusterView(cluster_profile, facts, cluster)
+            tier = self._tier(cluster) if self._state.request.tiers else None
+            view = ClusterView(cluster_profile, facts, cluster, tier)
             known = view, admit(self._plugins.cluster_filters, self._state, view)
             self._views[cluster_profile, facts] = known
         return known
@@ -322,7 +326,7 @@ class CandidateQueue:
             offer = scored.candidate
             if self._rechecked:
                 self._remember(offer)
-            tier = self._tier(offer.view.sample)
+            tier = offer.view.tier or 0
             order = self._order(tier, offer.load, scored.total) if self._best_first else (0, 0, float(at))
             self._push(scored, cursors[id(offer)], order)
 

@@ -146,6 +146,8 @@ class ClusterReadyFilter:
     stage: Final = FilterStage.CLUSTER
 
     def refuse(self, _state: SchedulingCycle, view: ClusterView, /) -> Refusal | None:
+        if view.profile.deleting:
+            return Refusal(self.name, RefusalCode.UNRESOLVABLE, "the cluster is being deleted")
         if view.profile.fault:
             return Refusal(
                 self.name, RefusalCode.UNSCHEDULABLE, "the cluster cannot be read: {}", (view.profile.fault,)

@@ -23,6 +23,8 @@ class ClusterView(msgspec.Struct, frozen=True, eq=False, gc=False):
     profile: ClusterProfile
     facts: Facts
     sample: Cluster
+    tier: int | None = None
+    """The tier of these clusters, from 0; None where the deployment has no tiers."""
 
 
 class PoolView(msgspec.Struct, frozen=True, eq=False):

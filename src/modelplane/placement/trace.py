@@ -45,6 +45,10 @@ class TraceCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """Refused as things are; not refused for good."""
     score: float | None = None
     parts: tuple[tuple[str, float], ...] = ()
+    tier: int | None = None
+    """The tier of the cluster, from 1, where the deployment has tiers: it counts before the score."""
+    replicas: int | None = None
+    """Replicas of the deployment on the cluster, for a place that was scored."""
 
 
 class CandidateGroup(msgspec.Struct, frozen=True, eq=False):
@@ -78,6 +82,9 @@ class GroupReport(msgspec.Struct, frozen=True, eq=False):
     """It is about one cluster that the cycle sets apart from similar ones, and replaces what was found of those."""
     option: PlacementOption | None = None
     """What was scored, where a replica has several engines: clusters have one option or several."""
+    tier: int | None = None
+    replicas: int = 0
+    """Of the deployment, on each of these clusters."""
 
 
 class _Notes:
@@ -117,7 +124,16 @@ class TraceReporter:
         if isinstance(subject, PlacementOption):
             several = len(subject.assignments) > 1
             finding = GroupReport(
-                subject.places, None, total, parts, several, "", subject.version > 0, subject if several else None
+                subject.places,
+                None,
+                total,
+                parts,
+                several,
+                "",
+                subject.version > 0,
+                subject if several else None,
+                subject.view.tier,
+                subject.load,
             )
             self._about(subject).offers[id(subject)] = subject, finding
 
@@ -173,7 +189,10 @@ class PlacementTrace:
     def shown(self, limit: int) -> tuple[tuple[TraceCandidate, ...], int]:
         """What fits a status: the chosen, then the best of each sort, then more; and how many are left out."""
         # Without scores: the next pass, which has nothing to place, would not know them.
-        picked = (msgspec.structs.replace(found, score=None, parts=()) for found in islice(self._picked({}), limit))
+        picked = (
+            msgspec.structs.replace(found, score=None, parts=(), tier=None, replicas=None)
+            for found in islice(self._picked({}), limit)
+        )
         found = {(candidate.cluster, candidate.pool): candidate for candidate in picked}
         ordered = sorted(self._findings, key=_importance)
         depth = 0
@@ -241,6 +260,8 @@ class PlacementTrace:
             reason=self._described(finding, cluster),
             score=score,
             parts=finding.parts,
+            tier=_from_one(finding.tier),
+            replicas=finding.replicas,
         )
 
     def _pools_of(self, finding: GroupReport, cluster: ClusterName) -> list[PoolName]:
@@ -262,17 +283,18 @@ class PlacementTrace:
             known = self._last_word(cluster, pool)
             refusal = known.refusal if known is not None else None
             best = self._best_with(found, cluster, pool)
-            total, parts = (known.total, known.parts) if known is not None else (None, ())
-            if best is not None:
-                total, parts = best.score, best.parts
+            if best is None and known is not None and refusal is None:
+                best = self._candidate(known, (cluster, 0))
             yield TraceCandidate(
                 cluster=cluster,
                 pool=pool,
                 verdict=CandidateVerdict.CHOSEN,
                 reason=f"holds {_replicas(replicas)}{_one_more(known, refusal)}",
                 may_pass=refusal is not None and refusal.code is RefusalCode.UNSCHEDULABLE,
-                score=round(total, 6) if total is not None else None,
-                parts=parts,
+                score=best.score if best is not None else None,
+                parts=best.parts if best is not None else (),
+                tier=best.tier if best is not None else None,
+                replicas=best.replicas if best is not None else None,
             )
 
     @staticmethod
@@ -319,6 +341,10 @@ def _one_more(known: GroupReport | None, refusal: Refusal | None) -> str:
         return ""
     engine = f"engine {known.engine}: " if known.engine else ""
     return f"; one more is refused: {refusal.filter}: {engine}{refusal.reason}"
+
+
+def _from_one(tier: int | None) -> int | None:
+    return None if tier is None else tier + 1
 
 
 def _replicas(replicas: int) -> str:

@@ -106,6 +106,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created: float | None = None
     """When its InferenceCluster was created, in seconds of the epoch. Known only while it is not ready."""
     cordoned: bool = False
+    deleting: bool = False
+    """It is being deleted, which waits for the replicas on it. Nothing new goes there."""
     taints: tuple[PlacementTaint, ...] = ()
     packing: Packing = Packing.ANY
     priorities: tuple[tuple[str, int], ...] = ()

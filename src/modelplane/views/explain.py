@@ -94,4 +94,6 @@ def _shown(found: TraceCandidate) -> CandidateShown:
         may_pass=found.may_pass,
         score=found.score,
         scores=tuple(ScoreRow(name=name, value=round(value, 6)) for name, value in found.parts),
+        tier=found.tier,
+        replicas=found.replicas,
     )

@@ -83,6 +83,10 @@ class CandidateShown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     may_pass: bool = False
     score: float | None = None
     scores: tuple[ScoreRow, ...] = ()
+    tier: int | None = None
+    """The tier of the cluster, from 1. Earlier tiers come first, whatever the score."""
+    replicas: int | None = None
+    """Replicas of the deployment on the cluster. Where they spread evenly, fewer come first, whatever the score."""
 
 
 class PlacementExplanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
