@@ -1,17 +1,24 @@
 """One public class name has one meaning in the whole package (design/0006-the-house.md)."""
 
 import ast
+import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "modelplane"
 
 
+@cache
+def modules():
+    return {str(path.relative_to(PACKAGE)): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
 def public_classes():
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.parse(path.read_text()).body:
+    for home, module in modules().items():
+        for node in module.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                yield node.name, str(path.relative_to(PACKAGE))
+                yield node.name, home
 
 
 def test_a_public_class_name_is_used_once():
@@ -20,3 +27,37 @@ def test_a_public_class_name_is_used_once():
         homes[name].append(home)
     assert len(homes) > 1000
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
+# What the field calls a request, a message, a time or a placed replica had these names once.
+REPLACED = {
+    *("ask", "asks", "asked", "asking", "asker", "tell", "tells", "told", "heard", "look", "looks", "looked"),
+    *("fate", "fates", "seat", "seats", "holding", "holdings", "moment", "moments", "trait", "traits", "condemned"),
+    *("witness", "chorus", "restless", "furniture", "knobs", "tether", "cellar", "trifles"),
+}
+LOOKUPS = {"look_up", "looks_like_json"}
+
+
+def bound_names():
+    for home, module in modules().items():
+        for node in ast.walk(module):
+            name = getattr(node, "name", None) or getattr(node, "arg", None)
+            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+                name = node.id if isinstance(node, ast.Name) else node.attr
+            if isinstance(name, str):
+                yield name, home
+
+
+def words(name):
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)}
+
+
+def test_the_words_of_a_name():
+    assert words("_MOST_ASKED") == {"most", "asked"}
+    assert words("PickRequest.askedFor") == {"pick", "request", "asked", "for"}
+
+
+def test_names_are_the_fields_words():
+    found = list(bound_names())
+    assert len(found) > 20_000
+    assert [(name, home) for name, home in found if words(name) & REPLACED and name not in LOOKUPS] == []

@@ -209,7 +209,7 @@ def _document(request: web.BaseRequest, path: str) -> web.Response:
     if path in {"/api", "/apis"} and wants_aggregated(accept):
         found = discovery.aggregated(core=path == "/api")
         return _response(encode(found), content_type=discovery.AGGREGATED[0])
-    if path == "/openapi/v2" and accepts(accept, openapi.VERSION_2_ASKED, openapi.VERSION_2_BINARY):
+    if path == "/openapi/v2" and accepts(accept, openapi.VERSION_2_REQUESTED, openapi.VERSION_2_BINARY):
         return _response(openapi.version_2_binary(), content_type=openapi.VERSION_2_BINARY)
     fixed = _DOCUMENTS.get(path.rstrip("/"))
     if fixed is not None:

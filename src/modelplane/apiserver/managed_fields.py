@@ -122,19 +122,19 @@ def write_owners(owners: Owners) -> list[Json]:
         owners.items(),
         key=lambda pair: (not pair[0].applies, pair[1].time, pair[0].manager, pair[0].api_version, pair[0].subresource),
     )
-    return [_entry(writer, holding) for writer, holding in order]
+    return [_entry(writer, owned) for writer, owned in order]
 
 
-def _entry(writer: Writer, holding: ManagedFieldsEntry) -> Json:
-    if holding.entry is not None:
-        return holding.entry
+def _entry(writer: Writer, owned: ManagedFieldsEntry) -> Json:
+    if owned.entry is not None:
+        return owned.entry
     entry: Json = {
         "manager": writer.manager,
         "operation": "Apply" if writer.applies else "Update",
         "apiVersion": writer.api_version,
-        "time": holding.time,
+        "time": owned.time,
         "fieldsType": "FieldsV1",
-        "fieldsV1": written(holding.fields),
+        "fieldsV1": written(owned.fields),
         "subresource": writer.subresource,
     }
     return {name: value for name, value in entry.items() if value != ""}
@@ -178,22 +178,22 @@ def _is_reset(manifest: Manifest) -> bool:
 def _remaining(owners: Owners, changes: Comparison, writer: Writer) -> dict[Writer, ManagedFieldsEntry]:
     """The fields of all managers after the writer made these changes."""
     lost = changes.added | changes.modified | changes.removed
-    return {each: holding if each == writer else holding.without(lost) for each, holding in owners.items()}
+    return {each: owned if each == writer else owned.without(lost) for each, owned in owners.items()}
 
 
 def _kept(owners: Mapping[Writer, ManagedFieldsEntry]) -> dict[Writer, ManagedFieldsEntry]:
-    return {writer: holding for writer, holding in owners.items() if holding.fields}
+    return {writer: owned for writer, owned in owners.items() if owned.fields}
 
 
 def _capped(owners: dict[Writer, ManagedFieldsEntry]) -> dict[Writer, ManagedFieldsEntry]:
     """Too many updaters would make the object grow: the oldest are taken together."""
     updaters = sorted((each for each in owners if not each.applies), key=lambda each: (owners[each].time, each))
     for oldest in updaters[: max(0, len(updaters) - _UPDATERS_MOST)]:
-        holding = owners.pop(oldest)
+        owned = owners.pop(oldest)
         together = Writer(_ANCIENT, applies=False, api_version=oldest.api_version)
         known = owners.get(together)
-        fields = holding.fields | (known.fields if known else EMPTY)
-        owners[together] = ManagedFieldsEntry(fields, max(holding.time, known.time if known else ""))
+        fields = owned.fields | (known.fields if known else EMPTY)
+        owners[together] = ManagedFieldsEntry(fields, max(owned.time, known.time if known else ""))
     return owners
 
 
@@ -217,7 +217,7 @@ def _applied(live: Manifest | None, config: Manifest, context: WriteContext, *, 
     stated = owned(config, schema)
     owners[context.writer] = ManagedFieldsEntry(_tracked(stated, context), context.now)
     base = dict(live) if live is not None else {}
-    needed = stated.union(*(holding.fields for holding in owners.values()))
+    needed = stated.union(*(owned.fields for owned in owners.values()))
     pruned = _pruned(merge(base, dict(config), schema), former, needed, schema)
     changes = compare(base, pruned, schema)
     conflicts = _conflicts(owners, changes, context.writer)
@@ -284,7 +284,7 @@ def _ancestors(fields: Iterable[Field]) -> FieldSet:
 
 def _conflicts(owners: Owners, changes: Comparison, writer: Writer) -> dict[Writer, list[Field]]:
     touched = changes.added | changes.modified
-    found = {each: sorted(holding.fields & touched) for each, holding in owners.items() if each != writer}
+    found = {each: sorted(owned.fields & touched) for each, owned in owners.items() if each != writer}
     return {each: fields for each, fields in sorted(found.items()) if fields}
 
 

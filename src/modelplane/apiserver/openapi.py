@@ -67,7 +67,7 @@ VERSION_2: Final[Json] = {
     "paths": {},
     "definitions": {},
 }
-VERSION_2_ASKED: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+VERSION_2_REQUESTED: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 VERSION_2_BINARY: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 """The answer's name differs from the one that kubectl asks for: an @ is not allowed in a Content-Type."""
 

@@ -75,12 +75,12 @@ async def _findings(
     async with Upstreams().serving(pool) as upstreams:
         if not arguments.own:
             target = PickerUnderTest(arguments.target, tls=not arguments.plaintext)
-            return await _told(run_cases(target, upstreams, cases), arguments)
+            return await _print_findings(run_cases(target, upstreams, cases), arguments)
         async with own_picker(upstreams) as target:
-            return await _told(run_cases(target, upstreams, cases), arguments)
+            return await _print_findings(run_cases(target, upstreams, cases), arguments)
 
 
-async def _told(findings: "AsyncIterator[CaseResult]", arguments: argparse.Namespace) -> "list[CaseResult]":
+async def _print_findings(findings: "AsyncIterator[CaseResult]", arguments: argparse.Namespace) -> "list[CaseResult]":
     seen = []
     async for finding in findings:
         seen.append(finding)

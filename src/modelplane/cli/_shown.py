@@ -51,20 +51,20 @@ def add_inputs(parser: argparse.ArgumentParser, *, manifests_required: bool) -> 
         help="a PlacementProfile: the plugins that place replicas and their weights",
     )  # fmt: skip
     parser.add_argument(
-        "--now", metavar="TIME", type=_moment, default=None,
+        "--now", metavar="TIME", type=_time, default=None,
         help="the time of the decision, as 2026-01-31T12:00:00Z or in seconds since the epoch "
         "(default: the time of the snapshot, else now)",
     )  # fmt: skip
 
 
-def _moment(text: str) -> float:
+def _time(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        moment = epoch_s(text)
-    if moment is None:
+        seconds = epoch_s(text)
+    if seconds is None:
         raise argparse.ArgumentTypeError(f"{text} is neither a time such as 2026-01-31T12:00:00Z nor a number")
-    return moment
+    return seconds
 
 
 def read_inputs(arguments: argparse.Namespace) -> FleetManifests:

@@ -65,7 +65,7 @@ async def _demo(arguments: argparse.Namespace) -> int:
             services = [ref for ref in applied if ref.kind == "ModelService"]
             service = await steps.until_serving(services[0], arguments.timeout)
             steps.explain_placement()
-            await steps.ask(str(service), arguments.prompt)
+            await steps.send_prompt(str(service), arguments.prompt)
             steps.report_next_steps()
         progress.say("stopped")
     return 0

@@ -103,18 +103,18 @@ class Steps:
                 where = f"{found.cluster}/{found.pool}" if found.pool else found.cluster
                 self._progress.say(f"  {where}: {found.verdict}{f', {found.reason}' if found.reason else ''}")
 
-    async def ask(self, address: str, prompt: str) -> None:
+    async def send_prompt(self, address: str, prompt: str) -> None:
         """One request for a whole response and one for a stream, with the openai package."""
         try:
             import openai
         except ImportError:
             raise UnavailableError("the demo needs the openai package: pip install 'modelplane[demo]'") from None
         try:
-            await self._ask(openai, address, prompt)
+            await self._send_prompt(openai, address, prompt)
         except openai.OpenAIError as error:
             raise UnavailableError(f"{address} did not answer: {error}") from error
 
-    async def _ask(self, openai: ModuleType, address: str, prompt: str) -> None:
+    async def _send_prompt(self, openai: ModuleType, address: str, prompt: str) -> None:
         async with openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="unused", max_retries=0) as client:
             model = (await client.models.list()).data[0].id
             self._progress.say(f"POST {address}/v1/chat/completions (model {model})")

@@ -114,12 +114,12 @@ def _drained(pool: Mapping[str, object], drain: Mapping[str, object] | None) -> 
 def wait(read: Callable[[], Mapping[str, object]], generation: int, timeout_s: float | None) -> int:
     """Prints the progress when it changes, until the cluster says that it is drained."""
     ends = None if timeout_s is None else time.monotonic() + timeout_s
-    said = ""
+    printed = ""
     while True:
         is_drained, message = progress(read(), generation)
-        if message != said:
+        if message != printed:
             print(message, flush=True)
-            said = message
+            printed = message
         if is_drained:
             return 0
         if ends is not None and time.monotonic() >= ends:

@@ -30,10 +30,10 @@ class Ports:
         entries = found.items() if isinstance(found, dict) else ()
         return cls(file, {name: port for name, port in entries if isinstance(port, int) and 0 < port <= _MAX_PORT})
 
-    def again(self, name: str, asked: int) -> int:
+    def again(self, name: str, requested: int) -> int:
         """The requested port, else the previous one if it is free, else any."""
         before = self.known.get(name, 0)
-        return asked or (before if before and _is_free(before) else 0)
+        return requested or (before if before and _is_free(before) else 0)
 
     def remember(self, **urls: str) -> None:
         self.file.write_text(json.dumps({name: urlsplit(url).port for name, url in urls.items()}))

@@ -113,14 +113,14 @@ def _history(deployment: NamedDeployment, revision: int | None) -> int:
 
 
 def _undo(deployment: NamedDeployment, number: int | None) -> int:
-    told = ""
+    outcome = ""
 
     def make(item: Mapping[str, object]) -> Mapping[str, object] | None:
-        nonlocal told
+        nonlocal outcome
         patch, found = undo_patch(item, number)
-        told = f"is at revision {found} already" if patch is None else f"rolled back to revision {found}"
+        outcome = f"is at revision {found} already" if patch is None else f"rolled back to revision {found}"
         return patch
 
     deployment.change(make)
-    print(f"{deployment.name} {told}")
+    print(f"{deployment.name} {outcome}")
     return 0

@@ -189,20 +189,25 @@ def command_of(arguments: argparse.Namespace) -> dict[str, str]:
     given = vars(arguments)
     second = given.get("thing") or given.get("action")
     verb = f"{arguments.verb}-{second}" if second else arguments.verb
-    ask = {"verb": verb, "cluster": arguments.cluster, "name": given.get("name", ""), "value": given.get("value", "")}
+    command = {
+        "verb": verb,
+        "cluster": arguments.cluster,
+        "name": given.get("name", ""),
+        "value": given.get("value", ""),
+    }
     match verb:
         case "restock":
-            return {**ask, "verb": "stock-out", "value": "off"}
+            return {**command, "verb": "stock-out", "value": "off"}
         case "node-loss":
-            return {**ask, "verb": "lose-node"}
+            return {**command, "verb": "lose-node"}
         case "faults":
-            return {**ask, "value": ",".join(arguments.faults)}
+            return {**command, "value": ",".join(arguments.faults)}
         case "secret-add" | "resource-quota":
-            return {**ask, "value": "\n".join(arguments.pairs)}
+            return {**command, "value": "\n".join(arguments.pairs)}
         case "foreign":
-            return {**ask, "value": f"{arguments.gpus}x{arguments.count}"}
+            return {**command, "value": f"{arguments.gpus}x{arguments.count}"}
         case _:
-            return ask
+            return command
 
 
 def _call(plane: RunningPlane, path: str, body: Mapping[str, str] | None = None) -> dict[str, object]:

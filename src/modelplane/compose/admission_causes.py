@@ -23,10 +23,10 @@ def _owners(item: Manifest) -> set[str]:
 def _cause(item: Manifest) -> Cause | None:
     for condition in items_at(item, "status", "conditions"):
         if condition.get("type") == _RESERVED and condition.get("status") == "False":
-            said, since = text_at(condition, "message"), text_at(condition, "lastTransitionTime")
-            reason = scheduling_reason(said)
+            message, since = text_at(condition, "message"), text_at(condition, "lastTransitionTime")
+            reason = scheduling_reason(message)
             gated = Reason.SCHEDULING_GATED if reason is Reason.UNSCHEDULABLE else reason
-            return Cause(gated, f"Kueue: {in_words(said)}", Timestamp(since) if since else None)
+            return Cause(gated, f"Kueue: {in_words(message)}", Timestamp(since) if since else None)
     return None
 
 

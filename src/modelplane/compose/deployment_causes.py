@@ -103,12 +103,12 @@ def _lost_at(found: _Idle, fleet: Fleet) -> float | None:
 
 def not_ready_words(groups: Sequence[NotReady], wanted: int, now: float, failover: FailoverPolicy) -> str:
     """The worst reasons in one sentence each: how many, why, since when, and what happens next."""
-    told: dict[tuple[str, str | None], list[NotReady]] = {}
+    grouped: dict[tuple[str, str | None], list[NotReady]] = {}
     for group in groups:
         lost = group.reason == Reason.CLUSTER_LOST
-        told.setdefault((group.reason, group.cluster if lost else group.message), []).append(group)
-    parts = [_words(alike, wanted, now, failover) for alike in list(told.values())[:_SHOWN]]
-    more = sum(group.replicas for alike in list(told.values())[_SHOWN:] for group in alike)
+        grouped.setdefault((group.reason, group.cluster if lost else group.message), []).append(group)
+    parts = [_words(alike, wanted, now, failover) for alike in list(grouped.values())[:_SHOWN]]
+    more = sum(group.replicas for alike in list(grouped.values())[_SHOWN:] for group in alike)
     return "; ".join([*parts, f"{more} more for other reasons"] if more else parts)
 
 
@@ -121,9 +121,9 @@ def _words(alike: Sequence[NotReady], wanted: int, now: float, failover: Failove
         return f"{count} lost with cluster {first.cluster}{at}; {_replacement(first, now, failover)}"
     names = [group.cluster or "" for group in alike]
     on = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more clusters" if len(names) > _SHOWN else "")
-    said = f": {in_words(first.message, _MAX_WORDS)}" if first.message else ""
+    message_text = f": {in_words(first.message, _MAX_WORDS)}" if first.message else ""
     after = f"; {_NEXT[first.reason]}" if first.reason in _NEXT else ""
-    return f"{count} {first.reason} on {on}{f' since {since}' if since else ''}{said}{after}"
+    return f"{count} {first.reason} on {on}{f' since {since}' if since else ''}{message_text}{after}"
 
 
 def _replacement(group: NotReady, now: float, failover: FailoverPolicy) -> str:

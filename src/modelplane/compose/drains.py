@@ -169,8 +169,8 @@ def _ended(cluster: InferenceCluster, before: StatusDrain | None) -> DrainReport
         return DrainReport(None)
     condition = fails(ConditionType.DRAINED, Reason.NOT_DRAINING, "neither the cluster nor a pool of it is drained")
     stay = (before.replicas if before else 0) or 0
-    told = f"the drain was ended; {stay} of {(before.total if before else 0) or 0} replicas stay"
-    events = (Event(EventType.NORMAL, Reason.NOT_DRAINING, told),) if before is not None else ()
+    message = f"the drain was ended; {stay} of {(before.total if before else 0) or 0} replicas stay"
+    events = (Event(EventType.NORMAL, Reason.NOT_DRAINING, message),) if before is not None else ()
     return DrainReport(None, (condition,), events)
 
 

@@ -127,7 +127,7 @@ def _failing_since(resource: InferenceCluster, ready: Condition) -> float | None
     if not failing:
         failing = [ready]
     since = [epoch_s(condition.last_transition_time) for condition in failing if condition.reason not in _NOT_FAILURES]
-    return min((moment for moment in since if moment is not None), default=None)
+    return min((since_s for since_s in since if since_s is not None), default=None)
 
 
 @lru_cache(maxsize=_MAX_POOLS)
@@ -280,7 +280,7 @@ def placed_replica(resource: ModelReplica) -> PlacedReplica:
         deployment=Key(metadata.namespace, owner.name if owner else "", Uid((owner and owner.uid) or "")),
         cluster=ClusterName(spec.cluster_name),
         index=spec.index,
-        assignments=shared_assignments(tuple(_seat(engine) for engine in spec.engines)),
+        assignments=shared_assignments(tuple(_assignment(engine) for engine in spec.engines)),
         serving=serving,
         idle_since=None if serving else _idle_since(resource),
         created=metadata.creation_timestamp or "",
@@ -313,14 +313,14 @@ def _idle_since(resource: ModelReplica) -> float | None:
     parts = [epoch_s(failing[name].last_transition_time) for name in sorted(_SERVING & failing.keys())]
     ready = failing.get(ConditionType.READY.value)
     stopped = [
-        min((moment for moment in parts if moment is not None), default=None),
+        min((since_s for since_s in parts if since_s is not None), default=None),
         epoch_s(ready.last_transition_time) if ready is not None else None,
         epoch_s(resource.metadata.creation_timestamp),
     ]
-    return max((moment for moment in stopped if moment is not None), default=None)
+    return max((since_s for since_s in stopped if since_s is not None), default=None)
 
 
-def _seat(engine: ReplicaEngine) -> PoolAssignment:
+def _assignment(engine: ReplicaEngine) -> PoolAssignment:
     if not engine.members:
         raise InvalidObject(f"spec.engines: engine {engine.name} has no members")
     members = tuple(

@@ -81,7 +81,9 @@ def pod_cause(pod: Manifest) -> Cause | None:
     if text_at(pod, "status", "phase") in {"Failed", "Succeeded"}:
         return _ended(pod)
     if is_deleting(pod):
-        return Cause(Reason.TERMINATING, "it is being deleted", _moment(text_at(pod, "metadata", "deletionTimestamp")))
+        return Cause(
+            Reason.TERMINATING, "it is being deleted", _timestamp(text_at(pod, "metadata", "deletionTimestamp"))
+        )
     ready = _condition(pod, "Ready")
     if text_at(ready, "status") == "True":
         return None
@@ -90,8 +92,8 @@ def pod_cause(pod: Manifest) -> Cause | None:
 
 def _ended(pod: Manifest) -> Cause:
     codes = [text for entry in items_at(pod, "status", "containerStatuses") if (text := _exit(_terminated(entry)))]
-    said = [text_at(pod, "status", "reason"), text_at(pod, "status", "message")]
-    words = ": ".join(part for part in said if part) or (codes[0] if codes else "it ended")
+    message = [text_at(pod, "status", "reason"), text_at(pod, "status", "message")]
+    words = ": ".join(part for part in message if part) or (codes[0] if codes else "it ended")
     return Cause(Reason.POD_FAILED, in_words(words), _since(_condition(pod, "Ready")))
 
 
@@ -104,15 +106,15 @@ def _unscheduled(pod: Manifest) -> Cause | None:
         return Cause(Reason.WORKLOAD_STARTING, "it is not scheduled yet")
     if text_at(found, "status") != "False":
         return None
-    said = text_at(found, "message") or text_at(found, "reason")
+    message = text_at(found, "message") or text_at(found, "reason")
     if text_at(found, "reason") == "SchedulingGated":
-        return Cause(Reason.SCHEDULING_GATED, in_words(said), _since(found))
-    return Cause(scheduling_reason(said), in_words(said), _since(found))
+        return Cause(Reason.SCHEDULING_GATED, in_words(message), _since(found))
+    return Cause(scheduling_reason(message), in_words(message), _since(found))
 
 
-def scheduling_reason(said: str) -> Reason:
+def scheduling_reason(message: str) -> Reason:
     """The reason behind the words of a scheduler or a queue."""
-    return next((reason for pattern, reason in _SCHEDULER_WORDS if pattern.search(said)), Reason.UNSCHEDULABLE)
+    return next((reason for pattern, reason in _SCHEDULER_WORDS if pattern.search(message)), Reason.UNSCHEDULABLE)
 
 
 def _containers(pod: Manifest, ready: Manifest) -> Cause:
@@ -157,22 +159,22 @@ def _container(entry: Manifest, ready: Manifest, noun: str) -> Cause | None:
     if "running" in state:
         loops = int_at(entry, "restartCount") >= _LOOPS_AFTER and _failed(_terminated(entry))
         return _crash(who, _terminated(entry), since) if loops else _running(who, state, ready)
-    said = in_words(text_at(state, "waiting", "message"))
-    reason = _waiting_reason(waiting, said)
-    words = said or {Reason.CONTAINER_CREATING: "is created"}.get(reason, waiting)
+    message = in_words(text_at(state, "waiting", "message"))
+    reason = _waiting_reason(waiting, message)
+    words = message or {Reason.CONTAINER_CREATING: "is created"}.get(reason, waiting)
     if reason is Reason.IMAGE_PULL_FAILED and (image := text_at(entry, "image")) and image not in words:
         words = f"image {image}: {words}"
     return Cause(reason, f"{who}: {words}", since)
 
 
-def _waiting_reason(waiting: str, said: str) -> Reason:
+def _waiting_reason(waiting: str, message: str) -> Reason:
     if waiting in _IMAGE:
         return Reason.IMAGE_PULL_FAILED
     if waiting in _STARTING:
         return Reason.CONTAINER_CREATING
     if waiting == "CreateContainerConfigError":
         return next(
-            (reason for pattern, reason in _CONFIG_WORDS if pattern.search(said)), Reason.CONTAINER_START_FAILED
+            (reason for pattern, reason in _CONFIG_WORDS if pattern.search(message)), Reason.CONTAINER_START_FAILED
         )
     return Reason.CONTAINER_START_FAILED
 
@@ -182,8 +184,8 @@ def _running(who: str, state: Manifest, ready: Manifest) -> Cause:
     started, changed = text_at(state, "running", "startedAt"), text_at(ready, "lastTransitionTime")
     began, turned = epoch_s(started), epoch_s(changed)
     if began is not None and turned is not None and turned > began:
-        return Cause(Reason.UNHEALTHY, f"{who} runs and its readiness probe fails", _moment(changed))
-    return Cause(Reason.LOADING_WEIGHTS, f"{who} runs and does not answer yet", _moment(started))
+        return Cause(Reason.UNHEALTHY, f"{who} runs and its readiness probe fails", _timestamp(changed))
+    return Cause(Reason.LOADING_WEIGHTS, f"{who} runs and does not answer yet", _timestamp(started))
 
 
 def _crash(who: str, ended: Manifest, since: Timestamp | None) -> Cause:
@@ -217,10 +219,10 @@ def _condition(pod: Manifest, kind: str) -> Manifest:
 
 
 def _since(condition: Manifest) -> Timestamp | None:
-    return _moment(text_at(condition, "lastTransitionTime"))
+    return _timestamp(text_at(condition, "lastTransitionTime"))
 
 
-def _moment(text: str) -> Timestamp | None:
+def _timestamp(text: str) -> Timestamp | None:
     return Timestamp(text) if text else None
 
 
@@ -230,7 +232,7 @@ def trimmed(pod: Manifest) -> dict[str, object]:
     labels = {key: text for key in (REPLICA, ENGINE) if (text := text_at(pod, "metadata", "labels", key))}
     kept = {name: metadata[name] for name in ("name", "namespace", "deletionTimestamp") if name in metadata}
     status = mapping_at(pod, "status")
-    said = {name: in_words(text) for name in ("phase", "reason", "message") if (text := text_at(status, name))}
+    message = {name: in_words(text) for name in ("phase", "reason", "message") if (text := text_at(status, name))}
     conditions = [
         _fields(found, ("type", "status", "reason", "message", "lastTransitionTime"))
         for found in items_at(status, "conditions")
@@ -246,7 +248,7 @@ def trimmed(pod: Manifest) -> dict[str, object]:
     return {
         "metadata": {**kept, "labels": labels},
         "spec": {**spec, **({"schedulingGates": gates} if gates else {})},
-        "status": {**said, "conditions": conditions, **lists} if status else {},
+        "status": {**message, "conditions": conditions, **lists} if status else {},
     }
 
 

@@ -58,9 +58,11 @@ def _rejected(workloads: Iterable[Manifest]) -> Cause | None:
     for item in workloads:
         found = rejection(item)
         if found is not None:
-            said, since = found
-            reason = scheduling_reason(said)
-            return Cause(reason if reason is Reason.QUOTA_EXCEEDED else Reason.WORKLOAD_FAILED, in_words(said), since)
+            message, since = found
+            reason = scheduling_reason(message)
+            return Cause(
+                reason if reason is Reason.QUOTA_EXCEEDED else Reason.WORKLOAD_FAILED, in_words(message), since
+            )
     return None
 
 
@@ -68,8 +70,8 @@ def _stopped(workloads: Iterable[Manifest]) -> Cause | None:
     for item in workloads:
         found = gave_up(item)
         if found is not None:
-            said, since = found
-            return Cause(Reason.WORKLOAD_FAILED, in_words(said), since)
+            message, since = found
+            return Cause(Reason.WORKLOAD_FAILED, in_words(message), since)
     return None
 
 

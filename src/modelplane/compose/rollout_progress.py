@@ -54,8 +54,8 @@ def rollout_progress(
     if canary.promoted:
         return RolloutProgress(status, holds(kind, Reason.ROLLING_OUT, message), left_s)
     waits = [wait for wait in (left_s, canary.left_s) if wait is not None]
-    told = f"{message}; {canary.baked} of {canary.limit} canaries have served for long enough"
-    return RolloutProgress(status, holds(kind, Reason.CANARY_BAKING, told), min(waits, default=None))
+    detail = f"{message}; {canary.baked} of {canary.limit} canaries have served for long enough"
+    return RolloutProgress(status, holds(kind, Reason.CANARY_BAKING, detail), min(waits, default=None))
 
 
 def _status(

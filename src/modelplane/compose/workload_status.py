@@ -54,15 +54,15 @@ def mentions(item: Manifest, name: str) -> bool:
 
 def rejection(item: Manifest) -> tuple[str, Timestamp | None] | None:
     """The message of a workload whose pods the cluster rejects, and since when."""
-    return _said(item, "ReplicaFailure", "True")
+    return _message(item, "ReplicaFailure", "True")
 
 
 def gave_up(item: Manifest) -> tuple[str, Timestamp | None] | None:
     """The message of a workload whose progress deadline passed, and since when."""
-    return _said(item, "Progressing", "False", "ProgressDeadlineExceeded")
+    return _message(item, "Progressing", "False", "ProgressDeadlineExceeded")
 
 
-def _said(item: Manifest, kind: str, status: str, reason: str = "") -> tuple[str, Timestamp | None] | None:
+def _message(item: Manifest, kind: str, status: str, reason: str = "") -> tuple[str, Timestamp | None] | None:
     for condition in items_at(item, "status", "conditions"):
         found = tuple(text_at(condition, field) for field in ("type", "status", "reason"))
         if found[:2] == (kind, status) and reason in {"", found[2]}:

@@ -263,10 +263,10 @@ def _rights() -> Iterator[Manifest]:
         [_rule(group, kinds, _WRITE) for group, kinds in composed.items()],
         {"rbac.crossplane.io/aggregate-to-crossplane": "true"},
     )
-    looks = [_rule(group, kinds, ("get", "list", "watch")) for group, kinds in _LIVE.items()]
-    touches = [_rule(group, kinds, ("patch",)) for group, kinds in _LIVE.items()]
-    hurries = _rule("protection.crossplane.io", ("usages",), ("list", "patch"))
-    yield _role("modelplane:function", [*looks, *touches, hurries])
+    reads = [_rule(group, kinds, ("get", "list", "watch")) for group, kinds in _LIVE.items()]
+    patches = [_rule(group, kinds, ("patch",)) for group, kinds in _LIVE.items()]
+    nudges = _rule("protection.crossplane.io", ("usages",), ("list", "patch"))
+    yield _role("modelplane:function", [*reads, *patches, nudges])
     yield {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",

@@ -93,18 +93,18 @@ class KubeClient:
         parameters = {**query.parameters(), "limit": str(limit)}
         if after:
             parameters["continue"] = after
-        body = await self._ask("GET", query.kind.path(query.namespace), parameters)
+        body = await self._send("GET", query.kind.path(query.namespace), parameters)
         return _decoded(_PAGE, body)
 
     async def get(self, kind: GroupVersionResource, name: str, namespace: str | None = None) -> Raw:
-        return _decoded(_OBJECT, await self._ask("GET", kind.path(namespace, name), {}))
+        return _decoded(_OBJECT, await self._send("GET", kind.path(namespace, name), {}))
 
     async def annotate(
         self, kind: GroupVersionResource, name: str, namespace: str | None, annotations: Mapping[str, str | None]
     ) -> None:
         """Set these annotations of one object; None takes one away. Others are left alone."""
         patch = msgspec.json.encode({"metadata": {"annotations": dict(annotations)}})
-        await self._ask("PATCH", kind.path(namespace, name), {"fieldManager": _AGENT}, patch)
+        await self._send("PATCH", kind.path(namespace, name), {"fieldManager": _AGENT}, patch)
 
     async def watch(self, query: Query, *, version: str, seconds: int) -> AsyncIterator[list[WatchLine]]:
         """What changed after the version, in the batches in which it arrived; ends when the server ends it."""
@@ -134,7 +134,7 @@ class KubeClient:
         except (httpx2.HTTPError, OSError) as broken:
             raise _unreachable(broken) from broken
 
-    async def _ask(self, method: str, path: str, parameters: dict[str, str], body: bytes | None = None) -> bytes:
+    async def _send(self, method: str, path: str, parameters: dict[str, str], body: bytes | None = None) -> bytes:
         import httpx2
 
         headers = {"Content-Type": "application/merge-patch+json"} if body is not None else {}

@@ -57,7 +57,7 @@ class CandidateQueue:
         self._reporter = reporter
         self._picks = None if isinstance(reporter, TraceReporter) else reporter
         """Who hears of picks; a trace learns of them from the placements."""
-        self._asks_pools = not all(isinstance(plugin, PoolTaintsFilter) for plugin in profile.pool_filters)
+        self._filters_untainted_pools = not all(isinstance(plugin, PoolTaintsFilter) for plugin in profile.pool_filters)
         """Whether pools without taints are asked about, too."""
         self._falling: dict[int, bool] = {}
         state.reading = profile.reading(state)
@@ -212,7 +212,7 @@ class CandidateQueue:
 
     def check_fit(self, engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> Fit | Refusal:
         """What the filters say of an engine on a pool."""
-        if kind.taints or self._asks_pools:
+        if kind.taints or self._filters_untainted_pools:
             refusal = admit(self._plugins.pool_filters, self._state, PoolView(engine, kind, usage))
             if refusal is not None:
                 return refusal

@@ -114,7 +114,7 @@ def is_steady(plugin: Filter[SchedulingCycle, PlacementOption] | Scorer[Scheduli
 
 
 def _applies(plugin: object, state: SchedulingCycle, profiles: Collection[ClusterProfile]) -> bool:
-    asked = cast(
+    applies = cast(
         "Callable[[SchedulingCycle, Collection[ClusterProfile]], bool] | None", getattr(plugin, "applies", None)
     )
-    return asked is None or asked(state, profiles)
+    return applies is None or applies(state, profiles)

@@ -91,7 +91,7 @@ def _is_calm(state: SchedulingCycle, found: ReplicaReview, policy: RebalancePoli
     if busy or state.request.rolling_out or len(found.kept) != state.request.replicas or not found.kept:
         return False
     ages = [epoch_s(replica.created or None) for replica in found.kept]
-    since = max((moment if moment is not None else state.now for moment in ages), default=state.now)
+    since = max((placed_s if placed_s is not None else state.now for placed_s in ages), default=state.now)
     if since + policy.interval_s > state.now:
         found.requeue_at = min(found.requeue_at, since + policy.interval_s)
         return False

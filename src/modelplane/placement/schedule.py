@@ -274,14 +274,14 @@ class _Placer:
             if offer_on(self.state, queue, left) is None:
                 continue
             self.state.assumed[victim.cluster] = left
-            heard = self._listener
+            listener = self._listener
             retried = self._fill_from(self._new_queue(), self.short)
             if self.placed:
                 self.found.moving.remove((victim, why))
                 self.found.dropped.append(Dropped(victim, DropReason.REPLACED, why))
                 return retried
             self.state.assumed[victim.cluster] = before
-            self._listener = heard
+            self._listener = listener
         return queue
 
     def _preempt(self, queue: CandidateQueue) -> None:

@@ -97,22 +97,22 @@ def _slow(clusters: Clusters, command: SimCommand, key: str) -> str:
 
 def set_faults(clusters: Clusters, command: SimCommand) -> str:
     """For all engines of a cluster, or for that of one pod."""
-    asked = None if command.value == "off" else command.value
-    if asked is not None:
+    faults = None if command.value == "off" else command.value
+    if faults is not None:
         try:
-            read_list(asked)
+            read_list(faults)
         except ValueError as error:
             raise InputError(str(error)) from None
     if command.name:
         namespace, _, name = command.name.rpartition("/")
-        reachable(clusters, command).set_faults(namespace, name, asked)
+        reachable(clusters, command).set_faults(namespace, name, faults)
     else:
-        clusters.annotate(command.cluster_name, FAULTS, asked)
+        clusters.annotate(command.cluster_name, FAULTS, faults)
     which = f"the engine of pod {command.name}" if command.name else "every engine"
     return (
         f"{which} of {command.cluster} has no faults."
-        if asked is None
-        else f"{which} of {command.cluster} has {asked}."
+        if faults is None
+        else f"{which} of {command.cluster} has {faults}."
     )
 
 
@@ -187,8 +187,8 @@ class Simulation:
         if request.method == "GET" and request.path.startswith(_CLUSTERS):
             return _json(inventory(self._clusters, ClusterName(request.path.removeprefix(_CLUSTERS))))
         if request.method == "POST" and request.path == PREFIX:
-            said = perform(self._clusters, await _read(request))
-            return _json({"said": said})
+            answer = perform(self._clusters, await _read(request))
+            return _json({"said": answer})
         raise NotFoundError(f"{request.method} {request.path} is not served; see modelplane sim --help")
 
 

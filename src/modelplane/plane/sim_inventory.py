@@ -73,9 +73,9 @@ def _why(pod: Manifest) -> str:
     for container in items_at(pod, "status", "containerStatuses"):
         waiting = text_at(container, "state", "waiting", "reason")
         if waiting:
-            said = _ended(container) if waiting == "CrashLoopBackOff" else ""
-            said = said or text_at(container, "state", "waiting", "message")
-            return f"{waiting}: {said}" if said else waiting
+            message = _ended(container) if waiting == "CrashLoopBackOff" else ""
+            message = message or text_at(container, "state", "waiting", "message")
+            return f"{waiting}: {message}" if message else waiting
     loads = text_at(pod, "status", "phase") == "Running" and not condition_is(pod, "Ready")
     return "its readiness probe fails" if loads else ""
 

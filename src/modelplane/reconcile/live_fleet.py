@@ -20,7 +20,7 @@ class LiveFleet:
     def __init__(self, *, capacity_changed: Callable[[], None]) -> None:
         self._fleet = Fleet.of()
         self._clusters: dict[ObjectRef, Cluster] = {}
-        self._holdings: dict[ObjectRef, PlacedReplica] = {}
+        self._placed: dict[ObjectRef, PlacedReplica] = {}
         self._capacity_changed = capacity_changed
 
     def apply(self, change: StoreChange) -> None:
@@ -49,10 +49,10 @@ class LiveFleet:
         self._capacity_changed()
 
     def _apply_replica(self, ref: ObjectRef, manifest: Manifest | None) -> None:
-        before = self._holdings.pop(ref, None)
+        before = self._placed.pop(ref, None)
         after = read_replica(manifest) if manifest is not None else None
         if after is not None:
-            self._holdings[ref] = after
+            self._placed[ref] = after
         if before == after:
             return
         self._fleet = self._fleet.with_replicas(

@@ -23,7 +23,7 @@ def explain(inputs: FleetManifests, name: str, namespace: str | None = None) -> 
     shown = key_text(deployment.metadata.key)
     planned = next(one for one in deployment_plans(inputs, decisions) if one.deployment == shown)
     surveyed = survey(found.request, decisions.fleet, inputs.now, profile=inputs.profile)
-    candidates = _told_once(surveyed.trace.candidates())
+    candidates = _without_repeats(surveyed.trace.candidates())
     return PlacementExplanation(
         deployment=shown,
         replicas=found.request.replicas,
@@ -48,7 +48,7 @@ def owner_of(inputs: FleetManifests, replica: str, namespace: str | None = None)
     return owners.pop()
 
 
-def _told_once(candidates: tuple[TraceCandidate, ...]) -> tuple[TraceCandidate, ...]:
+def _without_repeats(candidates: tuple[TraceCandidate, ...]) -> tuple[TraceCandidate, ...]:
     """Without what was found of a cluster as a whole where pools were chosen on it: those tell it too."""
     chosen = {found.cluster for found in candidates if found.verdict is CandidateVerdict.CHOSEN}
     return tuple(found for found in candidates if found.pool is not None or found.cluster not in chosen)

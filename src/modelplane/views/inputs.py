@@ -102,7 +102,7 @@ def gather(manifests: Iterable[Manifest], *, now: float = 0.0) -> FleetManifests
     refused: dict[str, Mapping[str, str]] = {}
     for manifest in manifests:
         if manifest.get("kind") == SNAPSHOT_KIND:
-            now = _moment(manifest) or now
+            now = _recorded_s(manifest) or now
             profile = _profile(manifest)
             refused |= {one.deployment: one.refused for one in recorded_decisions(manifest)}
         for item in _objects(manifest):
@@ -190,7 +190,7 @@ def _objects(manifest: Manifest) -> Iterator[Manifest]:
         yield from (item for item in items if isinstance(item, Mapping))
 
 
-def _moment(snapshot: Manifest) -> float:
+def _recorded_s(snapshot: Manifest) -> float:
     now = snapshot.get("now", 0.0)
     if isinstance(now, bool) or not isinstance(now, int | float):
         raise InputError(f"{SNAPSHOT_KIND}: now must be a number of seconds")

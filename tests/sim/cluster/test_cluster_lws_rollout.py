@@ -9,8 +9,8 @@ from modelplane.sim.cluster.lws_rollout import LwsGroup, Sizing, Wanted, next_si
 OLD, NEW, BROKEN, STARTING = LwsGroup(ready=True), LwsGroup(True, True), LwsGroup(), LwsGroup(updated=True)
 
 
-def sizing(replicas, partition, asked=None):
-    return Sizing(replicas=replicas, partition=partition, asked=replicas if asked is None else asked)
+def sizing(replicas, partition, sized_for=None):
+    return Sizing(replicas=replicas, partition=partition, sized_for=replicas if sized_for is None else sized_for)
 
 
 @pytest.mark.parametrize(
@@ -115,5 +115,5 @@ def follow(wanted, order):
             groups[waiting[next(turns, 0) % len(waiting)]] = NEW
         before, known = known, next_sizing(wanted, known, groups, changed=False)
         assert known.partition <= before.partition
-    assert known == Sizing(replicas=wanted.replicas, partition=0, asked=wanted.replicas)
+    assert known == Sizing(replicas=wanted.replicas, partition=0, sized_for=wanted.replicas)
     assert groups[: wanted.replicas] == [NEW] * wanted.replicas

@@ -41,7 +41,7 @@ def requeue_after_s(pools: tuple[GpuPool, ...], declared: tuple[NodePool, ...], 
     """Seconds until the first pool that is short of nodes reaches SCALE_UP_TIMEOUT_S."""
     scaling = {pool.name for pool in declared if pool.max_node_count is not None}
     since = [epoch_s(pool.short_since) for pool in pools if pool.name in scaling]
-    left = [moment + SCALE_UP_TIMEOUT_S - now for moment in since if moment is not None]
+    left = [time_s + SCALE_UP_TIMEOUT_S - now for time_s in since if time_s is not None]
     return min((wait for wait in left if wait > 0), default=None)
 
 
@@ -85,8 +85,8 @@ def _short_since(known: GpuPool | None, now: float) -> str | None:
 
 
 def _timed_out(since: str | None, now: float) -> bool:
-    moment = epoch_s(since)
-    return moment is not None and now >= moment + SCALE_UP_TIMEOUT_S
+    time_s = epoch_s(since)
+    return time_s is not None and now >= time_s + SCALE_UP_TIMEOUT_S
 
 
 def _device(device: PoolDevice, nodes: int, observed: ObservedPool, *, fixed: bool) -> PoolDevice:

@@ -69,9 +69,9 @@ def unknown_field(error: msgspec.ValidationError) -> Path:
 
 
 def _split(error: msgspec.ValidationError) -> tuple[Path, str]:
-    said = str(error)
-    at = _AT.search(said)
-    return (_steps(at[1]), said[: at.start()]) if at else ((), said)
+    message = str(error)
+    at = _AT.search(message)
+    return (_steps(at[1]), message[: at.start()]) if at else ((), message)
 
 
 def _steps(spelled: str) -> Path:

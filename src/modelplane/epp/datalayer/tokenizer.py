@@ -22,7 +22,7 @@ from modelplane.epp.scheduling.requests import InferenceApi
 _LOG = logging.getLogger(__name__)
 _OK: Final = 200
 _MOST_PROMPTS: Final = 64
-_MOST_ASKED: Final = 256
+_MAX_CONCURRENT: Final = 256
 _CHAT_FIELDS: Final = frozenset((
     "model", "messages", "tools", "add_generation_prompt", "continue_final_message", "add_special_tokens",
     "chat_template", "chat_template_kwargs", "mm_processor_kwargs",
@@ -67,7 +67,7 @@ class Tokenizer:
 
     async def start(self) -> None:
         timeout = aiohttp.ClientTimeout(total=self._settings.timeout_s)
-        self._client = aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=_MOST_ASKED))
+        self._client = aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=_MAX_CONCURRENT))
 
     async def stop(self) -> None:
         client, self._client = self._client, None
@@ -84,7 +84,7 @@ class Tokenizer:
         """
         loop = asyncio.get_running_loop()
         url = self._url()
-        if self._client is None or not url or loop.time() < self._paused_until_s or len(self._tasks) >= _MOST_ASKED:
+        if self._client is None or not url or loop.time() < self._paused_until_s or len(self._tasks) >= _MAX_CONCURRENT:
             return None
         questions = _tokenize_bodies(api, body)
         if not questions:

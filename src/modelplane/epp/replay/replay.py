@@ -185,16 +185,16 @@ def _ending(found: PickExplanation, names: Sequence[str]) -> RecordedOutcome:
 
 
 def _differences(recorded: RecordedOutcome, found: RecordedOutcome) -> tuple[str, ...]:
-    said: list[str] = []
+    differences: list[str] = []
     for field in ("outcome", "why", "groups", "picks"):
         before, after = getattr(recorded, field), getattr(found, field)
         if before != after:
-            said.append(f"{field}: recorded {before or 'none'}, replayed {after or 'none'}")
+            differences.append(f"{field}: recorded {before or 'none'}, replayed {after or 'none'}")
     for profile in sorted(recorded.totals.keys() | found.totals.keys()):
         before, after = recorded.totals.get(profile, ()), found.totals.get(profile, ())
         if before != after:
-            said.append(f"totals of profile {profile}: recorded {list(before)}, replayed {list(after)}")
-    return tuple(said)
+            differences.append(f"totals of profile {profile}: recorded {list(before)}, replayed {list(after)}")
+    return tuple(differences)
 
 
 def _difference(recorded: Config, given: Config) -> str:

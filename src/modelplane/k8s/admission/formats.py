@@ -52,7 +52,7 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def _is_moment(text: str) -> bool:
+def _is_datetime(text: str) -> bool:
     day, separator, clock = text.replace("t", "T").partition("T")
     match = _TIME.fullmatch(clock)
     if not separator or match is None or not _is_date(day):
@@ -118,7 +118,7 @@ def _is_uuid_of(version: str) -> Callable[[str], bool]:
 _FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "byte": lambda text: bool(text) and _BASE64.fullmatch(text) is not None,
     "date": _is_date,
-    "datetime": _is_moment,
+    "datetime": _is_datetime,
     "duration": _is_duration,
     "uri": _is_uri,
     "ipv4": _is_ipv4,

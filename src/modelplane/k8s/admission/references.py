@@ -130,11 +130,11 @@ def _missing(path: Path, target: Name, names: set[Name]) -> Iterator[tuple[Probl
 
 
 def _missing_secrets(member: ReferencedObject, names: set[Name]) -> Iterator[tuple[Problem, Severity]]:
-    """Always warnings: Secrets are rarely kept beside manifests. Each name is told once."""
-    told: set[str] = set()
+    """Always warnings: Secrets are rarely kept beside manifests. Each name is reported once."""
+    reported: set[str] = set()
     for path, name in _secrets(member.value.get("spec"), ("spec",)):
-        if name not in told:
-            told.add(name)
+        if name not in reported:
+            reported.add(name)
             for problem, _ in _missing(path, Name("Secret", member.name.namespace, name), names):
                 yield problem, Severity.WARNING
 

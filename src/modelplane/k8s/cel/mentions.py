@@ -49,12 +49,12 @@ def wrong_constants(text: str) -> tuple[WrongConstant, ...]:
 def device_names(text: str) -> frozenset[DeviceName]:
     """Attributes and capacities that are read without asking whether they exist."""
     read: set[DeviceName] = set()
-    asked: set[DeviceName] = set()
+    tested: set[DeviceName] = set()
     for node in _nodes(text):
         found = _device_name(node)
         if found is not None:
-            (asked if isinstance(node, Select) and node.test_only else read).add(found)
-    return frozenset(read - asked)
+            (tested if isinstance(node, Select) and node.test_only else read).add(found)
+    return frozenset(read - tested)
 
 
 def _nodes(text: str) -> Iterator[Node]:

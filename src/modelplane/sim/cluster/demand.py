@@ -1,4 +1,4 @@
-"""How many devices pods ask for, by the name under which quotas count them."""
+"""How many devices pods request, by the name under which quotas count them."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -20,12 +20,12 @@ def demand_of(
     """
     total: Demand = Counter()
     for entry in items_at(spec, "resourceClaims"):
-        asked = _claim_spec(entry, namespace, store)
-        if asked is None:
+        claim_spec = _claim_spec(entry, namespace, store)
+        if claim_spec is None:
             return None
-        for ask in _asks(asked):
-            name = str(ask.get("deviceClassName", ""))
-            total[resources.get(name, name)] += int_at(ask, "count", default=1)
+        for device_request in _device_requests(claim_spec):
+            name = str(device_request.get("deviceClassName", ""))
+            total[resources.get(name, name)] += int_at(device_request, "count", default=1)
     return total
 
 
@@ -38,9 +38,9 @@ def _claim_spec(entry: Mapping[str, object], namespace: str, store: ClusterStore
     return mapping_at(found, "spec", "spec") if template else mapping_at(found, "spec")
 
 
-def _asks(claim: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+def _device_requests(claim: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     for request in items_at(claim, "devices", "requests"):
         exactly = mapping_at(request, "exactly")
-        ask = exactly or next(items_at(request, "firstAvailable"), {})
+        device_request = exactly or next(items_at(request, "firstAvailable"), {})
         if exactly.get("adminAccess") is not True:
-            yield ask
+            yield device_request

@@ -121,13 +121,13 @@ def _progressing(reason: str, message: str, *, status: str = "True") -> Json:
 
 
 def _changed(known: Mapping[str, object] | None, wanted: Json, now_s: float) -> Mapping[str, object]:
-    """The known condition while status and reason are the same; else the wanted one with its moments."""
+    """The known condition while status and reason are the same; else the wanted one with its times."""
     if known is not None and (known.get("status"), known.get("reason")) == (wanted["status"], wanted["reason"]):
         return known
     same = known is not None and known.get("status") == wanted["status"]
-    moment = timestamp(now_s)
-    transition = known["lastTransitionTime"] if known is not None and same else moment
-    return {**wanted, "lastUpdateTime": moment, "lastTransitionTime": transition}
+    now = timestamp(now_s)
+    transition = known["lastTransitionTime"] if known is not None and same else now
+    return {**wanted, "lastUpdateTime": now, "lastTransitionTime": transition}
 
 
 def _is_complete(deployment: Manifest, counts: Mapping[str, int]) -> bool:

@@ -49,8 +49,8 @@ class DeviceInventory:
         """kube-scheduler's message about the first DeviceClass that does not exist; None when all exist."""
         for claim in claims:
             for request in items_at(claim, "spec", "devices", "requests"):
-                for ask in (mapping_at(request, "exactly"), *items_at(request, "firstAvailable")):
-                    name = ask.get("deviceClassName")
+                for device_request in (mapping_at(request, "exactly"), *items_at(request, "firstAvailable")):
+                    name = device_request.get("deviceClassName")
                     if name is not None and name not in self.classes:
                         return f"request {request.get('name')}: device class {name} does not exist"
         return None
@@ -117,7 +117,7 @@ class DeviceCache:
             self._plans = {}
 
 
-def allocation_of(result: ClaimResult, moment: str) -> Json:
+def allocation_of(result: ClaimResult, time: str) -> Json:
     """What `status.allocation` of the claim becomes."""
     devices = [
         {
@@ -129,7 +129,7 @@ def allocation_of(result: ClaimResult, moment: str) -> Json:
         }
         for device in result.devices
     ]
-    allocation: Json = {"devices": {"results": devices}, "allocationTimestamp": moment}
+    allocation: Json = {"devices": {"results": devices}, "allocationTimestamp": time}
     if result.node_selector is not None:
         selector = msgspec.to_builtins(result.node_selector)
         allocation["nodeSelector"] = without_nulls(selector)

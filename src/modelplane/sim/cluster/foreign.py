@@ -55,8 +55,12 @@ def _pool(pools: Iterable[NodePoolSpec], name: str) -> NodePoolSpec:
 def _objects(pool: NodePoolSpec, gpus: int, count: int) -> Iterable[Json]:
     labels = {POOL: pool.name, "app": f"foreign-{pool.name}"}
     template = f"foreign-{pool.name}-{gpus}"
-    asked = {"deviceClassName": pool.claimable[0].device_class_name, "allocationMode": "ExactCount", "count": gpus}
-    claim = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": asked}]}}}
+    device_request = {
+        "deviceClassName": pool.claimable[0].device_class_name,
+        "allocationMode": "ExactCount",
+        "count": gpus,
+    }
+    claim = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": device_request}]}}}
     yield manifest(RESOURCE_API, "ResourceClaimTemplate", template, namespace=NAMESPACE, labels=labels, spec=claim)
     pod = {
         "nodeSelector": {POOL: pool.name},

@@ -157,8 +157,10 @@ class LlmInferenceServices:
             return _condition(name, "Stopped", f"{ref} not found")
         if condition_is(child, "Available"):
             return _condition(name)
-        said = condition_of(child, "Available") or condition_of(child, "Progressing")
-        return _condition(name, str(said.get("reason") or "NotAvailable"), str(said.get("message") or "not available"))
+        condition = condition_of(child, "Available") or condition_of(child, "Progressing")
+        return _condition(
+            name, str(condition.get("reason") or "NotAvailable"), str(condition.get("message") or "not available")
+        )
 
 
 def _workloads(item: Manifest) -> Iterator[tuple[str, Mapping[str, object]]]:

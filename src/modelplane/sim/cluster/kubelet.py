@@ -392,8 +392,8 @@ def _with_leader(pod: Manifest) -> Iterable[ObjectRef]:
 
 def _facts(pod: Manifest) -> object:
     """What others decide about a pod, and its phase; without what this controller writes."""
-    asked = annotation(pod, CRASH), annotation(pod, FAULTS)
-    return node_of(pod), is_deleting(pod), asked, text_at(pod, "status", "phase"), uid_of(pod)
+    faults = annotation(pod, CRASH), annotation(pod, FAULTS)
+    return node_of(pod), is_deleting(pod), faults, text_at(pod, "status", "phase"), uid_of(pod)
 
 
 def _requeue(run: PodRun, now: float) -> Outcome:

@@ -116,7 +116,7 @@ class LeaderWorkerSets:
         return [LwsGroup() if group is None else LwsGroup(group.ready, group.updated) for group in found]
 
     def _seen(self, item: Manifest, revision: str) -> list[SeenGroup]:
-        """The groups whose workers were asked for."""
+        """The groups whose workers were requested."""
         alone = _size(item) == 1
         found: list[SeenGroup] = []
         for leader in self._leaders(item):
@@ -237,11 +237,11 @@ def _revision_ref(item: Manifest, revision: str) -> ObjectRef:
 
 
 def _sizing(leaders: Manifest) -> Sizing:
-    asked = annotation(leaders, _REPLICAS)
+    sized_for = annotation(leaders, _REPLICAS)
     return Sizing(
         replicas=replicas_of(leaders),
         partition=int_at(leaders, "spec", "updateStrategy", "rollingUpdate", "partition"),
-        asked=int(asked) if asked.isdecimal() else replicas_of(leaders),
+        sized_for=int(sized_for) if sized_for.isdecimal() else replicas_of(leaders),
     )
 
 
@@ -272,7 +272,9 @@ def _leader_set(item: Manifest, sizing: Sizing, revision: str) -> Json:
     }
     labels = {SET_NAME: name_of(item), REVISION: revision}
     made = manifest("apps/v1", "StatefulSet", name_of(item), namespace=namespace_of(item), labels=labels, spec=spec)
-    return with_metadata(made, annotations={_REPLICAS: str(sizing.asked)}, ownerReferences=[controller_reference(item)])
+    return with_metadata(
+        made, annotations={_REPLICAS: str(sizing.sized_for)}, ownerReferences=[controller_reference(item)]
+    )
 
 
 def _worker_set(item: Manifest, leader: Manifest, template: Mapping[str, object]) -> Json:

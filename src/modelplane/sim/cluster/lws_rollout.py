@@ -33,17 +33,17 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """The set of leaders as it is or should be. `asked` is the number of replicas that it was last sized for."""
+    """The set of leaders as it is or should be. `sized_for` is the number of replicas that it was last sized for."""
 
     replicas: int
     partition: int
-    asked: int
+    sized_for: int
 
 
 def next_sizing(wanted: Wanted, known: Sizing | None, groups: Sequence[LwsGroup], *, changed: bool) -> Sizing:
     """`changed` says that the template is another than the one that the leaders were made from."""
     partition, replicas = _next(wanted, known, groups, changed=changed)
-    return Sizing(replicas=replicas, partition=max(partition, wanted.partition), asked=wanted.replicas)
+    return Sizing(replicas=replicas, partition=max(partition, wanted.partition), sized_for=wanted.replicas)
 
 
 def _next(wanted: Wanted, known: Sizing | None, groups: Sequence[LwsGroup], *, changed: bool) -> tuple[int, int]:
@@ -56,7 +56,7 @@ def _next(wanted: Wanted, known: Sizing | None, groups: Sequence[LwsGroup], *, c
     if grows or (known.partition == 0 and known.replicas == wanted.replicas):
         return known.partition, wanted.replicas
     lacking = wanted.replicas - sum(group.ready and group.updated for group in groups[: wanted.replicas])
-    if known.asked != wanted.replicas:
+    if known.sized_for != wanted.replicas:
         return min(known.partition, wanted.most), _with_surge(wanted, lacking)
     step = wanted.unavailable + known.replicas - wanted.replicas
     return min(_partition(groups, step), known.partition), _with_surge(wanted, lacking)

@@ -51,15 +51,15 @@ def _true_conditions(item: Manifest, groups: Sequence[SeenGroup]) -> list[str]:
 
 
 def _merged(item: Manifest, wanted: Sequence[str], now_s: float) -> list[Mapping[str, object]]:
-    generation, moment = int_at(item, "metadata", "generation"), timestamp(now_s)
+    generation, now = int_at(item, "metadata", "generation"), timestamp(now_s)
     known = {str(entry.get("type")): entry for entry in items_at(item, "status", "conditions")}
     for kind in wanted:
         for other in _excluded(kind, known):
-            turned = {"status": "False", "lastTransitionTime": moment, "observedGeneration": generation}
+            turned = {"status": "False", "lastTransitionTime": now, "observedGeneration": generation}
             known[other] = {**known[other], **turned}
         before = known.get(kind, {})
         if (before.get("status"), before.get("observedGeneration")) != ("True", generation):
-            known[kind] = _condition(kind, generation, moment)
+            known[kind] = _condition(kind, generation, now)
     return list(known.values())
 
 
@@ -67,7 +67,7 @@ def _excluded(kind: str, known: Mapping[str, Mapping[str, object]]) -> Iterator[
     return (other for other in _EXCLUDED[kind] if known.get(other, {}).get("status") == "True")
 
 
-def _condition(kind: str, generation: int, moment: str) -> Json:
+def _condition(kind: str, generation: int, now: str) -> Json:
     reason, message = _WORDS[kind]
     return {
         "type": kind,
@@ -75,5 +75,5 @@ def _condition(kind: str, generation: int, moment: str) -> Json:
         "reason": reason,
         "message": message,
         "observedGeneration": generation,
-        "lastTransitionTime": moment,
+        "lastTransitionTime": now,
     }

@@ -90,20 +90,20 @@ def merged_conditions(
     wanted: Sequence[Mapping[str, object]],
     now_s: float,
 ) -> list[Mapping[str, object]]:
-    """The known conditions with the wanted ones in them. A transition is a change of status, and carries its moment."""
+    """The known conditions with the wanted ones in them. A transition is a change of status, and carries its time."""
     before = {str(entry.get("type")): entry for entry in known}
     for entry in wanted:
         kind = str(entry["type"])
         old = before.get(kind, _NOTHING)
         same = old.get("status") == entry["status"] and "lastTransitionTime" in old
-        moment = old["lastTransitionTime"] if same else timestamp(now_s)
-        before[kind] = {**entry, "lastTransitionTime": moment}
+        time = old["lastTransitionTime"] if same else timestamp(now_s)
+        before[kind] = {**entry, "lastTransitionTime": time}
     return list(before.values())
 
 
-def seconds_of(moment: str) -> float:
+def seconds_of(time: str) -> float:
     """A time of Kubernetes in seconds since the epoch; 0 when it cannot be read."""
-    return epoch_s(moment) or 0.0
+    return epoch_s(time) or 0.0
 
 
 def selector_matches(selector: Manifest, labels: Mapping[str, str]) -> bool:

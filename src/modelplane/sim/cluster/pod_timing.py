@@ -27,8 +27,8 @@ def run_s(pod: Manifest, settings: ClusterSettings) -> float:
 
 
 def drain_s(pod: Manifest, settings: ClusterSettings) -> float:
-    asked = value_at(engine_container(pod) or {}, "lifecycle", "preStop", "sleep", "seconds")
-    return min(float(asked), settings.drain_s) if isinstance(asked, int) else settings.drain_s
+    sleep_s = value_at(engine_container(pod) or {}, "lifecycle", "preStop", "sleep", "seconds")
+    return min(float(sleep_s), settings.drain_s) if isinstance(sleep_s, int) else settings.drain_s
 
 
 def grace_s(pod: Manifest, settings: ClusterSettings) -> float:

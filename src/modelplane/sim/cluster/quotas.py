@@ -147,8 +147,8 @@ class Queues:
                 waiting.take(pod)
         for group in _GROUPS:
             for item in self._store.list(group, "Queue"):
-                used, asked = book.used[ref_of(item)], waiting.used[ref_of(item)]
-                self._store.replace_status(_reported(item, self._booked(group, used), asked))
+                used, requested = book.used[ref_of(item)], waiting.used[ref_of(item)]
+                self._store.replace_status(_reported(item, self._booked(group, used), requested))
         return Done()
 
     def _booked(self, group: str, used: Demand) -> Demand:
@@ -169,13 +169,13 @@ def queue_usage(
     return book
 
 
-def _reported(item: Manifest, used: Demand, asked: Demand) -> Manifest:
+def _reported(item: Manifest, used: Demand, requested: Demand) -> Manifest:
     amounts = {name: str(count) for name, count in sorted(used.items())}
     if ref_of(item).group == VOLCANO_GROUP:
         state = text_at(item, "status", "state") or "Open"
         return with_status(item, state=state, allocated=amounts)
-    requested = {name: str(count) for name, count in sorted(asked.items())}
-    return with_status(item, allocated=amounts, requested=requested)
+    counts = {name: str(count) for name, count in sorted(requested.items())}
+    return with_status(item, allocated=amounts, requested=counts)
 
 
 def _facts(pod: Manifest) -> object:

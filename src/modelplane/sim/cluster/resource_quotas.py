@@ -86,8 +86,8 @@ def _total(amounts: Iterable[tuple[str, Quantity]]) -> dict[str, Quantity]:
 
 def _devices(claim: Manifest) -> Iterator[tuple[str, Quantity]]:
     for request in items_at(claim, "spec", "devices", "requests"):
-        asked = mapping_at(request, "exactly") or next(items_at(request, "firstAvailable"), {})
-        yield f"{asked.get('deviceClassName')}{_DEVICES}", from_int(int_at(asked, "count", default=1))
+        device_request = mapping_at(request, "exactly") or next(items_at(request, "firstAvailable"), {})
+        yield f"{device_request.get('deviceClassName')}{_DEVICES}", from_int(int_at(device_request, "count", default=1))
 
 
 def _counted(pod: Manifest) -> Iterator[tuple[str, Quantity]]:

@@ -115,8 +115,8 @@ class EngineLoop:
         self._published()
         if self._step is not None:
             self._arm(self._end)
-        elif (moment := self._scheduler.next_event()) is not None:
-            self._arm(moment)
+        elif (due_s := self._scheduler.next_event()) is not None:
+            self._arm(due_s)
 
     def _advance(self, now: float) -> bool:
         """End the step that is due and start the next; False when there is none of either."""

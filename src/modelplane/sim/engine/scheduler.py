@@ -124,11 +124,11 @@ class BatchScheduler:
 
     def next_event(self) -> float | None:
         """When `settle` has something to do."""
-        moments = [when for when, _ in self.loading]
+        due = [when for when, _ in self.loading]
         if self._leases:
             # All leases are equally long, so the oldest ends first.
-            moments.append(next(iter(self._leases.values())).until)
-        return min(moments, default=None)
+            due.append(next(iter(self._leases.values())).until)
+        return min(due, default=None)
 
     def keeps(self, key: str) -> bool:
         return key in self._leases

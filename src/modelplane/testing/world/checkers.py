@@ -108,12 +108,12 @@ class Checkers:
             if len(plane.queue) > composites + len(self._world.store.objects):
                 raise WorldViolation("queues", f"{plane.name} queues {len(plane.queue)} of {composites} objects")
 
-    def _judged(self, done: WorldPass, ask: Callable[[Facts, Manifest], str]) -> list[str]:
+    def _judged(self, done: WorldPass, judge: Callable[[Facts, Manifest], str]) -> list[str]:
         """The answers of the view and of the truth. Neither may be about a deployment that is gone."""
         truth = self._world.store.get(done.id)
         if truth is None or is_deleting(truth):
             return ["the deployment is gone"]
-        return [ask(done.plane.view, done.composite), ask(self._world.store, truth)]
+        return [judge(done.plane.view, done.composite), judge(self._world.store, truth)]
 
     def _check_not_lost(self, done: WorldPass, replica: Manifest) -> None:
         if not (shows_serving(replica) and self._world.truly_serves(replica)) or is_deleting(replica):
@@ -298,13 +298,15 @@ def _check_deployment(done: WorldPass, status: Mapping[str, object]) -> None:
         sum(shows_serving(item) for item in replicas),
         int_at(done.composite, "spec", "replicas", default=1),
     )
-    said = int_at(shown, "status", "readyReplicas")
+    reported = int_at(shown, "status", "readyReplicas")
     decided = "placement" in status and any(
         text_at(each, "type") == "ReplicasScheduled" and text_at(each, "status") != "Unknown"
         for each in items_at(shown, "status", "conditions")
     )
-    if decided and said > serving:
-        raise WorldViolation("status", f"{done.author} reports {said} ready replicas, {serving} were observed to serve")
+    if decided and reported > serving:
+        raise WorldViolation(
+            "status", f"{done.author} reports {reported} ready replicas, {serving} were observed to serve"
+        )
     if _condition(shown, "Ready") == "True" and serving < wanted:
         raise WorldViolation("status", f"{done.author} is Ready with {serving} of {wanted} replicas observed to serve")
     desired = sum(each.manifest.get("kind") == "ModelReplica" for each in done.result.resources.values())

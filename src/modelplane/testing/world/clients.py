@@ -36,16 +36,16 @@ class WorldClients:
         self._world = world
         self.ends: Counter[tuple[ObjectId, RequestEnd]] = Counter()
         self._turn = 0
-        world.clock.after(EVERY_S, self._ask_all)
+        world.clock.after(EVERY_S, self._send_all)
 
-    def _ask_all(self) -> None:
-        self._world.clock.after(EVERY_S, self._ask_all)
+    def _send_all(self) -> None:
+        self._world.clock.after(EVERY_S, self._send_all)
         self._turn += 1
         ordered = sorted(self._world.store.all_of("ModelDeployment"), key=lambda item: -_priority(item))
         for deployment in ordered:
-            self.ask(deployment)
+            self.send(deployment)
 
-    def ask(self, deployment: Manifest) -> RequestEnd:
+    def send(self, deployment: Manifest) -> RequestEnd:
         """One request, and its end."""
         key = ObjectId("ModelDeployment", namespace_of(deployment), name_of(deployment))
         end = RequestEnd.UNAVAILABLE

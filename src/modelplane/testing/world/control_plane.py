@@ -347,8 +347,8 @@ def _status(done: WorldPass, now: float) -> dict[str, object]:
     ready: dict[str, object] = {"type": "Ready", "status": "True", "reason": "Available"}
     if not done.result.ready:
         ready |= {"status": "False", "reason": "Creating"}
-    said = [encode(condition) for condition in done.result.conditions if condition.type != "Ready"]
-    for each in (*said, ready):
+    conditions = [encode(condition) for condition in done.result.conditions if condition.type != "Ready"]
+    for each in (*conditions, ready):
         each["observedGeneration"] = generation
         was = known.get(str(each["type"]))
         same = was is not None and was["status"] == each["status"]

@@ -143,16 +143,16 @@ def _failing(cluster: Manifest, deployment: Manifest, now: float) -> bool:
         for condition in items_at(cluster, "status", "conditions")
         if text_at(condition, "type") in _READINESS and text_at(condition, "status") != "True"
     ]
-    return any(moment is not None and moment + grace <= now for moment in since)
+    return any(since_s is not None and since_s + grace <= now for since_s in since)
 
 
 def _edited(deployment: Manifest, replica: Manifest) -> str:
     """Whether it holds something else than the deployment asks for."""
     engines = list(items_at(replica, "spec", "engines"))
     members = [member for engine in engines for member in items_at(engine, "members")]
-    asked = [_request(each) for each in items_at(deployment, "spec", "nodeSelector", "devices")]
+    requested = [_request(each) for each in items_at(deployment, "spec", "nodeSelector", "devices")]
     for member in members:
-        if [_request(each) for each in items_at(member, "deviceRequests")] != asked:
+        if [_request(each) for each in items_at(member, "deviceRequests")] != requested:
             return "the deployment asks for other devices"
     copies = int_at(deployment, "spec", "workers", "count", default=1)
     if any(int_at(engine, "copies", default=1) != copies for engine in engines):

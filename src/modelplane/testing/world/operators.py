@@ -20,9 +20,9 @@ def _edit(world: World, item: Manifest | None, edit: Edit) -> str:
     if item is None:
         return ""
     spec: Json = dict(mapping_at(item, "spec"))
-    said = edit(spec)
+    change = edit(spec)
     world.store.apply({**item, "spec": spec}, USER)
-    return f"{id_of(item)}: {said}"
+    return f"{id_of(item)}: {change}"
 
 
 def scale(world: World) -> str:

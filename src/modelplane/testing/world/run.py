@@ -69,13 +69,13 @@ def storm(world: World, faults: list[Fault]) -> None:
 def inject(world: World, fault: Fault) -> None:
     what = fault.inject(world)
     if what:
-        world.tell(f"{fault.name}: {what}")
+        world.log(f"{fault.name}: {what}")
         world.probe(f"fault {fault.name}")
 
 
 def settle(world: World) -> int:
     """The faults end. Returns after how many rounds nothing is written any more."""
-    world.tell("the faults end")
+    world.log("the faults end")
     world.calm()
     rounds = _rounds_until_quiet(world)
     _check_quiet(world)
@@ -121,7 +121,7 @@ def _check_idle(world: World) -> None:
 def _check_clients(world: World) -> None:
     for deployment in world.store.all_of("ModelDeployment"):
         wanted = int_at(deployment, "spec", "replicas", default=1)
-        if wanted and is_held(deployment, "Ready") and world.clients.ask(deployment) is not RequestEnd.SERVED:
+        if wanted and is_held(deployment, "Ready") and world.clients.send(deployment) is not RequestEnd.SERVED:
             raise WorldViolation("clients", f"a request to {id_of(deployment)} is not answered")
 
 
@@ -132,4 +132,4 @@ def _outcome(world: World, rounds: int, violation: WorldViolation | None) -> Wor
 
 
 def story_of(world: World) -> tuple[str, ...]:
-    return tuple(f"{at:7.1f} s  {text}" for at, text in world.told)
+    return tuple(f"{at:7.1f} s  {text}" for at, text in world.story)

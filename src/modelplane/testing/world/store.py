@@ -186,7 +186,7 @@ class ApiStore:
             self.uids[str(metadata_of(stored)["uid"])] = key
             if owner := owner_of(stored):
                 self.owned.setdefault(owner, {})[key] = None
-        self._tell(WorldChange(version, key, stored, before, by))
+        self._publish(WorldChange(version, key, stored, before, by))
         return stored
 
     def _drop(self, key: ObjectId, before: Manifest, by: str) -> None:
@@ -196,7 +196,7 @@ class ApiStore:
         owner = owner_of(before)
         if owner:
             self.owned.get(owner, {}).pop(key, None)
-        self._tell(WorldChange(self._next(), key, None, before, by))
+        self._publish(WorldChange(self._next(), key, None, before, by))
         if owner in self.uids:
             self.collect(self.uids[owner])
 
@@ -205,7 +205,7 @@ class ApiStore:
         self.writes += 1
         return self.version
 
-    def _tell(self, change: WorldChange) -> None:
+    def _publish(self, change: WorldChange) -> None:
         self.log.append(change)
         for listener in self.listeners:
             listener(change)

@@ -32,7 +32,7 @@ class World:
         self.clock = Clockwork()
         self.store = ApiStore(lambda: self.clock.now)
         self.probes: Counter[str] = Counter()
-        self.told: list[tuple[float, str]] = []
+        self.story: list[tuple[float, str]] = []
         self._planned: dict[int, Callable[[], None]] = {}
         self._numbers = count()
         self.checkers = Checkers(self)
@@ -65,8 +65,8 @@ class World:
         self.clock.run_until(self.clock.elapsed + seconds)
         self.checkers.check_queues()
 
-    def tell(self, text: str) -> None:
-        self.told.append((self.clock.elapsed, text))
+    def log(self, text: str) -> None:
+        self.story.append((self.clock.elapsed, text))
 
     def probe(self, name: str) -> None:
         self.probes[name] += 1

@@ -136,8 +136,8 @@ class _Maker:
 
         return _Maker(self._tracer, self._offset_s, set_span_in_context(span))
 
-    def _ns(self, moment_s: float) -> int:
-        return int((moment_s + self._offset_s) * 1e9)
+    def _ns(self, monotonic_s: float) -> int:
+        return int((monotonic_s + self._offset_s) * 1e9)
 
 
 def _steps(maker: _Maker, times: tuple[float, float], steps: ProfileSteps) -> None:

@@ -99,8 +99,8 @@ def _duration_to_int(duration: CelDuration) -> int:
     return duration.nanos
 
 
-def _timestamp_to_int(moment: Timestamp) -> int:
-    return moment.nanos // 10**9
+def _timestamp_to_int(value: Timestamp) -> int:
+    return value.nanos // 10**9
 
 
 def _int_to_timestamp(seconds: int) -> Timestamp:

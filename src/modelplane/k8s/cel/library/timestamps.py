@@ -85,13 +85,13 @@ def parse_timestamp(text: str) -> Timestamp:
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
     offset = _offset(match)
     try:
-        moment = dt.datetime(max(year, 1), month, day, hour, minute, second, tzinfo=dt.UTC)
+        time = dt.datetime(max(year, 1), month, day, hour, minute, second, tzinfo=dt.UTC)
     except ValueError:
         raise _bad("timestamp", text) from None
     if offset is None or year == 0:
         raise _bad("timestamp", text)
     fraction = int((match.group(7) or "0")[:9].ljust(9, "0"))
-    return checked_timestamp((_whole_seconds(moment) - offset) * _SECOND + fraction, offset)
+    return checked_timestamp((_whole_seconds(time) - offset) * _SECOND + fraction, offset)
 
 
 def _offset(match: re.Match[str]) -> int | None:
@@ -103,8 +103,8 @@ def _offset(match: re.Match[str]) -> int | None:
     return (hours * 60 + minutes) * (-60 if match.group(9) == "-" else 60)
 
 
-def _whole_seconds(moment: dt.datetime) -> int:
-    span = moment - _EPOCH
+def _whole_seconds(time: dt.datetime) -> int:
+    span = time - _EPOCH
     return span.days * 86400 + span.seconds
 
 
@@ -161,21 +161,21 @@ def _go_seconds(nanos: int) -> float:
     return -seconds if nanos < 0 else seconds
 
 
-def timestamp_text(moment: Timestamp) -> str:
+def timestamp_text(time: Timestamp) -> str:
     """RFC 3339 in the offset the timestamp was written with, fractions without trailing zeros."""
-    seconds, nanos = divmod(moment.nanos, _SECOND)
-    civil = _EPOCH + dt.timedelta(seconds=seconds + moment.offset)
+    seconds, nanos = divmod(time.nanos, _SECOND)
+    civil = _EPOCH + dt.timedelta(seconds=seconds + time.offset)
     text = f"{civil.year:04d}-{civil.month:02d}-{civil.day:02d}T{civil.hour:02d}:{civil.minute:02d}:{civil.second:02d}"
     if nanos:
         text += f".{nanos:09d}".rstrip("0")
-    if moment.offset == 0:
+    if time.offset == 0:
         return text + "Z"
-    minutes = abs(moment.offset) // 60
-    return f"{text}{'-' if moment.offset < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+    minutes = abs(time.offset) // 60
+    return f"{text}{'-' if time.offset < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
 
 
-def _civil(moment: Timestamp, zone: str | None) -> dt.datetime:
-    seconds = moment.nanos // _SECOND
+def _civil(time: Timestamp, zone: str | None) -> dt.datetime:
+    seconds = time.nanos // _SECOND
     if zone is None or zone in {"", "UTC"}:
         return _EPOCH + dt.timedelta(seconds=seconds)
     hours, colon, minutes = zone.partition(":")
@@ -218,15 +218,15 @@ def _shifted(seconds: int, offset: int) -> dt.datetime:
 
 
 def _getter(read: Callable[[dt.datetime], int]) -> Callable[..., int]:
-    def get(moment: Timestamp, zone: str | None = None) -> int:
-        return read(_civil(moment, zone))
+    def get(time: Timestamp, zone: str | None = None) -> int:
+        return read(_civil(time, zone))
 
     return get
 
 
-def _milliseconds(moment: Timestamp, zone: str | None = None) -> int:
-    _civil(moment, zone)
-    return moment.nanos % _SECOND // 10**6
+def _milliseconds(time: Timestamp, zone: str | None = None) -> int:
+    _civil(time, zone)
+    return time.nanos % _SECOND // 10**6
 
 
 _get_year = _getter(lambda civil: civil.year)
