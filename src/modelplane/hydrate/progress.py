@@ -105,12 +105,12 @@ class HydrationProgress:
         )
 
     def _rate(self) -> int:
-        moment = self._now.monotonic()
-        self._seen.append((moment, self._fetched))
-        while self._seen[0][0] < moment - _WINDOW_S and len(self._seen) > 2:  # noqa: PLR2004  two points give a rate
+        now_s = self._now.monotonic()
+        self._seen.append((now_s, self._fetched))
+        while self._seen[0][0] < now_s - _WINDOW_S and len(self._seen) > 2:  # noqa: PLR2004  two points give a rate
             self._seen.popleft()
         since, before = self._seen[0]
-        return int((self._fetched - before) / (moment - since)) if moment > since else 0
+        return int((self._fetched - before) / (now_s - since)) if now_s > since else 0
 
 
 def _replace(path: Path, line: str) -> None:
