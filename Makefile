@@ -9,7 +9,7 @@ PROGRESS = awk -v all=$$(grep -c '^[A-Za-z].*==' $(1)) '/^Collecting/ {printf " 
 	/^Installing/ {print "  writing the packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test test-core golden deep deep-worlds deep-fuzz lint types bench generate lock sbom package compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
+.PHONY: help setup setup-dev demo test test-core golden scorecard deep deep-worlds deep-fuzz deep-mutants deep-coverage lint types bench generate lock sbom package compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,7 +39,11 @@ test: setup-dev lint ## everything CI checks: lint, types, rooms, generated file
 test-core: setup-dev ## the core's tests without those marked slow, in under 30 s
 	@$(BIN)/python -m pytest -n 2 -q -m 'not slow' --hypothesis-profile core tests/api tests/framework tests/placement tests/compose tests/crossplane
 
-deep: deep-worlds deep-fuzz ## what takes too long for every change
+scorecard: setup-dev ## forty checks of reliability and security in ten minutes; writes docs/scorecard.md
+	@$(BIN)/python tools/scorecard.py
+
+deep: setup-dev ## what takes too long for every change (hours); fills in docs/scorecard.md
+	@$(BIN)/python tools/scorecard.py --deep --seconds $${SECONDS_LEFT:-36000}
 
 deep-worlds: setup-dev ## 20,000 simulated fleets with faults, and a fault at every write of 22 scenarios (half an hour)
 	@$(BIN)/python -m modelplane.testing.world --worlds 20000
@@ -51,6 +55,13 @@ golden: setup-dev ## write the golden files anew; read the difference before you
 
 deep-fuzz: setup-dev ## every fuzz target and both HTTP APIs on thousands of inputs (half an hour)
 	@MODELPLANE_FUZZ_EXAMPLES=$${MODELPLANE_FUZZ_EXAMPLES:-5000} $(BIN)/python -m pytest -n 2 -q --timeout 3600 tests/fuzz
+
+deep-mutants: setup-dev ## break the deciding rooms in 400 places and ask their tests (an hour)
+	@$(BIN)/python tools/mutate.py --known
+	@$(BIN)/python tools/mutate.py --sample 400 --thorough
+
+deep-coverage: setup-dev ## lines and branches that tests reach, against floors that only rise (half an hour; needs coverage)
+	@$(BIN)/python tools/coverage_floor.py
 
 lint: setup-dev ## ruff, mypy, import rooms, generated files up to date
 	@$(BIN)/ruff check .

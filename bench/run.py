@@ -4,7 +4,7 @@ Every module of this folder that has a function `rows` is a set of figures. A ro
 (what the value must not exceed, or fall below where `better` is "higher"), `ok`, and `baseline`: something else that
 was measured beside it in the same run, because absolute times on a shared machine mean little.
 
-    python bench/run.py [SET…]     run all sets, or those named
+    python bench/run.py [SET…]     run all sets, or those named; --print writes no file
 """
 
 import argparse
@@ -24,13 +24,20 @@ REQUIRED = {"id", "value", "unit", "limit", "ok", "baseline"}
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="*", metavar="SET", choices=[*_sets(), []], help=", ".join(_sets()))
-    chosen = parser.parse_args().sets or _sets()
+    parser.add_argument("--print", action="store_true", dest="only_print", help="write no file")
+    options = parser.parse_args()
+    chosen = options.sets or _sets()
     sys.path[:0] = [str(HERE), str(HERE.parent)]  # the sets, and what they share with the tests
     rows = [row for name in chosen for row in _measure(name)]
+    if not options.only_print:
+        _write(rows, chosen)
+    return 0 if all(row["ok"] for row in rows) else 1
+
+
+def _write(rows: list[dict[str, object]], chosen: list[str]) -> None:
     kept = [row for row in _previous() if row["set"] not in chosen]
     document = {"machine": _machine(), "rows": sorted(kept + rows, key=lambda row: (str(row["set"]), str(row["id"])))}
     RESULTS.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    return 0 if all(row["ok"] for row in rows) else 1
 
 
 def _sets() -> list[str]:

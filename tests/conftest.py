@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 # No wall-clock deadline on a shared machine; the same examples each time where CI judges.
 settings.register_profile("here", deadline=None)
@@ -13,15 +13,28 @@ settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
+EXAMPLES = int(os.environ.get("MODELPLANE_EXAMPLES", "0"))
+"""Every property is tried on so many examples, whatever it says itself: for runs that have the time."""
+
+
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="write golden files, and run no other tests")
 
 
 def pytest_collection_modifyitems(config, items):
+    if EXAMPLES:
+        for item in items:
+            _try_harder(getattr(item.obj, "__func__", item.obj))
     if config.getoption("--update-golden"):
         others = [item for item in items if "golden" not in item.fixturenames]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if "golden" in item.fixturenames]
+
+
+def _try_harder(test):
+    if is_hypothesis_test(test):
+        known = getattr(test, "_hypothesis_internal_use_settings", settings.default)
+        test._hypothesis_internal_use_settings = settings(parent=known, max_examples=EXAMPLES)
 
 
 class Golden:

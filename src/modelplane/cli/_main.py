@@ -22,6 +22,7 @@ COMMANDS = (
     Command("plan", "show what applying manifests would place, move, delete or leave pending, and its price", "plan"),
     Command("explain", "explain the placement of a deployment, with every candidate", "explain"),
     Command("fleet", "write the inputs of the scheduler to a file", "fleet"),
+    Command("simulate", "run a fleet in virtual time: lose a cluster, scale, drain, and see what happens", "simulate"),
     Command("replay", "repeat the decisions of a snapshot, bit for bit", "replay"),
     Command("crds", "print the plain CustomResourceDefinitions", "crds"),
     Command("conformance", "run conformance vectors and count what passes", "conformance"),

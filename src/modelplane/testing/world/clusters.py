@@ -123,6 +123,10 @@ class WorkloadCluster:
         for pod in self.pods():
             if pod.hung or (pod.node is not None and pod.ready_at > self._clock.elapsed + self.engines.start_s):
                 self.restart_pod(pod)
+        self.touch_all()
+
+    def touch_all(self) -> None:
+        """Every object is synced again, or fails to be."""
         self._dirty |= self._objects
         self.shake()
 

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         return bool(outcome.violation)
     if options.sieve:
         return _sieve(options.processes)
-    return _many(range(options.first, options.first + options.worlds), options.processes)
+    return run_many(range(options.first, options.first + options.worlds), options.processes)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,7 +66,8 @@ def replay(seed: int, only: Sequence[str] = ()) -> str:
     return f"python -m modelplane.testing.world --seed {seed}{faults}"
 
 
-def _many(seeds: Iterable[int], processes: int) -> int:
+def run_many(seeds: Iterable[int], processes: int = 2) -> int:
+    """Print the probes, the sums and the stories of those that failed."""
     probes: Counter[str] = Counter()
     failed: list[WorldOutcome] = []
     worlds = passes = rounds = 0
@@ -77,6 +78,8 @@ def _many(seeds: Iterable[int], processes: int) -> int:
             failed += [outcome] if outcome.violation else []
     _say("\n".join(f"{number:8}  {name}" for name, number in sorted(probes.items())))
     missing = [name for name in required_probes() if not probes[name]]
+    rarest = min(FAULTS, key=lambda fault: probes[f"fault {fault.name}"]).name
+    _say(f"{len(FAULTS)} faults, the rarest {rarest} {probes[f'fault {rarest}']} times")
     _say(f"{worlds} worlds, {passes} passes, at most {rounds} rounds; {len(failed)} failed")
     for name in missing:
         _say(f"never happened: {name}")

@@ -7,7 +7,7 @@ live server (its deployments are called on every change of the fleet instead).
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from random import Random
 
@@ -26,7 +26,13 @@ USER = "operator"
 
 
 class World:
-    def __init__(self, seed: int, manifests: list[Manifest] | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        manifests: Sequence[Manifest] | None = None,
+        *,
+        checkers: Callable[["World"], Checkers] = Checkers,
+    ) -> None:
         self.seed = seed
         self.random = Random(seed)  # noqa: S311  reproducible, not secret
         self.clock = Clockwork()
@@ -35,7 +41,8 @@ class World:
         self.story: list[tuple[float, str]] = []
         self._planned: dict[int, Callable[[], None]] = {}
         self._numbers = count()
-        self.checkers = Checkers(self)
+        self.checkers = checkers(self)
+        self._node_devices: dict[str, int] = {}
         self.clusters: dict[str, WorkloadCluster] = {}
         self.planes: list[ControlPlane] = []
         self.add_plane(live=happens(self.random, 0.4))
@@ -109,6 +116,8 @@ class World:
 
     def _follow_pools(self, change: WorldChange) -> None:
         """The cloud makes the nodes that an InferenceCluster declares; a cluster that is deleted is gone."""
+        if change.id.kind == "InferenceClass" and change.manifest is not None:
+            self._follow_class(change.id.name, change.manifest)
         if change.id.kind != "InferenceCluster":
             return
         if change.manifest is None:
@@ -118,8 +127,16 @@ class World:
         if name not in self.clusters:
             self.clusters[name] = WorkloadCluster(name, self.store, self.clock, self.random)
         for pool in items_at(change.manifest, "spec", "nodePools"):
-            nodes, devices = int_at(pool, "nodeCount"), CLASSES[text_at(pool, "className")][1]
-            self.clusters[name].set_pool(text_at(pool, "name"), nodes, devices)
+            devices = self._node_devices.get(text_at(pool, "className"), 0)
+            self.clusters[name].set_pool(text_at(pool, "name"), int_at(pool, "nodeCount"), devices)
+
+    def _follow_class(self, name: str, item: Manifest) -> None:
+        """Nodes are what their class was when it was last readable."""
+        devices = sum(
+            int_at(each, "count") for each in items_at(item, "spec", "devices") if each.get("deviceClassName")
+        )
+        if devices:
+            self._node_devices[name] = devices
 
     def _forget(self, key: ObjectId) -> None:
         """Without its provider configuration nothing on it can be removed: operators let go of the Objects."""

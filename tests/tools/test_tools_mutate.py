@@ -1,0 +1,91 @@
+"""Mutants: each differs in one place, what changes nothing survives, and what is wrong is killed."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = '''\
+"""A docstring."""
+
+
+@decorated(frozen=True)
+def first(numbers: "list[int]", most: int) -> "int | None":
+    """Another."""
+    for number in numbers:
+        if number < most and number != 3:
+            return number + 1
+    raise ValueError("none is left")
+
+
+def rest(numbers):
+    return max([number for number in numbers if number])
+'''
+CHANGES = [
+    ("if number < most and number != 3:", "the condition is turned round"),
+    ("if number < most and number != 3:", "And → Or"),
+    ("if number < most and number != 3:", "Lt → LtE"),
+    ("if number < most and number != 3:", "NotEq → Eq"),
+    ("if number < most and number != 3:", "3 → 4"),
+    ("return number + 1", "None is returned"),
+    ("return number + 1", "Add → Sub"),
+    ("return number + 1", "1 → 2"),
+    ("return max([number for number in numbers if number])", "None is returned"),
+    ("return max([number for number in numbers if number])", "max → min"),
+    ("return max([number for number in numbers if number])", "the filter is left out"),
+]
+HEADERS = "epp/scheduling/headers.py"
+MIRROR = ROOT / "tests" / "epp" / "scheduling" / "test_scheduling_headers.py"
+
+
+@pytest.fixture(scope="module")
+def tool():
+    spec = importlib.util.spec_from_file_location("mutate_tool", ROOT / "tools" / "mutate.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+def test_what_decides_is_changed_one_place_at_a_time(tool, tmp_path, monkeypatch):
+    monkeypatch.setattr(tool, "SOURCE", tmp_path)
+    (tmp_path / "it.py").write_text(SOURCE)
+    found = list(tool.mutants_of(tmp_path / "it.py"))
+    assert sorted((each.text, each.change) for each in found) == sorted(CHANGES)
+    assert len({each.source for each in found}) == len(CHANGES)
+
+
+def test_test_files_are_those_that_mirror_a_module_and_those_that_mention_it(tool):
+    assert tool.test_files(HEADERS)[0] == MIRROR
+    mentioned = tool.test_files("placement/pool_usage.py")
+    assert mentioned[0].name == "test_placement_pool_usage.py"
+    assert tool.test_files("placement/nowhere.py") == [ROOT / "tests" / "placement"]
+
+
+@pytest.mark.slow
+def test_what_changes_nothing_survives_and_a_defect_is_killed(tool, capsys):
+    source = (ROOT / "src" / "modelplane" / HEADERS).read_text()
+    same = tool.Mutant(HEADERS, "nothing", "", source)
+    other = tool.Mutant(HEADERS, "never", "", source.replace("if ROUTING.isdisjoint(headers):", "if True:"))
+    judged = [(each, tool.judge(each, thorough=False, reasons={})) for each in (same, other)]
+    assert [fate for _, fate in judged] == [tool.Fate.SURVIVED, tool.Fate.KILLED]
+    assert tool.judge(other, thorough=False, reasons={other.key: "because"}) is tool.Fate.EXPLAINED
+    assert tool._report(judged) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"survived  {HEADERS}: ``: nothing",
+        "2 mutants: 1 killed, 1 survived, 0 explained; 50.0 % killed or explained",
+    ]
+
+
+def test_every_listed_mutant_is_of_the_sources_as_they_are(tool):
+    import tomllib
+
+    listed = tomllib.loads(tool.LISTED.read_text())
+    assert len(list(tool.known(listed["known"]))) >= 5
+    for each in listed.get("survivor", ()):
+        texts = [mutant.key for mutant in tool.mutants_of(tool.SOURCE / each["module"])]
+        assert (each["module"], each["text"], each["change"]) in texts
+        assert len(each["reason"]) > 20
