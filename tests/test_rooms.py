@@ -42,8 +42,10 @@ def test_every_pure_room_is_kept_from_the_world():
     assert rooms_in(name) == ROOMS & PURE | PURE_IN_EPP
 
 
-def test_no_room_may_import_the_testing_room():
-    assert rooms_in("Nothing the product runs imports the testing room") == ROOMS - {"testing"}
+def test_only_simulate_imports_the_testing_room():
+    door = CONTRACTS["The testing room has one door: `modelplane simulate` runs its worlds"]
+    assert (door["type"], door["protected_modules"]) == ("protected", ["modelplane.testing"])
+    assert door["allowed_importers"] == ["modelplane.cli.simulate"]
 
 
 def test_every_composer_is_kept_apart_from_the_others():
