@@ -117,7 +117,7 @@ def _run(world: World, teller: "_Teller", steps: Sequence[ScenarioStep], seconds
     try:
         for step in sorted(steps, key=lambda each: each.at_s):
             world.run(max(step.at_s - world.clock.elapsed, 0.0))
-            world.tell(str(step))
+            world.log(str(step))
             _action(step)(world, step)
         world.run(max(seconds - QUIET_S - world.clock.elapsed, 0.0))
         before = world.writes_of_planes()
@@ -126,7 +126,7 @@ def _run(world: World, teller: "_Teller", steps: Sequence[ScenarioStep], seconds
         violation = str(found)
     teller.close()
     rows = tuple(_row(world, item) for item in world.store.all_of("ModelDeployment"))
-    return ScenarioOutcome(world.seed, tuple(world.told), rows, world.writes_of_planes() == before, violation)
+    return ScenarioOutcome(world.seed, tuple(world.story), rows, world.writes_of_planes() == before, violation)
 
 
 def _ordered(manifests: Sequence[Manifest]) -> list[Manifest]:
@@ -160,7 +160,7 @@ class _Teller:
             return
         if change.id.kind == "ModelReplica" and (change.before is None or change.manifest is None):
             verb = "goes to" if change.before is None else "leaves"
-            self._world.tell(f"{namespace_of(shown)}/{name_of(shown)} {verb} {labels_of(shown).get(CLUSTER, '')}")
+            self._world.log(f"{namespace_of(shown)}/{name_of(shown)} {verb} {labels_of(shown).get(CLUSTER, '')}")
         if change.id.kind == "ModelDeployment" and change.manifest is not None:
             self._count(change.id, change.manifest)
 
@@ -168,7 +168,7 @@ class _Teller:
         serving, wanted = int_at(item, "status", "readyReplicas"), int_at(item, "spec", "replicas", default=1)
         if self._serving.get(key, 0) != serving:
             self._serving[key] = serving
-            self._world.tell(f"{key.namespace}/{key.name}: {serving} of {wanted} replicas serve")
+            self._world.log(f"{key.namespace}/{key.name}: {serving} of {wanted} replicas serve")
 
 
 def _row(world: World, item: Manifest) -> DeploymentRow:
