@@ -84,7 +84,7 @@ def _measured(source: str, tests: Sequence[str], *, missing: bool) -> float:
         config = Path(folder) / "coveragerc"
         config.write_text(_CONFIG.format(source=ROOT / source, data=Path(folder) / "data"))
         # In one process: what tests start in others is not counted.
-        _call(config, "run", "-m", "pytest", "-q", "-n", "0", *tests)
+        _call(config, "run", "-m", "pytest", "-q", "-n", "0", "--timeout", "1800", *tests)
         report = Path(folder) / "report.json"
         _call(config, "json", "-q", "-o", str(report))
         if missing:

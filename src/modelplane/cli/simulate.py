@@ -11,7 +11,7 @@ from modelplane.api.objects import Manifest
 from modelplane.cli.manifests import read_documents
 from modelplane.testing.world.command import run_many, story
 from modelplane.testing.world.run import WorldOutcome, run_world
-from modelplane.testing.world.scenario import DeploymentRow, ScenarioOutcome, ScenarioStep, read_step, run_scenario
+from modelplane.testing.world.scenario import ScenarioOutcome, ScenarioRow, ScenarioStep, read_step, run_scenario
 
 _EPILOG = """\
 examples:
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _show_world(run_world(arguments.seed), arguments.output)
     steps, seconds = _steps(arguments)
     outcome = run_scenario(_manifests(arguments.manifests), steps, seconds=seconds, seed=arguments.seed)
-    print(json.dumps(asdict(outcome), indent=1) if arguments.output == "json" else _told(outcome))
+    print(json.dumps(asdict(outcome), indent=1) if arguments.output == "json" else _rendered(outcome))
     if outcome.violation:
         return 1
     return 0 if outcome.quiet else _NOT_AT_REST
@@ -113,7 +113,7 @@ def _manifests(paths: Sequence[str]) -> list[Manifest]:
     return [document.value for document in documents if isinstance(document.value, dict)]
 
 
-def _told(outcome: ScenarioOutcome) -> str:
+def _rendered(outcome: ScenarioOutcome) -> str:
     lines = [f"{at:7.1f} s  {text}" for at, text in outcome.story]
     head = ("DEPLOYMENT", "REPLICAS", "PLACED", "SERVING", "CLUSTERS", "STATE")
     rows = [head, *(_cells(row) for row in outcome.rows)]
@@ -129,6 +129,6 @@ def _told(outcome: ScenarioOutcome) -> str:
     return "\n".join(lines)
 
 
-def _cells(row: DeploymentRow) -> tuple[str, ...]:
+def _cells(row: ScenarioRow) -> tuple[str, ...]:
     clusters = ", ".join(f"{name} {number}" for name, number in row.clusters.items()) or "none"
     return row.deployment, str(row.wanted), str(row.placed), str(row.serving), clusters, row.ready

@@ -7,7 +7,7 @@ import pytest
 from modelplane.api.errors import InputError
 from modelplane.cli.manifests import read_documents
 from modelplane.compose.context import Context
-from modelplane.testing.world.scenario import DeploymentRow, read_step, run_scenario
+from modelplane.testing.world.scenario import ScenarioRow, read_step, run_scenario
 
 QUICKSTART = [
     document.value
@@ -24,7 +24,7 @@ def run(*steps, seconds=200.0, seed=0):
 
 def row(wanted, clusters):
     placed = sum(clusters.values())
-    return DeploymentRow(NAME, wanted, placed, placed, clusters, "Ready")
+    return ScenarioRow(NAME, wanted, placed, placed, clusters, "Ready")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A scenario: manifests and steps in virtual time, run by the real core, told as a story and a table.
+"""A scenario: manifests and steps in virtual time, run by the real core, messages as a story and a table.
 
     seconds: 300
     steps:
@@ -60,7 +60,7 @@ class ScenarioStep:
 
 
 @dataclass(frozen=True, slots=True)
-class DeploymentRow:
+class ScenarioRow:
     deployment: str
     wanted: int
     placed: int
@@ -74,7 +74,7 @@ class DeploymentRow:
 class ScenarioOutcome:
     seed: int
     story: tuple[tuple[float, str], ...]
-    rows: tuple[DeploymentRow, ...]
+    rows: tuple[ScenarioRow, ...]
     quiet: bool
     """Whether nothing was written in the last seconds."""
     violation: str = ""
@@ -105,13 +105,13 @@ def run_scenario(
     gc.disable()
     try:
         world = World(seed, _ordered(manifests), checkers=_SafetyCheckers)
-        teller = _Teller(world)
-        return _run(world, teller, steps, seconds)
+        recorder = _StoryRecorder(world)
+        return _run(world, recorder, steps, seconds)
     finally:
         gc.enable()
 
 
-def _run(world: World, teller: "_Teller", steps: Sequence[ScenarioStep], seconds: float) -> ScenarioOutcome:
+def _run(world: World, recorder: "_StoryRecorder", steps: Sequence[ScenarioStep], seconds: float) -> ScenarioOutcome:
     violation = ""
     before = 0
     try:
@@ -124,7 +124,7 @@ def _run(world: World, teller: "_Teller", steps: Sequence[ScenarioStep], seconds
         world.run(QUIET_S)
     except WorldViolation as found:
         violation = str(found)
-    teller.close()
+    recorder.close()
     rows = tuple(_row(world, item) for item in world.store.all_of("ModelDeployment"))
     return ScenarioOutcome(world.seed, tuple(world.story), rows, world.writes_of_planes() == before, violation)
 
@@ -143,8 +143,8 @@ def _placed(item: Manifest) -> Manifest:
     return {**item, "metadata": {**mapping_at(item, "metadata"), "namespace": _NAMESPACE}}
 
 
-class _Teller:
-    """Tells where replicas come and go, and when the number that serves changes."""
+class _StoryRecorder:
+    """Records where replicas come and go, and when the number that serves changes."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -171,18 +171,18 @@ class _Teller:
             self._world.log(f"{key.namespace}/{key.name}: {serving} of {wanted} replicas serve")
 
 
-def _row(world: World, item: Manifest) -> DeploymentRow:
+def _row(world: World, item: Manifest) -> ScenarioRow:
     found = replicas_of(world.store, item)
     clusters = Counter(text_at(each, "spec", "clusterName") for each in found)
     wrong = [each for each in items_at(item, "status", "conditions") if text_at(each, "status") != "True"]
-    told = [f"{text_at(each, 'type')}: {text_at(each, 'message')}" for each in wrong if text_at(each, "message")]
-    return DeploymentRow(
+    messages = [f"{text_at(each, 'type')}: {text_at(each, 'message')}" for each in wrong if text_at(each, "message")]
+    return ScenarioRow(
         f"{namespace_of(item)}/{name_of(item)}",
         int_at(item, "spec", "replicas", default=1),
         len(found),
         sum(world.truly_serves(each) for each in found),
         dict(sorted(clusters.items())),
-        "Ready" if is_held(item, "Ready") else next(iter(told), "not Ready"),
+        "Ready" if is_held(item, "Ready") else next(iter(messages), "not Ready"),
     )
 
 
