@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError
+from modelplane.cli._picker_flags import add_flags, check_flags, log_level
 
 if TYPE_CHECKING:
     from modelplane.epp.config.config import Config
@@ -23,7 +24,8 @@ examples:
 
 The files of --config, --endpoints and --policies are reloaded when they change. SIGTERM drains: readiness fails first,
 and open requests have --drain-timeout to end.
-Flags that the Gateway API Inference Extension's picker has mean the same here.
+Flags that llm-d's router and the Gateway API Inference Extension's picker have mean the same here. One that changes
+nothing is logged, and one that is not supported is refused with what to use instead.
 """
 
 
@@ -38,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_ports(parser)
     _add_security(parser)
     _add_observability(parser)
+    add_flags(parser)
     parser.add_argument(
         "--drain-timeout", default="30s", metavar="TIME", help="time for open requests to end (default: 30s)"
     )
@@ -73,14 +76,15 @@ def _add_ports(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_security(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--secure-serving", default="true", metavar="BOOL", help="TLS on the gRPC port (default: true)")
-    parser.add_argument("--cert-path", type=Path, metavar="DIR", help="tls.crt and tls.key (default: self-signed)")
     parser.add_argument(
-        "--metrics-endpoint-auth",
-        default="false",
-        choices=["false"],
-        help="authentication of the metrics port is not supported",
+        "--secure-serving",
+        nargs="?",
+        const="true",
+        default="true",
+        metavar="BOOL",
+        help="TLS on the gRPC port (default: true)",
     )
+    parser.add_argument("--cert-path", type=Path, metavar="DIR", help="tls.crt and tls.key (default: self-signed)")
     parser.add_argument(
         "--client-ca", type=Path, metavar="FILE", help="accept only clients with a certificate of this CA"
     )
@@ -107,7 +111,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     from modelplane.cli.terminal import run_until_signal
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    warnings = check_flags(arguments)
+    logging.basicConfig(level=log_level(arguments), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    if arguments.zap_encoder == "json":
+        from modelplane.epp.server.observe.json_lines import PickerJsonLines
+
+        logging.getLogger().handlers[0].setFormatter(PickerJsonLines())
+    for warning in warnings:
+        logging.getLogger(__name__).warning("%s", warning)
     # A line for each call to the API is no news.
     for library in ("httpx", "httpx2"):
         logging.getLogger(library).setLevel(logging.WARNING)
@@ -134,7 +145,7 @@ async def _serve(arguments: argparse.Namespace) -> int:
 
 def build(arguments: argparse.Namespace) -> "PickerRunner":
     """What the flags ask for, not started."""
-    from modelplane.epp.server.flags import port
+    from modelplane.epp.server.flags import duration, port
     from modelplane.epp.server.runner import PickerRunner, RunnerOptions
     from modelplane.epp.transport.h2.server import H2Server
 
@@ -152,6 +163,7 @@ def build(arguments: argparse.Namespace) -> "PickerRunner":
     options = RunnerOptions(
         metrics_port=port(arguments.metrics_port),
         scrapes=not arguments.no_scrape,
+        scrape_interval_s=duration(arguments.refresh_metrics_interval) if arguments.refresh_metrics_interval else None,
         pool=arguments.pool or arguments.pool_name,
         rules=rules,
         make_server=make_server,
@@ -185,19 +197,22 @@ def _decision_log(arguments: argparse.Namespace) -> "DecisionLog | None":
 
 
 def _tracing(arguments: argparse.Namespace) -> "Tracing | None":
-    from modelplane.epp.server.flags import share
+    from modelplane.epp.server.flags import share, truth
     from modelplane.epp.server.observe import Tracing, otlp_provider
 
-    if not arguments.tracing_share:
-        if arguments.tracing_endpoint:
+    wanted = truth(arguments.tracing) if arguments.tracing else bool(arguments.tracing_share)
+    if not wanted:
+        if arguments.tracing_endpoint and not arguments.tracing:
             raise InputError("--tracing-endpoint needs --tracing-share")
         return None
-    drawn = share(arguments.tracing_share)
+    drawn = share(arguments.tracing_share or "1")
     return Tracing(otlp_provider(endpoint=arguments.tracing_endpoint or None), share=drawn)
 
 
 def _settings(arguments: argparse.Namespace) -> "PickerSettings":
     import time
+
+    import msgspec
 
     from modelplane.epp.server.flags import duration, port, size, truth
     from modelplane.epp.server.server import PickerSettings
@@ -210,14 +225,17 @@ def _settings(arguments: argparse.Namespace) -> "PickerSettings":
             identity = read_identity(arguments.cert_path, clients)
         else:
             identity = self_signed(time.time(), clients.read_bytes() if clients else b"")
+        identity = msgspec.structs.replace(identity, tls13=arguments.tls_min_version == "VersionTLS13")
     elif arguments.cert_path or arguments.client_ca:
         raise InputError("--cert-path and --client-ca need --secure-serving true")
+    reloads = truth(arguments.enable_cert_reload) and identity is not None
     return PickerSettings(
         host=arguments.host,
         port=port(arguments.grpc_port),
         health_port=port(arguments.grpc_health_port),
         identity=identity,
-        body_bytes=size(arguments.max_body),
+        identity_folder=arguments.cert_path if reloads else None,
+        body_bytes=size(arguments.grpc_max_recv_msg_size or arguments.max_body),
         drain_s=duration(arguments.drain_timeout),
         config_file=arguments.config,
     )

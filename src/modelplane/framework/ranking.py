@@ -306,7 +306,10 @@ def highest_of(sums: Sequence[float]) -> Best:
 
 
 def raised(plugin: str, error: Exception) -> PluginFault:
-    return PluginFault(plugin, f"raised {type(error).__name__}: {error}")
+    """The fault of a plugin that raised; the error is chained, for its traceback."""
+    fault = PluginFault(plugin, f"raised {type(error).__name__}: {error}")
+    fault.__cause__ = error
+    return fault
 
 
 def out_of_range(scorer: str, score: float) -> PluginFault:

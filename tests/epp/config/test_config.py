@@ -332,11 +332,14 @@ def test_every_problem_is_reported_with_its_position(text, expected):
 @pytest.mark.parametrize(
     ("head", "expected"),
     [
-        ("kind: EndpointPickerConfig\n", ["epp.yaml:1: apiVersion: is missing; it must be llm-d.ai/v1alpha1"]),
         (
-            "apiVersion: llm-d.ai/v1\nkind: Pod\n",
+            "kind: EndpointPickerConfig\n",
+            ["epp.yaml:1: apiVersion: is missing; it must be llm-d.ai/v1 or llm-d.ai/v1alpha1"],
+        ),
+        (
+            "apiVersion: llm-d.ai/v2\nkind: Pod\n",
             [
-                "epp.yaml:1: apiVersion: is llm-d.ai/v1; it must be llm-d.ai/v1alpha1",
+                "epp.yaml:1: apiVersion: is llm-d.ai/v2; it must be llm-d.ai/v1 or llm-d.ai/v1alpha1",
                 "epp.yaml:2: kind: is Pod; it must be EndpointPickerConfig",
             ],
         ),
@@ -415,7 +418,7 @@ def test_warnings(text, expected):
 def test_the_old_group_still_loads():
     config = load(HEAD.replace("llm-d.ai", "inference.networking.x-k8s.io"), "epp.yaml")
     assert [str(warning) for warning in config.warnings] == [
-        "epp.yaml:1: apiVersion: inference.networking.x-k8s.io/v1alpha1 is deprecated; use llm-d.ai/v1alpha1"
+        "epp.yaml:1: apiVersion: inference.networking.x-k8s.io/v1alpha1 is deprecated; use llm-d.ai/v1"
     ]
 
 

@@ -158,6 +158,38 @@ def test_a_model_without_a_server_is_not_found(filters, outcome):
     assert names_kept("lora-filter", adapters, Request("r", model="m"), allowLoad=False) == ["a", "d"]
 
 
+@pytest.mark.parametrize(
+    ("models_of_failing", "outcome"),
+    [
+        pytest.param(frozenset(), Outcome.UNKNOWN_MODEL, id="404 stays 404 while another endpoint fails"),
+        pytest.param(frozenset({"y"}), Outcome.UNKNOWN_MODEL, id="the failing one has another model"),
+        pytest.param(frozenset({"m"}), Outcome.SATURATED, id="the failing one has it: it may come back"),
+    ],
+)
+def test_a_failing_endpoint_says_nothing_about_models(models_of_failing, outcome):
+    plugins = "plugins: [{type: failing-endpoint-filter}, {type: model-filter}]\n"
+    config = f"apiVersion: llm-d.ai/v1\nkind: EndpointPickerConfig\n{plugins}"
+    pool = endpoints_with([EndpointMetrics(models=models_of_failing), EndpointMetrics(models=frozenset({"x"}))])
+    pool[0].failures = 10
+    decision = Scheduler(read_config(config).build()).schedule(Request("r", model="m"), pool, 0.0, lambda: 0.5)
+    assert decision.outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("type_name", "parameters"),
+    [
+        ("utilization-filter", {"conditions": [{"metric": "waiting-queue", "maxValue": 5}]}),
+        ("utilization-filter", {"conditions": [{"metric": "running-requests", "maxValue": 5}]}),
+        ("utilization-detector", {"queueDepthThreshold": 5}),
+    ],
+)
+def test_a_burst_between_two_scrapes_counts(type_name, parameters):
+    pool = endpoints_with([EndpointMetrics(scraped_s=0.0), EndpointMetrics(scraped_s=0.0)])
+    for _ in range(50):
+        pool[0].count(1, 10)
+    assert names_kept(type_name, pool, **parameters) == ["b"]
+
+
 LOADED = endpoints_with(
     [
         EndpointMetrics(waiting=1, kv_cache_usage=0.5, scraped_s=0.0),

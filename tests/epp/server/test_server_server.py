@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import ssl
 
 import grpc
 import pytest
@@ -176,3 +177,34 @@ def test_tls_by_certificate(make_server, run, identity):
         return destination(reply)
 
     assert run(scenario()) == "10.0.0.1:80"
+
+
+def test_a_renewed_certificate_is_served(run, identity, client_identity, tmp_path):
+    async def presented(port):
+        return await asyncio.to_thread(ssl.get_server_certificate, ("localhost", port))
+
+    async def scenario():
+        (tmp_path / "tls.crt").write_bytes(identity.certificate)
+        (tmp_path / "tls.key").write_bytes(identity.key)
+        settings = PickerSettings(
+            host="localhost", port=0, health_port=-1, identity=identity, identity_folder=tmp_path, identity_poll_s=0.02,
+            drain_s=1.0,
+        )  # fmt: skip
+        picker = PickerServer(StaticEndpoints([Endpoint("ns/a", "10.0.0.1:80")]), load(""), settings)
+        await picker.start()
+        try:
+            assert await presented(picker.port) in identity.certificate.decode()
+            (tmp_path / "tls.key").write_bytes(b"not a key")
+            await asyncio.sleep(0.1)
+            assert await presented(picker.port) in identity.certificate.decode()
+            (tmp_path / "tls.crt").write_bytes(client_identity.certificate)
+            (tmp_path / "tls.key").write_bytes(client_identity.key)
+            for _ in range(200):
+                if await presented(picker.port) in client_identity.certificate.decode():
+                    return True
+                await asyncio.sleep(0.02)
+            return False
+        finally:
+            await picker.stop()
+
+    assert run(scenario())

@@ -24,7 +24,7 @@ import msgspec
 from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.config.default_producers import with_producers
 from modelplane.epp.config.fields import (
-    GROUP,
+    GROUPS,
     KIND,
     LEGACY_GROUP,
     ConfigFields,
@@ -32,6 +32,7 @@ from modelplane.epp.config.fields import (
     FlowControlFields,
     PluginFields,
 )
+from modelplane.epp.config.no_effect import NO_EFFECT, REFUSED, given_of
 from modelplane.epp.config.positions import ConfigError, ConfigProblem, ConfigProblems, unknown_field
 from modelplane.epp.config.profiles import ProfilePlan, Profiles
 from modelplane.epp.config.sections import Sections
@@ -157,7 +158,7 @@ class _Loader:
 
     def _fields(self) -> ConfigFields:
         if self._document is None:
-            return ConfigFields(api_version=GROUP, kind=KIND)
+            return ConfigFields(api_version=GROUPS[0], kind=KIND)
         value: object = self._document.value
         for _ in range(_MOST_PROBLEMS):
             try:
@@ -183,9 +184,9 @@ class _Loader:
         if fields.kind != KIND:
             self._wrong(("kind",), f"is {fields.kind or 'missing'}; it must be {KIND}")
         if fields.api_version == LEGACY_GROUP:
-            self._warn(("apiVersion",), f"{LEGACY_GROUP} is deprecated; use {GROUP}")
-        elif fields.api_version != GROUP:
-            self._wrong(("apiVersion",), f"is {fields.api_version or 'missing'}; it must be {GROUP}")
+            self._warn(("apiVersion",), f"{LEGACY_GROUP} is deprecated; use {GROUPS[0]}")
+        elif fields.api_version not in GROUPS:
+            self._wrong(("apiVersion",), f"is {fields.api_version or 'missing'}; it must be {' or '.join(GROUPS)}")
 
     def _gates(self, fields: ConfigFields) -> Mapping[str, bool]:
         gates = dict(GATES)
@@ -235,7 +236,16 @@ class _Loader:
         except msgspec.ValidationError as error:
             self._problems.append(self._places.decode_error(("plugins", at, "parameters"), error))
             return None
+        self._check_effect(at, plugin)
         return PluginEntry(plugin.name or plugin.type, plugin.type, parameters, at)
+
+    def _check_effect(self, at: int, plugin: PluginFields) -> None:
+        """Parameters that do nothing here are warned of; those whose absence would change what a pool does, refused."""
+        where = ("plugins", at, "parameters")
+        for path, why in given_of(REFUSED, plugin.type, plugin.parameters):
+            self._wrong((*where, *path), why)
+        for path, why in given_of(NO_EFFECT, plugin.type, plugin.parameters):
+            self._warn((*where, *path), f"has no effect here: {why}")
 
     def _check_references(self, fields: ConfigFields, names: AbstractSet[str]) -> None:
         """If plugins cannot be built, references of profiles are only checked by name."""

@@ -4,7 +4,7 @@ import msgspec
 
 from modelplane.epp.scheduling.units import Amount, Duration
 
-GROUP = "llm-d.ai/v1alpha1"
+GROUPS = ("llm-d.ai/v1", "llm-d.ai/v1alpha1")
 LEGACY_GROUP = "inference.networking.x-k8s.io/v1alpha1"
 KIND = "EndpointPickerConfig"
 

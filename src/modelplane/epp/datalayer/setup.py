@@ -60,13 +60,14 @@ def discovery_of(config: Config) -> FileEndpoints | None:
     return FileEndpoints(Path(entry.parameters.path), watch=entry.parameters.watch_file)
 
 
-def scraper_of(config: Config) -> Scraper:
-    """Scrapes as the configuration says, as often as its plugins need."""
+def scraper_of(config: Config, interval_s: float | None = None) -> Scraper:
+    """Scrapes as the configuration says, as often as its plugins need. It may leave the interval to its caller."""
     source = next((one.parameters for one in config.declared("source") if one.type in _SCRAPES), None)
     parameters = source if isinstance(source, ScrapeParameters) else ScrapeParameters()
     intervals = ScrapeIntervals()
-    if parameters.interval is not None:
-        busy_s = max(_FASTEST_S, float(parameters.interval))
+    given_s = interval_s if parameters.interval is None else float(parameters.interval)
+    if given_s is not None:
+        busy_s = max(_FASTEST_S, given_s)
         intervals = ScrapeIntervals(
             busy_s=busy_s, warm_s=max(busy_s, intervals.warm_s), idle_s=max(busy_s, intervals.idle_s)
         )

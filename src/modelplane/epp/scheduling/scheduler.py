@@ -56,6 +56,8 @@ class Scheduler:
         self.faults: dict[str, int] = {}
         """Faults of plugins, by the plugin's name."""
         self.last_fault = ""
+        self.on_fault: Callable[[PluginFault], None] | None = None
+        """Called with each fault, also with those that change no decision."""
 
     def schedule(
         self,
@@ -227,6 +229,8 @@ class Scheduler:
     def _count(self, fault: PluginFault) -> None:
         self.faults[fault.plugin] = self.faults.get(fault.plugin, 0) + 1
         self.last_fault = str(fault)
+        if self.on_fault is not None:
+            self.on_fault(fault)
 
 
 def _cached_tokens(context: SchedulingContext, decision: Decision) -> int:

@@ -34,6 +34,7 @@ from modelplane.epp.server.observe import (
 )
 from modelplane.epp.server.observe.collector import PrefixIndexStats
 from modelplane.epp.server.observe.metrics import Histogram
+from modelplane.epp.server.observe.plugin_faults import PluginFaults
 from modelplane.epp.server.server import MakeServer, PickerServer, PickerSettings
 from modelplane.epp.transport.h2.server import H2Server
 
@@ -65,6 +66,8 @@ class RunnerOptions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     metrics_port: int = 9090
     scrapes: bool = True
+    scrape_interval_s: float | None = None
+    """Between two scrapes of an endpoint under load, where the configuration gives none."""
     pool: str = ""
     rules: PolicySource | None = None
     make_server: MakeServer = H2Server
@@ -85,11 +88,12 @@ class PickerRunner:
         self._source = source
         self._pool_name = options.pool
         self._tracing = options.tracing
+        self._faults = PluginFaults(time.monotonic)
         self._observer = PickObserver(PickerMetrics(), log=options.log, tracing=options.tracing)
         self.server = PickerServer(source, config, settings, make_server=options.make_server, observer=self._observer)
         self.server.director.rules = options.rules
         self.server.on_reload = self._reloaded
-        self._scraper = scraper_of(config) if options.scrapes else None
+        self._scraper = scraper_of(config, options.scrape_interval_s) if options.scrapes else None
         self._listener = kv_listener_of(self.server.director.scheduler.assembly) if options.scrapes else None
         self._tokenizer = tokenizer_of(config, self.server.director.scheduler.assembly) if options.scrapes else None
         models = models_watcher_of(config) if options.scrapes else None
@@ -131,6 +135,7 @@ class PickerRunner:
 
     def _scheduler_changed(self, scheduler: Scheduler, config: Config) -> None:
         """Give the current scheduler to the other components."""
+        scheduler.on_fault = self._faults.report
         self._observer.configured(config)
         self.server.director.tokenizer = self._tokenizer if precise_of(scheduler.assembly) is not None else None
         self._observer.divides = isinstance(scheduler.assembly.handler, DisaggregatedHandler)
@@ -165,6 +170,7 @@ class PickerRunner:
             saturation=self.server.director.saturation,
             prefix=_prefix(self.server.director.scheduler.assembly, self._source.current),
             queues=self.server.director.queues,
+            faults=self._faults.counts,
         )
 
 

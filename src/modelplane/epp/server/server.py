@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.api.errors import ModelplaneError
+from modelplane.api.errors import InputError, ModelplaneError
 from modelplane.epp.config.config import Config, load
 from modelplane.epp.config.flow_control import settings_of
 from modelplane.epp.datalayer.endpoints import EndpointSource
@@ -37,7 +37,7 @@ from modelplane.epp.server.third_party import full_registry
 from modelplane.epp.transport.calls import GrpcServer, Methods, Settings
 from modelplane.epp.transport.h2.server import H2Server
 from modelplane.epp.transport.sockets import ANY_ADDRESS
-from modelplane.epp.transport.tls import ServerIdentity
+from modelplane.epp.transport.tls import ServerIdentity, read_identity
 
 _LOG = logging.getLogger(__name__)
 _TICK_S: Final = 0.01
@@ -54,6 +54,9 @@ class PickerSettings(msgspec.Struct, frozen=True, kw_only=True):
     health_port: int = 9003
     identity: ServerIdentity | None = None
     """None: plain text."""
+    identity_folder: Path | None = None
+    """Where the identity is read from anew when it changes; None: never."""
+    identity_poll_s: float = 10.0
     body_bytes: int = 32 << 20
     held_bytes: int = 512 << 20
     """The limit for all requests that are being received or decided."""
@@ -114,7 +117,8 @@ class PickerServer:
         if settings.health_port >= 0:
             plain = Settings(host=settings.host, port=settings.health_port)
             self.health_port = await self._serve(H2Server(self._health.methods, plain))
-        self._tasks = [asyncio.create_task(self._tick()), asyncio.create_task(self._watch_config())]
+        running = (self._tick(), self._watch_config(), self._watch_identity())
+        self._tasks = [asyncio.create_task(each) for each in running]
 
     async def stop(self) -> None:
         """Drains, then ends everything that was started."""
@@ -159,6 +163,26 @@ class PickerServer:
             if text and text != self._read:
                 self._read = text
                 self._try_reload(text, path)
+
+    async def _watch_identity(self) -> None:
+        folder, identity = self.settings.identity_folder, self.settings.identity
+        while folder is not None and identity is not None:
+            await asyncio.sleep(self.settings.identity_poll_s)
+            try:
+                found = read_identity(folder)
+                found = msgspec.structs.replace(identity, certificate=found.certificate, key=found.key)
+                if found != identity:
+                    self._renew(found)
+                    _LOG.info("reloaded the certificate from %s", folder)
+            except InputError as error:
+                _LOG.error("kept the previous certificate: %s", error)
+            else:
+                identity = found
+
+    def _renew(self, identity: ServerIdentity) -> None:
+        for server in self._servers:
+            if isinstance(server, H2Server):
+                server.renew(identity)
 
     def _try_reload(self, text: bytes, path: Path) -> None:
         try:

@@ -33,6 +33,8 @@ class ServerIdentity(msgspec.Struct, frozen=True):
     key: bytes
     clients: bytes = b""
     """Certificate authorities of clients; empty: anyone may call."""
+    tls13: bool = False
+    """Refuse TLS 1.2."""
 
     def __repr__(self) -> str:
         return f"Identity(clients={'checked' if self.clients else 'anyone'})"
@@ -75,10 +77,16 @@ def read_identity(folder: Path, clients: Path | None = None) -> ServerIdentity:
 
 
 def server_context(identity: ServerIdentity) -> ssl.SSLContext:
-    """TLS 1.2 or later with ALPN h2 only."""
+    """TLS 1.2 or later, or 1.3 only, with ALPN h2 only."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.minimum_version = ssl.TLSVersion.TLSv1_3 if identity.tls13 else ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["h2"])
+    load_identity(context, identity)
+    return context
+
+
+def load_identity(context: ssl.SSLContext, identity: ServerIdentity) -> None:
+    """Handshakes from here on present this identity; open connections keep theirs."""
     with _as_file(identity.certificate) as chain, _as_file(identity.key) as key:
         try:
             context.load_cert_chain(chain, key)
@@ -87,7 +95,6 @@ def server_context(identity: ServerIdentity) -> ssl.SSLContext:
                 context.verify_mode = ssl.CERT_REQUIRED
         except (ssl.SSLError, UnicodeDecodeError) as error:
             raise InputError(f"the picker's certificate, key or client authorities cannot be used: {error}") from error
-    return context
 
 
 @contextmanager

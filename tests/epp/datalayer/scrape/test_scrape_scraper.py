@@ -165,6 +165,21 @@ def test_a_connection_that_the_server_closed_is_opened_again_without_a_failure()
     story(body)
 
 
+def test_an_engine_label_that_comes_later_is_taken_up():
+    async def body(server):
+        text = b"sglang:num_queue_reqs 7\nsglang:num_running_reqs 1\nsglang:token_usage 0.5\n"
+        server.answer = HEAD % (len(text), text)
+        endpoint = endpoint_of(server)
+        async with looking(endpoint) as scraper:
+            await until(lambda: scraper.problems)
+            endpoint.labels = {"llm-d.ai/engine-type": "sglang"}
+            scraper.watch([endpoint])
+            await until(lambda: endpoint.metrics.waiting == 7)
+            await until(lambda: not scraper.problems)
+
+    story(body)
+
+
 def test_no_more_at_once_than_allowed():
     async def body(server):
         server.held.clear()

@@ -113,6 +113,8 @@ class Scraper:
         for endpoint in endpoints:
             known = self._watched.pop(id(endpoint), None)
             watched = known or self._add(endpoint, now)
+            if known is not None:
+                self._read_by_labels(known)
             if watched is not None:
                 kept[id(endpoint)] = watched
         gone, self._watched = self._watched, kept
@@ -151,6 +153,12 @@ class Scraper:
             return None
         connection = ScrapeConnection(target, timeout_s=self._settings.timeout_s)
         return _Watched(endpoint, connection, MetricsExtractor(self._engines.of(endpoint.labels)), now)
+
+    def _read_by_labels(self, watched: _Watched) -> None:
+        """A label that names another engine changes which metrics are read."""
+        engine = self._engines.of(watched.endpoint.labels)
+        if engine is not watched.reader.engine:
+            watched.reader = MetricsExtractor(engine)
 
     def _remove(self, watched: _Watched) -> None:
         if watched.connection.busy:

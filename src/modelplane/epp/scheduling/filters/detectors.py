@@ -74,15 +74,19 @@ class UtilizationDetector:
             return Refusal(
                 self.name, RefusalCode.UNSCHEDULABLE, "its metrics are stale and {} requests are in flight", (sent,)
             )
-        if metrics.waiting >= self._queue_limit:
+        waiting, kv_cache_usage = (
+            endpoint.waiting,
+            endpoint.kv_cache_usage,
+        )  # as expected: a burst since the scrape counts
+        if waiting >= self._queue_limit:
             return Refusal(
                 self.name,
                 RefusalCode.UNSCHEDULABLE,
                 "{:g} requests are waiting, the limit is {:g}",
-                (metrics.waiting, self._queue_limit),
+                (waiting, self._queue_limit),
             )
-        if metrics.kv_cache_usage >= self._kv_limit:
-            values = (metrics.kv_cache_usage, self._kv_limit)
+        if kv_cache_usage >= self._kv_limit:
+            values = (kv_cache_usage, self._kv_limit)
             return Refusal(
                 self.name, RefusalCode.UNSCHEDULABLE, "{:.0%} of the KV cache is in use, the limit is {:.0%}", values
             )

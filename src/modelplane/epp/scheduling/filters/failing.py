@@ -35,10 +35,16 @@ class FailingFilter:
         bad = [endpoint.failures >= self._threshold for endpoint in endpoints]
         if not any(bad) or all(bad) or (self._probe and context.chance() < self._probe):
             return ()
-        return [self._refusal(endpoint) if failing else None for endpoint, failing in zip(endpoints, bad, strict=True)]
+        model = context.request.model
+        return [
+            self._refusal(endpoint, model) if failing else None
+            for endpoint, failing in zip(endpoints, bad, strict=True)
+        ]
 
-    def _refusal(self, endpoint: Endpoint) -> Refusal:
-        return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "failed {} times in a row", (endpoint.failures,))
+    def _refusal(self, endpoint: Endpoint, model: str) -> Refusal:
+        # Whether a model exists is for the endpoints that answer to say, unless this one lists it.
+        code = RefusalCode.UNSCHEDULABLE if model in endpoint.metrics.models else RefusalCode.UNRESOLVABLE
+        return Refusal(self.name, code, "failed {} times in a row", (endpoint.failures,))
 
 
 TYPES = (plugin_type("failing-endpoint-filter", FailingFilter, FailingParameters),)

@@ -1,4 +1,7 @@
-"""Endpoints none of whose figures is above its limit."""
+"""Endpoints none of whose figures is above its limit.
+
+The figures are the expected ones: a burst between two scrapes counts.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
@@ -22,9 +25,9 @@ class UtilizationMetric(StrEnum):
 
 _READ: Mapping[UtilizationMetric, Callable[[Endpoint], float]] = {
     UtilizationMetric.ACTIVE_REQUESTS: lambda endpoint: float(endpoint.requests_in_flight),
-    UtilizationMetric.RUNNING_REQUESTS: lambda endpoint: endpoint.metrics.running,
-    UtilizationMetric.WAITING_QUEUE: lambda endpoint: endpoint.metrics.waiting,
-    UtilizationMetric.KV_CACHE_UTILIZATION: lambda endpoint: endpoint.metrics.kv_cache_usage,
+    UtilizationMetric.RUNNING_REQUESTS: lambda endpoint: endpoint.running,
+    UtilizationMetric.WAITING_QUEUE: lambda endpoint: endpoint.waiting,
+    UtilizationMetric.KV_CACHE_UTILIZATION: lambda endpoint: endpoint.kv_cache_usage,
 }
 
 
@@ -45,6 +48,11 @@ class UtilizationFilter:
     def __init__(self, name: str, parameters: UtilizationFilterParameters) -> None:
         if not parameters.conditions:
             raise InputError("conditions: at least one is needed")
+        for condition in parameters.conditions:
+            if condition.metric is UtilizationMetric.KV_CACHE_UTILIZATION and condition.max_value > 1.0:
+                raise InputError(
+                    f"conditions: {condition.metric} is a share of 1, and maxValue is {condition.max_value:g}"
+                )
         self.name = name
         self._conditions = [(_READ[one.metric], one.max_value, str(one.metric)) for one in parameters.conditions]
         self._fallback = parameters.fallback_on_empty

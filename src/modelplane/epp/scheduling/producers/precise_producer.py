@@ -10,6 +10,7 @@ from typing import Annotated
 
 import msgspec
 
+from modelplane.api.errors import InputError
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -45,7 +46,7 @@ class Tier(Parameters, frozen=True):
 
 class Indexer(Parameters, frozen=True):
     kv_cache_backend_configs: tuple[Tier, ...] = ()
-    """Weights of tiers; blocks in one that is not `gpu` count at the first of theirs."""
+    """Weights of tiers. Blocks on the GPU count in full, and all slower tiers have one weight."""
     token_processor_config: TokenProcessor | None = None
     """Its older position in the parameters."""
     kv_block_index_config: Mapping[str, object] | None = None
@@ -55,8 +56,16 @@ class Indexer(Parameters, frozen=True):
 
     @property
     def slow_weight(self) -> float:
-        weights = (tier.weight for tier in self.kv_cache_backend_configs if tier.name.lower() != GPU)
-        return next(weights, SLOW_TIER_WEIGHT)
+        """Of blocks that are not on the GPU."""
+        tiers = self.kv_cache_backend_configs
+        if any(tier.name.lower() == GPU and tier.weight != 1.0 for tier in tiers):
+            raise InputError(
+                "indexerConfig.kvCacheBackendConfigs: blocks on the GPU count in full; its weight must be 1"
+            )
+        weights = {tier.weight for tier in tiers if tier.name.lower() != GPU}
+        if len(weights) > 1:
+            raise InputError("indexerConfig.kvCacheBackendConfigs: tiers other than gpu must have one weight")
+        return next(iter(weights), SLOW_TIER_WEIGHT)
 
 
 class PrecisePrefixProducerParameters(Parameters, frozen=True):

@@ -42,6 +42,8 @@ class PoolStats(msgspec.Struct, frozen=True):
     """How full the queue of each priority is, by requests and by bytes; "" is all of them together."""
     prefix: "PrefixIndexStats | None" = None
     """None without a prefix index."""
+    faults: Mapping[str, int] = {}
+    """Faults of plugins, by the plugin's name."""
 
 
 class PrefixIndexStats(msgspec.Struct, frozen=True):
@@ -282,6 +284,9 @@ class PickerCollector(Collector):
         yield _counter(f"{PREFIX}datalayer_poll_errors_total", "Scrapes that failed.", ("source_type",), polls)
         text = "Scraped pages without the expected metrics."
         yield _counter(f"{PREFIX}datalayer_extract_errors_total", text, ("source_type", "extractor_type"), extracts)
+        faults: Values = {(plugin,): count for plugin, count in pool.faults.items()}
+        text = "Calls of a plugin that raised or broke its contract, in shadow profiles and listeners, too."
+        yield _counter(f"{PREFIX}plugin_faults_total", text, ("plugin_name",), faults)
         if pool.prefix is not None:
             yield from self._prefix(pool.prefix)
         opened: Values = {(): metrics.streams_open}

@@ -14,7 +14,7 @@ from modelplane.epp.transport.h2.connection import H2Connection
 from modelplane.epp.transport.h2.frames import ErrorCode
 from modelplane.epp.transport.h2.limits import H2Limits
 from modelplane.epp.transport.sockets import ANY_ADDRESS, listen_any_address
-from modelplane.epp.transport.tls import server_context
+from modelplane.epp.transport.tls import ServerIdentity, load_identity, server_context
 
 _LOG = logging.getLogger(__name__)
 _TICK_S: Final = 1.0
@@ -33,6 +33,7 @@ class H2Server:
         self.limits = msgspec.structs.replace(base, message_bytes=settings.message_bytes, streams=settings.streams)
         self._methods = methods
         self._settings = settings
+        self._context: ssl.SSLContext | None = None
         self._links: set[_Link] = set()
         self._server: asyncio.Server | None = None
         self._ticking: asyncio.TimerHandle | None = None
@@ -41,7 +42,7 @@ class H2Server:
 
     async def start(self) -> int:
         settings = self._settings
-        context = server_context(settings.identity) if settings.identity else None
+        context = self._context = server_context(settings.identity) if settings.identity else None
         loop = asyncio.get_running_loop()
         if settings.host == ANY_ADDRESS:
             sock = listen_any_address(settings.port)
@@ -53,6 +54,11 @@ class H2Server:
         self._tick()
         port: int = self._server.sockets[0].getsockname()[1]
         return port
+
+    def renew(self, identity: ServerIdentity) -> None:
+        """New connections get this certificate."""
+        if self._context is not None:
+            load_identity(self._context, identity)
 
     async def stop(self, grace_s: float) -> None:
         if self._server is None:
