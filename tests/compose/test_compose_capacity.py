@@ -4,9 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.codec import decode
-from modelplane.api.models import Attribute, GpuPool, InferenceCluster, NodePool, PoolDevice, Queue
+from modelplane.api.models import Attribute, BoundPod, GpuPool, InferenceCluster, NodePool, PoolDevice, Queue
 from modelplane.compose import capacity
-from modelplane.compose.capacity import ObservedPool, kai, kueue, refined, requeue_after_s, volcano
+from modelplane.compose.capacity import ObservedPool, bound_pods, kai, kueue, refined, requeue_after_s, volcano
+from modelplane.compose.capacity.bound import MAX_BOUND_PODS
 from modelplane.compose.capacity.devices import observed_pools
 from modelplane.compose.contract import ComposeRequest
 
@@ -386,3 +387,37 @@ def test_queues_that_cannot_be_read_stay_as_known_and_ours_comes_first():
 def test_half_an_observation_is_none():
     request = ComposeRequest(cluster("None"), required={"observed-nodes": (), "observed-slices": ()})
     assert capacity.pools_of(request) is None
+
+
+def test_where_pods_are():
+    gpus = PoolDevice(name="gpu", driver=DRIVER, count=8, attributes=HOPPER)
+    nodes = [node("a", "p"), node("b", "p"), node("c", "p"), node("d", "p")]
+    slices = [inventory(found["metadata"]["name"], 8) for found in nodes]
+    claims = [
+        claim("a", "gpu-0", replica="chat"),
+        claim("a", "gpu-1", "gpu-2", replica="chat"),
+        claim("a", "gpu-3", replica="chat"),
+        claim("b", *(f"gpu-{index}" for index in range(8)), replica="chat"),
+        claim("c", "gpu-0", replica="unread"),
+        claim("c", "gpu-1", "gpu-2"),
+        claim("d", "gpu-0", adminAccess=True),
+    ]
+    across = claim("c", "gpu-5", replica="chat")
+    across["status"]["allocation"]["devices"]["results"] += claim("d", "gpu-5")["status"]["allocation"]["devices"][
+        "results"
+    ]
+    seen = observed_pools(nodes, slices, [*claims, across], {"chat", "unread"})
+    pools = [GpuPool(name="p", nodes=4, devices=(gpus,))]
+    assert bound_pods(pools, seen, {"chat": "r-chat"}) == (
+        BoundPod(pool="p", node="a", replica="r-chat", devices=1, pods=2),
+        BoundPod(pool="p", node="a", replica="r-chat", devices=2),
+        BoundPod(pool="p", node="c", device="gpu", devices=2),
+    )
+
+
+def test_too_many_pods_for_a_status_are_not_told():
+    gpus = PoolDevice(name="gpu", driver=DRIVER, count=8, attributes=HOPPER)
+    names = [f"n{at}" for at in range(MAX_BOUND_PODS + 1)]
+    claims = [claim(name, "gpu-0", replica="chat") for name in names]
+    seen = observed_pools([node(name, "p") for name in names], [inventory(name, 8) for name in names], claims, {"chat"})
+    assert bound_pods([GpuPool(name="p", nodes=len(names), devices=(gpus,))], seen, {"chat": "r"}) == ()

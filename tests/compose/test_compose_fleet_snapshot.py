@@ -7,7 +7,7 @@ from modelplane.api.errors import InvalidObject
 from modelplane.api.meta import Key
 from modelplane.api.models import InferenceClass, InferenceCluster, ModelCache, ModelReplica
 from modelplane.compose.fleet_snapshot import cache_of, class_kinds, cluster_of, epoch_s, fleet_of, placed_replica
-from modelplane.placement.values import Effect, Packing, PlacementTaint, Price, QueueInfo
+from modelplane.placement.values import BoundPods, Effect, Packing, PlacementTaint, Price, QueueInfo
 
 READY = {"type": "Ready", "status": "True", "reason": "Available", "observedGeneration": 3}
 DOWN = {**READY, "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
@@ -167,6 +167,15 @@ def test_what_the_cluster_says_about_its_scheduling():
     assert (found.priorities, found.default_priority) == ((("silver", 5),), "silver")
     assert (found.priority_value(None), found.priority_value("gold")) == (5, 0)
     assert (found.quota_of("anyone"), found.cordoned, found.deleting) == (8, True, False)
+
+
+def test_where_pods_are():
+    pods = [{"pool": "h200", "node": "n1", "devices": 2, "pods": 3, "replica": "r-1"}]
+    theirs = [{"pool": "h200", "node": "n2", "devices": 1, "device": "gpu"}]
+    assert read(status={"boundPods": [*pods, *theirs]}).bound == (
+        BoundPods("h200", "n1", 2, 3, "r-1"),
+        BoundPods("h200", "n2", 1, device="gpu"),
+    )
 
 
 def test_equal_pools_of_different_clusters_are_one_value():

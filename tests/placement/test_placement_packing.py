@@ -3,7 +3,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from modelplane.placement.flow import feasible
-from modelplane.placement.packing import Packable, pack
+from modelplane.placement.packing import Packable, pack, packs_beside
 from modelplane.placement.pool_usage import fits, is_safe
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
@@ -111,3 +111,17 @@ def test_a_refusal_that_only_the_worst_case_causes_names_bin_pack():
         assert len(decided.placements) == placed
         (reason,) = {text for refusal, _ in decided.trace.refusals() for text in [refusal.reason]}
         assert reason.endswith("; it fits if the cluster packs its pods (spec.scheduling.packing: BinPack)") is switch
+
+
+@pytest.mark.parametrize(
+    ("usage", "bound", "expected"),
+    [
+        pytest.param(((ONE, 8), (EIGHT, 1)), (((ONE, 8),),), True, id="the other node is free"),
+        pytest.param(((ONE, 8), (EIGHT, 1)), (((ONE, 4),), ((ONE, 4),)), False, id="both are begun"),
+        pytest.param(((ONE, 9),), (((ONE, 8),),), True, id="beside a full node"),
+        pytest.param(((ONE, 3), (EIGHT, 1)), (((ONE, 2),),), True, id="small ones go where others are"),
+        pytest.param(((EIGHT, 3),), (((EIGHT, 1),),), False, id="too many"),
+    ],
+)
+def test_pods_are_packed_beside_those_that_are_on_nodes(usage, bound, expected):
+    assert packs_beside((8,), 2, usage, bound) is expected

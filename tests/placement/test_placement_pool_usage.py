@@ -246,3 +246,87 @@ def test_a_pod_of_very_many_demands_is_taken_to_be_blocked_by_anything_that_touc
     assert is_safe(counts, 2, ((((1, 1),), 1), (many, 1)))
     assert not is_safe(counts, 2, ((((1, 1),), 2), (many, 1)))
     assert is_safe((*counts, 8), 2, tuple(sorted(((many, 1), (((1, 1 << 7),), 9)))))
+
+
+# Pods that are known to be on a node.
+
+SINGLES = ((ONE, 8),)
+MIXED = ((ONE, 8), (EIGHT, 9))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "use", "bound", "safe"),
+    [
+        pytest.param(10, MIXED, (), False, id="eight singles may be on eight nodes"),
+        pytest.param(10, MIXED, (SINGLES,), True, id="they are on one"),
+        pytest.param(10, ((ONE, 8), (EIGHT, 10)), (SINGLES,), False, id="the others are full"),
+        pytest.param(10, ((ONE, 8), (EIGHT, 8)), (((ONE, 4),), ((ONE, 4),)), True, id="they are on two"),
+        pytest.param(10, MIXED, (((ONE, 4),), ((ONE, 4),)), False, id="two nodes are begun"),
+        pytest.param(10, ((ONE, 9), (EIGHT, 8)), (SINGLES,), True, id="one more may be anywhere"),
+        pytest.param(10, ((ONE, 9), (EIGHT, 9)), (SINGLES,), False, id="one more may be on the last free node"),
+    ],
+)
+def test_pods_on_a_node_are_in_the_way_there_only(nodes, use, bound, safe):
+    assert is_safe((8,), nodes, use, (), bound) is safe
+
+
+@st.composite
+def bound_pools(draw, *, max_pods=5, max_nodes=3):
+    """A pool, its nodes with the pods that are bound to each and what they hold, and the pods that are not bound."""
+    counts, nodes, pods = draw(pools(max_pods=max_pods, max_nodes=max_nodes))
+    on, free = [[] for _ in range(nodes)], [tuple(counts)] * nodes
+    anywhere = []
+    for shape in pods:
+        node = draw(st.integers(-1, nodes - 1))
+        ways = list(takings(shape, free[node])) if node >= 0 else []
+        if ways:
+            on[node].append(shape)
+            free[node] = draw(st.sampled_from(ways))
+        else:
+            anywhere.append(shape)
+    return counts, on, free, anywhere
+
+
+def bound_of(on):
+    return tuple(sorted(as_use(pods) for pods in on if pods))
+
+
+def reachable(others, state):
+    reached = {tuple(state)}
+    for shape in others:
+        reached |= {
+            (*before[:node], left, *before[node + 1 :])
+            for before in reached
+            for node in range(len(state))
+            for left in takings(shape, before[node])
+        }
+    return reached
+
+
+@settings(max_examples=100)
+@given(bound_pools(max_pods=5, max_nodes=3))
+def test_whatever_an_adversary_does_with_the_rest_a_safe_pod_finds_a_node_beside_bound_ones(pool):
+    counts, on, free, anywhere = pool
+    use = as_use([*itertools.chain(*on), *anywhere])
+    assume(is_safe(counts, len(on), use, (), bound_of(on)))
+    for position, shape in enumerate(anywhere):
+        for state in reachable(anywhere[:position] + anywhere[position + 1 :], free):
+            assert any(feasible(shape, left) for left in state), (shape, state)
+
+
+@settings(max_examples=60)
+@given(bound_pools(max_pods=6, max_nodes=4))
+def test_what_is_safe_stays_safe_when_a_pod_is_bound_or_leaves(pool):
+    counts, on, _, anywhere = pool
+    use = as_use([*itertools.chain(*on), *anywhere])
+    safe = is_safe(counts, len(on), use, (), bound_of(on))
+    assume(safe or is_safe(counts, len(on), use))
+    assert safe, "what is safe wherever all pods are is safe where some are bound"
+    for shape in anywhere:
+        for node in range(len(on)):
+            moved = [[*pods, shape] if at == node else pods for at, pods in enumerate(on)]
+            assert is_safe(counts, len(on), use, (), bound_of(moved))
+    for node, pods in enumerate(on):
+        for at, shape in enumerate(pods):
+            left = [[*pods[:at], *pods[at + 1 :]] if found == node else other for found, other in enumerate(on)]
+            assert is_safe(counts, len(on), subtract(use, ((shape, 1),)), (), bound_of(left))

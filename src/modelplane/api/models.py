@@ -18,6 +18,7 @@ __all__ = [
     "AuthSecretRef",
     "Backend",
     "BaseUrls",
+    "BoundPod",
     "Cache",
     "CacheMount",
     "CallerAuth",
@@ -889,6 +890,15 @@ class NoExecuteTaint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     time_added: str | None = msgspec.field(name="timeAdded", default=None)
 
 
+class BoundPod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    pool: str
+    node: str
+    replica: str | None = None
+    device: str | None = None
+    devices: int
+    pods: int = 1
+
+
 class ClaimsOfOther(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     devices: int
     claims: int
@@ -946,6 +956,7 @@ class InferenceClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_def
     lost_devices: int | None = msgspec.field(name="lostDevices", default=None)
     replicas: int | None = None
     gpu_pools: tuple[GpuPool, ...] = msgspec.field(name="gpuPools", default=())
+    bound_pods: tuple[BoundPod, ...] = msgspec.field(name="boundPods", default=())
     no_execute_taints: tuple[NoExecuteTaint, ...] = msgspec.field(name="noExecuteTaints", default=())
     drain: StatusDrain | None = None
     queues: tuple[Queue, ...] = ()

@@ -14,6 +14,7 @@ from modelplane.api.conditions import Condition, ConditionStatus, ConditionType
 from modelplane.api.errors import InputError, InvalidObject
 from modelplane.api.meta import ClusterName, Key, ObjectMeta, PoolName, Uid
 from modelplane.api.models import (
+    BoundPod,
     ClassDevice,
     DeploymentReference,
     GpuPool,
@@ -37,6 +38,7 @@ from modelplane.placement.hardware import DeviceKind, Hardware
 from modelplane.placement.matching import Claim
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import (
+    BoundPods,
     CacheInfo,
     Cluster,
     MemberAssignment,
@@ -96,8 +98,13 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
         quotas=tuple((quota.namespace, quota.devices) for quota in spec.quotas),
         queue=_queue(resource, template) if template is not None else None,
         namespace_queues=_namespace_queues(resource, template) if template is not None else None,
+        bound=tuple(_bound(pods) for pods in status.bound_pods),
         rendering=describe_rendering(resource),
     )
+
+
+def _bound(pods: BoundPod) -> BoundPods:
+    return BoundPods(PoolName(pods.pool), pods.node, pods.devices, pods.pods, pods.replica or "", pods.device or "")
 
 
 def _readiness(resource: InferenceCluster) -> tuple[bool, float | None]:

@@ -16,6 +16,7 @@ from modelplane.api.errors import InputError
 from modelplane.api.labels import CLUSTER, CLUSTER_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import (
+    BoundPod,
     GpuPool,
     InferenceClass,
     InferenceCluster,
@@ -38,7 +39,7 @@ from modelplane.compose.contract import (
     Use,
 )
 from modelplane.compose.drains import DrainReport, report_drain, seen_taints, with_seen
-from modelplane.compose.fleet_snapshot import class_kinds
+from modelplane.compose.fleet_snapshot import class_kinds, placed_replica
 from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.readiness import first_address
 from modelplane.compose.refusal import refuse, source_fault
@@ -82,6 +83,7 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
                 pools, address, request, {name: _devices(found) for name, found in replicas.items()}, answers=not lost
             ),
             no_execute_taints=cluster.status.no_execute_taints,
+            bound_pods=_bound_pods(cluster, pools, seen, replicas.values()),
             drain=drain.status,
         ),
         conditions=(accepted, *conditions, *drain.conditions),
@@ -91,6 +93,22 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
         uses=_uses(cluster),
         requeue_after_s=capacity.requeue_after_s(pools, cluster.spec.node_pools, request.now),
     )
+
+
+def _bound_pods(
+    cluster: InferenceCluster,
+    pools: tuple[GpuPool, ...],
+    seen: Mapping[str, capacity.ObservedPool] | None,
+    replicas: Iterable[ModelReplica],
+) -> tuple[BoundPod, ...]:
+    """As last observed, while nothing can be."""
+    if seen is None:
+        return cluster.status.bound_pods
+    digests: dict[str, str] = {}
+    for replica in replicas:
+        with suppress(InputError):
+            digests[replica.metadata.name] = placed_replica(replica).digest
+    return capacity.bound_pods(pools, seen, digests)
 
 
 def _drain(

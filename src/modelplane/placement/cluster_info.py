@@ -12,9 +12,10 @@ from functools import lru_cache
 import msgspec
 
 from modelplane.api.queues import queue_name
+from modelplane.placement.bound_places import Places, bound_nodes, find_places, update_places
 from modelplane.placement.hardware import Hardware
 from modelplane.placement.matching import held_shape
-from modelplane.placement.pool_usage import EMPTY, PoolUsage, add, subtract
+from modelplane.placement.pool_usage import EMPTY, BoundNodes, PoolUsage, add, subtract
 from modelplane.placement.values import (
     Cluster,
     NamespaceQueues,
@@ -43,6 +44,8 @@ class PoolShape(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Nodes that it should have and that are not there."""
     foreign: PoolUsage = EMPTY
     """The part of its usage that claims of others hold, several devices each. They need not find another node."""
+    bound: BoundNodes = ()
+    """The part of its usage that is known to be on some nodes."""
 
     @property
     def devices(self) -> int:
@@ -120,6 +123,8 @@ class ClusterInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
     profile: ClusterProfile
     preempting: bool = False
     """Whether a replica here may have preempted others."""
+    places: Places = msgspec.field(default_factory=dict)
+    """Where pods are known to be."""
 
     def position(self, pool: str) -> int | None:
         return next((position for position, found in enumerate(self.pools) if found.name == pool), None)
@@ -142,7 +147,11 @@ class ClusterInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
         if cluster is not None and _has_limits(cluster):
             cluster_profile = _cluster_profile(cluster, held)
         preempting = self.preempting or any(replica.preempts for replica in newcomers.values())
-        return ClusterInfo(cluster, held, self.pools, self.kinds, tuple(usages), cluster_profile, preempting)
+        places = self.places
+        if cluster is not None and cluster.bound:
+            places = update_places(places, cluster, self.pools, newcomers.values(), removed)
+        kinds = self.kinds if places is self.places else with_bound_nodes(self.kinds, places)
+        return ClusterInfo(cluster, held, self.pools, kinds, tuple(usages), cluster_profile, preempting, places)
 
 
 _NO_PROFILE = ClusterProfile(ready=False, cordoned=False)
@@ -158,7 +167,10 @@ def make_cluster_info(cluster: Cluster | None, replicas: Iterable[PlacedReplica]
         for position, pods in charges(replica, pools):
             usages[position] = add(usages[position], pods)
     preempting = any(replica.preempts for replica in held.values())
-    return ClusterInfo(cluster, held, pools, kinds, tuple(usages), _cluster_profile(cluster, held), preempting)
+    profile = _cluster_profile(cluster, held)
+    places = find_places(cluster, pools, held.values()) if cluster.bound else {}
+    kinds = with_bound_nodes(kinds, places) if places else kinds
+    return ClusterInfo(cluster, held, pools, kinds, tuple(usages), profile, preempting, places)
 
 
 @lru_cache(maxsize=_CACHED)
@@ -179,6 +191,20 @@ def _kind(pool: Pool, *, packed: bool) -> PoolShape:
         packed,
         missing_nodes,
         tuple((shape, number) for shape, number in held_by_others_usage(pool) if shape[0][0] > 1),
+    )
+
+
+def with_bound_nodes(kinds: tuple[PoolShape, ...], places: Places) -> tuple[PoolShape, ...]:
+    known = tuple(places.values())
+    return _with_bound_nodes(kinds, tuple(bound_nodes(known, position) for position in range(len(kinds))))
+
+
+@lru_cache(maxsize=_CACHED)
+def _with_bound_nodes(kinds: tuple[PoolShape, ...], bound: tuple[BoundNodes, ...]) -> tuple[PoolShape, ...]:
+    """Clusters whose pools are used alike share one value."""
+    return tuple(
+        kind if kind.bound == nodes else msgspec.structs.replace(kind, bound=nodes)
+        for kind, nodes in zip(kinds, bound, strict=True)
     )
 
 

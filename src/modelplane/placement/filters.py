@@ -186,8 +186,10 @@ class CapacityFilter:
         if first_fit(view.engine, view.kind, view.usage) is not None:
             return None
         kind = view.kind
-        whole = msgspec.structs.replace(kind, nodes=kind.nodes + kind.missing_nodes) if kind.missing_nodes else kind
-        code = RefusalCode.UNSCHEDULABLE if first_fit(view.engine, whole, ()) is not None else RefusalCode.UNRESOLVABLE
+        empty = kind
+        if kind.missing_nodes or kind.bound:
+            empty = msgspec.structs.replace(kind, nodes=kind.nodes + kind.missing_nodes, bound=())
+        code = RefusalCode.UNSCHEDULABLE if first_fit(view.engine, empty, ()) is not None else RefusalCode.UNRESOLVABLE
         return Refusal(self.name, code, "{}", (Shortfall(view.engine, view.kind, view.usage),))
 
 

@@ -135,13 +135,13 @@ def engine_fits(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> Eng
 
 def _fits(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> Iterator[Fit]:
     for allocation, after in _outcomes(engine, kind, usage):
-        if fits(kind.counts, kind.nodes, after, packed=kind.packed, foreign=kind.foreign):
+        if fits(kind.counts, kind.nodes, after, packed=kind.packed, foreign=kind.foreign, bound=kind.bound):
             yield Fit(allocation, after, _free_share(kind, after), pods_price(kind, allocation.pods))
 
 
 def _is_undecided(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> bool:
     return any(
-        not fits(kind.counts, kind.nodes, after, packed=False, foreign=kind.foreign)
+        not fits(kind.counts, kind.nodes, after, packed=False, foreign=kind.foreign, bound=kind.bound)
         and pack(kind.counts, kind.nodes, after) is Packable.UNKNOWN
         for _, after in _outcomes(engine, kind, usage)
     )

@@ -63,6 +63,27 @@ def _greedy(pods: list[tuple[PodShape, int]], counts: tuple[int, ...], nodes: in
     return True
 
 
+def packs_beside(counts: tuple[int, ...], nodes: int, usage: _Pods, bound: tuple[_Pods, ...]) -> bool:
+    """Whether the pods that are not on a node yet find one beside those that are, the largest first.
+
+    Yes is a proof; no says that the usual greedy packing found none.
+    """
+    left = dict(usage)
+    filled = [tuple(demand for shape, number in pods for demand in shape * number) for pods in bound[:nodes]]
+    for pods in bound:
+        for shape, number in pods:
+            left[shape] = left.get(shape, 0) - number
+    filled += [()] * (nodes - len(filled))
+    for shape, number in sorted(left.items(), key=lambda item: (-_size(item[0]), item[0])):
+        for _ in range(number):
+            fullest = [at for at, held in enumerate(filled) if feasible([*held, *shape], counts)]
+            if not fullest:
+                return False
+            at = max(fullest, key=lambda at: _size(filled[at]))
+            filled[at] += shape
+    return True
+
+
 def _size(shape: PodShape) -> int:
     return sum(count for count, _ in shape)
 

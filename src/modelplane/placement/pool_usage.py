@@ -20,6 +20,10 @@ With q = 1 and one kind of device this reads floor(sum of min(s, T) / T) < N. A 
 one node for each other pod; eight one-device pods share a node of eight. Shares are at most 1, so whatever charging
 whole nodes would admit is admitted here too.
 
+Pods that are known to be on a node are there and nowhere else: a node is blocked once, so all pods of one node together
+count at most 1. The others, and a pod that starts again, may go anywhere. What is safe stays safe when a pod leaves,
+and when one that could be anywhere is bound to a node.
+
 Coarse on purpose: what a pod may hold is bounded demand by demand, and a pod with very many different demands is taken
 to be blocked by anything that touches its kinds. CPU and memory are not looked at. The cluster is authoritative.
 
@@ -38,6 +42,8 @@ from modelplane.placement.packing import Packable, pack
 PoolUsage = tuple[tuple[PodShape, int], ...]
 """The pods of a pool: how many of each shape, sorted by shape. Pods that claim nothing are not listed."""
 EMPTY: PoolUsage = ()
+BoundNodes = tuple[PoolUsage, ...]
+"""The part of a usage that is known to be on some nodes: the pods of each such node, sorted."""
 
 _MAX_DEMANDS = 4
 _CACHED = 65_536
@@ -46,19 +52,31 @@ _MOST_STEPS = 64
 
 
 @lru_cache(maxsize=_CACHED)
-def is_safe(counts: tuple[int, ...], nodes: int, usage: PoolUsage, foreign: PoolUsage = EMPTY) -> bool:
+def is_safe(
+    counts: tuple[int, ...], nodes: int, usage: PoolUsage, foreign: PoolUsage = EMPTY, bound: BoundNodes = ()
+) -> bool:
     """Whether each pod finds a node wherever the others are, on `nodes` nodes with these counts of each kind.
 
     `foreign` is the part of the usage that is not of replicas: it is in the way, and whether it finds a node itself is
     not for us to say.
     """
     theirs = dict(foreign)
-    return all(_finds_a_node(shape, counts, nodes, usage) for shape, number in usage if number > theirs.get(shape, 0))
+    return all(
+        _finds_a_node(shape, counts, nodes, usage, bound) for shape, number in usage if number > theirs.get(shape, 0)
+    )
 
 
 @lru_cache(maxsize=_CACHED)
-def fits(counts: tuple[int, ...], nodes: int, usage: PoolUsage, *, packed: bool, foreign: PoolUsage = EMPTY) -> bool:
-    return is_safe(counts, nodes, usage, foreign) or (packed and pack(counts, nodes, usage) is Packable.YES)
+def fits(
+    counts: tuple[int, ...],
+    nodes: int,
+    usage: PoolUsage,
+    *,
+    packed: bool,
+    foreign: PoolUsage = EMPTY,
+    bound: BoundNodes = (),
+) -> bool:
+    return is_safe(counts, nodes, usage, foreign, bound) or (packed and pack(counts, nodes, usage) is Packable.YES)
 
 
 def is_impossible(counts: tuple[int, ...], nodes: int, usage: PoolUsage) -> bool:
@@ -87,7 +105,7 @@ def devices_held(usage: PoolUsage) -> int:
     return sum(count * amount for shape, count in usage for amount, _ in shape)
 
 
-def free_slots(
+def free_slots(  # noqa: PLR0913  what a pool is and who uses it, as for `fits`
     counts: tuple[int, ...],
     nodes: int,
     usage: PoolUsage,
@@ -95,11 +113,12 @@ def free_slots(
     *,
     packed: bool,
     foreign: PoolUsage = EMPTY,
+    bound: BoundNodes = (),
 ) -> int:
     """How many more pods of a shape the pool would admit."""
 
     def admits(number: int) -> bool:
-        return fits(counts, nodes, add(usage, ((shape, number),)), packed=packed, foreign=foreign)
+        return fits(counts, nodes, add(usage, ((shape, number),)), packed=packed, foreign=foreign, bound=bound)
 
     low, high = 0, 1
     while high < _MOST_PODS and admits(high):
@@ -113,30 +132,57 @@ def free_slots(
     return low
 
 
-def _finds_a_node(shape: PodShape, counts: tuple[int, ...], nodes: int, usage: PoolUsage) -> bool:
-    others = [(other, number - (other == shape)) for other, number in usage]
-    numbers = [number for _, number in others]
+def _finds_a_node(
+    shape: PodShape, counts: tuple[int, ...], nodes: int, usage: PoolUsage, bound: BoundNodes = ()
+) -> bool:
+    shapes = list(dict.fromkeys(other for pods in (usage, *bound) for other, _ in pods))
     blockers: list[tuple[int, list[int]]] = []
     for kinds, threshold in _blockers(shape, counts):
         if threshold <= 0:
             return False
-        blockers.append((threshold, [_most_held(other, kinds, counts) for other, _ in others]))
+        blockers.append((threshold, [_most_held(other, kinds, counts) for other in shapes]))
     most = max(threshold for threshold, _ in blockers)
-    return any(_within(blockers, numbers, nodes, step) for step in range(1, min(most, _MOST_STEPS) + 1))
+    anywhere = usage
+    for pods in bound:
+        anywhere = subtract(anywhere, pods)
+    steps = range(1, min(most, _MOST_STEPS) + 1)
+    return any(_within(shape, *_shares(shapes, blockers, step), nodes, anywhere, bound) for step in steps)
 
 
-def _within(blockers: list[tuple[int, list[int]]], numbers: list[int], nodes: int, step: int) -> bool:
-    """Whether the others' shares, counted in steps, block fewer nodes than there are."""
+def _shares(
+    shapes: list[PodShape], blockers: list[tuple[int, list[int]]], step: int
+) -> tuple[dict[PodShape, int], int]:
+    """What a pod of each shape contributes towards blocking a node, and what blocks one, counted in steps."""
     wholes = [-(-threshold // step) for threshold, _ in blockers]
     unit = lcm(*wholes)
-    shares = 0
-    for position, number in enumerate(numbers):
-        if number:
-            shares += number * max(
-                min(-(-held[position] // step), whole) * unit // whole
-                for (_, held), whole in zip(blockers, wholes, strict=True)
-            )
-    return shares < nodes * unit
+    shares = {
+        shape: max(
+            min(-(-held[position] // step), whole) * unit // whole
+            for (_, held), whole in zip(blockers, wholes, strict=True)
+        )
+        for position, shape in enumerate(shapes)
+    }
+    return shares, unit
+
+
+def _within(
+    shape: PodShape,
+    shares: dict[PodShape, int],
+    unit: int,
+    nodes: int,
+    anywhere: PoolUsage,
+    bound: BoundNodes,
+) -> bool:
+    """Whether the others of a pod block fewer nodes than there are, whichever of its shape the pod is."""
+    own = shares[shape]
+    total = sum(shares[other] * number for other, number in anywhere)
+    left_out = [own] if any(other == shape for other, _ in anywhere) else []
+    for pods in bound:
+        held = sum(shares[other] * number for other, number in pods)
+        total += min(unit, held)
+        if any(other == shape for other, _ in pods):
+            left_out.append(min(unit, held) - min(unit, held - own))
+    return total - min(left_out) < nodes * unit
 
 
 def _blockers(shape: PodShape, counts: tuple[int, ...]) -> Iterator[tuple[int, int]]:

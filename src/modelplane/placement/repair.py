@@ -7,14 +7,20 @@ pool counts with its desired nodes: a node that is drained or reboots does not o
 others hold. The rest lose their place. Since such a replica did not fit beside those before it, it does not fit beside
 all that stay, and will not come back to the same pool.
 
+Where a cluster reports on which nodes pods are, one that starts keeps its place as long as a node is free for it. While
+a pod restarts, another could take its node: that is no oversubscription yet. If the node is taken, the report says so,
+and the replica loses its place.
+
 A replica is stranded where its pool lost nodes or others took its devices, so that it cannot run however well those
 before it are packed. It is not evicted at once: see `review` for how long it may wait.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable
 
+from modelplane.placement.bound_places import bound_nodes
 from modelplane.placement.cluster_info import ClusterInfo, PoolShape, charges, held_by_others_usage
-from modelplane.placement.pool_usage import EMPTY, PoolUsage, add, fits, is_impossible, subtract
+from modelplane.placement.packing import packs_beside
+from modelplane.placement.pool_usage import EMPTY, BoundNodes, PoolUsage, add, fits, is_impossible, subtract
 from modelplane.placement.preempted import preempted
 from modelplane.placement.values import Cluster, PlacedReplica, Pool, ReplicaKey
 
@@ -22,8 +28,13 @@ from modelplane.placement.values import Cluster, PlacedReplica, Pool, ReplicaKey
 def is_oversubscribed(info: ClusterInfo) -> bool:
     """Whether a pool or a quota is oversubscribed. Replicas that are being deleted are counted too."""
     crowded = any(
-        not _keeps_promises(pool, kind, subtract(usage, held_by_others_usage(pool)) if pool.held_by_others else usage)
-        for pool, kind, usage in zip(info.pools, info.kinds, info.usages, strict=True)
+        not _keeps_promises(
+            pool,
+            kind,
+            subtract(usage, held_by_others_usage(pool)) if pool.held_by_others else usage,
+            _bound(info, info.places, at) if kind.bound else (),
+        )
+        for at, (pool, kind, usage) in enumerate(zip(info.pools, info.kinds, info.usages, strict=True))
         if usage
     )
     return crowded or any(quota.used > quota.limit for quota in info.profile.quotas)
@@ -37,13 +48,18 @@ def resolve_conflicts(info: ClusterInfo) -> frozenset[ReplicaKey]:
     usages: list[PoolUsage] = [EMPTY] * len(info.pools)
     held: dict[str, int] = {}
     losers: list[ReplicaKey] = []
+    kept: list[ReplicaKey] = []
     for replica in _in_order(info, cluster):
         after = _with(info, usages, replica)
         namespace = replica.deployment.namespace
         devices = held.get(namespace, 0) + replica.devices
-        fit = _each(info, usages, after, _keeps_promises) and _within(cluster.quota_of(namespace), devices)
-        if replica.serving or fit:
-            usages = after
+        staying = [*kept, replica.id]
+        fit = all(
+            _keeps_promises(info.pools[at], info.kinds[at], after[at], _bound(info, staying, at))
+            for at in _changed(usages, after)
+        )
+        if replica.serving or (fit and _within(cluster.quota_of(namespace), devices)):
+            usages, kept = after, staying
             held[namespace] = devices
         else:
             losers.append(replica.id)
@@ -59,7 +75,7 @@ def stranded(info: ClusterInfo) -> frozenset[ReplicaKey]:
     left: list[ReplicaKey] = []
     for replica in _in_order(info, cluster):
         after = _with(info, usages, replica)
-        if replica.serving or _each(info, usages, after, _may_run):
+        if replica.serving or all(_may_run(info.kinds[at], after[at]) for at in _changed(usages, after)):
             usages = after
         else:
             left.append(replica.id)
@@ -85,28 +101,26 @@ def _with(info: ClusterInfo, usages: list[PoolUsage], replica: PlacedReplica) ->
     return after
 
 
-def _each(
-    info: ClusterInfo,
-    before: list[PoolUsage],
-    after: list[PoolUsage],
-    bears: Callable[[Pool, PoolShape, PoolUsage], bool],
-) -> bool:
-    return all(bears(pool, kind, usage) for pool, kind, usage in _changed(info, before, after))
+def _changed(before: list[PoolUsage], after: list[PoolUsage]) -> list[int]:
+    """The positions of the pools whose usage differs."""
+    return [at for at, (was, usage) in enumerate(zip(before, after, strict=True)) if was != usage]
 
 
-def _changed(
-    info: ClusterInfo, before: list[PoolUsage], after: list[PoolUsage]
-) -> Iterator[tuple[Pool, PoolShape, PoolUsage]]:
-    for pool, kind, was, usage in zip(info.pools, info.kinds, before, after, strict=True):
-        if was != usage:
-            yield pool, kind, usage
+def _bound(info: ClusterInfo, replicas: Iterable[ReplicaKey | None], position: int) -> BoundNodes:
+    """The nodes that pods of some replicas are on."""
+    if not info.places:
+        return ()
+    return bound_nodes((info.places[key] for key in replicas if key is not None and key in info.places), position)
 
 
-def _keeps_promises(pool: Pool, kind: PoolShape, usage: PoolUsage) -> bool:
-    return fits(kind.counts, max(pool.nodes, pool.desired_nodes or 0), usage, packed=kind.packed)
+def _keeps_promises(pool: Pool, kind: PoolShape, usage: PoolUsage, bound: BoundNodes) -> bool:
+    nodes = max(pool.nodes, pool.desired_nodes or 0)
+    if fits(kind.counts, nodes, usage, packed=kind.packed, bound=bound):
+        return True
+    return bool(bound) and packs_beside(kind.counts, nodes, usage, bound)
 
 
-def _may_run(_pool: Pool, kind: PoolShape, usage: PoolUsage) -> bool:
+def _may_run(kind: PoolShape, usage: PoolUsage) -> bool:
     return not is_impossible(kind.counts, kind.nodes, usage)
 
 

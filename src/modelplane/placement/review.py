@@ -274,8 +274,10 @@ def _assignments_on(
 
 def too_much(before: ClusterInfo, after: ClusterInfo, namespace: str) -> str | None:
     """What a change requests of a cluster beyond what it has; None where all of it fits."""
-    for kind, was, usage in zip(before.kinds, before.usages, after.usages, strict=True):
-        if was != usage and not fits(kind.counts, kind.nodes, usage, packed=kind.packed, foreign=kind.foreign):
+    for kind, was, usage in zip(after.kinds, before.usages, after.usages, strict=True):
+        if was != usage and not fits(
+            kind.counts, kind.nodes, usage, packed=kind.packed, foreign=kind.foreign, bound=kind.bound
+        ):
             return "its pool has too few free devices for its new request"
     had, quota = before.profile.quota_left(namespace), after.profile.quota_left(namespace)
     if had is not None and quota is not None and quota[0] < min(had[0], 0):

@@ -127,11 +127,11 @@ def _repair(state: SchedulingCycle, found: ReplicaReview) -> None:
 
 def _losing(state: SchedulingCycle, clusters: Iterable[ClusterName]) -> frozenset[ReplicaKey]:
     """Replicas that lose their place on some clusters. Clusters with equal usage are checked once."""
-    fine: dict[tuple[int, object, object], bool] = {}
+    fine: dict[tuple[object, ...], bool] = {}
     losing: set[ReplicaKey] = set()
     for name in clusters:
         info = state.fleet.infos[name]
-        alike = id(info.kinds), info.usages, info.profile.quotas
+        alike = id(info.kinds), info.usages, info.profile.quotas, id(info.places) if info.places else 0
         if alike not in fine:
             fine[alike] = not is_oversubscribed(info)
         if not fine[alike]:

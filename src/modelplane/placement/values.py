@@ -67,6 +67,19 @@ class Pool(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Since when fewer nodes are there than it was declared with, in seconds of the epoch."""
 
 
+class BoundPods(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """Pods that are known to be on a node, by the devices that each of them claims."""
+
+    pool: PoolName
+    node: str
+    devices: int
+    pods: int = 1
+    replica: str = ""
+    """The digest of the replica that they are of; empty for pods of others."""
+    device: str = ""
+    """For pods of others: the kind of their devices."""
+
+
 class Packing(StrEnum):
     """Whether the cluster's own scheduler is trusted to pack pods tightly."""
 
@@ -118,6 +131,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     queue: QueueInfo | None = None
     """The queue of all namespaces."""
     namespace_queues: NamespaceQueues | None = None
+    bound: tuple[BoundPods, ...] = ()
+    """What is known of where pods are. All others may be on any node of their pool."""
     rendering: bytes = b""
     """All that decides what can run there, opaque to placement: see `ClusterCheck`. Empty: anything can."""
     fault: str = ""

@@ -19,7 +19,7 @@ from modelplane.placement.matching import (
     is_exhaustive,
 )
 from modelplane.placement.offers import engine_fits
-from modelplane.placement.packing import PACKING_BUDGET, PATTERN_BUDGET, Packable, pack
+from modelplane.placement.packing import PACKING_BUDGET, PATTERN_BUDGET, Packable, pack, packs_beside
 from modelplane.placement.pool_usage import PoolUsage, add, devices_held, free_slots
 from modelplane.placement.request import EngineRequest
 from modelplane.placement.selectors import evaluate
@@ -150,7 +150,9 @@ def _shortfall(allocation: EngineAllocation, kind: PoolShape, usage: PoolUsage) 
     """Of the pods that find no place: those of one shape where that is too many alone, else all shapes together."""
     largest_first = sorted(allocation.pods, key=lambda item: -_size(item[0]))
     for shape, pods in largest_first:
-        fitting = free_slots(kind.counts, kind.nodes, usage, shape, packed=kind.packed, foreign=kind.foreign)
+        fitting = free_slots(
+            kind.counts, kind.nodes, usage, shape, packed=kind.packed, foreign=kind.foreign, bound=kind.bound
+        )
         if fitting < pods:
             return _too_many(shape, pods, fitting, kind, usage)
     noun = _device_noun(kind.hardware)
@@ -199,16 +201,21 @@ def _device_noun(hardware: Hardware) -> str:
 
 def _anywhere(shape: PodShape, fitting: int, kind: PoolShape, usage: PoolUsage) -> str:
     """That a count is the worst case: pods that could share nodes may lie on one each."""
-    best = free_slots(kind.counts, kind.nodes, usage, shape, packed=True, foreign=kind.foreign)
+    best = free_slots(kind.counts, kind.nodes, usage, shape, packed=True, foreign=kind.foreign, bound=kind.bound)
     return " wherever the cluster puts its pods" if fitting < best else ""
 
 
 def _packable(allocations: tuple[EngineAllocation, ...], kind: PoolShape, usage: PoolUsage) -> str:
     """What to add where only the worst case of packing stands in the way."""
-    fitting = not kind.packed and any(
-        pack(kind.counts, kind.nodes, add(usage, found.pods)) is Packable.YES for found in allocations
-    )
+    fitting = not kind.packed and any(_can_pack(kind, add(usage, found.pods)) for found in allocations)
     return "; it fits if the cluster packs its pods (spec.scheduling.packing: BinPack)" if fitting else ""
+
+
+def _can_pack(kind: PoolShape, usage: PoolUsage) -> bool:
+    """Whether the pods can be packed, beside those that are on nodes already."""
+    if kind.bound:
+        return packs_beside(kind.counts, kind.nodes, usage, kind.bound)
+    return pack(kind.counts, kind.nodes, usage) is Packable.YES
 
 
 def _unproven(engine: EngineRequest, kind: PoolShape) -> str:

@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 # the limit is high; beyond it a key gets one pass a second.
 _LOOP = LoopSettings(breaker_passes=200, breaker_probe_s=1.0)
 _SERVER_FIELDS = {"resourceVersion", "managedFields"}
-_COUNTS = {"freeDevices", "lostDevices", "replicas", "allocated", "free", "drain"}
+_COUNTS = {"freeDevices", "lostDevices", "boundPods", "replicas", "allocated", "free", "drain"}
 
 
 class PlaneController:

@@ -188,6 +188,6 @@ def _needs_nodes(replica: PlacedReplica, fleet: Fleet) -> bool:
         if position is None or present is None:
             continue
         kind = info.kinds[position]
-        if not fits(kind.counts, present, info.usages[position], packed=kind.packed):
+        if not fits(kind.counts, present, info.usages[position], packed=kind.packed, bound=kind.bound):
             return True
     return False

@@ -42,6 +42,9 @@ class PublishedDevice:
     holder: Holder = Holder.NOBODY
     claim: int | None = None
     """Which of the claims that were read holds it."""
+    node: str = ""
+    replica: str = ""
+    """The name of the replica that holds it."""
 
     def is_of(self, driver: str, attributes: Mapping[str, Attribute]) -> bool:
         if self.id.driver != driver:
@@ -81,7 +84,9 @@ def observed_pools(
     """By the pool that nodes are labelled with. `replicas` are the names of those that are known on the cluster."""
     pool_of = {name_of(node): text_at(node, "metadata", "labels", POOL) for node in nodes if _takes_pods(node)}
     held = {
-        device: (_holder(claim, replicas), number) for number, claim in enumerate(claims) for device in _held(claim)
+        device: (_holder(claim, replicas), number, text_at(claim, "metadata", "labels", REPLICA))
+        for number, claim in enumerate(claims)
+        for device in _held(claim)
     }
     devices: defaultdict[str, list[PublishedDevice]] = defaultdict(list)
     for item in _current(slices):
@@ -126,15 +131,17 @@ def _holder(claim: Manifest, replicas: Collection[str]) -> Holder:
     return Holder.REPLICA if text_at(claim, "metadata", "labels", REPLICA) in replicas else Holder.OTHER
 
 
-def _published(item: Manifest, held: Mapping[DeviceId, tuple[Holder, int | None]]) -> list[PublishedDevice]:
+def _published(item: Manifest, held: Mapping[DeviceId, tuple[Holder, int | None, str]]) -> list[PublishedDevice]:
     driver, pool = text_at(item, "spec", "driver"), text_at(item, "spec", "pool", "name")
+    node = text_at(item, "spec", "nodeName")
     found = value_at(item, "spec", "devices")
     devices = []
     for entry in found if isinstance(found, list | tuple) else ():
         identity = DeviceId(driver, pool, text_at(entry, "name"))
         attributes = value_at(entry, "attributes")
         known = attributes if isinstance(attributes, Mapping) else {}
-        devices.append(PublishedDevice(identity, known, *held.get(identity, (Holder.NOBODY, None))))
+        holder, claim, replica = held.get(identity, (Holder.NOBODY, None, ""))
+        devices.append(PublishedDevice(identity, known, holder, claim, node, replica))
     return devices
 
 
