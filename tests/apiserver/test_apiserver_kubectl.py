@@ -204,7 +204,8 @@ def test_get_all_is_understood(kubectl, namespace):
 
 def test_what_is_composed_for_the_gateway_can_be_listed(kubectl):
     code, said = kubectl("api-resources", "--api-group=gateway.envoyproxy.io", "-o", "name")
-    assert (code, said.split()) == (0, ["backends.gateway.envoyproxy.io", "httproutefilters.gateway.envoyproxy.io"])
+    kinds = ("backends", "backendtrafficpolicies", "httproutefilters", "securitypolicies")
+    assert (code, said.split()) == (0, [f"{kind}.gateway.envoyproxy.io" for kind in kinds])
 
 
 def test_the_kinds_can_be_read_as_custom_resource_definitions(kubectl):

@@ -8,7 +8,6 @@ from modelplane.api.codec import decode
 from modelplane.api.models import ModelEndpoint, ModelService
 from modelplane.compose import model_endpoint, model_service
 from modelplane.compose.contract import ComposeRequest, Local, Observed
-from modelplane.compose.endpoint_target import EndpointRewrite, form_of
 from modelplane.compose.external import ExternalAddress, target_of
 
 
@@ -35,19 +34,6 @@ def endpoint(name="up", url="https://api.example/openai", **spec):
     labels = {"app": "up"}
     item = {"metadata": {"name": name, "namespace": "team", "labels": labels}, "spec": {"url": url, **spec}}
     return decode(ModelEndpoint, item)
-
-
-@pytest.mark.parametrize(
-    ("made", "expected"),
-    [
-        (endpoint(), EndpointRewrite("api.example", "/openai")),
-        (endpoint(rewritePath="/v2/"), EndpointRewrite("api.example", "/v2")),
-        (endpoint(url="http://192.0.2.7"), EndpointRewrite(None, "/")),
-        (endpoint(url="http://api.example/x", replica={"name": "r", "clusterName": "c"}), EndpointRewrite()),
-    ],
-)
-def test_what_requests_must_look_like(made, expected):
-    assert form_of(made) == expected
 
 
 AUTH = {"secretRef": {"name": "keys", "key": "api"}}
@@ -217,7 +203,7 @@ def service(*endpoints, groups=None):
         }
         for each in endpoints
     )
-    return model_service.compose(ComposeRequest(resource=resource, required={"endpoints": manifests, "gateway": ()}))
+    return model_service.compose(ComposeRequest(resource=resource, required={"endpoints": manifests, "gateways": ()}))
 
 
 def rule_of(found):
@@ -225,7 +211,8 @@ def rule_of(found):
     return rule
 
 
-WITHOUT_REPLICA = {"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": ["modelplane-replica"]}}
+REMOVED = {"remove": ["modelplane-replica", "x-modelplane-caller"]}
+WITHOUT_REPLICA = {"type": "RequestHeaderModifier", "requestHeaderModifier": REMOVED}
 
 
 @pytest.mark.parametrize("url", ["http://192.0.2.7", "https://api.example/openai", "http://[2001:db8::1]:81/a"])
@@ -245,13 +232,12 @@ def test_the_replica_header_of_a_replica_is_set_and_not_removed():
 def test_a_route_to_a_provider_names_its_host_and_path_and_adds_its_credential():
     rule = rule_of(service(endpoint(auth=AUTH)))
     (rewrite,) = rule["filters"]
-    assert rewrite["urlRewrite"] == {
-        "path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/openai"},
-        "hostname": "api.example",
-    }
+    assert rule["matches"] == [{"path": {"type": "PathPrefix", "value": "/team/chat/v1"}}]
+    assert rewrite["urlRewrite"] == {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/openai/v1"}}
     (backend,) = rule["backendRefs"]
     assert backend["filters"] == [
         WITHOUT_REPLICA,
+        {"type": "URLRewrite", "urlRewrite": {"hostname": "api.example"}},
         {
             "type": "ExtensionRef",
             "extensionRef": {"group": "gateway.envoyproxy.io", "kind": "HTTPRouteFilter", "name": "up"},
@@ -259,10 +245,15 @@ def test_a_route_to_a_provider_names_its_host_and_path_and_adds_its_credential()
     ]
 
 
-def test_endpoints_that_want_other_requests_are_left_out_and_named():
+def test_a_provider_of_the_usual_path_shares_the_rule_with_replicas():
+    replicas = [endpoint(name, "http://192.0.2.1", replica={"name": "r", "clusterName": "c"}) for name in ("a", "b")]
+    found = service(*replicas, endpoint("z", "https://api.example/v1"))
+    rule = rule_of(found)
+    assert [each["name"] for each in rule["backendRefs"]] == ["a", "b", "z"]
+    assert rule["matches"] == [{"path": {"type": "PathPrefix", "value": "/team/chat"}}]
+
+
+def test_endpoints_of_another_path_are_left_out_of_the_rule():
     replicas = [endpoint(name, "http://192.0.2.1", replica={"name": "r", "clusterName": "c"}) for name in ("a", "b")]
     found = service(*replicas, endpoint("z"))
     assert [each["name"] for each in rule_of(found)["backendRefs"]] == ["a", "b"]
-    (problem,) = [each for each in found.conditions if each.status.value == "False"]
-    assert (problem.type.value, problem.reason.value) == ("RouteReady", "NotSupported")
-    assert problem.message.startswith("z: host or path differs")

@@ -109,7 +109,7 @@ def test_a_provider_answers_while_no_replica_does(up, provider, monkeypatch):
     path, headers, body = provider.asked[-1]
     assert (path, headers) == (
         "/openai/v1/chat/completions",
-        {"Host": "localhost", "Authorization": "Bearer s3cret"},
+        {"Host": f"localhost:{provider.port}", "Authorization": "Bearer s3cret"},
     )
     assert body["messages"][0]["content"] == "hello"
     assert "s3cret" not in json.dumps(plane.objects("me,ms,httproutes.gateway.networking.k8s.io", "-A"))

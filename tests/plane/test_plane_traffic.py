@@ -83,7 +83,7 @@ def test_a_route_in_force_is_accepted_and_the_gateway_has_its_address():
     assert verdicts(store) == {"Accepted": ("True", "Accepted"), "ResolvedRefs": ("True", "ResolvedRefs")}
     gateway = store.get(ObjectRef("gateway.networking.k8s.io", "Gateway", "modelplane-system", "modelplane"))
     assert gateway["status"]["addresses"] == [{"type": "IPAddress", "value": "127.0.0.1:8080"}]
-    assert list(config.listeners) == ["fleet"]
+    assert list(config.listeners) == ["fleet", "fleet.providers"]
 
 
 @pytest.mark.parametrize(

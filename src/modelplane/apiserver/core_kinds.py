@@ -168,7 +168,9 @@ READ_ONLY: Final = (
     _kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", _CRD, short="crd"),
     _kind("events.k8s.io/v1", "Event", "events", _NEWER_EVENT, short="ev"),
     _kind("gateway.envoyproxy.io/v1alpha1", "Backend", "backends", _OPEN),
+    _kind("gateway.envoyproxy.io/v1alpha1", "BackendTrafficPolicy", "backendtrafficpolicies", _OPEN, short="btp"),
     _kind("gateway.envoyproxy.io/v1alpha1", "HTTPRouteFilter", "httproutefilters", _OPEN),
+    _kind("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", "securitypolicies", _OPEN, short="sp"),
     _kind("gateway.networking.k8s.io/v1", "Gateway", "gateways", _OPEN, short="gtw"),
     _kind("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes", _OPEN),
 )

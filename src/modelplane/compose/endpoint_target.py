@@ -85,20 +85,3 @@ def address_of(endpoint: ModelEndpoint) -> str:
 def field_of_address(endpoint: ModelEndpoint) -> str:
     """The field that holds the address, for messages."""
     return "spec.origin" if endpoint.spec.origin is not None else "spec.url"
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointRewrite:
-    """What requests must look like for an endpoint: the host that they name, where it has a name, and their path."""
-
-    hostname: str | None = None
-    path: str = "/"
-
-
-def form_of(endpoint: ModelEndpoint) -> EndpointRewrite:
-    """That of a replica is plain: its cluster's gateway takes any host, and the path as it is."""
-    target = endpoint_target(endpoint)
-    if endpoint.spec.replica is not None or target is None:
-        return EndpointRewrite()
-    path = target.prefix.removesuffix(DEFAULT_PREFIX)
-    return EndpointRewrite(target.address.host if target.address.by_name else None, path or "/")

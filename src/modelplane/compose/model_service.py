@@ -1,32 +1,28 @@
-"""ModelService: one address over the endpoints that its groups select.
+"""ModelService: one model name and one address over the endpoints that its groups select.
 
+The plan (`service_plan`) says who gets its requests; this composes the objects of Envoy Gateway for it, and its status.
 The route stays when no endpoint is ready: clients then get 503, which they retry, and never 404, which they do not.
-Groups of the lowest priority that has a ready endpoint get all requests; endpoints of a group share its weight equally.
 
-A rule of an HTTPRoute rewrites all its requests alike, so endpoints that share requests must have the same host and
-path. All replicas do, and so do the endpoints of one external provider. Otherwise the host and path with most weight
-get the requests, and a condition names the other endpoints.
+Every InferenceGateway whose `serviceSelector` matches serves it: its Gateway is a parent of the route. Ready needs each
+one that has an address to have accepted the route; a gateway that is still coming up is left out.
 
 A backend of the observed route stays until its ModelEndpoint is read as not ready or as absent; see `observed_route`.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from math import gcd, lcm
+from collections.abc import Sequence
 
 from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
 from modelplane.api.errors import InputError
-from modelplane.api.labels import DEFAULT_GATEWAY, FLEET_GATEWAY, REPLICA_HEADER, SYSTEM_NAMESPACE, selects
+from modelplane.api.labels import DEFAULT_GATEWAY, selects
 from modelplane.api.models import (
     EndpointCounts,
-    EndpointGroup,
     InferenceGateway,
-    ModelEndpoint,
     ModelService,
     ModelServiceStatus,
+    RouteCounts,
 )
-from modelplane.api.objects import API_VERSION, Manifest, manifest
+from modelplane.api.objects import API_VERSION, Manifest, items_at, name_of, text_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import (
     ComposeRequest,
@@ -38,158 +34,127 @@ from modelplane.compose.contract import (
     Requirement,
     keep,
 )
-from modelplane.compose.endpoint_target import EndpointRewrite, form_of
-from modelplane.compose.observed_route import (
-    ObservedRoute,
-    ReadEndpoint,
-    name_of_backend,
-    read_endpoints,
-    read_route,
+from modelplane.compose.fleet_gateways import gateway_object_name, is_serving, route_accepted
+from modelplane.compose.gateway_routes import (
+    StaticRoute,
+    backend_ref,
+    http_route,
+    path_rewrite,
+    static_route,
+    traffic_policy,
 )
+from modelplane.compose.observed_route import ObservedRoute, ReadEndpoints, name_of_backend, read_endpoints, read_route
 from modelplane.compose.observed_route import requirements as by_name
 from modelplane.compose.readiness import route_problem
+from modelplane.compose.service_plan import ServicePlan, service_plan
+from modelplane.compose.service_status import tier_statuses
 
-MAX_WEIGHT = 1_000_000
-_ROUTE, _GATEWAY, _ENDPOINTS = "route", "gateway", "endpoints"
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """An endpoint and its part of the requests."""
-
-    endpoint: ModelEndpoint
-    weight: int
+_ROUTE, _POLICY, _GATEWAYS, _ENDPOINTS = "route", "policy", "gateways", "endpoints"
 
 
 def compose(request: ComposeRequest[ModelService]) -> ComposeResult:
     service = request.resource
     requirements = {
-        _GATEWAY: Requirement(API_VERSION, "InferenceGateway", name=DEFAULT_GATEWAY),
+        _GATEWAYS: Requirement(API_VERSION, "InferenceGateway"),
         _ENDPOINTS: Requirement(API_VERSION, "ModelEndpoint", namespace=service.metadata.namespace),
     }
-    fetched = request.fetched(_ENDPOINTS)
-    seen = request.observed.get(_ROUTE)
+    fetched, seen = request.fetched(_ENDPOINTS), request.observed.get(_ROUTE)
     before = read_route(seen.manifest) if seen is not None else ObservedRoute()
     if fetched is not None:
         requirements |= by_name(fetched, before, service.metadata.namespace)
     endpoints = read_endpoints(fetched or (), before, request.required)
-    matched = _matched(service.spec.endpoints, endpoints.found)
-    usable = [[item.endpoint for item in group if item.ready or item.kept] for group in matched]
-    form, shares, left_out = of_one_form(shared_weights(service.spec.endpoints, usable))
-    if fetched is None and seen is not None:
-        route = keep(seen)
-    else:
-        route = _route(service, form, shares, seen, endpoints.doubted)
-    address = _address(request)
-    conditions = (
-        _resolved(matched, endpoints.doubted, known=fetched is not None),
-        _differing(left_out) or _routed(request, address, route),
-    )
-    counts = EndpointCounts(matched=sum(map(len, matched)), ready=_ready(matched))
+    plan = service_plan(service, endpoints.found)
+    gateways = _serving_gateways(request)
+    route = _route(request, plan, gateways, endpoints.doubted)
+    conditions = (_resolved(plan, endpoints, known=fetched is not None), _routed(request, gateways, route, plan))
     return ComposeResult(
-        desired={_ROUTE: route},
-        status=ModelServiceStatus(address=address, endpoints=counts),
+        desired={_ROUTE: route, _POLICY: _policy(request, plan)},
+        status=_status(request, plan, gateways),
         conditions=conditions,
         ready=summarise(conditions),
         requirements=requirements,
     )
 
 
-def _matched(groups: Sequence[EndpointGroup], endpoints: Iterable[ReadEndpoint]) -> list[list[ReadEndpoint]]:
-    """The endpoints of each group; an endpoint belongs to the first group that selects it."""
-    found: list[list[ReadEndpoint]] = [[] for _ in groups]
-    for item in endpoints:
-        for members, group in zip(found, groups, strict=True):
-            if selects(group.selector, item.endpoint.metadata.labels):
-                members.append(item)
-                break
-    return found
+def _status(
+    request: ComposeRequest[ModelService], plan: ServicePlan, gateways: Sequence[InferenceGateway] | None
+) -> ModelServiceStatus:
+    seen = request.observed.get(_ROUTE)
+    addressed = [gateway for gateway in gateways or () if gateway.status.address is not None]
+    accepted = [each for each in addressed if seen and route_accepted(seen.manifest, gateway_object_name(each))]
+    counts = EndpointCounts(matched=len(plan.endpoints), ready=sum(endpoint.ready for endpoint in plan.endpoints))
+    return ModelServiceStatus(
+        model=plan.model,
+        address=_address(request, gateways),
+        endpoints=counts,
+        routes=RouteCounts(total=len(addressed), ready=len(accepted)),
+        tiers=tier_statuses(plan),
+    )
 
 
-def _ready(matched: Sequence[Sequence[ReadEndpoint]]) -> int:
-    return sum(item.ready for group in matched for item in group)
+def _serving_gateways(request: ComposeRequest[ModelService]) -> list[InferenceGateway] | None:
+    """The gateways that serve it, the default one first; None until they are read."""
+    found = request.fetched(_GATEWAYS)
+    if found is None:
+        return None
+    gateways = [gateway for gateway in map(_read_gateway, found) if gateway is not None and is_serving(gateway)]
+    chosen = [each for each in gateways if selects(each.spec.service_selector, request.resource.metadata.labels)]
+    return sorted(chosen, key=lambda each: (each.metadata.name != DEFAULT_GATEWAY, each.metadata.name))
+
+
+def _read_gateway(item: Manifest) -> InferenceGateway | None:
+    try:
+        return decode(InferenceGateway, item)
+    except InputError:
+        return None
 
 
 def _route(
-    service: ModelService,
-    form: EndpointRewrite,
-    shares: Sequence[Share],
-    seen: Observed | None,
+    request: ComposeRequest[ModelService],
+    plan: ServicePlan,
+    gateways: Sequence[InferenceGateway] | None,
     doubted: Sequence[str],
 ) -> Desired:
-    """The route to the shares, and to the backends of the observed route that are in doubt.
+    """The route to the endpoints, and to the backends of the observed route that are in doubt.
 
     One route has one rewrite. Where that of the backends in doubt is another, the observed route stays as it is.
     """
+    seen = request.observed.get(_ROUTE)
+    if seen is not None and (request.fetched(_ENDPOINTS) is None or gateways is None):
+        return keep(seen)
     before = read_route(seen.manifest) if seen is not None else ObservedRoute()
-    rewrite = before.rewrite if doubted and not shares else _rewrite(form)
+    static = static_route(plan)
+    rewrite = before.rewrite if doubted and not static.endpoints else path_rewrite(static)
     if seen is not None and doubted and rewrite != before.rewrite:
         return keep(seen)
-    backends = [*map(_backend, shares), *(before.backends[name] for name in doubted)]
+    backends = [*map(backend_ref, static.endpoints), *(before.backends[name] for name in doubted)]
+    names = [*_parents(gateways or ()), *_unread_parents(request, seen)] or [gateway_object_name(None)]
     ready = seen is not None and seen.ready and _routes_to(before, backends)
-    return Desired(Local(_http_route(service, rewrite, backends), ReadyWhen.ROUTED), ready)
+    return Desired(Local(http_route(plan, names, rewrite, backends), ReadyWhen.ROUTED), ready)
 
 
-def shared_weights(groups: Sequence[EndpointGroup], endpoints: Sequence[Sequence[ModelEndpoint]]) -> list[Share]:
-    """Whole weights that keep every group's share exact, for the groups that get requests."""
-    usable = [(group, members) for group, members in zip(groups, endpoints, strict=True) if members]
-    first = min((group.priority for group, _ in usable), default=None)
-    chosen = [(group, members) for group, members in usable if group.priority == first]
-    scale = lcm(*(len(members) for _, members in chosen))
-    weights = [(endpoint, group.weight * scale // len(members)) for group, members in chosen for endpoint in members]
-    return _fitted(weights)
+def _parents(gateways: Sequence[InferenceGateway]) -> list[str]:
+    """Those that have an address, else all. Without any the default one, so that the route is there when it is."""
+    addressed = [gateway for gateway in gateways if gateway.status.address is not None]
+    return [gateway_object_name(gateway) for gateway in addressed or gateways]
 
 
-def _fitted(weights: list[tuple[ModelEndpoint, int]]) -> list[Share]:
-    """Reduced to the smallest whole numbers and into the range of the Gateway API; none that had a share loses it."""
-    divisor = gcd(*(weight for _, weight in weights)) or 1
-    largest = max((weight // divisor for _, weight in weights), default=0)
-    excess = max(1, -(-largest // MAX_WEIGHT))
-    return [
-        Share(endpoint, max(1, weight // divisor // excess) if weight else 0)
-        for endpoint, weight in sorted(weights, key=lambda pair: pair[0].metadata.name)
-    ]
+def _unread_parents(request: ComposeRequest[ModelService], seen: Observed | None) -> list[str]:
+    """Gateways of the observed route stay while some InferenceGateway cannot be read."""
+    if seen is None or not _unreadable(request):
+        return []
+    known = {gateway_object_name(each) for each in _serving_gateways(request) or ()}
+    parents = (text_at(parent, "name") for parent in items_at(seen.manifest, "spec", "parentRefs"))
+    return [name for name in parents if name and name not in known]
 
 
-def of_one_form(shares: Sequence[Share]) -> tuple[EndpointRewrite, list[Share], list[Share]]:
-    """The form that most of the weight wants, whose endpoints have it, and those that want another."""
-    weights: dict[EndpointRewrite, int] = {}
-    for share in shares:
-        form = form_of(share.endpoint)
-        weights[form] = weights.get(form, 0) + share.weight
-    chosen = max(weights, key=lambda form: weights[form], default=EndpointRewrite())
-    used = [share for share in shares if form_of(share.endpoint) == chosen]
-    return chosen, used, [share for share in shares if share not in used]
+def _unreadable(request: ComposeRequest[ModelService]) -> list[str]:
+    return [name_of(item) for item in request.fetched(_GATEWAYS) or () if _read_gateway(item) is None]
 
 
-def _differing(left_out: Sequence[Share]) -> Condition | None:
-    if not left_out:
-        return None
-    names = ", ".join(share.endpoint.metadata.name for share in left_out)
-    message = f"{names}: host or path differs from the other endpoints of the priority; set another priority"
-    return fails(ConditionType.ROUTE_READY, Reason.NOT_SUPPORTED, message)
-
-
-def _rewrite(form: EndpointRewrite) -> Manifest:
-    path = {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": form.path}}
-    return path if form.hostname is None else {**path, "hostname": form.hostname}
-
-
-def _http_route(service: ModelService, rewrite: Manifest, backends: Sequence[Manifest]) -> dict[str, object]:
-    prefix = f"/{service.metadata.namespace}/{service.metadata.name}"
-    rule = {
-        "matches": [{"path": {"type": "PathPrefix", "value": prefix}}],
-        "filters": [{"type": "URLRewrite", "urlRewrite": rewrite}],
-        "backendRefs": list(backends),
-        "timeouts": {"request": "0s"},
-    }
-    return manifest(
-        "gateway.networking.k8s.io/v1",
-        "HTTPRoute",
-        service.metadata.name,
-        namespace=service.metadata.namespace,
-        spec={"parentRefs": [{"name": FLEET_GATEWAY, "namespace": SYSTEM_NAMESPACE}], "rules": [rule]},
-    )
+def _policy(request: ComposeRequest[ModelService], plan: ServicePlan) -> Desired:
+    seen = request.observed.get(_POLICY)
+    return Desired(Local(traffic_policy(plan)), ready=seen is not None)
 
 
 def _routes_to(before: ObservedRoute, backends: Sequence[Manifest]) -> bool:
@@ -197,46 +162,13 @@ def _routes_to(before: ObservedRoute, backends: Sequence[Manifest]) -> bool:
     return not backends or any(name_of_backend(backend) in before.backends for backend in backends)
 
 
-def _backend(share: Share) -> dict[str, object]:
-    endpoint = share.endpoint
-    backend: dict[str, object] = {
-        "group": "gateway.envoyproxy.io",
-        "kind": "Backend",
-        "name": endpoint.metadata.name,
-        "weight": share.weight,
-    }
-    filters: list[dict[str, object]] = [_replica_header(endpoint)]
-    if endpoint.spec.replica is None and endpoint.spec.auth is not None:
-        added = {"group": "gateway.envoyproxy.io", "kind": "HTTPRouteFilter", "name": endpoint.metadata.name}
-        filters.append({"type": "ExtensionRef", "extensionRef": added})
-    return {**backend, "filters": filters}
-
-
-def _replica_header(endpoint: ModelEndpoint) -> dict[str, object]:
-    """Sets the header of a replica, and removes it elsewhere: a client's own would choose a replica of any tenant."""
-    replica = endpoint.spec.replica
-    if replica is None:
-        change: dict[str, object] = {"remove": [REPLICA_HEADER]}
-    else:
-        change = {"set": [{"name": REPLICA_HEADER, "value": f"{endpoint.metadata.namespace}/{replica.name}"}]}
-    return {"type": "RequestHeaderModifier", "requestHeaderModifier": change}
-
-
-def _address(request: ComposeRequest[ModelService]) -> str | None:
-    gateway = _gateway(request)
-    if gateway is None or gateway.status.address is None:
-        return request.resource.status.address
+def _address(request: ComposeRequest[ModelService], gateways: Sequence[InferenceGateway] | None) -> str | None:
     metadata = request.resource.metadata
+    gateway = next((each for each in gateways or () if each.status.address is not None), None)
+    if gateway is None:
+        return request.resource.status.address
     scheme = "http" if gateway.spec.tls is None else "https"
     return f"{scheme}://{_authority(gateway, metadata.name)}/{metadata.namespace}/{metadata.name}"
-
-
-def _gateway(request: ComposeRequest[ModelService]) -> InferenceGateway | None:
-    found = request.fetched(_GATEWAY)
-    try:
-        return decode(InferenceGateway, found[0]) if found else None
-    except InputError:
-        return None
 
 
 def _authority(gateway: InferenceGateway, service: str) -> str:
@@ -249,12 +181,14 @@ def _authority(gateway: InferenceGateway, service: str) -> str:
     return hostname.replace("*", service, 1) + (f":{port}" if port else "")
 
 
-def _resolved(matched: Sequence[Sequence[ReadEndpoint]], doubted: Sequence[str], *, known: bool) -> Condition:
+def _resolved(plan: ServicePlan, endpoints: ReadEndpoints, *, known: bool) -> Condition:
     kind = ConditionType.ENDPOINTS_RESOLVED
     if not known:
         return unknown(kind, Reason.UNRESOLVED, "the endpoints are not read yet")
-    total, ready = sum(map(len, matched)), _ready(matched)
-    staying = sorted({*doubted, *(item.endpoint.metadata.name for group in matched for item in group if item.kept)})
+    planned = {endpoint.name for endpoint in plan.endpoints}
+    kept = {item.endpoint.metadata.name for item in endpoints.found if item.kept} & planned
+    total, ready = len(plan.endpoints), sum(endpoint.ready for endpoint in plan.endpoints) - len(kept)
+    staying = sorted({*endpoints.doubted, *kept})
     if staying:
         message = f"{ready} of {total} endpoints are ready; {len(staying)} cannot be read and stay in the route"
         return unknown(kind, Reason.UNRESOLVED, f"{message} ({staying[0]})")
@@ -265,18 +199,49 @@ def _resolved(matched: Sequence[Sequence[ReadEndpoint]], doubted: Sequence[str],
     return holds(kind, Reason.ENDPOINTS_FOUND, f"{ready} of {total} endpoints are ready")
 
 
-def _routed(request: ComposeRequest[ModelService], address: str | None, route: Desired) -> Condition:
-    if address is None:
-        waiting = request.fetched(_GATEWAY)
-        if waiting is None:
-            return unknown(ConditionType.ROUTE_READY, Reason.UNRESOLVED, "the gateway is not read yet")
-        missing = f"InferenceGateway {DEFAULT_GATEWAY} does not exist" if not waiting else "the gateway has no address"
-        if waiting and _gateway(request) is None:
-            missing = f"InferenceGateway {DEFAULT_GATEWAY} cannot be read"
-        return fails(ConditionType.ROUTE_READY, Reason.WAITING_FOR_GATEWAY, missing)
-    if route.ready:
-        return holds(ConditionType.ROUTE_READY, Reason.ROUTE_CONFIGURED, address)
+def _routed(
+    request: ComposeRequest[ModelService],
+    gateways: Sequence[InferenceGateway] | None,
+    route: Desired,
+    plan: ServicePlan,
+) -> Condition:
+    kind, address = ConditionType.ROUTE_READY, _address(request, gateways)
+    missing = _without_gateway(request, gateways)
+    if missing is not None:
+        return missing
+    if route.ready and address is not None:
+        return holds(kind, Reason.ROUTE_CONFIGURED, address + _limits(static_route(plan), plan))
     seen = request.observed.get(_ROUTE)
     problem = route_problem(seen.manifest) if seen else None
     message = f"the gateway reports {problem}" if problem else "the gateway has not accepted the route yet"
-    return fails(ConditionType.ROUTE_READY, Reason.ROUTE_PENDING, message)
+    return fails(kind, Reason.ROUTE_PENDING, message)
+
+
+def _without_gateway(
+    request: ComposeRequest[ModelService], gateways: Sequence[InferenceGateway] | None
+) -> Condition | None:
+    kind = ConditionType.ROUTE_READY
+    if request.resource.status.address is not None and not gateways:
+        return None
+    if gateways is None:
+        return unknown(kind, Reason.UNRESOLVED, "the gateways are not read yet")
+    if not gateways:
+        found, unreadable = request.fetched(_GATEWAYS) or (), _unreadable(request)
+        if unreadable:
+            return fails(kind, Reason.WAITING_FOR_GATEWAY, f"InferenceGateway {unreadable[0]} cannot be read")
+        why = f"0 of {len(found)} InferenceGateways serve this service" if found else "no InferenceGateway exists"
+        return fails(kind, Reason.WAITING_FOR_GATEWAY, why)
+    if all(gateway.status.address is None for gateway in gateways):
+        return fails(kind, Reason.WAITING_FOR_GATEWAY, f"InferenceGateway {gateways[0].metadata.name} has no address")
+    return None
+
+
+def _limits(static: StaticRoute, plan: ServicePlan) -> str:
+    """What the plan says and weights alone cannot do."""
+    notes = []
+    if static.left_out:
+        names = ", ".join(endpoint.name for endpoint in static.left_out[:3])
+        notes.append(f"on Envoy Gateway {names} needs the fleet router: its path differs, or the rule is full")
+    if any(endpoint.overflow is not None for endpoint in plan.endpoints):
+        notes.append("overflow is acted on by the fleet router only")
+    return "".join(f"; {note}" for note in notes)

@@ -30,7 +30,7 @@ _SYSTEM = "crossplane-system"
 _LIVE = {GROUP: ("inferenceclusters", "modelcaches", "modeldeployments", "modelreplicas")}
 _GATEWAY_KINDS = {
     "gateway.networking.k8s.io": ("gateways", "httproutes"),
-    "gateway.envoyproxy.io": ("backends", "httproutefilters"),
+    "gateway.envoyproxy.io": ("backends", "backendtrafficpolicies", "httproutefilters", "securitypolicies"),
 }
 _CROSSPLANE_KINDS = {
     "kubernetes.m.crossplane.io": ("clusterproviderconfigs", "objects"),

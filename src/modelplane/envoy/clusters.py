@@ -17,7 +17,27 @@ _FILTERS = "type.googleapis.com/envoy.extensions.filters.http"
 _OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 _CONNECT_TIMEOUT = "2s"
 # Envoy's own defaults are 1,024 requests and 3 retries at a time, which a burst against one pool exceeds.
-_LIMITS = {"max_connections": 65_536, "max_pending_requests": 65_536, "max_requests": 65_536, "max_retries": 1_024}
+_LIMITS: Resource = {
+    "max_connections": 65_536,
+    "max_pending_requests": 65_536,
+    "max_requests": 65_536,
+    "max_retries": 1_024,
+}
+
+EJECTION: Resource = {
+    "consecutive_5xx": 5,
+    "enforcing_consecutive_5xx": 100,
+    "consecutive_gateway_failure": 3,
+    "enforcing_consecutive_gateway_failure": 100,
+    "enforcing_success_rate": 0,
+    "enforcing_failure_percentage": 0,
+    "interval": "1s",
+    "base_ejection_time": "5s",
+    "max_ejection_time": "60s",
+    "max_ejection_percent": 100,
+}
+"""Connection failures, silence and 502 to 504 eject after 3 in a row, other 5xx after 5: an engine's 500 may be the
+fault of the request."""
 
 
 def cluster(pool: EnvoyCluster) -> Resource:
@@ -28,11 +48,9 @@ def cluster(pool: EnvoyCluster) -> Resource:
         **({"type": "STRICT_DNS", "dns_lookup_family": "V4_PREFERRED"} if pool.by_name else {"type": "STATIC"}),
         "connect_timeout": _CONNECT_TIMEOUT,
         **_balancing(pool),
-        "circuit_breakers": {"thresholds": [_LIMITS]},
-        "load_assignment": {
-            "cluster_name": pool.name,
-            "endpoints": [{"lb_endpoints": [_endpoint(member) for member in pool.members]}],
-        },
+        "circuit_breakers": {"thresholds": [_limits(pool)]},
+        "load_assignment": {"cluster_name": pool.name, "endpoints": _tiers(pool)},
+        **_ejection(pool),
         **({"typed_extension_protocol_options": _protocol(names)} if names else {}),
         **({"transport_socket": _tls(pool, pool.tls)} if pool.tls is not None else {}),
     }
@@ -48,9 +66,43 @@ def _balancing(pool: EnvoyCluster) -> Resource:
     return {"lb_policy": "ROUND_ROBIN" if _has_shares(pool) else "LEAST_REQUEST"}
 
 
+def _limits(pool: EnvoyCluster) -> Resource:
+    if pool.retries is None:
+        return _LIMITS
+    budget = {
+        "budget_percent": {"value": pool.retries.budget_percent},
+        "min_retry_concurrency": pool.retries.min_concurrency,
+    }
+    return {**{name: limit for name, limit in _LIMITS.items() if name != "max_retries"}, "retry_budget": budget}
+
+
+def _tiers(pool: EnvoyCluster) -> list[Resource]:
+    return [
+        {
+            **({"priority": number} if number else {}),
+            "lb_endpoints": [_endpoint(member) for member in pool.members if member.tier == number],
+        }
+        for number in _numbers(pool)
+    ] or [{"lb_endpoints": []}]
+
+
+def _ejection(pool: EnvoyCluster) -> Resource:
+    """Members that fail get nothing for a while, longer each time. Requests never go to a tier that is known to fail.
+
+    The only member of all is not ejected: nobody else could answer.
+    """
+    if pool.retries is None or len(pool.members) == 1:
+        return {}
+    return {"outlier_detection": EJECTION, "common_lb_config": {"healthy_panic_threshold": {"value": 0}}}
+
+
 def _has_shares(pool: EnvoyCluster) -> bool:
-    """Whether members have different weights. LEAST_REQUEST would not respect them."""
-    return len({member.weight for member in pool.members}) > 1
+    """Whether members of a tier have different weights. LEAST_REQUEST would not respect them."""
+    return any(len({member.weight for member in pool.members if member.tier == tier}) > 1 for tier in _numbers(pool))
+
+
+def _numbers(pool: EnvoyCluster) -> list[int]:
+    return sorted({member.tier for member in pool.members})
 
 
 def _tls(pool: EnvoyCluster, tls: UpstreamTls) -> Resource:
@@ -74,13 +126,18 @@ def _tls(pool: EnvoyCluster, tls: UpstreamTls) -> Resource:
 
 
 def _endpoint(member: PoolMember) -> Resource:
-    address = {"socket_address": {"address": member.host, "port_value": member.port}}
-    endpoint: Resource = {"endpoint": {"address": address}}
+    endpoint: Resource = {"endpoint": {"address": _address(member)}}
     if member.weight != 1:
         endpoint["load_balancing_weight"] = member.weight
     if member.headers:
         endpoint["metadata"] = {"filter_metadata": {_METADATA: dict(member.headers)}}
     return endpoint
+
+
+def _address(member: PoolMember) -> Resource:
+    if not member.port:
+        return {"pipe": {"path": member.host}}
+    return {"socket_address": {"address": member.host, "port_value": member.port}}
 
 
 def _protocol(names: Iterable[str]) -> Resource:

@@ -21,8 +21,8 @@ class _Written:
     """The resources of one gateway."""
 
     address: SocketAddress
-    listener: bytes
-    virtual_host: bytes
+    listeners: dict[str, bytes]
+    virtual_hosts: dict[str, bytes]
     clusters: dict[str, bytes]
     problems: tuple[GatewayProblem, ...]
 
@@ -47,8 +47,9 @@ class GatewayConfigs:
         before = self._written.get(view.name)
         known = before.clusters if before is not None else {}
         clusters = {name: _same(known.get(name), text_of(each)) for name, each in config.clusters.items()}
-        listener, host = config.listeners[view.name], config.virtual_hosts[view.name]
-        self._written[view.name] = _Written(address, text_of(listener), text_of(host), clusters, config.problems)
+        listeners = {name: text_of(each) for name, each in config.listeners.items()}
+        hosts = {name: text_of(each) for name, each in config.virtual_hosts.items()}
+        self._written[view.name] = _Written(address, listeners, hosts, clusters, config.problems)
 
     def drop(self, name: str) -> None:
         """Remove a gateway, if it exists."""
@@ -61,9 +62,9 @@ class GatewayConfigs:
         found = [(name, self._written[name]) for name in sorted(self._written)]
         clusters = {name: text for _, each in found for name, text in each.clusters.items()}
         return EnvoyConfig(
-            {name: each.listener for name, each in found},
+            {name: text for _, each in found for name, text in each.listeners.items()},
             {name: clusters[name] for name in sorted(clusters)},
-            {name: each.virtual_host for name, each in found},
+            {name: text for _, each in found for name, text in each.virtual_hosts.items()},
             tuple(problem for _, each in found for problem in each.problems),
             {name: each.address for name, each in found},
         )

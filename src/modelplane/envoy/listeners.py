@@ -5,8 +5,11 @@ header. One table for all gateways is one file to watch and one update to wait f
 never leaves Envoy.
 """
 
+from modelplane.envoy.callers import caller_filters
 from modelplane.envoy.ext_proc import ext_proc_filter
 from modelplane.envoy.retries import UNSERVED_HEADER
+from modelplane.envoy.service_pools import provider_socket
+from modelplane.envoy.service_routes import MODEL_METADATA, RETRY_AFTER_S, model_filter
 from modelplane.envoy.view import GatewayView, Resource, TlsCertificate
 
 GATEWAY_HEADER = "x-modelplane-gateway"
@@ -25,15 +28,40 @@ _UNSERVED: Resource = {
     ]
 }
 
+_UNSERVED_FOR_NOW: Resource = {
+    "headers_to_add": [
+        {"header": {"key": UNSERVED_HEADER, "value": "true"}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"},
+        {"header": {"key": "retry-after", "value": str(RETRY_AFTER_S)}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"},
+    ]
+}
+
 _EXTENSIONS = "type.googleapis.com/envoy.extensions"
+_AS_IT_IS: Resource = {
+    "text_format_source": {"inline_string": "%LOCAL_REPLY_BODY%"},
+    "content_type": "application/json",
+}
+_BY_MODEL: Resource = {"regex": "(/anthropic)?/v1/.*"}
+_MESSAGES: Resource = {"header_filter": {"header": {"name": ":path", "string_match": {"contains": "/v1/messages"}}}}
+
+
+def listeners(view: GatewayView, routes_source: Resource) -> dict[str, Resource]:
+    """The listeners of a gateway by name: one, and the one to providers where it has services."""
+    found = {view.name: listener(view, routes_source)}
+    if view.plans is not None:
+        found[providers_name(view.name)] = _provider_listener(view, routes_source)
+    return found
+
+
+def providers_name(gateway: str) -> str:
+    """The listener that leads to providers, and its virtual host."""
+    return f"{gateway}.providers"
 
 
 def listener(view: GatewayView, routes_source: Resource) -> Resource:
-    manager = {
-        "name": "envoy.filters.network.http_connection_manager",
-        "typed_config": _connection_manager(view, routes_source),
-    }
-    plain: Resource = {"filters": [manager]}
+    config = _connection_manager(view.name, view.name, routes_source)
+    if view.plans is not None:
+        config |= {"http_filters": [*caller_filters(view.callers), model_filter(), *_filters()]}
+    plain: Resource = {"filters": [_manager(config)]}
     chains = {"filter_chains": [plain]} if view.identity is None else _chains(plain, view.identity)
     return {
         "@type": "type.googleapis.com/envoy.config.listener.v3.Listener",
@@ -42,6 +70,28 @@ def listener(view: GatewayView, routes_source: Resource) -> Resource:
         # Shared ports would let two planes answer on one address without either noticing.
         "enable_reuse_port": False,
         **chains,
+    }
+
+
+def _manager(config: Resource) -> Resource:
+    return {"name": "envoy.filters.network.http_connection_manager", "typed_config": config}
+
+
+def _provider_listener(view: GatewayView, routes_source: Resource) -> Resource:
+    """What comes here passed the gateway's own listener, and is not logged twice."""
+    config = _connection_manager(view.name, providers_name(view.name), routes_source)
+    config |= {
+        "use_remote_address": False,
+        "skip_xff_append": True,
+        "generate_request_id": False,
+        "access_log": [],
+        "http_filters": _filters(suppress_envoy_headers=True),
+    }
+    return {
+        "@type": "type.googleapis.com/envoy.config.listener.v3.Listener",
+        "name": providers_name(view.name),
+        "address": {"pipe": {"path": provider_socket(view.name), "mode": 0o600}},
+        "filter_chains": [{"filters": [_manager(config)]}],
     }
 
 
@@ -66,7 +116,7 @@ def _chains(plain: Resource, identity: TlsCertificate) -> Resource:
     return {"listener_filters": [inspector], "filter_chains": [encrypted, plain]}
 
 
-def _connection_manager(view: GatewayView, routes_source: Resource) -> Resource:
+def _connection_manager(gateway: str, virtual_host: str, routes_source: Resource) -> Resource:
     return {
         "@type": f"{_EXTENSIONS}.filters.network.http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": STAT_PREFIX,
@@ -75,17 +125,16 @@ def _connection_manager(view: GatewayView, routes_source: Resource) -> Resource:
         "preserve_external_request_id": True,
         "normalize_path": True,
         "stream_idle_timeout": _STREAM_IDLE,
-        "early_header_mutation_extensions": [_stamp(view.name)],
+        "early_header_mutation_extensions": [_stamp(virtual_host)],
         "local_reply_config": _local_replies(),
-        "access_log": [_access_log(view.name)],
-        "http_filters": [
-            ext_proc_filter(),
-            {
-                "name": "envoy.filters.http.router",
-                "typed_config": {"@type": f"{_EXTENSIONS}.filters.http.router.v3.Router"},
-            },
-        ],
+        "access_log": [_access_log(gateway)],
+        "http_filters": _filters(),
     }
+
+
+def _filters(**options: object) -> list[Resource]:
+    router = {"@type": f"{_EXTENSIONS}.filters.http.router.v3.Router", **options}
+    return [ext_proc_filter(), {"name": "envoy.filters.http.router", "typed_config": router}]
 
 
 def _stamp(gateway: str) -> Resource:
@@ -100,27 +149,59 @@ def _stamp(gateway: str) -> Resource:
 
 
 def _local_replies() -> Resource:
-    """Envoy's own responses, in OpenAI's error format, with UNSERVED_HEADER if no engine received the request."""
-    missing = "No model service at %REQ(:METHOD)% %PATH(NQ:ORIG_OR_PATH)%."
-    failed = _error("%LOCAL_REPLY_BODY%", "server_error", "service_unavailable")
-    sent: Resource = {"filter": {"response_flag_filter": {"flags": _SENT}}, "body_format_override": failed}
+    """Envoy's own responses in the error format of the client's API, with UNSERVED_HEADER if no engine received it."""
     return {
-        "mappers": [
-            _reply("EQ", 404, _error(missing, "invalid_request_error", "unknown_url")) | _UNSERVED,
-            _reply("EQ", 504, _error("%LOCAL_REPLY_BODY%", "server_error", "timeout")),
-            sent,
-            _reply("GE", 500, failed) | _UNSERVED,
-        ],
+        "mappers": _mappers(),
         "body_format": _error("%LOCAL_REPLY_BODY%", "invalid_request_error", "bad_request"),
     }
 
 
-def _reply(comparison: str, status: int, body: Resource) -> Resource:
+def _mappers() -> list[Resource]:
+    missing = "No model service at %REQ(:METHOD)% %PATH(NQ:ORIG_OR_PATH)%."
+    unknown = f"The model %DYNAMIC_METADATA({MODEL_METADATA}:model)% does not exist."
+    body = "%LOCAL_REPLY_BODY%"
+    sent: Resource = {"response_flag_filter": {"flags": _SENT}}
+    by_model: Resource = {"header_filter": {"header": {"name": ":path", "string_match": {"safe_regex": _BY_MODEL}}}}
+    return [
+        {"filter": _status("LE", 299), "body_format_override": _AS_IT_IS},
+        *_replies([_status("EQ", 401)], body, ("invalid_request_error", "invalid_api_key"), "authentication_error"),
+        *_replies(
+            [_status("EQ", 404), by_model],
+            unknown,
+            ("invalid_request_error", "model_not_found"),
+            "not_found_error",
+            _UNSERVED,
+        ),
+        *_replies(
+            [_status("EQ", 404)], missing, ("invalid_request_error", "unknown_url"), "not_found_error", _UNSERVED
+        ),
+        *_replies([_status("EQ", 504)], body, ("server_error", "timeout"), "timeout_error"),
+        *_replies([sent], body, ("server_error", "service_unavailable"), "api_error"),
+        *_replies(
+            [_status("EQ", 503)], body, ("server_error", "service_unavailable"), "overloaded_error", _UNSERVED_FOR_NOW
+        ),
+        *_replies([_status("GE", 500)], body, ("server_error", "service_unavailable"), "api_error", _UNSERVED),
+    ]
+
+
+def _replies(
+    filters: list[Resource], message: str, openai: tuple[str, str], anthropic: str, more: Resource | None = None
+) -> list[Resource]:
+    """One reply in the formats of both APIs: requests to /v1/messages are Anthropic's."""
+    other = {"json_format": {"type": "error", "error": {"type": anthropic, "message": message}}}
+    return [
+        {"filter": _all([*filters, _MESSAGES]), "body_format_override": other, **(more or {})},
+        {"filter": _all(filters), "body_format_override": _error(message, *openai), **(more or {})},
+    ]
+
+
+def _all(filters: list[Resource]) -> Resource:
+    return filters[0] if len(filters) == 1 else {"and_filter": {"filters": filters}}
+
+
+def _status(comparison: str, status: int) -> Resource:
     value = {"default_value": status, "runtime_key": "modelplane.unset"}
-    return {
-        "filter": {"status_code_filter": {"comparison": {"op": comparison, "value": value}}},
-        "body_format_override": body,
-    }
+    return {"status_code_filter": {"comparison": {"op": comparison, "value": value}}}
 
 
 def _error(message: str, kind: str, code: str) -> Resource:

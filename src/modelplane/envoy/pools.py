@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from operator import is_
 from typing import cast
 
+from modelplane.compose.service_plan import RetryBudget
 from modelplane.envoy import objects
 from modelplane.envoy.objects import BackendRef, Object, UnsupportedError
 from modelplane.envoy.view import GatewayProblem, GatewayView, KubernetesObject, ProblemReason
@@ -23,12 +24,16 @@ _Sources = tuple[objects.Located, ...]
 
 @dataclass(frozen=True, slots=True, order=True)
 class PoolMember:
-    """An address, its weight, and the headers that are set on requests to it."""
+    """An address, its weight, the headers that are set on requests to it, and its place in the order of fallback.
+
+    Without a port the host is the path of a socket.
+    """
 
     host: str
     port: int
     weight: int = 1
     headers: tuple[tuple[str, str], ...] = ()
+    tier: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,7 @@ class EnvoyCluster:
 
     picker: chooses among the members; without one Envoy does.
     added: headers that requests get there, each with whether it replaces the client's. They may be secret.
+    retries: the budget of retries. With one, members that fail are ejected for a while.
     """
 
     name: str
@@ -61,6 +67,7 @@ class EnvoyCluster:
     tls: UpstreamTls | None = None
     picker: PoolPicker | None = None
     added: tuple[tuple[str, str, bool], ...] = field(default=(), repr=False)
+    retries: RetryBudget | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,12 @@ from functools import partial
 
 from modelplane.api.errors import InputError
 from modelplane.envoy import objects
+from modelplane.envoy.callers import caller_keys
 from modelplane.envoy.clusters import cluster, picker_cluster
 from modelplane.envoy.config import EnvoyConfig
 from modelplane.envoy.files import config_source
-from modelplane.envoy.listeners import listener
+from modelplane.envoy.fleet_services import FleetServices
+from modelplane.envoy.listeners import listeners
 from modelplane.envoy.pools import BackendResolver, EnvoyCluster, UnresolvedRef
 from modelplane.envoy.retries import BODY_BYTES, USUAL
 from modelplane.envoy.routes import NOT_FOUND, RankedRoute, entries, other_hosts
@@ -43,9 +45,9 @@ class Renderer:
         gateways = self._known.values()
         clusters = {name: resource for gateway in gateways for name, resource in gateway.clusters.items()}
         return EnvoyConfig(
-            {name: gateway.listener for name, gateway in self._known.items()},
+            {name: each for gateway in gateways for name, each in gateway.listeners.items()},
             dict(sorted(clusters.items())),
-            {name: gateway.virtual_host for name, gateway in self._known.items()},
+            {name: each for gateway in gateways for name, each in gateway.virtual_hosts.items()},
             tuple(problem for gateway in gateways for problem in gateway.problems),
         )
 
@@ -82,8 +84,10 @@ class _Gateway:
         self.clusters = {name: _cluster(pool, before) for name, pool in self._pools.items()}
         pickers = {pool.picker for pool in self._pools.values() if pool.picker is not None}
         self.clusters |= {picker.name: picker_cluster(picker) for picker in pickers}
-        self.listener = self._listener(before)
-        self.virtual_host = self._virtual_host()
+        self.services: FleetServices = FleetServices(view, before.services if before is not None else None)
+        self.clusters |= self.services.clusters
+        self.listeners = self._listeners(before)
+        self.virtual_hosts = {view.name: self._virtual_host(), **self.services.virtual_hosts}
         reported = dict.fromkeys(problem for routed in self._routed for problem in routed.problems)
         self.problems = (*self.resolver.problems, *reported)
 
@@ -91,9 +95,9 @@ class _Gateway:
         """The resource of an equal cluster."""
         return self.clusters[pool.name] if self._pools.get(pool.name) == pool else None
 
-    def _listener(self, before: "_Gateway | None") -> Resource:
-        made = listener(self.view, config_source("rds"))
-        return before.listener if before is not None and before.listener == made else made
+    def _listeners(self, before: "_Gateway | None") -> dict[str, Resource]:
+        made = listeners(self.view, config_source("rds"))
+        return before.listeners if before is not None and before.listeners == made else made
 
     def _virtual_host(self) -> Resource:
         found = [entry for routed in self._routed for entry in routed.entries]
@@ -102,9 +106,10 @@ class _Gateway:
         return {
             "name": self.view.name,
             "domains": [self.view.name],
-            "routes": [*strangers, *routes, NOT_FOUND],
+            "routes": [*strangers, *self.services.routes, *routes, NOT_FOUND],
             "retry_policy": USUAL,
             "request_body_buffer_limit": BODY_BYTES,
+            **caller_keys(self.view.callers),
         }
 
     def _route(self, manifest: KubernetesObject, before: "_Gateway | None") -> _Routed:

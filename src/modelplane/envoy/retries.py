@@ -14,6 +14,11 @@ every round.
 
 Not certain: a member with less than a hundred-thousandth of the requests, and more dark members than `_MOST_TRIES`. By
 then the plane has taken them out, and a try that comes later finds those that are left.
+
+A service has a policy of its own: `service_retries`. There a request is tried again until the first byte of a response,
+also after an endpoint broke off, stayed silent or answered that it cannot serve (429, 502, 503, 504), on an endpoint
+that was not tried: first in the same tier, then in the next. A generation may then have begun on an endpoint that is
+lost. An engine's own 500 is passed on: the request may be its cause.
 """
 
 from collections.abc import Sequence
@@ -23,6 +28,9 @@ from modelplane.envoy.view import Resource
 
 UNSERVED_HEADER = "x-modelplane-unserved"
 """On a gateway's own response to a request that no engine received: it may be retried."""
+
+UNSERVED_CODES = (429, 502, 503, 504)
+"""Responses that say that an endpoint did not serve the request."""
 
 BODY_BYTES = 64 * 1024 * 1024
 """The body bytes that are buffered for retries. Envoy's default is a megabyte, which a long conversation exceeds."""
@@ -46,6 +54,28 @@ def retry_policy(pools: Sequence[EnvoyCluster]) -> Resource | None:
     draws = max(map(_draws, pools), default=0)
     usual = tries <= _FEWEST_TRIES and draws <= _USUAL_DRAWS
     return None if usual else _policy(min(tries, _MOST_TRIES), draws)
+
+
+def service_retries(pool: EnvoyCluster, idle_s: float) -> Resource:
+    """How requests of a service are tried again before the first byte."""
+    sizes = [sum(member.tier == tier for member in pool.members) for tier in {each.tier for each in pool.members}]
+    policy = _policy(min(len(pool.members), _MOST_TRIES), _draws(pool))
+    return {
+        **policy,
+        "retry_on": "connect-failure,refused-stream,reset,retriable-status-codes,retriable-headers",
+        "retriable_status_codes": list(UNSERVED_CODES),
+        **({"per_try_idle_timeout": f"{idle_s:.3f}s"} if idle_s else {}),
+        **({"retry_priority": _next_tier(min(2, *sizes))} if len(sizes) > 1 else {}),
+    }
+
+
+def _next_tier(tries: int) -> Resource:
+    """So many tries in a tier, then the next."""
+    kind = "envoy.extensions.retry.priority.previous_priorities.v3.PreviousPrioritiesConfig"
+    return {
+        "name": "envoy.retry_priorities.previous_priorities",
+        "typed_config": {"@type": f"type.googleapis.com/{kind}", "update_frequency": tries},
+    }
 
 
 def _draws(pool: EnvoyCluster) -> int:

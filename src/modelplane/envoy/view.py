@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from typing import Literal
 
 from modelplane.api.errors import InputError
+from modelplane.compose.service_plan import ServicePlan
 
 KubernetesObject = Mapping[str, object]
 Resource = dict[str, object]
@@ -27,6 +28,14 @@ class TlsCertificate:
     key: str = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class CallerKey:
+    """A caller and its key."""
+
+    identity: str
+    key: str = field(repr=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayView:
     """One listener and every object its routes may point at, as Kubernetes would hold them.
@@ -35,7 +44,8 @@ class GatewayView:
     `slices` are Services and their EndpointSlices, `backends` are Envoy Gateway's Backends, and `grants` are the
     ReferenceGrants without which a route reaches nothing outside its own namespace. `filters` are HTTPRouteFilters,
     which add what `secrets` hold. With a `hostname`, which may begin with `*.`, other hosts get 404. With an
-    `identity` it serves TLS and plain HTTP on the same port.
+    `identity` it serves TLS and plain HTTP on the same port. `plans` are those of the services that a fleet gateway
+    serves, and `credentials` what requests to their ModelEndpoints get, by key. With `callers` only those may call.
     """
 
     name: str
@@ -50,6 +60,9 @@ class GatewayView:
     secrets: tuple[KubernetesObject, ...] = ()
     identity: TlsCertificate | None = None
     hostname: str | None = None
+    callers: tuple[CallerKey, ...] | None = None
+    plans: tuple[ServicePlan, ...] | None = None
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

@@ -21,6 +21,8 @@ from modelplane.api.objects import Manifest, items_at, name_of, text_at
 from modelplane.api.timestamps import timestamp
 from modelplane.envoy import EnvoyConfig, EnvoyProcess, GatewayConfigs, GatewayProblem, GatewayView
 from modelplane.plane.front_identity import hostname_of, identity_of
+from modelplane.plane.provider_credentials import credentials_of
+from modelplane.plane.service_plans import ServicePlans
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Done, Outcome
@@ -53,6 +55,8 @@ class Traffic:
         self._clock = clock
         self._host, self._port = address
         self._view_of: GatewayViewOf = lambda _name: None
+        self._plans = ServicePlans(store)
+        self._plans.on_change = self.changed
         self._gateways = GatewayConfigs()
         self._stale: set[ClusterName] = set()
         self._fleet_is_stale = True
@@ -117,7 +121,7 @@ class Traffic:
             return
         config = await self._program({**cluster_views, _FLEET: fleet})
         self._report_gateway()
-        self._report_routes(fleet.routes, [problem for problem in config.problems if problem.gateway == _FLEET])
+        self._report_routes(self._routes(), [problem for problem in config.problems if problem.gateway == _FLEET])
 
     async def _views(self, stale: Iterable[ClusterName]) -> dict[str, GatewayView | None]:
         views: dict[str, GatewayView | None] = {}
@@ -152,21 +156,29 @@ class Traffic:
             self.changed()
 
     def _fleet_view(self) -> GatewayView:
-        routes = [route for route in self._store.list(GATEWAY_API, "HTTPRoute") if _is_ours(route)]
+        routes = self._routes()
         filters = self._store.list(ENVOY_GATEWAY, "HTTPRouteFilter")
         gateway = self._gateway()
+        plans = self._plans.current
+        planned = {(plan.namespace, plan.name) for plan in plans}
+        routes = [route for route in routes if _names(route) not in planned]
         self._backend_names = frozenset(name for route in routes for name in _backends_of(route))
         return GatewayView(
             name=_FLEET,
             host=self._host,
             port=self._port,
             routes=tuple(routes),
+            plans=plans,
+            credentials=credentials_of(plans, self._store),
             backends=tuple(self._backends(sorted(self._backend_names))),
             filters=tuple(filters),
             secrets=tuple(self._credentials(filters)),
             identity=None if gateway is None else identity_of(gateway, self._store.get),
             hostname=None if gateway is None else hostname_of(gateway),
         )
+
+    def _routes(self) -> list[Manifest]:
+        return [route for route in self._store.list(GATEWAY_API, "HTTPRoute") if _is_ours(route)]
 
     def _backends(self, names: Sequence[tuple[str, str]]) -> Iterator[Manifest]:
         for namespace, name in names:

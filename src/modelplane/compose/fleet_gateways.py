@@ -1,0 +1,45 @@
+"""What composers know of InferenceGateways: the Gateway of each, and whether it accepted a route."""
+
+from collections.abc import Mapping
+
+from modelplane.api.labels import DEFAULT_GATEWAY, FLEET_GATEWAY, SYSTEM_NAMESPACE
+from modelplane.api.models import InferenceGateway, NameReference, Tls
+from modelplane.api.names import make_name
+from modelplane.api.objects import Manifest, items_at, text_at
+
+
+def gateway_object_name(gateway: InferenceGateway | None) -> str:
+    """The name of the Gateway; None: of the default one."""
+    if gateway is None or gateway.metadata.name == DEFAULT_GATEWAY:
+        return FLEET_GATEWAY
+    return make_name(FLEET_GATEWAY, FLEET_GATEWAY, gateway.metadata.name)
+
+
+def is_serving(gateway: InferenceGateway) -> bool:
+    """Whether routes may name it: not while it is deleted."""
+    return gateway.metadata.deletion_timestamp is None
+
+
+def route_accepted(route: Manifest, gateway: str) -> bool:
+    """Whether the Gateway of that name accepted the route and resolved its references."""
+    for parent in items_at(route, "status", "parents"):
+        reference = parent.get("parentRef")
+        if isinstance(reference, Mapping) and (text_at(parent, "parentRef", "name"), _namespace(reference)) == (
+            gateway,
+            SYSTEM_NAMESPACE,
+        ):
+            return {"Accepted", "ResolvedRefs"} <= _true(parent)
+    return False
+
+
+def _namespace(reference: Mapping[str, object]) -> str:
+    return str(reference.get("namespace") or SYSTEM_NAMESPACE)
+
+
+def _true(parent: Manifest) -> set[str]:
+    return {str(each.get("type")) for each in items_at(parent, "conditions") if each.get("status") == "True"}
+
+
+def certificate_refs(tls: Tls) -> tuple[NameReference, ...]:
+    """The Secrets with certificates, in either form."""
+    return tls.certificate_refs or ((tls.secret_ref,) if tls.secret_ref is not None else ())

@@ -1,0 +1,152 @@
+"""The objects of Envoy Gateway for a service's plan: an HTTPRoute and a BackendTrafficPolicy.
+
+What they can say is less than the plan. Backends that need filters of their own, and every one of ours does, become
+clusters of their own in Envoy: a request is tried again at the endpoint it was sent to, and tiers change when the
+control plane sees that an endpoint stopped. A rule rewrites all its paths alike, so endpoints that share a tier must
+share the path that takes the place of /v1; those with most of the weight do, and `StaticRoute.left_out` has the others.
+The fleet router lifts all three limits, since it has a route for each endpoint.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from modelplane.api.labels import REPLICA_HEADER, SYSTEM_NAMESPACE
+from modelplane.api.objects import Manifest, manifest
+from modelplane.compose.endpoint_target import DEFAULT_PREFIX
+from modelplane.compose.service_plan import PlanEndpoint, ServicePlan
+
+ENVOY_GATEWAY = "gateway.envoyproxy.io"
+MOST_BACKENDS = 16
+"""What a rule of an HTTPRoute takes."""
+_INTERNAL = (REPLICA_HEADER, "x-modelplane-caller")
+_RETRY_CODES = (429, 502, 503, 504)
+
+
+@dataclass(frozen=True, slots=True)
+class StaticRoute:
+    """What one rule can serve: the endpoints of the first tier that share a path."""
+
+    prefix: str = DEFAULT_PREFIX
+    endpoints: tuple[PlanEndpoint, ...] = ()
+    left_out: tuple[PlanEndpoint, ...] = ()
+
+
+def static_route(plan: ServicePlan) -> StaticRoute:
+    serving = plan.serving[0].serving if plan.serving else ()
+    weights: dict[str, int] = {}
+    for endpoint in serving:
+        weights[endpoint.prefix] = weights.get(endpoint.prefix, 0) + endpoint.weight
+    prefix = max(weights, key=lambda each: (weights[each], each == DEFAULT_PREFIX), default=DEFAULT_PREFIX)
+    fitting = sorted((each for each in serving if each.prefix == prefix), key=lambda each: (-each.weight, each.key))
+    used = sorted(fitting[:MOST_BACKENDS], key=lambda each: each.key)
+    return StaticRoute(prefix, tuple(used), tuple(each for each in serving if each not in used))
+
+
+def http_route(plan: ServicePlan, gateways: Iterable[str], rewrite: Manifest, backends: Sequence[Manifest]) -> Manifest:
+    below = "" if rewrite == root_rewrite() else DEFAULT_PREFIX
+    rule = {
+        "matches": [{"path": {"type": "PathPrefix", "value": f"/{plan.key}{below}"}}],
+        "filters": [{"type": "URLRewrite", "urlRewrite": rewrite}],
+        "backendRefs": list(backends),
+        "timeouts": {"request": f"{plan.timeouts.request_s:.0f}s"},
+    }
+    parents = [{"name": name, "namespace": SYSTEM_NAMESPACE} for name in gateways]
+    return manifest(
+        "gateway.networking.k8s.io/v1",
+        "HTTPRoute",
+        plan.name,
+        namespace=plan.namespace,
+        spec={"parentRefs": parents, "rules": [rule]},
+    )
+
+
+def root_rewrite() -> Manifest:
+    return {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}}
+
+
+def path_rewrite(route: StaticRoute) -> Manifest:
+    """What takes the place of the service's own path: all of it where /v1 stays, else with /v1."""
+    if route.prefix == DEFAULT_PREFIX:
+        return root_rewrite()
+    return {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": route.prefix or "/"}}
+
+
+def backend_ref(endpoint: PlanEndpoint) -> Manifest:
+    filters: list[Manifest] = [_header(endpoint)]
+    if endpoint.host is not None and not _is_number(endpoint.address):
+        filters.append({"type": "URLRewrite", "urlRewrite": {"hostname": endpoint.address}})
+    if endpoint.credential is not None:
+        added = {"group": ENVOY_GATEWAY, "kind": "HTTPRouteFilter", "name": endpoint.name}
+        filters.append({"type": "ExtensionRef", "extensionRef": added})
+    return {
+        "group": ENVOY_GATEWAY,
+        "kind": "Backend",
+        "name": endpoint.name,
+        "weight": endpoint.weight,
+        "filters": filters,
+    }
+
+
+def _header(endpoint: PlanEndpoint) -> Manifest:
+    """Sets the header of a replica, and removes it elsewhere: a client's own would choose a replica of any tenant."""
+    change: dict[str, object] = {"remove": list(_INTERNAL)}
+    if endpoint.replica is not None:
+        change = {"set": [{"name": REPLICA_HEADER, "value": endpoint.replica}]}
+    return {"type": "RequestHeaderModifier", "requestHeaderModifier": change}
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def traffic_policy(plan: ServicePlan) -> Manifest:
+    """Retries, ejection and deadlines of the service, as the embedded Envoy has them."""
+    target = {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": plan.name}
+    spec = {
+        "targetRefs": [target],
+        "loadBalancer": {"type": "LeastRequest"},
+        "retry": {
+            "numRetries": 3,
+            "numAttemptsPerPriority": 1,
+            "retryOn": {
+                # Codes are inert without this trigger.
+                "triggers": ["connect-failure", "refused-stream", "reset", "retriable-status-codes"],
+                "httpStatusCodes": list(_RETRY_CODES),
+            },
+            "perRetry": {"backOff": {"baseInterval": "25ms", "maxInterval": "50ms"}},
+        },
+        "timeout": {"http": _timeouts(plan)},
+        "healthCheck": {
+            # Above 0 requests would be spread over endpoints that are known to fail.
+            "panicThreshold": 0,
+            "passive": {
+                "consecutive5XxErrors": 5,
+                "consecutiveGatewayErrors": 3,
+                "interval": "1s",
+                "baseEjectionTime": "5s",
+                "maxEjectionPercent": 100,
+            },
+        },
+        "circuitBreaker": {
+            "maxConnections": 65_536,
+            "maxPendingRequests": 65_536,
+            "maxParallelRequests": 65_536,
+            "retryBudget": {
+                "percent": {"numerator": plan.retries.budget_percent},
+                "minRetryConcurrency": plan.retries.min_concurrency,
+            },
+        },
+    }
+    return manifest(f"{ENVOY_GATEWAY}/v1alpha1", "BackendTrafficPolicy", plan.name, namespace=plan.namespace, spec=spec)
+
+
+def _timeouts(plan: ServicePlan) -> Manifest:
+    return {
+        "requestTimeout": f"{plan.timeouts.request_s:.0f}s",
+        "streamIdleTimeout": f"{plan.timeouts.idle_s:.0f}s",
+    }

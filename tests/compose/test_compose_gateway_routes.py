@@ -1,0 +1,184 @@
+"""The objects of Envoy Gateway for a plan; and the embedded Envoy, which is programmed from the same plan, agrees."""
+
+from dataclasses import replace
+
+import pytest
+
+from modelplane.compose.endpoint_target import CredentialRef
+from modelplane.compose.gateway_routes import (
+    MOST_BACKENDS,
+    backend_ref,
+    http_route,
+    path_rewrite,
+    static_route,
+    traffic_policy,
+)
+from modelplane.compose.service_plan import PlanEndpoint, PlanTier, PlanTimeouts, ServicePlan
+from modelplane.envoy.clusters import cluster
+from modelplane.envoy.service_pools import service_pool
+from modelplane.envoy.service_routes import front_routes, provider_routes
+
+
+def replica(name, weight=1, **fields):
+    return PlanEndpoint(
+        f"team/{name}", "main", weight, False, "192.0.2.1", 80, None, replica=f"team/{name}", cluster="c", **fields
+    )
+
+
+def provider(name, weight=1, **fields):
+    host = f"api.{name}.example"
+    credential = CredentialRef("keys", name)
+    return PlanEndpoint(f"team/{name}", "hosted", weight, True, host, 443, host, credential=credential, **fields)
+
+
+def plan(*tiers, **fields):
+    return ServicePlan("team", "chat", tiers=tuple(PlanTier(n, tuple(t)) for n, t in enumerate(tiers)), **fields)
+
+
+SPILLOVER = plan([replica("us", 7), replica("eu", 2), provider("acme", 1)], [provider("last")])
+
+
+def route_of(made):
+    static = static_route(made)
+    return http_route(made, ["modelplane"], path_rewrite(static), [*map(backend_ref, static.endpoints)])
+
+
+def test_the_whole_route_of_a_service_with_a_provider_beside_replicas():
+    def backend(name, weight, *filters):
+        return {
+            "group": "gateway.envoyproxy.io",
+            "kind": "Backend",
+            "name": name,
+            "weight": weight,
+            "filters": list(filters),
+        }
+
+    def header(**change):
+        return {"type": "RequestHeaderModifier", "requestHeaderModifier": change}
+
+    added = {"group": "gateway.envoyproxy.io", "kind": "HTTPRouteFilter", "name": "acme"}
+    assert route_of(SPILLOVER)["spec"] == {
+        "parentRefs": [{"name": "modelplane", "namespace": "modelplane-system"}],
+        "rules": [
+            {
+                "matches": [{"path": {"type": "PathPrefix", "value": "/team/chat"}}],
+                "filters": [
+                    {
+                        "type": "URLRewrite",
+                        "urlRewrite": {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}},
+                    }
+                ],
+                "backendRefs": [
+                    backend(
+                        "acme",
+                        1,
+                        header(remove=["modelplane-replica", "x-modelplane-caller"]),
+                        {"type": "URLRewrite", "urlRewrite": {"hostname": "api.acme.example"}},
+                        {"type": "ExtensionRef", "extensionRef": added},
+                    ),
+                    backend("eu", 2, header(set=[{"name": "modelplane-replica", "value": "team/eu"}])),
+                    backend("us", 7, header(set=[{"name": "modelplane-replica", "value": "team/us"}])),
+                ],
+                "timeouts": {"request": "300s"},
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize("made", [SPILLOVER, plan(), plan([provider("groq", prefix="/openai/v1")])])
+def test_the_objects_are_what_their_definitions_allow(made, problems):
+    for item in (route_of(made), traffic_policy(made)):
+        assert problems(item) == []
+
+
+def test_codes_are_retried_by_a_trigger_and_nothing_goes_to_a_tier_that_fails():
+    """A list of status codes was inert without its trigger; a panic threshold spread traffic to dead tiers."""
+    spec = traffic_policy(SPILLOVER)["spec"]
+    assert "retriable-status-codes" in spec["retry"]["retryOn"]["triggers"]
+    assert spec["healthCheck"]["panicThreshold"] == 0
+
+
+def test_endpoints_of_a_tier_share_their_path_or_are_left_out():
+    odd = provider("groq", prefix="/openai/v1")
+    assert static_route(plan([replica("a", 2), odd])).left_out == (odd,)
+    assert static_route(plan([odd])).prefix == "/openai/v1"
+    assert static_route(plan([replica("a"), odd])).prefix == "/v1"
+
+
+def test_a_rule_has_as_many_backends_as_it_may_have():
+    many = plan([replica(f"r{number:02}", 1 + (number == 19)) for number in range(20)])
+    found = static_route(many)
+    assert (len(found.endpoints), len(found.left_out)) == (MOST_BACKENDS, 4)
+    assert "team/r19" in {endpoint.key for endpoint in found.endpoints}
+
+
+def of_gateway_objects(made):
+    """What Envoy Gateway is told, as plain values."""
+    (rule,) = route_of(made)["spec"]["rules"]
+    policy = traffic_policy(made)["spec"]
+    return {
+        "shares": {ref["name"]: ref["weight"] for ref in rule["backendRefs"]},
+        "hosts": {
+            ref["name"]: each["urlRewrite"]["hostname"]
+            for ref in rule["backendRefs"]
+            for each in ref["filters"]
+            if each["type"] == "URLRewrite"
+        },
+        "keys": {ref["name"] for ref in rule["backendRefs"] if ref["filters"][-1]["type"] == "ExtensionRef"},
+        "request_s": float(policy["timeout"]["http"]["requestTimeout"].removesuffix("s")),
+        "idle_s": float(policy["timeout"]["http"]["streamIdleTimeout"].removesuffix("s")),
+        "codes": policy["retry"]["retryOn"]["httpStatusCodes"],
+        "budget": (
+            policy["circuitBreaker"]["retryBudget"]["percent"]["numerator"],
+            policy["circuitBreaker"]["retryBudget"]["minRetryConcurrency"],
+        ),
+        "ejects_after": (
+            policy["healthCheck"]["passive"]["consecutive5XxErrors"],
+            policy["healthCheck"]["passive"]["consecutiveGatewayErrors"],
+        ),
+        "panics_below": policy["healthCheck"]["panicThreshold"],
+    }
+
+
+def of_embedded_envoy(made):
+    """What the embedded Envoy is told, as the same values."""
+    shown = cluster(service_pool("g", made))
+    action = next(each["route"] for each in front_routes("g", [made]) if each["match"] == {"prefix": "/team/chat/"})
+    first = [each for each in shown["load_assignment"]["endpoints"] if "priority" not in each]
+    members = [member for tier in first for member in tier["lb_endpoints"]]
+    names = [each["metadata"]["filter_metadata"]["modelplane"]["modelplane-replica"] for each in members]
+    outward = {
+        each["route"]["cluster"].rpartition("/")[2]: each
+        for each in provider_routes("g", [replace(made, tiers=made.tiers[:1])], {"team/acme": "Bearer x"})
+    }
+    limits = shown["circuit_breakers"]["thresholds"][0]["retry_budget"]
+    return {
+        "shares": {
+            name.partition("/")[2]: each.get("load_balancing_weight", 1)
+            for name, each in zip(names, members, strict=True)
+        },
+        "hosts": {name: each["route"]["host_rewrite_literal"] for name, each in outward.items()},
+        "keys": {name for name, each in outward.items() if each["request_headers_to_add"]},
+        "request_s": float(action["timeout"].removesuffix("s")),
+        "idle_s": float(action["retry_policy"]["per_try_idle_timeout"].removesuffix("s")),
+        "codes": action["retry_policy"]["retriable_status_codes"],
+        "budget": (limits["budget_percent"]["value"], limits["min_retry_concurrency"]),
+        "ejects_after": (
+            shown["outlier_detection"]["consecutive_5xx"],
+            shown["outlier_detection"]["consecutive_gateway_failure"],
+        ),
+        "panics_below": shown["common_lb_config"]["healthy_panic_threshold"]["value"],
+    }
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        SPILLOVER,
+        replace(SPILLOVER, timeouts=PlanTimeouts(600.0, 45.0)),
+        plan([replica("a"), replica("b")]),
+        plan([replica("a", 3), replica("b")], [provider("acme")]),
+    ],
+)
+def test_both_renderers_say_the_same(made):
+    assert of_gateway_objects(made) == of_embedded_envoy(made)
