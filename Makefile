@@ -69,9 +69,11 @@ lint: setup-dev ## ruff, mypy, import rooms, generated files up to date
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python tools/generate_api.py --check
+	@$(BIN)/python tools/generate_catalog.py --check
 
-generate: setup-dev ## write the typed models and plain CRDs from apis/
+generate: setup-dev ## write the typed models and plain CRDs from apis/, and catalog/ from its data
 	@$(BIN)/python tools/generate_api.py
+	@$(BIN)/python tools/generate_catalog.py
 
 bench: setup-dev ## measure; writes bench/results.json
 	@$(BIN)/python bench/run.py

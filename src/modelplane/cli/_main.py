@@ -24,6 +24,7 @@ COMMANDS = (
     Command("fleet", "write the inputs of the scheduler to a file", "fleet"),
     Command("simulate", "run a fleet in virtual time: lose a cluster, scale, drain, and see what happens", "simulate"),
     Command("replay", "repeat the decisions of a snapshot, bit for bit", "replay"),
+    Command("catalog", "show real nodes, and print them as InferenceClasses", "catalog"),
     Command("crds", "print the plain CustomResourceDefinitions", "crds"),
     Command("conformance", "run conformance vectors and count what passes", "conformance"),
     Command("picker", "the endpoint picker: check its configuration, explain its decisions", "_picker"),

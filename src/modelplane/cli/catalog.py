@@ -1,0 +1,78 @@
+"""`modelplane catalog`: real hardware as InferenceClasses."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from modelplane.catalog import Catalog, Machine
+
+_EPILOG = """\
+examples:
+  modelplane catalog list
+  modelplane catalog list --cloud aws
+  modelplane catalog search h200 efa
+  modelplane catalog show aws:p5.48xlarge
+  modelplane catalog show h200-8x | kubectl apply -f -
+
+A node is named by its class (aws-p5-48xlarge), by cloud and type (aws:p5.48xlarge) or by its type alone. Memory is what
+the DRA driver publishes. Prices are list prices; the description of a class has their date.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Shows nodes that clouds rent and that racks hold, and prints them as InferenceClasses."
+    parser.epilog = _EPILOG
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    listing = verbs.add_parser("list", help="all nodes, or those of a cloud")
+    listing.add_argument("--cloud", default="", help="aws, gcp, azure, oci, nebius, lambda, vultr, coreweave or bare")
+    searching = verbs.add_parser("search", help="nodes whose description has every word")
+    searching.add_argument("words", nargs="+", metavar="WORD")
+    showing = verbs.add_parser("show", help="the InferenceClass of a node")
+    showing.add_argument("names", nargs="+", metavar="NODE")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from modelplane.catalog import load_catalog
+
+    catalog = load_catalog()
+    if arguments.verb == "show":
+        return _show(catalog, arguments.names)
+    found = (
+        catalog.search(tuple(arguments.words)) if arguments.verb == "search" else _of_cloud(catalog, arguments.cloud)
+    )
+    if not found:
+        print("no node of the catalogue has all these words", file=sys.stderr)
+        return 1
+    _table(catalog, found)
+    return 0
+
+
+def _of_cloud(catalog: "Catalog", cloud: str) -> "tuple[Machine, ...]":
+    from modelplane.api.errors import InputError
+
+    found = tuple(machine for machine in catalog.machines if not cloud or machine.cloud == cloud)
+    if not found:
+        clouds = sorted({machine.cloud for machine in catalog.machines})
+        raise InputError(f"no cloud {cloud!r}; there are {', '.join(clouds)}")
+    return found
+
+
+def _show(catalog: "Catalog", names: list[str]) -> int:
+    from modelplane.catalog import inference_class
+    from modelplane.k8s.yaml import to_yaml_documents
+
+    sys.stdout.write(to_yaml_documents(inference_class(catalog, catalog.find(name)) for name in names))
+    return 0
+
+
+def _table(catalog: "Catalog", machines: "tuple[Machine, ...]") -> None:
+    rows = [("NODE", "GPUS", "MEMORY", "NETWORK", "FABRIC", "PRICE/H", "CLASS")]
+    for machine in machines:
+        memory = catalog.products[machine.product].memory
+        network = "" if machine.network_gbps is None else f"{machine.network_gbps:g} Gbps"
+        gpus = f"{machine.count} {machine.product}"
+        rows.append((machine.alias, gpus, memory, network, machine.fabric or "", machine.price or "", machine.name))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
