@@ -85,7 +85,7 @@ def _build(folder: Path) -> None:
 def apply_as_documented(control: Control, version: str) -> None:
     """By the command that users are told to type, and kubectl under it."""
     registry = f"{LOOPBACK}:{REGISTRY_PORT}"
-    command = [sys.executable, "-m", "modelplane", "install", f"--packages={registry}/{REPOSITORY}", "--observe"]
+    command = [sys.executable, "-m", "modelplane", "install", f"--packages={registry}/{REPOSITORY}"]
     command += [f"--providers={registry}/lab", f"--version={version}", f"--kubeconfig={control.cluster.kubeconfig}"]
     folders = [str(control.cluster.binary("kubectl").parent), os.environ.get("PATH", "")]
     environment = {**os.environ, "PATH": os.pathsep.join(folders)}
@@ -98,7 +98,7 @@ def function_server(
     certificates: Path, kubeconfig: Path, mode: str, *, name: str = "function", port: int = FUNCTION_PORT
 ) -> Program:
     """Its admin page is on the next port."""
-    looks = {"live": ("--live", "--observe"), "lean": ("--live", "--log-calls"), "stateless": ()}[mode]
+    looks = {"live": ("--live",), "lean": ("--live", "--no-observe", "--log-calls"), "stateless": ()}[mode]
     command = (
         sys.executable,
         "-m",

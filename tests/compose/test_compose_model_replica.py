@@ -221,12 +221,18 @@ def test_the_cluster_says_in_its_own_words_why_pods_do_not_start(scene):
     assert (condition.reason, condition.message) == ("WorkloadFailed", "no PriorityClass")
 
 
-def test_progress_is_counted(scene):
+@pytest.mark.parametrize(
+    ("pods", "words"),
+    [({"pods": ()}, ": 1 of 2 ready"), ({}, ": 1 of 2 ready; its pods are not observed")],
+    ids=["the host sees no pods there", "the host does not see the pods"],
+)
+def test_progress_is_counted(scene, pods, words):
     made = scene("single-gpu")
+    made.required.update(pods)
     observe(made, ready=False, workload_main_deployment={"status": {"readyReplicas": 1}})
     condition = made.compose().conditions[4]
     assert condition.reason == "WorkloadStarting"
-    assert condition.message.endswith(": 1 of 2 ready")
+    assert condition.message.endswith(words)
 
 
 def test_a_route_needs_an_address_and_its_picker(scene):

@@ -50,7 +50,7 @@ def test_columns_that_crossplane_adds_are_not_ours():
 def test_what_is_installed_is_valid(problems):
     checked = [item for item in installation(SOURCE) if item["kind"] not in PLAIN]
     assert {item["kind"]: problems(item) for item in checked} == {
-        kind: [] for kind in ("DeploymentRuntimeConfig", "Provider", "Function", "Configuration")
+        kind: [] for kind in ("Role", "RoleBinding", "DeploymentRuntimeConfig", "Provider", "Function", "Configuration")
     }
 
 
@@ -81,6 +81,25 @@ def test_the_function_runs_unprivileged_on_a_read_only_file_system():
         [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}],
         [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  the pod's own
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "flags", "rights"),
+    [
+        ((), ["--live", "--observe"], ["modelplane-function-observes"]),
+        (("--observe",), ["--live", "--observe"], ["modelplane-function-observes"]),
+        (("--no-observe",), ["--live", "--no-observe"], []),
+    ],
+)
+def test_clusters_are_observed_unless_one_opts_out(words, flags, rights, capsys):
+    assert main(["install", "--packages", "a.example/x", "--providers", "a.example/y", "--dry-run", *words]) == 0
+    printed = list(yaml.safe_load_all(capsys.readouterr().out))
+    (runtime,) = (
+        item for item in printed if item["kind"] == "DeploymentRuntimeConfig" and item["metadata"]["name"] == FUNCTION
+    )
+    (container,) = runtime["spec"]["deploymentTemplate"]["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == flags
+    assert [item["metadata"]["name"] for item in printed if item["kind"] == "Role"] == rights
 
 
 def test_helm_and_the_pull_secret_are_there_where_they_are_asked_for():

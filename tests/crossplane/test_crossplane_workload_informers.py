@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
@@ -14,7 +15,8 @@ from modelplane.crossplane.calls import FunctionCall, answer
 from modelplane.crossplane.fleet_informers import CLUSTERS, REPLICAS
 from modelplane.crossplane.live import Live
 from modelplane.crossplane.packaging import DIGEST_ANNOTATION
-from modelplane.kube import GroupVersionResource
+from modelplane.crossplane.workload_informers import WorkloadInformers
+from modelplane.kube import ChangeKind, GroupVersionResource
 from tests.support.kube_api import KubeApi, running, tell, until
 
 API = "modelplane.ai/v1alpha1"
@@ -131,6 +133,32 @@ def test_a_secret_that_is_no_kubeconfig_harms_nobody():
             assert composed(live).status["nodes"] == 4
 
     tell(story)
+
+
+def test_a_kubeconfig_that_was_rotated_is_read_again_once_the_old_one_fails():
+    async def story(control, client):
+        async with KubeApi().serving() as old, KubeApi().serving() as new:
+            control.put(SECRETS, secret(old.url))
+            old.put(NODES, node("before"))
+            new.put(NODES, node("after"))
+            informers = WorkloadInformers(client, lambda _: None, lambda _cluster, _pods: None, retry_s=0.02)
+            informers.on_event(ChangeKind.ADDED, CLUSTER)
+            names = partial(node_names, informers)
+            await until(lambda: names() == ["before"])
+            control.put(SECRETS, secret(new.url))
+            await asyncio.sleep(0.1)
+            assert names() == ["before"]
+            old.refusals["watch"] = 401
+            old.drop()
+            await until(lambda: names() == ["after"])
+            await informers.close()
+
+    tell(story)
+
+
+def node_names(informers):
+    found = informers.find(Requirement("v1", "Node", cluster="east"))
+    return [item["metadata"]["name"] for item in found or ()]
 
 
 TENANT = remote_namespace("team")

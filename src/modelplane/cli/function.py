@@ -42,7 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--live", action="store_true", help="watch the fleet, so that Crossplane does not fetch it")
     parser.add_argument(
-        "--observe", action="store_true", help="with --live, watch nodes, devices and queues of the workload clusters"
+        "--observe",
+        action=argparse.BooleanOptionalAction,
+        help="with --live, watch nodes, devices, queues and pods of the workload clusters (default: as --live)",
     )
     parser.add_argument("--kubeconfig", type=Path, help="for --live, outside a pod (default: as kubectl finds it)")
     parser.add_argument("--profile", type=Path, metavar="FILE", help="the plugins that place replicas")
@@ -74,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         limits=ServerLimits(threads=arguments.threads, call_s=arguments.call_timeout),
         helm=arguments.helm,
         live=arguments.live,
-        observe=arguments.observe,
+        observe=arguments.live if arguments.observe is None else arguments.observe,
         kubeconfig=arguments.kubeconfig,
         profile=profile_of(arguments.profile),
         log_calls=arguments.log_calls,

@@ -27,7 +27,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--version", default="", help="version of the packages (default: that of this program)")
     parser.add_argument("--helm", action="store_true", help="install provider-helm too")
     parser.add_argument(
-        "--observe", action="store_true", help="look at nodes and queues of clusters (reads their kubeconfig Secrets)"
+        "--observe",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="watch nodes, queues and pods of clusters, which reads their kubeconfig Secrets (default: it does)",
     )
     parser.add_argument("--pull-secret", default="", metavar="NAME", help="Secret in crossplane-system to pull with")
     parser.add_argument("--dry-run", action="store_true", help="print the objects and apply nothing")

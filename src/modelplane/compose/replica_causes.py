@@ -13,7 +13,7 @@ from modelplane.compose.causes import Cause, in_words
 from modelplane.compose.contract import ComposeRequest, Desired
 from modelplane.compose.pod_causes import by_engine, pods_cause, scheduling_reason
 from modelplane.compose.readiness import SERVING, route_problem
-from modelplane.compose.replica_inputs import ReplicaInputs, admissions_of, pods_of
+from modelplane.compose.replica_inputs import ReplicaInputs, admissions_of, pods_are_observed, pods_of
 from modelplane.compose.workload_status import gave_up, progress, rejection
 
 WORKLOAD = "workload-"
@@ -40,7 +40,7 @@ def workload_cause(
     if inputs.lost is not None:
         return inputs.lost
     engines, _ = by_engine(pods_of(request))
-    return _rejected(seen) or _waiting(request, engines, seen) or _stopped(seen) or _starting(seen)
+    return _rejected(seen) or _waiting(request, engines, seen) or _stopped(seen) or _starting(request, seen)
 
 
 def _waiting(
@@ -75,9 +75,12 @@ def _stopped(workloads: Iterable[Manifest]) -> Cause | None:
     return None
 
 
-def _starting(workloads: Iterable[Manifest]) -> Cause:
-    words = "; ".join(progress(item) for item in workloads)
-    return Cause(Reason.WORKLOAD_STARTING, in_words(words) or "the workload is not observed yet")
+def _starting(request: ComposeRequest[ModelReplica], workloads: Sequence[Manifest]) -> Cause:
+    if not workloads:
+        return Cause(Reason.WORKLOAD_STARTING, "the workload is not observed yet")
+    unseen = () if pods_are_observed(request) else ("its pods are not observed",)
+    words = "; ".join((*(progress(item) for item in workloads), *unseen))
+    return Cause(Reason.WORKLOAD_STARTING, in_words(words))
 
 
 def workload_condition(cause: Cause | None) -> Condition:

@@ -71,6 +71,11 @@ def pods_of(request: ComposeRequest[ModelReplica]) -> tuple[Manifest, ...]:
     return request.fetched(_PODS) or ()
 
 
+def pods_are_observed(request: ComposeRequest[ModelReplica]) -> bool:
+    """Whether the host sees the pods of the cluster. Where it does not, why they do not serve is not known."""
+    return request.fetched(_PODS) is not None
+
+
 def uses(replica: ModelReplica) -> tuple[Use, ...]:
     """What must outlive the replica: without its cluster's credentials nothing of it could be removed there."""
     cluster = Use(API_VERSION, "InferenceCluster", replica.spec.cluster_name, reason="a replica runs on the cluster")

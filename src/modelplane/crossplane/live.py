@@ -1,7 +1,7 @@
 """What a function server with --live runs beside its calls, wired together.
 
 FleetInformers      watch the fleet on the control plane
-WorkloadInformers   watch Nodes, devices, claims, queues and our pods of the workload clusters (--observe)
+WorkloadInformers   watch Nodes, devices, claims, queues and our pods of the workload clusters (unless --no-observe)
 InformerFleetCache  answers calls with the fleet, so that Crossplane sends nothing of its size
 Dependents          says which composites a change may change
 Requeuer            makes Crossplane call for them

@@ -65,7 +65,7 @@ class PackageSource:
     """Of the providers."""
     version: str
     helm: bool = False
-    observe: bool = False
+    observe: bool = True
     """Watch the workload clusters, which takes the right to read their kubeconfigs."""
     pull_secret: str = ""
 
@@ -242,7 +242,7 @@ def _runtime(name: str, container: Mapping[str, object], pod: Mapping[str, objec
 
 
 def _function_runtime(source: PackageSource) -> Mapping[str, object]:
-    flags = {"--helm": source.helm, "--observe": source.observe}
+    flags = {"--helm": source.helm, "--observe": source.observe, "--no-observe": not source.observe}
     probe = {"httpGet": {"path": "/readyz", "port": 8080}, "periodSeconds": 5}
     alive = {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10}
     return {

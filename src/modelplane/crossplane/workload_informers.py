@@ -3,7 +3,8 @@
 Of pods only ours are listed, and of each only what its cause depends on is kept, so a pod in back-off changes nothing.
 
 Each cluster is watched with the kubeconfig that it was adopted with. While one cannot be reached, nothing is known of
-it: unknown is not absent, and its declared capacity counts.
+it: unknown is not absent, and its declared capacity counts. When a watch fails and the Secret holds another kubeconfig
+by then, as after a rotation, the cluster is watched with that one.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import base64
 import binascii
 import logging
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -47,7 +49,6 @@ PODS = GroupVersionResource("", "v1", "pods")
 _SELECT = {PODS: REPLICA}
 """Label selectors of kinds of which most objects are not ours."""
 _WORKLOADS = "workloads"
-_RETRY_S = 30.0
 _encode = msgspec.json.Encoder().encode
 
 
@@ -71,10 +72,13 @@ class WorkloadInformers:
         client: KubeClient,
         changed: Callable[[ClusterName], None],
         pods_changed: Callable[[ClusterName, Collection[NamespacedName]], None],
+        *,
+        retry_s: float = 30.0,
     ) -> None:
         self._client = client
         self._changed = changed
         self._pods_changed = pods_changed
+        self._retry_s = retry_s
         self._watched: dict[ClusterName, _WatchedCluster] = {}
         self._kinds: dict[ClusterName, set[GroupVersionResource]] = {}
 
@@ -144,26 +148,42 @@ class WorkloadInformers:
 
     async def _run(self, name: ClusterName, secret: tuple[str, str], restart: asyncio.Event) -> None:
         """Until cancelled. The kubeconfig is read again after each failure."""
+        await restart.wait()
         while True:
-            await restart.wait()
             try:
-                client = KubeClient(await self._credentials(secret))
+                config = await self._credentials(secret)
             except (KubeError, BadConfig) as problem:
                 _log.warning("cluster not watched", extra=fields(cluster=name, error=str(problem)))
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(self._retry_s)
                 continue
+            client = KubeClient(config)
+            rotated = asyncio.create_task(self._wait_rotated(name, secret, config))
             try:
-                await self._watch(name, client, restart)
+                await self._watch(name, client, restart, rotated)
             finally:
+                rotated.cancel()
                 await client.close()
 
-    async def _watch(self, name: ClusterName, client: KubeClient, restart: asyncio.Event) -> None:
-        """Runs an informer for each kind, until cancelled. A kind that is added restarts none of the others."""
+    async def _wait_rotated(self, name: ClusterName, secret: tuple[str, str], config: "ClientConfig") -> None:
+        """Returns when a watch fails and the Secret holds another kubeconfig."""
+        while True:
+            await asyncio.sleep(self._retry_s)
+            watched = self._watched.get(name)
+            if watched is None or not any(informer.problem for informer in watched.informers.values()):
+                continue
+            with suppress(KubeError, BadConfig):
+                if await self._credentials(secret) != config:
+                    return
+
+    async def _watch(
+        self, name: ClusterName, client: KubeClient, restart: asyncio.Event, rotated: "asyncio.Task[None]"
+    ) -> None:
+        """Runs an informer for each kind, until `rotated`. A kind that is added restarts none of the others."""
         watched = self._watched[name]
         watched.informers, watched.pods = {}, PodIndex()
         tasks: list[asyncio.Task[None]] = []
         try:
-            while True:
+            while not rotated.done():
                 restart.clear()
                 for kind in self._kinds[name] - watched.informers.keys():
                     informer = Informer(
@@ -172,7 +192,9 @@ class WorkloadInformers:
                     watched.informers[kind] = informer
                     informer.listen(self._listener(name, kind, watched.pods))
                     tasks.append(asyncio.create_task(informer.run()))
-                await restart.wait()
+                added = asyncio.create_task(restart.wait())
+                await asyncio.wait((added, rotated), return_when=asyncio.FIRST_COMPLETED)
+                added.cancel()
         finally:
             for task in tasks:
                 task.cancel()
