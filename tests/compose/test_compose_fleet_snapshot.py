@@ -31,9 +31,9 @@ def test_a_cluster_that_was_made_long_ago_and_lost_its_status_is_not_known_to_fa
     assert (found.ready, found.unready_since) == (False, None)
 
 
-def read(*, conditions=(READY,), address="192.0.2.1", spec=None, pool=None, declared=None, status=None):
+def read(*, conditions=(READY,), address="192.0.2.1", spec=None, pool=None, declared=None, status=None, metadata=None):
     manifest = {
-        "metadata": {"name": "east", "generation": 3, "labels": {"region": "east"}},
+        "metadata": {"name": "east", "generation": 3, "labels": {"region": "east"}, **(metadata or {})},
         "spec": {
             "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "east"}}},
             "nodePools": [{"name": "gpus", "className": "h200", "nodeCount": 4, **(declared or {})}],
@@ -75,6 +75,26 @@ def read(*, conditions=(READY,), address="192.0.2.1", spec=None, pool=None, decl
 def test_whether_a_cluster_is_ready_and_since_when_it_is_not(found, ready, since):
     read_cluster = read(**found)
     assert (read_cluster.ready, read_cluster.unready_since) == (ready, since)
+
+
+HELD = {"type": "Deletable", "status": "False", "reason": "InUse", "message": "in use by ModelReplica r"}
+DELETING = {**DOWN, "reason": "Deleting", "message": "waiting for the deletion of 1 object"}
+LEAVES = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("found", "deletion"),
+    [
+        pytest.param({}, "", id="it stays"),
+        pytest.param({"conditions": [READY, {**HELD, "status": "True"}]}, "", id="it could be deleted"),
+        pytest.param({"conditions": [READY, HELD]}, HELD["message"], id="Crossplane refused its deletion"),
+        pytest.param({"conditions": [DELETING, HELD], "metadata": LEAVES}, HELD["message"], id="others use it"),
+        pytest.param({"conditions": [DELETING], "metadata": LEAVES}, DELETING["message"], id="its objects are left"),
+        pytest.param({"metadata": LEAVES}, "its objects are deleted", id="it says nothing yet"),
+    ],
+)
+def test_what_the_deletion_of_a_cluster_waits_for(found, deletion):
+    assert read(**found).deletion == deletion
 
 
 @pytest.mark.parametrize(
@@ -166,7 +186,7 @@ def test_what_the_cluster_says_about_its_scheduling():
     assert apart.queue == QueueInfo("serving", 16, 1)
     assert (found.priorities, found.default_priority) == ((("silver", 5),), "silver")
     assert (found.priority_value(None), found.priority_value("gold")) == (5, 0)
-    assert (found.quota_of("anyone"), found.cordoned, found.deleting) == (8, True, False)
+    assert (found.quota_of("anyone"), found.cordoned, found.deletion) == (8, True, "")
 
 
 def test_where_pods_are():

@@ -263,21 +263,86 @@ def test_a_cluster_that_replicas_ran_on_protects_itself_until_it_is_cordoned(
         assert problems(usage) == []
 
 
-def test_a_deletion_that_crossplane_refused_says_what_it_waits_for():
-    attempted = {"annotations": {"usage.crossplane.io/deletion-attempt-with-policy": "Background"}}
-    usage = {"apiVersion": "protection.crossplane.io/v1beta1", "kind": "ClusterUsage", "metadata": attempted}
-    replicas = tuple({"metadata": {"name": f"r{at}", "namespace": "team-a"}} for at in range(5))
-    required = {"class-h200": (CLASS,), "replicas": replicas}
-    found = answer(FunctionCall(CLUSTER, {"usage-of-itself": usage}, required), now=0.0)
-    message = "in use by ModelReplica team-a/r0, team-a/r1, team-a/r2 and 2 more"
-    assert fails(ConditionType.DELETABLE, Reason.IN_USE, message) in found.conditions
+ATTEMPT = "usage.crossplane.io/deletion-attempt-with-policy"
+ITSELF = {"usage-of-itself": {"apiVersion": "protection.crossplane.io/v1beta1", "kind": "ClusterUsage"}}
+CACHE = {
+    "apiVersion": API,
+    "kind": "ModelCache",
+    "metadata": {"name": "weights", "namespace": "team-a", "generation": 1},
+    "spec": {"source": "HuggingFace", "huggingFace": {"repo": "org/model"}},
+}
 
-    held = {"type": "Deletable", "status": "False", "reason": "InUse", "message": message}
-    cluster = {**CLUSTER, "status": {**CLUSTER.get("status", {}), "conditions": [held]}}
-    found = answer(FunctionCall(cluster, {"usage-of-itself": {**usage, "metadata": {}}}, required), now=0.0)
-    assert holds(ConditionType.DELETABLE, Reason.AVAILABLE) in found.conditions
-    calm = answer(FunctionCall(CLUSTER, {}, required), now=0.0)
-    assert ConditionType.DELETABLE not in {condition.type for condition in calm.conditions}
+
+def attempted(item, **spec):
+    """As Crossplane's webhook leaves an object whose deletion it refused."""
+    metadata = {**item["metadata"], "annotations": {ATTEMPT: "Background"}}
+    return {**item, "metadata": metadata, "spec": {**item["spec"], **spec}}
+
+
+def user(name, namespace="team-a", **spec):
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
+ON_EAST = tuple(user(f"r{at}", clusterName="east") for at in range(5))
+HELD = {
+    "a cluster with replicas": (
+        attempted(CLUSTER),
+        ITSELF,
+        (*ON_EAST, user("other", clusterName="west")),
+        "being deleted; in use by ModelReplica team-a/r0, team-a/r1, team-a/r2 and 2 more",
+    ),
+    "a cluster whose replicas are not read": (
+        attempted(CLUSTER),
+        ITSELF,
+        None,
+        "being deleted; in use by a ModelReplica",
+    ),
+    "a cluster that had replicas": (
+        attempted(CLUSTER),
+        ITSELF,
+        (),
+        "being deleted; no replica is left, so set spec.cordoned",
+    ),
+    "a class": (
+        attempted(CLASS),
+        {},
+        (user("east", "", nodePools=[{"className": "h200"}]), user("west", "", nodePools=[{"className": "l40s"}])),
+        "being deleted; in use by InferenceCluster east",
+    ),
+    "a cache": (
+        attempted(CACHE),
+        {},
+        (user("r0", caches=[{"name": "weights"}]), user("r1", caches=[])),
+        "being deleted; in use by ModelReplica team-a/r0",
+    ),
+}
+
+
+@pytest.mark.parametrize(("composite", "composed", "users", "message"), HELD.values(), ids=HELD.keys())
+def test_a_deletion_that_crossplane_refused_says_what_it_waits_for(composite, composed, users, message):
+    required = {} if users is None else {"users": users}
+    found = answer(FunctionCall(composite, composed, required), now=0.0)
+    assert [each for each in found.conditions if each.type == "Deletable"] == [
+        fails(ConditionType.DELETABLE, Reason.IN_USE, message)
+    ]
+    assert "users" in found.requirements
+
+
+FREE = {
+    "a class without users": (attempted(CLASS), {}, ()),
+    "a cluster that is cordoned and empty": (attempted(CLUSTER, cordoned=True), ITSELF, ()),
+    "a class that was not tried to delete": (CLASS, {}, (user("east", "", nodePools=[{"className": "h200"}]),)),
+}
+
+
+@pytest.mark.parametrize(("composite", "composed", "users"), FREE.values(), ids=FREE.keys())
+@pytest.mark.parametrize("was_held", [True, False])
+def test_what_nothing_holds_any_more_can_be_deleted(composite, composed, users, was_held):
+    held = {"type": "Deletable", "status": "False", "reason": "InUse", "message": "in use"}
+    known = {**composite, "status": {"conditions": [held] if was_held else []}}
+    found = answer(FunctionCall(known, composed, {"users": users}), now=0.0)
+    expected = [holds(ConditionType.DELETABLE, Reason.AVAILABLE)] if was_held else []
+    assert [each for each in found.conditions if each.type == "Deletable"] == expected
 
 
 @pytest.mark.parametrize(

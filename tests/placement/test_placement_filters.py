@@ -113,8 +113,8 @@ def never(name, reason):
         (
             ClusterReadyFilter(),
             place(),
-            cluster("a", ready=False, deleting=True),
-            never("ClusterReady", "the cluster is being deleted"),
+            cluster("a", ready=False, deletion="in use by ModelReplica r"),
+            never("ClusterReady", "the cluster is being deleted: in use by ModelReplica r"),
         ),
         (
             ClusterReadyFilter(),

@@ -90,7 +90,7 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
         unready_since=since,
         created=None if ready else epoch_s(metadata.creation_timestamp),
         cordoned=spec.cordoned,
-        deleting=metadata.deletion_timestamp is not None,
+        deletion=_deletion(resource),
         taints=taints.cluster,
         packing=Packing.BIN_PACK if scheduling.packing == "BinPack" else Packing.ANY,
         priorities=tuple((priority.name, priority.value) for priority in scheduling.priorities),
@@ -122,6 +122,17 @@ def _readiness(resource: InferenceCluster) -> tuple[bool, float | None]:
                 return fresh and gateway is not None and bool(gateway.address), None
             return False, _failing_since(resource, condition)
     return False, None
+
+
+def _deletion(resource: InferenceCluster) -> str:
+    """What its deletion waits for; empty where it is not being deleted."""
+    known = {condition.type: condition for condition in resource.status.conditions}
+    held, ready = known.get(ConditionType.DELETABLE), known.get(ConditionType.READY)
+    if held is not None and held.status is ConditionStatus.FALSE:
+        return held.message or held.reason
+    if resource.metadata.deletion_timestamp is None:
+        return ""
+    return (ready.message if ready is not None and ready.reason == Reason.DELETING else "") or "its objects are deleted"
 
 
 def _failing_since(resource: InferenceCluster, ready: Condition) -> float | None:

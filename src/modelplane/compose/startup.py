@@ -64,7 +64,7 @@ def startup_wait(
 
 def _starts_until(cluster: Cluster, request: PlacementRequest) -> float:
     """Until when a cluster counts as starting; 0 for one that does not, or that the deployment may not use."""
-    if cluster.ready or cluster.created is None or cluster.cordoned or cluster.fault:
+    if cluster.ready or cluster.created is None or cluster.cordoned or cluster.deletion or cluster.fault:
         return 0.0
     wanted = not request.required or any(selects(selector, cluster.labels) for selector in request.required)
     if not wanted or not selects(request.cluster_selector, cluster.labels):

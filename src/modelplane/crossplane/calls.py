@@ -36,6 +36,10 @@ _REPLICAS = "replicas"
 """The key under which the composer of a cluster requires its replicas."""
 
 
+_USERS = "users"
+"""The key of what may use a composite whose deletion Crossplane refused."""
+
+
 class CannotCompose(Exception):  # noqa: N818  what the user is told, not a defect
     """The composite cannot be composed; Crossplane changes nothing."""
 
@@ -141,7 +145,8 @@ def answer(
         extra = access.provider_configs(resource, helm=helm)
         extra |= protection.of_itself(composite, replicas, call.composed, cordoned=resource.spec.cordoned)
         desired |= tenants.tenant_namespaces(resource, replicas, seen)
-        conditions += protection.blocked_deletion(call.composite, replicas, call.composed)
+    users = _users(call, fleet_cache, to_fetch)
+    conditions += protection.blocked_deletion(call.composite, users, call.composed)
     return FunctionResult(
         resources=_resources(composite, replace(result, desired=desired), seen, extra, call.composed),
         status=_status(result, call.composite),
@@ -183,6 +188,19 @@ def _compose(
         if name not in found and requirement.cluster is None
     }
     return result, required, to_fetch
+
+
+def _users(
+    call: FunctionCall, fleet_cache: FleetCache, to_fetch: dict[str, Requirement]
+) -> tuple[Manifest, ...] | None:
+    """What may use a composite whose deletion was refused; None where it is not, and until that is fetched."""
+    wanted = protection.users_requirement(call.composite)
+    if wanted is None:
+        return None
+    found = fleet_cache.find(wanted)
+    if found is None:
+        to_fetch[_USERS] = wanted
+    return call.required.get(_USERS) if found is None else found
 
 
 def _found(wanted: Mapping[str, Requirement], fleet_cache: FleetCache) -> dict[str, tuple[Manifest, ...]]:

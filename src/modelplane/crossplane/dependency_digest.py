@@ -121,6 +121,7 @@ def _capacity(fleet: Fleet, digest_pools: Callable[[object], str]) -> str:
             cluster.name,
             cluster.ready,
             cluster.cordoned,
+            bool(cluster.deletion),
             sorted(cluster.labels.items()),
             digest_pools(cluster.pools),
             [_taint(taint) for taint in cluster.taints],

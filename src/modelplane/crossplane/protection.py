@@ -15,9 +15,19 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, holds
-from modelplane.api.objects import Manifest, annotations_of, items_at, name_of, namespace_of
+from modelplane.api.labels import CLUSTER
+from modelplane.api.objects import (
+    API_VERSION,
+    Manifest,
+    annotations_of,
+    items_at,
+    name_of,
+    namespace_of,
+    text_at,
+    value_at,
+)
 from modelplane.api.reasons import Reason
-from modelplane.compose.contract import Desired, Use, keep
+from modelplane.compose.contract import Desired, Requirement, Use, keep
 from modelplane.crossplane.provider_objects import ComposedObject, Composite, reference
 
 PREFIX = "usage-"
@@ -26,7 +36,13 @@ _API = "protection.crossplane.io/v1beta1"
 _ROUTE = "HTTPRoute"
 _IN_USE = "replicas ran on this cluster; delete them and set spec.cordoned before you delete it"
 _ATTEMPT = "usage.crossplane.io/deletion-attempt-with-policy"
-"""Crossplane's annotation of a Usage that refused a deletion, which is repeated when the Usage is gone."""
+"""Crossplane's annotation of an object whose deletion a Usage refused. It is deleted when its last Usage is gone."""
+_USERS = {
+    "InferenceCluster": "ModelReplica",
+    "InferenceClass": "InferenceCluster",
+    "ModelCache": "ModelReplica",
+}
+"""The kind of the composites that use one of these kinds."""
 _SHOWN = 3
 
 
@@ -68,20 +84,52 @@ def of_itself(
     return {_ITSELF: _usage("ClusterUsage", composite.name_for(_ITSELF), "", of, None, _IN_USE)}
 
 
+def users_requirement(composite: Manifest) -> Requirement | None:
+    """The objects among which the users of a composite are, where Crossplane refused to delete it for them."""
+    kind = text_at(composite, "kind")
+    if kind not in _USERS or _ATTEMPT not in annotations_of(composite):
+        return None
+    labels = {CLUSTER: name_of(composite)} if kind == "InferenceCluster" else {}
+    return Requirement(API_VERSION, _USERS[kind], namespace=namespace_of(composite) or None, labels=labels)
+
+
 def blocked_deletion(
-    composite: Manifest, users: Collection[Manifest] | None, composed: Mapping[str, Manifest]
+    composite: Manifest, found: Iterable[Manifest] | None, composed: Container[str]
 ) -> tuple[Condition, ...]:
-    """What a deletion waits for that Crossplane refused and repeats, by the annotation on the Usage that refused it."""
-    usage = composed.get(_ITSELF)
-    if usage is not None and _ATTEMPT in annotations_of(usage):
-        names = sorted(f"{namespace_of(user)}/{name_of(user)}" for user in users or ())
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        who = f"in use by ModelReplica {', '.join(names[:_SHOWN])}{more}" if names else "in use by replicas"
-        return (fails(ConditionType.DELETABLE, Reason.IN_USE, who),)
+    """What a deletion waits for that Crossplane refused and repeats. `found` are the objects of `users_requirement`."""
+    if users_requirement(composite) is not None:
+        kind = text_at(composite, "kind")
+        users = None if found is None else [_shown(user) for user in found if _is_user(user, kind, name_of(composite))]
+        released = value_at(composite, "spec", "cordoned") is True or _ITSELF not in composed
+        if users or users is None or not released:
+            return (fails(ConditionType.DELETABLE, Reason.IN_USE, _held_by(_USERS[kind], users)),)
     known = {found.get("type"): found.get("status") for found in items_at(composite, "status", "conditions")}
     if known.get(ConditionType.DELETABLE) == ConditionStatus.FALSE:
         return (holds(ConditionType.DELETABLE, Reason.AVAILABLE),)
     return ()
+
+
+def _held_by(kind: str, users: Collection[str] | None) -> str:
+    if users is None:
+        return f"being deleted; in use by a {kind}"
+    if not users:
+        return "being deleted; no replica is left, so set spec.cordoned"
+    names = sorted(users)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"being deleted; in use by {kind} {', '.join(names[:_SHOWN])}{more}"
+
+
+def _shown(user: Manifest) -> str:
+    return "/".join(part for part in (namespace_of(user), name_of(user)) if part)
+
+
+def _is_user(user: Manifest, kind: str, name: str) -> bool:
+    """Whether an object uses the composite of this kind and name."""
+    if kind == "InferenceCluster":
+        return text_at(user, "spec", "clusterName") == name
+    if kind == "InferenceClass":
+        return any(pool.get("className") == name for pool in items_at(user, "spec", "nodePools"))
+    return any(mount.get("name") == name for mount in items_at(user, "spec", "caches"))
 
 
 def _key(key: str, by: str) -> str:

@@ -87,8 +87,8 @@ class ClusterProfile(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Those queues; a negative limit is none."""
     has_all_queues: bool = False
     rendering: bytes = b""
+    deletion: str = ""
     fault: str = ""
-    deleting: bool = False
 
     def quota_left(self, namespace: str) -> tuple[int, int] | None:
         """What is left and what the limit is, for a namespace; None for no limit."""
@@ -253,8 +253,8 @@ def _cluster_profile(cluster: Cluster, held: Mapping[ReplicaKey, PlacedReplica])
     )
     if cluster.fault:
         return msgspec.structs.replace(plain, fault=cluster.fault)
-    if cluster.deleting:
-        plain = msgspec.structs.replace(plain, deleting=True)
+    if cluster.deletion:
+        plain = msgspec.structs.replace(plain, deletion=cluster.deletion)
     if not _has_limits(cluster):
         return plain
     limited = msgspec.structs.replace(

@@ -146,8 +146,9 @@ class ClusterReadyFilter:
     stage: Final = FilterStage.CLUSTER
 
     def refuse(self, _state: SchedulingCycle, view: ClusterView, /) -> Refusal | None:
-        if view.profile.deleting:
-            return Refusal(self.name, RefusalCode.UNRESOLVABLE, "the cluster is being deleted")
+        if view.profile.deletion:
+            said = "the cluster is being deleted: {}"
+            return Refusal(self.name, RefusalCode.UNRESOLVABLE, said, (view.profile.deletion,))
         if view.profile.fault:
             return Refusal(
                 self.name, RefusalCode.UNSCHEDULABLE, "the cluster cannot be read: {}", (view.profile.fault,)

@@ -119,8 +119,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created: float | None = None
     """When its InferenceCluster was created, in seconds of the epoch. Known only while it is not ready."""
     cordoned: bool = False
-    deleting: bool = False
-    """It is being deleted, which waits for the replicas on it. Nothing new goes there."""
+    deletion: str = ""
+    """What its deletion waits for. Nothing new goes there; empty: it is not being deleted."""
     taints: tuple[PlacementTaint, ...] = ()
     packing: Packing = Packing.ANY
     priorities: tuple[tuple[str, int], ...] = ()
