@@ -1,5 +1,6 @@
 """What an informer tells, over every way in which a list or a watch can go."""
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -102,6 +103,24 @@ def test_a_dropped_watch_continues_where_it_was():
             api.put(WIDGETS, widget("b"))
             await until(lambda: len(said) == 2)
         assert api.asked["list"] == 1
+
+    tell(story)
+
+
+def test_a_watch_that_falls_silent_is_made_anew_where_it_was():
+    async def story(api, client):
+        api.put(WIDGETS, widget("a"))
+        said = []
+        informer = informer_of(client, said, settings=msgspec.structs.replace(QUICK, silent_s=0.2))
+        async with running(informer.run()):
+            await until(lambda: api.asked["watch"])
+            api.bookmark()
+            api.mute()
+            api.put(WIDGETS, widget("b"))
+            api.delete(WIDGETS, "a", "here")
+            await until(lambda: len(said) == 3)
+        assert said == [("added", "a", 1), ("added", "b", 1), ("deleted", "a", 1)]
+        assert (api.asked["list"], informer.problem) == (1, "")
 
     tell(story)
 

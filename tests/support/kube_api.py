@@ -40,6 +40,7 @@ class KubeApi:
         self._uids = 0
         self._stir: set[asyncio.Event] = set()
         self._epoch = 0
+        self._mutes = 0
 
     def put(self, kind: GroupVersionResource, manifest: Mapping[str, object]) -> None:
         """Create or replace."""
@@ -77,6 +78,10 @@ class KubeApi:
         """End every connection that watches."""
         self._epoch += 1
         self._wake()
+
+    def mute(self) -> None:
+        """Watches that are open send nothing more, as over a connection that is half-open."""
+        self._mutes += 1
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator["KubeApi"]:
@@ -141,6 +146,7 @@ class KubeApi:
         await response.prepare(request)
         stir = asyncio.Event()
         self._stir.add(stir)
+        mutes = self._mutes
         try:
             while epoch == self._epoch:
                 stir.clear()
@@ -152,7 +158,8 @@ class KubeApi:
                 if not lines and version < self._version:
                     lines = [_line("BOOKMARK", {"metadata": {"resourceVersion": str(self._version)}})]
                 version = self._version
-                await response.write(b"".join(lines))
+                if mutes == self._mutes:
+                    await response.write(b"".join(lines))
                 await stir.wait()
         finally:
             self._stir.discard(stir)

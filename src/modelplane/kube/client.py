@@ -23,8 +23,6 @@ Raw = Mapping[str, object]
 _LINE_MOST_BYTES = 16 * 1024 * 1024
 _OK_BELOW = 300
 _AGENT = "modelplane"
-_GRACE_S = 15.0
-"""How much later than asked for a watch may end before it counts as broken: a half-open connection is silent."""
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -106,8 +104,14 @@ class KubeClient:
         patch = msgspec.json.encode({"metadata": {"annotations": dict(annotations)}})
         await self._send("PATCH", kind.path(namespace, name), {"fieldManager": _AGENT}, patch)
 
-    async def watch(self, query: Query, *, version: str, seconds: int) -> AsyncIterator[list[WatchLine]]:
-        """What changed after the version, in the batches in which it arrived; ends when the server ends it."""
+    async def watch(
+        self, query: Query, *, version: str, seconds: int, silent_s: float = 90.0
+    ) -> AsyncIterator[list[WatchLine]]:
+        """What changed after the version, in the batches in which it arrived; ends when the server ends it.
+
+        It also ends when nothing came for `silent_s`. API servers send a bookmark every minute, so the connection may
+        be half-open.
+        """
         import httpx2
 
         parameters = query.parameters() | {
@@ -116,14 +120,15 @@ class KubeClient:
             "resourceVersion": version,
             "timeoutSeconds": str(seconds),
         }
-        timeout = httpx2.Timeout(self._timeout_s, read=seconds + _GRACE_S)
+        timeout = httpx2.Timeout(self._timeout_s, read=silent_s)
         headers = {"Accept-Encoding": "identity"}
         path = query.kind.path(query.namespace)
+        answered = False
         try:
             async with self._http.stream("GET", path, params=parameters, headers=headers, timeout=timeout) as response:
                 if response.status_code >= _OK_BELOW:
                     raise _refusal(response.status_code, await response.aread())
-                rest = b""
+                rest, answered = b"", True
                 async for chunk in response.aiter_bytes():
                     *lines, rest = (rest + chunk).split(b"\n")
                     if len(rest) > _LINE_MOST_BYTES:
@@ -131,6 +136,9 @@ class KubeClient:
                     batch = [_decoded(_LINE, line) for line in lines if line.strip()]
                     if batch:
                         yield batch
+        except httpx2.ReadTimeout as silence:
+            if not answered:
+                raise _unreachable(silence) from silence
         except (httpx2.HTTPError, OSError) as broken:
             raise _unreachable(broken) from broken
 

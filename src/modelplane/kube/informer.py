@@ -2,7 +2,8 @@
 
 A list is read page by page, and of each object the cache holds what `transform` returns; a watch continues where the
 list ended, and bookmarks move that point on. After a 410 everything is listed again and the difference becomes events,
-so a listener never misses a deletion. Lists are also repeated every `resync_s`, against lost events.
+so a listener never misses a deletion. A watch that is silent for `silent_s` is made anew from the point that
+it reached. Lists are also repeated every `resync_s`, against lost events.
 
 The cache is never emptied because the API is unreachable. `synced`: the kind was listed once, so an empty snapshot
 means that there are no objects. `problem`: the current error, or empty. A kind that the server does not serve, or that
@@ -64,6 +65,8 @@ class InformerSettings(msgspec.Struct, frozen=True):
     page: int = 500
     watch_s: int = 300
     """The timeoutSeconds of a watch, at most."""
+    silent_s: float = 90.0
+    """A watch that brings nothing for this long is made anew: its connection may be half-open."""
     resync_s: float = 1800.0
     backoff_first_s: float = 0.5
     backoff_most_s: float = 30.0
@@ -147,7 +150,8 @@ class Informer(Generic[T]):
         started = self._clock.monotonic()
         seconds = max(1, int(self._settings.watch_s * (0.5 + 0.5 * self._chance())))
         received = False
-        async with aclosing(self._client.watch(self.query, version=self._version, seconds=seconds)) as batches:  # type: ignore[type-var]  # an async generator, declared as what callers may rely on
+        watch = self._client.watch(self.query, version=self._version, seconds=seconds, silent_s=self._settings.silent_s)
+        async with aclosing(watch) as batches:  # type: ignore[type-var]  # an async generator, declared as what callers may rely on
             async for batch in batches:
                 self._on_batch(batch)
                 received = True
