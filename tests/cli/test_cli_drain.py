@@ -106,6 +106,14 @@ def condition(status, generation=3, reason="Draining"):
     return {"status": {"conditions": [fields]}}
 
 
+def on_crossplane(status, generation, reason="Draining"):
+    """Conditions of functions have no generation there; Crossplane's own do."""
+    drained = condition(status, reason=reason)["status"]["conditions"][0]
+    synced = {"type": "Synced", "status": "True", "observedGeneration": generation}
+    plain = {name: value for name, value in drained.items() if name != "observedGeneration"}
+    return {"status": {"conditions": [synced, plain]}}
+
+
 @pytest.mark.parametrize(
     ("cluster", "expected"),
     [
@@ -113,6 +121,9 @@ def condition(status, generation=3, reason="Draining"):
         (condition("True", generation=2), (False, "waiting for the control plane")),
         (condition("False"), (False, "Draining: 1 of 2")),
         (condition("True", reason="Drained"), (True, "Drained: 1 of 2")),
+        (on_crossplane("True", 2), (False, "waiting for the control plane")),
+        (on_crossplane("False", 3), (False, "Draining: 1 of 2")),
+        (on_crossplane("True", 3, reason="Drained"), (True, "Drained: 1 of 2")),
     ],
 )
 def test_progress_is_that_of_this_drain(cluster, expected):

@@ -128,13 +128,16 @@ def wait(read: Callable[[], Mapping[str, object]], generation: int, timeout_s: f
 
 
 def progress(cluster: Mapping[str, object], generation: int) -> tuple[bool, str]:
-    """Whether it is drained, and what it says of that. A condition of an older generation says nothing."""
-    for condition in items_at(cluster, "status", "conditions"):
-        observed = condition.get("observedGeneration")
-        fresh = isinstance(observed, int) and observed >= generation
-        if condition.get("type") == "Drained" and fresh:
-            return condition.get("status") == "True", f"{condition.get('reason')}: {condition.get('message')}"
-    return False, "waiting for the control plane"
+    """Whether it is drained, and what it says of that. A condition of an older generation says nothing.
+
+    Crossplane writes no generation into conditions of functions. It writes them together with Synced, which has one.
+    """
+    found = {condition.get("type"): condition for condition in items_at(cluster, "status", "conditions")}
+    drained = found.get("Drained", {})
+    observed = drained.get("observedGeneration") or found.get("Synced", {}).get("observedGeneration")
+    if not drained or not isinstance(observed, int) or observed < generation:
+        return False, "waiting for the control plane"
+    return drained.get("status") == "True", f"{drained.get('reason')}: {drained.get('message')}"
 
 
 def generation_of(cluster: Mapping[str, object]) -> int:

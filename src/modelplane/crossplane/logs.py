@@ -42,3 +42,5 @@ def configure(*, debug: bool) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(TextLines() if debug else JsonLines())
     logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, handlers=[handler], force=True)
+    # A line for each request to an API says nothing that the metrics do not.
+    logging.getLogger("httpx2").setLevel(logging.DEBUG if debug else logging.WARNING)
