@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _LIFETIME = timedelta(days=30)
 _BACKDATED = timedelta(hours=1)
 _SERVICE_ACCOUNT_KEY_BITS = 2048
-SERVER_NAMES = ("localhost", "kubernetes.default.svc")
-SERVER_ADDRESSES = ("127.0.0.1", "10.96.0.1")
+SERVER_NAMES = ("localhost", "kubernetes.default.svc", "functions.lab")
+SERVER_ADDRESSES = ("127.0.0.1", "127.0.0.2", "10.96.0.1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,11 @@ from lab.components import COMPONENTS, CROSSPLANE, KWOK, LWS, PROVIDER_KUBERNETE
 from lab.engines import Engines
 from lab.envoy_gateway import EnvoyGateway
 from lab.fleet import Site, read_fleet
+from lab.function_servers import HOSTS, FunctionServers, Servers
 from lab.gateway import Gateway
 from lab.install import InstallError, install
 from lab.manifests import Sources
-from lab.namespace import lay_network
+from lab.namespace import lay_network, name_hosts
 from lab.pickers import Pickers
 from lab.registry import Registry
 from lab.schedulers import SCHEDULERS, schedulers_of
@@ -68,6 +69,7 @@ class Daemon:
     registry: Registry = field(default_factory=Registry)
     runtime: control_plane.Runtime | None = None
     control: control_plane.Control | None = None
+    servers: FunctionServers | None = None
     clusters: list[Cluster] = field(default_factory=list)
     engines: list[Engines] = field(default_factory=list)
 
@@ -106,6 +108,7 @@ class Daemon:
         sites = read_fleet(self.fleet)
         if self.own_network:
             lay_network([_FLEET_RANGE, *(site.pod_range for site in sites)])
+            name_hosts(self.places.state / "hosts", HOSTS)
         sources = Sources(module_folders(_MANIFEST_MODULES), self.places.cache)
         self.clusters = [self._cluster(CONTROL, _CONTROL_PORT), *(self._cluster(s.name, s.base_port) for s in sites)]
         self.runtime = control_plane.Runtime(self.clusters[0])
@@ -125,6 +128,7 @@ class Daemon:
                 chosen = schedulers_of(site.scheduler, named, self.options)
                 group.create_task(self._workload(site, cluster, sources, chosen))
         self.control = controlled.result()
+        self.servers = FunctionServers(self.supervisor, self.control, self.runtime)
         self.up_after_s = time.monotonic() - self.began
         self.say("up")
         if self.own_network:
@@ -178,6 +182,8 @@ class Daemon:
             "hold": self._hold,
             "resume": self._resume,
             "install": self._install,
+            "functions": self._functions,
+            "valve": self._valve,
             "upgrade": self._upgrade,
         }
         return await doings[asked["do"]](asked)
@@ -224,6 +230,20 @@ class Daemon:
             await install(self.supervisor, self.control, self.runtime, folder, self.say, mode=asked["mode"])
         except (InstallError, ProgramError, WaitedTooLongError, ApiError) as error:
             return {"error": str(error)}
+        return {}
+
+    async def _functions(self, asked: dict[str, str]) -> dict[str, object]:
+        if self.servers is None:
+            return {"error": "nothing is installed"}
+        try:
+            await self.servers.use(Servers(asked["servers"]), asked["mode"])
+        except ProgramError as error:
+            return {"error": str(error)}
+        return {}
+
+    async def _valve(self, asked: dict[str, str]) -> dict[str, object]:
+        if self.servers is not None:
+            self.servers.turn_valve(is_open=asked["state"] == "open")
         return {}
 
     async def _upgrade(self, asked: dict[str, str]) -> dict[str, object]:

@@ -95,7 +95,13 @@ def apply_as_documented(control: Control, version: str) -> None:
 
 
 def function_server(
-    certificates: Path, kubeconfig: Path, mode: str, *, name: str = "function", port: int = FUNCTION_PORT
+    certificates: Path,
+    kubeconfig: Path,
+    mode: str,
+    *,
+    name: str = "function",
+    host: str = LOOPBACK,
+    port: int = FUNCTION_PORT,
 ) -> Program:
     """Its admin page is on the next port."""
     looks = {"live": ("--live",), "lean": ("--live", "--no-observe", "--log-calls"), "stateless": ()}[mode]
@@ -104,13 +110,13 @@ def function_server(
         "-m",
         "modelplane",
         "function",
-        f"--address={LOOPBACK}:{port}",
-        f"--admin-address={LOOPBACK}:{port + 1}",
+        f"--address={host}:{port}",
+        f"--admin-address={host}:{port + 1}",
         f"--tls-certs-dir={certificates}",
         *looks,
         f"--kubeconfig={kubeconfig}",
     )
-    probe = answers(f"http://{LOOPBACK}:{port + 1}/readyz")
+    probe = answers(f"http://{host}:{port + 1}/readyz")
     return Program(name, command, probe, {"PYTHONUNBUFFERED": "1", "PATH": os.environ.get("PATH", "")})
 
 

@@ -11,10 +11,11 @@ import os
 import shutil
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _FLAGS = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _TRY_S = 20
@@ -61,6 +62,14 @@ def lay_network(pod_ranges: Iterable[str]) -> None:
     _ip("link", "set", "lo", "up")
     for each in pod_ranges:
         _ip("route", "add", "local", each, "dev", "lo")
+
+
+def name_hosts(file: Path, names: Mapping[str, Iterable[str]]) -> None:
+    """Inside: these names beside those of the machine, each with its addresses. Nobody outside sees them."""
+    hosts = Path("/etc/hosts")
+    lines = [f"{address} {name}" for name, addresses in names.items() for address in addresses]
+    file.write_text("\n".join([hosts.read_text().rstrip(), *lines]) + "\n")
+    subprocess.run(["mount", "--bind", str(file), str(hosts)], check=True, capture_output=True)
 
 
 def _ip(*arguments: str) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lab.components import CROSSPLANE, ENVOY_GATEWAY, ETCD, KUBERNETES, KWOK, LWS, PROVIDER_KUBERNETES, Set
-from lab.e2e import gangs, picking, rollouts, secrets, steps, trouble, upgrade
+from lab.e2e import causes, drains, gangs, picking, rollouts, secrets, servers, steps, trouble, upgrade
 from lab.e2e.world import enter
 from lab.launch import ask
 from lab.oracles import run as oracles
@@ -33,10 +33,15 @@ _STEPS = (
     ("prefill and decode apart", picking.divides, False),
     ("an update by surge, undone", rollouts.update, False),
     ("a Secret reaches the clusters that need it", secrets.gated, False),
+    ("why pods do not start", causes.causes, False),
+    ("what holds a deletion", causes.held, False),
+    ("a cluster is drained", drains.drain, False),
     ("the scale subresource", steps.scale, False),
     ("kill -9 of the function server", partial(trouble.killed, program="function"), False),
     ("kill -9 of Crossplane", partial(trouble.killed, program="crossplane"), False),
     ("kill -9 of the control plane's API server", partial(trouble.killed, program="control-apiserver"), False),
+    ("two function servers at once", servers.pair, False),
+    ("a watch that stops", servers.watch_stops, False),
     ("scaling down", steps.shrink, False),
     ("a device fails", trouble.device_taint, False),
     ("a node is lost", trouble.lost_node, False),

@@ -15,6 +15,7 @@ from lab.components import KAI, KSERVE, KUEUE, VOLCANO
 from lab.manifests import read_folder
 from lab.oracles.copies import with_data
 from lab.oracles.finding import Difference, Finding
+from lab.oracles.removal import remove
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,8 +53,7 @@ async def compare(api: Api, sources: Sources, folder: Path) -> Finding:
 
     offers = [one(case, item) for case, made in rendered.items() for item in made]
     found = await asyncio.gather(*offers)
-    for item in namespaces.values():
-        await api.delete(item)
+    await remove(api, namespaces.values())
     return Finding("golden objects", len(offers), tuple(each for some in found for each in some))
 
 

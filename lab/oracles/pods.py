@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lab.client import Api, ApiError, Manifest, items, name_of, text, until, value
+from lab.client import Api, ApiError, Manifest, items, name_of, text, value
 from lab.hardware import hardware
 from lab.manifests import read_folder
 from lab.oracles.copies import with_data
 from lab.oracles.finding import Difference, Finding
+from lab.oracles.removal import remove
 from lab.workload import publish
 from modelplane.api.labels import ENGINE, POOL, REPLICA, ROLE
 from modelplane.api.models import Attribute, Capacity, ClassDevice
@@ -175,8 +176,8 @@ async def _real(
             await api.apply(item)
         return await _settled(api, {name_of(item) for item in objects if item["kind"] == "Namespace"}, expected)
     finally:
-        await _remove(api, [item for item in objects if item["kind"] == "Namespace"])
-        await _remove(api, [*volumes, *(item for item in machines if item["kind"] != "DeviceClass")])
+        await remove(api, [item for item in objects if item["kind"] == "Namespace"])
+        await remove(api, [*volumes, *(item for item in machines if item["kind"] != "DeviceClass")])
 
 
 async def _settled(api: Api, namespaces: set[str], expected: _PodCounts) -> _PodCounts:
@@ -211,17 +212,3 @@ def _counts(pods: Iterable[Manifest]) -> _PodCounts:
         return replica, engine, role, text(pod, "status", "phase")
 
     return Counter(key(pod) for pod in pods)
-
-
-async def _remove(api: Api, objects: list[Manifest]) -> None:
-    for item in objects:
-        await api.delete(item)
-    for item in objects:
-        await until(
-            f"{item['kind']} {name_of(item)} gone",
-            lambda item=item: _is_gone(api, item),  # type: ignore[misc]  # bound early on purpose
-        )
-
-
-async def _is_gone(api: Api, item: Manifest) -> bool:
-    return await api.get(str(item["apiVersion"]), str(item["kind"]), name_of(item)) is None
