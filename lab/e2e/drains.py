@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lab.client import condition, text, until, value
 from lab.e2e.commands import typed
 from lab.e2e.endpoints import EndpointCount
-from lab.e2e.steps import DEPLOYMENT, REPLICAS, expect
+from lab.e2e.steps import DEPLOYMENT, expect
 from lab.e2e.world import OURS, clusters_of
 
 if TYPE_CHECKING:
@@ -22,18 +22,18 @@ async def drain(world: World) -> str:
     """A drain that is ended moves nothing more; another goes on until the cluster is empty. Endpoints never lack."""
     cluster = max(clusters_of(await world.replicas(DEPLOYMENT)).values())
     before = await _serving(world)
-    async with EndpointCount(world, DEPLOYMENT, REPLICAS) as endpoints:
+    async with EndpointCount(world, DEPLOYMENT, len(before)) as endpoints:
         try:
             await _drain(world, cluster, "--at-a-time", "1")
             await _drain(world, cluster, "--abort")
             await until("the drain ended", lambda: _is_drained(world, cluster, ""), within_s=_WITHIN_S)
             began = asyncio.get_running_loop().time()
             shown = await _drain(world, cluster, "--wait", "--timeout", f"{_WITHIN_S:.0f}s")
-            await until("every replica elsewhere", lambda: _is_empty(world, cluster), within_s=_WITHIN_S)
+            await until("every replica elsewhere", lambda: _is_empty(world, cluster, len(before)), within_s=_WITHIN_S)
             took = asyncio.get_running_loop().time() - began
         finally:
             await _drain(world, cluster, "--abort")
-    expect(endpoints.fewest >= REPLICAS, f"only {endpoints.fewest} endpoints during the drain")
+    expect(endpoints.fewest >= len(before), f"only {endpoints.fewest} endpoints during the drain")
     await until("the drain ended", lambda: _is_drained(world, cluster, ""), within_s=_WITHIN_S)
     kept = len(before & await _serving(world))
     return (
@@ -64,6 +64,6 @@ async def _is_drained(world: World, cluster: str, status: str) -> bool:
     return condition(found, "Drained") == status
 
 
-async def _is_empty(world: World, cluster: str) -> bool:
+async def _is_empty(world: World, cluster: str, count: int) -> bool:
     placed = clusters_of(await world.replicas(DEPLOYMENT))
-    return len(placed) == REPLICAS and cluster not in placed.values() and not await world.pods(cluster, DEPLOYMENT)
+    return len(placed) == count and cluster not in placed.values() and not await world.pods(cluster, DEPLOYMENT)

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from modelplane.compose.contract import Observed
+from modelplane.compose.contract import Local, Observed, ReadyWhen
 from tests.compose.test_compose_model_deployment import (
     NODES,
     answered,
@@ -48,6 +48,17 @@ def test_a_replaced_replica_keeps_its_endpoint_until_its_successor_has_one_that_
     assert keys(compose(2, unready, clusters)) == ["endpoint-b-0", "replica-b-0"]
     assert keys(compose(2, observed, clusters)) == ["replica-b-0"]
     assert keys(compose(2, without_endpoints(observed, "endpoint-b-0"), clusters)) == []
+
+
+def test_a_successor_that_serves_by_the_fleet_alone_has_no_endpoint_yet():
+    """The list of replicas may be newer than what is observed: the decision goes by it, and endpoints cannot yet."""
+    clusters = drained()
+    observed = serving(compose(2, settled(), clusters))
+    listed = [item.target.manifest for key, item in observed.items() if key.startswith("replica-")]
+    starting = copy.deepcopy(observed["replica-a-1"].target.manifest)
+    starting["status"] = {"conditions": [{"type": "WorkloadReady", "status": "False", "reason": "WorkloadStarting"}]}
+    older = {**observed, "replica-a-1": Observed(Local(starting, ReadyWhen.READY), ready=False)}
+    assert keys(answered(older, listed, clusters)) == ["endpoint-b-0", "replica-b-0"]
 
 
 def test_a_replica_that_must_go_waits_for_nobodys_endpoint():

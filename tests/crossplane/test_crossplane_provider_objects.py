@@ -1,7 +1,11 @@
 """How targets become objects for Crossplane, and what is read back from them."""
 
+import copy
+
 import pytest
 
+from modelplane.api.codec import decode, encode
+from modelplane.api.models import ModelReplica
 from modelplane.compose.contract import Desired, Helm, Local, ReadyWhen, Remote, keep
 from modelplane.crossplane.provider_objects import Composite, read_back, to_provider_object
 
@@ -162,6 +166,37 @@ def test_a_local_object_is_kept_without_what_others_wrote_on_it():
     assert composed.observed.ready
     kept = Desired(composed.observed.target, ready=True)
     assert to_provider_object(REPLICA, "replica", kept, {"replica": composed}) == made
+
+
+MEMBER = {
+    "role": "Standalone",
+    "nodePoolName": "p",
+    "template": {"spec": {"containers": [{"name": "engine", "image": "i"}]}},
+}
+
+
+def test_a_replica_is_kept_without_the_defaults_of_the_api():
+    """What is applied once and then not is taken away, and null is left where it was the only field of an object."""
+    made = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelReplica",
+        "metadata": {"name": "qwen-abc", "namespace": "team-a", "annotations": {"modelplane.ai/ready-when": "Ready"}},
+        "spec": {
+            "clusterName": "east",
+            "deployment": {"name": "qwen"},
+            "serving": {},
+            "engines": [{"name": "main", "type": "vLLM", "topology": {}, "members": [MEMBER]}],
+        },
+    }
+    observed = copy.deepcopy(made)
+    observed["metadata"]["annotations"]["modelplane.ai/facts"] = "563683a763af056e"
+    observed["spec"] |= {"serving": {"mode": "Unified"}, "protected": False}
+    observed["spec"]["engines"][0] |= {"topology": {"data": 1, "pipeline": 1, "tensor": 1}, "copies": 1}
+    composed = read_back(observed)
+    kept = to_provider_object(REPLICA, "replica", keep(composed.observed), {"replica": composed})
+    assert kept["metadata"] == made["metadata"]
+    assert (kept["spec"]["serving"], kept["spec"]["engines"][0]["topology"]) == ({}, {})
+    assert kept["spec"] == encode(decode(ModelReplica, made))["spec"]
 
 
 def test_names_of_objects_tell_composites_and_keys_apart():

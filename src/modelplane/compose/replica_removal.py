@@ -64,10 +64,13 @@ def removal_of(request: ComposeRequest[ModelDeployment], decided: Schedule) -> R
 
 
 def _is_routed(request: ComposeRequest[ModelDeployment], decided: Schedule) -> bool:
-    """Whether every replica that serves has an endpoint that is ready."""
+    """Whether every replica that serves has an endpoint that is ready.
+
+    The decision counts a replica that serves by the fleet, which may be newer than what is observed: so it counts here.
+    """
     for placement in decided.placements:
         seen = request.observed.get(replica_key(placement.replica))
-        if seen is None or not serves(seen.manifest):
+        if not placement.replica.serving and (seen is None or not serves(seen.manifest)):
             continue
         endpoint = request.observed.get(endpoint_key(placement.replica))
         if endpoint is None or not endpoint.ready:

@@ -14,12 +14,16 @@ cluster added.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from modelplane.api.codec import decode, encode
+from modelplane.api.errors import InputError
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.names import make_name
-from modelplane.api.objects import Manifest, name_of, text_at, value_at
+from modelplane.api.objects import API_VERSION, Manifest, name_of, text_at, value_at
 from modelplane.compose.contract import Desired, Helm, Local, Observed, ReadyWhen, Remote, Target
 from modelplane.compose.readiness import has_condition, is_ready
+from modelplane.compose.registry import COMPOSERS
+from modelplane.crossplane.packaging import DIGEST_ANNOTATION
 
 OBJECT_API, OBJECT = "kubernetes.m.crossplane.io/v1alpha1", "Object"
 RELEASE_API, RELEASE = "helm.m.crossplane.io/v1beta1", "Release"
@@ -253,18 +257,33 @@ def _without_server_fields(item: Manifest) -> Manifest:
         if field in kept:
             kept[field] = _without_crossplanes(kept[field])
     body = {name: value for name, value in item.items() if name not in {"metadata", "status"}}
-    spec = body.get("spec")
-    if isinstance(spec, Mapping) and "crossplane" in spec:
+    spec = _without_defaults(item).get("spec")
+    if isinstance(spec, Mapping):
         body["spec"] = {name: value for name, value in spec.items() if name != "crossplane"}
     return {**body, "metadata": {name: value for name, value in kept.items() if value}}
 
 
+def _without_defaults(item: Manifest) -> Manifest:
+    """An object of ours as composers write it.
+
+    A default that is applied is Crossplane's field from then on. A later apply without it takes it away and leaves null
+    where it was the only field of an object, and the API server refuses that.
+    """
+    entry = COMPOSERS.get(text_at(item, "kind")) if text_at(item, "apiVersion") == API_VERSION else None
+    if entry is None:
+        return item
+    try:
+        return encode(decode(entry.resource, item))
+    except InputError:
+        return item
+
+
 def _without_crossplanes(labels: object) -> dict[str, object]:
-    """Labels or annotations without those that Crossplane writes; the external name is ours."""
+    """Labels or annotations without those that Crossplane and the Requeuer write; the external name is ours."""
     if not isinstance(labels, Mapping):
         return {}
     return {name: text for name, text in labels.items() if not _is_crossplanes(name)}
 
 
 def _is_crossplanes(name: str) -> bool:
-    return name != EXTERNAL_NAME and name.partition("/")[0].endswith(_CROSSPLANE)
+    return name == DIGEST_ANNOTATION or (name != EXTERNAL_NAME and name.partition("/")[0].endswith(_CROSSPLANE))
