@@ -85,7 +85,7 @@ def test_an_update_is_followed_paused_undone_and_restarted(tmp_path, capsys):
             assert images(plane) == {NEW}
 
             code, text = await typed("history", "md/qwen3-8b")
-            assert re.findall(r"^(\d+) +[0-9a-f]{10} .* (\S+)$", text, re.MULTILINE) == [("1", OLD), ("2", NEW)]
+            assert re.findall(r"^(\d+) +[0-9a-f]{10} .* (\S+) +-$", text, re.MULTILINE) == [("1", OLD), ("2", NEW)]
             code, text = await typed("history", "md/qwen3-8b", "--revision", "1")
             assert yaml.safe_load(text)["workers"]["template"]["spec"]["containers"][0]["image"] == OLD
 
@@ -147,6 +147,6 @@ def test_the_help_has_examples_that_parse():
     parser = argparse.ArgumentParser(prog="modelplane rollout")
     rollout.configure(parser)
     lines = re.findall(r"^  modelplane rollout (.+?)(?:  .*)?$", parser.epilog, re.MULTILINE)
-    assert len(lines) == 9
+    assert len(lines) == 11
     for line in lines:
         parser.parse_args(line.split())

@@ -446,6 +446,7 @@ def status(placed, serving, **told):
             ready_replicas=serving,
             promoted=True,
             complete=placed == serving,
+            stable=HASH,
         ),
         revisions=(TemplateRevision(revision=1, hash_=HASH, images=("i",), template=pack(TEMPLATE)),),
         selector="modelplane.ai/deployment=chat",

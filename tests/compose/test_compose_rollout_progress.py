@@ -3,10 +3,11 @@
 import pytest
 
 from modelplane.api.codec import decode
-from modelplane.api.models import ModelDeployment, StatusRollout, TemplateRevision
+from modelplane.api.models import CanaryProgress, ModelDeployment, RolloutHalt, StatusRollout, TemplateRevision
 from modelplane.compose.canary import CanaryState
+from modelplane.compose.canary_analysis import CanaryFinding, Verdict
 from modelplane.compose.rolling_update import Rollout
-from modelplane.compose.rollout_progress import rollout_progress
+from modelplane.compose.rollout_progress import canary_words, rollout_progress
 
 NOW = 1_767_225_600.0
 SINCE = "2026-01-01T00:00:00Z"
@@ -31,6 +32,7 @@ def status(updated, ready, *, complete=False, since=SINCE):
         promoted=True,
         complete=complete,
         last_progress_time=since,
+        stable="abc",
     )
 
 
@@ -102,3 +104,79 @@ def test_canaries_are_counted_and_looked_at_again():
         20.0,
         False,
     )
+
+
+def stepping(**state):
+    given = {"promoted": False, "limit": 1, "step": 1, "steps": 3, "weight": 10, "since": NOW - 60, "serving": True}
+    return CanaryState(**{**given, **state})
+
+
+def finding(verdict):
+    return CanaryFinding(verdict, "0 of 84 requests failed")
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (stepping(serving=False), "; next: step 2 after its canaries serve"),
+        (stepping(left_s=60.0), "; next: step 2 at 2026-01-01T00:01:00Z"),
+        (stepping(step=3), "; next: all replicas when it is promoted"),
+        (
+            stepping(baked=1, finding=finding(Verdict.TOO_FEW)),
+            "; 0 of 84 requests failed; next: step 2 when the analysis passes",
+        ),
+        (
+            stepping(baked=1, finding=finding(Verdict.NOT_MEASURED)),
+            "; 0 of 84 requests failed; next: step 2 when it is promoted, since it is not measured",
+        ),
+    ],
+)
+def test_a_step_says_what_happens_next_and_when(state, words):
+    head = f"step {state.step} of 3: 10 % of requests since 2025-12-31T23:59:00Z"
+    assert canary_words(state, NOW) == head + words
+
+
+def progress(canary, now=NOW, updated=1, ready=1, **before):
+    known = {**BEFORE, "readyReplicas": 1, "promoted": False, "canary": {"step": 1}, **before}
+    spec = {"replicas": 4, "rollout": {"progressDeadlineSeconds": 600}}
+    item = {"metadata": {"name": "chat"}, "spec": spec, "status": {"rollout": known}}
+    rollout = Rollout((None,) * 4, updated, ready)
+    return rollout_progress(decode(ModelDeployment, item), NEWEST, rollout, now, leaving=0, canary=canary)
+
+
+def test_the_status_has_the_step():
+    found = progress(stepping(left_s=60.0, stable="old")).status
+    assert (found.stable, found.promoted, found.canary) == (
+        "old",
+        False,
+        CanaryProgress(
+            step=1,
+            steps=3,
+            weight=10,
+            since="2025-12-31T23:59:00Z",
+            next_at="2026-01-01T00:01:00Z",
+            message=canary_words(stepping(left_s=60.0), NOW),
+        ),
+    )
+
+
+def test_a_step_that_waits_for_a_user_has_no_deadline():
+    assert progress(stepping(step=3), now=NOW + 9000).condition.reason == "CanaryBaking"
+    assert progress(stepping(serving=False), now=NOW + 9000).condition.reason == "ProgressDeadlineExceeded"
+
+
+def test_a_new_step_is_progress():
+    assert progress(stepping(step=2), now=NOW + 60).status.last_progress_time == "2026-01-01T00:01:00Z"
+    assert progress(stepping(), now=NOW + 60).status.last_progress_time == SINCE
+
+
+def test_a_halt_is_said_with_its_numbers():
+    halt = RolloutHalt(at=SINCE, weight=10, message="12 of 140 requests failed (8.6 %, limit 2 %); stopped at 10 %")
+    found = progress(CanaryState(promoted=False, limit=0, weight=0, stable="old", halt=halt), updated=4, ready=3)
+    assert (found.condition.status.value, found.condition.reason, found.condition.message) == (
+        "False",
+        "RolloutHalted",
+        f"revision 3: {halt.message}; 3 of 4 replicas serve the revision before",
+    )
+    assert (found.status.halted, found.status.complete, found.status.stable) == (halt, None, "old")
+    assert found.requeue_after_s is None

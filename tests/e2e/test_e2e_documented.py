@@ -15,7 +15,7 @@ import pytest
 FENCE = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PORT = 8080
 BASH = shutil.which("bash")
-PAGES = ("README.md", "examples/README.md", "docs/simulation.md")
+PAGES = ("README.md", "examples/README.md", "docs/simulation.md", "docs/rollouts.md")
 
 
 class Reader:

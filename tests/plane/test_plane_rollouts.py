@@ -1,11 +1,15 @@
 """Updates of a deployment on the embedded plane, in virtual time: surge, minReadySeconds, pause and the deadline."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 import yaml
 
 from modelplane.api.objects import GROUP, labels_of
+from modelplane.api.timestamps import timestamp
+from modelplane.plane.access_log import ServedRequest
+from modelplane.plane.traffic_meter import TrafficMeter
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster.objects import condition_of
 from modelplane.testing.clock import run_virtual
@@ -185,3 +189,108 @@ def test_a_canary_that_does_not_serve_goes_no_further_and_is_undone_at_once():
         assert fleet.endpoints().total() == 4
 
     virtually(story, {"canary": {"bakeSeconds": 120}, "progressDeadlineSeconds": 300}, replicas=4)
+
+
+class Requests:
+    """Requests that the gateway logged. Those to canaries fail at a rate."""
+
+    def __init__(self, fleet):
+        self._fleet = fleet
+        self.canary_failures = 0.0
+        self.most = 20
+
+    def read(self):
+        for item in self._fleet.plane.list(GROUP, "ModelEndpoint"):
+            weight = labels_of(item).get("modelplane.ai/canary-weight")
+            for number in range(0 if weight == "0" else self.most):
+                failed = weight is not None and number < self.most * self.canary_failures
+                yield ServedRequest(f"default/{item['metadata']['name']}", failed, 40, 400)
+
+
+def weights(fleet):
+    items = fleet.plane.list(GROUP, "ModelEndpoint")
+    return sorted(labels_of(item).get("modelplane.ai/canary-weight", "-") for item in items)
+
+
+STEPS = [{"weight": 10, "pauseSeconds": 60}, {"weight": 50, "untilPromoted": True}]
+ANALYSIS = {"windowSeconds": 30, "minRequests": 20, "maxErrorRate": "2%"}
+
+
+def annotate(fleet, **annotations):
+    item = fleet.plane.get(REF)
+    given = {f"modelplane.ai/{name}": value for name, value in annotations.items()}
+    fleet.plane.replace({**item, "metadata": {**item["metadata"], "annotations": given}})
+
+
+def analysed(story, strategy, canary):
+    async def measured(fleet, clock):
+        requests = Requests(fleet)
+        meter = TrafficMeter(fleet.plane, requests, clock)
+        task = asyncio.create_task(meter.run())
+        try:
+            await story(fleet, clock, requests)
+        finally:
+            task.cancel()
+
+    virtually(measured, {"strategy": strategy, "canary": canary}, replicas=4)
+
+
+@pytest.mark.parametrize("strategy", ["InPlace", "Surge"])
+def test_a_canary_goes_from_step_to_step_and_is_promoted_by_a_user(strategy):
+    async def story(fleet, clock, _requests):
+        set_image(fleet, NEW)
+        await clock.sleep(70)
+        assert (weights(fleet), images(fleet).count(NEW)) == (["-", "-", "-", "10"], 1)
+        await clock.sleep(150)
+        assert (weights(fleet), images(fleet).count(NEW)) == (["-", "-", "50", "50"], 2)
+        await clock.sleep(60)
+        canary = fleet.plane.get(REF)["status"]["rollout"]["canary"]
+        assert (canary["step"], canary["analysis"], progressing(fleet)) == (2, "Passing", "CanaryBaking")
+        annotate(fleet, promote=f"{fleet.plane.get(REF)['status']['rollout']['hash']}/2")
+        await clock.sleep(300)
+        assert (weights(fleet), images(fleet), progressing(fleet)) == (["-"] * 4, [NEW] * 4, "RolloutComplete")
+
+    analysed(story, strategy, {"steps": STEPS, "analysis": ANALYSIS})
+
+
+@pytest.mark.parametrize("strategy", ["InPlace", "Surge"])
+def test_a_canary_that_fails_requests_is_halted_resumed_and_undone(strategy):
+    async def story(fleet, clock, requests):
+        requests.canary_failures = 0.1
+        set_image(fleet, NEW)
+        while progressing(fleet) != "RolloutHalted":
+            await clock.sleep(1)
+        assert weights(fleet).count("-") == 3
+        status = fleet.plane.get(REF)["status"]
+        told = "2 of 20 requests failed (10.0 %, limit 2 %); stopped at 10 %"
+        assert (status["rollout"]["halted"]["message"], status["revisions"][-1]["halted"]) == (told, told)
+        events = [item for item in fleet.plane.list("", "Event") if item["reason"] == "RolloutHalted"]
+        assert [(item["type"], told in item["message"]) for item in events] == [("Warning", True)]
+        edit(fleet, lambda spec: {**spec, "replicas": 5})
+        await clock.sleep(200)
+        assert (images(fleet), weights(fleet)) == ([OLD] * 5, ["-"] * 5)
+        assert [each["revision"] for each in fleet.plane.get(REF)["status"]["revisions"]] == [1, 2]
+
+        requests.canary_failures = 0.0
+        annotate(fleet, retry=timestamp(clock.now()))
+        await clock.sleep(60)
+        assert (progressing(fleet), images(fleet).count(NEW)) == ("CanaryBaking", 1)
+        edit(fleet, lambda spec: yaml.safe_load(yaml.safe_dump(spec).replace(NEW, OLD)))
+        await clock.sleep(200)
+        assert (progressing(fleet), images(fleet), weights(fleet)) == ("RolloutComplete", [OLD] * 5, ["-"] * 5)
+
+    analysed(story, strategy, {"steps": STEPS, "analysis": ANALYSIS})
+
+
+def test_a_canary_that_nobody_calls_waits_and_is_aborted():
+    async def story(fleet, clock, requests):
+        requests.most = 1
+        set_image(fleet, NEW)
+        await clock.sleep(300)
+        assert fleet.plane.get(REF)["status"]["rollout"]["canary"]["analysis"] == "TooFewRequests"
+        assert images(fleet).count(NEW) == 1
+        annotate(fleet, abort=fleet.plane.get(REF)["status"]["rollout"]["hash"])
+        await clock.sleep(200)
+        assert (progressing(fleet), images(fleet), weights(fleet)) == ("RolloutHalted", [OLD] * 4, ["-"] * 4)
+
+    analysed(story, "Surge", {"steps": STEPS, "analysis": ANALYSIS})

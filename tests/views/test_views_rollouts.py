@@ -14,9 +14,12 @@ from modelplane.views.rollouts import (
     RESTARTED_AT,
     RolloutPhase,
     RolloutView,
+    abort_patch,
     merge_patch,
     pause_patch,
+    promote_patch,
     restart_patch,
+    resume_patch,
     revisions_of,
     rollout_view,
     template_at,
@@ -202,3 +205,72 @@ VALUES = st.recursive(
 @given(st.dictionaries(st.sampled_from("abc"), VALUES), st.dictionaries(st.sampled_from("abc"), VALUES))
 def test_a_merge_patch_leads_from_one_object_to_the_other(before, after):
     assert applied(before, merge_patch(before, after)) == after
+
+
+def at_canary(*images, promoted=False, **rollout):
+    item = deployment(*images, reason="CanaryBaking")
+    item["status"]["rollout"] |= {"promoted": promoted, **rollout}
+    return item
+
+
+def hash_of(item):
+    return item["status"]["rollout"]["hash"]
+
+
+STEP = {"canary": {"step": 1, "steps": 3}}
+
+
+@pytest.mark.parametrize(
+    ("item", "full", "step", "told"),
+    [
+        (at_canary("a", "b", **STEP), False, "1", "promoted revision 2 to step 2 of 3"),
+        (at_canary("a", "b", **STEP), True, "all", "promoted revision 2"),
+        (at_canary("a", "b", canary={"step": 3, "steps": 3}), False, "all", "promoted revision 2"),
+        (at_canary("a", "b"), False, "all", "promoted revision 2"),
+    ],
+)
+def test_promote_ends_the_step_that_it_saw(item, full, step, told):
+    patch = {"metadata": {"annotations": {"modelplane.ai/promote": f"{hash_of(item)}/{step}"}}}
+    assert promote_patch(item, full=full) == (patch, told)
+
+
+def test_abort_names_the_revision():
+    item = at_canary("a", "b", **STEP)
+    patch = {"metadata": {"annotations": {"modelplane.ai/abort": hash_of(item)}}}
+    assert abort_patch(item) == (patch, "aborted revision 2")
+
+
+@pytest.mark.parametrize(
+    ("item", "says"),
+    [
+        (at_canary("a", "b", promoted=True), "revision 2 has no canary: it is promoted; undo it to take it back"),
+        (at_canary("a", "b", halted={"message": "m"}), "revision 2 is halted; resume or undo it"),
+        (with_image(at_canary("a", "b", **STEP), "c"), "the newest spec is not observed yet"),
+        (unobserved(), "the newest spec is not observed yet"),
+    ],
+)
+@pytest.mark.parametrize("make", [promote_patch, abort_patch])
+def test_without_a_canary_there_is_nothing_to_promote_or_abort(make, item, says):
+    with pytest.raises(InputError, match=says):
+        make(item)
+
+
+def test_resume_ends_a_pause_or_a_halt():
+    halted = at_canary("a", "b", halted={"message": "m"})
+    names = ("modelplane.ai/abort", "modelplane.ai/promote")
+    annotations = {**dict.fromkeys(names), "modelplane.ai/retry": AT}
+    assert resume_patch(halted, AT) == {"metadata": {"annotations": annotations}}
+    assert resume_patch(deployment("a", paused=True), AT) == {"spec": {"rollout": {"paused": False}}}
+    with pytest.raises(InputError, match="the rollout is not paused"):
+        resume_patch(deployment("a"), AT)
+
+
+def test_a_halted_rollout_is_shown_as_one():
+    item = deployment("a", "b", reason="RolloutHalted", told="revision 2: 12 of 140 requests failed")
+    assert rollout_view(item) == RolloutView(RolloutPhase.HALTED, "revision 2: 12 of 140 requests failed")
+
+
+def test_undo_of_a_canary_goes_back_to_what_was_promoted():
+    item = at_canary("a", "b", "c", stable=deployment("a")["status"]["rollout"]["hash"])
+    assert undo_patch(item)[1] == 1
+    assert undo_patch({**item, "status": {**item["status"], "rollout": {}}})[1] == 2

@@ -22,7 +22,10 @@ __all__ = [
     "Cache",
     "CacheMount",
     "CallerAuth",
-    "Canary",
+    "CanaryLimits",
+    "CanaryProgress",
+    "CanarySettings",
+    "CanaryStep",
     "Candidate",
     "Capacity",
     "CapacityBlock",
@@ -50,6 +53,7 @@ __all__ = [
     "EndpointCounts",
     "EndpointCredential",
     "EndpointGroup",
+    "EndpointTraffic",
     "Env",
     "EnvFrom",
     "EnvoyGateway",
@@ -136,6 +140,7 @@ __all__ = [
     "ReplicaMember",
     "ReplicaReference",
     "Resources",
+    "RolloutHalt",
     "RouteCounts",
     "Routing",
     "S3",
@@ -153,6 +158,7 @@ __all__ = [
     "SpecRollout",
     "SpecSecret",
     "Spread",
+    "StableLimits",
     "StatusDrain",
     "StatusGateway",
     "StatusPlacement",
@@ -449,6 +455,16 @@ class ModelReplicaSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
+class EndpointTraffic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    revision: str | None = None
+    measured_at: str = msgspec.field(name="measuredAt")
+    window_seconds: int = msgspec.field(name="windowSeconds")
+    requests: int
+    errors: int
+    ttft_p95_milliseconds: int | None = msgspec.field(name="ttftP95Milliseconds", default=None)
+    latency_p95_milliseconds: int | None = msgspec.field(name="latencyP95Milliseconds", default=None)
+
+
 class Routing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     backend_name: str | None = msgspec.field(name="backendName", default=None)
 
@@ -457,6 +473,7 @@ class ModelEndpointStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     conditions: tuple[Condition, ...] = ()
     origin: str | None = None
     routing: Routing | None = None
+    traffic: EndpointTraffic | None = None
 
 
 class AuthSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -547,8 +564,25 @@ class TemplateRevision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     hash_: str = msgspec.field(name="hash")
     created_at: str | None = msgspec.field(name="createdAt", default=None)
     change_cause: str | None = msgspec.field(name="changeCause", default=None)
+    halted: str | None = None
     images: tuple[str, ...] = ()
     template: str
+
+
+class RolloutHalt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    at: str | None = None
+    weight: int | None = None
+    message: str | None = None
+
+
+class CanaryProgress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    step: int | None = None
+    steps: int | None = None
+    weight: int | None = None
+    since: str | None = None
+    next_at: str | None = msgspec.field(name="nextAt", default=None)
+    analysis: Literal["Passing", "Measuring", "Failing", "TooFewRequests", "NotMeasured"] | None = None
+    message: str | None = None
 
 
 class StatusRollout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -559,6 +593,9 @@ class StatusRollout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     promoted: bool | None = None
     complete: bool | None = None
     last_progress_time: str | None = msgspec.field(name="lastProgressTime", default=None)
+    stable: str | None = None
+    canary: CanaryProgress | None = None
+    halted: RolloutHalt | None = None
 
 
 class ModelDeploymentStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -640,9 +677,32 @@ class Cache(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     policy: Literal["Required", "Preferred"] = "Required"
 
 
-class Canary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StableLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    max_error_rate_above: str | None = msgspec.field(name="maxErrorRateAbove", default=None)
+    max_ttft_percent: int | None = msgspec.field(name="maxTtftPercent", default=None)
+    max_latency_percent: int | None = msgspec.field(name="maxLatencyPercent", default=None)
+
+
+class CanaryLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    window_seconds: int = msgspec.field(name="windowSeconds", default=60)
+    min_requests: int = msgspec.field(name="minRequests", default=20)
+    max_error_rate: str | None = msgspec.field(name="maxErrorRate", default=None)
+    max_ttft_milliseconds: int | None = msgspec.field(name="maxTtftMilliseconds", default=None)
+    max_latency_milliseconds: int | None = msgspec.field(name="maxLatencyMilliseconds", default=None)
+    stable: StableLimits | None = None
+
+
+class CanaryStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    weight: int
+    pause_seconds: int | None = msgspec.field(name="pauseSeconds", default=None)
+    until_promoted: bool = msgspec.field(name="untilPromoted", default=False)
+
+
+class CanarySettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replicas: int = 1
     bake_seconds: int = msgspec.field(name="bakeSeconds", default=300)
+    steps: tuple[CanaryStep, ...] = ()
+    analysis: CanaryLimits | None = None
 
 
 class SpecRollout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -651,7 +711,7 @@ class SpecRollout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     paused: bool = False
     min_ready_seconds: int = msgspec.field(name="minReadySeconds", default=0)
     progress_deadline_seconds: int = msgspec.field(name="progressDeadlineSeconds", default=3600)
-    canary: Canary | None = None
+    canary: CanarySettings | None = None
     revision_history_limit: int = msgspec.field(name="revisionHistoryLimit", default=10)
 
 

@@ -80,6 +80,10 @@ class Reason(StrEnum):
     CANARY_BAKING = "CanaryBaking", "Canaries have the new revision. The others follow when it served for long enough."
     ROLLOUT_COMPLETE = "RolloutComplete", "Every replica served the newest revision."
     ROLLOUT_PAUSED = "RolloutPaused", "spec.rollout.paused is set. Changes of the pods wait until it is not."
+    ROLLOUT_HALTED = (
+        "RolloutHalted",
+        "A canary exceeded a limit or was aborted. The stable revision has all requests. Undo, resume or change it.",
+    )
     PROGRESS_DEADLINE_EXCEEDED = (
         "ProgressDeadlineExceeded",
         "An update made no progress for progressDeadlineSeconds. Old replicas serve on. Fix the template, or undo it.",

@@ -1,17 +1,21 @@
-"""`modelplane rollout`: how far an update is, its history, and to undo, restart, pause or resume it."""
+"""`modelplane rollout`: how far an update is, its history, and to undo, restart, pause, resume, promote or abort it."""
 
 import argparse
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 
+from modelplane.api.objects import Json, Manifest
 from modelplane.api.timestamps import timestamp
 from modelplane.cli._deployments import NamedDeployment, add_deployment
 from modelplane.views.rollouts import (
     RolloutPhase,
     RolloutView,
+    abort_patch,
     pause_patch,
+    promote_patch,
     restart_patch,
+    resume_patch,
     revisions_of,
     rollout_view,
     template_at,
@@ -27,10 +31,12 @@ examples:
   modelplane rollout undo md/qwen3-8b --to-revision 2
   modelplane rollout restart md/qwen3-8b                     new pods, one replica at a time
   modelplane rollout pause md/qwen3-8b                       hold back changes of the pods
-  modelplane rollout resume md/qwen3-8b
+  modelplane rollout resume md/qwen3-8b                      go on after a pause; begin again after a halt
+  modelplane rollout promote md/qwen3-8b                     end this step of the canary; --full ends all
+  modelplane rollout abort md/qwen3-8b                       take the canary's requests and replicas back
   modelplane rollout status md/qwen3-8b -n team --kubeconfig ~/.kube/config
 
-Exit codes of status: 0 complete or under way, 1 the progress deadline is exceeded, or --timeout is over.
+Exit codes of status: 0 complete or under way, 1 halted, the progress deadline is exceeded, or --timeout is over.
 """
 _HELP = {
     "status": "show how far the update is",
@@ -38,9 +44,12 @@ _HELP = {
     "undo": "restore an earlier revision",
     "restart": "replace the pods of every replica",
     "pause": "hold back changes of the pods",
-    "resume": "go on with the update",
+    "resume": "go on with the update, or begin again after a halt",
+    "promote": "end this step of the canary",
+    "abort": "halt the canary: the stable revision gets all requests and replicas",
 }
 _POLL_S = 1.0
+_FAILED = frozenset({RolloutPhase.FAILED, RolloutPhase.HALTED})
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     status.add_argument("-w", "--watch", action="store_true", help="wait until it is complete or has failed")
     status.add_argument("--timeout", type=float, default=None, metavar="S", help="how long to wait (no limit)")
     verbs.choices["history"].add_argument("--revision", type=int, metavar="N", help="print the template of a revision")
+    verbs.choices["promote"].add_argument("--full", action="store_true", help="end all steps")
     verbs.choices["undo"].add_argument("--to-revision", type=int, metavar="N", help="which one (the one before)")
 
 
@@ -69,22 +79,44 @@ def run(arguments: argparse.Namespace) -> int:
             at = timestamp(time.time())
             deployment.change(lambda item: restart_patch(item, at))
             print(f"{deployment.name} restarted")
-        case verb:
-            deployment.change(lambda item: pause_patch(item, paused=verb == "pause"))
-            print(f"{deployment.name} {verb}d")
+        case "promote":
+            return _told(deployment, lambda item: promote_patch(item, full=arguments.full))
+        case "abort":
+            return _told(deployment, abort_patch)
+        case "resume":
+            at = timestamp(time.time())
+            deployment.change(lambda item: resume_patch(item, at))
+            print(f"{deployment.name} resumed")
+        case _:
+            deployment.change(lambda item: pause_patch(item, paused=True))
+            print(f"{deployment.name} paused")
+    return 0
+
+
+def _told(deployment: NamedDeployment, make: Callable[[Manifest], tuple[Json | None, str]]) -> int:
+    """Change the deployment and print what that means."""
+    told = ""
+
+    def made(item: Manifest) -> Json | None:
+        nonlocal told
+        patch, told = make(item)
+        return patch
+
+    deployment.change(made)
+    print(f"{deployment.name} {told}")
     return 0
 
 
 def _status(deployment: NamedDeployment, arguments: argparse.Namespace) -> int:
     found = _shown(deployment, None)
     deadline = None if arguments.timeout is None else time.monotonic() + arguments.timeout
-    while arguments.watch and found.state not in {RolloutPhase.COMPLETE, RolloutPhase.FAILED}:
+    while arguments.watch and found.state not in {*_FAILED, RolloutPhase.COMPLETE}:
         if deadline is not None and time.monotonic() >= deadline:
             print(f"{deployment.name}: not complete after {arguments.timeout:g} s", file=sys.stderr)
             return 1
         time.sleep(_POLL_S)
         found = _shown(deployment, found)
-    return 1 if found.state is RolloutPhase.FAILED else 0
+    return 1 if found.state in _FAILED else 0
 
 
 def _shown(deployment: NamedDeployment, before: RolloutView | None) -> RolloutView:
@@ -105,22 +137,19 @@ def _history(deployment: NamedDeployment, revision: int | None) -> int:
     from modelplane.cli._shown import print_table
 
     rows = [
-        (str(each.revision), each.hash_, each.created_at or "-", each.change_cause or "-", ",".join(each.images) or "-")
+        (
+            *(str(each.revision), each.hash_, each.created_at or "-", each.change_cause or "-"),
+            *(",".join(each.images) or "-", each.halted or "-"),
+        )
         for each in revisions_of(item)
     ]
-    print_table(("REVISION", "HASH", "CREATED", "CHANGE-CAUSE", "IMAGES"), rows)
+    print_table(("REVISION", "HASH", "CREATED", "CHANGE-CAUSE", "IMAGES", "HALTED"), rows)
     return 0
 
 
 def _undo(deployment: NamedDeployment, number: int | None) -> int:
-    outcome = ""
-
-    def make(item: Mapping[str, object]) -> Mapping[str, object] | None:
-        nonlocal outcome
+    def make(item: Manifest) -> tuple[Json | None, str]:
         patch, found = undo_patch(item, number)
-        outcome = f"is at revision {found} already" if patch is None else f"rolled back to revision {found}"
-        return patch
+        return patch, f"is at revision {found} already" if patch is None else f"rolled back to revision {found}"
 
-    deployment.change(make)
-    print(f"{deployment.name} {outcome}")
-    return 0
+    return _told(deployment, make)

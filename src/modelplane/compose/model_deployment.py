@@ -7,8 +7,9 @@ ModelReplica that is dropped goes after its ModelEndpoint: see `replica_removal`
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
@@ -17,7 +18,7 @@ from modelplane.api.labels import CANARY, REVISION, TRACK
 from modelplane.api.models import ModelDeployment, ModelDeploymentStatus, TemplateRevision
 from modelplane.api.objects import API_VERSION
 from modelplane.api.reasons import Reason
-from modelplane.compose.canary import canary_state, outdated_count
+from modelplane.compose.canary import CanaryState, canary_state, outdated_count
 from modelplane.compose.contract import (
     ComposeRequest,
     ComposeResult,
@@ -57,6 +58,7 @@ from modelplane.compose.replica_removal import LINGER_S, removal_of
 from modelplane.compose.replica_targets import replica_key, replica_targets
 from modelplane.compose.revisions import effective, recorded
 from modelplane.compose.rolling_update import Rollout, settling_s
+from modelplane.compose.rollout_halts import with_halt, with_stable
 from modelplane.compose.rollout_progress import RolloutProgress, rollout_progress
 from modelplane.compose.startup import hold_back, startup_wait, with_wait
 from modelplane.compose.surge import outdated_replicas, without_unreached
@@ -72,6 +74,31 @@ _PREEMPTION_REQUEUE_S = 1.0
 
 def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
     request = replace(request, resource=effective(request.resource))
+    revisions = recorded(request.resource, request.now)
+    canary = canary_state(request, revisions[-1].hash_)
+    if canary.halt is not None:
+        return _halted(request, revisions, canary)
+    return _composed(request, revisions, canary)
+
+
+def _halted(
+    request: ComposeRequest[ModelDeployment], revisions: tuple[TemplateRevision, ...], canary: CanaryState
+) -> ComposeResult:
+    """With the revision that was promoted last. Where that was not recorded, no further replica gets the halted one."""
+    revisions = with_halt(revisions, canary.halt)
+    stable = with_stable(request.resource, revisions, canary.stable)
+    if stable is None:
+        return _composed(request, revisions, canary)
+    return _composed(replace(request, resource=stable), revisions, canary, canary.stable)
+
+
+def _composed(
+    request: ComposeRequest[ModelDeployment],
+    revisions: tuple[TemplateRevision, ...],
+    canary: CanaryState,
+    wanted_hash: str = "",
+) -> ComposeResult:
+    """`wanted_hash`: the revision that replicas are to have; by default the newest."""
     deployment = request.resource
     requirements = {} if request.fleet else _requirements(deployment)
     lowered = lower(deployment.spec)
@@ -86,23 +113,23 @@ def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
     fault = evaluation_fault(engines, fleet)
     if fault is not None:
         return _undecided(request, _invalid_selector(fault), requirements)
-    revisions = recorded(deployment, request.now)
-    canary = canary_state(request, revisions[-1].hash_)
-    track = {} if canary.promoted else {TRACK: CANARY}
-    lowered = replace(lowered, labels={**lowered.labels, REVISION: revisions[-1].hash_, **track})
+    revision = wanted_hash or revisions[-1].hash_
+    track = {} if canary.promoted or wanted_hash else {TRACK: CANARY}
+    lowered = replace(lowered, labels={**lowered.labels, REVISION: revision, **track})
     fleet = with_observed(fleet, deployment.metadata.key, request.observed, request.decode_replica)
-    fleet = without_unreached(fleet, request, revisions[-1].hash_)
+    fleet = without_unreached(fleet, request, revision)
     wanted = placement_request(deployment, lowered)
     wanted = msgspec.structs.replace(
         wanted,
-        outdated=outdated_replicas(request, revisions[-1].hash_),
-        rolling_out=outdated_count(request, revisions[-1].hash_) > 0,
+        outdated=outdated_replicas(request, revision),
+        rolling_out=outdated_count(request, revision) > 0,
     )
     decided = schedule(wanted, fleet, request.now, profile=request.profile)
     wait = startup_wait(deployment, wanted, fleet, request.now)
     if wait is not None:
         decided, wait = hold_back(decided, wait, wanted.replicas, request.observed)
-    result, rollout = _decided(request, lowered, fleet, decided, requirements)
+    weigh = partial(canary.endpoint_weight, newest=revisions[-1].hash_)
+    result, rollout = _decided(request, lowered, fleet, decided, requirements, weigh)
     if wait is not None:
         result = with_wait(result, wait, wanted.replicas, request.now)
     leaving = sum(placement.decision is ReplicaDecision.MOVING for placement in decided.placements)
@@ -153,6 +180,7 @@ def _decided(
     fleet: Fleet,
     decided: Schedule,
     requirements: dict[str, Requirement],
+    weigh: Callable[[str], int | None],
 ) -> tuple[ComposeResult, Rollout]:
     removal = removal_of(request, decided)
     desired = {**_kept_unplaced(request), **removal.lingering}
@@ -177,7 +205,9 @@ def _decided(
         if not answers:
             idle.append((placed.cluster, seen.manifest if seen is not None else None))
         left_s = 0.0 if answers or seen is None or known is None else grace_left_s(seen, request.now)
-        endpoint = replica_endpoint(target, placed.cluster, seen) if seen is not None and (answers or left_s) else None
+        endpoint = (
+            replica_endpoint(target, placed.cluster, seen, weigh) if seen is not None and (answers or left_s) else None
+        )
         if endpoint is not None:
             desired[key] = Desired(Local(endpoint, ReadyWhen.READY), known is not None and known.ready)
             serving[placed.cluster] += answers

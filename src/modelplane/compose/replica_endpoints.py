@@ -1,11 +1,11 @@
 """The ModelEndpoint of a ModelReplica: made when it serves, kept for a moment after it stops."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable
 
-from modelplane.api.labels import REPLICA
+from modelplane.api.labels import CANARY_WEIGHT, REPLICA, REVISION
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import ModelDeployment
-from modelplane.api.objects import API_VERSION, Manifest, manifest, name_of, text_at, value_at
+from modelplane.api.objects import API_VERSION, Manifest, int_at, labels_of, manifest, name_of, text_at
 from modelplane.compose.contract import ComposeRequest, Local, Observed
 from modelplane.compose.observed_replicas import ENDPOINT_PREFIX, REPLICA_PREFIX
 from modelplane.compose.readiness import SERVING, is_denied, serves, stopped_at
@@ -42,16 +42,34 @@ def endpoint_key(placed: PlacedReplica) -> str:
     return f"{ENDPOINT_PREFIX}{placed.cluster}-{placed.index}"
 
 
-def replica_endpoint(target: Local, cluster: ClusterName, seen: Observed) -> Manifest | None:
+def replica_endpoint(
+    target: Local, cluster: ClusterName, seen: Observed, weigh: Callable[[str], int | None] = lambda _revision: None
+) -> Manifest | None:
+    """`weigh` has the percentage of requests for a revision, where that is a canary's.
+
+    A replica that is being changed in place may have the pods of another revision, so the least share holds.
+    """
     address = text_at(seen.manifest, "status", "address")
     if not address:
         return None
-    name, labels = name_of(target.manifest), value_at(target.manifest, "metadata", "labels")
+    name, labels = name_of(target.manifest), labels_of(target.manifest)
+    weight = _least(map(weigh, _revisions(target.manifest, seen.manifest)))
     return manifest(
         API_VERSION,
         "ModelEndpoint",
         name,
         namespace=text_at(target.manifest, "metadata", "namespace"),
-        labels={**(labels if isinstance(labels, Mapping) else {}), REPLICA: name},
+        labels={**labels, REPLICA: name, **({} if weight is None else {CANARY_WEIGHT: str(weight)})},
         spec={"url": address, "replica": {"name": name, "clusterName": cluster}},
     )
+
+
+def _revisions(target: Manifest, seen: Manifest) -> set[str]:
+    """The revisions that the pods of a replica may have; an empty one is unknown."""
+    known = {labels_of(item).get(REVISION, "") for item in (target, seen)}
+    changing = 0 < int_at(seen, "status", "servedGeneration") < int_at(seen, "metadata", "generation")
+    return known | ({""} if changing else set())
+
+
+def _least(weights: Iterable[int | None]) -> int | None:
+    return min((weight for weight in weights if weight is not None), default=None)

@@ -71,11 +71,16 @@ def effective(deployment: ModelDeployment) -> ModelDeployment:
     known = deployment.status.revisions
     if not deployment.spec.rollout.paused or not known:
         return deployment
+    return with_revision(deployment, known[-1]) or deployment
+
+
+def with_revision(deployment: ModelDeployment, revision: TemplateRevision) -> ModelDeployment | None:
+    """The deployment with the template of a revision; None where that cannot be read."""
     rest = {name: value for name, value in encode(deployment.spec).items() if name not in TEMPLATE_FIELDS}
     try:
-        spec = decode(ModelDeploymentSpec, {**rest, **unpack(known[-1].template)})
+        spec = decode(ModelDeploymentSpec, {**rest, **unpack(revision.template)})
     except InputError:
-        return deployment
+        return None
     return msgspec.structs.replace(deployment, spec=spec)
 
 
@@ -104,7 +109,11 @@ def recorded(deployment: ModelDeployment, now: float) -> tuple[TemplateRevision,
 
 
 def _pruned(revisions: Sequence[TemplateRevision], deployment: ModelDeployment) -> tuple[TemplateRevision, ...]:
-    return tuple(revisions[-1 - deployment.spec.rollout.revision_history_limit :])
+    """The stable revision stays, whatever the limit: a rollout that is halted goes back to it."""
+    kept = revisions[-1 - deployment.spec.rollout.revision_history_limit :]
+    known = deployment.status.rollout
+    stable = [each for each in revisions if known is not None and each.hash_ == known.stable and each not in kept]
+    return (*stable, *kept)
 
 
 def images_of(template: Manifest) -> Iterator[str]:

@@ -59,6 +59,8 @@ class RolloutRules:
     """0: unknown, and nobody waits for minReadySeconds."""
     canary: int | None = None
     """How many replicas may have the new version; None: all."""
+    stable: str = ""
+    """The revision that goes last while there is a canary: replicas of an abandoned one are updated first."""
 
 
 _IN_PLACE = RolloutRules()
@@ -109,8 +111,13 @@ def _held(known: Sequence[_Known], rules: RolloutRules) -> Sequence[_Known]:
     waiting = [item for item in known if item.outdated and item.serving and not item.updating]
     allowed = 0 if rules.surge or any(item.updating for item in known) else 1
     if rules.canary is not None:
+        waiting.sort(key=lambda item: _revision_of(item.seen) == rules.stable)
         allowed = min(allowed, max(0, rules.canary - sum(not item.outdated for item in known)))
     return waiting[allowed:]
+
+
+def _revision_of(replica: ModelReplica | None) -> str:
+    return "" if replica is None else replica.metadata.labels.get(REVISION, "")
 
 
 def _known(

@@ -12,13 +12,14 @@ A plan has no secret in it: a credential is the reference to a Secret.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd, lcm
 
 import msgspec
 
 from modelplane.api.labels import selects
 from modelplane.api.models import EndpointGroup, ModelService, Overflow
+from modelplane.compose.canary_weights import with_canary_weights
 from modelplane.compose.durations import seconds_of
 from modelplane.compose.endpoint_target import CredentialRef, EndpointTarget, credential_of, endpoint_target
 from modelplane.compose.observed_route import ReadEndpoint
@@ -213,7 +214,9 @@ def _tier(priority: int, groups: Sequence[EndpointGroup], members: Sequence[Sequ
         for (name, group, found), weight in zip(chosen, weights, strict=True)
         for item in found
     ]
-    return PlanTier(priority, tuple(sorted(endpoints, key=lambda endpoint: endpoint.key)))
+    shares = _fitted(with_canary_weights([(endpoint.labels, endpoint.weight) for endpoint in endpoints]))
+    shared = (replace(endpoint, weight=share) for endpoint, share in zip(endpoints, shares, strict=True))
+    return PlanTier(priority, tuple(sorted(shared, key=lambda endpoint: endpoint.key)))
 
 
 def exact_weights(groups: Sequence[tuple[int, int]]) -> list[int]:
@@ -223,7 +226,10 @@ def exact_weights(groups: Sequence[tuple[int, int]]) -> list[int]:
     API. A group that has a share never loses it.
     """
     scale = lcm(*(size for _, size in groups if size))
-    exact = [weight * scale // size if size else 0 for weight, size in groups]
+    return _fitted([weight * scale // size if size else 0 for weight, size in groups])
+
+
+def _fitted(exact: Sequence[int]) -> list[int]:
     divisor = gcd(*exact) or 1
     excess = max(1, -(-max(exact, default=0) // divisor // MAX_WEIGHT))
     return [max(1, weight // divisor // excess) if weight else 0 for weight in exact]

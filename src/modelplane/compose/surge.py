@@ -21,9 +21,9 @@ from modelplane.placement.snapshot import Fleet
 
 
 def rollout_rules(request: ComposeRequest[ModelDeployment], revision: str) -> RolloutRules:
-    given = request.resource.spec.rollout
-    limit = canary_state(request, revision).limit
-    return RolloutRules(given.paused, given.strategy == "Surge", float(given.min_ready_seconds), request.now, limit)
+    given, canary = request.resource.spec.rollout, canary_state(request, revision)
+    surge = given.strategy == "Surge"
+    return RolloutRules(given.paused, surge, float(given.min_ready_seconds), request.now, canary.limit, canary.stable)
 
 
 def outdated_replicas(request: ComposeRequest[ModelDeployment], revision: str) -> frozenset[tuple[ClusterName, int]]:
@@ -36,16 +36,22 @@ def outdated_replicas(request: ComposeRequest[ModelDeployment], revision: str) -
         # Counted by the old replicas that are gone: a successor that serves beside an old one has not replaced it yet.
         replaced = max(0, request.resource.spec.replicas - outdated_count(request, revision))
         at_once = min(at_once, max(0, rules.canary - replaced))
+    stable = rules.stable if rules.canary is not None else ""
+    ordered = sorted(request.observed.items(), key=lambda each: (_revision(each[1]) == stable, each[0]))
     found = (
         place
-        for key, seen in sorted(request.observed.items())
+        for key, seen in ordered
         if key.startswith(REPLICA_PREFIX)
-        and labels_of(seen.manifest).get(REVISION) != revision
+        and _revision(seen) != revision
         and serves(seen.manifest)
         and not is_deleting(seen.manifest)
         and (place := place_of(key)) is not None
     )
     return frozenset(islice(found, at_once))
+
+
+def _revision(seen: Observed) -> str:
+    return labels_of(seen.manifest).get(REVISION, "")
 
 
 def without_unreached(fleet: Fleet, request: ComposeRequest[ModelDeployment], revision: str) -> Fleet:

@@ -209,7 +209,7 @@ def _error(message: str, kind: str, code: str) -> Resource:
 
 
 def _access_log(gateway: str) -> Resource:
-    """The path, the upstream, the status and the duration. No header or body of the client, and no query string."""
+    """The path, the upstream, the status and the times. No header or body of the client, and no query string."""
     return {
         "name": "envoy.access_loggers.file",
         "typed_config": {
@@ -225,7 +225,10 @@ def _access_log(gateway: str) -> Resource:
                     "flags": "%RESPONSE_FLAGS%",
                     "pool": "%UPSTREAM_CLUSTER%",
                     "upstream": "%UPSTREAM_HOST%",
+                    "first_byte_ms": "%RESPONSE_DURATION%",
                     "duration_ms": "%DURATION%",
+                    # Set by the fleet gateway, whatever the client sent.
+                    "replica": "%REQ(MODELPLANE-REPLICA)%",
                     "request_id": "%REQ(X-REQUEST-ID)%",
                 }
             },

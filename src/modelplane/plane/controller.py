@@ -13,7 +13,7 @@ from collections.abc import Callable
 from modelplane.api.conditions import ConditionType, fails, unknown
 from modelplane.api.labels import TENANT
 from modelplane.api.meta import ClusterName
-from modelplane.api.objects import GROUP, Manifest, items_at, labels_of, text_at, value_at
+from modelplane.api.objects import GROUP, Manifest, items_at, labels_of, mapping_at, text_at, value_at
 from modelplane.api.reasons import Reason
 from modelplane.apiserver.store.database import Database, SqliteStore
 from modelplane.compose.admission_causes import trimmed_workload
@@ -27,7 +27,7 @@ from modelplane.plane.composition import GROUPS, Composition, Defaulting, NotOur
 from modelplane.plane.events import write_event
 from modelplane.plane.ownership import OWNER, Owner, Ownership, UsageIndex
 from modelplane.plane.requirements import Requirements
-from modelplane.plane.status import merged_status
+from modelplane.plane.status import FACTS, merged_status
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.live_fleet import LiveFleet
 from modelplane.reconcile.loop import Loop
@@ -254,6 +254,8 @@ def _changed_counts_only(change: StoreChange) -> bool:
         return False
     if change.ref.kind == "ModelReplica":
         return True
+    if change.ref.kind == "ModelEndpoint":
+        return _unmeasured(change.manifest) == _unmeasured(change.before or {})
     return change.ref.kind == "InferenceCluster" and _uncounted(change.manifest) == _uncounted(change.before or {})
 
 
@@ -263,6 +265,11 @@ def _has_same_cause(change: StoreChange) -> bool:
     if trim is None or change.before is None or change.type is not ChangeType.MODIFIED:
         return False
     return trim(change.manifest) == trim(change.before)
+
+
+def _unmeasured(endpoint: Manifest) -> dict[str, object]:
+    """Traffic concerns the deployment of the endpoint, and no service that selects it."""
+    return {name: value for name, value in mapping_at(endpoint, "status").items() if name not in FACTS}
 
 
 def _uncounted(cluster: Manifest) -> dict[str, object]:

@@ -29,6 +29,7 @@ from modelplane.envoy.die_with_parent import lift_file_limit
 from modelplane.k8s.admission.layout import Document
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
+from modelplane.plane.access_log import AccessLogReader
 from modelplane.plane.apply import admitted, apply_documents
 from modelplane.plane.certificates import server_context
 from modelplane.plane.clusters import Clusters
@@ -37,6 +38,7 @@ from modelplane.plane.events import EventExpiry
 from modelplane.plane.kubeconfig import write_kubeconfig
 from modelplane.plane.sim_commands import PREFIX, Simulation
 from modelplane.plane.traffic import Traffic
+from modelplane.plane.traffic_meter import TrafficMeter
 from modelplane.reconcile.clock import Clock, SystemClock
 from modelplane.reconcile.resolver import HostResolver
 from modelplane.reconcile.store import ObjectRef, Store
@@ -160,6 +162,10 @@ class Plane:
             self._background(asyncio.create_task(loop.run(), name=name))
         self._background(asyncio.create_task(traffic.watch(), name="restart Envoy"))
         self._background(asyncio.create_task(traffic.rotate_logs(), name="rotate Envoy's log"))
+        requests = AccessLogReader(envoy.access_log)
+        self._stack.callback(requests.close)
+        meter = TrafficMeter(self._controller.plane, requests, self._clock)
+        self._background(asyncio.create_task(meter.run(), name="measure traffic"))
         await self._serve_api()
 
     def _background(self, task: asyncio.Task[None]) -> None:

@@ -10,6 +10,9 @@ from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import timestamp
 from modelplane.compose.contract import ComposeResult
 
+FACTS = ("traffic",)
+"""Fields of a status that are measured. Composers read them and do not write them."""
+
 
 def conditions_of(result: ComposeResult, *, generation: object) -> tuple[Condition, ...]:
     """The composer's conditions and READY: its own, or derived from the readiness of the composed objects."""
@@ -33,9 +36,14 @@ def merged_status(
     known = {c.type: c for c in msgspec.convert(previous.get("conditions", []), list[Condition])}
     for condition in conditions:
         known[condition.type] = _timed(condition, known.get(condition.type), now)
-    fields = dict(previous) if status is None else encode(status)
+    fields = dict(previous) if status is None else {**_facts(previous), **encode(status)}
     fields["conditions"] = [encode(condition) for condition in known.values()]
     return fields
+
+
+def _facts(previous: Mapping[str, object]) -> dict[str, object]:
+    """Fields that others than composers write."""
+    return {name: previous[name] for name in FACTS if name in previous}
 
 
 def _timed(condition: Condition, before: Condition | None, now: float) -> Condition:

@@ -4,13 +4,14 @@ A patch says what to change of the object that it was made from. Those that depe
 resourceVersion, so that a change in between is a conflict and not lost.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError, NotFoundError
-from modelplane.api.models import ModelDeployment, TemplateRevision
+from modelplane.api.labels import ABORT, PROMOTE, RETRY
+from modelplane.api.models import ModelDeployment, RolloutHalt, StatusRollout, TemplateRevision
 from modelplane.api.objects import Json, Manifest, as_mapping, items_at, text_at, value_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.revisions import TEMPLATE_FIELDS, template_hash, template_of, unpack
@@ -25,6 +26,7 @@ class RolloutPhase(StrEnum):
     COMPLETE      it ends
     PROGRESSING   it goes on waiting; so it does while PAUSED, and while the change is UNOBSERVED
     FAILED        it ends with an error: the progress deadline is exceeded
+    HALTED        it ends with an error: a canary exceeded a limit, or was aborted
     """
 
     COMPLETE = "Complete"
@@ -32,6 +34,7 @@ class RolloutPhase(StrEnum):
     PAUSED = "Paused"
     UNOBSERVED = "Unobserved"
     FAILED = "Failed"
+    HALTED = "Halted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ _STATES = {
     Reason.ROLLOUT_COMPLETE.value: RolloutPhase.COMPLETE,
     Reason.ROLLOUT_PAUSED.value: RolloutPhase.PAUSED,
     Reason.PROGRESS_DEADLINE_EXCEEDED.value: RolloutPhase.FAILED,
+    Reason.ROLLOUT_HALTED.value: RolloutPhase.HALTED,
 }
 
 
@@ -79,20 +83,28 @@ def template_at(item: Manifest, number: int) -> Json:
 
 
 def undo_patch(item: Manifest, number: int | None = None) -> tuple[Json | None, int]:
-    """The patch that restores a revision, the one before the newest by default, and its number.
+    """The patch that restores a revision and its number, by default the one before the newest.
 
-    None where the template is that of the revision already.
+    While the newest is not promoted, that is the one that was promoted last. None where the template is that of the
+    revision already.
     """
     _refuse_paused(item, "undo")
     known = revisions_of(item)
     if number is None:
         if len(known) <= 1:
             raise NotFoundError("there is no earlier revision")
-        number = known[-2].revision
+        number = _revision_before(item, known)
     wanted = template_at(item, number)
     if template_hash(template_of(decode(ModelDeployment, item).spec)) == template_hash(wanted):
         return None, number
     return _template_patch(item, wanted), number
+
+
+def _revision_before(item: Manifest, known: Sequence[TemplateRevision]) -> int:
+    rollout = decode(ModelDeployment, item).status.rollout
+    unpromoted = rollout is not None and rollout.promoted is False and rollout.hash_ == known[-1].hash_
+    stable = rollout.stable if rollout is not None and unpromoted else None
+    return next((each.revision for each in known[:-1] if each.hash_ == stable), known[-2].revision)
 
 
 def restart_patch(item: Manifest, at: str) -> Json:
@@ -107,6 +119,53 @@ def pause_patch(item: Manifest, *, paused: bool) -> Json:
     if bool(value_at(item, "spec", "rollout", "paused")) is paused:
         raise InputError(f"the rollout is {'already paused' if paused else 'not paused'}")
     return {"spec": {"rollout": {"paused": paused}}}
+
+
+def resume_patch(item: Manifest, at: str) -> Json:
+    """The patch that ends a pause, or a halt: its revision begins again with the first step."""
+    if value_at(item, "spec", "rollout", "paused") or _halted(item) is None:
+        return pause_patch(item, paused=False)
+    return _annotation_patch({ABORT: None, PROMOTE: None, RETRY: at})
+
+
+def promote_patch(item: Manifest, *, full: bool = False) -> tuple[Json, str]:
+    """The patch that ends the step of the canary, or all of them, and what that means."""
+    rollout = _canary(item)
+    canary = rollout.canary
+    step, steps = (canary.step or 1, canary.steps or 1) if canary is not None else (1, 1)
+    if full or step >= steps:
+        return _annotation_patch({PROMOTE: f"{rollout.hash_}/all"}), f"promoted revision {rollout.revision}"
+    told = f"promoted revision {rollout.revision} to step {step + 1} of {steps}"
+    return _annotation_patch({PROMOTE: f"{rollout.hash_}/{step}"}), told
+
+
+def abort_patch(item: Manifest) -> tuple[Json, str]:
+    """The patch that halts the rollout, and what that means."""
+    rollout = _canary(item)
+    return _annotation_patch({ABORT: rollout.hash_}), f"aborted revision {rollout.revision}"
+
+
+def _canary(item: Manifest) -> StatusRollout:
+    """The update, where it is at a canary. InputError where there is nothing to promote or to abort."""
+    deployment = decode(ModelDeployment, item)
+    found = deployment.status.rollout
+    if found is None or found.hash_ != template_hash(template_of(deployment.spec)):
+        raise InputError("the newest spec is not observed yet")
+    if found.halted is not None:
+        raise InputError(f"revision {found.revision} is halted; resume or undo it")
+    if found.promoted is not False:
+        raise InputError(f"revision {found.revision} has no canary: it is promoted; undo it to take it back")
+    return found
+
+
+def _halted(item: Manifest) -> RolloutHalt | None:
+    found = decode(ModelDeployment, item).status.rollout
+    return found.halted if found is not None else None
+
+
+def _annotation_patch(annotations: Mapping[str, str | None]) -> Json:
+    """It names the revision itself, so it needs no resourceVersion: it means nothing to another revision."""
+    return {"metadata": {"annotations": dict(annotations)}}
 
 
 def _refuse_paused(item: Manifest, verb: str) -> None:
