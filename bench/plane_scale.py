@@ -13,7 +13,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import yaml
@@ -50,6 +50,9 @@ class NoEngines:
 
     async def healthy(self, _running: Running) -> bool:
         return True
+
+    async def warm_up(self, running: Running, words: Sequence[str]) -> None:
+        """It is warm."""
 
     def set_faults(self, running: Running, faults: Faults) -> None:
         """Nothing can go wrong."""

@@ -40,7 +40,11 @@ PROGRAM = ("/usr/bin/python3.11", "-m", "modelplane")
 PYTHON = (3, 11)
 PLATFORM = ("linux", "x86_64")
 PICKER = "modelplane-picker"
-IMAGES = {PICKER: ("picker", "serve"), "modelplane-routing-sidecar": ("picker", "sidecar")}
+IMAGES = {
+    PICKER: ("picker", "serve"),
+    "modelplane-routing-sidecar": ("picker", "sidecar"),
+    "modelplane-warm-up": ("picker", "warm-up"),
+}
 """What workload clusters run beside engines; `spec.backend.images` of an InferenceCluster names where they are."""
 
 

@@ -32,6 +32,7 @@ PREFERRED = {
     "ModelDeployment.spec.rollout.canary.analysis": "CanaryLimits",
     "ModelDeployment.spec.rollout.canary.analysis.stable": "StableLimits",
     "ModelEndpoint.status.traffic": "EndpointTraffic",
+    "ModelDeployment.spec.warmUp.requests[]": "WarmUpCall",
     "ModelReplica.spec.engines[].members[]": "ReplicaMember",
     "InferenceClass.spec.devices[]": "ClassDevice",
     "InferenceClass.spec.devices[].attributes{}": "Attribute",

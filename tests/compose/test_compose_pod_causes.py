@@ -50,6 +50,25 @@ PULL = (
 )
 NO_DEVICES = "0/4 nodes are available: 4 cannot allocate all claims. preemption: 0/4 nodes are available."
 CAUSES = {
+    "an engine that is warmed up": (
+        pod(container(RUNNING, ready=True), container(RUNNING, name="warm-up")),
+        Cause(Reason.WARMING_UP, "container warm-up: its requests are not all answered yet", BOUND),
+    ),
+    "an engine that loads before it is warmed up": (
+        pod(container(RUNNING), container(RUNNING, name="warm-up")),
+        Cause(Reason.LOADING_WEIGHTS, "container engine runs and does not answer yet", STARTED),
+    ),
+    "a warm-up that fails": (
+        pod(
+            container(RUNNING, ready=True),
+            container(
+                waiting("CrashLoopBackOff"),
+                name="warm-up",
+                lastState={"terminated": {**EXITED, "message": "no answer"}},
+            ),
+        ),
+        Cause(Reason.CRASH_LOOPING, "container warm-up: exit code 2 (Error): no answer", BOUND),
+    ),
     "an image that is not there": (
         pod(container(waiting("ErrImagePull", PULL))),
         Cause(Reason.IMAGE_PULL_FAILED, f"container engine: {PULL}", BOUND),

@@ -212,6 +212,28 @@ def weights(fleet):
     return sorted(labels_of(item).get("modelplane.ai/canary-weight", "-") for item in items)
 
 
+def test_a_new_revision_gets_requests_after_its_warm_up():
+    async def story(fleet, clock):
+        for name in ("east", "west"):
+            cluster = fleet.get("InferenceCluster", name)
+            backend = {**cluster["spec"].get("backend", {}), "images": {"warmUp": "modelplane-warm-up:v1"}}
+            fleet.plane.replace({**cluster, "spec": {**cluster["spec"], "backend": backend}})
+        fleet.engines.warm_s = 40.0
+        await clock.sleep(5)
+        edit(fleet, lambda spec: {**spec, "warmUp": {"prompts": 3}})
+        await clock.sleep(LOAD_S + 20)
+        warming = [item for item in fleet.plane.list(GROUP, "ModelReplica") if item["status"]["reason"] == "WarmingUp"]
+        assert [item["status"]["message"] for item in warming] == [
+            "1 of 1 pod: container warm-up: its requests are not all answered yet"
+        ]
+        assert (fleet.endpoints().total(), progressing(fleet)) == (2, "RollingOut")
+        assert fleet.plane.get(REF)["status"]["notReady"][0]["reason"] == "WarmingUp"
+        assert await fewest_endpoints(fleet, clock, 200) == 2
+        assert progressing(fleet) == "RolloutComplete"
+
+    virtually(story, {"strategy": "Surge"})
+
+
 STEPS = [{"weight": 10, "pauseSeconds": 60}, {"weight": 50, "untilPromoted": True}]
 ANALYSIS = {"windowSeconds": 30, "minRequests": 20, "maxErrorRate": "2%"}
 

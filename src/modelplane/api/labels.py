@@ -60,6 +60,7 @@ DEFAULT_GATEWAY = "default"
 """Name of the InferenceGateway that services use."""
 
 ENGINE_CONTAINER = "engine"
+WARM_UP_CONTAINER = "warm-up"
 ENGINE_PORT = 8000
 DECODE_PORT = 8001
 """Where a decode engine listens, behind the routing sidecar that takes the engine's usual port."""

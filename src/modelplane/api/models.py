@@ -177,6 +177,8 @@ __all__ = [
     "Topology",
     "ValueFrom",
     "Versions",
+    "WarmUp",
+    "WarmUpCall",
     "Weights",
     "Worker",
     "Workers",
@@ -424,6 +426,17 @@ class CacheMount(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mount_path: str = msgspec.field(name="mountPath")
 
 
+class WarmUpCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    path: str
+    body: str
+
+
+class WarmUp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    prompts: int | None = None
+    requests: tuple[WarmUpCall, ...] = ()
+    timeout_seconds: int = msgspec.field(name="timeoutSeconds", default=300)
+
+
 class Serving(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mode: Literal["Unified", "PrefillDecode"] = "Unified"
 
@@ -450,6 +463,7 @@ class ModelReplicaSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     preempts: tuple[str, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     serving: Serving | None = None
+    warm_up: WarmUp | None = msgspec.field(name="warmUp", default=None)
     caches: tuple[CacheMount, ...] = ()
     engines: tuple[ReplicaEngine, ...]
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
@@ -769,6 +783,7 @@ class ModelDeploymentSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     placement: SpecPlacement | None = None
     failover: Failover = Failover()
     rollout: SpecRollout = SpecRollout()
+    warm_up: WarmUp | None = msgspec.field(name="warmUp", default=None)
     caches: tuple[Cache, ...] = ()
     node_selector: NodeSelector | None = msgspec.field(name="nodeSelector", default=None)
     workers: Workers | None = None
@@ -1024,6 +1039,7 @@ class InferenceClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_def
 
 class Images(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     picker: str | None = None
+    warm_up: str | None = msgspec.field(name="warmUp", default=None)
     routing_sidecar: str | None = msgspec.field(name="routingSidecar", default=None)
 
 

@@ -142,6 +142,7 @@ class Reason(StrEnum):
     CONTAINER_CREATING = "ContainerCreating", "A node pulls the images, mounts the volumes and prepares the devices."
     UNHEALTHY = "Unhealthy", "The engine answered before and its readiness probe fails."
     LOADING_WEIGHTS = "LoadingWeights", "The engine runs and does not answer yet: it loads the weights."
+    WARMING_UP = "WarmingUp", "The engine answers, and its warm-up requests are not all answered yet."
     TERMINATING = "Terminating", "The pods of the replica are being deleted."
     WORKLOAD_AVAILABLE = "WorkloadAvailable", "The pods of the replica are available."
     WORKLOAD_STARTING = "WorkloadStarting", "The pods of the replica are starting."

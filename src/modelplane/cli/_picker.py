@@ -21,6 +21,7 @@ SUBCOMMANDS = (
     Subcommand("explain", "explains which endpoint a request goes to, and why", "_picker_explain"),
     Subcommand("conformance", "tests any endpoint picker behind a real Envoy", "_picker_conformance"),
     Subcommand("sidecar", "routing sidecar of a decode server: sends prefill to other servers", "_picker_sidecar"),
+    Subcommand("warm-up", "sends requests to an engine before its pod is ready", "_picker_warm_up"),
 )
 
 _EPILOG = """\

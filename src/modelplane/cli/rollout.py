@@ -80,9 +80,9 @@ def run(arguments: argparse.Namespace) -> int:
             deployment.change(lambda item: restart_patch(item, at))
             print(f"{deployment.name} restarted")
         case "promote":
-            return _told(deployment, lambda item: promote_patch(item, full=arguments.full))
+            return _changed(deployment, lambda item: promote_patch(item, full=arguments.full))
         case "abort":
-            return _told(deployment, abort_patch)
+            return _changed(deployment, abort_patch)
         case "resume":
             at = timestamp(time.time())
             deployment.change(lambda item: resume_patch(item, at))
@@ -93,17 +93,17 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _told(deployment: NamedDeployment, make: Callable[[Manifest], tuple[Json | None, str]]) -> int:
+def _changed(deployment: NamedDeployment, make: Callable[[Manifest], tuple[Json | None, str]]) -> int:
     """Change the deployment and print what that means."""
-    told = ""
+    outcome = ""
 
     def made(item: Manifest) -> Json | None:
-        nonlocal told
-        patch, told = make(item)
+        nonlocal outcome
+        patch, outcome = make(item)
         return patch
 
     deployment.change(made)
-    print(f"{deployment.name} {told}")
+    print(f"{deployment.name} {outcome}")
     return 0
 
 
@@ -152,4 +152,4 @@ def _undo(deployment: NamedDeployment, number: int | None) -> int:
         patch, found = undo_patch(item, number)
         return patch, f"is at revision {found} already" if patch is None else f"rolled back to revision {found}"
 
-    return _told(deployment, make)
+    return _changed(deployment, make)

@@ -165,11 +165,11 @@ def _after(
     request: ComposeRequest[ModelDeployment], given: CanarySettings, revision: str, found: CanaryState
 ) -> CanaryState:
     """The state after the step where that is over."""
-    asked = _promoted_step(request, revision)
+    promoted = _promoted_step(request, revision)
     number = max(found.step, 1)
-    if asked < number and not _is_over(request, found):
+    if promoted < number and not _is_over(request, found):
         return found
-    if asked > len(given.steps) or number >= len(steps_of(given)):
+    if promoted > len(given.steps) or number >= len(steps_of(given)):
         return CanaryState(baked=found.baked, stable=found.stable)
     step = given.steps[number]
     return replace(
@@ -192,8 +192,8 @@ def _is_over(request: ComposeRequest[ModelDeployment], found: CanaryState) -> bo
 
 def _promoted_step(request: ComposeRequest[ModelDeployment], revision: str) -> int:
     """The step up to which a user promoted the revision; 0: none."""
-    asked, _, step = request.resource.metadata.annotations.get(PROMOTE, "").partition("/")
-    if asked != revision:
+    named, _, step = request.resource.metadata.annotations.get(PROMOTE, "").partition("/")
+    if named != revision:
         return 0
     return _PERCENT if step == _ALL else int(step) if step.isascii() and step.isdecimal() else 0
 

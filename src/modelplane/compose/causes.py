@@ -42,6 +42,7 @@ WORST_FIRST = (
     Reason.WAITING_FOR_CACHES,
     Reason.CONTAINER_CREATING,
     Reason.LOADING_WEIGHTS,
+    Reason.WARMING_UP,
     Reason.CREATING,
     Reason.WORKLOAD_STARTING,
     Reason.ROUTE_PENDING,
@@ -56,6 +57,7 @@ FAULTS = frozenset(WORST_FIRST[: WORST_FIRST.index(Reason.SCHEDULING_GATED)]) | 
     Reason.INVALID_SELECTOR,
     Reason.NOT_RUNNABLE,
     Reason.PROGRESS_DEADLINE_EXCEEDED,
+    Reason.ROLLOUT_HALTED,
 }
 """Reasons that somebody should look at: their events are warnings. The others are stages of a start."""
 _RANKS = {reason.value: rank for rank, reason in enumerate(WORST_FIRST)}

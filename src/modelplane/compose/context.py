@@ -96,11 +96,11 @@ class Context:
     def adapters(self) -> tuple[Volume, ...]:
         return tuple(volume for volume in self.volumes if volume.kind == "Adapter")
 
-    def image(self, field: Literal["picker", "routing_sidecar"]) -> str:
+    def image(self, field: Literal["picker", "routing_sidecar", "warm_up"]) -> str:
         """An image of ours that the cluster names: we cannot know which registry its nodes reach."""
         image: str | None = getattr(self.cluster.spec.backend.images, field)
         if image is None:
-            spelled = {"picker": "picker", "routing_sidecar": "routingSidecar"}[field]
+            spelled = {"picker": "picker", "routing_sidecar": "routingSidecar", "warm_up": "warmUp"}[field]
             message = f"this replica needs spec.backend.images.{spelled}"
             raise ClusterRenderError(Reason.NOT_SUPPORTED, message)
         return image

@@ -10,7 +10,7 @@ A cause does not change while a container goes through its back-off, so equal ca
 import re
 from collections.abc import Iterable, Iterator
 
-from modelplane.api.labels import ENGINE, REPLICA
+from modelplane.api.labels import ENGINE, REPLICA, WARM_UP_CONTAINER
 from modelplane.api.meta import Timestamp
 from modelplane.api.objects import Manifest, int_at, is_deleting, items_at, mapping_at, text_at, value_at
 from modelplane.api.reasons import Reason
@@ -156,6 +156,8 @@ def _container(entry: Manifest, ready: Manifest, noun: str) -> Cause | None:
     who, since = f"{noun} {text_at(entry, 'name')}", _since(ready)
     if mapping_at(state, "terminated") or waiting == _BACK_OFF:
         return _crash(who, _terminated(entry), since)
+    if "running" in state and noun == "container" and text_at(entry, "name") == WARM_UP_CONTAINER:
+        return Cause(Reason.WARMING_UP, f"{who}: its requests are not all answered yet", since)
     if "running" in state:
         loops = int_at(entry, "restartCount") >= _LOOPS_AFTER and _failed(_terminated(entry))
         return _crash(who, _terminated(entry), since) if loops else _running(who, state, ready)

@@ -23,6 +23,7 @@ from modelplane.compose.pod_references import copy_name, with_copies
 from modelplane.compose.ports import engine_container, engine_port, is_routed
 from modelplane.compose.tenancy import ENGINE_SECURITY, POD_SECURITY, engine_security
 from modelplane.compose.volumes import pod_volumes, volume_mounts
+from modelplane.compose.warm_up import warm_up_containers
 
 HTTP = "http"
 START_PERIOD_S, START_ATTEMPTS = 10, 360
@@ -138,6 +139,8 @@ def _spec(
     containers = [_container(context, engine, member, container) for container in template.containers]
     if gang_metadata.least and not any(_has_requests(container) for container in containers):
         containers = [_with_requests(container, gang_metadata.least) for container in containers]
+    if member.role != "Worker":
+        containers += warm_up_containers(context, engine_port(context, engine))
     spec: dict[str, object] = {
         "nodeSelector": {POOL: member.node_pool_name},
         "enableServiceLinks": False,

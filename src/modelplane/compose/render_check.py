@@ -79,7 +79,11 @@ def _trimmed_backend(backend: Backend) -> Backend:
     images = backend.images
     if images == Images():
         return backend
-    given = Images(picker=images.picker and _SOME, routing_sidecar=images.routing_sidecar and _SOME)
+    given = Images(
+        picker=images.picker and _SOME,
+        routing_sidecar=images.routing_sidecar and _SOME,
+        warm_up=images.warm_up and _SOME,
+    )
     return msgspec.structs.replace(backend, images=given)
 
 

@@ -34,6 +34,7 @@ def make_replica(deployment: ModelDeployment, lowered: Lowered, placed: PlacedRe
         serving=Serving(mode=lowered.mode),
         tolerations=lowered.tolerations,
         caches=tuple(CacheMount(name=cache, mount_path=path) for cache, path in lowered.caches),
+        warm_up=deployment.spec.warm_up,
         engines=tuple(
             _engine(engine, assignments[engine.name]) for engine in lowered.engines if engine.name in assignments
         ),

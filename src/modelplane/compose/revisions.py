@@ -26,6 +26,7 @@ TEMPLATE_FIELDS = (
     "priority",
     "tolerations",
     "caches",
+    "warmUp",
     "serving",
     "nodeSelector",
     "workers",

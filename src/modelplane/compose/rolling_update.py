@@ -27,7 +27,7 @@ from modelplane.api.models import ModelReplica
 from modelplane.api.objects import Manifest
 from modelplane.compose.readiness import serves, serving_since
 
-_VERSIONED = ("priority", "serving", "tolerations", "caches", "engines")
+_VERSIONED = ("priority", "serving", "tolerations", "caches", "warm_up", "engines")
 """Fields that the pods of a replica depend on. Other fields change without a restart."""
 _version = attrgetter(*_VERSIONED)
 

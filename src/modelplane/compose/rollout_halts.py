@@ -37,5 +37,5 @@ def with_halt(revisions: tuple[TemplateRevision, ...], halt: RolloutHalt | None)
     """The history, in which the newest revision says why it was halted."""
     if halt is None:
         return revisions
-    told = (halt.message or "")[:_MAX_HISTORY]
-    return (*revisions[:-1], msgspec.structs.replace(revisions[-1], halted=told))
+    message = (halt.message or "")[:_MAX_HISTORY]
+    return (*revisions[:-1], msgspec.structs.replace(revisions[-1], halted=message))

@@ -58,8 +58,8 @@ def rollout_progress(
     if canary.promoted:
         return RolloutProgress(status, holds(kind, Reason.ROLLING_OUT, message), left_s)
     waits = [wait for wait in (left_s, canary.left_s) if wait is not None]
-    told = f"{message}; {canary_words(canary, now)}"
-    return RolloutProgress(status, holds(kind, Reason.CANARY_BAKING, told[:_MAX_MESSAGE]), min(waits, default=None))
+    detail = f"{message}; {canary_words(canary, now)}"
+    return RolloutProgress(status, holds(kind, Reason.CANARY_BAKING, detail[:_MAX_MESSAGE]), min(waits, default=None))
 
 
 def canary_words(canary: CanaryState, now: float) -> str:
@@ -101,9 +101,9 @@ def _canary_status(canary: CanaryState, now: float) -> CanaryProgress | None:
 
 
 def _halted(deployment: ModelDeployment, status: StatusRollout, rollout: Rollout) -> str:
-    told = status.halted.message if status.halted is not None else ""
+    why = status.halted.message if status.halted is not None else ""
     back = f"{rollout.ready} of {deployment.spec.replicas} replicas serve the revision before"
-    return f"revision {status.revision}: {told}; {back}"[:_MAX_MESSAGE]
+    return f"revision {status.revision}: {why}; {back}"[:_MAX_MESSAGE]
 
 
 def _status(

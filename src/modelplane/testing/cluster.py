@@ -1,7 +1,7 @@
 """A simulated cluster in virtual time, with engines that only count, and builders for what is put into it."""
 
 import itertools
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -24,15 +24,16 @@ TENANT_NAMESPACE = "team"
 class FakeEngines:
     """Starts nothing, responds at once, and records what runs and how each engine was stopped.
 
-    start_s, stop_s: how long starting, and stopping with a grace, take. refuses: why a pod's engine does not start.
-    answers: whether probes succeed. shown: the pods that engines were last started for, by name. faults: what they were
-    set while they ran.
+    start_s, warm_s, stop_s: how long starting, a warm-up, and stopping with a grace, take. refuses: why a pod's engine
+    does not start. answers: whether probes succeed. shown: the pods that engines were last started for, by name.
+    faults: what they were set while they ran.
     """
 
     def __init__(self, clock: Clock, *, start_s: float = 0.0, stop_s: float = 0.0) -> None:
         self._clock = clock
         self._ports = itertools.count(20_000)
         self.start_s = start_s
+        self.warm_s = 0.0
         self.stop_s = stop_s
         self.refuses: Callable[[Manifest], str | None] = lambda _pod: None
         self.answers = True
@@ -59,6 +60,9 @@ class FakeEngines:
         """Every engine that runs ends by itself."""
         for running in list(self.running):
             self._crashes[running]()
+
+    async def warm_up(self, _running: Running, _words: Sequence[str]) -> None:
+        await self._clock.sleep(self.warm_s)
 
     async def healthy(self, running: Running) -> bool:
         return self.answers and running in self.running

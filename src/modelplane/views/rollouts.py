@@ -135,8 +135,8 @@ def promote_patch(item: Manifest, *, full: bool = False) -> tuple[Json, str]:
     step, steps = (canary.step or 1, canary.steps or 1) if canary is not None else (1, 1)
     if full or step >= steps:
         return _annotation_patch({PROMOTE: f"{rollout.hash_}/all"}), f"promoted revision {rollout.revision}"
-    told = f"promoted revision {rollout.revision} to step {step + 1} of {steps}"
-    return _annotation_patch({PROMOTE: f"{rollout.hash_}/{step}"}), told
+    outcome = f"promoted revision {rollout.revision} to step {step + 1} of {steps}"
+    return _annotation_patch({PROMOTE: f"{rollout.hash_}/{step}"}), outcome
 
 
 def abort_patch(item: Manifest) -> tuple[Json, str]:

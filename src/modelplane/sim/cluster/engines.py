@@ -1,11 +1,12 @@
 """The engines of pods: the interface that the kubelet uses, and engines that run in this process."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from modelplane.api.objects import Manifest, items_at, mapping_at, name_of, namespace_of, text_at
+from modelplane.epp.sidecar.warm_up import parse_plan, warm_up
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster.controller import ClusterStore
 from modelplane.sim.cluster.objects import annotated, annotation
@@ -51,6 +52,9 @@ class EngineFactory(Protocol):
 
     async def healthy(self, running: Running) -> bool:
         """Whether its readiness probe succeeds."""
+
+    async def warm_up(self, running: Running, words: Sequence[str]) -> None:
+        """Run a warm-up container with these arguments, once. Raises WarmUpError."""
 
     def set_faults(self, running: Running, faults: Faults) -> None:
         """Set its faults."""
@@ -106,6 +110,9 @@ class LocalEngines:
                 return await _responds(running)
         except (OSError, TimeoutError):
             return False
+
+    async def warm_up(self, running: Running, words: Sequence[str]) -> None:
+        await warm_up(f"{running.host}:{running.port}", parse_plan(words))
 
     def set_faults(self, running: Running, faults: Faults) -> None:
         engine = self._engines.get(running)

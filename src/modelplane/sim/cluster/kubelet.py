@@ -4,7 +4,7 @@
     BLOCKED    containers cannot be created             Pending, ErrImagePull, CreateContainerConfigError, …
     LOADING    containers run, the model loads          Running, not ready
     WAITING    a leader until all its workers run       Running, not ready
-    STARTING   the engine starts and is probed          Running, not ready
+    STARTING   the engine starts, is probed, warmed up  Running, not ready
     SERVING    /health answered                         Running and ready
     BACKOFF    the containers exited                    Running, CrashLoopBackOff
     DRAINING   deleted: out of the endpoints, still serving
@@ -23,6 +23,7 @@ import math
 from collections.abc import Coroutine, Iterable
 from functools import partial
 
+from modelplane.api.labels import WARM_UP_CONTAINER
 from modelplane.api.objects import (
     Manifest,
     finalizers_of,
@@ -34,6 +35,7 @@ from modelplane.api.objects import (
     uid_of,
     with_metadata,
 )
+from modelplane.epp.sidecar.warm_up import WarmUpError
 from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
 from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.background import BackgroundTasks
@@ -56,6 +58,7 @@ from modelplane.sim.cluster.pod_status import (
     pod_id,
     pod_status,
     restart_count,
+    warm_up_words,
 )
 from modelplane.sim.cluster.pod_timing import backoff_s, drain_s, grace_s, load_s, pull_s, run_s
 from modelplane.sim.cluster.recorder import warn
@@ -240,6 +243,11 @@ class Kubelet:
         run.engine = await self._engines.start(shown, self._context.cluster, crashed=crashed)
         while not await self._engines.healthy(run.engine):
             await self._context.clock.sleep(self._context.settings.probe_s)
+        words = warm_up_words(pod)
+        if words is not None:
+            run.warming = True
+            self._enqueue(run.ref)
+            await self._engines.warm_up(run.engine, words)
 
     def _on_exit(self, run: PodRun, restarts: int) -> None:
         """An engine exited. Exits of an engine from before the last restart are ignored."""
@@ -259,11 +267,14 @@ class Kubelet:
     def _sync_started(self, pod: Manifest, run: PodRun) -> None:
         if run.starting is None or not run.starting.done():
             return
-        failure, run.starting = run.starting.exception(), None
+        failure, run.starting, run.warming = run.starting.exception(), None, False
         if failure is None:
             run.stage = PodStage.SERVING
         elif isinstance(failure, EngineExitedError):
             self._back_off(pod, run, self._exit(pod, failure.ended))
+        elif isinstance(failure, WarmUpError):
+            message = f"modelplane picker: {failure}"
+            self._back_off(pod, run, Exit(_FAILED, "Error", message, self._context.clock.now(), WARM_UP_CONTAINER))
         else:
             self._back_off(pod, run, self._exit(pod, EngineExit(_FAILED, str(failure))))
 

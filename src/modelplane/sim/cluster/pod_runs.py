@@ -19,6 +19,7 @@ class PodRun:
         process restarted do not count.
     died: the restart count at which its engine exited. faults: the faults that its engine simulates.
     blocked: why containers cannot be created. pull_failures: consecutive failed pulls. backoff_s: the last back-off.
+    warming: whether its engine is healthy and answers warm-up requests.
     """
 
     ref: ObjectRef
@@ -40,6 +41,7 @@ class PodRun:
     blocked: tuple[ContainerFault, ...] = ()
     pull_failures: int = 0
     backoff_s: float = 0.0
+    warming: bool = False
 
     def view(self) -> PodView:
         return PodView(
@@ -51,6 +53,7 @@ class PodRun:
             last_exit=self.last_exit,
             blocked=self.blocked,
             backoff_s=self.backoff_s,
+            warming=self.warming,
         )
 
 

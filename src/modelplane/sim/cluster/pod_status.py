@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from modelplane.api.labels import ENGINE_CONTAINER
+from modelplane.api.labels import ENGINE_CONTAINER, WARM_UP_CONTAINER
 from modelplane.api.objects import Json, Manifest, items_at, labels_of, mapping_at, name_of, namespace_of, uid_of
 from modelplane.api.timestamps import timestamp
 from modelplane.sim.cluster.container_faults import CREATING, ContainerFault
@@ -67,6 +67,15 @@ class PodView:
     last_exit: Exit | None = None
     blocked: tuple[ContainerFault, ...] = ()
     backoff_s: float = 0.0
+    warming: bool = False
+
+
+def warm_up_words(pod: Manifest) -> list[str] | None:
+    """The arguments of the warm-up container; None where the pod has none."""
+    found = (entry for entry in items_at(pod, "spec", "containers") if entry.get("name") == WARM_UP_CONTAINER)
+    container = next(found, None)
+    words = container.get("args") if container is not None else None
+    return None if container is None else [str(word) for word in words] if isinstance(words, list | tuple) else []
 
 
 def engine_container(pod: Manifest) -> Mapping[str, object] | None:
@@ -151,7 +160,9 @@ def _conditions(pod: Manifest, view: PodView) -> list[Json]:
 
 
 def _runs_on(view: PodView, container: object) -> bool:
-    """Whether a container runs although others of its pod do not."""
+    """Whether a container is ready although others of its pod are not."""
+    if view.warming and view.stage is PodStage.STARTING:
+        return container != WARM_UP_CONTAINER
     if view.stage is PodStage.BACKOFF and view.last_exit is not None:
         return not view.last_exit.covers(container)
     return view.stage is PodStage.BLOCKED and not any(fault.covers(container) for fault in view.blocked)
