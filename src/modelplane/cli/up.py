@@ -43,6 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--profile", type=Path, metavar="FILE", help="a PlacementProfile: the plugins that place replicas"
     )
+    parser.add_argument(
+        "--router", action="store_true", help="let the fleet router decide at the gateway, not weights alone"
+    )
     parser.add_argument("--api-port", type=_port, default=0, metavar="N", help="port of the API (default: any)")
     parser.add_argument("--gateway-port", type=_port, default=0, metavar="N", help="port for requests (default: any)")
 
@@ -70,6 +73,7 @@ async def _up(arguments: argparse.Namespace) -> int:
         api_port=ports.again("api", arguments.api_port),
         gateway_port=ports.again("gateway", arguments.gateway_port),
         profile=profile_of(arguments.profile),
+        router=arguments.router,
     )
     progress.say(f"starting the plane with the data folder {arguments.data}")
     async with Plane(settings, report=progress.say) as plane:

@@ -7,6 +7,7 @@ never leaves Envoy.
 
 from modelplane.envoy.callers import caller_filters
 from modelplane.envoy.ext_proc import ext_proc_filter
+from modelplane.envoy.fleet_router import ROUTER_ANSWERS, door_name, inner_address, inner_name, router_filter
 from modelplane.envoy.retries import UNSERVED_HEADER
 from modelplane.envoy.service_pools import provider_socket
 from modelplane.envoy.service_routes import MODEL_METADATA, RETRY_AFTER_S, model_filter
@@ -45,10 +46,12 @@ _MESSAGES: Resource = {"header_filter": {"header": {"name": ":path", "string_mat
 
 
 def listeners(view: GatewayView, routes_source: Resource) -> dict[str, Resource]:
-    """The listeners of a gateway by name: one, and the one to providers where it has services."""
+    """The listeners of a gateway by name: one, the one to providers where it has services, and a router's inner one."""
     found = {view.name: listener(view, routes_source)}
     if view.plans is not None:
         found[providers_name(view.name)] = _provider_listener(view, routes_source)
+    if view.router is not None:
+        found[inner_name(view.name)] = _inner_listener(view, routes_source)
     return found
 
 
@@ -58,9 +61,11 @@ def providers_name(gateway: str) -> str:
 
 
 def listener(view: GatewayView, routes_source: Resource) -> Resource:
-    config = _connection_manager(view.name, view.name, routes_source)
+    host = view.name if view.router is None else door_name(view.name)
+    config = _connection_manager(view.name, host, routes_source)
     if view.plans is not None:
-        config |= {"http_filters": [*caller_filters(view.callers), model_filter(), *_filters()]}
+        reads = [] if view.router is not None else [model_filter()]
+        config |= {"http_filters": [*caller_filters(view.callers), *reads, *_filters()]}
     plain: Resource = {"filters": [_manager(config)]}
     chains = {"filter_chains": [plain]} if view.identity is None else _chains(plain, view.identity)
     return {
@@ -75,6 +80,25 @@ def listener(view: GatewayView, routes_source: Resource) -> Resource:
 
 def _manager(config: Resource) -> Resource:
     return {"name": "envoy.filters.network.http_connection_manager", "typed_config": config}
+
+
+def _inner_listener(view: GatewayView, routes_source: Resource) -> Resource:
+    """What comes here passed the gateway's own listener: its headers are trusted, and it is not logged twice."""
+    config = _connection_manager(view.name, view.name, routes_source)
+    config |= {
+        "use_remote_address": False,
+        "skip_xff_append": True,
+        "generate_request_id": False,
+        "access_log": [],
+        "local_reply_config": {**_local_replies(), "mappers": [ROUTER_ANSWERS, *_mappers()]},
+        "http_filters": [router_filter(view.name), model_filter(), *_filters(suppress_envoy_headers=True)],
+    }
+    return {
+        "@type": "type.googleapis.com/envoy.config.listener.v3.Listener",
+        "name": inner_name(view.name),
+        "address": inner_address(view.name),
+        "filter_chains": [{"filters": [_manager(config)]}],
+    }
 
 
 def _provider_listener(view: GatewayView, routes_source: Resource) -> Resource:

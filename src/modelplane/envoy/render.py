@@ -15,6 +15,7 @@ from modelplane.envoy.callers import caller_keys
 from modelplane.envoy.clusters import cluster, picker_cluster
 from modelplane.envoy.config import EnvoyConfig
 from modelplane.envoy.files import config_source
+from modelplane.envoy.fleet_router import door_host, door_name, endpoint_entries, router_clusters
 from modelplane.envoy.fleet_services import FleetServices
 from modelplane.envoy.listeners import listeners
 from modelplane.envoy.pools import BackendResolver, EnvoyCluster, UnresolvedRef
@@ -86,8 +87,11 @@ class _Gateway:
         self.clusters |= {picker.name: picker_cluster(picker) for picker in pickers}
         self.services: FleetServices = FleetServices(view, before.services if before is not None else None)
         self.clusters |= self.services.clusters
+        self.clusters |= router_clusters(view)
         self.listeners = self._listeners(before)
         self.virtual_hosts = {view.name: self._virtual_host(), **self.services.virtual_hosts}
+        if view.router is not None:
+            self.virtual_hosts[door_name(view.name)] = door_host(view)
         reported = dict.fromkeys(problem for routed in self._routed for problem in routed.problems)
         self.problems = (*self.resolver.problems, *reported)
 
@@ -106,10 +110,10 @@ class _Gateway:
         return {
             "name": self.view.name,
             "domains": [self.view.name],
-            "routes": [*strangers, *self.services.routes, *routes, NOT_FOUND],
+            "routes": [*strangers, *endpoint_entries(self.view), *self.services.routes, *routes, NOT_FOUND],
             "retry_policy": USUAL,
             "request_body_buffer_limit": BODY_BYTES,
-            **caller_keys(self.view.callers),
+            **(caller_keys(self.view.callers) if self.view.router is None else {}),
         }
 
     def _route(self, manifest: KubernetesObject, before: "_Gateway | None") -> _Routed:

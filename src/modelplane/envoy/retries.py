@@ -96,6 +96,8 @@ def _policy(tries: int, draws: int) -> Resource:
     }
 
 
+NO_RETRIES: Resource = {"retry_on": "", "num_retries": 0}
+"""For a route whose retries are made by the hop before it."""
 _USUAL_DRAWS = _CERTAIN * _FEWEST_TRIES**2
 USUAL: Resource = _policy(_FEWEST_TRIES, _USUAL_DRAWS)
 """For a whole gateway."""

@@ -36,6 +36,14 @@ class CallerKey:
     key: str = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class RouterAddress:
+    """Where the fleet router of a gateway listens."""
+
+    host: str
+    port: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayView:
     """One listener and every object its routes may point at, as Kubernetes would hold them.
@@ -46,6 +54,7 @@ class GatewayView:
     which add what `secrets` hold. With a `hostname`, which may begin with `*.`, other hosts get 404. With an
     `identity` it serves TLS and plain HTTP on the same port. `plans` are those of the services that a fleet gateway
     serves, and `credentials` what requests to their ModelEndpoints get, by key. With `callers` only those may call.
+    With a `router` every request to a service is decided by it.
     """
 
     name: str
@@ -63,6 +72,7 @@ class GatewayView:
     callers: tuple[CallerKey, ...] | None = None
     plans: tuple[ServicePlan, ...] | None = None
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+    router: RouterAddress | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

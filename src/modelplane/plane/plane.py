@@ -26,6 +26,7 @@ from modelplane.apiserver.served_kinds import ensure_kinds
 from modelplane.apiserver.store.database import Database
 from modelplane.envoy import EnvoyProcess, free_port
 from modelplane.envoy.die_with_parent import lift_file_limit
+from modelplane.envoy.view import RouterAddress
 from modelplane.k8s.admission.layout import Document
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
@@ -42,6 +43,7 @@ from modelplane.plane.traffic_meter import TrafficMeter
 from modelplane.reconcile.clock import Clock, SystemClock
 from modelplane.reconcile.resolver import HostResolver
 from modelplane.reconcile.store import ObjectRef, Store
+from modelplane.router.server import RouterServer, RouterSettings
 from modelplane.sim.cluster.engines import EngineFactory, LocalEngines
 from modelplane.sim.cluster.settings import ClusterSettings
 from modelplane.views.overview import Overview, overview
@@ -60,6 +62,8 @@ class PlaneSettings:
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
     profile: PlacementProfile = DEFAULT_PROFILE
     """The plugins that place replicas."""
+    router: bool = False
+    """Whether the fleet router decides at the front door, and not the static plan."""
 
 
 class Plane:
@@ -81,6 +85,8 @@ class Plane:
         self._stack = AsyncExitStack()
         self.api_url = ""
         self.gateway_url = ""
+        self.router_url = ""
+        """The admin address of the fleet router; empty without one."""
         self.kubeconfig = settings.data / "kubeconfig"
 
     async def __aenter__(self) -> Self:
@@ -152,6 +158,8 @@ class Plane:
         self._stack.push_async_callback(self.clusters.stop)
         self._stack.push_async_callback(envoy.drain)  # before the engines stop: requests in flight are answered
         traffic.set_view_source(self.clusters.gateway_view)
+        if self._settings.router:
+            await self._start_router(traffic)
         for name, loop in (
             ("plane", self._controller.loop),
             ("traffic", traffic.loop),
@@ -167,6 +175,14 @@ class Plane:
         meter = TrafficMeter(self._controller.plane, requests, self._clock)
         self._background(asyncio.create_task(meter.run(), name="measure traffic"))
         await self._serve_api()
+
+    async def _start_router(self, traffic: Traffic) -> None:
+        router = RouterServer(RouterSettings(host=HOST, port=0, health_port=-1, admin_port=0, drain_s=1.0))
+        await router.start()
+        self._stack.push_async_callback(router.stop)
+        traffic.set_router(RouterAddress(HOST, router.port), router.replace)
+        self.router_url = f"http://{HOST}:{router.admin_port}"
+        self._report(f"router      {self.router_url}")
 
     def _background(self, task: asyncio.Task[None]) -> None:
         async def end() -> None:

@@ -19,7 +19,9 @@ from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.objects import Manifest, items_at, name_of, text_at
 from modelplane.api.timestamps import timestamp
+from modelplane.compose.service_plan import ServicePlan
 from modelplane.envoy import EnvoyConfig, EnvoyProcess, GatewayConfigs, GatewayProblem, GatewayView
+from modelplane.envoy.view import RouterAddress
 from modelplane.plane.front_identity import hostname_of, identity_of
 from modelplane.plane.provider_credentials import credentials_of
 from modelplane.plane.service_plans import ServicePlans
@@ -57,6 +59,7 @@ class Traffic:
         self._view_of: GatewayViewOf = lambda _name: None
         self._plans = ServicePlans(store)
         self._plans.on_change = self.changed
+        self._router: RouterAddress | None = None
         self._gateways = GatewayConfigs()
         self._stale: set[ClusterName] = set()
         self._fleet_is_stale = True
@@ -70,6 +73,17 @@ class Traffic:
         self._view_of = view_of
         self._stale.update(names)
         self.changed()
+
+    def set_router(self, address: RouterAddress, update: Callable[[Iterable[ServicePlan]], None]) -> None:
+        """Let the fleet router decide requests of the fleet gateway. `update` gets the plans, and each change."""
+
+        def changed() -> None:
+            update(self._plans.current)
+            self.changed()
+
+        self._router = address
+        self._plans.on_change = changed
+        changed()
 
     def changed(self) -> None:
         """The fleet gateway or Envoy itself may have changed."""
@@ -169,6 +183,7 @@ class Traffic:
             port=self._port,
             routes=tuple(routes),
             plans=plans,
+            router=self._router,
             credentials=credentials_of(plans, self._store),
             backends=tuple(self._backends(sorted(self._backend_names))),
             filters=tuple(filters),

@@ -278,7 +278,7 @@ def _struct(data: bytes, depth: int) -> dict[str, object]:
 
 # Replies: ProcessingResponse.
 
-_REPLY: Final = {
+REPLY_FIELDS: Final = {
     ProcessingPhase.REQUEST_HEADERS: 1,
     ProcessingPhase.RESPONSE_HEADERS: 2,
     ProcessingPhase.REQUEST_BODY: 3,
@@ -296,11 +296,12 @@ _MOST_OF_TWO: Final = 16_370
 """Sizes of a body for which all lengths around it have two bytes."""
 _BODY_TAGS: Final = {ProcessingPhase.REQUEST_BODY: b"\x1a", ProcessingPhase.RESPONSE_BODY: b"\x22"}
 
-UNCHANGED: Final = {phase: nested(field, b"") for phase, field in _REPLY.items()}
+UNCHANGED: Final = {phase: nested(field, b"") for phase, field in REPLY_FIELDS.items()}
 """The reply that lets something pass as it is."""
 
 
-def _mutation(set_headers: _Headers, remove_headers: tuple[str, ...]) -> bytes:
+def header_mutation(set_headers: _Headers, remove_headers: tuple[str, ...]) -> bytes:
+    """A HeaderMutation: headers that replace those of their name, and names to remove."""
     options = [
         nested(1, nested(1, nested(1, name.encode()) + nested(3, value.encode())) + whole(3, _OVERWRITE))
         for name, value in set_headers
@@ -315,7 +316,7 @@ def _struct_of(key: bytes, value: bytes) -> bytes:
 def _sent_on(destinations: str, set_headers: _Headers, remove_headers: tuple[str, ...]) -> tuple[bytes, bytes]:
     """The mutation of headers and the dynamic metadata that send a request to its endpoint."""
     key = "x-gateway-destination-endpoint"
-    mutation = _mutation(((key, destinations), *set_headers), remove_headers)
+    mutation = header_mutation(((key, destinations), *set_headers), remove_headers)
     inner = nested(5, _struct_of(key.encode(), nested(3, destinations.encode())))
     return mutation, nested(_DYNAMIC_METADATA, _struct_of(LB_NAMESPACE, inner))
 
@@ -330,7 +331,7 @@ def mutate_request(
     """
     mutation, metadata = _sent_on(destinations, set_headers, remove_headers)
     common = nested(2, mutation) + whole(5, 1)
-    return nested(_REPLY[phase], nested(1, common)) + metadata
+    return nested(REPLY_FIELDS[phase], nested(1, common)) + metadata
 
 
 def mutate_request_and_body(
@@ -338,9 +339,9 @@ def mutate_request_and_body(
 ) -> bytes:
     """The reply to a buffered body that is replaced."""
     mutation, metadata = _sent_on(destinations, set_headers, remove_headers)
-    mutation += _mutation((("content-length", str(len(body))),), ())
+    mutation += header_mutation((("content-length", str(len(body))),), ())
     common = nested(2, mutation) + nested(3, nested(1, body)) + whole(5, 1)
-    return nested(_REPLY[ProcessingPhase.REQUEST_BODY], nested(1, common)) + metadata
+    return nested(REPLY_FIELDS[ProcessingPhase.REQUEST_BODY], nested(1, common)) + metadata
 
 
 def stream_body(phase: ProcessingPhase, body: bytes, *, ends: bool) -> bytes:
@@ -368,17 +369,17 @@ def stream_body(phase: ProcessingPhase, body: bytes, *, ends: bool) -> bytes:
 
 def replace_body(phase: ProcessingPhase, body: bytes) -> bytes:
     """The reply to a piece of a body, or to a buffered one, that is replaced."""
-    return nested(_REPLY[phase], nested(1, nested(3, nested(1, body))))
+    return nested(REPLY_FIELDS[phase], nested(1, nested(3, nested(1, body))))
 
 
 @lru_cache(maxsize=256)
 def mutate_response(set_headers: _Headers = (), remove_headers: tuple[str, ...] = ()) -> bytes:
     """The reply to the headers of a response."""
-    common = nested(2, _mutation(set_headers, remove_headers))
-    return nested(_REPLY[ProcessingPhase.RESPONSE_HEADERS], nested(1, common))
+    common = nested(2, header_mutation(set_headers, remove_headers))
+    return nested(REPLY_FIELDS[ProcessingPhase.RESPONSE_HEADERS], nested(1, common))
 
 
 def immediate_response(status: int, set_headers: _Headers, body: bytes, details: str) -> bytes:
     """Answers the client instead of an endpoint."""
-    parts = [nested(1, whole(1, status)), nested(2, _mutation(set_headers, ())), nested(3, body)]
+    parts = [nested(1, whole(1, status)), nested(2, header_mutation(set_headers, ())), nested(3, body)]
     return nested(_IMMEDIATE, b"".join([*parts, nested(5, details.encode())]))

@@ -1,0 +1,87 @@
+"""The routes by which a gateway sends a request to the endpoint that the fleet router chose.
+
+One rule for each endpoint of a service: it matches the header that the router sets and a path that no client can use
+without it, takes that path off again, puts the endpoint's prefix in the place of /v1, and gives the request what the
+endpoint needs of the gateway: its host, its credential and the header of its replica. The router holds no secret.
+
+A route has at most 16 rules, so a service with more endpoints has several routes.
+"""
+
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
+
+from modelplane.api.labels import FLEET_GATEWAY, REPLICA_HEADER, SYSTEM_NAMESPACE
+from modelplane.api.names import make_name
+from modelplane.api.objects import Manifest, manifest
+from modelplane.compose.service_plan import PlanEndpoint, ServicePlan
+
+ENDPOINT_HEADER = "x-modelplane-endpoint"
+ENDPOINT_PATHS = "/_endpoints"
+"""No namespace begins with an underscore, so no service's path does."""
+_MOST_RULES = 16
+_VERSION = "/v1"
+_GATEWAY_API = "gateway.networking.k8s.io/v1"
+_ENVOY_GATEWAY = "gateway.envoyproxy.io"
+
+
+def endpoint_path(plan: ServicePlan, endpoint: PlanEndpoint) -> str:
+    """The path of one endpoint of a service."""
+    return f"{ENDPOINT_PATHS}/{plan.key}/{endpoint.name}"
+
+
+def endpoint_routes(plan: ServicePlan) -> Iterator[Manifest]:
+    """The HTTPRoutes of a service's endpoints that can answer."""
+    rules = [_rule(plan, endpoint) for endpoint in plan.endpoints if endpoint.serves]
+    for first in range(0, len(rules), _MOST_RULES):
+        yield _route(plan, first // _MOST_RULES, rules[first : first + _MOST_RULES])
+
+
+def _route(plan: ServicePlan, number: int, rules: Sequence[Manifest]) -> Manifest:
+    parents = [{"name": FLEET_GATEWAY, "namespace": SYSTEM_NAMESPACE}]
+    name = make_name(plan.name, "endpoints", str(number))
+    return manifest(
+        _GATEWAY_API, "HTTPRoute", name, namespace=plan.namespace, spec={"parentRefs": parents, "rules": list(rules)}
+    )
+
+
+def _rule(plan: ServicePlan, endpoint: PlanEndpoint) -> Manifest:
+    # Where /v1 stays, what is beside it is reached, too.
+    below, replaced = ("", "/") if endpoint.prefix == _VERSION else (_VERSION, endpoint.prefix or "/")
+    path = {"type": "PathPrefix", "value": f"{endpoint_path(plan, endpoint)}{below}"}
+    header = {"type": "Exact", "name": ENDPOINT_HEADER, "value": endpoint.key}
+    rewrite: dict[str, object] = {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": replaced}}
+    if endpoint.host is not None and not _is_number(endpoint.address):
+        rewrite["hostname"] = endpoint.address
+    return {
+        "matches": [{"path": path, "headers": [header]}],
+        "filters": [{"type": "URLRewrite", "urlRewrite": rewrite}],
+        "backendRefs": [_backend(endpoint)],
+        "timeouts": {"request": f"{plan.timeouts.request_s:.0f}s"},
+    }
+
+
+def _is_number(host: str) -> bool:
+    """A Host header is rewritten to a name only."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _backend(endpoint: PlanEndpoint) -> Manifest:
+    filters: list[Manifest] = [_headers(endpoint)]
+    if endpoint.credential is not None:
+        added = {"group": _ENVOY_GATEWAY, "kind": "HTTPRouteFilter", "name": endpoint.name}
+        filters.append({"type": "ExtensionRef", "extensionRef": added})
+    return {"group": _ENVOY_GATEWAY, "kind": "Backend", "name": endpoint.name, "weight": 1, "filters": filters}
+
+
+def _headers(endpoint: PlanEndpoint) -> Manifest:
+    """The gateway's own headers end here; a replica's cluster is told which replica is meant."""
+    change: dict[str, object] = {"remove": [ENDPOINT_HEADER]}
+    if endpoint.replica is not None:
+        change["set"] = [{"name": REPLICA_HEADER, "value": endpoint.replica}]
+    else:
+        change["remove"] = [ENDPOINT_HEADER, REPLICA_HEADER, "x-modelplane-caller"]
+    return {"type": "RequestHeaderModifier", "requestHeaderModifier": change}

@@ -1,0 +1,181 @@
+"""The services that the router knows, by their plans, with what is learned of their endpoints.
+
+A plan is replaced as a whole. What was learned of an endpoint (its health, what is in flight, what it has cached) stays
+with its ModelEndpoint as long as any service has it, and is shared by the services that do.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from modelplane.compose.service_plan import PlanEndpoint, PlanOverflow, ServicePlan, model_names
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.router.health import EndpointHealth
+from modelplane.router.shares import ShareLedger
+
+ADAPTER_MARK: Final = ":"
+"""Between a service's model name and the name of an adapter."""
+_REFILL: Final = 0.8
+"""An endpoint that is full takes requests again below this part of its limit, so that tiers do not flicker."""
+
+
+class FleetEndpoint:
+    """One ModelEndpoint, and what is learned of it."""
+
+    __slots__ = ("candidate", "health", "is_full", "plan", "served")
+
+    def __init__(self, plan: PlanEndpoint) -> None:
+        self.plan = plan
+        self.candidate = Endpoint(plan.key, f"{plan.address}:{plan.port}", plan.labels)
+        self.health = EndpointHealth()
+        self.is_full = False
+        self.served: tuple[str, ...] = ()
+        """The model names that it lists: its own, then its adapters. Empty: not known."""
+
+    @property
+    def model(self) -> str:
+        """The name that it knows the model by; empty: not known."""
+        return self.plan.model or (self.served[0] if self.served else "")
+
+    def takes_more(self, overflow: PlanOverflow | None, saturation: float) -> bool:
+        """Whether it has room by the limits of its group."""
+        if overflow is None:
+            return True
+        factor = _REFILL if self.is_full else 1.0
+        limit, percent = overflow.in_flight_per_endpoint, overflow.saturation_percent
+        by_count = limit is not None and self.candidate.requests_in_flight >= max(1.0, limit * factor)
+        by_load = percent is not None and saturation * 100.0 >= percent * factor
+        self.is_full = by_count or by_load
+        return not self.is_full
+
+
+class Member:
+    """An endpoint in one service: its plan there, and its tier."""
+
+    __slots__ = ("endpoint", "plan", "priority")
+
+    def __init__(self, endpoint: FleetEndpoint, plan: PlanEndpoint, priority: int) -> None:
+        self.endpoint = endpoint
+        self.plan = plan
+        self.priority = priority
+
+
+class RoutedService:
+    """One service: its members by candidate, and the shares of its tiers."""
+
+    __slots__ = ("candidates", "in_flight", "ledgers", "members", "overflowed", "plan", "weights")
+
+    def __init__(self, plan: ServicePlan, members: Iterable[Member], before: "RoutedService | None" = None) -> None:
+        self.plan = plan
+        self.members = {member.endpoint.candidate: member for member in members}
+        self.candidates = tuple(self.members)
+        self.ledgers: dict[tuple[int, str], ShareLedger] = before.ledgers if before is not None else {}
+        self.in_flight: int = before.in_flight if before is not None else 0
+        self.overflowed: int = before.overflowed if before is not None else 0
+        """Requests in flight on a lower tier because a higher one was full."""
+        self.weights: dict[int, dict[str, float]] = {}
+        for member in self.members.values():
+            groups = self.weights.setdefault(member.priority, {})
+            groups[member.plan.group] = groups.get(member.plan.group, 0.0) + member.plan.weight
+
+    @property
+    def key(self) -> str:
+        return self.plan.key
+
+    def ledger(self, priority: int, group: str = "") -> ShareLedger:
+        """Of the groups of a tier, or of the endpoints of one group."""
+        found = self.ledgers.get((priority, group))
+        if found is None:
+            found = self.ledgers[priority, group] = ShareLedger()
+        return found
+
+
+class NamedModel(msgspec.Struct, frozen=True, eq=False):
+    """What a model name leads to."""
+
+    service: RoutedService
+    adapter: str = ""
+    """The adapter that the name asks for."""
+
+
+class ServiceCatalog:
+    """All services. Replaced plan by plan; `on_change` hears of every set of endpoints."""
+
+    def __init__(self) -> None:
+        self.services: Mapping[str, RoutedService] = {}
+        self.known = False
+        """Whether plans were read at least once."""
+        self._endpoints: dict[str, FleetEndpoint] = {}
+        self._names: Mapping[str, ServicePlan] = {}
+        self._adapters: Mapping[str, ServicePlan] = {}
+        """By the names that replicas list beside their model, where no service has the name."""
+        self.on_change: Callable[[tuple[Endpoint, ...]], None] = lambda _endpoints: None
+
+    @property
+    def endpoints(self) -> Mapping[str, FleetEndpoint]:
+        """By key."""
+        return self._endpoints
+
+    def replace(self, plans: Iterable[ServicePlan]) -> None:
+        """The services are these and no others."""
+        wanted = {plan.key: plan for plan in plans}
+        before, self.known = self._endpoints, True
+        self._endpoints = {}
+        for plan in wanted.values():
+            for endpoint in plan.endpoints:
+                known = before.get(endpoint.key)
+                kept = known if known is not None and _is_same(known.plan, endpoint) else FleetEndpoint(endpoint)
+                kept.plan = endpoint
+                kept.candidate.labels = endpoint.labels
+                self._endpoints.setdefault(endpoint.key, kept)
+        self.services = {key: self._service(plan) for key, plan in wanted.items()}
+        self._names = model_names(wanted.values())
+        self._find_adapters()
+        self.on_change(tuple(endpoint.candidate for endpoint in self._endpoints.values()))
+
+    def named(self, model: str) -> NamedModel | None:
+        """The service of a model name: its own, an alias, an adapter, or one of the first two with an adapter."""
+        plan = self._names.get(model)
+        if plan is not None:
+            return NamedModel(self.services[plan.key])
+        plan = self._adapters.get(model)
+        if plan is not None:
+            return NamedModel(self.services[plan.key], model)
+        base, mark, adapter = model.rpartition(ADAPTER_MARK)
+        plan = self._names.get(base) if mark and adapter else None
+        return None if plan is None else NamedModel(self.services[plan.key], adapter)
+
+    def names(self) -> list[tuple[str, RoutedService]]:
+        """Every model name with its service, in order."""
+        found = {**self._adapters, **self._names}
+        return [(name, self.services[plan.key]) for name, plan in sorted(found.items())]
+
+    def learned(self, endpoint: FleetEndpoint, served: tuple[str, ...]) -> None:
+        """An endpoint lists these models."""
+        if served != endpoint.served:
+            endpoint.served = served
+            self._find_adapters()
+
+    def _find_adapters(self) -> None:
+        """Of two services whose replicas hold an adapter, the older has its name."""
+        found: dict[str, ServicePlan] = {}
+        for service in sorted(self.services.values(), key=lambda each: (each.plan.created, each.key)):
+            for member in service.members.values():
+                for name in member.endpoint.served[1:]:
+                    if name not in self._names:
+                        found.setdefault(name, service.plan)
+        self._adapters = found
+
+    def _service(self, plan: ServicePlan) -> RoutedService:
+        members = [
+            Member(self._endpoints[endpoint.key], endpoint, tier.priority)
+            for tier in plan.tiers
+            for endpoint in tier.endpoints
+        ]
+        return RoutedService(plan, members, self.services.get(plan.key))
+
+
+def _is_same(known: PlanEndpoint, wanted: PlanEndpoint) -> bool:
+    """Whether what was learned of one holds for the other."""
+    return (known.address, known.port, known.replica) == (wanted.address, wanted.port, wanted.replica)

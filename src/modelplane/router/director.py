@@ -1,0 +1,369 @@
+"""From a request at the front door to the endpoint that serves it, and what is learned when it ends.
+
+The order: the path and the model name the service (404), the caller is known and allowed (401, 403), its limits hold
+(429), the endpoints are scheduled (503, or 403 where residency leaves none), and the request is rewritten for the one
+chosen. A retry is a request with a further attempt: it goes to an endpoint that no attempt went to, within the
+service's retry budget.
+
+Everything runs on one event loop and nothing blocks. Each routed request counts at its endpoint until it ends.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from modelplane.compose.endpoint_routes import endpoint_path
+from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
+from modelplane.epp.scheduling.requests import InferenceApi
+from modelplane.epp.scheduling.scheduler import Scheduler
+from modelplane.epp.server.parsing import Parsed, ParseError, parse
+from modelplane.router.addressing import FrontPath, read_path
+from modelplane.router.callers import Caller, Callers
+from modelplane.router.catalog import Member, NamedModel, RoutedService, ServiceCatalog
+from modelplane.router.decisions import Attempt, AttemptSteps, DecisionRing, Record
+from modelplane.router.exchange import FrontRequest, Rewritten
+from modelplane.router.headers import (
+    ATTEMPT,
+    CALLER,
+    ENDPOINT,
+    INTERNAL,
+    KEYS,
+    REQUEST_ID,
+    RESIDENCY,
+    SERVED_BY,
+    SESSION,
+)
+from modelplane.router.models_list import models_list
+from modelplane.router.refusals import FrontOutcome, FrontRefusal
+from modelplane.router.residency import Residency, ResidencyError, read_residency
+from modelplane.router.rewriting import upstream_request
+from modelplane.router.routed_request import RoutedRequest
+from modelplane.router.translation.values import TranslationError
+from modelplane.router.usage import UsageLog, UsageRecord, cost_of
+
+_RETRY_AFTER_S: Final = 1
+_SERVER_ERRORS: Final = 500
+_TOO_MANY: Final = 429
+_GONE: Final = frozenset((Outcome.NO_ENDPOINTS, Outcome.EXCLUDED, Outcome.SATURATED))
+_PARSED: Final = frozenset(InferenceApi) - {InferenceApi.OTHER}
+_NOT_FORWARDED: Final = (*INTERNAL, RESIDENCY)
+
+
+class RouteRefused(Exception):  # noqa: N818  not an error of the program
+    """Ends a decision with a refusal."""
+
+    def __init__(self, outcome: FrontOutcome, why: str, retry_after_s: int = 0) -> None:
+        super().__init__(why)
+        self.refusal = FrontRefusal(outcome, why, retry_after_s)
+        self.steps: AttemptSteps | None = None
+        """Those of the scheduling cycle, if there was one."""
+
+
+class RoutedTo(msgspec.Struct, frozen=True, eq=False):
+    """A request that is sent on."""
+
+    request: RoutedRequest
+    decision: Decision
+    member: Member
+    rewritten: Rewritten
+    attempt: Attempt
+    caller: Caller
+    overflows: bool
+    sent_s: float
+
+
+class RouterAnswer(msgspec.Struct, frozen=True, eq=False):
+    """A request that the router answers itself."""
+
+    api: InferenceApi
+    refusal: FrontRefusal | None = None
+    body: bytes = b""
+
+
+class FrontResponse(msgspec.Struct, frozen=True, eq=False):
+    """What was seen of a response."""
+
+    status: int
+    first_byte_s: float
+    unserved: bool
+    usage: ResponseUsage
+    cancelled: bool
+    """The client, or the hop before, reset the exchange."""
+
+
+class RouterDirector:
+    """Decides for one front door."""
+
+    def __init__(
+        self,
+        catalog: ServiceCatalog,
+        scheduler: Scheduler,
+        *,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], str],
+        chance: Callable[[], float],
+        write_usage: Callable[[bytes], object] | None = None,
+    ) -> None:
+        """`wall_clock` is the time of day in ISO 8601. `write_usage` gets a line a request."""
+        self.catalog = catalog
+        self.callers = Callers()
+        self.usage = UsageLog(write_usage)
+        self.ring = DecisionRing()
+        self.stopping = False
+        self._scheduler = scheduler
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._chance = chance
+        catalog.on_change = scheduler.endpoints_changed
+
+    def decide(self, front: FrontRequest) -> RoutedTo | RouterAnswer:
+        now_s = self._clock()
+        headers = front.headers
+        number = _attempt(headers)
+        identity = headers.get(REQUEST_ID) or uuid.uuid4().hex
+        tried = self.ring.tried(identity) if number > 1 else frozenset()
+        record = self.ring.open(identity, again=number > 1)
+        path = read_path(headers.get(":path", ""))
+        record.path = headers.get(":path", "").partition("?")[0][:256]
+        api = InferenceApi.OTHER if path is None else path.api
+        try:
+            return self._decide(front, path, record, number, tried, now_s)
+        except RouteRefused as refused:
+            attempt = Attempt(number, now_s, refused.refusal.outcome.title, refused.refusal.why, refused.steps)
+            attempt.status, attempt.ended_s = refused.refusal.outcome.status, now_s
+            record.attempts.append(attempt)
+            return RouterAnswer(api, refused.refusal)
+
+    def _decide(
+        self,
+        front: FrontRequest,
+        path: FrontPath | None,
+        record: Record,
+        number: int,
+        tried: frozenset[str],
+        now_s: float,
+    ) -> RoutedTo | RouterAnswer:
+        if self.stopping:
+            raise RouteRefused(FrontOutcome.STOPPING, "the router is stopping", _RETRY_AFTER_S)
+        if front.problem:
+            raise RouteRefused(FrontOutcome.TOO_LARGE, front.problem)
+        if path is None:
+            raise RouteRefused(FrontOutcome.UNKNOWN_PATH, f"nothing is served at {record.path}")
+        caller = self.callers.identify(front.headers)
+        if isinstance(caller, FrontRefusal):
+            raise RouteRefused(caller.outcome, caller.why)
+        record.caller = caller.name
+        if path.lists_models and front.headers.get(":method") == "GET":
+            return self._list(path, caller)
+        parsed = _parse(path, front)
+        named = self._service(path, parsed)
+        service = named.service
+        record.service, record.model = service.key, parsed.model[:256]
+        if number == 1:
+            refusal = self.callers.admit(caller, service.key, self._month(), now_s)
+            if refusal is not None:
+                raise RouteRefused(refusal.outcome, refusal.why, refusal.retry_after_s)
+        residency = _residency(front.headers)
+        record.residency = "" if residency is None else residency.text
+        record.session = SESSION in front.headers
+        request = _request(front, path, parsed, named, residency, record.id, tried, now_s)
+        steps = AttemptSteps()
+        decision = self._scheduler.schedule(request, service.candidates, now_s, self._chance, steps)
+        if decision.outcome is not Outcome.PICKED:
+            refused = _unserved(decision, service, residency)
+            refused.steps = steps
+            raise refused
+        attempt = Attempt(number, now_s, FrontOutcome.ROUTED.title, "", steps)
+        return self._send(front, path, named, request, decision, attempt, caller, record, now_s)
+
+    def _send(  # noqa: PLR0913, PLR0917  one call, from one place
+        self,
+        front: FrontRequest,
+        path: FrontPath,
+        named: NamedModel,
+        request: RoutedRequest,
+        decision: Decision,
+        attempt: Attempt,
+        caller: Caller,
+        record: Record,
+        now_s: float,
+    ) -> RoutedTo:
+        service, member = named.service, named.service.members[decision.picked]
+        model = named.adapter or _model_at(member, request.model, named)
+        try:
+            upstream = upstream_request(path, member.plan, request.model or service.key, model, front.body)
+        except (TranslationError, ParseError) as error:
+            raise RouteRefused(FrontOutcome.MALFORMED, str(error)) from error
+        record.attempts.append(attempt)
+        overflows = member.priority > min(other.priority for other in service.members.values() if other.plan.serves)
+        _count(service, member, 1, overflows=overflows)
+        member.endpoint.health.sent()
+        rewritten = Rewritten(
+            (
+                (ENDPOINT, member.plan.key),
+                (":path", f"{endpoint_path(service.plan, member.plan)}{upstream.path}"),
+                (CALLER, caller.name),
+                *upstream.set_headers,
+            ),
+            _removed(front.headers, upstream.set_headers),
+            upstream.body,
+            upstream.translator,
+            counts_tokens=self.callers.are_limited,
+            response_headers=((SERVED_BY, member.plan.key),),
+        )
+        return RoutedTo(request, decision, member, rewritten, attempt, caller, overflows, now_s)
+
+    def ended(self, routed: RoutedTo, response: FrontResponse) -> None:
+        """A request that was sent on has ended."""
+        now_s = self._clock()
+        service, member = routed.request.service, routed.member
+        _count(service, member, -1, overflows=routed.overflows)
+        self._judge(routed, response, now_s)
+        routed.attempt.status, routed.attempt.ended_s = response.status, now_s
+        served = EndpointResponse(
+            member.endpoint.candidate, response.status, routed.sent_s, response.first_byte_s, now_s, response.usage,
+            response.cancelled and not response.status,
+        )  # fmt: skip
+        self._scheduler.response_complete(routed.request, routed.decision, served)
+        if not response.unserved:
+            self._record(routed, response, now_s)
+
+    def _judge(self, routed: RoutedTo, response: FrontResponse, now_s: float) -> None:
+        """What the response says of the endpoint's health."""
+        health, status = routed.member.endpoint.health, response.status
+        if response.unserved:
+            health.failed(now_s, "a refused connection", refused=True)
+        elif status >= _SERVER_ERRORS:
+            health.failed(now_s, f"status {status}")
+        elif status:
+            health.succeeded(now_s)
+        elif response.cancelled and not _is_stalled(routed, now_s):
+            health.abandoned()
+        else:
+            health.failed(now_s, f"{now_s - routed.sent_s:.1f} s without a response")
+
+    def _record(self, routed: RoutedTo, response: FrontResponse, now_s: float) -> None:
+        usage, service, plan = response.usage, routed.request.service.plan, routed.member.plan
+        cost = cost_of(usage, service, plan)
+        tokens = max(0, usage.prompt_tokens) + max(0, usage.output_tokens)
+        time = self._wall_clock()
+        self.callers.used(routed.caller, tokens, cost, time[:7], now_s)
+        self.usage.add(
+            UsageRecord(
+                time, routed.request.id, routed.caller.name, service.key, plan.key, response.status or 499,
+                round((now_s - routed.sent_s) * 1000.0, 3), usage.prompt_tokens, usage.output_tokens,
+                usage.cached_tokens, cost, routed.attempt.number,
+            )
+        )  # fmt: skip
+
+    def _list(self, path: FrontPath, caller: Caller) -> RouterAnswer:
+        if path.service and path.service not in self.catalog.services:
+            raise RouteRefused(FrontOutcome.UNKNOWN_MODEL, f"no service {path.service} is declared")
+        return RouterAnswer(path.api, body=models_list(self.catalog, caller, path.service))
+
+    def _service(self, path: FrontPath, parsed: Parsed) -> NamedModel:
+        if path.service:
+            found = self.catalog.services.get(path.service)
+            if found is None:
+                raise RouteRefused(FrontOutcome.UNKNOWN_MODEL, f"no service {path.service} is declared")
+            named = self.catalog.named(parsed.model)
+            return named if named is not None and named.service is found else NamedModel(found)
+        if path.api is InferenceApi.OTHER:
+            raise RouteRefused(FrontOutcome.UNKNOWN_PATH, f"nothing is served at {path.rest.partition('?')[0]}")
+        named = self.catalog.named(parsed.model)
+        if named is None:
+            raise RouteRefused(FrontOutcome.UNKNOWN_MODEL, f"no service declares the model {parsed.model[:256]!r}")
+        return named
+
+    def _month(self) -> str:
+        return self._wall_clock()[:7]
+
+
+def _is_stalled(routed: RoutedTo, now_s: float) -> bool:
+    """Whether the endpoint was silent for longer than its service allows."""
+    idle_s = routed.request.service.plan.timeouts.idle_s
+    return idle_s > 0.0 and now_s - routed.sent_s >= idle_s
+
+
+def _attempt(headers: Mapping[str, str]) -> int:
+    text = headers.get(ATTEMPT, "1")
+    return min(99, int(text)) if text.isdecimal() and len(text) < 4 else 1  # noqa: PLR2004  digits
+
+
+def _parse(path: FrontPath, front: FrontRequest) -> Parsed:
+    if path.api not in _PARSED or not front.whole or front.headers.get(":method") != "POST":
+        return Parsed()
+    try:
+        return parse(path.api, front.body)
+    except ParseError as error:
+        raise RouteRefused(FrontOutcome.MALFORMED, str(error)) from error
+
+
+def _residency(headers: Mapping[str, str]) -> Residency | None:
+    try:
+        return read_residency(headers.get(RESIDENCY, ""))
+    except ResidencyError as error:
+        raise RouteRefused(FrontOutcome.MALFORMED, str(error)) from error
+
+
+def _request(  # noqa: PLR0913, PLR0917  one call, from one place
+    front: FrontRequest,
+    path: FrontPath,
+    parsed: Parsed,
+    named: NamedModel,
+    residency: Residency | None,
+    identity: str,
+    tried: frozenset[str],
+    now_s: float,
+) -> RoutedRequest:
+    return RoutedRequest(
+        id=identity,
+        model=parsed.model,
+        api=path.api,
+        prompts=parsed.prompts,
+        headers=front.headers,
+        size=len(front.body),
+        max_output_tokens=parsed.max_output_tokens,
+        streaming=parsed.streaming,
+        salt=parsed.salt,
+        has_media=parsed.has_media,
+        received_s=now_s,
+        service=named.service,
+        residency=residency,
+        tried=tried,
+        adapter=named.adapter,
+    )
+
+
+def _model_at(member: Member, requested: str, named: NamedModel) -> str:
+    """The name of the model at an endpoint; empty: the client's stays.
+
+    A name that is neither the service's nor the endpoint's is passed on: an adapter, asked for by the service's path.
+    """
+    plan = named.service.plan
+    return member.endpoint.model if not requested or requested in {plan.model, *plan.aliases} else ""
+
+
+def _removed(headers: Mapping[str, str], kept: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    """The client's keys never reach an endpoint, nor do routing headers that it made up."""
+    names = {name for name, _ in kept}
+    return tuple(
+        name for name in (*_NOT_FORWARDED, *KEYS) if name in headers and name != ENDPOINT and name not in names
+    )
+
+
+def _count(service: RoutedService, member: Member, change: int, *, overflows: bool) -> None:
+    member.endpoint.candidate.count(change, 0)
+    service.in_flight += change
+    service.overflowed += change if overflows else 0
+
+
+def _unserved(decision: Decision, service: RoutedService, residency: Residency | None) -> RouteRefused:
+    if decision.outcome not in _GONE:
+        return RouteRefused(FrontOutcome.FAULT, decision.why)
+    if residency is not None and not any(residency.allows(member.plan) for member in service.members.values()):
+        return RouteRefused(FrontOutcome.RESIDENCY, f"no endpoint of {service.key} is where {residency.text} allows it")
+    return RouteRefused(FrontOutcome.NOT_READY, f"no endpoint of {service.key} is ready", _RETRY_AFTER_S)

@@ -1,0 +1,224 @@
+"""One HTTP exchange at the front door, as ext_proc shows it: messages in, replies out, without IO.
+
+A request is decided when its body is complete, or by its headers where it has none or Envoy keeps it. The reply sends
+it to an endpoint (`routed`) or answers the client (`answered`). Of the response the status and the time of the first
+byte are always read; its body only where it is translated or its tokens are counted.
+
+Bodies are buffered by Envoy (`BUFFERED`), not streamed in full duplex: Envoy then still has the body when the router
+goes away, and sends the request on by the static plan.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Final, Protocol
+
+import msgspec
+
+from modelplane.epp.scheduling.plugins import ResponseUsage
+from modelplane.epp.server.exchange import Budget
+from modelplane.epp.server.messages import UNCHANGED, replace_body
+from modelplane.epp.server.processing_request import BodyMode, ProcessingPhase, ProcessingRequest
+from modelplane.epp.server.sse import UsageReader
+from modelplane.router.headers import UNSERVED
+from modelplane.router.messages import Headers, continue_response, route_request, route_request_and_body
+
+_NO_HEADERS: Final[Mapping[str, str]] = {}
+_OK: Final = 200
+_EVENTS: Final = "text/event-stream"
+_NO_USAGE: Final = ResponseUsage()
+_WITHOUT_BODY: Final = frozenset((BodyMode.NONE, BodyMode.STREAMED))
+
+
+class FrontStage(Enum):
+    """How far an exchange is."""
+
+    BEGINNING = auto()
+    READING = auto()
+    DECIDING = auto()
+    ROUTED = auto()
+    ANSWERED = auto()
+
+
+class FrontRequest(msgspec.Struct, frozen=True):
+    """A request that is to be routed."""
+
+    headers: Mapping[str, str]
+    body: bytes = b""
+    whole: bool = True
+    """Whether `body` is the request's body."""
+    problem: str = ""
+    """Why it is refused before anything reads it."""
+
+
+class FrontStep(msgspec.Struct, frozen=True):
+    """The result of one message."""
+
+    replies: tuple[bytes, ...] = ()
+    request: FrontRequest | None = None
+    """Set once: the request is complete and has to be decided."""
+    broken: str = ""
+
+
+class BodyTranslator(Protocol):
+    """Changes the body of a response on its way to the client."""
+
+    def begin(self, status: int, headers: Mapping[str, str], /) -> Headers:
+        """The response begins; headers to set for the client."""
+
+    def feed(self, piece: bytes, *, ends: bool = False) -> bytes:
+        """The bytes to pass on for these."""
+
+
+class Rewritten(msgspec.Struct, frozen=True, eq=False):
+    """How a request is sent on, and what is done with its response."""
+
+    set_headers: Headers
+    remove_headers: tuple[str, ...] = ()
+    body: bytes | None = None
+    """None: unchanged."""
+    translator: BodyTranslator | None = None
+    counts_tokens: bool = False
+    response_headers: Headers = ()
+
+
+NOTHING: Final = FrontStep()
+
+
+class FrontExchange:
+    """The state of one."""
+
+    stage = FrontStage.BEGINNING
+    status = 0
+    first_byte_s = -1.0
+    unserved = False
+    """The response came from a gateway, and no engine received the request."""
+    is_complete = False
+    """The response was seen to its end."""
+    _mode: int = BodyMode.BUFFERED
+    _headers: Mapping[str, str] = _NO_HEADERS
+    _held = 0
+    _reader: UsageReader | None = None
+    _rewritten: Rewritten | None = None
+    _translates = False
+
+    def __init__(self, body_limit: int, budget: Budget) -> None:
+        self._limit = body_limit
+        self._budget = budget
+
+    def feed(self, incoming: ProcessingRequest, now_s: float) -> FrontStep:
+        """A message from Envoy."""
+        if incoming.observed or self.stage is FrontStage.ANSWERED:
+            return NOTHING
+        match incoming.phase:
+            case ProcessingPhase.REQUEST_HEADERS:
+                return self._request_headers(incoming)
+            case ProcessingPhase.REQUEST_BODY:
+                return self._request_body(incoming)
+            case ProcessingPhase.RESPONSE_HEADERS:
+                return self._response_headers(incoming, now_s)
+            case ProcessingPhase.RESPONSE_BODY:
+                return self._response_body(incoming)
+            case ProcessingPhase.REQUEST_TRAILERS:
+                return FrontStep((UNCHANGED[ProcessingPhase.REQUEST_TRAILERS],))
+            case ProcessingPhase.RESPONSE_TRAILERS:
+                self.is_complete = True
+                return FrontStep((UNCHANGED[ProcessingPhase.RESPONSE_TRAILERS],))
+            case _:
+                return NOTHING
+
+    def routed(self, rewritten: Rewritten) -> tuple[bytes, ...]:
+        """The replies that send the request on."""
+        self._leave_deciding(FrontStage.ROUTED)
+        self._rewritten = rewritten
+        set_headers, remove_headers = rewritten.set_headers, rewritten.remove_headers
+        if self._mode in _WITHOUT_BODY:
+            return (route_request(ProcessingPhase.REQUEST_HEADERS, set_headers, remove_headers),)
+        if rewritten.body is None:
+            return (route_request(ProcessingPhase.REQUEST_BODY, set_headers, remove_headers),)
+        return (route_request_and_body(set_headers, remove_headers, rewritten.body),)
+
+    def passed_on(self) -> tuple[bytes, ...]:
+        """The replies that let the request pass unchanged: Envoy's own routes decide."""
+        self._leave_deciding(FrontStage.ROUTED)
+        phase = ProcessingPhase.REQUEST_HEADERS if self._mode in _WITHOUT_BODY else ProcessingPhase.REQUEST_BODY
+        return (UNCHANGED[phase],)
+
+    def answered(self) -> None:
+        """The client got its answer from the router."""
+        self._leave_deciding(FrontStage.ANSWERED)
+
+    @property
+    def usage(self) -> ResponseUsage:
+        return _NO_USAGE if self._reader is None else self._reader.end()
+
+    def release(self) -> None:
+        """Nothing of the body is held any more."""
+        self._budget.used -= self._held
+        self._held = 0
+
+    def _leave_deciding(self, stage: FrontStage) -> None:
+        self.stage = stage
+        self.release()
+
+    def _request_headers(self, incoming: ProcessingRequest) -> FrontStep:
+        if self.stage is not FrontStage.BEGINNING:
+            return FrontStep(broken="request headers came twice")
+        self._headers = incoming.headers
+        if incoming.request_mode >= 0:
+            self._mode = incoming.request_mode
+        if incoming.ends or self._mode in _WITHOUT_BODY:
+            whole = incoming.ends
+            self._mode = BodyMode.NONE
+            self.stage = FrontStage.DECIDING
+            return FrontStep(request=FrontRequest(incoming.headers, whole=whole))
+        self.stage = FrontStage.READING
+        return FrontStep((UNCHANGED[ProcessingPhase.REQUEST_HEADERS],))
+
+    def _request_body(self, incoming: ProcessingRequest) -> FrontStep:
+        if self.stage is not FrontStage.READING:
+            if self.stage is FrontStage.BEGINNING:
+                return FrontStep(broken="a request body came before its headers")
+            return FrontStep((UNCHANGED[ProcessingPhase.REQUEST_BODY],))
+        self.stage = FrontStage.DECIDING
+        size = len(incoming.body)
+        if size > self._limit:
+            problem = f"the body has {size} bytes; {self._limit} are accepted"
+            return FrontStep(request=FrontRequest(self._headers, whole=False, problem=problem))
+        self._budget.used += size
+        self._held = size
+        whole = incoming.ends or self._mode == BodyMode.BUFFERED
+        return FrontStep(request=FrontRequest(self._headers, incoming.body, whole))
+
+    def _response_headers(self, incoming: ProcessingRequest, now_s: float) -> FrontStep:
+        headers = incoming.headers
+        status = headers.get(":status", "")
+        self.status = int(status) if status.isdecimal() else 0
+        self.first_byte_s = now_s
+        self.unserved = UNSERVED in headers
+        self.is_complete = incoming.ends
+        rewritten = self._rewritten
+        if rewritten is None:
+            return FrontStep((continue_response(),))
+        set_headers = rewritten.response_headers
+        if rewritten.translator is None or self.unserved:
+            shows = rewritten.counts_tokens and self.status == _OK and not incoming.ends
+            self._read_usage(headers, counts=shows)
+            return FrontStep((continue_response(set_headers, shows_body=shows),))
+        self._translates = True
+        self._read_usage(headers, counts=rewritten.counts_tokens)
+        set_headers = (*set_headers, *rewritten.translator.begin(self.status, headers))
+        return FrontStep((continue_response(set_headers, ("content-length",), shows_body=not incoming.ends),))
+
+    def _read_usage(self, headers: Mapping[str, str], *, counts: bool) -> None:
+        if counts and self.status == _OK:
+            self._reader = UsageReader(streaming=headers.get("content-type", "").startswith(_EVENTS))
+
+    def _response_body(self, incoming: ProcessingRequest) -> FrontStep:
+        if self._reader is not None:
+            self._reader.feed(incoming.body)
+        self.is_complete = self.is_complete or incoming.ends
+        rewritten = self._rewritten
+        if not self._translates or rewritten is None or rewritten.translator is None:
+            return FrontStep((UNCHANGED[ProcessingPhase.RESPONSE_BODY],))
+        body = rewritten.translator.feed(incoming.body, ends=incoming.ends)
+        return FrontStep((replace_body(ProcessingPhase.RESPONSE_BODY, body),))

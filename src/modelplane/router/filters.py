@@ -1,0 +1,191 @@
+"""The router's filters, in the order of the default profile.
+
+ready-endpoint-filter      the plan says that it can answer
+residency-filter           the request may be served there
+held-adapter-filter        it lists the adapter that the request asks for, where one does
+untried-endpoint-filter    no earlier attempt of the request went there, where another is left
+endpoint-health-filter     it does not fail, where one is left that does not
+priority-tier-filter       the first tier that has room
+group-share-filter         its group did not get more than its share
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from modelplane.epp.scheduling.context import SchedulingContext
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.plugins import Answers
+from modelplane.framework.registry import NoParameters, plugin_type
+from modelplane.router.catalog import Member, RoutedService
+from modelplane.router.routed_request import member_of, routed_of
+from modelplane.router.summaries import saturation_of
+
+_LATER: Final = RefusalCode.UNSCHEDULABLE
+_NEVER: Final = RefusalCode.UNRESOLVABLE
+_ALL: Final[Answers] = ()
+
+
+class _RouterFilter:
+    """A filter that is a name and nothing else."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
+        self.name = name
+
+
+class ReadyEndpointFilter(_RouterFilter):
+    def refuse(self, context: SchedulingContext, endpoint: Endpoint, /) -> Refusal | None:
+        plan = member_of(context, endpoint).plan
+        if plan.serves:
+            return None
+        return Refusal(self.name, _LATER, "{}", (plan.message or plan.reason or "is not ready",))
+
+
+class ResidencyFilter(_RouterFilter):
+    def refuse(self, context: SchedulingContext, endpoint: Endpoint, /) -> Refusal | None:
+        rule = routed_of(context).residency
+        if rule is None or rule.allows(member_of(context, endpoint).plan):
+            return None
+        return Refusal(self.name, _NEVER, "is outside of {}", (rule.text,))
+
+
+class HeldAdapterFilter(_RouterFilter):
+    def refuse(self, _context: SchedulingContext, _endpoint: Endpoint, /) -> Refusal | None:
+        return None
+
+    def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Answers:
+        adapter = routed_of(context).adapter
+        if not adapter:
+            return _ALL
+        holds = [adapter in member_of(context, endpoint).endpoint.served for endpoint in endpoints]
+        if all(holds) or not any(holds):
+            return _ALL
+        return [None if held else Refusal(self.name, _NEVER, "has no adapter {}", (adapter,)) for held in holds]
+
+
+class UntriedEndpointFilter(_RouterFilter):
+    def refuse(self, _context: SchedulingContext, _endpoint: Endpoint, /) -> Refusal | None:
+        return None
+
+    def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Answers:
+        tried = routed_of(context).tried
+        if not tried or all(endpoint.name in tried for endpoint in endpoints):
+            return _ALL
+        return [
+            Refusal(self.name, _LATER, "was tried before") if endpoint.name in tried else None for endpoint in endpoints
+        ]
+
+
+class EndpointHealthFilter(_RouterFilter):
+    """Where every endpoint fails, all are kept: some answer is better than none."""
+
+    def refuse(self, _context: SchedulingContext, _endpoint: Endpoint, /) -> Refusal | None:
+        return None
+
+    def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Answers:
+        now_s = context.now_s
+        admitted = [member_of(context, endpoint).endpoint.health.admits(now_s) for endpoint in endpoints]
+        if all(admitted) or not any(admitted):
+            return _ALL
+        return [
+            None if admits else Refusal(self.name, _LATER, "{}", (self._why(context, endpoint),))
+            for endpoint, admits in zip(endpoints, admitted, strict=True)
+        ]
+
+    def _why(self, context: SchedulingContext, endpoint: Endpoint) -> str:
+        return member_of(context, endpoint).endpoint.health.describe(context.now_s)
+
+
+class PriorityTierFilter(_RouterFilter):
+    """The first tier with room. Where all are full, or no more requests may overflow, the first one."""
+
+    def refuse(self, _context: SchedulingContext, _endpoint: Endpoint, /) -> Refusal | None:
+        return None
+
+    def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Answers:
+        service = routed_of(context).service
+        members = [service.members[endpoint] for endpoint in endpoints]
+        room = [_takes_more(member) for member in members]
+        first = min(member.priority for member in members)
+        chosen = min((member.priority for member, has in zip(members, room, strict=True) if has), default=first)
+        if chosen != first and not _may_overflow(service, members, first):
+            chosen = first
+        keeps_full = not any(has for member, has in zip(members, room, strict=True) if member.priority == chosen)
+        answers = [
+            self._answer(member, chosen, keeps=has or keeps_full) for member, has in zip(members, room, strict=True)
+        ]
+        return answers if any(answers) else _ALL
+
+    def _answer(self, member: Member, chosen: int, *, keeps: bool) -> Refusal | None:
+        if member.priority == chosen:
+            if keeps:
+                return None
+            return Refusal(self.name, _LATER, "is full with {} in flight", (_in_flight(member),))
+        if member.priority > chosen:
+            return Refusal(
+                self.name, _LATER, "priority {} is not needed: priority {} has room", (member.priority, chosen)
+            )
+        return Refusal(self.name, _LATER, "is full with {} in flight", (_in_flight(member),))
+
+
+class GroupShareFilter(_RouterFilter):
+    def refuse(self, _context: SchedulingContext, _endpoint: Endpoint, /) -> Refusal | None:
+        return None
+
+    def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Answers:
+        service = routed_of(context).service
+        members = [service.members[endpoint] for endpoint in endpoints]
+        groups = {member.plan.group for member in members}
+        if len(groups) == 1:
+            return _ALL
+        priority = members[0].priority
+        over = _groups_over(service, priority, groups)
+        if not over or over == groups:
+            return _ALL
+        return [
+            Refusal(self.name, _LATER, "group {} had more than its share", (member.plan.group,))
+            if member.plan.group in over
+            else None
+            for member in members
+        ]
+
+
+def _groups_over(service: RoutedService, priority: int, groups: set[str]) -> set[str]:
+    weights = {group: service.weights[priority].get(group, 0.0) for group in groups}
+    total = sum(weights.values())
+    if total <= 0.0:
+        return set()
+    ledger = service.ledger(priority)
+    return {group for group, weight in weights.items() if ledger.is_over(group, weight / total)}
+
+
+def _takes_more(member: Member) -> bool:
+    return member.endpoint.takes_more(member.plan.overflow, saturation_of(member.endpoint.candidate))
+
+
+def _in_flight(member: Member) -> int:
+    return member.endpoint.candidate.requests_in_flight
+
+
+def _may_overflow(service: RoutedService, members: Sequence[Member], first: int) -> bool:
+    """Whether one request more may be sent on from the first tier, by the limits of its groups."""
+    limits = [
+        member.plan.overflow.max_percent
+        for member in members
+        if member.priority == first and member.plan.overflow is not None
+    ]
+    percent = max(limits, default=100)
+    return percent >= 100 or service.overflowed * 100 < percent * (service.in_flight + 1)  # noqa: PLR2004  percent
+
+
+TYPES = (
+    plugin_type("ready-endpoint-filter", ReadyEndpointFilter, NoParameters),
+    plugin_type("residency-filter", ResidencyFilter, NoParameters),
+    plugin_type("held-adapter-filter", HeldAdapterFilter, NoParameters),
+    plugin_type("untried-endpoint-filter", UntriedEndpointFilter, NoParameters),
+    plugin_type("endpoint-health-filter", EndpointHealthFilter, NoParameters),
+    plugin_type("priority-tier-filter", PriorityTierFilter, NoParameters),
+    plugin_type("group-share-filter", GroupShareFilter, NoParameters),
+)
