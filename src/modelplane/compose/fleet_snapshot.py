@@ -24,13 +24,15 @@ from modelplane.api.models import (
     ModelReplica,
     NodePool,
     PoolDevice,
+    Quota,
     ReplicaEngine,
+    Scheduling,
 )
 from modelplane.api.objects import Manifest
 from modelplane.api.queues import MAX_QUEUES, is_per_namespace, queue_template
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s
-from modelplane.compose.drains import cluster_taints
+from modelplane.compose.drains import ClusterTaints, cluster_taints
 from modelplane.compose.refusal import staging_fault
 from modelplane.compose.render_check import describe_rendering
 from modelplane.k8s.device import Device, DeviceError
@@ -55,6 +57,7 @@ from modelplane.placement.values import (
 
 _MAX_HARDWARE = 4_096
 _MAX_POOLS = 16_384
+_NO_TAINTS = ClusterTaints((), {})
 _encode = msgspec.json.Encoder().encode
 _SERVING = frozenset({ConditionType.WORKLOAD_READY.value, ConditionType.ROUTE_READY.value})
 _PARTS = frozenset({ConditionType.CLUSTER_READY.value, ConditionType.GATEWAY_READY.value})
@@ -75,16 +78,12 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
     del manifest
     spec, status, metadata = resource.spec, resource.status, resource.metadata
     ready, since = _readiness(resource)
-    scheduling = spec.scheduling
-    # A class has a device at least, so a pool without one is not read yet.
-    shown = tuple(pool for pool in status.gpu_pools if pool.devices)
-    published = {pool.name for pool in shown}
-    template = queue_template(scheduling)
-    taints = cluster_taints(resource)
+    shown = _described(_encode((status.gpu_pools, spec.node_pools, spec.scheduling, spec.quotas)))
+    taints = cluster_taints(resource) if spec.taints or spec.drain or shown.tainted else _NO_TAINTS
     return Cluster(
         name=ClusterName(metadata.name),
-        pools=_with_taints(_described_pools(_encode((shown, spec.node_pools))), taints.pools),
-        unpublished_pools=tuple(PoolName(pool.name) for pool in spec.node_pools if pool.name not in published),
+        pools=_with_taints(shown.pools, taints.pools) if taints.pools else shown.pools,
+        unpublished_pools=shown.unpublished_pools,
         labels=metadata.labels,
         ready=ready,
         unready_since=since,
@@ -92,14 +91,49 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
         cordoned=spec.cordoned,
         deletion=_deletion(resource),
         taints=taints.cluster,
+        packing=shown.packing,
+        priorities=shown.priorities,
+        default_priority=spec.scheduling.default_priority,
+        quotas=shown.quotas,
+        queue=_queue(resource, shown.queue_template) if shown.queue_template is not None else None,
+        namespace_queues=_namespace_queues(resource, shown.queue_template)
+        if shown.queue_template is not None
+        else None,
+        bound=tuple(_bound(pods) for pods in status.bound_pods) if status.bound_pods else (),
+        rendering=describe_rendering(resource),
+    )
+
+
+class _Described(msgspec.Struct, frozen=True, eq=False):
+    """What clusters have in common that are declared alike, and whose pools are used alike."""
+
+    pools: tuple[Pool, ...]
+    unpublished_pools: tuple[PoolName, ...]
+    tainted: bool
+    """Whether a pool has taints or is drained."""
+    packing: Packing
+    priorities: tuple[tuple[str, int], ...]
+    quotas: tuple[tuple[str, int], ...]
+    queue_template: str | None
+
+
+@lru_cache(maxsize=_MAX_POOLS)
+def _described(description: bytes) -> _Described:
+    """Encoding the key is cheaper than computing the value, and most clusters of a fleet are alike."""
+    published, declared, scheduling, quotas = msgspec.json.decode(
+        description, type=tuple[tuple[GpuPool, ...], tuple[NodePool, ...], Scheduling, tuple[Quota, ...]]
+    )
+    # A class has a device at least, so a pool without one is not read yet.
+    shown = {pool.name: pool for pool in published if pool.devices}
+    by_name = {pool.name: pool for pool in declared}
+    return _Described(
+        pools=tuple(_pool(pool, by_name.get(pool.name)) for pool in shown.values()),
+        unpublished_pools=tuple(PoolName(pool.name) for pool in declared if pool.name not in shown),
+        tainted=any(pool.taints or pool.drain is not None for pool in declared),
         packing=Packing.BIN_PACK if scheduling.packing == "BinPack" else Packing.ANY,
         priorities=tuple((priority.name, priority.value) for priority in scheduling.priorities),
-        default_priority=scheduling.default_priority,
-        quotas=tuple((quota.namespace, quota.devices) for quota in spec.quotas),
-        queue=_queue(resource, template) if template is not None else None,
-        namespace_queues=_namespace_queues(resource, template) if template is not None else None,
-        bound=tuple(_bound(pods) for pods in status.bound_pods),
-        rendering=describe_rendering(resource),
+        quotas=tuple((quota.namespace, quota.devices) for quota in quotas),
+        queue_template=queue_template(scheduling),
     )
 
 
@@ -148,18 +182,8 @@ def _failing_since(resource: InferenceCluster, ready: Condition) -> float | None
     return min((since_s for since_s in since if since_s is not None), default=None)
 
 
-@lru_cache(maxsize=_MAX_POOLS)
-def _described_pools(description: bytes) -> tuple[Pool, ...]:
-    """Clusters with equal pools share one value: encoding the key is cheaper than computing the pools."""
-    shown, spelled = msgspec.json.decode(description, type=tuple[tuple[GpuPool, ...], tuple[NodePool, ...]])
-    declared = {pool.name: pool for pool in spelled}
-    return tuple(_pool(pool, declared.get(pool.name)) for pool in shown)
-
-
 def _with_taints(pools: tuple[Pool, ...], taints: Mapping[str, tuple[PlacementTaint, ...]]) -> tuple[Pool, ...]:
-    """Taints have times of their own, so they are no part of a description. Most pools have none."""
-    if not taints:
-        return pools
+    """Taints have times of their own, so they are no part of a description."""
     return tuple(
         msgspec.structs.replace(pool, taints=taints[pool.name]) if pool.name in taints else pool for pool in pools
     )

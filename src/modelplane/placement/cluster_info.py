@@ -8,6 +8,7 @@ them.
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 
 import msgspec
 
@@ -123,7 +124,7 @@ class ClusterInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
     profile: ClusterProfile
     preempting: bool = False
     """Whether a replica here may have preempted others."""
-    places: Places = msgspec.field(default_factory=dict)
+    places: Places = MappingProxyType({})
     """Where pods are known to be."""
 
     def position(self, pool: str) -> int | None:
@@ -155,29 +156,35 @@ class ClusterInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 _NO_PROFILE = ClusterProfile(ready=False, cordoned=False)
+_NOWHERE: Places = MappingProxyType({})
 
 
 def make_cluster_info(cluster: Cluster | None, replicas: Iterable[PlacedReplica] = ()) -> ClusterInfo:
     held = {replica.id: replica for replica in replicas}
     if cluster is None:
         return ClusterInfo(None, held, (), (), (), _NO_PROFILE)
-    pools, kinds = _laid_out(cluster.pools, packed=cluster.packing is Packing.BIN_PACK)
-    usages = [held_by_others_usage(pool) if pool.held_by_others else EMPTY for pool in pools]
+    pools, kinds, usages = _laid_out(cluster.pools, packed=cluster.packing is Packing.BIN_PACK)
+    profile = _cluster_profile(cluster, held)
+    places = find_places(cluster, pools, held.values()) if cluster.bound else _NOWHERE
+    kinds = with_bound_nodes(kinds, places) if places else kinds
+    if not held:
+        return ClusterInfo(cluster, held, pools, kinds, usages, profile, places=places)
+    used = list(usages)
     for replica in held.values():
         for position, pods in charges(replica, pools):
-            usages[position] = add(usages[position], pods)
+            used[position] = add(used[position], pods)
     preempting = any(replica.preempts for replica in held.values())
-    profile = _cluster_profile(cluster, held)
-    places = find_places(cluster, pools, held.values()) if cluster.bound else {}
-    kinds = with_bound_nodes(kinds, places) if places else kinds
-    return ClusterInfo(cluster, held, pools, kinds, tuple(usages), profile, preempting, places)
+    return ClusterInfo(cluster, held, pools, kinds, tuple(used), profile, preempting, places)
 
 
 @lru_cache(maxsize=_CACHED)
-def _laid_out(pools: tuple[Pool, ...], *, packed: bool) -> tuple[tuple[Pool, ...], tuple[PoolShape, ...]]:
-    """The pools by name, and what each is. Clusters that were made alike share both."""
+def _laid_out(
+    pools: tuple[Pool, ...], *, packed: bool
+) -> tuple[tuple[Pool, ...], tuple[PoolShape, ...], tuple[PoolUsage, ...]]:
+    """The pools by name, what each is, and what others hold of it. Clusters that were made alike share all of it."""
     ordered = tuple(sorted(pools, key=lambda pool: pool.name))
-    return ordered, tuple(_kind(pool, packed=packed) for pool in ordered)
+    kinds = tuple(_kind(pool, packed=packed) for pool in ordered)
+    return ordered, kinds, tuple(held_by_others_usage(pool) for pool in ordered)
 
 
 def _kind(pool: Pool, *, packed: bool) -> PoolShape:
