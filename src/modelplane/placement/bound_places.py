@@ -1,8 +1,8 @@
 """Where pods are known to be: those whose claims a cluster reports as allocated, node by node.
 
-A report names a replica by its digest and a pod by how many devices it claims. It counts where that tells the shape of
-the pod, and where no more pods are reported than the replica has: during a restart old and new ones are there together,
-and none of them counts as bound then. What is not known to be on a node may be on any.
+A report names a replica by its digest and a pod by how many devices it claims. It counts where that determines the
+shape of the pod, and where no more pods are reported than the replica has: during a restart old and new ones are there
+together, and none of them counts as bound then. What is not known to be on a node may be on any.
 """
 
 from collections.abc import Iterable, Mapping
@@ -108,7 +108,7 @@ def _is_complete(replica: PlacedReplica, pools: tuple[Pool, ...], found: list[Bo
 
 
 def _places_of_others(pools: tuple[Pool, ...], reported: Iterable[BoundPods]) -> tuple[BoundPlace, ...]:
-    """Those that lie together as the pool says: a claim of several devices of one kind, or single devices."""
+    """Those that lie together as the pool reports: a claim of several devices of one kind, or single devices."""
     found: list[BoundPlace] = []
     for pods in reported:
         for position, pool in enumerate(pools):

@@ -45,7 +45,7 @@ _ROUNDING: Final = 1e-9
 _Order = tuple[int, int, float]
 """The lowest comes first: tier, replicas of the deployment where those come before scores, and the total negated."""
 _Entry = tuple[_Order, Place, int, int, Scored[PlacementOption] | None]
-"""Order, place, serial, position of the place in its offer, offer; without an offer, a cluster to look at again."""
+"""Order, place, serial, position of the place in its offer, offer; without an offer, a cluster to evaluate again."""
 
 
 class CandidateQueue:
@@ -56,9 +56,9 @@ class CandidateQueue:
         self._plugins = profile
         self._reporter = reporter
         self._picks = None if isinstance(reporter, TraceReporter) else reporter
-        """Who hears of picks; a trace learns of them from the placements."""
+        """The reporter that gets picks; a trace reads them from the placements."""
         self._filters_untainted_pools = not all(isinstance(plugin, PoolTaintsFilter) for plugin in profile.pool_filters)
-        """Whether pools without taints are asked about, too."""
+        """Whether pools without taints are filtered, too."""
         self._falling: dict[int, bool] = {}
         state.reading = profile.reading(state)
         self._views: dict[tuple[ClusterProfile, Facts], tuple[ClusterView, Refusal | None]] = {}
@@ -211,7 +211,7 @@ class CandidateQueue:
         return known
 
     def check_fit(self, engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> Fit | Refusal:
-        """What the filters say of an engine on a pool."""
+        """The answer of the filters for an engine on a pool."""
         if kind.taints or self._filters_untainted_pools:
             refusal = admit(self._plugins.pool_filters, self._state, PoolView(engine, kind, usage))
             if refusal is not None:

@@ -1,6 +1,6 @@
 """The filters of placement.
 
-They are asked about clusters first, then about engines on pools, then about whole options; see `profile` for the order
+They are applied to clusters first, then to engines on pools, then to whole options; see `profile` for the order
 within each.
 """
 
@@ -266,7 +266,7 @@ def fit_engine(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> Fit 
     fit = first_fit(engine, kind, usage)
     if fit is not None:
         return fit
-    refusal = admit(_LEDGER, None, PoolView(engine, kind, usage))
+    refusal = admit(_ACCOUNTING, None, PoolView(engine, kind, usage))
     return refusal or Refusal(CapacityFilter.name, RefusalCode.UNSCHEDULABLE, "the pool is full")
 
 
@@ -279,4 +279,4 @@ def _tainted(name: str, taints: tuple[PlacementTaint, ...], state: SchedulingCyc
     return Refusal(name, RefusalCode.UNRESOLVABLE, "{}", (Untolerated(taint, state.request.tolerations),))
 
 
-_LEDGER: tuple[Filter[object, PoolView], ...] = (DevicesFilter(), CapacityFilter())
+_ACCOUNTING: tuple[Filter[object, PoolView], ...] = (DevicesFilter(), CapacityFilter())

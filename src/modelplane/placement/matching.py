@@ -57,7 +57,7 @@ class EngineAllocation(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
 
     members: tuple[PodAllocation, ...]
     pods: tuple[tuple[PodShape, int], ...]
-    """Pods that claim something, by shape and sorted; the same form as the ledger's."""
+    """Pods that claim something, by shape and sorted; the same form as a PoolUsage."""
     devices: int
     """Devices that the engine claims in all."""
 

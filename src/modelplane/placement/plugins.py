@@ -1,7 +1,7 @@
 """What a plugin of placement can be, beyond the framework's filter, scorer and picker.
 
-A filter says at which stage it is asked: about clusters of one profile, about an engine on pools of one shape, or about
-a whole option. It filters places for new replicas; replicas that are placed are judged by `review` alone. Decisions are
+A filter declares its stage: it is called for clusters of one profile, for an engine on pools of one shape, or for a
+whole option. It filters places for new replicas; replicas that are placed are judged by `review` alone. Decisions are
 made once for all places that are alike, so a plugin reads of a cluster only what sets those places apart: its profile,
 and the labels that it names in `reads`. The sample of a view stands for every cluster that agrees on those.
 
@@ -31,7 +31,7 @@ from modelplane.placement.request import PlacementRequest, ScoreWeights
 
 
 class FilterStage(StrEnum):
-    """What a filter is asked about.
+    """What a filter is called for.
 
     CLUSTER   clusters of one profile: its candidate is a ClusterView
     POOL      an engine on pools of one shape: a PoolView
@@ -50,7 +50,7 @@ class LabelReader(Protocol):
 
 
 class PlacementProfile(msgspec.Struct, frozen=True, eq=False):
-    """The plugins that place replicas, by the stage they are asked at. See `profile` for how one is built."""
+    """The plugins that place replicas, by the stage they are called at. See `profile` for how one is built."""
 
     name: str
     picker: Picker[SchedulingCycle, PlacementOption]
@@ -73,9 +73,9 @@ class ActivePlugins(msgspec.Struct, frozen=True, eq=False):
     profile: Profile[SchedulingCycle, PlacementOption]
     """Scorers with their weights, and the filters whose answer for an option holds for the whole cycle."""
     rechecked: tuple[Filter[SchedulingCycle, PlacementOption], ...]
-    """Filters that are asked again after each reservation."""
+    """Filters that are called again after each reservation."""
     steady: bool
-    """Whether no scorer has to be asked again about offers that did not change."""
+    """Whether no scorer has to be called again for offers that did not change."""
     evenly: bool = False
     """Whether the cluster with the fewest replicas of the deployment comes first, whatever the scores."""
 

@@ -6,14 +6,14 @@ go one at a time, so a safe set can be started in any order without one of them 
 
 Take a pod p with demands (count, kinds). By Hall's theorem a node cannot serve p exactly when, for some set Q of its
 demands, the other pods there hold at least T = D - c + 1 devices of the kinds K that Q may use, where D is how many a
-node has of K and c is what Q asks for. Another pod i can hold at most m of K. For any whole number q,
+node has of K and c is what Q requests. Another pod i can hold at most m of K. For any whole number q,
 
     sum of m >= T   implies   sum of ceil(m / q) >= ceil(T / q),
 
 so a pod contributes at most a share f = min(ceil(m / q), ceil(T / q)) / ceil(T / q) towards blocking one node, a
 blocked node needs shares of at least 1, and a pod sits on one node only: at most floor(sum of f) nodes are blocked. p
-fits while that is below N. Any q is right, so it is enough that one of them says yes, which lets pods that halve a node
-pack two to a node. Where p has several Q, a pod counts with its largest share. The condition must hold for every shape
+fits while that is below N. Any q is right, so it is enough that one of them admits it: pods that halve a node pack two
+to a node. Where p has several Q, a pod counts with its largest share. The condition must hold for every shape
 of pod on the pool, not only for the newcomer.
 
 With q = 1 and one kind of device this reads floor(sum of min(s, T) / T) < N. A whole-node pod has T = 1 and so counts
@@ -25,7 +25,7 @@ count at most 1. The others, and a pod that starts again, may go anywhere. What 
 and when one that could be anywhere is bound to a node.
 
 Coarse on purpose: what a pod may hold is bounded demand by demand, and a pod with very many different demands is taken
-to be blocked by anything that touches its kinds. CPU and memory are not looked at. The cluster is authoritative.
+to be blocked by anything that touches its kinds. CPU and memory are not counted. The cluster is authoritative.
 
 A cluster that is known to pack tightly can be trusted to: see `packing`.
 """
@@ -58,7 +58,7 @@ def is_safe(
     """Whether each pod finds a node wherever the others are, on `nodes` nodes with these counts of each kind.
 
     `foreign` is the part of the usage that is not of replicas: it is in the way, and whether it finds a node itself is
-    not for us to say.
+    not checked.
     """
     theirs = dict(foreign)
     return all(

@@ -131,7 +131,7 @@ def _spare(
 
 
 def offer_on(state: SchedulingCycle, queue: CandidateQueue, info: ClusterInfo) -> PlacementOption | None:
-    """The option that a replica would get on a cluster, with every filter asked."""
+    """The option that a replica would get on a cluster, with every filter applied."""
     if info.cluster is None:
         return None
     view, refusal = queue.view(info.profile, state.reading.facts(info.cluster), info.cluster.name)

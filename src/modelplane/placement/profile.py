@@ -1,8 +1,8 @@
-"""Which plugins place replicas: the types that are known, the profile that is used without a word, and any other.
+"""Which plugins place replicas: the types that are known, the default profile, and any other.
 
-A profile is a list of plugins: filters in the order they are asked, scorers with their weights, and one picker. What a
-deployment says about weights comes before what the profile says. `Devices` and `Capacity` are the ledger's own
-filters: without them things would be promised twice, so a profile that leaves them out is refused.
+A profile is a list of plugins: filters in the order they are called, scorers with their weights, and one picker. What a
+deployment states about weights comes before the profile. `Devices` and `Capacity` do the
+accounting: without them devices would be promised twice, so a profile that leaves them out is refused.
 
 Others bring their own: they register a type under a name, with a factory and the struct of its parameters, and profiles
 name it like any other. Everything that can be wrong with a profile is found when it is built.
@@ -92,7 +92,7 @@ _BUILTIN: tuple[type[_Builtin], ...] = (
     BestFirstPicker,
 )
 """In the order of the default profile, which is for people: what cannot be helped is refused before what may pass."""
-_LEDGER: Mapping[str, type[object]] = MappingProxyType(
+_ACCOUNTING: Mapping[str, type[object]] = MappingProxyType(
     {DevicesFilter.name: DevicesFilter, CapacityFilter.name: CapacityFilter}
 )
 
@@ -168,10 +168,10 @@ def _raise(entry: PluginEntry, sentence: str) -> None:
 
 def _by_stage(built: Profile[SchedulingCycle, Candidate]) -> PlacementProfile:
     there = {type(plugin) for plugin in built.filters}
-    missing = [name for name, kind in _LEDGER.items() if kind not in there]
+    missing = [name for name, kind in _ACCOUNTING.items() if kind not in there]
     if missing:
         raise ProfileError(f"profile {built.name}: {' and '.join(missing)} cannot be left out")
-    chosen = [plugin for plugin in built.filters if type(plugin) not in _LEDGER.values()]
+    chosen = [plugin for plugin in built.filters if type(plugin) not in _ACCOUNTING.values()]
     staged = [(_stage(built.name, plugin), plugin) for plugin in chosen]
     everyone = (*built.filters, *(weighted.scorer for weighted in built.scorers))
     # What a filter takes is not known at run time; its stage says which of the three kinds of candidate it gets.
@@ -200,7 +200,7 @@ def _stage(profile: str, plugin: Filter[SchedulingCycle, Candidate]) -> FilterSt
     stage = getattr(plugin, "stage", None)
     if not isinstance(stage, FilterStage):
         stages = ", ".join(found.value for found in FilterStage)
-        raise ProfileError(f"profile {profile}: filter {plugin.name} does not say its stage: {stages}")
+        raise ProfileError(f"profile {profile}: filter {plugin.name} does not declare its stage: {stages}")
     return stage
 
 

@@ -1,4 +1,4 @@
-"""Rebalance: serving replicas move to better places, where the deployment asks for it. Nothing is interrupted.
+"""Rebalance: serving replicas move to better places, where the deployment requests it. Nothing is interrupted.
 
 One replica moves at a time. Its successor is placed first, beside it, and it leaves when the successor serves. Nothing
 moves while a replica does not serve, waits, moves or leaves, or while the youngest is younger than the interval: that

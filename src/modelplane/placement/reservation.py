@@ -28,7 +28,7 @@ _SHOWN = 4
 _ROUNDING = 1e-9
 
 FitCheck = Callable[[EngineRequest, PoolShape, PoolUsage], Fit | Refusal]
-"""What the filters say of an engine on a pool: the fit with the usage that results, or a refusal."""
+"""The answer of the filters for an engine on a pool: the fit with the usage that results, or a refusal."""
 
 
 class Unassignable(msgspec.Struct, frozen=True, eq=False):

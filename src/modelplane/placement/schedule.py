@@ -13,11 +13,11 @@ order the objects came.
 4. Fill. One replica at a time: filter, score, pick; see `candidate_queue`. A reservation changes the assumed
    fleet, so one cycle cannot promise anything twice.
 5. Replace. Replicas whose place is wrong leave when successors serve; where both do not fit, one at a time.
-6. Rebalance. Where the deployment asks for it, serving replicas move to better places; see `rebalance`.
+6. Rebalance. Where the deployment requests it, serving replicas move to better places; see `rebalance`.
 7. Preempt. Where the deployment may, replicas of lower priority are evicted, after its status nominated them.
 
 Coarse on purpose: devices are counted, CPU and memory are not; what the cluster's own scheduler does with the pods is
-its own affair, and it is authoritative about what runs. Where it is told to pack tightly, it is believed.
+its own affair, and it is authoritative about what runs. Where it is configured to pack tightly, it is trusted.
 
 Time is an argument. `requeue_after_s` says when time alone will change the answer.
 """
@@ -71,7 +71,7 @@ def schedule(
     profile: PlacementProfile = DEFAULT_PROFILE,
     reporter: Reporter[Subject] | None = None,
 ) -> Schedule:
-    """The plugins of the profile say where new replicas may go; the reporter hears every answer beside the trace."""
+    """The plugins of the profile say where new replicas may go; the reporter gets every answer beside the trace."""
     state = SchedulingCycle(request, fleet, now)
     found = review(state)
     _repair(state, found)
@@ -89,7 +89,7 @@ def schedule(
 def survey(
     request: PlacementRequest, fleet: Fleet, now: float = 0.0, *, profile: PlacementProfile = DEFAULT_PROFILE
 ) -> Schedule:
-    """The same decision, with every place judged as if one more replica were asked for: for explanations."""
+    """The same decision, with every place judged as if one more replica were requested: for explanations."""
     decided = schedule(request, fleet, now, profile=profile)
     state = SchedulingCycle(request, fleet, now)
     kept = [placement.replica for placement in decided.placements]

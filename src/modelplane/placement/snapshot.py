@@ -2,7 +2,7 @@
 
 A host builds one from the objects that came with a call, or keeps one by watching. Nothing changes in place: an update
 makes a new fleet that shares everything it did not touch, so a decision may keep the one it was made on. Updates cost
-as much as they touch, plus copies of flat tables; nothing that is asked of one deployment reads the whole fleet.
+as much as they touch, plus copies of flat tables; no query about one deployment reads the whole fleet.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -92,7 +92,7 @@ class Fleet:
 
     @property
     def groups(self) -> Groups:
-        """Clusters whose pools are alike. After an update, worked out again when first asked for."""
+        """Clusters whose pools are alike. After an update, computed again when first read."""
         if self._groups is None:
             self._groups = build_groups(self.infos)
         return self._groups

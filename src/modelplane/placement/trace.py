@@ -1,6 +1,6 @@
 """Why each candidate was taken or not, with numbers.
 
-The scheduler decides for groups of like places and tells a reporter of each, so keeping a trace costs nothing that
+The scheduler decides for groups of like places and reports each, so keeping a trace costs nothing that
 grows with the fleet. `TraceReporter` is the reporter that keeps one; `candidates` spells all of it out; `shown` gives a
 bounded part that has something of each group.
 """
@@ -64,7 +64,7 @@ class CandidateGroup(msgspec.Struct, frozen=True, eq=False):
 
 
 Subject = CandidateGroup | PlacementOption
-"""What a reporter of placement hears about."""
+"""What is reported."""
 
 
 class GroupReport(msgspec.Struct, frozen=True, eq=False):
@@ -88,7 +88,7 @@ class GroupReport(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Notes:
-    """What was heard of places in one state."""
+    """Reports about places in one state."""
 
     __slots__ = ("groups", "offers", "version")
 
@@ -100,7 +100,7 @@ class _Notes:
 
 
 class TraceReporter:
-    """Keeps the last word on each group of places: what is heard of a cluster that changed replaces what was before."""
+    """Keeps the last report of each group of places: a report of a cluster that changed replaces those before."""
 
     __slots__ = ("_notes",)
 
@@ -138,10 +138,10 @@ class TraceReporter:
             self._about(subject).offers[id(subject)] = subject, finding
 
     def picked(self, _profile: str, subject: Subject, /) -> None:
-        """What was picked is told by the placements."""
+        """The placements have what was picked."""
 
     def findings(self) -> tuple[GroupReport, ...]:
-        """What was heard of likes first, then of clusters that were set apart."""
+        """Reports of like places first, then of clusters that were set apart."""
         found: list[GroupReport] = []
         for _, notes in sorted(self._notes.items(), key=lambda item: item[0] or ""):
             found += notes.groups
@@ -226,11 +226,11 @@ class PlacementTrace:
         return not any(refusal.code is RefusalCode.UNSCHEDULABLE for refusal, _ in self.refusals())
 
     def _is_elsewhere(self, finding: GroupReport, place: Place) -> bool:
-        """Whether another finding has the last word on a place."""
+        """Whether another finding replaces this one for a place."""
         return not finding.apart and place[0] in self._apart
 
     def _count(self, finding: GroupReport) -> int:
-        """How many places a finding has the last word on. Places are sorted by cluster, so few are looked at."""
+        """How many places a finding is the last for. Places are sorted by cluster, so few are visited."""
         places = finding.places
         if finding.apart or not self._apart:
             return len(places)
@@ -280,7 +280,7 @@ class PlacementTrace:
     def _picked(self, found: Mapping[tuple[ClusterName, str, str], TraceCandidate]) -> Iterator[TraceCandidate]:
         """Where replicas are, with what was found of that place for one more."""
         for (cluster, pool), replicas in self._chosen().items():
-            known = self._last_word(cluster, pool)
+            known = self._last_finding(cluster, pool)
             refusal = known.refusal if known is not None else None
             best = self._best_with(found, cluster, pool)
             if best is None and known is not None and refusal is None:
@@ -309,8 +309,8 @@ class PlacementTrace:
         ]
         return max(options, key=lambda candidate: candidate.score or 0.0, default=None)
 
-    def _last_word(self, cluster: ClusterName, pool: PoolName) -> GroupReport | None:
-        """The last finding about a pool, or about its cluster. Places are sorted, so few are looked at."""
+    def _last_finding(self, cluster: ClusterName, pool: PoolName) -> GroupReport | None:
+        """The last finding about a pool, or about its cluster. Places are sorted, so few are visited."""
         info = self._infos.get(cluster)
         position = info.position(pool) if info is not None else None
         found: GroupReport | None = None

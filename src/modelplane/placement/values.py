@@ -1,4 +1,4 @@
-"""The things that placement looks at: clusters with their pools, replicas that hold places, and staged caches.
+"""What placement reads: clusters with their pools, replicas that hold places, and staged caches.
 
 All are values. A host makes them from objects; nothing in here is fetched. See `snapshot` for the whole.
 """

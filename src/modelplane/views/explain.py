@@ -16,7 +16,7 @@ from modelplane.views.shapes import Action, CandidateShown, DeploymentPlan, Plac
 
 
 def explain(inputs: FleetManifests, name: str, namespace: str | None = None) -> PlacementExplanation:
-    """Decides again on the same inputs, with every place judged as if one more replica were asked for."""
+    """Decides again on the same inputs, with every place judged as if one more replica were requested."""
     deployment = inputs.deployment(name, namespace)
     decisions = decide_fleet(inputs, skip_unreadable=True)
     found = decisions.of(deployment.metadata.key)
@@ -49,7 +49,7 @@ def owner_of(inputs: FleetManifests, replica: str, namespace: str | None = None)
 
 
 def _without_repeats(candidates: tuple[TraceCandidate, ...]) -> tuple[TraceCandidate, ...]:
-    """Without what was found of a cluster as a whole where pools were chosen on it: those tell it too."""
+    """Without what was found of a cluster as a whole where pools were chosen on it: those show it too."""
     chosen = {found.cluster for found in candidates if found.verdict is CandidateVerdict.CHOSEN}
     return tuple(found for found in candidates if found.pool is not None or found.cluster not in chosen)
 
