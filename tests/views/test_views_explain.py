@@ -263,3 +263,153 @@ def check_place(candidate, cluster, pods, count, devices):
         assert not bins_fit([*pods, count], nodes, devices)
     refused = candidate.verdict == "Refused" or "one more is refused" in reason
     assert stated == (1 if refused else 0), reason
+
+
+# The same for replicas of several engines and gangs, with priorities that preempt and taints that are tolerated for a
+# time. What each replica holds is read from the plan; nothing else of the scheduler is used.
+
+IMAGES = {"type": "Native", "images": {"picker": "p", "routingSidecar": "s"}}
+ROLES = ("decode", "prefill")
+
+
+def make_phase(count, workers, nodes):
+    template = {"spec": {"containers": [{"name": "engine", "image": "i", "args": ["--model", "m"]}]}}
+    topology = {"tensor": count, "pipeline": nodes} if nodes > 1 else {}
+    return {
+        "nodeSelector": {
+            "devices": [{"name": "gpu", "count": count, "selectors": [{"cel": f'device.driver == "{DRIVER}"'}]}]
+        },
+        "workers": {"count": workers, "template": template, **({"topology": topology} if topology else {})},
+    }
+
+
+def make_engines(name, phases, replicas, **spec):
+    made = make_deployment(name, replicas)
+    del made["spec"]["nodeSelector"], made["spec"]["workers"]
+    whole = dict(zip(ROLES, phases, strict=False)) if len(phases) > 1 else phases[0]
+    return {**made, "spec": {**made["spec"], **whole, **spec}}
+
+
+@st.composite
+def mixed_fleets(draw):
+    devices = draw(st.sampled_from([2, 4]))
+    clusters = {
+        name: {
+            "nodes": draw(st.integers(1, 4)),
+            "packing": draw(st.sampled_from(["Any", "BinPack"])),
+            "quota": draw(st.none() | st.integers(0, 12)),
+            "taint": draw(st.sampled_from([None, None, "NoSchedule", "NoExecute"])),
+        }
+        for name in ["a", "b"][: draw(st.integers(1, 2))]
+    }
+    phase = st.tuples(st.integers(1, devices), st.integers(1, 2), st.integers(1, 2))
+    asked = [
+        {
+            "replicas": draw(st.integers(0, 3)),
+            "phases": draw(st.lists(phase, min_size=1, max_size=2)),
+            "priority": draw(st.sampled_from([None, "gold"])),
+            "tolerated_s": draw(st.sampled_from([None, 60])),
+        }
+        for _ in range(2)
+    ]
+    return devices, clusters, asked
+
+
+def row_key(row):
+    return row.deployment, row.cluster, row.index
+
+
+def pods_of(asked):
+    """The sizes of all pods of a replica: each worker of a phase is so many pods of so many devices."""
+    return [count for count, workers, nodes in asked["phases"] for _ in range(workers * nodes)]
+
+
+TAINT = re.compile(r"taint busy \((\w+)\) is (?:not tolerated|tolerated for (\d+) s only)")
+FREE_NODES = re.compile(r"needs (\d+) free nodes?; (\d+) of (\d+) nodes (?:is|are) free")
+PODS_EACH = re.compile(
+    r"needs (\d+) pods? with (\d+) GPUs? each; (\d+) (?:can be packed|fit wherever.*?); (\d+) of (\d+)"
+)
+HELD = re.compile(r"(\d+) of (\d+) GPUs are held")
+ALONE = re.compile(r"each of the (\d+) engines fits alone")
+NO_POOL = re.compile(r"0 of (\d+) pools can take engine (\w+)")
+
+
+@pytest.mark.slow
+@settings(max_examples=80, deadline=None)
+@given(mixed_fleets())
+def test_every_stated_number_is_right_for_engines_gangs_preemption_and_taints(made):
+    devices, clusters, asked = made
+    documents = [make_class(devices)]
+    for name, found in clusters.items():
+        item = make_cluster(name, found["nodes"], devices, packing=found["packing"], quota=found["quota"])
+        item["spec"]["backend"] = IMAGES
+        item["spec"]["scheduling"]["priorities"] = [{"name": "gold", "value": 9}]
+        if found["taint"]:
+            item["spec"]["taints"] = [{"key": "busy", "effect": found["taint"]}]
+        documents.append(item)
+    for at, found in enumerate(asked):
+        more = {"priority": "gold", "preemptionPolicy": "PreemptLowerPriority"} if found["priority"] else {}
+        if found["tolerated_s"]:
+            more["tolerations"] = [{"key": "busy", "operator": "Exists", "tolerationSeconds": found["tolerated_s"]}]
+        phases = [make_phase(*phase) for phase in found["phases"]]
+        documents.append(make_engines(f"d{at}", phases, found["replicas"], **more))
+    inputs = gather(documents)
+    rows = [row for one in plan(inputs).deployments for row in one.rows]
+    placed = [row for row in rows if row.action.value == "place"]
+    evicted = {row_key(row) for row in rows if row.action.value == "evict"}
+    held = {name: [] for name in clusters}
+    for row in placed:
+        if row_key(row) not in evicted:
+            held[row.cluster] += pods_of(asked[int(row.deployment.removeprefix("team/d"))])
+    for at, wanted in enumerate(asked):
+        found = explain(inputs, f"d{at}")
+        left = [row for row in placed if row.deployment == f"team/d{at}" and row_key(row) not in evicted]
+        stated = re.match(
+            r"(\d+) of (\d+) replicas are placed(?:; (\d+) of lower priority (?:is|are) evicted)?", found.summary
+        )
+        victims = [row for row in rows if row.action.value == "evict" and row.deployment != f"team/d{at}"]
+        assert (int(stated[1]), int(stated[2])) == (len(left), wanted["replicas"]), found.summary
+        assert int(stated[3] or 0) == (len(victims) if wanted["priority"] else 0), found.summary
+        for candidate in found.candidates:
+            check_mixed(candidate, clusters[candidate.cluster], held[candidate.cluster], wanted, devices)
+        assert {row.cluster for row in left} == {c.cluster for c in found.candidates if c.verdict == "Chosen"}
+        assert {c.cluster for c in found.candidates} == set(clusters)
+
+
+def check_mixed(candidate, cluster, pods, wanted, devices):
+    nodes, reason, mine = cluster["nodes"], candidate.reason, pods_of(wanted)
+    used, total = sum(pods), nodes * devices
+    counts = {phase[0] for phase in wanted["phases"]}
+    assert not candidate.reason.startswith("Spread")
+    if taint := TAINT.search(reason):
+        assert taint.group(1) == cluster["taint"]
+        assert taint.group(2) == (str(wanted["tolerated_s"]) if wanted["tolerated_s"] else None)
+    if quota := QUOTA.search(reason):
+        assert tuple(map(int, quota.groups())) == (sum(mine), max(cluster["quota"] - used, 0), cluster["quota"])
+        assert sum(mine) > cluster["quota"] - used
+    if free := FREE_NODES.search(reason):
+        need, have, of = map(int, free.groups())
+        assert (of, have < need) == (nodes, True)
+        assert need in {workers * pods for count, workers, pods in wanted["phases"] if count == devices}
+        assert have <= nodes - -(-used // devices)
+        if cluster["packing"] == "Any":
+            assert have == max(nodes - len(pods), 0)
+    if each := PODS_EACH.search(reason):
+        need, size, fitting, taken, of = map(int, each.groups())
+        assert (taken, of, fitting < need) == (used, total, True)
+        assert size in counts
+        assert used + size * fitting <= total
+    if some := HELD.search(reason):
+        assert tuple(map(int, some.groups())) == (used, total)
+    if few := DEVICES.search(reason):
+        assert int(few.group(1)) > int(few.group(2)) == devices
+    if alone := ALONE.search(reason):
+        assert int(alone.group(1)) == len(wanted["phases"]) > 1
+    if none := NO_POOL.search(reason):
+        assert int(none.group(1)) == 1
+        assert none.group(2) in ROLES
+    assert "packing: BinPack" not in reason or cluster["packing"] == "Any"
+    numbers = re.findall(r"\d+", reason)
+    known = (TAINT, QUOTA, FREE_NODES, PODS_EACH, HELD, DEVICES, ALONE, NO_POOL)
+    refused = candidate.verdict == "Refused" or "one more is refused" in reason
+    assert not refused or not numbers or any(pattern.search(reason) for pattern in known), reason
