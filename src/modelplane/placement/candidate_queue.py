@@ -16,7 +16,7 @@ reservation. So do plugins that do not declare themselves `steady`. Where one of
 Every answer is reported, if there is a reporter, for all places that it holds for.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 from itertools import islice
 from typing import Final
@@ -244,15 +244,21 @@ class CandidateQueue:
     def _by_cluster(self) -> Iterator[PlacementOption]:
         """Several engines: clusters are alike where all their pools are."""
         state = self._state
-        infos, reading = state.fleet.infos, state.reading
         for (cluster_profile, kinds, usages), names in state.fleet.groups.items():
-            parts: dict[Facts, list[Place]] = {}
-            for name in names:
-                cluster = infos[name].cluster
-                if cluster is not None:
-                    parts.setdefault(reading.facts(cluster), []).append((name, 0))
-            for facts, places in parts.items():
+            for facts, places in self._split(names).items():
                 yield from self._assign_all(cluster_profile, facts, (kinds, usages), tuple(places))
+
+    def _split(self, names: tuple[ClusterName, ...]) -> Mapping[Facts, list[Place]]:
+        """Clusters whose pools are alike, by what the plugins read of them."""
+        infos, reading = self._state.fleet.infos, self._state.reading
+        if not reading.labels and not reading.staged:
+            return {(): [(name, 0) for name in names]}
+        parts: dict[Facts, list[Place]] = {}
+        for name in names:
+            cluster = infos[name].cluster
+            if cluster is not None:
+                parts.setdefault(reading.facts(cluster), []).append((name, 0))
+        return parts
 
     def _assign_all(
         self,

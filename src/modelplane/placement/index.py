@@ -27,8 +27,9 @@ class Reading(msgspec.Struct, frozen=True, cache_hash=True):
     staged: tuple[frozenset[ClusterName], ...] = ()
 
     def facts(self, cluster: Cluster) -> Facts:
-        values = tuple(cluster.labels.get(label) for label in self.labels)
-        return values + tuple(cluster.name in where for where in self.staged)
+        # Lists, not generators: this runs for every cluster of a fleet.
+        labels = cluster.labels
+        return (*[labels.get(label) for label in self.labels], *[cluster.name in where for where in self.staged])
 
 
 Split = dict[Facts, tuple[Place, ...]]
