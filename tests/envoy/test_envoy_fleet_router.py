@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from modelplane.compose.endpoint_target import CredentialRef
-from modelplane.compose.service_plan import PlanEndpoint, PlanTier, ServicePlan
+from modelplane.compose.service_plan import PlanEndpoint, PlanTier, PlanTimeouts, ServicePlan
 from modelplane.envoy import EnvoyProcess, GatewayView, free_port, render
 from modelplane.envoy.view import RouterAddress
 from modelplane.router.server import RouterServer, RouterSettings
@@ -23,6 +23,7 @@ class Upstream:
     def __init__(self):
         self.seen = []
         self.status = 200
+        self.hangs = False
         self.port = 0
 
     async def start(self):
@@ -40,6 +41,8 @@ class Upstream:
     async def _answer(self, request):
         body = await request.json() if request.can_read_body else {}
         self.seen.append((request.path_qs, dict(request.headers), body))
+        if self.hangs:
+            await asyncio.sleep(30)
         if self.status != 200:
             return web.json_response({"error": {"message": "no"}}, status=self.status)
         if not body.get("stream"):
@@ -76,7 +79,9 @@ class Door:
             f"{NAMESPACE}/b", "main", 1, False, HOST, self.upstreams["b"].port, "api.example", prefix="/openai/v1",
             model="engine", credential=CredentialRef("s", "k"),
         )  # fmt: skip
-        plan = ServicePlan(NAMESPACE, "chat", tiers=(PlanTier(0, (replica, provider)),))
+        plan = ServicePlan(
+            NAMESPACE, "chat", tiers=(PlanTier(0, (replica, provider)),), timeouts=PlanTimeouts(idle_s=1.0)
+        )
         self.router.replace([plan])
         await self.router.start()
         port = free_port(HOST)
@@ -128,6 +133,7 @@ def test_the_router_decides_in_a_real_envoy(door, loop):
     """One test, for one Envoy: it takes a second to start."""
     loop.run_until_complete(_requests(door))
     loop.run_until_complete(_translation(door))
+    loop.run_until_complete(_turned_away(door))
     loop.run_until_complete(_failures(door))
     loop.run_until_complete(_without_router(door))
 
@@ -176,6 +182,17 @@ async def _translation(door):
         "message_delta",
         "message_stop",
     ]
+
+
+async def _turned_away(door):
+    """429 and silence lead to another endpoint, 500 to the client: an engine worked on it."""
+    door.upstreams["a"].status = 429
+    found = [await door.post(CHAT) for _ in range(4)]
+    assert {(status, headers["x-modelplane-served-by"]) for status, headers, _ in found} == {(200, f"{NAMESPACE}/b")}
+    door.upstreams["a"].status, door.upstreams["a"].hangs = 200, True
+    found = [await door.post(CHAT) for _ in range(2)]
+    assert {(status, headers["x-modelplane-served-by"]) for status, headers, _ in found} == {(200, f"{NAMESPACE}/b")}
+    door.upstreams["a"].hangs = False
 
 
 async def _failures(door):

@@ -10,6 +10,7 @@ from modelplane.router.catalog import ServiceCatalog
 from modelplane.router.director import FrontResponse, RouterAnswer, RouterDirector
 from modelplane.router.exchange import FrontRequest
 from modelplane.router.profile import load_profile, make_scheduler
+from modelplane.router.stalls import Stalls
 
 
 def endpoint(name, **more):
@@ -49,6 +50,7 @@ class Front:
 
         self.now_s = 1000.0
         self.lines = []
+        self.stalls = Stalls()
         self.catalog = ServiceCatalog()
         chance = random.Random(seed)  # noqa: S311  a test's
         self.director = RouterDirector(

@@ -1,6 +1,7 @@
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Refusal, RefusalCode
-from modelplane.router.decisions import Attempt, AttemptShown, AttemptSteps, CandidateStep, DecisionRing
+from modelplane.router.decisions import Attempt, AttemptSteps, DecisionRing
+from modelplane.views.request_decisions import AttemptShown, CandidateStep
 
 
 def steps():

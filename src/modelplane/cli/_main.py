@@ -20,7 +20,7 @@ class Command(NamedTuple):  # importing dataclasses takes a third of the time of
 COMMANDS = (
     Command("validate", "check manifests offline: schema, unknown fields, rules, references", "validate"),
     Command("plan", "show what applying manifests would place, move, delete or leave pending, and its price", "plan"),
-    Command("explain", "explain the placement of a deployment, with every candidate", "explain"),
+    Command("explain", "explain a placement, or where a request went, with every candidate", "explain"),
     Command("fleet", "write the inputs of the scheduler to a file", "fleet"),
     Command("simulate", "run a fleet in virtual time: lose a cluster, scale, drain, and see what happens", "simulate"),
     Command("replay", "repeat the decisions of a snapshot, bit for bit", "replay"),
@@ -28,6 +28,7 @@ COMMANDS = (
     Command("crds", "print the plain CustomResourceDefinitions", "crds"),
     Command("conformance", "run conformance vectors and count what passes", "conformance"),
     Command("picker", "the endpoint picker: check its configuration, explain its decisions", "_picker"),
+    Command("router", "run the fleet router: an ext_proc server that chooses an endpoint of a service", "router"),
     Command("up", "start the embedded plane and keep it running", "up"),
     Command("status", "show whether clusters, deployments and services of a running plane are ready", "status"),
     Command("drain", "move the replicas of a cluster or a node pool away before maintenance", "drain"),

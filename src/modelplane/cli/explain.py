@@ -1,9 +1,11 @@
 """`modelplane explain KIND NAME`: why replicas are placed where they are, with every candidate."""
 
 import argparse
+from collections.abc import Sequence
 
 from modelplane.cli._kinds import read_target
 from modelplane.cli._shown import EXIT_DOES_NOT_FIT, add_inputs, add_output, print_table, print_value, read_inputs
+from modelplane.cli.explain_request import explain_request
 from modelplane.views.explain import explain, owner_of
 from modelplane.views.shapes import CandidateShown, FitAnswer, PlacementExplanation
 
@@ -13,6 +15,7 @@ examples:
   modelplane explain md/qwen3-8b                                kinds as kubectl spells them
   modelplane explain replica qwen3-8b-ve5dztjuov                the deployment of a replica
   modelplane explain deployment qwen3-8b --fleet snapshot.yaml
+  modelplane explain request 4b0c1c3e-…                         why the fleet router sent a request where it did
   modelplane explain deployment qwen3-8b -n default -f examples/quickstart/ -o yaml
 
 Exit codes: 0 every replica is placed, 1 the input was refused, 3 some replicas are pending.
@@ -25,16 +28,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument(
         "target", nargs="+", metavar="KIND NAME",
-        help="a ModelDeployment or a ModelReplica, or KIND/NAME; kinds as kubectl spells them: md, modeldeployment, mr",
+        help="a ModelDeployment, a ModelReplica or a request, or KIND/NAME; kinds as kubectl spells them: md, mr",
     )  # fmt: skip
     parser.add_argument(
         "-n", "--namespace", help="its namespace; needed when several namespaces have a deployment of this name"
     )
+    parser.add_argument("--router", default="", metavar="URL", help="the fleet router's admin address, for requests")
     add_inputs(parser, manifests_required=False)
     add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    identity = _request_of(arguments.target)
+    if identity:
+        return explain_request(arguments, identity)
     kind, name = read_target(arguments.target, _KINDS)
     inputs, namespace = read_inputs(arguments), arguments.namespace
     if kind == "ModelReplica":
@@ -45,6 +52,14 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print_value(found, arguments.output)
     return 0 if found.answer in {FitAnswer.FITS_NOW, FitAnswer.FITS_AFTER_SCALE_UP} else EXIT_DOES_NOT_FIT
+
+
+def _request_of(words: Sequence[str]) -> str:
+    """The id of `request ID`; empty for another target. An id may have slashes."""
+    if len(words) == 2 and words[0] in {"request", "requests"}:  # noqa: PLR2004  a kind and an id
+        return words[1]
+    kind, _, identity = words[0].partition("/")
+    return identity if len(words) == 1 and kind == "request" else ""
 
 
 def _show(found: PlacementExplanation) -> None:

@@ -82,7 +82,8 @@ async def _up(arguments: argparse.Namespace) -> int:
         progress.say(f"kubeconfig  {plane.kubeconfig}")
         progress.say(f"gateway     {plane.gateway_url}")
         page = await serve(plane.overview, token=page_token(arguments.data), port=ports.again("page", 0))
-        ports.remember(api=plane.api_url, gateway=plane.gateway_url, page=page.url)
+        urls = {"router": plane.router_url} if plane.router_url else {}
+        ports.remember(api=plane.api_url, gateway=plane.gateway_url, page=page.url, **urls)
         progress.say(f"page        {page.url}")
         steps = Steps(plane, progress)
         steps.report_existing()

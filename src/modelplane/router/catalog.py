@@ -64,7 +64,7 @@ class Member:
 class RoutedService:
     """One service: its members by candidate, and the shares of its tiers."""
 
-    __slots__ = ("candidates", "in_flight", "ledgers", "members", "overflowed", "plan", "weights")
+    __slots__ = ("candidates", "in_flight", "ledgers", "members", "overflowed", "plan", "retrying", "weights")
 
     def __init__(self, plan: ServicePlan, members: Iterable[Member], before: "RoutedService | None" = None) -> None:
         self.plan = plan
@@ -74,6 +74,8 @@ class RoutedService:
         self.in_flight: int = before.in_flight if before is not None else 0
         self.overflowed: int = before.overflowed if before is not None else 0
         """Requests in flight on a lower tier because a higher one was full."""
+        self.retrying: int = before.retrying if before is not None else 0
+        """Requests in flight that were tried before."""
         self.weights: dict[int, dict[str, float]] = {}
         for member in self.members.values():
             groups = self.weights.setdefault(member.priority, {})

@@ -8,10 +8,9 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final
 
-import msgspec
-
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Refusal
+from modelplane.views.request_decisions import AttemptShown, CandidateStep, RequestShown
 
 RECORDS: Final = 4096
 _MOST_ATTEMPTS: Final = 16
@@ -66,41 +65,6 @@ class Record:
         self.residency = ""
         self.session = False
         self.attempts: list[Attempt] = []
-
-
-class CandidateStep(msgspec.Struct, frozen=True, rename="camel"):
-    """What became of one endpoint."""
-
-    endpoint: str
-    refused_by: str = ""
-    why: str = ""
-    total: float = 0.0
-    scores: dict[str, float] = {}
-
-
-class AttemptShown(msgspec.Struct, frozen=True, rename="camel"):
-    number: int
-    outcome: str
-    endpoint: str
-    why: str
-    status: int
-    duration_ms: float
-    """Negative while it runs."""
-    candidates: tuple[CandidateStep, ...]
-
-
-class RequestShown(msgspec.Struct, frozen=True, rename="camel"):
-    """A record as it is served."""
-
-    id: str
-    service: str
-    model: str
-    path: str
-    caller: str
-    residency: str
-    session: bool
-    age_s: float
-    attempts: tuple[AttemptShown, ...]
 
 
 class DecisionRing:

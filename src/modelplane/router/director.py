@@ -44,6 +44,7 @@ from modelplane.router.routed_request import RoutedRequest
 from modelplane.router.translation.values import TranslationError
 from modelplane.router.usage import UsageLog, UsageRecord, cost_of
 
+MOST_ATTEMPTS: Final = 4
 _RETRY_AFTER_S: Final = 1
 _SERVER_ERRORS: Final = 500
 _TOO_MANY: Final = 429
@@ -92,6 +93,8 @@ class FrontResponse(msgspec.Struct, frozen=True, eq=False):
     usage: ResponseUsage
     cancelled: bool
     """The client, or the hop before, reset the exchange."""
+    retried: bool = False
+    """The endpoint turned it away, and another attempt follows."""
 
 
 class RouterDirector:
@@ -200,6 +203,7 @@ class RouterDirector:
         record.attempts.append(attempt)
         overflows = member.priority > min(other.priority for other in service.members.values() if other.plan.serves)
         _count(service, member, 1, overflows=overflows)
+        service.retrying += attempt.number > 1
         member.endpoint.health.sent()
         rewritten = Rewritten(
             (
@@ -213,6 +217,7 @@ class RouterDirector:
             upstream.translator,
             counts_tokens=self.callers.are_limited,
             response_headers=((SERVED_BY, member.plan.key),),
+            may_retry=_may_retry(service, request, member, attempt.number),
         )
         return RoutedTo(request, decision, member, rewritten, attempt, caller, overflows, now_s)
 
@@ -221,6 +226,7 @@ class RouterDirector:
         now_s = self._clock()
         service, member = routed.request.service, routed.member
         _count(service, member, -1, overflows=routed.overflows)
+        service.retrying -= routed.attempt.number > 1
         self._judge(routed, response, now_s)
         routed.attempt.status, routed.attempt.ended_s = response.status, now_s
         served = EndpointResponse(
@@ -228,7 +234,7 @@ class RouterDirector:
             response.cancelled and not response.status,
         )  # fmt: skip
         self._scheduler.response_complete(routed.request, routed.decision, served)
-        if not response.unserved:
+        if not response.unserved and not response.retried:
             self._record(routed, response, now_s)
 
     def _judge(self, routed: RoutedTo, response: FrontResponse, now_s: float) -> None:
@@ -280,6 +286,20 @@ class RouterDirector:
 
     def _month(self) -> str:
         return self._wall_clock()[:7]
+
+
+def _may_retry(service: RoutedService, request: RoutedRequest, member: Member, attempt: int) -> bool:
+    """Whether an endpoint is left that no attempt went to, within the service's retry budget."""
+    budget = service.plan.retries
+    allowed = max(budget.min_concurrency, budget.budget_percent * service.in_flight // 100)
+    if attempt >= MOST_ATTEMPTS or service.retrying >= allowed:
+        return False
+    gone = {*request.tried, member.plan.key}
+    residency = request.residency
+    return any(
+        other.plan.serves and other.plan.key not in gone and (residency is None or residency.allows(other.plan))
+        for other in service.members.values()
+    )
 
 
 def _is_stalled(routed: RoutedTo, now_s: float) -> bool:

@@ -26,6 +26,9 @@ _NO_HEADERS: Final[Mapping[str, str]] = {}
 _OK: Final = 200
 _EVENTS: Final = "text/event-stream"
 _NO_USAGE: Final = ResponseUsage()
+_TURNED_AWAY: Final = frozenset((429, 503))
+"""Statuses of an endpoint that did not begin to work on a request."""
+_TRY_ANOTHER: Final = ((UNSERVED, "true"),)
 _WITHOUT_BODY: Final = frozenset((BodyMode.NONE, BodyMode.STREAMED))
 
 
@@ -79,6 +82,8 @@ class Rewritten(msgspec.Struct, frozen=True, eq=False):
     translator: BodyTranslator | None = None
     counts_tokens: bool = False
     response_headers: Headers = ()
+    may_retry: bool = False
+    """Whether another endpoint is left for a request that this one turns away."""
 
 
 NOTHING: Final = FrontStep()
@@ -92,6 +97,8 @@ class FrontExchange:
     first_byte_s = -1.0
     unserved = False
     """The response came from a gateway, and no engine received the request."""
+    retried = False
+    """The endpoint turned the request away, and the gateway was told to try another one."""
     is_complete = False
     """The response was seen to its end."""
     _mode: int = BodyMode.BUFFERED
@@ -151,6 +158,11 @@ class FrontExchange:
     def usage(self) -> ResponseUsage:
         return _NO_USAGE if self._reader is None else self._reader.end()
 
+    @property
+    def waits(self) -> bool:
+        """Whether the request was sent on and nothing came back."""
+        return self.stage is FrontStage.ROUTED and self.first_byte_s < 0.0
+
     def release(self) -> None:
         """Nothing of the body is held any more."""
         self._budget.used -= self._held
@@ -200,6 +212,9 @@ class FrontExchange:
         if rewritten is None:
             return FrontStep((continue_response(),))
         set_headers = rewritten.response_headers
+        if rewritten.may_retry and self.status in _TURNED_AWAY and not self.unserved:
+            self.retried = True
+            return FrontStep((continue_response(_TRY_ANOTHER),))
         if rewritten.translator is None or self.unserved:
             shows = rewritten.counts_tokens and self.status == _OK and not incoming.ends
             self._read_usage(headers, counts=shows)

@@ -9,7 +9,8 @@ from modelplane.epp.transport.calls import GrpcStatus, ServerCall
 from modelplane.epp.transport.wire import WireError
 from modelplane.router.director import FrontResponse, RoutedTo, RouterDirector
 from modelplane.router.exchange import FrontExchange, FrontRequest, FrontStep
-from modelplane.router.refusals import answer, refuse
+from modelplane.router.refusals import FrontOutcome, FrontRefusal, answer, refuse
+from modelplane.router.stalls import Stalls
 
 _CANCELLED: Final = GrpcStatus.CANCELLED
 
@@ -17,7 +18,7 @@ _CANCELLED: Final = GrpcStatus.CANCELLED
 class FrontProcessor:
     """Serves one call (`Handler`)."""
 
-    __slots__ = ("_call", "_clock", "_director", "_exchange", "_routed")
+    __slots__ = ("_call", "_clock", "_director", "_exchange", "_routed", "_stalls")
 
     def __init__(
         self,
@@ -26,11 +27,13 @@ class FrontProcessor:
         clock: Callable[[], float],
         body_limit: int,
         budget: Budget,
+        stalls: Stalls,
     ) -> None:
         self._call = call
         self._director = director
         self._clock = clock
         self._exchange = FrontExchange(body_limit, budget)
+        self._stalls = stalls
         self._routed: RoutedTo | None = None
 
     def message(self, message: bytes) -> None:
@@ -60,6 +63,7 @@ class FrontProcessor:
         decided = self._director.decide(request)
         if isinstance(decided, RoutedTo):
             self._routed = decided
+            self._stalls.sent(self, decided, self._clock())
             self._call.send(*self._exchange.routed(decided.rewritten))
             return
         self._exchange.answered()
@@ -67,9 +71,20 @@ class FrontProcessor:
         self._call.send(reply)
         self._finish(GrpcStatus.OK)
 
+    def stalled(self) -> None:
+        """The endpoint was silent for too long: the client gets 504, or the gateway tries another one."""
+        routed = self._routed
+        if routed is None or not self._exchange.waits:
+            return
+        idle_s = routed.request.service.plan.timeouts.idle_s
+        why = f"{routed.member.plan.key} did not respond within {idle_s:g} s"
+        refusal = FrontRefusal(FrontOutcome.STALLED, why, try_another=routed.rewritten.may_retry)
+        self._call.send(refuse(refusal, routed.request.api))
+        self._finish(_CANCELLED)
+
     def _finish(self, status: GrpcStatus, why: str = "") -> None:
         self._settle(status)
-        self._call.finish(status, why)
+        self._call.finish(GrpcStatus.OK if status is _CANCELLED else status, why)
 
     def _settle(self, status: GrpcStatus) -> None:
         """The exchange is over: report its result, once."""
@@ -77,7 +92,10 @@ class FrontProcessor:
         routed, self._routed = self._routed, None
         if routed is None:
             return
+        self._stalls.ended(self)
         exchange = self._exchange
         cancelled = status is _CANCELLED and not exchange.status
-        response = FrontResponse(exchange.status, exchange.first_byte_s, exchange.unserved, exchange.usage, cancelled)
+        response = FrontResponse(
+            exchange.status, exchange.first_byte_s, exchange.unserved, exchange.usage, cancelled, exchange.retried
+        )
         self._director.ended(routed, response)

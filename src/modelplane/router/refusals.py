@@ -7,6 +7,7 @@ import msgspec
 
 from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.server.messages import immediate_response
+from modelplane.router.headers import UNSERVED
 
 _JSON: Final = ("content-type", "application/json")
 
@@ -30,6 +31,8 @@ class FrontOutcome(Enum):
     FAULT = ("Fault", 500, "server_error", "internal_error", "api_error")
     NOT_READY = ("NotReady", 503, "server_error", "service_unavailable", "overloaded_error")
     RETRIES_EXHAUSTED = ("RetriesExhausted", 503, "server_error", "service_unavailable", "overloaded_error")
+    STALLED = ("Stalled", 504, "server_error", "timeout", "timeout_error")
+    """The endpoint was silent for longer than its service allows."""
     STOPPING = ("Stopping", 503, "server_error", "service_unavailable", "overloaded_error")
 
     def __init__(self, title: str, status: int, kind: str, code: str, anthropic_kind: str) -> None:
@@ -46,6 +49,8 @@ class FrontRefusal(msgspec.Struct, frozen=True):
     outcome: FrontOutcome
     why: str
     retry_after_s: int = 0
+    try_another: bool = False
+    """Whether the gateway is to try the request again."""
 
 
 def refuse(refusal: FrontRefusal, api: InferenceApi) -> bytes:
@@ -53,6 +58,8 @@ def refuse(refusal: FrontRefusal, api: InferenceApi) -> bytes:
     headers: tuple[tuple[str, str], ...] = (_JSON,)
     if refusal.retry_after_s:
         headers = (*headers, ("retry-after", str(refusal.retry_after_s)))
+    if refusal.try_another:
+        headers = (*headers, (UNSERVED, "true"))
     if refusal.outcome is FrontOutcome.UNAUTHENTICATED:
         headers = (*headers, ("www-authenticate", "Bearer"))
     return immediate_response(

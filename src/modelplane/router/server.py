@@ -35,6 +35,7 @@ from modelplane.router.probes import Prober
 from modelplane.router.processor import FrontProcessor
 from modelplane.router.profile import load_profile, make_scheduler
 from modelplane.router.served_models import ServedModels
+from modelplane.router.stalls import Stalls
 from modelplane.router.summaries import apply_summaries
 
 _LOG = logging.getLogger(__name__)
@@ -86,6 +87,7 @@ class RouterServer:
         self._health = HealthService(lambda: self.catalog.known and not self.director.stopping)
         self._prober = Prober(self.catalog, time.monotonic)
         self._models = ServedModels(self.catalog)
+        self._stalls = Stalls()
         self._folder = PlanFolder(self.settings.plans) if self.settings.plans is not None else None
         self._summaries = b""
         self._servers: list[GrpcServer] = []
@@ -116,6 +118,7 @@ class RouterServer:
             clock=time.monotonic,
             body_limit=settings.body_bytes,
             budget=Budget(settings.held_bytes),
+            stalls=self._stalls,
         )
         methods: Methods = {METHOD: process, **self._health.methods}
         self.port = await self._serve(H2Server(methods, common))
@@ -150,7 +153,9 @@ class RouterServer:
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(_POLL_S)
+            for _ in range(2):
+                await asyncio.sleep(_POLL_S / 2)
+                self._stalls.sweep(time.monotonic())
             self._poll()
 
     def _poll(self) -> None:
