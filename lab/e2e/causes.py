@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lab.client import items, name_of, text, until
+from lab.client import items, text, until
 from lab.e2e.commands import refused, typed
 from lab.e2e.steps import DEPLOYMENT, expect, remove
 from lab.e2e.world import OURS
@@ -102,15 +101,18 @@ async def _are_warned(world: World) -> bool:
 
 
 async def _warnings(world: World, case: _Case) -> list[int]:
-    """How often the reason was told of the deployment, and of its replica."""
-    events = await world.control.list("v1", "Event")
-    names = [case.name, *(name_of(each) for each in await world.replicas(case.name))]
-    counts = Counter(dict.fromkeys(names, 0))
-    for event in events:
-        told = event.get("type") == "Warning" and case.reason in f"{event.get('reason')} {event.get('message')}"
-        if told and text(event, "involvedObject", "name") in counts:
-            counts[text(event, "involvedObject", "name")] += int(text(event, "count") or 1)
-    return list(counts.values())
+    """How often the reason was told of the deployment, and of its replica.
+
+    The same words again are the same event: Crossplane repeats a pass whose write of the status was overtaken.
+    """
+    above = await world.control.get(OURS, "ModelDeployment", case.name)
+    told = [*([above] if above else ()), *await world.replicas(case.name)]
+    words: dict[str, set[str]] = {text(each, "metadata", "uid"): set() for each in told}
+    for event in await world.control.list("v1", "Event"):
+        about = words.get(text(event, "involvedObject", "uid"))
+        if about is not None and event.get("type") == "Warning" and event.get("reason") == case.reason:
+            about.add(text(event, "message"))
+    return [len(each) for each in words.values()]
 
 
 async def held(world: World) -> str:
