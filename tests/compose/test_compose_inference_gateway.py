@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceGateway
-from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen
+from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen, Requirement
 from modelplane.compose.inference_gateway import compose
 
 
@@ -49,10 +49,83 @@ def test_it_says_what_its_gateway_says(addresses, condition, expected):
         assert (found.ready.status.value, found.ready.message) == expected
 
 
-def test_another_one_makes_nothing_and_says_so():
-    found = composed("other")
-    assert found.desired == {}
+def test_another_one_has_a_gateway_of_its_own():
+    names = {composed(name).desired["gateway"].target.manifest["metadata"]["name"] for name in ("default", "eu", "us")}
+    assert len(names) == 3
+
+
+def test_it_says_that_it_does_not_run_on_the_cluster_that_it_names():
+    found = composed("eu", ADDRESSED, clusterName="fra-a")
+    assert found.conditions[0].message == (
+        "192.0.2.1; it runs beside the control plane: this build runs no gateway on fra-a"
+    )
+
+
+ADDRESSED = {"status": {"addresses": [{"type": "IPAddress", "value": "192.0.2.1"}], "conditions": [PROGRAMMED]}}
+AUTH = {"method": "APIKey", "apiKey": {"secretSelector": {"matchLabels": {"keys": "eu"}}}}
+
+
+def secret(name, **entries):
+    return {"metadata": {"name": name}, "stringData": entries}
+
+
+def kept(secrets, **observed):
+    resource = decode(InferenceGateway, {"metadata": {"name": "default"}, "spec": {"auth": AUTH}})
+    seen = {"gateway": Observed(Local(ADDRESSED, ReadyWhen.ADDRESSED), ready=True), **observed}
+    required = {} if secrets is None else {"secrets": tuple(secrets)}
+    return compose(ComposeRequest(resource=resource, observed=seen, required=required))
+
+
+def told(found):
     (condition,) = found.conditions
-    assert (condition.status.value, condition.reason.value) == ("False", "NotSupported")
-    assert "other is unused" in condition.message
-    assert found.ready.status.value == "False"
+    return condition.status.value, condition.reason.value
+
+
+def test_callers_keys_come_from_the_secrets_with_the_labels():
+    found = kept([secret("b", bob="2"), secret("a", alice="1")])
+    wanted = Requirement("v1", "Secret", namespace="modelplane-system", labels={"keys": "eu"})
+    assert found.requirements["secrets"] == wanted
+    assert found.desired["callers"].target.manifest["spec"] == {
+        "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "modelplane"}],
+        "apiKeyAuth": {
+            "credentialRefs": [{"name": "a"}, {"name": "b"}],
+            "extractFrom": [{"headers": ["Authorization"]}, {"headers": ["x-api-key"]}],
+            "forwardClientIDHeader": "x-modelplane-caller",
+            "sanitize": True,
+        },
+    }
+    assert (found.status.callers, told(found)) == (2, ("True", "GatewayRunning"))
+    assert found.status.endpoints.open_ai == "http://192.0.2.1/v1"
+
+
+def test_a_secret_with_a_key_that_is_given_twice_is_left_out_and_the_others_hold():
+    """One key that was given twice made Envoy Gateway refuse the whole policy of a predecessor."""
+    found = kept([secret("a", alice="1"), secret("b", bob="1")])
+    refs = found.desired["callers"].target.manifest["spec"]["apiKeyAuth"]["credentialRefs"]
+    assert (refs, told(found)) == ([{"name": "a"}], ("False", "CallerKeysInvalid"))
+    assert found.conditions[0].message == "Secret b: the key of bob is given twice; it is left out"
+
+
+def test_without_keys_nobody_may_call():
+    for secrets, expected in (((), ("False", "CallerKeysMissing")), (None, ("Unknown", "Unresolved"))):
+        found = kept(secrets)
+        spec = found.desired["callers"].target.manifest["spec"]
+        assert (spec["authorization"], told(found)) == ({"defaultAction": "Deny"}, expected)
+
+
+def test_keys_that_are_not_read_yet_change_nothing():
+    policy = kept([secret("a", alice="1")]).desired["callers"].target.manifest
+    found = kept(None, callers=Observed(Local(policy), ready=True))
+    assert found.desired["callers"].target.manifest == policy
+
+
+def test_it_is_not_ready_while_the_gateway_refuses_the_keys():
+    conditions = [{"type": "Accepted", "status": "False", "reason": "Invalid", "message": "duplicate"}]
+    refused = {"status": {"ancestors": [{"conditions": conditions}]}}
+    found = kept([secret("a", alice="1")], callers=Observed(Local(refused), ready=True))
+    assert found.conditions[0].message == "the gateway refuses the keys: duplicate"
+
+
+def test_the_objects_are_what_their_definitions_allow(problems):
+    for found in (kept([secret("a", alice="1")]), kept(())):
+        assert [problems(each.target.manifest) for each in found.desired.values()] == [[], []]

@@ -109,7 +109,7 @@ def test_a_gateway_with_an_identity_speaks_tls_to_those_who_do(play, build):
     async def scenario(world):
         _, pod = await world.engine("east")
         port = free_port()
-        view = replace(build.edge("edge", port, {"r": (pod,)}), identity=TlsCertificate(certificate, key))
+        view = replace(build.edge("edge", port, {"r": (pod,)}), identities=(TlsCertificate(certificate, key),))
         await world.envoy.start(render([view]))
         asked = {"headers": {"modelplane-replica": "team-a/r"}, "ssl": ssl.create_default_context(cadata=certificate)}
         async with aiohttp.ClientSession() as client:

@@ -8,7 +8,7 @@ from modelplane.api.errors import InputError
 from modelplane.api.objects import manifest
 from modelplane.envoy import TlsCertificate
 from modelplane.plane.certificates import certificate_for_loopback
-from modelplane.plane.front_identity import hostname_of, identity_of
+from modelplane.plane.front_identity import hostname_of, identities_of
 
 NOW_S = 1_800_000_000.0
 CERTIFICATE, KEY = (each.decode() for each in certificate_for_loopback(now=NOW_S))
@@ -34,12 +34,12 @@ def test_its_host_name_is_that_of_its_listener(hostname):
 
 
 def test_a_gateway_without_a_certificate_has_no_identity():
-    assert identity_of(gateway(), {}.get) is None
+    assert identities_of(gateway(), {}.get) == ()
 
 
 def test_the_secret_that_the_gateway_names_is_shown():
-    found = identity_of(gateway({"name": "front"}), lambda _ref: secret(tls_crt=CERTIFICATE, tls_key=KEY))
-    assert found == TlsCertificate(CERTIFICATE, KEY)
+    found = identities_of(gateway({"name": "front"}), lambda _ref: secret(tls_crt=CERTIFICATE, tls_key=KEY))
+    assert found == (TlsCertificate(CERTIFICATE, KEY),)
     assert KEY not in repr(found)
 
 
@@ -56,4 +56,4 @@ def test_the_secret_that_the_gateway_names_is_shown():
 )
 def test_a_certificate_that_cannot_be_used_says_why(found, said):
     with pytest.raises(InputError, match=said):
-        identity_of(gateway({"name": "front"}), lambda _ref: found)
+        identities_of(gateway({"name": "front"}), lambda _ref: found)

@@ -44,6 +44,14 @@ class Reason(StrEnum):
     NOT_DRAINING = "NotDraining", "Neither the cluster nor a pool of it is drained."
     GATEWAY_RUNNING = "GatewayRunning", "The gateway has an address and answers."
     WAITING_FOR_GATEWAY = "WaitingForGateway", "The gateway has no address yet."
+    CALLER_KEYS_MISSING = (
+        "CallerKeysMissing",
+        "No Secret has the labels of spec.auth.apiKey.secretSelector. Nobody may call. Label the Secrets with keys.",
+    )
+    CALLER_KEYS_INVALID = (
+        "CallerKeysInvalid",
+        "A Secret with callers' keys is left out, or the gateway refuses them. The message says why. Other keys hold.",
+    )
 
     ALL_PLACED = "AllPlaced", "Every replica of spec.replicas has a cluster."
     NO_CLUSTERS = (

@@ -85,6 +85,7 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
         pools=_with_taints(shown.pools, taints.pools) if taints.pools else shown.pools,
         unpublished_pools=shown.unpublished_pools,
         labels=metadata.labels,
+        placement_labels=_placement_labels(resource),
         ready=ready,
         unready_since=since,
         created=None if ready else epoch_s(metadata.creation_timestamp),
@@ -135,6 +136,11 @@ def _described(description: bytes) -> _Described:
         quotas=tuple((quota.namespace, quota.devices) for quota in quotas),
         queue_template=queue_template(scheduling),
     )
+
+
+def _placement_labels(resource: InferenceCluster) -> Mapping[str, str]:
+    placement = resource.spec.placement
+    return placement.metadata.labels if placement is not None and placement.metadata is not None else {}
 
 
 def _bound(pods: BoundPod) -> BoundPods:

@@ -1,26 +1,60 @@
-"""InferenceGateway: the fleet's Gateway on the control plane.
+"""InferenceGateway: a front door of the fleet.
 
-ModelServices use the one named `default`. Any other is NotSupported.
+A Gateway of Envoy Gateway in the control plane's cluster, and a SecurityPolicy where callers need keys. Any number of
+them: each serves the ModelServices that it selects. A gateway whose keys cannot be read lets nobody in.
+
+`clusterName` is accepted and said to be without effect: this build runs all gateways beside the control plane.
 """
 
-from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise
-from modelplane.api.labels import DEFAULT_GATEWAY, FLEET_GATEWAY, SYSTEM_NAMESPACE
-from modelplane.api.models import InferenceGateway, InferenceGatewayStatus, NameReference, Tls
-from modelplane.api.objects import manifest
+from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
+from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
+from modelplane.api.models import BaseUrls, InferenceGateway, InferenceGatewayStatus
+from modelplane.api.objects import Manifest, items_at, manifest
 from modelplane.api.reasons import Reason
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, ReadyWhen
+from modelplane.compose.callers import CallerSecrets, read_callers
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, ReadyWhen, Requirement, keep
+from modelplane.compose.fleet_gateways import certificate_refs, gateway_object_name
 from modelplane.compose.readiness import first_address, programming_problem
 
-_GATEWAY = "gateway"
+_GATEWAY, _POLICY = "gateway", "callers"
+_SECRETS = "secrets"
+_CALLER_HEADER = "x-modelplane-caller"
 
 
 def compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
-    name = request.resource.metadata.name
-    if name != DEFAULT_GATEWAY:
-        message = f"ModelServices use InferenceGateway {DEFAULT_GATEWAY}; {name} is unused"
-        unused = fails(ConditionType.GATEWAY_READY, Reason.NOT_SUPPORTED, message)
-        return ComposeResult(status=InferenceGatewayStatus(), conditions=(unused,), ready=summarise([unused]))
-    spec = request.resource.spec
+    callers = _callers(request)
+    seen = request.observed.get(_GATEWAY)
+    desired = {
+        _GATEWAY: Desired(Local(_gateway(request.resource), ReadyWhen.ADDRESSED), ready=bool(seen and seen.ready)),
+        **_policies(request, callers),
+    }
+    address = first_address(seen.manifest) if seen else None
+    condition = _condition(request, address, callers)
+    return ComposeResult(
+        desired=desired,
+        status=_status(request.resource, address, callers),
+        conditions=(condition,),
+        ready=summarise([condition]),
+        requirements=_requirements(request.resource),
+    )
+
+
+def _requirements(gateway: InferenceGateway) -> dict[str, Requirement]:
+    auth = gateway.spec.auth
+    if auth is None or auth.api_key is None:
+        return {}
+    labels = auth.api_key.secret_selector.match_labels
+    return {_SECRETS: Requirement("v1", "Secret", namespace=SYSTEM_NAMESPACE, labels=labels)}
+
+
+def _callers(request: ComposeRequest[InferenceGateway]) -> CallerSecrets | None:
+    """None without keys, and until they are read."""
+    found = request.fetched(_SECRETS)
+    return read_callers(found) if found is not None and request.resource.spec.auth is not None else None
+
+
+def _gateway(gateway: InferenceGateway) -> Manifest:
+    spec = gateway.spec
     listener: dict[str, object] = {"name": "http", "port": 80, "protocol": "HTTP"}
     if spec.tls is not None:
         certificates = [{"name": each.name} for each in certificate_refs(spec.tls)]
@@ -29,33 +63,91 @@ def compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
         listener["hostname"] = spec.hostname
     listener["allowedRoutes"] = {"namespaces": {"from": "All"}}
     class_name = spec.envoy_gateway.gateway_class_name if spec.envoy_gateway else FLEET_GATEWAY
-    gateway = manifest(
+    return manifest(
         "gateway.networking.k8s.io/v1",
         "Gateway",
-        FLEET_GATEWAY,
+        gateway_object_name(gateway),
         namespace=SYSTEM_NAMESPACE,
         spec={"gatewayClassName": class_name, "listeners": [listener]},
     )
-    seen = request.observed.get(_GATEWAY)
-    address = first_address(seen.manifest) if seen else None
-    condition = _condition(address, programming_problem(seen.manifest) if seen else None)
-    return ComposeResult(
-        desired={_GATEWAY: Desired(Local(gateway, ReadyWhen.ADDRESSED), ready=seen is not None and seen.ready)},
-        status=InferenceGatewayStatus(address=address),
-        conditions=(condition,),
-        ready=summarise([condition]),
+
+
+def _policies(request: ComposeRequest[InferenceGateway], callers: CallerSecrets | None) -> dict[str, Desired]:
+    """The policy of the callers. Until the Secrets are read the observed one stays, or else nobody may call."""
+    if request.resource.spec.auth is None:
+        return {}
+    seen = request.observed.get(_POLICY)
+    if callers is None and seen is not None:
+        return {_POLICY: keep(seen)}
+    return {_POLICY: Desired(Local(_policy(request.resource, callers or CallerSecrets())), ready=seen is not None)}
+
+
+def _policy(gateway: InferenceGateway, callers: CallerSecrets) -> Manifest:
+    target = {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": gateway_object_name(gateway)}
+    spec: dict[str, object] = {"targetRefs": [target]}
+    if callers.secrets:
+        spec["apiKeyAuth"] = {
+            "credentialRefs": [{"name": name} for name in callers.secrets],
+            "extractFrom": [{"headers": ["Authorization"]}, {"headers": ["x-api-key"]}],
+            "forwardClientIDHeader": _CALLER_HEADER,
+            "sanitize": True,
+        }
+    else:
+        spec["authorization"] = {"defaultAction": "Deny"}
+    name = gateway_object_name(gateway)
+    return manifest("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", name, namespace=SYSTEM_NAMESPACE, spec=spec)
+
+
+def _status(gateway: InferenceGateway, address: str | None, callers: CallerSecrets | None) -> InferenceGatewayStatus:
+    count = len(callers.callers) if callers is not None else gateway.status.callers
+    if address is None:
+        return InferenceGatewayStatus(callers=count if gateway.spec.auth is not None else None)
+    scheme, host = ("http" if gateway.spec.tls is None else "https"), gateway.spec.hostname or address
+    urls = BaseUrls(open_ai=f"{scheme}://{host}/v1", anthropic=f"{scheme}://{host}/anthropic/v1")
+    shown = urls if gateway.spec.hostname is None or "*" not in gateway.spec.hostname else None
+    return InferenceGatewayStatus(
+        address=address, endpoints=shown, callers=count if gateway.spec.auth is not None else None
     )
 
 
-def certificate_refs(tls: Tls) -> tuple[NameReference, ...]:
-    """The Secrets with certificates, in either form."""
-    return tls.certificate_refs or ((tls.secret_ref,) if tls.secret_ref is not None else ())
-
-
-def _condition(address: str | None, problem: str | None) -> Condition:
+def _condition(
+    request: ComposeRequest[InferenceGateway], address: str | None, callers: CallerSecrets | None
+) -> Condition:
     kind, waits = ConditionType.GATEWAY_READY, Reason.WAITING_FOR_GATEWAY
+    seen = request.observed.get(_GATEWAY)
+    problem = programming_problem(seen.manifest) if seen else None
     if address is None:
         return fails(kind, waits, f"the gateway has no address: {problem}" if problem else "the gateway has no address")
     if problem is not None:
         return fails(kind, waits, f"the gateway rejected its latest configuration: {problem}")
-    return holds(kind, Reason.GATEWAY_RUNNING, address)
+    running = holds(kind, Reason.GATEWAY_RUNNING, address + _note(request.resource))
+    return _callers_condition(request, callers) or running
+
+
+def _callers_condition(request: ComposeRequest[InferenceGateway], callers: CallerSecrets | None) -> Condition | None:
+    kind = ConditionType.GATEWAY_READY
+    if request.resource.spec.auth is None:
+        return None
+    if callers is None:
+        return unknown(kind, Reason.UNRESOLVED, "spec.auth.apiKey: the Secrets are not read yet; no new keys are taken")
+    if callers.problems:
+        return fails(kind, Reason.CALLER_KEYS_INVALID, f"{callers.problems[0]}; it is left out")
+    if not callers.callers:
+        message = "spec.auth.apiKey.secretSelector: no Secret in modelplane-system has these labels; nobody may call"
+        return fails(kind, Reason.CALLER_KEYS_MISSING, message)
+    policy = request.observed.get(_POLICY)
+    refused = _refusal(policy.manifest) if policy is not None else None
+    return fails(kind, Reason.CALLER_KEYS_INVALID, f"the gateway refuses the keys: {refused}") if refused else None
+
+
+def _refusal(policy: Manifest) -> str | None:
+    for ancestor in items_at(policy, "status", "ancestors"):
+        for condition in items_at(ancestor, "conditions"):
+            if condition.get("type") == "Accepted" and condition.get("status") == "False":
+                return str(condition.get("message") or condition.get("reason") or "not accepted")
+    return None
+
+
+def _note(gateway: InferenceGateway) -> str:
+    name = gateway.spec.cluster_name
+    return f"; it runs beside the control plane: this build runs no gateway on {name}" if name is not None else ""

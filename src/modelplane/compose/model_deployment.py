@@ -46,6 +46,7 @@ from modelplane.compose.observed_replicas import (
     with_observed,
     without_contradicted,
 )
+from modelplane.compose.placement_labels import with_placement_labels
 from modelplane.compose.placement_request import failover_policy, placement_request
 from modelplane.compose.readiness import serves
 from modelplane.compose.replica_endpoints import (
@@ -197,6 +198,7 @@ def _decided(
         target = targets.get(replica_key(placed))
         if target is None:
             continue
+        target = with_placement_labels(target, placed.cluster, fleet, seen)
         desired[replica_key(placed)] = Desired(target, seen is not None and seen.ready)
         key = endpoint_key(placed)
         known = request.observed.get(key)

@@ -5,6 +5,8 @@ header. One table for all gateways is one file to watch and one update to wait f
 never leaves Envoy.
 """
 
+from collections.abc import Sequence
+
 from modelplane.envoy.callers import caller_filters
 from modelplane.envoy.ext_proc import ext_proc_filter
 from modelplane.envoy.fleet_router import ROUTER_ANSWERS, door_name, inner_address, inner_name, router_filter
@@ -67,7 +69,7 @@ def listener(view: GatewayView, routes_source: Resource) -> Resource:
         reads = [] if view.router is not None else [model_filter()]
         config |= {"http_filters": [*caller_filters(view.callers), *reads, *_filters()]}
     plain: Resource = {"filters": [_manager(config)]}
-    chains = {"filter_chains": [plain]} if view.identity is None else _chains(plain, view.identity)
+    chains = {"filter_chains": [plain]} if not view.identities else _chains(plain, view.identities)
     return {
         "@type": "type.googleapis.com/envoy.config.listener.v3.Listener",
         "name": view.name,
@@ -119,17 +121,20 @@ def _provider_listener(view: GatewayView, routes_source: Resource) -> Resource:
     }
 
 
-def _chains(plain: Resource, identity: TlsCertificate) -> Resource:
-    """One chain for clients that begin with TLS, and one for those that do not."""
-    pair = {
-        "certificate_chain": {"inline_string": identity.certificate},
-        "private_key": {"inline_string": identity.key},
-    }
+def _chains(plain: Resource, identities: Sequence[TlsCertificate]) -> Resource:
+    """One chain for clients that begin with TLS, and one for those that do not. Envoy chooses a certificate by name."""
+    pairs = [
+        {
+            "certificate_chain": {"inline_string": identity.certificate},
+            "private_key": {"inline_string": identity.key},
+        }
+        for identity in identities
+    ]
     tls = {
         "name": "envoy.transport_sockets.tls",
         "typed_config": {
             "@type": f"{_EXTENSIONS}.transport_sockets.tls.v3.DownstreamTlsContext",
-            "common_tls_context": {"tls_certificates": [pair], "alpn_protocols": ["h2", "http/1.1"]},
+            "common_tls_context": {"tls_certificates": pairs, "alpn_protocols": ["h2", "http/1.1"]},
         },
     }
     inspector = {

@@ -52,7 +52,7 @@ class GatewayView:
     `slices` are Services and their EndpointSlices, `backends` are Envoy Gateway's Backends, and `grants` are the
     ReferenceGrants without which a route reaches nothing outside its own namespace. `filters` are HTTPRouteFilters,
     which add what `secrets` hold. With a `hostname`, which may begin with `*.`, other hosts get 404. With an
-    `identity` it serves TLS and plain HTTP on the same port. `plans` are those of the services that a fleet gateway
+    `identities` it serves TLS and plain HTTP on the same port. `plans` are those of the services that a fleet gateway
     serves, and `credentials` what requests to their ModelEndpoints get, by key. With `callers` only those may call.
     With a `router` every request to a service is decided by it.
     """
@@ -67,7 +67,7 @@ class GatewayView:
     grants: tuple[KubernetesObject, ...] = ()
     filters: tuple[KubernetesObject, ...] = ()
     secrets: tuple[KubernetesObject, ...] = ()
-    identity: TlsCertificate | None = None
+    identities: tuple[TlsCertificate, ...] = ()
     hostname: str | None = None
     callers: tuple[CallerKey, ...] | None = None
     plans: tuple[ServicePlan, ...] | None = None

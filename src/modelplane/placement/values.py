@@ -113,6 +113,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     unpublished_pools: tuple[PoolName, ...] = ()
     """Pools that it declares and that its status does not have. Nothing new goes there; replicas on them stay."""
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+    placement_labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Labels of everything that is placed there. Placement itself does not read them."""
     ready: bool = True
     unready_since: float | None = None
     """When it stopped being ready, in seconds of the epoch. Unknown, no grace period runs out."""

@@ -22,13 +22,13 @@ _CERTIFICATE, _KEY = "tls.crt", "tls.key"
 SecretAt = Callable[[ObjectRef], Manifest | None]
 
 
-def secret_named(gateway: Manifest) -> ObjectRef | None:
-    """The Secret with the Gateway's certificate; None without TLS."""
-    for listener in items_at(gateway, "spec", "listeners"):
-        for reference in items_at(listener, "tls", "certificateRefs"):
-            namespace = reference.get("namespace", SYSTEM_NAMESPACE)
-            return ObjectRef("", "Secret", str(namespace), str(reference.get("name", "")))
-    return None
+def secrets_named(gateway: Manifest) -> list[ObjectRef]:
+    """The Secrets with the Gateway's certificates; none without TLS."""
+    return [
+        ObjectRef("", "Secret", str(reference.get("namespace", SYSTEM_NAMESPACE)), str(reference.get("name", "")))
+        for listener in items_at(gateway, "spec", "listeners")
+        for reference in items_at(listener, "tls", "certificateRefs")
+    ]
 
 
 def hostname_of(gateway: Manifest) -> str | None:
@@ -37,11 +37,12 @@ def hostname_of(gateway: Manifest) -> str | None:
     return next((str(name) for name in names if name), None)
 
 
-def identity_of(gateway: Manifest, secret_at: SecretAt) -> TlsCertificate | None:
-    """The certificate and key of a gateway, None where it references none. Raises InputError."""
-    ref = secret_named(gateway)
-    if ref is None:
-        return None
+def identities_of(gateway: Manifest, secret_at: SecretAt) -> tuple[TlsCertificate, ...]:
+    """The certificates of a gateway and their keys, none where it references none. Raises InputError."""
+    return tuple(_identity(ref, secret_at) for ref in secrets_named(gateway))
+
+
+def _identity(ref: ObjectRef, secret_at: SecretAt) -> TlsCertificate:
     secret = secret_at(ref)
     if secret is None:
         raise InputError(f"Secret {ref.name} not found in namespace {ref.namespace}")

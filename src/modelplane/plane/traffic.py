@@ -15,14 +15,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from modelplane.api.errors import InputError
-from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
+from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
-from modelplane.api.objects import Manifest, items_at, name_of, text_at
+from modelplane.api.objects import GROUP, Manifest, items_at, name_of, text_at, value_at
 from modelplane.api.timestamps import timestamp
 from modelplane.compose.service_plan import ServicePlan
 from modelplane.envoy import EnvoyConfig, EnvoyProcess, GatewayConfigs, GatewayProblem, GatewayView
 from modelplane.envoy.view import RouterAddress
-from modelplane.plane.front_identity import hostname_of, identity_of
+from modelplane.plane.fleet_gateways import FleetGateways, ServedGateway
+from modelplane.plane.front_identity import hostname_of, identities_of
 from modelplane.plane.provider_credentials import credentials_of
 from modelplane.plane.service_plans import ServicePlans
 from modelplane.reconcile.clock import Clock
@@ -35,12 +36,14 @@ GATEWAY_API = "gateway.networking.k8s.io"
 ENVOY_GATEWAY = "gateway.envoyproxy.io"
 CONTROLLER = "modelplane.ai/embedded-gateway"
 _FLEET = "fleet"
+"""The key of the one pass."""
 _KINDS = {
     (GATEWAY_API, "Gateway"),
     (GATEWAY_API, "HTTPRoute"),
     (ENVOY_GATEWAY, "Backend"),
     (ENVOY_GATEWAY, "HTTPRouteFilter"),
     ("", "Secret"),
+    (GROUP, "InferenceGateway"),
 }
 _POLL_S = 0.2
 _ROTATE_S = 10.0
@@ -55,7 +58,10 @@ class Traffic:
         self._store = store
         self._envoy = envoy
         self._clock = clock
-        self._host, self._port = address
+        self._host = address[0]
+        self._doors = FleetGateways(store, *address)
+        self._listeners: set[str] = set()
+        """Of the fleet's gateways, as they are programmed."""
         self._view_of: GatewayViewOf = lambda _name: None
         self._plans = ServicePlans(store)
         self._plans.on_change = self.changed
@@ -127,15 +133,14 @@ class Traffic:
         if not fleet_is_stale:
             await self._program(cluster_views)
             return
-        try:
-            fleet = self._fleet_view()
-        except InputError as error:
-            await self._program({**cluster_views, _FLEET: None})
-            self._report_gateway(problem=str(error), served=False)
-            return
-        config = await self._program({**cluster_views, _FLEET: fleet})
-        self._report_gateway()
-        self._report_routes(self._routes(), [problem for problem in config.problems if problem.gateway == _FLEET])
+        served = self._doors.served()
+        views, problems = self._fleet_views(served)
+        config = await self._program({**cluster_views, **dict.fromkeys(self._listeners - views.keys()), **views})
+        self._listeners = {name for name, view in views.items() if view is not None}
+        for door in served:
+            self._report_gateway(door, problems.get(door.listener, ""), served=door.listener not in problems)
+        found = [problem for problem in config.problems if problem.gateway in views]
+        self._report_routes(self._routes(), found, served)
 
     async def _views(self, stale: Iterable[ClusterName]) -> dict[str, GatewayView | None]:
         views: dict[str, GatewayView | None] = {}
@@ -169,31 +174,45 @@ class Traffic:
         if change.ref.kind != "Backend" or (change.ref.namespace, change.ref.name) in self._backend_names:
             self.changed()
 
-    def _fleet_view(self) -> GatewayView:
-        routes = self._routes()
-        filters = self._store.list(ENVOY_GATEWAY, "HTTPRouteFilter")
-        gateway = self._gateway()
-        plans = self._plans.current
+    def _fleet_views(self, served: Sequence[ServedGateway]) -> tuple[dict[str, GatewayView | None], dict[str, str]]:
+        """The view of each gateway by its listener, and why one cannot be served."""
+        plans, routes = self._plans.current, self._routes()
         planned = {(plan.namespace, plan.name) for plan in plans}
-        routes = [route for route in routes if _names(route) not in planned]
-        self._backend_names = frozenset(name for route in routes for name in _backends_of(route))
+        others = [route for route in routes if _names(route) not in planned]
+        self._backend_names = frozenset(name for route in others for name in _backends_of(route))
+        views: dict[str, GatewayView | None] = {}
+        problems: dict[str, str] = {}
+        for door in served:
+            try:
+                views[door.listener] = self._fleet_view(door, others, plans)
+            except InputError as error:
+                views[door.listener], problems[door.listener] = None, str(error)
+        return views, problems
+
+    def _fleet_view(self, door: ServedGateway, routes: Sequence[Manifest], plans: Sequence[ServicePlan]) -> GatewayView:
+        gateway = self._gateway(door)
+        filters = self._store.list(ENVOY_GATEWAY, "HTTPRouteFilter")
+        own = door.plans(plans)
         return GatewayView(
-            name=_FLEET,
+            name=door.listener,
             host=self._host,
-            port=self._port,
-            routes=tuple(routes),
-            plans=plans,
-            router=self._router,
-            credentials=credentials_of(plans, self._store),
+            port=door.port,
+            routes=tuple(route for route in routes if door.object_name in _parents_of(route)),
+            plans=own,
+            # The router knows all services: a gateway that serves some of them goes by its own plan.
+            router=self._router if door.selector is None else None,
+            callers=door.callers,
+            credentials=credentials_of(own, self._store),
             backends=tuple(self._backends(sorted(self._backend_names))),
             filters=tuple(filters),
             secrets=tuple(self._credentials(filters)),
-            identity=None if gateway is None else identity_of(gateway, self._store.get),
+            identities=() if gateway is None else identities_of(gateway, self._store.get),
             hostname=None if gateway is None else hostname_of(gateway),
         )
 
     def _routes(self) -> list[Manifest]:
-        return [route for route in self._store.list(GATEWAY_API, "HTTPRoute") if _is_ours(route)]
+        """The routes of any gateway of the fleet."""
+        return [route for route in self._store.list(GATEWAY_API, "HTTPRoute") if _parents_of(route)]
 
     def _backends(self, names: Sequence[tuple[str, str]]) -> Iterator[Manifest]:
         for namespace, name in names:
@@ -201,8 +220,8 @@ class Traffic:
             if found is not None:
                 yield found
 
-    def _gateway(self) -> Manifest | None:
-        return self._store.get(ObjectRef(GATEWAY_API, "Gateway", SYSTEM_NAMESPACE, FLEET_GATEWAY))
+    def _gateway(self, door: ServedGateway) -> Manifest | None:
+        return self._store.get(ObjectRef(GATEWAY_API, "Gateway", SYSTEM_NAMESPACE, door.object_name))
 
     def _credentials(self, filters: Iterable[Manifest]) -> Iterator[Manifest]:
         """The Secrets that filters name, and no others."""
@@ -214,45 +233,50 @@ class Traffic:
 
     def _broke(self, key: str, error: Exception, attempt: int) -> None:
         _log.error("Envoy could not be programmed for %s (attempt %d): %s", key, attempt, error)
-        self._report_gateway(problem=str(error), served=self._envoy.pid is not None)
+        for door in self._doors.served():
+            self._report_gateway(door, str(error), served=self._envoy.pid is not None)
 
-    def _report_gateway(self, problem: str = "", *, served: bool = True) -> None:
+    def _report_gateway(self, door: ServedGateway, problem: str = "", *, served: bool = True) -> None:
         """An Envoy that refused an update serves the previous configuration. Unserved, the Gateway has no address."""
-        gateway = self._gateway()
+        gateway = self._gateway(door)
         if gateway is None:
             return
         programmed = self._condition(gateway, "Programmed", "Invalid" if problem else "Programmed", problem)
         conditions = [self._condition(gateway, "Accepted", "Accepted", ""), programmed]
-        address = {"type": "IPAddress", "value": f"{self._host}:{self._port}"}
+        address = {"type": "IPAddress", "value": f"{self._host}:{door.port}"}
         status = {
             "addresses": [address] if served else [],
             "conditions": _with_transition_times(gateway.get("status"), conditions),
         }
         self._store.replace_status({**gateway, "status": status})
 
-    def _report_routes(self, routes: Iterable[Manifest], problems: list[GatewayProblem]) -> None:
+    def _report_routes(
+        self, routes: Iterable[Manifest], problems: list[GatewayProblem], served: Sequence[ServedGateway]
+    ) -> None:
+        names = {door.object_name: door.listener for door in served if door.listener in self._listeners}
         for route in routes:
             current = self._store.get(_route_ref(route))
             if current is None or current.get("spec") != route.get("spec"):
                 continue  # changed meanwhile: the pass that this change enqueued reports
             ours = [problem for problem in problems if (problem.namespace, problem.name) == _names(route)]
-            self._report_route(current, ours)
+            parents = [self._parent(current, name, names[name], ours) for name in _parents_of(current) if name in names]
+            self._store.replace_status({**current, "status": {"parents": parents}})
 
-    def _report_route(self, route: Manifest, problems: list[GatewayProblem]) -> None:
+    def _parent(
+        self, route: Manifest, gateway: str, listener: str, found: Sequence[GatewayProblem]
+    ) -> dict[str, object]:
+        problems = [problem for problem in found if problem.gateway == listener]
         refused = next((p for p in problems if p.reason == "UnsupportedValue"), None)
         unresolved = next((p for p in problems if p.reason != "UnsupportedValue"), None)
         conditions = [
             self._problem_condition(route, "Accepted", refused),
             self._problem_condition(route, "ResolvedRefs", unresolved),
         ]
-        parent = {"name": FLEET_GATEWAY, "namespace": SYSTEM_NAMESPACE}
-        before = _parent_status(route)
-        entry = {
-            "parentRef": parent,
+        return {
+            "parentRef": {"name": gateway, "namespace": SYSTEM_NAMESPACE},
             "controllerName": CONTROLLER,
-            "conditions": _with_transition_times(before, conditions),
+            "conditions": _with_transition_times(_parent_status(route, gateway), conditions),
         }
-        self._store.replace_status({**route, "status": {"parents": [entry]}})
 
     def _problem_condition(self, route: Manifest, kind: str, problem: GatewayProblem | None) -> dict[str, object]:
         if problem is None:
@@ -284,20 +308,21 @@ def _with_transition_times(before: object, conditions: list[dict[str, object]]) 
 
 
 def _stated(item: Manifest) -> object:
-    """What Envoy is programmed from. A status is written here, so it enqueues no pass."""
-    return {name: value for name, value in item.items() if name not in {"metadata", "status"}}
+    """What Envoy is programmed from. A status is written here, so it enqueues no pass. Labels select Secrets."""
+    return value_at(item, "metadata", "labels"), {
+        name: value for name, value in item.items() if name not in {"metadata", "status"}
+    }
 
 
-def _parent_status(route: Manifest) -> object:
-    status = route.get("status")
-    parents = status.get("parents") if isinstance(status, Mapping) else None
-    return parents[0] if isinstance(parents, list | tuple) and parents else {}
+def _parent_status(route: Manifest, gateway: str) -> object:
+    found = (parent for parent in items_at(route, "status", "parents"))
+    return next((parent for parent in found if text_at(parent, "parentRef", "name") == gateway), {})
 
 
-def _is_ours(route: Manifest) -> bool:
-    spec = route.get("spec")
-    parents = spec.get("parentRefs", []) if isinstance(spec, Mapping) else []
-    return any((parent.get("namespace"), parent["name"]) == (SYSTEM_NAMESPACE, FLEET_GATEWAY) for parent in parents)
+def _parents_of(route: Manifest) -> list[str]:
+    """The names of its parents that may be gateways of the fleet."""
+    parents = items_at(route, "spec", "parentRefs")
+    return [text_at(parent, "name") for parent in parents if parent.get("namespace") == SYSTEM_NAMESPACE]
 
 
 def _backends_of(route: Manifest) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,153 @@
+"""Services as the published API of 0.5 writes them, on the embedded plane, through a real Envoy and real clients."""
+
+import asyncio
+
+import openai
+import pytest
+import yaml
+from aiohttp import web
+
+from modelplane.api.objects import GROUP
+from modelplane.plane.plane import Plane, PlaneSettings
+from modelplane.reconcile.store import ObjectRef
+
+MANIFESTS = """
+apiVersion: modelplane.ai/v1alpha1
+kind: InferenceGateway
+metadata: {name: default}
+spec: {outbound: {allow: [localhost]}}
+---
+apiVersion: modelplane.ai/v1alpha1
+kind: InferenceGateway
+metadata: {name: eu-door}
+spec:
+  clusterName: fra-a
+  auth: {method: APIKey, apiKey: {secretSelector: {matchLabels: {org.example/keys: eu}}}}
+  serviceSelector: {matchLabels: {org.example/region: eu}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: eu-keys, namespace: modelplane-system, labels: {org.example/keys: eu}}
+stringData: {alice: key-a}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: acme-key, namespace: chat}
+data: {token: czNjcmV0}
+---
+apiVersion: modelplane.ai/v1alpha1
+kind: ModelEndpoint
+metadata: {name: hosted-backup, namespace: chat, labels: {org.example/vendor: acme-llm}}
+spec:
+  origin: http://localhost:PORT
+  api: {schema: OpenAI, prefix: /openai/v1}
+  model: acme/large-3
+  credential: {method: APIKey, apiKey: {secretRef: {name: acme-key, key: token}}}
+---
+apiVersion: modelplane.ai/v1alpha1
+kind: ModelService
+metadata: {name: helper, namespace: chat, labels: {org.example/region: eu}}
+spec:
+  timeouts: {request: 10m, idle: 45s}
+  endpoints:
+  - {name: main, priority: 0, weight: 97, selector: {matchLabels: {modelplane.ai/deployment: helper-a}}}
+  - {name: backup, priority: 1, selector: {matchLabels: {org.example/vendor: acme-llm}}}
+---
+apiVersion: modelplane.ai/v1alpha1
+kind: ModelService
+metadata: {name: elsewhere, namespace: chat}
+spec:
+  endpoints:
+  - {name: backup, selector: {matchLabels: {org.example/vendor: acme-llm}}}
+"""
+COMPLETION = {
+    "id": "1",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "acme/large-3",
+    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hello"}}],
+}
+MESSAGES = [{"role": "user", "content": "hello"}]
+
+
+async def eventually(check, seconds=60.0):
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not (found := check()):
+        assert asyncio.get_running_loop().time() < deadline
+        await asyncio.sleep(0.2)
+    return found
+
+
+class Provider:
+    """Answers every request, and remembers whom it was sent to."""
+
+    def __init__(self):
+        self.asked = []
+
+    async def answer(self, request):
+        self.asked.append((request.path, request.headers.get("Authorization"), request.headers.get("Host")))
+        return web.json_response(COMPLETION)
+
+    async def start(self):
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self.answer)
+        self.runner = web.AppRunner(app)
+        await self.runner.setup()
+        await web.TCPSite(self.runner, "127.0.0.1", 0).start()
+        self.port = self.runner.addresses[0][1]
+
+
+def status_of(plane, kind, namespace, name):
+    return (plane.store.get(ObjectRef(GROUP, kind, namespace, name)) or {}).get("status", {})
+
+
+async def check_services(plane, provider):
+    def served():
+        found = status_of(plane, "ModelService", "chat", "helper")
+        return found if found.get("routes") == {"total": 2, "ready": 2} else None
+
+    shown = await eventually(served)
+    assert shown["model"] == "chat/helper"
+    (tier,) = shown["tiers"]
+    assert tier == {
+        "priority": 1,
+        "sharePercent": 100,
+        "matched": 1,
+        "ready": 1,
+        "endpoints": [{"name": "hosted-backup", "group": "backup", "sharePermille": 1000}],
+    }
+    door = status_of(plane, "InferenceGateway", "", "eu-door")
+    assert door["callers"] == 1
+    base = door["endpoints"]["openAI"]
+    async with openai.AsyncOpenAI(base_url=base, api_key="key-a", max_retries=0) as client:
+        assert [model.id async for model in client.models.list()] == ["chat/helper"]
+        made = await client.chat.completions.create(model="chat/helper", messages=MESSAGES)
+        assert made.choices[0].message.content == "hello"
+        with pytest.raises(openai.NotFoundError) as missing:
+            await client.chat.completions.create(model="chat/elsewhere", messages=MESSAGES)
+        assert missing.value.code == "model_not_found"
+    async with openai.AsyncOpenAI(base_url=base, api_key="wrong", max_retries=0) as client:
+        with pytest.raises(openai.AuthenticationError):
+            await client.chat.completions.create(model="chat/helper", messages=MESSAGES)
+    assert provider.asked == [("/openai/v1/chat/completions", "Bearer s3cret", f"localhost:{provider.port}")]
+    # The other door asks for no keys and serves every service, by both ways in.
+    async with openai.AsyncOpenAI(base_url=f"{plane.gateway_url}/chat/elsewhere/v1", api_key="x") as client:
+        made = await client.chat.completions.create(model="anything", messages=MESSAGES)
+        assert made.choices[0].message.content == "hello"
+    assert {path for path, _, _ in provider.asked} == {"/openai/v1/chat/completions"}
+
+
+@pytest.mark.timeout(240)
+def test_manifests_of_the_published_api_run_unmodified(tmp_path):
+    async def scenario():
+        provider = Provider()
+        await provider.start()
+        try:
+            async with Plane(PlaneSettings(data=tmp_path / "plane")) as plane:
+                for item in yaml.safe_load_all(MANIFESTS.replace("PORT", str(provider.port))):
+                    plane.store.create(item)
+                await check_services(plane, provider)
+        finally:
+            await provider.runner.cleanup()
+
+    asyncio.run(scenario())
