@@ -9,6 +9,7 @@ import modelplane
 from modelplane.api.definitions import definitions
 from modelplane.compose.refusal import UNREAD_FIELDS
 from modelplane.k8s.admission.documents import parse_documents
+from modelplane.k8s.admission.references import Severity
 from modelplane.k8s.admission.schemas import items_of, properties_of
 from modelplane.views.manifest_review import validate
 
@@ -170,3 +171,17 @@ def test_a_field_without_effect_exists_and_is_not_read(kind, path):
     rooms = [SOURCE / room for room in ("compose", "placement", "crossplane", "plane", "reconcile")]
     files = [file for room in rooms for file in room.rglob("*.py")]
     assert [file.name for file in files if re.search(rf"\.{attribute}\b", file.read_text())] == []
+
+
+def test_earlier_forms_are_accepted_and_the_newer_ones_are_shown():
+    endpoint = """
+kind: ModelEndpoint
+metadata: {name: a}
+spec: {url: 'https://api.example', rewritePath: /openai, auth: {secretRef: {name: s, key: k}}}
+"""
+    gateway = "kind: InferenceGateway\nmetadata: {name: a}\nspec: {clusterName: east, tls: {secretRef: {name: s}}}\n"
+    text = "---\n".join(f"apiVersion: modelplane.ai/v1alpha1\n{each.lstrip()}" for each in (endpoint, gateway))
+    found = validate(parse_documents(text.encode(), source="f")).findings
+    fields = {".".join(map(str, each.problem.path)) for each in found if each.severity is Severity.WARNING}
+    assert {"spec.auth", "spec.rewritePath", "spec.tls.secretRef", "spec.clusterName"} <= fields
+    assert not [each for each in found if each.severity is Severity.ERROR]

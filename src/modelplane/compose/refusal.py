@@ -20,10 +20,24 @@ UNREAD_FIELDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
         ("spec", "nodePools", "[]", "capacityBlock"),
         ("spec", "nodePools", "[]", "minNodeCount"),
     ),
-    "ModelService": (("spec", "endpoints", "[]", "overflow"),),
 }
 """Fields that no composer reads, by kind; `[]` stands for every item of a list."""
 
+_EARLIER = "is the earlier form"
+NOTED_FIELDS: Final[Mapping[str, tuple[tuple[tuple[str, ...], str, str], ...]]] = {
+    "ModelEndpoint": (
+        (("spec", "auth"), _EARLIER, "write credential: {method: APIKey, apiKey: {secretRef: {name, key}}}"),
+        (("spec", "rewritePath"), _EARLIER, "write api: {prefix: PATH/v1}"),
+    ),
+    "ModelService": (
+        (("spec", "endpoints", "[]", "overflow"), "has no effect without the fleet router", "run the router"),
+    ),
+    "InferenceGateway": (
+        (("spec", "tls", "secretRef"), _EARLIER, "write certificateRefs: [{name: NAME}]"),
+        (("spec", "clusterName"), "has no effect in this build", "the gateway runs beside the control plane"),
+    ),
+}
+"""Fields that are accepted, with what there is to know of them and what to write instead, by kind."""
 
 STORED_ONLY = frozenset({"ModelCache", "ServingStack", "GKECluster", "EKSCluster"})
 """Kinds that are stored and validated and not reconciled."""

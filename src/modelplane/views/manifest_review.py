@@ -12,7 +12,7 @@ from modelplane.api.errors import InputError
 from modelplane.api.models import InferenceClass
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest
-from modelplane.compose.refusal import UNREAD_FIELDS
+from modelplane.compose.refusal import NOTED_FIELDS, UNREAD_FIELDS
 from modelplane.compose.registry import COMPOSERS
 from modelplane.k8s.admission.layout import Document
 from modelplane.k8s.admission.paths import Path
@@ -47,6 +47,9 @@ def _problems(member: ReferencedObject, known: KnownDevices) -> Iterator[tuple[P
     for path in UNREAD_FIELDS.get(kind, ()):
         for place in _places(member.value, path, ()):
             yield Problem(place, "is stored and has no effect in this build", "leave it out"), Severity.WARNING
+    for path, message, hint in NOTED_FIELDS.get(kind, ()):
+        for place in _places(member.value, path, ()):
+            yield Problem(place, message, hint), Severity.WARNING
     yield from _not_accepted(kind, member.value)
 
 
