@@ -2,6 +2,7 @@
 
     python tools/coverage_floor.py            the deciding rooms by their own tests, then the whole by all tests
     python tools/coverage_floor.py --rooms    the deciding rooms only
+    python tools/coverage_floor.py framework  one room, or several
     python tools/coverage_floor.py --raise    write what is higher than before
 
 A room's number counts only the tests in its own folder, so that a room does not live on its neighbours' tests.
@@ -36,17 +37,19 @@ exclude_also =
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("named", nargs="*", metavar="ROOM", help="these rooms only")
     parser.add_argument("--rooms", action="store_true", help="the deciding rooms only")
     parser.add_argument("--raise", action="store_true", dest="raises", help="write what is higher than before")
     parser.add_argument("--floors", type=Path, default=FLOORS)
     parser.add_argument("--missing", action="store_true", help="print the lines and branches that no test reaches")
     options = parser.parse_args(arguments)
     floors: dict[str, float] = json.loads(options.floors.read_text()) if options.floors.exists() else {}
-    found = {room: _measured(f"src/modelplane/{room}", [f"tests/{room}"], missing=options.missing) for room in ROOMS}
-    for room in ROOMS:
+    rooms = options.named or ROOMS
+    found = {room: _measured(f"src/modelplane/{room}", [f"tests/{room}"], missing=options.missing) for room in rooms}
+    for room in rooms:
         print(f"{room:16} {_shown(found[room])}")
     print(f"deciding         {_shown(min(found.values()))}")
-    if not options.rooms:
+    if not options.rooms and not options.named:
         found["whole"] = _measured("src/modelplane", ["tests"], missing=options.missing)
         print(f"whole            {_shown(found['whole'])}")
     if options.raises:

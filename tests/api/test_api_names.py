@@ -1,3 +1,4 @@
+import os
 import re
 
 from hypothesis import given
@@ -5,6 +6,8 @@ from hypothesis import strategies as st
 
 from modelplane.api.names import MAX_LEADER_WORKER_SET, is_dns_label, is_dns_subdomain, make_name
 
+NAMES = int(os.environ.get("MODELPLANE_NAMES", "20000"))
+"""How many are made; a deep run makes a million."""
 DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -22,6 +25,13 @@ def test_names_differ_when_any_part_does(one, other):
 
 def test_parts_are_not_run_together():
     assert make_name("x", "a", "bc") != make_name("x", "ab", "c")
+
+
+def test_many_names_are_valid_and_distinct():
+    """As replicas are named: few readable parts, and indexes that differ by one."""
+    names = [make_name(f"m-{at % 7}", "team", f"m-{at % 7}", "uid", "east", str(at), limit=48) for at in range(NAMES)]
+    assert len(set(names)) == NAMES
+    assert all(map(is_dns_label, names))
 
 
 def test_a_name_stays_the_same_for_ever():

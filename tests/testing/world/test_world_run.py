@@ -37,7 +37,12 @@ def test_a_seed_is_the_same_world_each_time(seed):
     assert run_world(seed) == run_world(seed)
 
 
+FIRST = tuple(fault.name for fault in FAULTS[:38])
+"""A seed is a world only together with the faults that it draws from: new ones come last."""
+
+
 @pytest.mark.parametrize("seed", [26, 47, 177])
 def test_worlds_that_failed_once(seed):
     """26: a tenant's namespace was let go. 47 and 177: replicas stayed Ready without their cluster's credentials."""
-    assert run_world(seed).violation == ""
+    assert (FIRST[0], FIRST[-1]) == ("conflict", "clock-back")
+    assert run_world(seed, only=FIRST).violation == ""

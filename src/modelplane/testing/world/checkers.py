@@ -228,6 +228,7 @@ class Checkers:
         store = self._world.store
         for cluster in store.all_of("InferenceCluster"):
             usable = _condition(cluster, "Ready") == "True" and not value_at(cluster, "spec", "cordoned")
+            usable = usable and value_at(cluster, "spec", "drain") is None
             if not usable or list(items_at(cluster, "spec", "taints")):
                 continue
             for pool in items_at(cluster, "status", "gpuPools"):

@@ -308,4 +308,5 @@ FAULTS: tuple[Fault, ...] = (
     Fault("priority", operators.prioritise),
     Fault("clock-forward", _clock_forward),
     Fault("clock-back", _clock_back),
+    Fault("drain", operators.drain),
 )

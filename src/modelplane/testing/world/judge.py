@@ -5,7 +5,7 @@ is late is right when the view gives a reason for it.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Protocol
 
@@ -110,6 +110,8 @@ def why_wrong(facts: Facts, deployment: Manifest, replica: Manifest, now: float)
         return "its cluster is not selected"
     if any(text_at(taint, "effect") == "NoExecute" for taint in items_at(cluster, "spec", "taints")):
         return "its cluster is tainted"
+    if isinstance(value_at(cluster, "spec", "drain"), Mapping):
+        return "its cluster is drained"
     if _is_preempted(facts, replica):
         return "it is preempted"
     if _failing(cluster, deployment, now):

@@ -135,6 +135,19 @@ def cordon(world: World) -> str:
     return _edit(world, _some(world, "InferenceCluster"), edit)
 
 
+def drain(world: World) -> str:
+    """For maintenance, which may end."""
+    item = _some(world, "InferenceCluster")
+
+    def edit(spec: Json) -> str:
+        spec["drain"] = {"parallelism": world.random.choice([1, 4])}
+        return f"drain {spec['drain']}"
+
+    if item is not None and happens(world.random, 0.6):
+        world.later(world.random.uniform(5, 60), lambda: _without(world, id_of(item), "drain"))
+    return _edit(world, item, edit)
+
+
 def taint(world: World) -> str:
     item = _some(world, "InferenceCluster")
     effect = world.random.choice(["NoSchedule", "NoExecute"])
@@ -143,15 +156,16 @@ def taint(world: World) -> str:
         spec["taints"] = [{"key": "maintenance", "effect": effect}]
         return f"taint {effect}"
 
-    def remove() -> None:
-        known = world.store.get(id_of(item)) if item is not None else None
-        if known is not None:
-            spec = {name: value for name, value in mapping_at(known, "spec").items() if name != "taints"}
-            world.store.apply({**known, "spec": spec}, USER)
-
-    if happens(world.random, 0.6):
-        world.later(world.random.uniform(5, 60), remove)
+    if item is not None and happens(world.random, 0.6):
+        world.later(world.random.uniform(5, 60), lambda: _without(world, id_of(item), "taints"))
     return _edit(world, item, edit)
+
+
+def _without(world: World, key: ObjectId, field: str) -> None:
+    known = world.store.get(key)
+    if known is not None:
+        spec = {name: value for name, value in mapping_at(known, "spec").items() if name != field}
+        world.store.apply({**known, "spec": spec}, USER)
 
 
 def relabel(world: World) -> str:
