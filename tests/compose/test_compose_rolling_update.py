@@ -235,6 +235,28 @@ def test_a_deployment_says_how_far_a_change_is():
     assert result.conditions[1].message == "3 of 3 replicas serve; 1 of 3 replicas updated"
 
 
+def test_the_next_follows_when_clients_reach_the_one_before():
+    """A replica whose pods serve the change has no endpoint at first; the next would be taken from clients too."""
+    before, cluster = _deployment(OLD), _cluster()
+
+    def passed(observed):
+        replicas = [seen.manifest for key, seen in observed.items() if key.startswith("replica-")]
+        request = ComposeRequest(_deployment(NEW), observed=observed, required=_required(replicas, cluster))
+        desired = model_deployment.compose(request).desired
+        return {key: item.target.manifest for key, item in desired.items()}
+
+    def updated(targets):
+        return sum(_image(item) == NEW for key, item in targets.items() if key.startswith("replica-"))
+
+    placed = model_deployment.compose(ComposeRequest(before, required=_required([], cluster))).desired
+    served = {key: Observed(Local(_answering(item.target.manifest)), ready=True) for key, item in placed.items()}
+    first = passed(served)
+    shown = {key: Observed(Local(_answering(item)), ready=key.startswith("replica-")) for key, item in first.items()}
+    assert (updated(first), updated(passed(shown))) == (1, 1)
+    reached = {key: Observed(seen.target, ready=True) for key, seen in shown.items()}
+    assert updated(passed(reached)) == 2
+
+
 def _required(replicas: list[dict], cluster: dict) -> dict:
     return {"clusters": (cluster,), "replicas": tuple(replicas), "caches": ()}
 

@@ -1,12 +1,19 @@
 """The ModelReplicas of a ModelDeployment as they are desired, each with the pools that placement assigned."""
 
+from dataclasses import replace
+
 from modelplane.api.codec import encode
 from modelplane.api.labels import REVISION
 from modelplane.api.models import ModelDeployment, ModelReplica
 from modelplane.api.objects import Manifest
 from modelplane.compose.contract import ComposeRequest, Local, ReadyWhen
 from modelplane.compose.lowering import Lowered
-from modelplane.compose.observed_replicas import composition_key, decode_observed
+from modelplane.compose.observed_replicas import (
+    ENDPOINT_PREFIX,
+    REPLICA_PREFIX,
+    composition_key,
+    decode_observed,
+)
 from modelplane.compose.replica_spec import make_replica
 from modelplane.compose.rolling_update import Rollout, roll
 from modelplane.compose.surge import rollout_rules
@@ -43,13 +50,19 @@ def replica_targets(
         wanted[key] = make_replica(request.resource, lowered, placement.replica)
         if known is not None:
             seen[wanted[key].metadata.name] = known.manifest
+    unreached = frozenset(wanted[key].metadata.name for key in wanted if not _is_reached(request, key))
     rollout = roll(
         tuple(wanted.values()),
         seen,
         lambda item: decode_observed(item, request.decode_replica),
-        rollout_rules(request, lowered.labels.get(REVISION, "")),
+        replace(rollout_rules(request, lowered.labels.get(REVISION, "")), unreached=unreached),
     )
     rolled = {
         key: Local(encode(replica), ReadyWhen.READY) for key, replica in zip(wanted, rollout.replicas, strict=True)
     }
     return rollout, {**moving, **rolled}
+
+
+def _is_reached(request: ComposeRequest[ModelDeployment], key: str) -> bool:
+    endpoint = request.observed.get(ENDPOINT_PREFIX + key.removeprefix(REPLICA_PREFIX))
+    return endpoint is not None and endpoint.ready

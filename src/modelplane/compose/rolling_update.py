@@ -9,8 +9,8 @@ serving, with surge            left unchanged: a new replica is placed, and this
 serving, another is updating   left unchanged; so it is while canaries have the version and are not promoted
 serving otherwise              updated, the first in the deployment's order
 
-A replica is updating from the moment that it has the new version until all its pods serve it, and have done so for
-minReadySeconds. A replica that does not
+A replica is updating from the moment that it has the new version until all its pods serve it, have done so for
+minReadySeconds, and its endpoint is ready: until then no client reaches it. A replica that does not
 accept the version keeps its pods and blocks nothing. One that cannot start with it blocks the others, and the next
 change of the deployment reaches it at once. New replicas start with the new version and block nothing.
 """
@@ -61,6 +61,8 @@ class RolloutRules:
     """How many replicas may have the new version; None: all."""
     stable: str = ""
     """The revision that goes last while there is a canary: replicas of an abandoned one are updated first."""
+    unreached: frozenset[str] = frozenset()
+    """Names of replicas whose endpoint is not ready."""
 
 
 _IN_PLACE = RolloutRules()
@@ -73,6 +75,7 @@ class _Known:
     serving: bool
     settling: bool = False
     """Whether it serves for less than minReadySeconds."""
+    unreached: bool = False
 
     @property
     def outdated(self) -> bool:
@@ -83,6 +86,8 @@ class _Known:
         """Whether it served before the update and does not serve the new version yet."""
         if self.seen is None or self.seen.status.served_generation is None or _rejects(self.seen):
             return False
+        if self.unreached and not self.outdated:
+            return True
         return self.settling or self.seen.status.served_generation < self.seen.metadata.generation
 
     @property
@@ -126,7 +131,8 @@ def _known(
     if seen is None:
         return _Known(wanted, None, serving=False)
     serving = serves(seen)
-    return _Known(wanted, decode(seen), serving, serving and settling_s(seen, rules.min_ready_s, rules.now) > 0)
+    settling = serving and settling_s(seen, rules.min_ready_s, rules.now) > 0
+    return _Known(wanted, decode(seen), serving, settling, serving and wanted.metadata.name in rules.unreached)
 
 
 def settling_s(replica: Manifest, min_ready_s: float, now: float) -> float:
