@@ -136,7 +136,7 @@ def test_a_cluster_that_is_being_deleted_says_so():
     made["metadata"]["deletionTimestamp"] = "2026-11-16T08:24:51Z"
     found = explain(gather([make_class(), made, make_deployment("chat")]), "chat")
     assert [(c.verdict, c.filter, c.reason) for c in found.candidates] == [
-        ("Refused", "ClusterReady", "the cluster is being deleted")
+        ("Refused", "ClusterReady", "the cluster is being deleted: its objects are deleted")
     ]
 
 
