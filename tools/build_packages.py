@@ -44,6 +44,7 @@ IMAGES = {
     PICKER: ("picker", "serve"),
     "modelplane-routing-sidecar": ("picker", "sidecar"),
     "modelplane-warm-up": ("picker", "warm-up"),
+    "modelplane-loader": ("hydrate",),
 }
 """What workload clusters run beside engines; `spec.backend.images` of an InferenceCluster names where they are."""
 

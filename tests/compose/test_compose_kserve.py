@@ -44,7 +44,7 @@ def test_braces_of_users_survive_kserves_templates(value, expected):
 def test_weights_are_mounted_by_us_where_kserve_can_keep_out(scene):
     spec = service(scene("tensor-8", "kserve"))["spec"]
     assert spec["storageInitializer"] == {"enabled": False}
-    assert spec["model"]["uri"].startswith("pvc://cache-llama-70b-")
+    assert spec["model"]["uri"].startswith("pvc://cache-94ab30b7c9c1f977-")
     (main, _) = spec["template"]["containers"]
     assert main["volumeMounts"][1]["mountPath"] == "/mnt/models"
 

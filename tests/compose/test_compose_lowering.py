@@ -5,7 +5,7 @@ import yaml
 
 from modelplane.api.codec import decode
 from modelplane.api.models import ModelDeployment
-from modelplane.compose.lowering import lower
+from modelplane.compose.lowering import LoweredCache, lower
 
 DEPLOYMENTS = sorted((Path(__file__).parent / "deployments").glob("*.yaml"))
 
@@ -53,7 +53,7 @@ def test_every_way_of_writing_becomes_engines_with_members(name, expected):
 def test_the_v03_shape_keeps_what_stands_around_its_engines():
     found = lowered("v03-gang")
     assert found.labels == {"app": "mixtral"}
-    assert found.caches == (("mixtral", "/mnt/models"),)
+    assert found.caches == (LoweredCache("mixtral", "/mnt/models"),)
     assert found.cluster_selector.match_labels == {"region": "east"}
     assert [toleration.key for toleration in found.tolerations] == ["maintenance"]
     assert [len(member.requests) for member in found.engines[0].members] == [0, 1]

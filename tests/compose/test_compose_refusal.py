@@ -1,13 +1,8 @@
 from modelplane.compose import unsupported
-from modelplane.compose.refusal import STORED_ONLY, staging_fault
+from modelplane.compose.refusal import STORED_ONLY
 from modelplane.compose.registry import COMPOSERS
 
 
 def test_the_kinds_that_are_only_stored_are_those_that_nobody_composes():
     stored = {kind for kind, entry in COMPOSERS.items() if entry.compose is unsupported.compose}
     assert stored == STORED_ONLY
-
-
-def test_caches_are_staged_when_somebody_composes_them():
-    composed = COMPOSERS["ModelCache"].compose is not unsupported.compose
-    assert bool(staging_fault()) is not composed

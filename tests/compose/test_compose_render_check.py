@@ -21,7 +21,7 @@ def described(item: dict, **spec: object) -> bytes:
 def refuse(shape: str, rendering: bytes, *, artifacts: tuple[str, ...] | None = None) -> str | None:
     deployment = load_deployment(shape)
     lowered = lower(deployment.spec)
-    kinds = tuple("Adapter" if name in ADAPTERS else "Weights" for name, _ in lowered.caches)
+    kinds = tuple("Adapter" if name in ADAPTERS else "Weights" for name in (cache.name for cache in lowered.caches))
     return RenderCheck(deployment, lowered).refuse(rendering, kinds if artifacts is None else artifacts)
 
 

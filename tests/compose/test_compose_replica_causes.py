@@ -180,12 +180,16 @@ def test_staging_is_told_with_bytes(scene, status, reason, message):
     assert (result.status.reason, result.status.message) == (reason, message)
 
 
-def test_a_cache_that_this_build_does_not_stage_is_not_waited_for(scene):
+def test_a_replica_waits_for_the_source_that_it_is_to_mount(scene):
     made = scene("tensor-8")
-    refused = {"type": "Accepted", "status": "False", "reason": "NotSupported", "message": "this build does not"}
-    made.required["cache-llama-70b"][0]["status"] = {"conditions": [refused]}
-    result = compose(made)
-    assert (result.status.reason, result.status.message) == ("NotSupported", "cache llama-70b: this build does not")
+    mounts = tuple(msgspec.structs.replace(mount, key="new") for mount in made.replica.spec.caches)
+    spec = msgspec.structs.replace(made.replica.spec, caches=mounts)
+    made.replica = msgspec.structs.replace(made.replica, spec=spec)
+    status = made.required["cache-llama-70b"][0]["status"]
+    status["clusters"] = [{"name": "east", "phase": "Hydrating", "stagedKeys": ["old"]}]
+    assert compose(made).status.reason == "CacheStaging"
+    status["clusters"] = [{"name": "east", "phase": "Hydrating", "stagedKeys": ["newer", "new"]}]
+    assert compose(made).status.reason == "WorkloadStarting"
 
 
 def test_since_stays_while_the_reason_does(scene):

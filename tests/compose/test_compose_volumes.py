@@ -2,12 +2,19 @@ import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.models import CacheMount, ModelCache
+from modelplane.compose.caching.source import source_of
+from modelplane.compose.caching.storage import claim_name
 from modelplane.compose.context import RenderError, Volume
-from modelplane.compose.volumes import claim_name, pod_volumes, volume_mounts, volumes_of
+from modelplane.compose.volumes import pod_volumes, volume_mounts, volumes_of
 
 
 def cache(name: str, namespace: str = "chat", **spec) -> ModelCache:
-    return decode(ModelCache, {"metadata": {"name": name, "namespace": namespace}, "spec": {"source": "S3", **spec}})
+    spec = {"source": "HuggingFace", "huggingFace": {"repo": f"a/{name}"}, **spec}
+    return decode(ModelCache, {"metadata": {"name": name, "namespace": namespace}, "spec": spec})
+
+
+def claim(found: ModelCache) -> str:
+    return claim_name(found.metadata.namespace, source_of(found).key)
 
 
 def mount(name: str, path: str = "/mnt/models") -> CacheMount:
@@ -19,9 +26,40 @@ def test_weights_and_adapters_never_share_a_path():
     weights = cache("qwen", huggingFace={"repo": "Qwen/Q"})
     found = volumes_of((mount("qwen"), mount("sql")), {"qwen": weights, "sql": adapter})
     assert found == (
-        Volume("qwen", "Weights", claim_name(weights), "/mnt/models", repository="Qwen/Q"),
-        Volume("sql", "Adapter", claim_name(adapter), "/mnt/adapters/sql"),
+        Volume("qwen", "Weights", claim(weights), "/mnt/models", repository="Qwen/Q", staged=True),
+        Volume("sql", "Adapter", claim(adapter), "/mnt/adapters/sql", repository="a/sql", staged=True),
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "expected"),
+    [
+        ("Weights", None, "/mnt/models"),
+        ("Adapter", None, "/mnt/adapters/c"),
+        ("Tokenizer", None, "/mnt/artifacts/c"),
+        ("Bytes", "/etc/x", "/etc/x"),
+    ],
+)
+def test_where_a_cache_without_a_path_is_mounted(kind, given, expected):
+    (found,) = volumes_of((CacheMount(name="c", mount_path=given),), {"c": cache("c", artifact={"kind": kind})})
+    assert found.mount_path == expected
+
+
+def test_a_replica_mounts_the_source_that_it_was_given():
+    (found,) = volumes_of((CacheMount(name="c", key="old"),), {"c": cache("c")})
+    assert found.claim_name == claim_name("chat", "old")
+
+
+def test_an_image_is_mounted_as_it_is():
+    image = {"reference": "r.example/a:1", "artifact": "Image", "subPath": "w"}
+    made = decode(
+        ModelCache, {"metadata": {"name": "c"}, "spec": {"source": "OCI", "oci": image, "storage": {"type": "Image"}}}
+    )
+    volumes = volumes_of((CacheMount(name="c"),), {"c": made})
+    assert pod_volumes(volumes) == [
+        {"name": "cache-0", "image": {"reference": "r.example/a:1", "pullPolicy": "Always"}}
+    ]
+    assert volume_mounts(volumes)[0]["subPath"] == "w"
 
 
 def test_two_caches_on_one_path_are_refused():
@@ -30,7 +68,7 @@ def test_two_caches_on_one_path_are_refused():
 
 
 def test_claims_of_two_tenants_have_two_names():
-    assert claim_name(cache("a", "x")) != claim_name(cache("a", "y"))
+    assert claim(cache("a", "x")) != claim(cache("a", "y"))
 
 
 def test_an_existing_claim_is_mounted_read_only_at_its_folder():

@@ -86,3 +86,36 @@ def test_the_time_of_a_taint_counts():
         dependency_digest.of_deployment(Fleet.of([each], [replica("a")]), key(), waiting=False) for each in seen
     )
     assert one != other
+
+
+def _cache_cluster(**change):
+    metadata = {"name": "east", "labels": {"tier": "a"}}
+    status = {"conditions": [{"type": "Ready", "status": "True"}], "nodes": 1}
+    return {"metadata": metadata, "spec": {"storage": {}}, "status": status, **change}
+
+
+def _mounting(key="k", name="w"):
+    return {"metadata": {"name": "r"}, "spec": {"clusterName": "east", "caches": [{"name": name, "key": key}]}}
+
+
+def _other(**entry):
+    return {"metadata": {"name": "x"}, "spec": {}, "status": {"clusters": [{"name": "east", **entry}]}}
+
+
+@pytest.mark.parametrize(
+    ("clusters", "replicas", "others", "changes"),
+    [
+        ([_cache_cluster()], [_mounting()], [_other(phase="Hydrating", stagedBytes=2)], False),
+        ([_cache_cluster(status={"conditions": [{"type": "Ready", "status": "True"}], "nodes": 9})], None, None, False),
+        ([_cache_cluster(status={})], None, None, True),
+        ([_cache_cluster(spec={"storage": {"storageClassName": "a"}})], None, None, True),
+        (None, [_mounting(), _mounting(name="other")], None, False),
+        (None, [_mounting("new")], None, True),
+        (None, None, [_other(phase="Ready")], True),
+    ],
+)
+def test_what_a_cache_depends_on(clusters, replicas, others, changes):
+    usual = ([_cache_cluster()], [_mounting()], [_other(phase="Hydrating", stagedBytes=1)])
+    given = [one if one is not None else other for one, other in zip((clusters, replicas, others), usual, strict=True)]
+    digests = [dependency_digest.of_cache("w", *each) for each in (usual, given)]
+    assert (digests[0] != digests[1]) is changes

@@ -343,14 +343,34 @@ def test_without_a_check_every_cluster_can_run_a_replica():
     assert BackendFilter().refuse(cycle(place(), described), view) is None
 
 
-@pytest.mark.parametrize("required", [True, False])
-def test_a_cache_that_is_never_staged_is_refused_where_it_is_not_staged_even_when_only_preferred(required):
-    cache = msgspec.structs.replace(CACHE, selector=None, unstageable="nobody stages it")
-    asked = place(caches=(CacheRequest("weights", required=required),))
-    answers = []
-    for name in ("a", "b"):
-        found = cluster(name)
-        view = ClusterView(make_cluster_info(found).profile, (), found)
-        answers.append(said(CachesFilter().refuse(cycle(asked, found, caches=(cache,)), view)))
-    told = "cache weights is not staged here, and nobody stages it"
-    assert answers == [("Caches", RefusalCode.UNRESOLVABLE, told), None]
+@pytest.mark.parametrize(
+    ("change", "code", "told"),
+    [
+        (
+            {"refused": (("NoSpace: 1", frozenset({"a"})),)},
+            RefusalCode.UNRESOLVABLE,
+            "cannot be staged here: NoSpace: 1",
+        ),
+        ({"awaited": frozenset({"a"})}, RefusalCode.UNSCHEDULABLE, "is being staged here"),
+        ({"settled": False}, RefusalCode.UNSCHEDULABLE, "is not reconciled yet"),
+    ],
+)
+def test_nothing_is_placed_where_a_cache_is_not_and_will_not_be_soon(change, code, told):
+    cache = msgspec.structs.replace(CACHE, selector=None, staged=frozenset(), **change)
+    found = cluster("a")
+    view = ClusterView(make_cluster_info(found).profile, (), found)
+    for required, expected in ((True, ("Caches", code, f"cache weights {told}")), (False, None)):
+        asked = place(caches=(CacheRequest("weights", required=required),))
+        answer = said(CachesFilter().refuse(cycle(asked, found, caches=(cache,)), view))
+        assert answer == expected
+
+
+def test_clusters_that_differ_in_what_a_cache_says_of_them_are_told_apart():
+    cache = CacheInfo(
+        namespace="team",
+        name="weights",
+        staged=frozenset({"b"}),
+        refused=(("NoSpace", frozenset({"a"})),),
+        awaited=frozenset({"c"}),
+    )
+    assert cache.facts == (frozenset({"b"}), frozenset({"c"}), frozenset({"a"}))

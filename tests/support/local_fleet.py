@@ -10,24 +10,28 @@ from modelplane.api.objects import GROUP, Manifest, int_at, text_at
 from modelplane.apiserver.store.database import Database
 from modelplane.plane.clusters import Clusters
 from modelplane.plane.controller import PlaneController
+from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster import ClusterSettings
 from modelplane.sim.cluster.objects import condition_of
-from modelplane.testing.clock import VirtualClock
 from modelplane.testing.cluster import FakeEngines
 
 
 class LocalFleet:
     """A controller and the clusters that its InferenceClusters declare, with engines that only count."""
 
-    def __init__(self, clock: VirtualClock, database: Database | None = None) -> None:
+    def __init__(self, clock: Clock, database: Database | None = None, settings: ClusterSettings | None = None) -> None:
         self.clock = clock
         self.database = database or Database(None, clock=clock)
         self.controller = PlaneController(self.database, clock, admitted=lambda manifest: manifest)
         self.plane = self.controller.plane
         self.engines = FakeEngines(clock)
         self.clusters = Clusters(
-            self.controller, clock, self.engines, ClusterSettings(), gateway_view_changed=lambda _name: None
+            self.controller,
+            clock,
+            self.engines,
+            settings or ClusterSettings(),
+            gateway_view_changed=lambda _name: None,
         )
 
     def get(self, kind: str, name: str, namespace: str = "") -> Manifest:
@@ -58,8 +62,10 @@ class LocalFleet:
 
 
 @asynccontextmanager
-async def running_fleet(clock: VirtualClock, database: Database | None = None) -> AsyncIterator[LocalFleet]:
-    fleet = LocalFleet(clock, database)
+async def running_fleet(
+    clock: Clock, database: Database | None = None, settings: ClusterSettings | None = None
+) -> AsyncIterator[LocalFleet]:
+    fleet = LocalFleet(clock, database, settings)
     loops = [asyncio.create_task(loop.run()) for loop in (fleet.controller.loop, fleet.clusters.loop)]
     try:
         yield fleet

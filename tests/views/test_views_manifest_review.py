@@ -148,16 +148,19 @@ def test_what_composers_do_not_accept_is_told_before():
     assert told(CLASS, CLUSTER % ("{source: GKE, gke: {region: a}}", "team-a")) == [
         ("warning", "spec.cluster.source: this build does not create GKE clusters; use Existing")
     ]
-    cache = "kind: ModelCache\nmetadata: {name: w}\nspec: {source: HuggingFace, huggingFace: {repo: a/b, sizeGiB: 1}}\n"
-    ((severity, said),) = told(cache)
-    assert (severity, "this build stores objects of this kind" in said) == ("warning", True)
+
+
+def test_an_older_form_is_told_with_the_newer_one():
+    cache = "kind: ModelCache\nmetadata: {name: w}\nspec: {artifact: {source: {inline: {filename: a, content: b}}}}\n"
+    assert told(cache) == [
+        ("warning", "spec.artifact.source: is an older form; write spec.source: Inline and spec.inline")
+    ]
 
 
 def test_fields_without_effect_are_told_with_their_place():
     edited = (CLUSTER % (EXISTING, "a")).replace("className: h200", "className: h200, minNodeCount: 1, maxNodeCount: 2")
-    assert told(CLASS, f"{edited}  storage: {{csiDrivers: [SharedFilesystem]}}\n") == [
-        ("warning", f"spec.{field}: is stored and has no effect in this build; leave it out")
-        for field in ("nodePools[0].minNodeCount", "storage.csiDrivers")
+    assert told(CLASS, edited) == [
+        ("warning", "spec.nodePools[0].minNodeCount: is stored and has no effect in this build; leave it out")
     ]
 
 

@@ -211,14 +211,20 @@ def make_cache(status=None):
     }
 
 
-@pytest.mark.parametrize("policy", ["Required", "Preferred"])
-def test_a_cache_that_nothing_stages_is_waited_for(policy):
-    wanted = make_deployment(1, caches=[{"name": "w", "policy": policy}])
-    found = gather([*FLEET, make_cache(), wanted])
+def test_a_cache_that_failed_is_waited_for():
+    failed = {"phase": "Failed", "reason": "NoSpace", "message": "10 GiB are missing; 1 attempt failed"}
+    status = {"clusters": [{"name": name, **failed} for name in ("east", "west")]}
+    found = gather([*FLEET, make_cache(status), make_deployment(1, caches=[{"name": "w"}])])
     (one,) = plan(found).deployments
-    told = "2 x Caches: cache w is not staged here, and this build does not stage caches"
+    told = "2 x Caches: cache w cannot be staged here: NoSpace: 10 GiB are missing"
     assert (one.answer, one.rows[0].reason, one.rows[0].ready_in_s) == (FitAnswer.WAITS_FOR_CACHES, told, None)
     assert explain(found, "chat").answer is FitAnswer.WAITS_FOR_CACHES
+
+
+def test_a_cache_that_is_being_fetched_takes_as_long_as_it_says():
+    status = {"clusters": [{"name": name, "phase": "Hydrating", "etaSeconds": 90} for name in ("east", "west")]}
+    (one,) = plan(gather([*FLEET, make_cache(status), make_deployment(1, caches=[{"name": "w"}])])).deployments
+    assert (one.answer, one.rows[0].ready_in_s) == (FitAnswer.FITS_NOW, 150.0)
 
 
 def test_a_replica_that_serves_waits_for_no_cache():
@@ -261,11 +267,10 @@ def test_weights_that_are_not_staged_take_time():
     rows = found.deployments[0].rows
     assert {(row.action.value, row.cluster): row.ready_in_s for row in rows} == {
         ("place", "east"): 60.0,
-        ("keep", "west"): None,
+        ("keep", "west"): 469.6,
     }
     alone = plan(gather([*FLEET, {**cache, "status": {}}, deployment])).deployments[0]
-    told = "2 x Caches: cache w is not staged here, and this build does not stage caches"
-    assert (alone.answer, [row.reason for row in alone.rows]) == (FitAnswer.WAITS_FOR_CACHES, [told])
+    assert (alone.answer, {row.ready_in_s for row in alone.rows}) == (FitAnswer.FITS_NOW, {469.6})
 
 
 def test_a_class_that_is_missing_is_named():

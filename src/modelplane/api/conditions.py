@@ -31,6 +31,8 @@ class ConditionType(StrEnum):
     PROGRESSING = "Progressing"
     SCHEDULED = "Scheduled"
     CACHES_READY = "CachesReady"
+    CLUSTERS_MATCHED = "ClustersMatched"
+    ARTIFACT_READY = "ArtifactReady"
     SECRETS_READY = "SecretsReady"
     WORKLOAD_READY = "WorkloadReady"
     ROUTE_READY = "RouteReady"

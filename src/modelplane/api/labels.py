@@ -33,6 +33,8 @@ ENGINE = "modelplane.ai/engine"
 """On pods: the engine of the replica that they run. With REPLICA it tells the pods of two engines apart."""
 ROLE = "modelplane.ai/role"
 """On pods: standalone, leader or worker."""
+CACHE = "modelplane.ai/cache"
+"""On what a ModelCache has on a cluster, the pods of its Job too: the name of the ModelCache."""
 TENANT = "modelplane.ai/tenant"
 """On a namespace of a workload cluster: the namespace of the control plane that it belongs to."""
 
@@ -46,6 +48,18 @@ RENDERED = "modelplane.ai/rendered"
 
 ALLOW_INSECURE = "modelplane.ai/allow-insecure"
 """Annotation of a kubeconfig Secret: its API may be plain http, or have a certificate that is not verified."""
+
+STAGED = "modelplane.ai/staged"
+"""Annotation of a PersistentVolumeClaim that is complete: what the source was resolved to, or `unknown`."""
+
+PROGRESS = "modelplane.ai/progress"
+"""Annotation of a pod of the loader, as a host shows it to composers: the last line of its log."""
+
+WARM = "modelplane.ai/warm"
+"""Annotation of a ModelCache: clusters to stage it on beside those of its spec, separated by commas."""
+
+RETRY = "modelplane.ai/retry"
+"""Annotation of a ModelCache: each new value starts failed stagings again at once."""
 
 COPIED_FROM = "modelplane.ai/copied-from"
 """Annotation of a copy on a workload cluster: namespace and name of the original on the control plane."""

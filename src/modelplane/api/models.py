@@ -11,7 +11,6 @@ from modelplane.api.meta import ObjectMeta
 __all__ = [
     "Accelerator",
     "ApiKeySecretRef",
-    "Artifact",
     "Attribute",
     "AuthApiKey",
     "AuthSecret",
@@ -20,7 +19,12 @@ __all__ = [
     "BaseUrls",
     "BoundPod",
     "Cache",
+    "CacheArtifact",
     "CacheMount",
+    "CacheOnCluster",
+    "CacheRetention",
+    "CacheStorage",
+    "CacheSummary",
     "CallerAuth",
     "CanaryLimits",
     "CanaryProgress",
@@ -36,6 +40,8 @@ __all__ = [
     "ClusterGke",
     "ClusterPlacement",
     "ClusterSource",
+    "ClusterStorage",
+    "ConfigMap",
     "Container",
     "Cost",
     "CredentialApiKey",
@@ -66,10 +72,12 @@ __all__ = [
     "GKEClusterSpec",
     "GKEClusterSpecNodePool",
     "GKEClusterStatus",
+    "Gcs",
     "GkeCredentials",
     "Gpu",
     "GpuPool",
     "Http",
+    "HttpFile",
     "HuggingFace",
     "IdentitySecretRef",
     "Images",
@@ -79,7 +87,6 @@ __all__ = [
     "InferenceCluster",
     "InferenceClusterSpec",
     "InferenceClusterSpecNodePoolFabric",
-    "InferenceClusterSpecStorage",
     "InferenceClusterStatus",
     "InferenceGateway",
     "InferenceGatewaySpec",
@@ -92,9 +99,7 @@ __all__ = [
     "LabelSelector",
     "ModelCache",
     "ModelCacheSpec",
-    "ModelCacheSpecStorage",
     "ModelCacheStatus",
-    "ModelCacheStatusCluster",
     "ModelDeployment",
     "ModelDeploymentSpec",
     "ModelDeploymentStatus",
@@ -117,6 +122,9 @@ __all__ = [
     "NotReady",
     "ObjectReference",
     "Oci",
+    "OlderHuggingFace",
+    "OlderSource",
+    "OlderStorage",
     "Outbound",
     "Overflow",
     "Phase",
@@ -144,7 +152,6 @@ __all__ = [
     "RouteCounts",
     "Routing",
     "S3",
-    "S3SecretRef",
     "Scheduling",
     "SecretSelector",
     "ServiceTimeouts",
@@ -152,6 +159,8 @@ __all__ = [
     "ServingStack",
     "ServingStackSpec",
     "ServingStackStatus",
+    "SharedFilesystem",
+    "SpecAuthSecretRef",
     "SpecCredentials",
     "SpecGateway",
     "SpecPlacement",
@@ -164,7 +173,6 @@ __all__ = [
     "StatusPlacement",
     "StatusRollout",
     "StatusSecret",
-    "Summary",
     "Taint",
     "Template",
     "TemplateMetadata",
@@ -423,7 +431,8 @@ class ReplicaEngine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 class CacheMount(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
-    mount_path: str = msgspec.field(name="mountPath")
+    mount_path: str | None = msgspec.field(name="mountPath", default=None)
+    key: str | None = None
 
 
 class WarmUpCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -490,7 +499,7 @@ class ModelEndpointStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     traffic: EndpointTraffic | None = None
 
 
-class AuthSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SpecAuthSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     key: str
 
@@ -498,7 +507,7 @@ class AuthSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class ProviderAuth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     header: str = "Authorization"
     scheme: Literal["Bearer", "Raw"] = "Bearer"
-    secret_ref: AuthSecretRef = msgspec.field(name="secretRef")
+    secret_ref: SpecAuthSecretRef = msgspec.field(name="secretRef")
 
 
 class ReplicaReference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -687,7 +696,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Cache(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
-    mount_path: str = msgspec.field(name="mountPath", default="/mnt/models")
+    mount_path: str | None = msgspec.field(name="mountPath", default=None)
     policy: Literal["Required", "Preferred"] = "Required"
 
 
@@ -795,23 +804,40 @@ class ModelDeploymentSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
-class ModelCacheStatusCluster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CacheOnCluster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     phase: Literal["Pending", "Hydrating", "Ready", "Failed"] | None = None
+    reason: str | None = None
     message: str | None = None
     staged_bytes: int | None = msgspec.field(name="stagedBytes", default=None)
     total_bytes: int | None = msgspec.field(name="totalBytes", default=None)
+    bytes_per_second: int | None = msgspec.field(name="bytesPerSecond", default=None)
+    eta_seconds: int | None = msgspec.field(name="etaSeconds", default=None)
+    resolved_digest: str | None = msgspec.field(name="resolvedDigest", default=None)
+    last_hydrated_at: str | None = msgspec.field(name="lastHydratedAt", default=None)
+    failed_at: str | None = msgspec.field(name="failedAt", default=None)
+    unused_since: str | None = msgspec.field(name="unusedSince", default=None)
+    attempts: int | None = None
+    references: int | None = None
+    shared_with: str | None = msgspec.field(name="sharedWith", default=None)
+    staged_keys: tuple[str, ...] = msgspec.field(name="stagedKeys", default=())
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CacheSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ready: str | None = None
+    progress: str | None = None
 
 
 class ModelCacheStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conditions: tuple[Condition, ...] = ()
-    summary: Summary | None = None
+    summary: CacheSummary | None = None
+    source: str | None = None
+    key: str | None = None
     resolved_digest: str | None = msgspec.field(name="resolvedDigest", default=None)
-    clusters: tuple[ModelCacheStatusCluster, ...] = ()
+    last_hydrated_at: str | None = msgspec.field(name="lastHydratedAt", default=None)
+    staged_bytes: int | None = msgspec.field(name="stagedBytes", default=None)
+    references: int | None = None
+    clusters: tuple[CacheOnCluster, ...] = ()
 
 
 class ExistingPVC(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -819,14 +845,29 @@ class ExistingPVC(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     sub_path: str | None = msgspec.field(name="subPath", default=None)
 
 
-class ModelCacheSpecStorage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    type_: Literal["PVC", "ExistingPVC"] = msgspec.field(name="type", default="PVC")
+class OlderStorage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     size_gi_b: int | None = msgspec.field(name="sizeGiB", default=None)
     storage_class_name: str | None = msgspec.field(name="storageClassName", default=None)
     access_mode: Literal["ReadWriteMany", "ReadOnlyMany", "ReadWriteOnce"] = msgspec.field(
         name="accessMode", default="ReadWriteMany"
     )
+
+
+class CacheStorage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    type_: Literal["PVC", "ExistingPVC", "Image"] = msgspec.field(name="type", default="PVC")
+    size_gi_b: int | None = msgspec.field(name="sizeGiB", default=None)
+    storage_class_name: str | None = msgspec.field(name="storageClassName", default=None)
+    access_mode: Literal["ReadWriteMany", "ReadOnlyMany", "ReadWriteOnce"] = msgspec.field(
+        name="accessMode", default="ReadWriteMany"
+    )
+    backend: Literal["PVC", "ExistingPVC"] | None = None
+    pvc: OlderStorage | None = None
     existing_pvc: ExistingPVC | None = msgspec.field(name="existingPVC", default=None)
+
+
+class CacheRetention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    when_deleted: Literal["Delete", "Retain"] = msgspec.field(name="whenDeleted", default="Delete")
+    unused_seconds: int = msgspec.field(name="unusedSeconds", default=3600)
 
 
 class Inline(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -834,27 +875,47 @@ class Inline(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     content: str
 
 
-class S3SecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ConfigMap(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     key: str | None = None
 
 
 class Oci(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reference: str
-    pull_secret_ref: S3SecretRef | None = msgspec.field(name="pullSecretRef", default=None)
+    artifact: Literal["ModelPack", "Image"] = "ModelPack"
+    sub_path: str | None = msgspec.field(name="subPath", default=None)
+    pull_secret_ref: NameReference | None = msgspec.field(name="pullSecretRef", default=None)
+
+
+class AuthSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    key: str = "Authorization"
+
+
+class HttpFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    url: str
+    digest: str | None = None
+    path: str | None = None
 
 
 class Http(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    url: str
+    url: str | None = None
     digest: str | None = None
-    auth_secret_ref: S3SecretRef | None = msgspec.field(name="authSecretRef", default=None)
+    urls: tuple[HttpFile, ...] = ()
+    header: str = "Authorization"
+    auth_secret_ref: AuthSecretRef | None = msgspec.field(name="authSecretRef", default=None)
 
 
 class S3(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    uri: str
+    uri: str | None = None
+    bucket: str | None = None
+    prefix: str | None = None
     region: str | None = None
     endpoint: str | None = None
-    secret_ref: S3SecretRef | None = msgspec.field(name="secretRef", default=None)
+    anonymous: bool = False
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    secret_ref: NameReference | None = msgspec.field(name="secretRef", default=None)
 
 
 class AuthSecret(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -862,30 +923,61 @@ class AuthSecret(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str = "HF_TOKEN"
 
 
+class OlderHuggingFace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    repo: str
+    revision: str | None = None
+    token_secret_ref: AuthSecret | None = msgspec.field(name="tokenSecretRef", default=None)
+    size_gi_b: int | None = msgspec.field(name="sizeGiB", default=None)
+
+
+class OlderSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    hugging_face: OlderHuggingFace | None = msgspec.field(name="huggingFace", default=None)
+    s3: S3 | None = None
+    http: Http | None = None
+    oci: Oci | None = None
+    config_map: ConfigMap | None = msgspec.field(name="configMap", default=None)
+    inline: Inline | None = None
+
+
+class CacheArtifact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    kind: Literal["Weights", "Tokenizer", "Bytes", "Adapter"] = "Weights"
+    source: OlderSource | None = None
+
+
+class Gcs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    bucket: str
+    prefix: str | None = None
+    anonymous: bool = False
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    secret_ref: NameReference | None = msgspec.field(name="secretRef", default=None)
+
+
 class HuggingFace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     repo: str
     revision: str | None = None
+    endpoint: str | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     auth_secret: AuthSecret | None = msgspec.field(name="authSecret", default=None)
     size_gi_b: int | None = msgspec.field(name="sizeGiB", default=None)
 
 
-class Artifact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    kind: Literal["Weights", "Tokenizer", "Bytes", "Adapter"] = "Weights"
-
-
 class ModelCacheSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    artifact: Artifact = Artifact()
-    source: Literal["HuggingFace", "S3", "HTTP", "OCI", "ConfigMap", "Inline"]
+    source: Literal["HuggingFace", "S3", "GCS", "HTTP", "OCI", "ConfigMap", "Inline"] | None = None
     hugging_face: HuggingFace | None = msgspec.field(name="huggingFace", default=None)
     s3: S3 | None = None
+    gcs: Gcs | None = None
     http: Http | None = None
     oci: Oci | None = None
-    config_map: S3SecretRef | None = msgspec.field(name="configMap", default=None)
+    config_map: ConfigMap | None = msgspec.field(name="configMap", default=None)
     inline: Inline | None = None
+    artifact: CacheArtifact = CacheArtifact()
     cluster_selector: LabelSelector | None = msgspec.field(name="clusterSelector", default=None)
-    storage: ModelCacheSpecStorage = ModelCacheSpecStorage()
+    replication: Literal["AllMatchingClusters", "WherePlaced"] = "AllMatchingClusters"
+    prewarm: int = 0
+    retention: CacheRetention = CacheRetention()
+    storage: CacheStorage = CacheStorage()
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
@@ -1041,6 +1133,7 @@ class Images(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     picker: str | None = None
     warm_up: str | None = msgspec.field(name="warmUp", default=None)
     routing_sidecar: str | None = msgspec.field(name="routingSidecar", default=None)
+    loader: str | None = None
 
 
 class Kserve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1054,11 +1147,22 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     images: Images = Images()
 
 
-class InferenceClusterSpecStorage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SharedFilesystem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    driver: Literal["Filestore", "EFS", "AzureFiles"]
+    tier: str | None = None
+    network: str | None = None
+    file_system_id: str | None = msgspec.field(name="fileSystemId", default=None)
+    network_endpoint_type: Literal["privateEndpoint", "serviceEndpoint"] | None = msgspec.field(
+        name="networkEndpointType", default=None
+    )
+
+
+class ClusterStorage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     storage_class_name: str | None = msgspec.field(name="storageClassName", default=None)
     csi_drivers: tuple[Literal["SharedFilesystem", "ObjectStorageMount", "BlockDevice"], ...] = msgspec.field(
         name="csiDrivers", default=()
     )
+    shared_filesystem: SharedFilesystem | None = msgspec.field(name="sharedFilesystem", default=None)
 
 
 class Priority(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1174,7 +1278,7 @@ class InferenceClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     placement: ClusterPlacement | None = None
     quotas: tuple[Quota, ...] = ()
     scheduling: Scheduling = Scheduling()
-    storage: InferenceClusterSpecStorage = InferenceClusterSpecStorage()
+    storage: ClusterStorage = ClusterStorage()
     backend: Backend = Backend()
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 

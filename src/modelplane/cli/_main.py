@@ -33,6 +33,7 @@ COMMANDS = (
     Command("status", "show whether clusters, deployments and services of a running plane are ready", "status"),
     Command("drain", "move the replicas of a cluster or a node pool away before maintenance", "drain"),
     Command("rollout", "show, undo, restart, pause or resume the update of a deployment", "rollout"),
+    Command("cache", "show where caches are staged and how far that is, or stage one somewhere now", "cache"),
     Command("down", "stop a running plane", "down"),
     Command("sim", "cause failures and shortages in simulated clusters", "sim"),
     Command("hydrate", "stage the files of a model on a volume: resumable, checked, published at once", "hydrate"),

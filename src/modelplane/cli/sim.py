@@ -22,6 +22,8 @@ examples:
   modelplane sim crash pod east NAMESPACE/POD   its containers exit once and restart
   modelplane sim slow-load east 60              new engines take 60 s to load; `off` undoes it
   modelplane sim slow-pull east 60              new pods take 60 s to pull images
+  modelplane sim slow-source east 20            caches are staged 20 times slower; `off` undoes it
+  modelplane sim break-source east Unauthorized  new stagings end so; `off` undoes it
   modelplane sim faults east error_rate=0.1     10 % of its requests fail; `off` undoes it
   modelplane sim faults east stalled --pod NAMESPACE/POD
   modelplane sim stock-out east h200            the provider has no node of that pool; `--nodes 1` leaves one
@@ -81,6 +83,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         slow = verbs.add_parser(verb, help=f"how long {what}")
         slow.add_argument("cluster")
         slow.add_argument("value", metavar="SECONDS", help="a number of seconds, or `off`")
+    slow = verbs.add_parser("slow-source", help="how much slower caches are staged")
+    slow.add_argument("cluster")
+    slow.add_argument("value", metavar="TIMES", help="a whole number, or `off`")
+    broken = verbs.add_parser("break-source", help="how the sources of caches fail")
+    broken.add_argument("cluster")
+    broken.add_argument("value", metavar="REASON", help="SourceNotFound, Unauthorized and others, or `off`")
     _configure_faults(verbs.add_parser("faults", help="faults of running engines"))
     _configure_node_loss(verbs.add_parser("node-loss", help="the same as `lose node`"))
     stock = verbs.add_parser("stock-out", help="limit the nodes of a pool")

@@ -38,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         deployments=plane.items("modeldeployments"),
         replicas=plane.items("modelreplicas"),
         services=plane.items("modelservices"),
+        caches=plane.items("modelcaches"),
     )
     if arguments.output == "json":
         json.dump(asdict(found), sys.stdout, indent=2)
@@ -74,6 +75,11 @@ def _show(found: Overview) -> None:
         _table(
             ("REPLICA", "HEALTH", "CLUSTER", "WHY"),
             ((f"{r.namespace}/{r.name}", r.health.state, r.cluster, r.health.why) for r in idle),
+        )
+    if found.caches:
+        _table(
+            ("CACHE", "HEALTH", "STAGED", "PROGRESS", "WHY"),
+            ((f"{c.namespace}/{c.name}", c.health.state, c.staged, c.progress, c.health.why) for c in found.caches),
         )
     _table(
         ("SERVICE", "HEALTH", "ENDPOINTS", "SERVING", "ADDRESS", "WHY"),

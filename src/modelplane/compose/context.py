@@ -48,6 +48,10 @@ class Volume:
     sub_path: str | None = None
     repository: str | None = None
     """Where the weights come from, under the name that clients may know them by."""
+    image: str | None = None
+    """The image that nodes pull and mount, instead of a claim."""
+    staged: bool = False
+    """Whether our loader filled it, and so the cache of the hub is in it where it has a repository."""
 
 
 @dataclass(frozen=True)

@@ -144,6 +144,8 @@ class ComposeRequest(Generic[Resource]):
     resolve: Callable[[str], tuple[str, ...] | None] | None = None
     """The addresses of a host name: None while it is looked up, none when it does not resolve. Hosts without a resolver
     check no addresses."""
+    loader_image: str = ""
+    """The image that stages caches, where a cluster names none. Empty: the host knows none."""
 
     def fetched(self, name: str) -> tuple[Manifest, ...] | None:
         """None until it is fetched, which is not the same as absent."""

@@ -23,6 +23,7 @@ from modelplane.compose.replica_targets import replica_key
 from modelplane.compose.rolling_update import Rollout
 from modelplane.framework import Refusal, RefusalCode
 from modelplane.placement.decisions import Dropped, DropReason, ReplicaDecision
+from modelplane.placement.filters import CachesFilter
 from modelplane.placement.schedule import Schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import TraceCandidate as Found
@@ -64,6 +65,9 @@ def scheduled_condition(request: ComposeRequest[ModelDeployment], decided: Sched
 
 def _unplaced_reason(decided: Schedule) -> Reason:
     refusals = [refusal for refusal, _ in decided.trace.refusals()]
+    if refusals and {refusal.filter for refusal in refusals} == {CachesFilter.name}:
+        waits = any(refusal.code is RefusalCode.UNSCHEDULABLE for refusal in refusals)
+        return Reason.CACHE_STAGING if waits else Reason.CACHE_FAILED
     if refusals and not any(map(_may_run, refusals)):
         return Reason.NOT_RUNNABLE
     return Reason.FITS_NOWHERE if decided.trace.fits_nowhere else Reason.INSUFFICIENT_CAPACITY

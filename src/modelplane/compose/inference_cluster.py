@@ -37,16 +37,18 @@ from modelplane.compose.contract import (
     Remote,
     Requirement,
     Use,
+    keep,
 )
 from modelplane.compose.drains import DrainReport, report_drain, seen_taints, with_seen
 from modelplane.compose.fleet_snapshot import class_kinds, placed_replica
 from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.readiness import first_address
 from modelplane.compose.refusal import refuse, source_fault
+from modelplane.compose.storage_class import class_name, shared_class
 from modelplane.compose.transitions import transitions
 
 GATEWAY_CLASS = "envoy"
-_GATEWAY, _REPLICAS = "gateway", "replicas"
+_GATEWAY, _STORAGE, _REPLICAS = "gateway", "storage-class", "replicas"
 _MAX_MESSAGE = 1024
 _LOST = "the cluster does not answer"
 
@@ -77,12 +79,17 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     accepted = _accepted(cluster)
     drain = _drain(request, cluster, replicas)
     return ComposeResult(
-        desired={"namespace": Desired(_namespace(cluster), ready=True), _GATEWAY: Desired(_gateway(cluster), answers)},
+        desired={
+            "namespace": Desired(_namespace(cluster), ready=True),
+            **_storage(request, cluster),
+            _GATEWAY: Desired(_gateway(cluster), answers),
+        },
         status=msgspec.structs.replace(
             _status(
                 pools, address, request, {name: _devices(found) for name, found in replicas.items()}, answers=not lost
             ),
             no_execute_taints=cluster.status.no_execute_taints,
+            storage_class_name=class_name(cluster),
             bound_pods=_bound_pods(cluster, pools, seen, replicas.values()),
             drain=drain.status,
         ),
@@ -220,6 +227,14 @@ def _allocated(device_class: str | None, pool: str, held: Counter[tuple[str, str
 
 def _namespace(cluster: InferenceCluster) -> Remote:
     return Remote(ClusterName(cluster.metadata.name), manifest("v1", "Namespace", SYSTEM_NAMESPACE), shared=True)
+
+
+def _storage(request: ComposeRequest[InferenceCluster], cluster: InferenceCluster) -> dict[str, Desired]:
+    """The class for shared volumes. One that exists stays as it is: its parameters cannot be changed."""
+    made, seen = shared_class(cluster), request.observed.get(_STORAGE)
+    if made is None:
+        return {}
+    return {_STORAGE: Desired(made, ready=False) if seen is None else keep(seen)}
 
 
 def _gateway(cluster: InferenceCluster) -> Remote:

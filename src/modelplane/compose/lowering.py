@@ -56,6 +56,15 @@ class EngineSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class LoweredCache:
+    name: str
+    mount_path: str | None = None
+    """None: where artifacts of its kind are mounted."""
+    preferred: bool = False
+    """Whether replicas start without it where it is not staged."""
+
+
+@dataclass(frozen=True, slots=True)
 class Lowered:
     """A deployment, whichever way it was written."""
 
@@ -64,20 +73,19 @@ class Lowered:
     labels: Mapping[str, str] = field(default_factory=dict)
     cluster_selector: LabelSelector | None = None
     tolerations: tuple[Toleration, ...] = ()
-    caches: tuple[tuple[str, str], ...] = ()
-    """Name and mount path of each cache."""
+    caches: tuple[LoweredCache, ...] = ()
 
 
 def lower(spec: ModelDeploymentSpec) -> Lowered:
     if spec.template is not None:
         inner = spec.template.spec
         labels = spec.template.metadata.labels if spec.template.metadata else {}
-        caches: tuple[tuple[str, str], ...] = ()
+        caches: tuple[LoweredCache, ...] = ()
         if inner.model_cache_ref is not None:
-            caches = ((inner.model_cache_ref.name, CACHE_PATH),)
+            caches = (LoweredCache(inner.model_cache_ref.name, CACHE_PATH),)
         mode = inner.serving.mode if inner.serving else "Unified"
         return Lowered(_spelled_out(inner.engines), mode, labels, inner.cluster_selector, inner.tolerations, caches)
-    caches = tuple((cache.name, cache.mount_path) for cache in spec.caches)
+    caches = tuple(LoweredCache(each.name, each.mount_path, each.policy == "Preferred") for each in spec.caches)
     engines, mode = _shape(spec)
     return Lowered(engines, mode, spec.labels, spec.cluster_selector, spec.tolerations, caches)
 

@@ -191,7 +191,7 @@ def _decided(
     shown = msgspec.structs.replace(
         decided, placements=tuple(each for each in decided.placements if not removal.holds_back(each))
     )
-    rollout, targets = replica_targets(request, lowered, shown)
+    rollout, targets = replica_targets(request, lowered, shown, fleet)
     for placement in shown.placements:
         placed = placement.replica
         seen = request.observed.get(replica_key(placed))

@@ -30,7 +30,7 @@ def placement_request(deployment: ModelDeployment, lowered: Lowered | None = Non
         rebalance=_rebalance(placement.rebalance) if placement and placement.rebalance else None,
         tolerations=lowered.tolerations,
         failover=failover_policy(spec),
-        caches=_caches(spec, lowered),
+        caches=tuple(CacheRequest(cache.name, not cache.preferred) for cache in lowered.caches),
         weights=_weights(placement.weights if placement else None),
         priority=spec.priority,
         may_preempt=spec.preemption_policy == "PreemptLowerPriority",
@@ -60,11 +60,6 @@ def _rebalance(rebalance: Rebalance) -> RebalancePolicy:
         min_saving=rebalance.min_saving_percent / 100,
         interval_s=float(rebalance.interval_seconds),
     )
-
-
-def _caches(spec: ModelDeploymentSpec, lowered: Lowered) -> tuple[CacheRequest, ...]:
-    preferred = {cache.name for cache in spec.caches if cache.policy == "Preferred"}
-    return tuple(CacheRequest(name, name not in preferred) for name, _ in lowered.caches)
 
 
 def _weights(weights: Weights | None) -> ScoreWeights:

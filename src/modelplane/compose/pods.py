@@ -22,7 +22,7 @@ from modelplane.compose.placeholders import PlaceholderValues, expand, placehold
 from modelplane.compose.pod_references import copy_name, with_copies
 from modelplane.compose.ports import engine_container, engine_port, is_routed
 from modelplane.compose.tenancy import ENGINE_SECURITY, POD_SECURITY, engine_security
-from modelplane.compose.volumes import pod_volumes, volume_mounts
+from modelplane.compose.volumes import HUB, pod_volumes, volume_mounts
 from modelplane.compose.warm_up import warm_up_containers
 
 HTTP = "http"
@@ -31,6 +31,9 @@ START_PERIOD_S, START_ATTEMPTS = 10, 360
 START_BUDGET_S = START_PERIOD_S * START_ATTEMPTS
 _PROBE_TIMEOUT_S = 5
 _SHARED_MEMORY = "shared-memory"
+_DOWNLOADS, DOWNLOADS_PATH = "downloads", "/mnt/downloads"
+_HUB_PLACES = frozenset({"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "VLLM_CACHE_ROOT"})
+"""Variables by which a user says where downloads go."""
 _LAST_WORDS = {"terminationMessagePolicy": "FallbackToLogsOnError"}
 """A container that crashes leaves the end of its log in the pod's status, and with it the reason."""
 _PHASE_ROLE = {"Prefill": "prefill", "Decode": "decode"}
@@ -148,7 +151,11 @@ def _spec(
         "securityContext": dict(POD_SECURITY),
         "terminationGracePeriodSeconds": grace_seconds(member),
         "containers": containers,
-        "volumes": [{"name": _SHARED_MEMORY, "emptyDir": {"medium": "Memory"}}, *pod_volumes(context.volumes)],
+        "volumes": [
+            {"name": _SHARED_MEMORY, "emptyDir": {"medium": "Memory"}},
+            *([{"name": _DOWNLOADS, "emptyDir": {}}] if keeps_downloads(context, member) else []),
+            *pod_volumes(context.volumes),
+        ],
     }
     tolerations = _tolerations(context, engine)
     if tolerations:
@@ -208,9 +215,10 @@ def _container(
     launch = launch_of(context, engine, member)
     rendered = {key: value for key, value in rendered.items() if key not in {"command", "args"}} | _words(launch)
     rendered["securityContext"] = engine_security(context, member.node_pool_name)
-    rendered["env"] = _env(context, engine, container, launch)
+    rendered["env"] = _env(context, engine, member, launch)
     rendered["volumeMounts"] = [
         {"name": _SHARED_MEMORY, "mountPath": "/dev/shm"},  # noqa: S108  a mount inside the container
+        *([{"name": _DOWNLOADS, "mountPath": DOWNLOADS_PATH}] if keeps_downloads(context, member) else []),
         *volume_mounts(context.volumes),
     ]
     if member.device_requests:
@@ -224,6 +232,26 @@ def _container(
     return {key: value for key, value in with_copies(context.name, rendered).items() if value != []}
 
 
+def keeps_downloads(context: Context, member: ReplicaMember) -> bool:
+    """Whether the engine fetches its own weights, and gets a volume for them that outlives a restart."""
+    given = {variable.name for variable in engine_container(member).env}
+    return context.weights is None and not given & _HUB_PLACES
+
+
+def _hub_env(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> list[dict[str, object]]:
+    """Where libraries of the Hugging Face hub find or keep files.
+
+    An engine whose arguments are the user's own may name the repository: it is found on the volume.
+    """
+    if keeps_downloads(context, member):
+        return [{"name": "HF_HOME", "value": DOWNLOADS_PATH}]
+    weights = context.weights
+    own_words = engine.type_ == "Custom" or bool(engine_container(member).command)
+    if weights is None or not (weights.staged and weights.repository and own_words):
+        return []
+    return [{"name": "HF_HUB_CACHE", "value": f"{weights.mount_path}/{HUB}"}]
+
+
 def _served(port: int, container: Container, name: str | None) -> dict[str, object]:
     first = {"containerPort": port, **({"name": name} if name else {})}
     others = [encode(other) for other in container.ports[1:] if other.container_port != port]
@@ -234,9 +262,10 @@ def _words(launch: Launch) -> dict[str, object]:
     return {key: list(words) for key, words in (("command", launch.command), ("args", launch.args)) if words}
 
 
-def _env(context: Context, engine: ReplicaEngine, container: Container, launch: Launch) -> list[dict[str, object]]:
+def _env(context: Context, engine: ReplicaEngine, member: ReplicaMember, launch: Launch) -> list[dict[str, object]]:
     """Ours first, so that the user's may refer to it; a name that the user gives is the user's."""
-    ours: list[dict[str, object]] = [*launch.env]
+    container = engine_container(member)
+    ours: list[dict[str, object]] = [*launch.env, *_hub_env(context, engine, member)]
     if is_gang(engine):
         ours = [*group_env(), *ours]
     if context.disaggregated and ENGINES[engine.type_].kv_connector == NIXL:

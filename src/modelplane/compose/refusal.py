@@ -15,8 +15,6 @@ Resource = TypeVar("Resource", bound=msgspec.Struct)
 UNREAD_FIELDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "InferenceClass": (("spec", "provisioning"),),
     "InferenceCluster": (
-        ("spec", "storage", "csiDrivers"),
-        ("spec", "storage", "storageClassName"),
         ("spec", "nodePools", "[]", "capacityBlock"),
         ("spec", "nodePools", "[]", "minNodeCount"),
     ),
@@ -39,7 +37,7 @@ NOTED_FIELDS: Final[Mapping[str, tuple[tuple[tuple[str, ...], str, str], ...]]] 
 }
 """Fields that are accepted, with what there is to know of them and what to write instead, by kind."""
 
-STORED_ONLY = frozenset({"ModelCache", "ServingStack", "GKECluster", "EKSCluster"})
+STORED_ONLY = frozenset({"ServingStack", "GKECluster", "EKSCluster"})
 """Kinds that are stored and validated and not reconciled."""
 _SOURCES = frozenset({"Existing"})
 
@@ -56,8 +54,3 @@ def source_fault(cluster: InferenceCluster) -> str | None:
     if source in _SOURCES:
         return None
     return f"spec.cluster.source: this build does not create {source} clusters; use {', '.join(sorted(_SOURCES))}"
-
-
-def staging_fault() -> str:
-    """Why a cache will not be staged where it is not staged yet; empty where it can be."""
-    return "this build does not stage caches" if "ModelCache" in STORED_ONLY else ""

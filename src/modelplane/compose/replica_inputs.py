@@ -10,7 +10,7 @@ from modelplane.api.conditions import Condition, ConditionType, fails, holds, un
 from modelplane.api.errors import InvalidObject
 from modelplane.api.labels import REPLICA
 from modelplane.api.meta import ClusterName, ObjectMeta
-from modelplane.api.models import InferenceCluster, ModelCache, ModelCacheStatusCluster, ModelReplica, Scheduling
+from modelplane.api.models import CacheMount, CacheOnCluster, InferenceCluster, ModelCache, ModelReplica, Scheduling
 from modelplane.api.objects import API_VERSION, Manifest, items_at, text_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.causes import Cause, in_words
@@ -169,36 +169,39 @@ def _caches(request: ComposeRequest[ModelReplica]) -> tuple[dict[str, ModelCache
             _check_name(found[mount.name].metadata, mount.name, request.resource.metadata.namespace)
         except InvalidObject as error:
             return None, fails(ConditionType.CACHES_READY, Reason.INVALID, f"cache {mount.name}: {error}")
-    return found, _staged(found, request.resource.spec.cluster_name)
+    return found, _staged(mounts, found, request.resource.spec.cluster_name)
 
 
-def _staged(caches: dict[str, ModelCache], cluster: str) -> Condition:
-    for name, cache in caches.items():
-        refused = _refused(cache)
-        if refused is not None:
-            return fails(ConditionType.CACHES_READY, Reason.NOT_SUPPORTED, f"cache {name}: {refused}")
-        status = next((item for item in cache.status.clusters if item.name == cluster), None)
+def _staged(mounts: tuple[CacheMount, ...], caches: dict[str, ModelCache], cluster: str) -> Condition:
+    for mount in mounts:
+        name = mount.name
+        status = next((item for item in caches[name].status.clusters if item.name == cluster), None)
+        if status is not None and _is_staged(mount, status):
+            continue
         phase = status.phase if status else "Pending"
         if phase == "Failed":
-            message = f"cache {name} on {cluster}: {(status and status.message) or 'staging failed'}"
+            message = f"cache {name} on {cluster}: {_failure(status)}"
             return fails(ConditionType.CACHES_READY, Reason.CACHE_FAILED, in_words(message))
-        if phase != "Ready":
-            message = f"cache {name} on {cluster}: {phase}{_progress(status)}"
-            return fails(ConditionType.CACHES_READY, Reason.CACHE_STAGING, in_words(message))
+        message = f"cache {name} on {cluster}: {phase}{_progress(status)}"
+        return fails(ConditionType.CACHES_READY, Reason.CACHE_STAGING, in_words(message))
     return holds(
         ConditionType.CACHES_READY, Reason.CACHES_STAGED, f"{len(caches)} of {len(caches)} caches staged on {cluster}"
     )
 
 
-def _refused(cache: ModelCache) -> str | None:
-    """What its ModelCache says where nothing will ever stage it."""
-    for condition in cache.status.conditions:
-        if condition.type == ConditionType.ACCEPTED and condition.reason == Reason.NOT_SUPPORTED:
-            return condition.message
-    return None
+def _is_staged(mount: CacheMount, status: CacheOnCluster) -> bool:
+    """Whether what the replica mounts is complete. Claims that we did not make have no keys."""
+    if status.staged_keys and mount.key is not None:
+        return mount.key in status.staged_keys
+    return status.phase == "Ready"
 
 
-def _progress(status: ModelCacheStatusCluster | None) -> str:
+def _failure(status: CacheOnCluster | None) -> str:
+    parts = (status.reason, status.message) if status is not None else ()
+    return ": ".join(part for part in parts if part) or "staging failed"
+
+
+def _progress(status: CacheOnCluster | None) -> str:
     if status is None:
         return ""
     staged, total = status.staged_bytes, status.total_bytes

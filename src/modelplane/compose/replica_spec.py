@@ -19,7 +19,10 @@ from modelplane.compose.lowering import EngineSpec, Lowered
 from modelplane.placement.values import MemberAssignment, PlacedReplica, PoolAssignment
 
 
-def make_replica(deployment: ModelDeployment, lowered: Lowered, placed: PlacedReplica) -> ModelReplica:
+def make_replica(
+    deployment: ModelDeployment, lowered: Lowered, placed: PlacedReplica, caches: tuple[CacheMount, ...] | None = None
+) -> ModelReplica:
+    """`caches` as they are mounted on its cluster; left out, as the deployment has them."""
     metadata = deployment.metadata
     parts = (metadata.namespace, metadata.name, metadata.uid, placed.cluster, str(placed.index))
     name = make_name(metadata.name, *parts, limit=MAX_LEADER_WORKER_SET)
@@ -33,7 +36,7 @@ def make_replica(deployment: ModelDeployment, lowered: Lowered, placed: PlacedRe
         preempts=placed.preempts,
         serving=Serving(mode=lowered.mode),
         tolerations=lowered.tolerations,
-        caches=tuple(CacheMount(name=cache, mount_path=path) for cache, path in lowered.caches),
+        caches=plain_mounts(lowered) if caches is None else caches,
         warm_up=deployment.spec.warm_up,
         engines=tuple(
             _engine(engine, assignments[engine.name]) for engine in lowered.engines if engine.name in assignments
@@ -41,6 +44,10 @@ def make_replica(deployment: ModelDeployment, lowered: Lowered, placed: PlacedRe
     )
     labels = {**lowered.labels, **_labels(metadata, placed)}
     return ModelReplica(metadata=ObjectMeta(name=name, namespace=metadata.namespace, labels=labels), spec=spec)
+
+
+def plain_mounts(lowered: Lowered) -> tuple[CacheMount, ...]:
+    return tuple(CacheMount(name=cache.name, mount_path=cache.mount_path) for cache in lowered.caches)
 
 
 def _labels(metadata: ObjectMeta, placed: PlacedReplica) -> dict[str, str]:

@@ -6,6 +6,7 @@ from modelplane.api.codec import encode
 from modelplane.api.labels import REVISION
 from modelplane.api.models import ModelDeployment, ModelReplica
 from modelplane.api.objects import Manifest
+from modelplane.compose.cache_mounts import cache_mounts
 from modelplane.compose.contract import ComposeRequest, Local, ReadyWhen
 from modelplane.compose.lowering import Lowered
 from modelplane.compose.observed_replicas import (
@@ -19,6 +20,7 @@ from modelplane.compose.rolling_update import Rollout, roll
 from modelplane.compose.surge import rollout_rules
 from modelplane.placement.decisions import ReplicaDecision
 from modelplane.placement.schedule import Schedule
+from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import PlacedReplica
 
 
@@ -27,7 +29,7 @@ def replica_key(placed: PlacedReplica) -> str:
 
 
 def replica_targets(
-    request: ComposeRequest[ModelDeployment], lowered: Lowered, decided: Schedule
+    request: ComposeRequest[ModelDeployment], lowered: Lowered, decided: Schedule, fleet: Fleet
 ) -> tuple[Rollout, dict[str, Local]]:
     """The desired replicas, as far as they are known.
 
@@ -47,7 +49,9 @@ def replica_targets(
                 continue
             if unread:
                 continue
-        wanted[key] = make_replica(request.resource, lowered, placement.replica)
+        before = decode_observed(known.manifest, request.decode_replica) if known is not None else None
+        mounts = cache_mounts(request.resource.metadata.namespace, lowered, placement.replica, fleet, before)
+        wanted[key] = make_replica(request.resource, lowered, placement.replica, mounts)
         if known is not None:
             seen[wanted[key].metadata.name] = known.manifest
     unreached = frozenset(wanted[key].metadata.name for key in wanted if not _is_reached(request, key))

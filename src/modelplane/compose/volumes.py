@@ -1,26 +1,22 @@
 """Caches as the engines mount them.
 
-A cache is staged on a claim in the tenant's namespace of each cluster. An adapter that was left at the path of the
-weights goes to a folder of its own: the path is the default of both, and one path holds one volume.
+A cache is staged on a claim in the tenant's namespace of each cluster. A cache without a path of its own is mounted
+where artifacts of its kind are: weights at /mnt/models, and each adapter and each other artifact in a folder of its
+own.
 """
 
 from collections.abc import Mapping
 
 from modelplane.api.models import CacheMount, ModelCache
-from modelplane.api.names import make_name
 from modelplane.api.reasons import Reason
+from modelplane.compose.caching.source import source_of
+from modelplane.compose.caching.storage import claim_name, storage_of
 from modelplane.compose.context import RenderError, Volume
 from modelplane.compose.lowering import CACHE_PATH
 
-ADAPTERS_PATH = "/mnt/adapters"
-
-
-def claim_name(cache: ModelCache) -> str:
-    """The claim that holds the cache on every cluster, in the tenant's namespace."""
-    existing = cache.spec.storage.existing_pvc
-    if existing is not None:
-        return existing.claim_name
-    return make_name(f"cache-{cache.metadata.name}", cache.metadata.namespace, cache.metadata.name)
+ADAPTERS_PATH, ARTIFACTS_PATH = "/mnt/adapters", "/mnt/artifacts"
+HUB = "hub"
+"""Where a volume has the cache of the Hugging Face hub."""
 
 
 def volumes_of(mounts: tuple[CacheMount, ...], caches: Mapping[str, ModelCache]) -> tuple[Volume, ...]:
@@ -39,13 +35,15 @@ def volume_name(index: int) -> str:
 
 
 def pod_volumes(volumes: tuple[Volume, ...]) -> list[dict[str, object]]:
-    return [
-        {
-            "name": volume_name(index),
-            "persistentVolumeClaim": {"claimName": volume.claim_name, "readOnly": True},
-        }
-        for index, volume in enumerate(volumes)
-    ]
+    return [{"name": volume_name(index), **_mounted(volume)} for index, volume in enumerate(volumes)]
+
+
+def _mounted(volume: Volume) -> dict[str, object]:
+    if volume.image is not None:
+        # A tag may move, a digest cannot.
+        policy = "IfNotPresent" if "@sha256:" in volume.image else "Always"
+        return {"image": {"reference": volume.image, "pullPolicy": policy}}
+    return {"persistentVolumeClaim": {"claimName": volume.claim_name, "readOnly": True}}
 
 
 def volume_mounts(volumes: tuple[Volume, ...]) -> list[dict[str, object]]:
@@ -62,15 +60,33 @@ def volume_mounts(volumes: tuple[Volume, ...]) -> list[dict[str, object]]:
 
 def _volume(mount: CacheMount, cache: ModelCache) -> Volume:
     kind = cache.spec.artifact.kind
-    path = mount.mount_path
-    if kind == "Adapter" and path == CACHE_PATH:
-        path = f"{ADAPTERS_PATH}/{mount.name}"
-    existing = cache.spec.storage.existing_pvc
+    storage, source = storage_of(cache), source_of(cache)
+    key = mount.key or (source.key if source is not None else "")
+    image = storage.type == "Image" and cache.spec.oci is not None
     return Volume(
         cache=mount.name,
         kind=kind,
-        claim_name=claim_name(cache),
-        mount_path=path,
-        sub_path=existing.sub_path if existing else None,
-        repository=cache.spec.hugging_face.repo if cache.spec.hugging_face else None,
+        claim_name=storage.existing.claim_name if storage.existing else claim_name(cache.metadata.namespace, key),
+        mount_path=_path(mount, kind),
+        sub_path=_sub_path(cache),
+        repository=str(source.document["repo"]) if source is not None and "repo" in source.document else None,
+        image=cache.spec.oci.reference if image and cache.spec.oci is not None else None,
+        staged=storage.type == "PVC",
     )
+
+
+def _path(mount: CacheMount, kind: str) -> str:
+    """An adapter that was given the path of weights is moved: one path holds one volume."""
+    given = mount.mount_path
+    if given is not None and not (kind == "Adapter" and given == CACHE_PATH):
+        return given
+    if kind == "Weights":
+        return CACHE_PATH
+    return f"{ADAPTERS_PATH if kind == 'Adapter' else ARTIFACTS_PATH}/{mount.name}"
+
+
+def _sub_path(cache: ModelCache) -> str | None:
+    storage = storage_of(cache)
+    if storage.type == "Image":
+        return cache.spec.oci.sub_path if cache.spec.oci is not None else None
+    return storage.existing.sub_path if storage.existing else None

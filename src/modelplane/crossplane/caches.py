@@ -44,3 +44,5 @@ class FunctionCaches:
     """Digests of pools for the dependency digest. Clusters whose pools are equal share one value of them."""
     resolve: Callable[[str], tuple[str, ...] | None] | None = None
     """Addresses of host names; see ComposeRequest."""
+    loader_image: str = ""
+    """What stages caches on clusters that name no image of their own."""

@@ -130,7 +130,15 @@ def answer(
     result, required, to_fetch = _compose(
         lambda required: entry.compose(
             ComposeRequest(
-                resource, observed, required, fleet_cache.fleet(), now, profile, caches.decode_replica, caches.resolve
+                resource,
+                observed,
+                required,
+                fleet_cache.fleet(),
+                now,
+                profile,
+                caches.decode_replica,
+                caches.resolve,
+                caches.loader_image,
             )
         ),
         call,

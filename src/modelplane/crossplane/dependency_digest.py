@@ -6,7 +6,9 @@ Every server computes the same digest from the same objects, so equal dependenci
     ModelReplica       the spec of its cluster, the address of the cluster's gateway, whether the cluster answers, the
                        state of its caches there, and why its pods do not serve where they are watched
     InferenceCluster   the replicas on it and what they hold, and what is observed on it
-    ModelDeployment    the clusters of its replicas that are not well; while replicas wait for capacity, all capacity
+    ModelDeployment    the clusters of its replicas that are not well, and the keys of the caches of its namespace;
+                       while replicas wait for capacity, all capacity, and where those caches are
+    ModelCache         what it needs of each cluster, the replicas that mount it, and the other caches of its namespace
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -20,7 +22,7 @@ from modelplane.api.objects import Manifest, items_at, text_at, value_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.pod_causes import by_engine, pods_cause
 from modelplane.placement.snapshot import Fleet
-from modelplane.placement.values import PlacementTaint
+from modelplane.placement.values import CacheInfo, PlacementTaint
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _IGNORED = frozenset({"crossplane", "cordoned", "taints", "drain"})
@@ -67,7 +69,45 @@ def _spec(cluster: Manifest) -> object:
 def _cache_state(cache: Manifest, cluster: str) -> list[object]:
     clusters = value_at(cache, "status", "clusters")
     there = [item for item in (clusters if isinstance(clusters, list) else ()) if _field(item, "name") == cluster]
-    return [text_at(cache, "metadata", "name"), cache.get("spec"), there]
+    return [text_at(cache, "metadata", "name"), cache.get("spec"), [_staging(item) for item in there]]
+
+
+def _staging(entry: Manifest) -> list[object]:
+    """Without bytes and rates, which change every few seconds."""
+    return [entry.get(name) for name in ("name", "phase", "reason", "stagedKeys", "sharedWith")]
+
+
+def of_cache(name: str, clusters: Iterable[Manifest], replicas: Iterable[Manifest], others: Iterable[Manifest]) -> str:
+    """`replicas` and `others` are those of its namespace."""
+    mounts = [
+        [text_at(item, "metadata", "name"), text_at(item, "spec", "clusterName"), text_at(mount, "key")]
+        for item in replicas
+        for mount in items_at(item, "spec", "caches")
+        if mount.get("name") == name
+    ]
+    beside = [
+        [
+            text_at(item, "metadata", "name"),
+            text_at(item, "metadata", "deletionTimestamp"),
+            item.get("spec"),
+            [_staging(entry) for entry in items_at(item, "status", "clusters")],
+        ]
+        for item in others
+    ]
+    return _digest([sorted(map(_for_caches, clusters), key=str), sorted(mounts), sorted(beside, key=str)])
+
+
+def _for_caches(cluster: Manifest) -> list[object]:
+    ready = next((each for each in items_at(cluster, "status", "conditions") if each.get("type") == "Ready"), {})
+    return [
+        text_at(cluster, "metadata", "name"),
+        text_at(cluster, "metadata", "deletionTimestamp"),
+        value_at(cluster, "metadata", "labels"),
+        value_at(cluster, "spec", "storage"),
+        value_at(cluster, "spec", "backend", "images", "loader"),
+        value_at(cluster, "spec", "cordoned"),
+        ready.get("status"),
+    ]
 
 
 def of_cluster(replicas: Iterable[Manifest], observed: str = "") -> str:
@@ -96,7 +136,17 @@ def of_deployment(
     """
     clusters = sorted({replica.cluster for replica in fleet.owned_by(deployment)})
     unhealthy = [state for name in clusters if (state := _unhealthy(fleet, name)) is not None]
-    return _digest([unhealthy, _capacity(fleet, digest_pools or pools_digest) if waiting else None])
+    caches = [
+        [cache.name, cache.key, sorted(cache.keys.items()), _where(cache) if waiting else None]
+        for (namespace, _), cache in sorted(fleet.caches.items())
+        if namespace == deployment.namespace
+    ]
+    return _digest([unhealthy, caches, _capacity(fleet, digest_pools or pools_digest) if waiting else None])
+
+
+def _where(cache: CacheInfo) -> list[object]:
+    refused = [[why, sorted(where)] for why, where in cache.refused]
+    return [cache.settled, sorted(cache.staged), sorted(cache.awaited), refused]
 
 
 def _unhealthy(fleet: Fleet, name: ClusterName) -> object:

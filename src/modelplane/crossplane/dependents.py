@@ -7,7 +7,7 @@ from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.meta import ClusterName, Key, Uid
 from modelplane.api.models import Scheduling
-from modelplane.api.objects import Manifest, mapping_at, text_at, value_at
+from modelplane.api.objects import Manifest, items_at, mapping_at, name_of, text_at, value_at
 from modelplane.compose.replica_inputs import admissions_requirement, pods_requirement
 from modelplane.crossplane import dependency_digest
 from modelplane.crossplane.fleet_informers import CACHES, CLUSTERS, DEPLOYMENTS, REPLICAS, CachedObject, FleetInformers
@@ -32,12 +32,18 @@ class Dependents:
             replicas = self.informers.replicas_on(event.key.name)
             yield from ((REPLICAS, replica) for replica in replicas)
             yield from ((DEPLOYMENTS, owner) for owner in {self._deployment_of(replica) for replica in replicas})
+            yield from ((CACHES, cache) for cache in self.informers.objects(CACHES))
         elif kind == REPLICAS:
             yield CLUSTERS, NamespacedName("", text_at(event.value.manifest, "spec", "clusterName"))
+            for mount in items_at(event.value.manifest, "spec", "caches"):
+                yield CACHES, NamespacedName(event.key.namespace, text_at(mount, "name"))
         elif kind == CACHES:
-            for replica in self.informers.objects(REPLICAS):
-                if replica.namespace == event.key.namespace:
-                    yield REPLICAS, replica
+            # Its replicas mount it, deployments place by it, and caches with the same source share its volume.
+            for users in (REPLICAS, DEPLOYMENTS, CACHES):
+                yield from ((users, key) for key in self._in_namespace(users, event.key.namespace) if key != event.key)
+
+    def _in_namespace(self, kind: GroupVersionResource, namespace: str) -> list[NamespacedName]:
+        return [key for key in self.informers.objects(kind) if key.namespace == namespace]
 
     def _deployment_of(self, replica: NamespacedName) -> NamespacedName:
         held = self.informers.objects(REPLICAS).get(replica)
@@ -51,7 +57,19 @@ class Dependents:
             return None
         if kind == CLUSTERS:
             return self._of_cluster(key.name)
+        if kind == CACHES:
+            return self._of_cache(key)
         return self._of_replica(key, held.manifest) if kind == REPLICAS else self._of_deployment(key, held.manifest)
+
+    def _of_cache(self, key: NamespacedName) -> str:
+        clusters = (item.manifest for item in self.informers.objects(CLUSTERS).values())
+        replicas = self._manifests(REPLICAS, key.namespace)
+        others = [item for item in self._manifests(CACHES, key.namespace) if name_of(item) != key.name]
+        return dependency_digest.of_cache(key.name, clusters, replicas, others)
+
+    def _manifests(self, kind: GroupVersionResource, namespace: str) -> list[Manifest]:
+        objects = self.informers.objects(kind)
+        return [objects[key].manifest for key in self._in_namespace(kind, namespace)]
 
     def _of_cluster(self, name: str) -> str:
         objects = self.informers.objects(REPLICAS)

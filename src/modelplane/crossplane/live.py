@@ -74,7 +74,7 @@ class Live:
     def _observe_all(self) -> None:
         """Composites whose digest changed while no server watched are requeued."""
         with self._lock:
-            for kind in (CLUSTERS, REPLICAS, DEPLOYMENTS):
+            for kind in (CLUSTERS, REPLICAS, DEPLOYMENTS, CACHES):
                 for key, item in self.informers.objects(kind).items():
                     self._requeuer.observe((kind, key), item.digest)
 
@@ -86,8 +86,6 @@ class Live:
             self._requeuer.enqueue(composite)
         if kind == REPLICAS:
             self._nudger.on_event(event.change, event.key, event.value.manifest)
-        if kind == CACHES:
-            return
         if event.change is ChangeKind.DELETED:
             self._requeuer.forget((kind, event.key))
         else:

@@ -74,6 +74,8 @@ class Options:
     """None: the pod's ServiceAccount, or as kubectl finds it."""
     log_calls: bool = False
     """Whether each call is a line of the log."""
+    loader_image: str = ""
+    """What stages caches on clusters that name no image of their own."""
 
 
 class FunctionMetrics:
@@ -132,6 +134,7 @@ class CompositionFunction:
         helm: bool = False,
         profile: PlacementProfile = DEFAULT_PROFILE,
         log_calls: bool = False,
+        loader_image: str = "",
     ) -> None:
         self._limits = limits
         self._log_calls = log_calls
@@ -142,7 +145,7 @@ class CompositionFunction:
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="compose")
         self._in_progress = 0
         self._resolver = HostResolver(SystemClock())
-        self.caches = FunctionCaches(resolve=self._resolver)
+        self.caches = FunctionCaches(resolve=self._resolver, loader_image=loader_image)
         self.metrics = FunctionMetrics()
 
     def use(self, fleet_cache: FleetCache) -> None:
@@ -259,7 +262,11 @@ class FunctionServer:
     def __init__(self, options: Options) -> None:
         self._options = options
         self.function = CompositionFunction(
-            options.limits, helm=options.helm, profile=options.profile, log_calls=options.log_calls
+            options.limits,
+            helm=options.helm,
+            profile=options.profile,
+            log_calls=options.log_calls,
+            loader_image=options.loader_image,
         )
         self._client: KubeClient | None = None
         self._live: Live | None = None

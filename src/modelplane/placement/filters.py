@@ -75,9 +75,6 @@ class CachesFilter:
     def refuse(self, state: SchedulingCycle, view: ClusterView, /) -> Refusal | None:
         for wanted in state.request.caches:
             cache = state.cache(wanted)
-            if cache is not None and cache.unstageable and view.sample.name not in cache.staged:
-                text = "cache {} is not staged here, and {}"
-                return Refusal(self.name, RefusalCode.UNRESOLVABLE, text, (wanted.name, cache.unstageable))
             if not wanted.required:
                 continue
             if cache is not None and cache.fault:
@@ -86,6 +83,13 @@ class CachesFilter:
                 )
             if cache is None:
                 return Refusal(self.name, RefusalCode.UNRESOLVABLE, "cache {} does not exist", (wanted.name,))
+            if not cache.settled:
+                return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "cache {} is not reconciled yet", (wanted.name,))
+            if (why := cache.refusal(view.sample.name)) is not None:
+                text = "cache {} cannot be staged here: {}"
+                return Refusal(self.name, RefusalCode.UNRESOLVABLE, text, (wanted.name, why))
+            if view.sample.name in cache.awaited:
+                return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "cache {} is being staged here", (wanted.name,))
             if not cache.reaches(view.sample):
                 return Refusal(
                     self.name,

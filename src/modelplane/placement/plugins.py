@@ -64,7 +64,8 @@ class PlacementProfile(msgspec.Struct, frozen=True, eq=False):
         """What the plugins read of clusters beside their profiles."""
         keys = {key for reader in self.readers for key in reader.reads(state)}
         caches = (state.cache(wanted) for wanted in state.request.caches)
-        return Reading(tuple(sorted(keys)), tuple(cache.staged for cache in caches if cache is not None))
+        facts = tuple(fact for cache in caches if cache is not None for fact in cache.facts)
+        return Reading(tuple(sorted(keys)), facts)
 
 
 class ActivePlugins(msgspec.Struct, frozen=True, eq=False):

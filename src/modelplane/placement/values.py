@@ -231,8 +231,16 @@ class CacheInfo(msgspec.Struct, frozen=True, kw_only=True):
     selector: LabelSelector | None = None
     artifact: str = "Weights"
     """What is staged."""
-    unstageable: str = ""
-    """Why it will not be staged where it is not yet; empty where it will be."""
+    key: str = ""
+    """Names its source as it is written now."""
+    keys: Mapping[ClusterName, str] = {}
+    """The key of what is staged on each cluster, where that is not the newest one."""
+    awaited: frozenset[ClusterName] = frozenset()
+    """Clusters that fetch it and will not have it soon: nothing is placed there until they do."""
+    refused: tuple[tuple[str, frozenset[ClusterName]], ...] = ()
+    """Why it is not staged, and where that is so."""
+    settled: bool = True
+    """Whether it was reconciled; until then nobody knows where it will be."""
     fault: str = ""
     """Why it could not be read; where it is staged is not known then."""
 
@@ -240,4 +248,14 @@ class CacheInfo(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is staged on the cluster or will be."""
         if self.fault:
             return False
-        return cluster.name in self.staged or (not self.unstageable and selects(self.selector, cluster.labels))
+        if cluster.name in self.staged:
+            return True
+        return self.refusal(cluster.name) is None and selects(self.selector, cluster.labels)
+
+    def refusal(self, cluster: ClusterName) -> str | None:
+        return next((why for why, where in self.refused if cluster in where), None)
+
+    @property
+    def facts(self) -> tuple[frozenset[ClusterName], ...]:
+        """The sets of clusters that decisions tell apart."""
+        return (self.staged, self.awaited, *(where for _, where in self.refused))

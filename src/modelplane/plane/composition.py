@@ -28,6 +28,7 @@ from modelplane.api.objects import (
     group_of,
     is_deleting,
     labels_of,
+    mapping_at,
     metadata_of,
     text_at,
     with_metadata,
@@ -63,6 +64,8 @@ _MAX_ROUNDS = 5
 _REMOVAL_REQUEUE_S = 1.0
 _CLUSTER_REQUEUE_S = 5.0
 _ABANDON_AFTER_S = 300.0
+_WRITTEN_BY_CLUSTERS = {"PersistentVolumeClaim": ("volumeName", "volumeMode", "storageClassName")}
+"""Fields of specs that a cluster's own controllers set, and that stay where a manifest leaves them out."""
 _REPLICAS = 8_192
 """ModelReplicas that are kept decoded."""
 
@@ -93,6 +96,7 @@ class Composition:
     profile: PlacementProfile = DEFAULT_PROFILE
     resolve: Callable[[str], tuple[str, ...] | None] | None = None
     """Looks host names up; see ComposeRequest."""
+    loader_image: str = ""
     composers: Mapping[str, RegisteredKind] = field(default_factory=lambda: COMPOSERS)
     decode_replica: Callable[[Manifest], ModelReplica] = field(
         default_factory=lambda: IdentityMemo(partial(decode, ModelReplica), _REPLICAS)
@@ -135,6 +139,7 @@ class Composition:
                 self.profile,
                 self.decode_replica,
                 self.resolve,
+                self.loader_image,
             )
             result = entry.compose(request)
             if result.requirements == wanted:
@@ -306,4 +311,7 @@ def _updated(existing: Manifest, wanted: Manifest) -> dict[str, object]:
     if not metadata["labels"]:
         del metadata["labels"]
     body = {name: value for name, value in wanted.items() if name not in {"metadata", "status"}}
+    written = _WRITTEN_BY_CLUSTERS.get(text_at(wanted, "kind"), ())
+    if kept_spec := {name: value for name, value in mapping_at(existing, "spec").items() if name in written}:
+        body["spec"] = {**kept_spec, **mapping_at(wanted, "spec")}
     return {**body, "metadata": metadata, **({"status": existing["status"]} if "status" in existing else {})}

@@ -15,6 +15,7 @@ from modelplane.api.labels import TENANT
 from modelplane.api.meta import ClusterName
 from modelplane.api.objects import GROUP, Manifest, items_at, labels_of, mapping_at, text_at, value_at
 from modelplane.api.reasons import Reason
+from modelplane.api.version import __version__
 from modelplane.apiserver.store.database import Database, SqliteStore
 from modelplane.compose.admission_causes import trimmed_workload
 from modelplane.compose.contract import ComposeResult, Event
@@ -37,6 +38,8 @@ from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 from modelplane.sim.cluster.objects import condition_is
 
 CLUSTER_PREFIX = "cluster/"
+LOADER_IMAGE = f"modelplane-loader:v{__version__}"
+"""What simulated clusters stage caches with; they run the loader of this program."""
 _MAX_MESSAGE = 1024
 _log = logging.getLogger(__name__)
 # A deployment of 1,000 replicas is enqueued thousands of times while they start. That is no conflict of writers, so
@@ -81,6 +84,7 @@ class PlaneController:
             on_unreachable=lambda ref, cluster: self._waiting_for_cluster[cluster].add(ref),
             profile=profile,
             resolve=resolve,
+            loader_image=LOADER_IMAGE,
         )
         self._clock = clock
         self.loop: Loop[ObjectRef] = Loop(self._reconcile, clock=clock, settings=_LOOP, on_failed=self._broke)
@@ -222,7 +226,7 @@ class PlaneController:
 
     def _enqueue_users(self, cache: ObjectRef) -> None:
         for manifest in self.plane.list(GROUP, "ModelDeployment", namespace=cache.namespace):
-            if any(mount.get("name") == cache.name for mount in items_at(manifest, "spec", "caches")):
+            if cache.name in _mounted(manifest):
                 self.loop.add(_ref(GROUP, "ModelDeployment", manifest))
 
     def _record(self, owner: Owner, result: ComposeResult) -> None:
@@ -231,6 +235,12 @@ class PlaneController:
 
     def _write_event(self, owner: Owner, event: Event) -> None:
         write_event(self.plane, owner, event, now=self._clock.now())
+
+
+def _mounted(deployment: Manifest) -> set[str]:
+    """The caches that a deployment names, in either form."""
+    listed = {text_at(mount, "name") for mount in items_at(deployment, "spec", "caches")}
+    return {*listed, text_at(deployment, "spec", "template", "spec", "modelCacheRef", "name")}
 
 
 def _ref(group: str, kind: str, manifest: Manifest) -> ObjectRef:

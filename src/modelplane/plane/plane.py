@@ -11,7 +11,7 @@ import secrets
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -114,6 +114,7 @@ class Plane:
             deployments=store.list(GROUP, "ModelDeployment"),
             replicas=store.list(GROUP, "ModelReplica"),
             services=store.list(GROUP, "ModelService"),
+            caches=store.list(GROUP, "ModelCache"),
         )
 
     def apply(self, documents: Sequence[Document]) -> tuple[ObjectRef, ...]:
@@ -152,7 +153,7 @@ class Plane:
             self._controller,
             self._clock,
             self._engines,
-            self._settings.cluster,
+            replace(self._settings.cluster, volumes=self._settings.cluster.volumes or data / "volumes"),
             gateway_view_changed=traffic.gateway_view_changed,
         )
         self._stack.push_async_callback(self.clusters.stop)

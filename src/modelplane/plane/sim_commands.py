@@ -22,6 +22,7 @@ from modelplane.plane.sim_command import SimCommand, reachable, require_pool
 from modelplane.plane.sim_failures import FAILURES
 from modelplane.plane.sim_inventory import Row
 from modelplane.plane.sim_inventory import inventory as held
+from modelplane.plane.sim_sources import SOURCE_VERBS
 from modelplane.sim.cluster.prerequisites import queueing_scheduler
 from modelplane.sim.cluster.settings import FAULTS, LOAD_SECONDS, PULL_SECONDS, QUOTA, STOCK
 from modelplane.sim.cluster.sim_settings import seconds, stock_of, stock_text
@@ -160,6 +161,7 @@ VERBS: Mapping[str, Callable[[Clusters, SimCommand], str]] = MappingProxyType(
         "stock-out": stock_out,
         "quota": set_quota,
         **FAILURES,
+        **SOURCE_VERBS,
     }
 )
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from modelplane.api.labels import CLUSTER, DEPLOYMENT, REPLICA_INDEX
 from modelplane.api.meta import ObjectMeta
 from modelplane.api.models import (
-    CacheMount,
     CelSelector,
     DeploymentReference,
     DeviceRequest,
@@ -18,6 +17,7 @@ from modelplane.api.models import (
 )
 from modelplane.api.names import MAX_LEADER_WORKER_SET, make_name
 from modelplane.compose.lowering import EngineSpec, MemberSpec, lower
+from modelplane.compose.replica_spec import plain_mounts
 
 POOL = "gpu"
 DEVICE_CLASS = "gpu.nvidia.com"
@@ -42,7 +42,7 @@ def placed(
             priority=deployment.spec.priority,
             serving=Serving(mode=lowered.mode),
             tolerations=lowered.tolerations,
-            caches=tuple(CacheMount(name=cache, mount_path=path) for cache, path in lowered.caches),
+            caches=plain_mounts(lowered),
             engines=tuple(_engine(engine, (pools or {}).get(engine.name, POOL)) for engine in lowered.engines),
         ),
     )

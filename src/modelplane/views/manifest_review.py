@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionStatus, ConditionType
 from modelplane.api.errors import InputError
-from modelplane.api.models import InferenceClass
+from modelplane.api.models import InferenceClass, ModelCache
 from modelplane.api.reasons import Reason
+from modelplane.compose.caching.source import older_forms
 from modelplane.compose.contract import ComposeRequest
 from modelplane.compose.refusal import NOTED_FIELDS, UNREAD_FIELDS
 from modelplane.compose.registry import COMPOSERS
@@ -44,6 +45,9 @@ def _problems(member: ReferencedObject, known: KnownDevices) -> Iterator[tuple[P
     kind = member.name.kind
     if kind == "ModelDeployment":
         yield from review_devices(member.value, known)
+    if kind == "ModelCache":
+        for field, newer in older_forms(decode(ModelCache, member.value).spec):
+            yield Problem(field, "is an older form", f"write {newer}"), Severity.WARNING
     for path in UNREAD_FIELDS.get(kind, ()):
         for place in _places(member.value, path, ()):
             yield Problem(place, "is stored and has no effect in this build", "leave it out"), Severity.WARNING

@@ -4,7 +4,6 @@ A place is a promise of devices. A plan that counts such a replica as running wo
 """
 
 from modelplane.api.meta import ClusterName
-from modelplane.compose.refusal import staging_fault
 from modelplane.placement.pool_usage import is_impossible
 from modelplane.placement.request import PlacementRequest
 from modelplane.placement.snapshot import Fleet
@@ -21,12 +20,11 @@ def missing_cache(request: PlacementRequest, replica: PlacedReplica, fleet: Flee
 
 
 def _is_staged(request: PlacementRequest, name: str, cluster: ClusterName, fleet: Fleet) -> bool:
-    """Whether the cache is on the cluster or will be. One that is staged somewhere is staged by somebody."""
+    """Whether the cache is on the cluster or will be."""
     cache, info = fleet.caches.get((request.deployment.namespace, name)), fleet.infos.get(cluster)
     if cache is None or cluster in cache.staged:
         return cache is not None
-    stages = bool(cache.staged) or not staging_fault()
-    return stages and info is not None and info.cluster is not None and cache.reaches(info.cluster)
+    return info is not None and info.cluster is not None and cache.reaches(info.cluster)
 
 
 def shrunk_pool(replica: PlacedReplica, fleet: Fleet) -> str:

@@ -1,4 +1,4 @@
-"""The fleet at a glance: what every cluster, deployment and service says of itself, as rows.
+"""The fleet at a glance: what every cluster, deployment, cache and service says of itself, as rows.
 
 One read model for `modelplane status` and for the page: both show it, neither computes anything.
 """
@@ -10,6 +10,7 @@ from modelplane.api.codec import decode
 from modelplane.api.conditions import ConditionType
 from modelplane.api.models import InferenceCluster, ModelDeployment, ModelReplica, ModelService
 from modelplane.api.objects import Manifest
+from modelplane.views.caches import CacheRow, cache_rows
 from modelplane.views.health import ObjectHealth, object_health, reported_health
 
 
@@ -61,6 +62,7 @@ class Overview:
     deployments: tuple[DeploymentRow, ...] = ()
     replicas: tuple[ReplicaRow, ...] = ()
     services: tuple[ServiceRow, ...] = ()
+    caches: tuple[CacheRow, ...] = ()
 
 
 def overview(
@@ -69,12 +71,14 @@ def overview(
     deployments: Iterable[Manifest],
     replicas: Iterable[Manifest],
     services: Iterable[Manifest],
+    caches: Iterable[Manifest] = (),
 ) -> Overview:
     return Overview(
         clusters=tuple(_cluster(decode(InferenceCluster, item)) for item in clusters),
         deployments=tuple(_deployment(decode(ModelDeployment, item)) for item in deployments),
         replicas=tuple(_replica(decode(ModelReplica, item)) for item in replicas),
         services=tuple(_service(decode(ModelService, item)) for item in services),
+        caches=cache_rows(caches),
     )
 
 

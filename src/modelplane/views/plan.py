@@ -13,7 +13,9 @@ import msgspec
 
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
+from modelplane.api.meta import ClusterName
 from modelplane.api.models import ModelCache, ModelReplica
+from modelplane.compose.caching.storage import storage_of
 from modelplane.compose.fleet_snapshot import read_replica
 from modelplane.placement.cluster_info import ClusterInfo, charges
 from modelplane.placement.decisions import Placement, ReplicaDecision
@@ -36,8 +38,19 @@ FETCH_MIB_PER_S = 250.0
 _MIB_PER_GIB = 1024
 _ACTIONS = {ReplicaDecision.NEW: Action.PLACE, ReplicaDecision.KEPT: Action.KEEP, ReplicaDecision.MOVING: Action.MOVE}
 
-CacheSizes = Mapping[tuple[str, str], int]
-"""GiB of each cache, by namespace and name."""
+
+class FetchTime(msgspec.Struct, frozen=True):
+    """How long a cache takes to fetch: by its size, or as a cluster that fetches it says."""
+
+    by_size_s: float
+    reported_s: Mapping[str, int]
+
+    def on(self, cluster: ClusterName) -> float:
+        return float(self.reported_s.get(cluster, self.by_size_s))
+
+
+FetchTimes = Mapping[tuple[str, str], FetchTime]
+"""By namespace and name of the cache."""
 
 
 def plan(inputs: FleetManifests) -> FleetPlan:
@@ -53,13 +66,13 @@ def plan(inputs: FleetManifests) -> FleetPlan:
 
 def deployment_plans(inputs: FleetManifests, decisions: FleetDecisions) -> tuple[DeploymentPlan, ...]:
     """Each deployment's part, on the fleet as it would be."""
-    sizes, healths = cache_sizes(inputs), replica_healths(inputs)
+    times, healths = fetch_times(inputs), replica_healths(inputs)
     return tuple(
         DeploymentPlan(
             deployment=key_text(found.request.deployment),
             replicas=found.request.replicas,
             answer=answer_of(found.request, found.decided, decisions.fleet),
-            rows=tuple(_rows(found, decisions.fleet, sizes, healths)),
+            rows=tuple(_rows(found, decisions.fleet, times, healths)),
         )
         for found in decisions.deployments
     )
@@ -79,16 +92,18 @@ def answer_of(request: PlacementRequest, decided: Schedule, fleet: Fleet) -> Fit
     return FitAnswer.FITS_AFTER_SCALE_UP if later else FitAnswer.FITS_NOW
 
 
-def cache_sizes(inputs: FleetManifests) -> CacheSizes:
-    sizes: dict[tuple[str, str], int] = {}
+def fetch_times(inputs: FleetManifests) -> FetchTimes:
+    times: dict[tuple[str, str], FetchTime] = {}
     for item in inputs.caches:
         try:
             cache = decode(ModelCache, item)
         except InputError:
             continue
-        hub = cache.spec.hugging_face.size_gi_b if cache.spec.hugging_face else None
-        sizes[cache.metadata.namespace, cache.metadata.name] = cache.spec.storage.size_gi_b or hub or 0
-    return sizes
+        key = (cache.metadata.namespace, cache.metadata.name)
+        seconds = storage_of(cache).size_gib * _MIB_PER_GIB / FETCH_MIB_PER_S
+        reported = {entry.name: entry.eta_seconds for entry in cache.status.clusters if entry.eta_seconds is not None}
+        times[key] = FetchTime(seconds if storage_of(cache).type == "PVC" else 0.0, reported)
+    return times
 
 
 def replica_healths(inputs: FleetManifests) -> dict[ReplicaKey, str]:
@@ -105,12 +120,12 @@ def replica_healths(inputs: FleetManifests) -> dict[ReplicaKey, str]:
 
 
 def _rows(
-    found: DeploymentDecision, fleet: Fleet, sizes: CacheSizes, healths: Mapping[ReplicaKey, str]
+    found: DeploymentDecision, fleet: Fleet, times: FetchTimes, healths: Mapping[ReplicaKey, str]
 ) -> Iterator[PlanRow]:
     request, decided = found.request, found.decided
     name = key_text(request.deployment)
     for placement in decided.placements:
-        row = _placed(request, placement, fleet, sizes)
+        row = _placed(request, placement, fleet, times)
         why = "; ".join(part for part in (row.reason, healths.get(placement.replica.id, "")) if part)
         yield msgspec.structs.replace(row, reason=why)
     for gone in decided.dropped:
@@ -131,7 +146,7 @@ def _rows(
         yield PlanRow(action=Action.WAIT, deployment=name, replicas=decided.unplaced, reason=reason)
 
 
-def _placed(request: PlacementRequest, placement: Placement, fleet: Fleet, sizes: CacheSizes) -> PlanRow:
+def _placed(request: PlacementRequest, placement: Placement, fleet: Fleet, times: FetchTimes) -> PlanRow:
     replica = placement.replica
     info = fleet.infos[replica.cluster]
     price = price_of(replica, info)
@@ -145,7 +160,7 @@ def _placed(request: PlacementRequest, placement: Placement, fleet: Fleet, sizes
         reason="; ".join(part for part in (placement.why, obstacle) if part),
         price_per_hour=price[0] if price else None,
         currency=price[1] if price else "",
-        ready_in_s=None if obstacle else _ready_in_s(request, placement, fleet, sizes),
+        ready_in_s=None if obstacle else _ready_in_s(request, placement, fleet, times),
     )
 
 
@@ -165,7 +180,7 @@ def price_of(replica: PlacedReplica, info: ClusterInfo) -> tuple[float, str] | N
     return (round(total, 6), currency) if currency else None
 
 
-def _ready_in_s(request: PlacementRequest, placement: Placement, fleet: Fleet, sizes: CacheSizes) -> float:
+def _ready_in_s(request: PlacementRequest, placement: Placement, fleet: Fleet, times: FetchTimes) -> float:
     replica = placement.replica
     if replica.serving:
         return 0.0
@@ -174,7 +189,7 @@ def _ready_in_s(request: PlacementRequest, placement: Placement, fleet: Fleet, s
         key = (request.deployment.namespace, wanted.name)
         cache = fleet.caches.get(key)
         if cache is None or replica.cluster not in cache.staged:
-            fetch = max(fetch, sizes.get(key, 0) * _MIB_PER_GIB / FETCH_MIB_PER_S)
+            fetch = max(fetch, times[key].on(replica.cluster) if key in times else 0.0)
     scale_up = NODE_START_S if _needs_nodes(replica, fleet) else 0.0
     return ENGINE_START_S + max(scale_up, fetch)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from modelplane.views.caches import CacheClusterRow
 from modelplane.views.health import ObjectHealth
 from modelplane.views.overview import Overview
 
@@ -42,6 +43,7 @@ def render(found: Overview) -> str:
             ("Replica", "Health", "Deployment", "Cluster"),
             ([f"{r.namespace}/{r.name}", r.health, r.deployment, r.cluster] for r in found.replicas),
         ),
+        *_caches(found),
         _table(
             "Services",
             ("Service", "Health", "Address", "Endpoints", "Serving"),
@@ -53,6 +55,33 @@ def render(found: Overview) -> str:
         f'<meta http-equiv="refresh" content="{REFRESH_S}"><link rel="icon" href="data:,">'
         f'<link rel="stylesheet" href="/style.css"></head><body><h1>Modelplane</h1>{"".join(sections)}</body></html>'
     )
+
+
+def _caches(found: Overview) -> tuple[str, ...]:
+    """By cluster: that is where the bytes are."""
+    if not found.caches:
+        return ()
+    columns = ("Cache", "Health", "Cluster", "Phase", "Staged", "Rate", "Left", "Replicas", "Why")
+    rows = (
+        [
+            f"{c.namespace}/{c.name}",
+            c.health,
+            at.cluster,
+            at.phase,
+            at.progress,
+            at.rate,
+            _left(at),
+            at.references,
+            at.why,
+        ]
+        for c in found.caches
+        for at in c.clusters
+    )
+    return (_table("Caches", columns, rows),)
+
+
+def _left(row: CacheClusterRow) -> str:
+    return "" if row.eta_s is None else f"{row.eta_s} s"
 
 
 def style() -> str:

@@ -121,6 +121,8 @@ def _model(context: Context, head: ReplicaEngine, release: Release) -> dict[str,
     weights = context.weights
     if weights is not None:
         path = f"/{weights.sub_path}" if weights.sub_path else ""
+        if weights.image is not None:
+            return {"uri": f"oci+native://{weights.image}", "name": context.deployment}
         return {"uri": f"pvc://{weights.claim_name}{path}", "name": context.deployment}
     named = given_model(engine_container(head_member(head)).args)[0] if head.type_ == "vLLM" else None
     if named is not None and is_path(named):

@@ -1,7 +1,8 @@
 """Jobs: pods that run to completion, and the status of the Job.
 
-Failed pods are recreated with a growing back-off, up to the back-off limit. A suspended Job has no pods. A finished Job
-is deleted after its ttlSecondsAfterFinished. Not modelled: indexes, success and failure policies, deadlines.
+Failed pods are recreated with a growing back-off, up to the back-off limit. An exit code that the podFailurePolicy
+names with FailJob fails the Job at once. A suspended Job has no pods. A finished Job is deleted after its
+ttlSecondsAfterFinished. Not modelled: indexes, success policies, other rules of failure policies, deadlines.
 """
 
 from collections.abc import Iterable, Sequence
@@ -79,7 +80,7 @@ class Jobs:
         failed = [pod for pod in pods if text_at(pod, "status", "phase") == "Failed"]
         succeeded = sum(text_at(pod, "status", "phase") == "Succeeded" for pod in pods)
         wanted = min(int_at(job, "spec", "parallelism", default=1), _completions(job) - succeeded)
-        if value_at(job, "spec", "suspend") is True or len(failed) > _limit(job):
+        if value_at(job, "spec", "suspend") is True or len(failed) > _limit(job) or _fatal(job, failed) is not None:
             wanted = 0
         for pod in active[max(wanted, 0) :]:
             self._store.delete(ref_of(pod))
@@ -108,7 +109,8 @@ class Jobs:
             "failed": phases.count("Failed"),
             "ready": sum(condition_is(pod, "Ready") for pod in active),
         }
-        wanted = _conditions(job, counts, suspended=suspended)
+        failed = [pod for pod in pods if text_at(pod, "status", "phase") == "Failed"]
+        wanted = _conditions(job, counts, _fatal(job, failed), suspended=suspended)
         known = list(items_at(job, "status", "conditions"))
         status: Json = {field: count for field, count in counts.items() if count or field == "ready"}
         status["startTime"] = text_at(job, "status", "startTime") or timestamp(now)
@@ -151,10 +153,29 @@ def _limit(job: Manifest) -> int:
     return int_at(job, "spec", "backoffLimit", default=6)
 
 
-def _conditions(job: Manifest, counts: dict[str, int], *, suspended: bool) -> list[Json]:
+def _fatal(job: Manifest, failed: Iterable[Manifest]) -> str | None:
+    """Why an exit code fails the Job at once, in the words of its controller."""
+    for index, rule in enumerate(items_at(job, "spec", "podFailurePolicy", "rules")):
+        codes = value_at(rule, "onExitCodes", "values")
+        if rule.get("action") != "FailJob" or not isinstance(codes, list):
+            continue
+        for pod in failed:
+            for container in items_at(pod, "status", "containerStatuses"):
+                code = value_at(container, "state", "terminated", "exitCode")
+                if code in codes and text_at(rule, "onExitCodes", "containerName") in {"", container.get("name")}:
+                    where = f"{namespace_of(pod)}/{name_of(pod)}"
+                    ended = f"Container {container.get('name')} for pod {where} failed with exit code {code}"
+                    return f"{ended} matching FailJob rule at index {index}"
+    return None
+
+
+def _conditions(job: Manifest, counts: dict[str, int], fatal: str | None, *, suspended: bool) -> list[Json]:
     if counts["succeeded"] >= _completions(job):
         words = {"reason": "CompletionsReached", "message": "Reached expected number of succeeded pods"}
         return [{"type": kind, "status": "True", **words} for kind in ("SuccessCriteriaMet", "Complete")]
+    if fatal is not None:
+        words = {"reason": "PodFailurePolicy", "message": fatal}
+        return [{"type": kind, "status": "True", **words} for kind in ("FailureTarget", "Failed")]
     if counts["failed"] > _limit(job):
         words = {"reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit"}
         return [{"type": kind, "status": "True", **words} for kind in ("FailureTarget", "Failed")]

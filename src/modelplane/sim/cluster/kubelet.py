@@ -23,7 +23,7 @@ import math
 from collections.abc import Coroutine, Iterable
 from functools import partial
 
-from modelplane.api.labels import WARM_UP_CONTAINER
+from modelplane.api.labels import PROGRESS, WARM_UP_CONTAINER
 from modelplane.api.objects import (
     Manifest,
     finalizers_of,
@@ -44,6 +44,7 @@ from modelplane.sim.cluster.container_faults import referenced
 from modelplane.sim.cluster.controller import ControllerContext, Enqueue, changed, is_about
 from modelplane.sim.cluster.engine_exits import EngineExit, EngineExitedError, load_exit, usage_exit
 from modelplane.sim.cluster.engines import EngineFactory, faults_of, with_gpus
+from modelplane.sim.cluster.loaders import Loaders
 from modelplane.sim.cluster.lws_pods import GROUP_KEY, LEADER_NAME, group_size, is_leader
 from modelplane.sim.cluster.node_lifecycle import lost_since, node_of, node_ref
 from modelplane.sim.cluster.objects import annotated, annotation, with_status
@@ -71,6 +72,7 @@ from modelplane.sim.cluster.settings import (
     OUT_OF_MEMORY,
 )
 from modelplane.sim.cluster.sim_settings import SimSettings
+from modelplane.sim.cluster.volume_folders import VolumeFolders
 
 _KILLED, _FAILED = 137, 1
 _PARSED_S = 1.0
@@ -91,6 +93,8 @@ class Kubelet:
         self.sim_settings = SimSettings()
         """Defaults for pods without simulation annotations."""
         self._creation = ContainerCreation(context)
+        self._folders = VolumeFolders(context.settings.volumes, context.cluster, context.store)
+        self._loaders = Loaders(self._folders, context.store)
         self._runs: dict[ObjectRef, PodRun] = {}
         self._addresses = Addresses()
         self._background = BackgroundTasks()
@@ -159,6 +163,8 @@ class Kubelet:
             pod, run, self.sim_settings
         ):
             run.due = self._context.clock.monotonic()
+        if run.ended is not None:
+            return self._end(pod, run)
         while run.due <= self._context.clock.monotonic():
             if run.stage is PodStage.SERVING:
                 return self._end(pod, run)
@@ -181,6 +187,9 @@ class Kubelet:
             case PodStage.LOADING | PodStage.WAITING if server_container(pod) is not None:
                 run.stage, run.due = PodStage.STARTING, math.inf
                 run.starting = self._spawn(self._start(pod, run), run)
+            case PodStage.LOADING if self._loaders.can_run(pod):
+                run.stage, run.due = PodStage.SERVING, math.inf
+                run.starting = self._spawn(self._load(pod, run), run)
             case _:
                 run.stage, run.due = PodStage.SERVING, now + run_s(pod, self._context.settings)
 
@@ -209,7 +218,7 @@ class Kubelet:
         """The containers of a Job's pod completed or failed."""
         given = annotation(pod, EXIT_CODE)
         code = int(given) if given.isdecimal() else 0
-        ended = Exit(code, "Error" if code else "Completed", "", self._context.clock.now())
+        ended = run.ended or Exit(code, "Error" if code else "Completed", "", self._context.clock.now())
         if ended.code and text_at(pod, "spec", "restartPolicy") == "OnFailure":
             self._back_off(pod, run, ended)
             return self._advance(pod, run)
@@ -218,6 +227,17 @@ class Kubelet:
         bare = self._store.replace(with_metadata(pod, finalizers=left))
         self._store.replace_status({**bare, "status": ended_status(bare, run.view(), ended)})
         return Done()
+
+    async def _load(self, pod: Manifest, run: PodRun) -> None:
+        """Run the loader of a cache to its end."""
+
+        def note(line: str) -> None:
+            run.progress = line
+            self._enqueue(run.ref)
+
+        self._loaders.faults = self.sim_settings.sources
+        ended = await self._loaders.run(pod, note)
+        run.ended = Exit(ended.code, "Error" if ended.code else "Completed", ended.message, self._context.clock.now())
 
     def _group_runs(self, pod: Manifest) -> bool:
         """Whether all workers of a leader run. An engine over several pods starts after all of them."""
@@ -238,6 +258,8 @@ class Kubelet:
         crashed = partial(self._on_exit, run, run.restarts)
         run.faults = self._faults(pod)
         shown = annotated(with_gpus(pod, self._store), FAULTS, run.faults or None)
+        if (path := self._folders.unstaged(pod)) is not None:
+            raise EngineExitedError(EngineExit(_FAILED, f"OSError: {path} does not hold a complete model"))
         if (ended := load_exit(shown, self._store)) is not None:
             raise EngineExitedError(ended)
         run.engine = await self._engines.start(shown, self._context.cluster, crashed=crashed)
@@ -268,6 +290,8 @@ class Kubelet:
         if run.starting is None or not run.starting.done():
             return
         failure, run.starting, run.warming = run.starting.exception(), None, False
+        if failure is None and run.ended is not None:
+            return
         if failure is None:
             run.stage = PodStage.SERVING
         elif isinstance(failure, EngineExitedError):
@@ -366,6 +390,8 @@ class Kubelet:
         serves = run.engine if run.stage is PodStage.SERVING else None
         address = None if serves is None else f"{serving_port(pod)}={serves.host}:{serves.port}"
         shown = pod if annotation(pod, LISTENS_ON) == (address or "") else annotated(pod, LISTENS_ON, address)
+        if run.progress and annotation(shown, PROGRESS) != run.progress:
+            shown = annotated(shown, PROGRESS, run.progress)
         pod = self._store.replace(shown) if shown is not pod else pod
         self._store.replace_status({**pod, "status": pod_status(pod, run.view(), self._context.clock.now())})
 

@@ -18,6 +18,7 @@ class PodRun:
     restarts: the restart count of its status. failures: consecutive failures, for the back-off; restarts because this
         process restarted do not count.
     died: the restart count at which its engine exited. faults: the faults that its engine simulates.
+    progress: the last line of a loader. ended: how it ended.
     blocked: why containers cannot be created. pull_failures: consecutive failed pulls. backoff_s: the last back-off.
     warming: whether its engine is healthy and answers warm-up requests.
     """
@@ -42,6 +43,8 @@ class PodRun:
     pull_failures: int = 0
     backoff_s: float = 0.0
     warming: bool = False
+    progress: str = ""
+    ended: Exit | None = None
 
     def view(self) -> PodView:
         return PodView(

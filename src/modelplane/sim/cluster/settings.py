@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from modelplane.api.labels import SYSTEM_NAMESPACE
 
@@ -21,6 +22,8 @@ LOAD_SECONDS = "sim.modelplane.ai/load-seconds"
 """On a pod, or on an InferenceCluster for all its pods: how long an engine loads the model before it listens."""
 RUN_SECONDS = "sim.modelplane.ai/run-seconds"
 """On a pod that runs to an end: how long that takes."""
+SOURCES = "sim.modelplane.ai/sources"
+"""On an InferenceCluster, `slow=<times>` or `broken=<reason>`: what is wrong with the sources of its caches."""
 EXIT_CODE = "sim.modelplane.ai/exit-code"
 """On a pod that runs to an end: what its containers end with; 0 where it does not say."""
 FAULTS = "sim.modelplane.ai/faults"
@@ -57,6 +60,8 @@ class ClusterSettings:
     system_nodes: nodes without devices and taints, for whatever needs none: pickers, Jobs.
     pods_per_node: as the kubelet's own limit.
     namespaces: present from the start, as a platform team would have made them.
+    volumes: where volumes are folders, and loaders of caches run as processes. None: volumes hold nothing, and the pods
+        of every Job run for `run_s`.
     """
 
     gateway_address: str | None = None
@@ -75,3 +80,4 @@ class ClusterSettings:
     pods_per_node: int = 110
     device_resources: Mapping[str, str] = field(default_factory=lambda: {"gpu.nvidia.com": "nvidia.com/gpu"})
     namespaces: tuple[str, ...] = ("default", "kube-system", SYSTEM_NAMESPACE)
+    volumes: Path | None = None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from modelplane.api.objects import Manifest
 from modelplane.sim.cluster.images import ImageRule, rules_of
+from modelplane.sim.cluster.loaders import SourceFaults
 from modelplane.sim.cluster.objects import annotation
 from modelplane.sim.cluster.pools import NodePoolSpec
 from modelplane.sim.cluster.settings import (
@@ -16,6 +17,7 @@ from modelplane.sim.cluster.settings import (
     LOAD_SECONDS,
     PULL_SECONDS,
     QUOTA,
+    SOURCES,
     STOCK,
 )
 from modelplane.sim.engine.known_flags import FlagRules, flag_rules_of
@@ -27,7 +29,7 @@ class SimSettings:
 
     failed: the cluster is down. stock: nodes that the provider has, by pool. quota: devices of the scheduler's queue.
     images: the images that its registries have besides the known ones, and those they do not have. flags: the same
-    of the options of its engines.
+    of the options of its engines. sources: what is wrong with where its caches come from.
     pull_s, load_s, faults: image pull time, model load time and engine faults, for pods without such annotations.
     """
 
@@ -39,6 +41,7 @@ class SimSettings:
     quota: int | None = None
     images: tuple[ImageRule, ...] = ()
     flags: FlagRules = field(default_factory=FlagRules)
+    sources: SourceFaults = field(default_factory=SourceFaults)
 
     def limited(self, pools: Iterable[NodePoolSpec]) -> tuple[NodePoolSpec, ...]:
         """The pools, limited to the stock of nodes."""
@@ -56,6 +59,7 @@ def sim_settings_of(cluster: Manifest) -> SimSettings:
         quota=int(quota) if quota.isdecimal() else None,
         images=rules_of(annotation(cluster, IMAGES)),
         flags=flag_rules_of(annotation(cluster, ENGINE_FLAGS)),
+        sources=SourceFaults.read(annotation(cluster, SOURCES)),
     )
 
 

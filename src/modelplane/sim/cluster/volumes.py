@@ -1,7 +1,8 @@
 """Volumes: claims get a volume of their class, at once or when the first pod that uses them is placed.
 
 Every class has a provisioner that never runs out. A claim that names no class gets the default one. Access modes, sizes
-and topologies are taken as they are asked for. Nothing is stored: what a Job wrote is known only by its having ended.
+and topologies are taken as they are asked for. Where the settings name a folder, each volume is one below it, and is
+removed with the volume; otherwise nothing is stored, and what a Job wrote is known only by its having ended.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,7 @@ from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ClusterStore, ControllerContext, changed, is_about
 from modelplane.sim.cluster.node_lifecycle import node_of
 from modelplane.sim.cluster.objects import annotation, with_spec, with_status
+from modelplane.sim.cluster.volume_folders import VolumeFolders
 
 STORAGE_GROUP = "storage.k8s.io"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
@@ -40,6 +42,7 @@ class Volumes:
 
     def __init__(self, context: ControllerContext) -> None:
         self._store = context.store
+        self._folders = VolumeFolders(context.settings.volumes, context.cluster, context.store)
 
     def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, "", "PersistentVolumeClaim"):
@@ -90,6 +93,7 @@ class Volumes:
             self._store.replace_status(with_status(volume, phase="Released"))
         else:
             self._store.delete(ref_of(volume))
+            self._folders.remove(name_of(volume))
 
 
 def storage_class(claim: Manifest, store: ClusterStore) -> Manifest | None:

@@ -1,0 +1,169 @@
+"""`modelplane cache`: where caches are staged, how far that is, and to stage them somewhere now."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modelplane.api.errors import InputError
+from modelplane.api.labels import RETRY, WARM
+from modelplane.api.names import is_dns_label
+from modelplane.api.timestamps import timestamp
+from modelplane.cli._shown import print_table, seconds
+from modelplane.cli.running import RunningPlane, add_data_argument
+from modelplane.views.caches import CacheRow, cache_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_EPILOG = """\
+examples:
+  modelplane cache list                        every cache: its source, where it is staged, how far the slowest is
+  modelplane cache show qwen3-8b               by cluster: bytes, rate, time left, digest, and why it waits
+  modelplane cache show qwen3-8b --watch       until every cluster holds it; exit code 1 when one failed
+  modelplane cache warm qwen3-8b --on east     stage it on a cluster before replicas need it
+  modelplane cache warm qwen3-8b               try failed stagings again now
+  modelplane cache list -n team --kubeconfig ~/.kube/config
+
+`warm` sets the annotations modelplane.ai/warm and modelplane.ai/retry of the ModelCache.
+"""
+_POLL_S = 1.0
+_FAILED = 1
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Shows ModelCaches and stages them."
+    parser.epilog = _EPILOG
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, title="verbs")
+    listed = verbs.add_parser("list", help="every cache")
+    listed.add_argument("-n", "--namespace", default="", help="one namespace (all)")
+    shown = verbs.add_parser("show", help="one cache, by cluster")
+    shown.add_argument("-w", "--watch", action="store_true", help="until every cluster holds it, or one failed")
+    shown.add_argument("--timeout", type=float, default=None, metavar="S", help="how long to watch (no limit)")
+    warm = verbs.add_parser("warm", help="stage a cache somewhere, or try again")
+    warm.add_argument("--on", action="append", default=[], metavar="CLUSTER", help="a cluster; may be repeated")
+    for verb in (shown, warm):
+        verb.add_argument("name", help="name of the ModelCache")
+        verb.add_argument("-n", "--namespace", default="default", help="its namespace (default)")
+    for verb in (listed, shown):
+        verb.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    for verb in (listed, shown, warm):
+        where = verb.add_mutually_exclusive_group()
+        where.add_argument("--kubeconfig", type=Path, metavar="FILE", help="the control plane of a kubeconfig")
+        add_data_argument(where)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    plane = _plane(arguments)
+    match arguments.verb:
+        case "list":
+            return _list(plane, arguments)
+        case "show":
+            return _show(plane, arguments)
+        case _:
+            return _warm(plane, arguments)
+
+
+def _plane(arguments: argparse.Namespace) -> RunningPlane:
+    if arguments.kubeconfig is not None:
+        from modelplane.cli.kubeconfig import read_kubeconfig
+
+        return read_kubeconfig(arguments.kubeconfig)
+    return RunningPlane.of(arguments.data)
+
+
+def _list(plane: RunningPlane, arguments: argparse.Namespace) -> int:
+    rows = [row for row in cache_rows(plane.items("modelcaches")) if arguments.namespace in {"", row.namespace}]
+    if arguments.output == "json":
+        _print_json([asdict(row) for row in rows])
+        return 0
+    header = ("CACHE", "HEALTH", "ARTIFACT", "SOURCE", "STAGED", "PROGRESS", "REPLICAS", "WHY")
+    print_table(header, [_listed(row) for row in rows])
+    return 0
+
+
+def _listed(row: CacheRow) -> "Sequence[str]":
+    name = f"{row.namespace}/{row.name}"
+    health = row.health
+    rest = (row.staged, row.progress or "-", str(row.references), health.why)
+    return (name, health.state, row.artifact, row.source, *rest)
+
+
+def _show(plane: RunningPlane, arguments: argparse.Namespace) -> int:
+    ends = None if arguments.timeout is None else time.monotonic() + arguments.timeout
+    printed: object = None
+    while True:
+        (row,) = cache_rows([_get(plane, arguments)])
+        if row != printed:
+            _print(row, arguments.output)
+            printed = row
+        failed = any(cluster.phase == "Failed" for cluster in row.clusters)
+        ready = bool(row.clusters) and all(cluster.phase == "Ready" for cluster in row.clusters)
+        if not arguments.watch or failed or ready:
+            return _FAILED if failed else 0
+        if ends is not None and time.monotonic() >= ends:
+            return _FAILED
+        time.sleep(_POLL_S)
+
+
+def _print(row: CacheRow, output: str) -> None:
+    if output == "json":
+        _print_json(asdict(row))
+        return
+    print(f"{row.namespace}/{row.name}  {row.artifact} from {row.source}, staged on {row.staged or '0/0'} clusters")
+    header = ("CLUSTER", "PHASE", "STAGED", "RATE", "LEFT", "REPLICAS", "DIGEST", "WHY")
+    rows = [
+        (c.cluster, c.phase, c.progress, c.rate, seconds(c.eta_s), str(c.references), c.digest[:12], c.why)
+        for c in row.clusters
+    ]
+    print_table(header, rows)
+    print(flush=True)
+
+
+def _warm(plane: RunningPlane, arguments: argparse.Namespace) -> int:
+    unknown = [name for name in arguments.on if not any(item == name for item in _clusters(plane))]
+    if unknown:
+        raise InputError(f"InferenceCluster {', '.join(unknown)} does not exist")
+    (row,) = cache_rows([_get(plane, arguments)])
+    plane.patch(_path(arguments.namespace), row.name, warm_patch(_get(plane, arguments), arguments.on, time.time()))
+    where = f" on {', '.join(arguments.on)}" if arguments.on else ""
+    print(
+        f"{row.namespace}/{row.name} is staged{where}; `modelplane cache show {row.name} --watch` shows how far it is."
+    )
+    return 0
+
+
+def warm_patch(cache: Mapping[str, object], clusters: list[str], now: float) -> dict[str, object]:
+    """The merge patch that adds clusters, and starts failed stagings again."""
+    metadata = cache.get("metadata")
+    known = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    before = str(known.get(WARM, "")) if isinstance(known, Mapping) else ""
+    names = dict.fromkeys([*(name.strip() for name in before.split(",") if name.strip()), *clusters])
+    annotations = {RETRY: timestamp(now), **({WARM: ",".join(names)} if clusters else {})}
+    return {"metadata": {"annotations": annotations}}
+
+
+def _clusters(plane: RunningPlane) -> list[str]:
+    items = (item.get("metadata") for item in plane.items("inferenceclusters"))
+    return [str(item.get("name")) for item in items if isinstance(item, Mapping)]
+
+
+def _get(plane: RunningPlane, arguments: argparse.Namespace) -> dict[str, object]:
+    if not is_dns_label(arguments.name):
+        raise InputError(f"{arguments.name!r} is not the name of a ModelCache")
+    return plane.get(_path(arguments.namespace), arguments.name)
+
+
+def _path(namespace: str) -> str:
+    if not is_dns_label(namespace):
+        raise InputError(f"{namespace!r} is not a namespace")
+    return f"namespaces/{namespace}/modelcaches"
+
+
+def _print_json(value: object) -> None:
+    json.dump(value, sys.stdout, indent=2)
+    print()

@@ -1,0 +1,201 @@
+"""What staging a cache reads beside the cache itself. Each is unresolved, absent or present.
+
+An input that is missing stops new Jobs, and removes nothing.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+
+from modelplane.api.codec import decode
+from modelplane.api.errors import InputError, InvalidObject
+from modelplane.api.labels import CACHE, DEFAULT_GATEWAY
+from modelplane.api.meta import ClusterName
+from modelplane.api.models import InferenceCluster, InferenceGateway, ModelCache, ModelReplica
+from modelplane.api.objects import API_VERSION, Manifest, items_at, mapping_at, text_at
+from modelplane.api.outbound import OutboundRule
+from modelplane.api.reasons import Reason
+from modelplane.compose.caching.source import CacheSource
+from modelplane.compose.caching.storage import StorageSpec
+from modelplane.compose.causes import Cause
+from modelplane.compose.context import remote_namespace
+from modelplane.compose.contract import ComposeRequest, Requirement
+
+_CLUSTERS, _REPLICAS, _CACHES, _GATEWAY = "clusters", "replicas", "caches", "gateway"
+_SECRET, _CONFIG_MAP = "secret", "configmap"
+_NO_FIELDS: Mapping[str, object] = {}
+
+
+@dataclass(frozen=True)
+class CacheInputs:
+    request: ComposeRequest[ModelCache]
+    source: CacheSource | None
+    storage: StorageSpec
+
+    @property
+    def cache(self) -> ModelCache:
+        return self.request.resource
+
+    @cached_property
+    def clusters(self) -> dict[ClusterName, InferenceCluster] | None:
+        """None while they are not read. One that cannot be decoded is left out, and nothing is removed from it."""
+        found = self.request.fetched(_CLUSTERS)
+        if found is None:
+            return None
+        read = (cluster for item in found if (cluster := _decoded_cluster(item)) is not None)
+        return {ClusterName(cluster.metadata.name): cluster for cluster in read}
+
+    @cached_property
+    def replicas(self) -> tuple[ModelReplica, ...] | None:
+        """Replicas that mount the cache; None while they are not read."""
+        found = self.request.fetched(_REPLICAS)
+        if found is None:
+            return None
+        name = self.cache.metadata.name
+        return tuple(item for item in _replicas(found) if any(mount.name == name for mount in item.spec.caches))
+
+    @cached_property
+    def others(self) -> tuple[ModelCache, ...]:
+        """The other caches of the namespace."""
+        return tuple(_caches(self.request.fetched(_CACHES) or (), self.cache.metadata.name))
+
+    def mounted_keys(self, cluster: ClusterName) -> list[str]:
+        """The key that each replica on a cluster mounts; the newest where it does not say."""
+        newest = self.source.key if self.source else ""
+        name = self.cache.metadata.name
+        return [
+            mount.key or newest
+            for replica in self.replicas or ()
+            if replica.spec.cluster_name == cluster
+            for mount in replica.spec.caches
+            if mount.name == name
+        ]
+
+    def pods(self, cluster: ClusterName) -> tuple[Manifest, ...]:
+        return self.request.fetched(_pods_key(cluster)) or ()
+
+    def existing_claim(self, cluster: ClusterName) -> tuple[Manifest, ...] | None:
+        return self.request.fetched(_claim_key(cluster))
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """What the platform allows beside public hosts."""
+        found = self.request.fetched(_GATEWAY)
+        with suppress(InvalidObject):
+            outbound = decode(InferenceGateway, found[0]).spec.outbound if found else None
+            return outbound.allow if outbound is not None else ()
+        return ()
+
+    @property
+    def secret(self) -> Manifest | None:
+        return next(iter(self.request.fetched(_SECRET) or ()), None)
+
+    @property
+    def config_map(self) -> Manifest | None:
+        return next(iter(self.request.fetched(_CONFIG_MAP) or ()), None)
+
+    @cached_property
+    def obstacle(self) -> Cause | None:
+        """Why nothing can be fetched on any cluster."""
+        return self._refused_host() or self._missing_secret() or self._missing_config_map()
+
+    def _refused_host(self) -> Cause | None:
+        source = self.source
+        if source is None or not source.hosts:
+            return None
+        if self.request.fetched(_GATEWAY) is None:
+            return Cause(Reason.UNRESOLVED, f"InferenceGateway {DEFAULT_GATEWAY} is not read yet")
+        try:
+            rule = OutboundRule.read(self.allowed)
+        except ValueError as error:
+            return Cause(Reason.INVALID, f"InferenceGateway {DEFAULT_GATEWAY}: spec.outbound.allow: {error}")
+        for path, host in source.hosts:
+            if (refusal := rule.refuse_host(host)) is not None:
+                allow = f"InferenceGateway {DEFAULT_GATEWAY} may allow it in spec.outbound.allow"
+                return Cause(Reason.OUTBOUND_REFUSED, f"{path}: {refusal}; {allow}")
+        return None
+
+    def _missing_secret(self) -> Cause | None:
+        wanted = self.source.secret if self.source else None
+        if wanted is None:
+            return None
+        shown = f"Secret {self.cache.metadata.namespace}/{wanted.name}"
+        if self.request.fetched(_SECRET) is None:
+            return Cause(Reason.UNRESOLVED, f"{shown} is not read yet")
+        if self.secret is None:
+            return Cause(Reason.SECRET_MISSING, f"{shown} does not exist")
+        if wanted.key and wanted.key not in mapping_at(self.secret, "data"):
+            return Cause(Reason.SECRET_MISSING, f"{shown} has no key {wanted.key}")
+        return None
+
+    def _missing_config_map(self) -> Cause | None:
+        name = self.source.config_map if self.source else None
+        if name is None:
+            return None
+        shown = f"ConfigMap {self.cache.metadata.namespace}/{name}"
+        if self.request.fetched(_CONFIG_MAP) is None:
+            return Cause(Reason.UNRESOLVED, f"{shown} is not read yet")
+        key = text_at(self.source.document if self.source else _NO_FIELDS, "key")
+        if self.config_map is None:
+            return Cause(Reason.CONFIG_MAP_MISSING, f"{shown} does not exist")
+        if key and not any(key in mapping_at(self.config_map, part) for part in ("data", "binaryData")):
+            return Cause(Reason.CONFIG_MAP_MISSING, f"{shown} has no key {key}")
+        return None
+
+
+def requirements(inputs: CacheInputs, staging: list[ClusterName], adopted: list[ClusterName]) -> dict[str, Requirement]:
+    """`staging` are clusters where a Job runs, `adopted` those whose claim is looked at."""
+    metadata = inputs.cache.metadata
+    wanted = {
+        _CLUSTERS: Requirement(API_VERSION, "InferenceCluster"),
+        _REPLICAS: Requirement(API_VERSION, "ModelReplica", namespace=metadata.namespace),
+        _CACHES: Requirement(API_VERSION, "ModelCache", namespace=metadata.namespace),
+    }
+    source = inputs.source
+    if source is not None and source.hosts:
+        wanted[_GATEWAY] = Requirement(API_VERSION, "InferenceGateway", name=DEFAULT_GATEWAY)
+    if source is not None and source.secret is not None:
+        wanted[_SECRET] = Requirement("v1", "Secret", name=source.secret.name, namespace=metadata.namespace)
+    if source is not None and source.config_map is not None:
+        wanted[_CONFIG_MAP] = Requirement("v1", "ConfigMap", name=source.config_map, namespace=metadata.namespace)
+    namespace = remote_namespace(metadata.namespace)
+    for cluster in staging:
+        labels = {CACHE: metadata.name}
+        wanted[_pods_key(cluster)] = Requirement("v1", "Pod", namespace=namespace, labels=labels, cluster=cluster)
+    existing = inputs.storage.existing
+    for cluster in adopted if existing is not None else ():
+        name = existing.claim_name if existing else ""
+        claim = Requirement("v1", "PersistentVolumeClaim", name=name, namespace=namespace, cluster=cluster)
+        wanted[_claim_key(cluster)] = claim
+    return wanted
+
+
+def _pods_key(cluster: ClusterName) -> str:
+    return f"pods-{cluster}"
+
+
+def _claim_key(cluster: ClusterName) -> str:
+    return f"claim-{cluster}"
+
+
+def _decoded_cluster(item: Manifest) -> InferenceCluster | None:
+    """Without its pools, which are long and not read here."""
+    status = {"conditions": list(items_at(item, "status", "conditions"))}
+    with suppress(InputError):
+        return decode(InferenceCluster, {**item, "status": status})
+    return None
+
+
+def _replicas(items: tuple[Manifest, ...]) -> Iterator[ModelReplica]:
+    for item in items:
+        with suppress(InputError):
+            yield decode(ModelReplica, item)
+
+
+def _caches(items: tuple[Manifest, ...], own: str) -> Iterator[ModelCache]:
+    for item in items:
+        with suppress(InputError):
+            cache = decode(ModelCache, item)
+            if cache.metadata.name != own:
+                yield cache

@@ -1,0 +1,324 @@
+"""One cluster of a cache: what is desired there, and its entry in the status.
+
+    Pending     something is missing: the cluster, a Secret, a volume
+    Hydrating   the Job runs
+    Ready       the Job completed; its claim is marked, and the Job and the Secret are removed
+    Failed      the Job failed; another attempt begins after a back-off, or when its inputs change
+
+A source that was edited has another key, and is staged on a volume beside the old one. The old volume stays while a
+replica mounts it and for `retention.unusedSeconds` after the new one is complete.
+
+Everything that was observed stays while an input is missing. A claim that is complete says so itself.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from modelplane.api.conditions import ConditionStatus, ConditionType
+from modelplane.api.labels import RETRY
+from modelplane.api.models import CacheOnCluster, InferenceCluster
+from modelplane.api.objects import Manifest, text_at, value_at
+from modelplane.api.reasons import Reason
+from modelplane.api.timestamps import epoch_s, timestamp
+from modelplane.compose.caching.attempts import FailedAttempt, failed_attempt, failed_message
+from modelplane.compose.caching.copies import copy_name, input_copies
+from modelplane.compose.caching.job import JobRequest, StagingAttempt, inputs_hash, job
+from modelplane.compose.caching.progress import (
+    FAILED,
+    LoaderStatus,
+    completed_at,
+    failure,
+    failure_cause,
+    is_complete,
+    newest_status,
+)
+from modelplane.compose.caching.site import Site, is_volume, job_prefix, volume_key
+from modelplane.compose.caching.storage import as_staged, claim, is_lost, staged_digest, storage_class, storage_fault
+from modelplane.compose.causes import Cause
+from modelplane.compose.contract import Desired, Observed, ReadyWhen, Remote, keep
+from modelplane.compose.pod_causes import pods_cause
+from modelplane.compose.tenancy import tenant_namespace
+
+UNKNOWN = "unknown"
+ENDED = frozenset({"Succeeded", "Failed"})
+_REFUSALS = frozenset({Reason.OUTBOUND_REFUSED, Reason.INVALID, Reason.NO_STORAGE, Reason.NOT_SUPPORTED})
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStaging:
+    entry: CacheOnCluster
+    desired: dict[str, Desired] = field(default_factory=dict)
+    requeue_after_s: float | None = None
+    watches_pods: bool = False
+
+
+def stage(site: Site) -> ClusterStaging:
+    """The staging on one cluster that fetches for itself."""
+    volume = site.volume
+    digest = staged_digest(volume.manifest) if volume is not None else None
+    if volume is not None and is_lost(volume.manifest):
+        return _with(site, site.observed(), "Failed", Cause(Reason.VOLUME_LOST, "its PersistentVolume is lost"))
+    said = newest_status(site.inputs.pods(site.name))
+    finished = next((seen for seen in site.jobs.values() if is_complete(seen.manifest)), None)
+    if volume is not None and (digest is not None or finished is not None):
+        return _staged(site, volume, digest, finished, said)
+    obstacle = site.inputs.obstacle or _cluster_obstacle(site)
+    if obstacle is not None or site.cluster is None:
+        found = obstacle or Cause(Reason.WAITING_FOR_CLUSTER, "the cluster is not listed")
+        return _blocked(site, found)
+    return _fetching(site, site.cluster, said)
+
+
+def _cluster_obstacle(site: Site) -> Cause | None:
+    cluster = site.cluster
+    if cluster is None:
+        return None
+    fault = storage_fault(cluster, site.inputs.storage)
+    if fault is not None:
+        return Cause(Reason.NO_STORAGE, fault)
+    if not _image(site, cluster):
+        return Cause(Reason.NOT_SUPPORTED, "spec.backend.images.loader of the cluster names no image to fetch with")
+    ready = next((found for found in cluster.status.conditions if found.type == ConditionType.READY), None)
+    if site.volume is None and (ready is None or ready.status is not ConditionStatus.TRUE):
+        return Cause(Reason.WAITING_FOR_CLUSTER, "the cluster is not ready")
+    return None
+
+
+def _image(site: Site, cluster: InferenceCluster) -> str:
+    return cluster.spec.backend.images.loader or site.inputs.request.loader_image
+
+
+def _blocked(site: Site, cause: Cause) -> ClusterStaging:
+    """Nothing new begins, and what was observed stays."""
+    phase = "Failed" if cause.reason in _REFUSALS else "Pending"
+    return _with(site, site.observed(), phase, cause)
+
+
+def _with(site: Site, desired: dict[str, Desired], phase: str, cause: Cause, **fields: object) -> ClusterStaging:
+    entry = msgspec.structs.replace(
+        _bare(site), phase=phase, reason=cause.reason.value, message=cause.message or None, **fields
+    )
+    return ClusterStaging(entry, desired)
+
+
+def _bare(site: Site) -> CacheOnCluster:
+    """What is known of the cluster and does not depend on how far the staging is."""
+    known = site.known
+    return CacheOnCluster(
+        name=site.name,
+        attempts=known.attempts,
+        failed_at=known.failed_at,
+        staged_keys=_staged_keys(site),
+        last_hydrated_at=known.last_hydrated_at,
+    )
+
+
+def _staged_keys(site: Site, *newest: str) -> tuple[str, ...]:
+    """Keys of complete volumes, by their claims; those that the status has where a claim is not observed."""
+    complete = dict.fromkeys(newest)
+    for key, seen in site.inputs.request.observed.items():
+        if is_volume(key, site.name) and staged_digest(seen.manifest) is not None:
+            complete[key.rpartition("-")[2]] = None
+    return tuple(complete)[:8]
+
+
+def _staged(
+    site: Site, volume: Observed, digest: str | None, finished: Observed | None, said: LoaderStatus | None
+) -> ClusterStaging:
+    resolved = (said.revision or said.key if said is not None else None) or digest or UNKNOWN
+    if digest is not None:
+        resolved = digest
+    at = (completed_at(finished.manifest) if finished is not None else None) or site.known.last_hydrated_at
+    key = site.source.key
+    size = said.total if said is not None and said.total else site.known.total_bytes
+    entry = CacheOnCluster(
+        name=site.name,
+        phase="Ready",
+        reason=Reason.STAGED.value,
+        staged_bytes=size,
+        total_bytes=size,
+        resolved_digest=None if resolved == UNKNOWN else resolved,
+        last_hydrated_at=at or (timestamp(site.inputs.request.now) if site.inputs.request.now else None),
+        staged_keys=_staged_keys(site, key),
+    )
+    older, later = _superseded(site, entry)
+    marked = replace(_claim_target(site, volume), manifest=as_staged(_claim_target(site, volume).manifest, resolved))
+    desired = {
+        **_namespace(site),
+        volume_key(site.name, key): Desired(marked, ready=True),
+        **older,
+    }
+    return ClusterStaging(entry, desired, later)
+
+
+def _claim_target(site: Site, volume: Observed) -> Remote:
+    """The claim as it should be. Class and access mode cannot be changed, so they stay as they are."""
+    if site.cluster is None:
+        target = volume.target
+        assert isinstance(target, Remote)  # noqa: S101  volumes are on clusters
+        return target
+    storage = site.inputs.storage
+    named = storage_class(site.cluster, storage)
+    modes = value_at(volume.manifest, "spec", "accessModes")
+    mode = str(modes[0]) if isinstance(modes, list) and modes else storage.access_mode
+    kept = replace(
+        storage,
+        storage_class=named and (text_at(volume.manifest, "spec", "storageClassName") or named),
+        access_mode=mode,
+        size_gib=max(storage.size_gib, _size_gib(volume.manifest)),
+    )
+    made = claim(site.inputs.cache, site.source, kept, site.cluster)
+    if digest := staged_digest(volume.manifest):
+        made = as_staged(made, digest)
+    return Remote(site.name, made, ReadyWhen.CREATED, shared=site.retains)
+
+
+def _size_gib(volume: Manifest) -> int:
+    """What was asked for: a claim never shrinks."""
+    requested = text_at(volume, "spec", "resources", "requests", "storage")
+    number = requested.removesuffix("Gi")
+    return int(number) if requested.endswith("Gi") and number.isdecimal() else 0
+
+
+def _namespace(site: Site) -> dict[str, Desired]:
+    key = f"namespace-{site.name}"
+    seen = site.inputs.request.observed.get(key)
+    if site.cluster is None:
+        return {key: keep(seen)} if seen is not None else {}
+    target = tenant_namespace(site.cluster, site.inputs.cache.metadata.namespace)
+    return {key: Desired(target, seen is not None and seen.ready)}
+
+
+def _superseded(site: Site, entry: CacheOnCluster) -> tuple[dict[str, Desired], float | None]:
+    """Volumes of older sources that are still mounted, or were not long ago; and when the next of them goes."""
+    request = site.inputs.request
+    mounted = set(site.inputs.mounted_keys(site.name))
+    since = epoch_s(entry.last_hydrated_at)
+    left = None if since is None or not request.now else since + site.inputs.cache.spec.retention.unused_seconds
+    stays_s = None if left is None else left - request.now
+    kept: dict[str, Desired] = {}
+    for key, seen in request.observed.items():
+        own = key.rpartition("-")[2]
+        if not is_volume(key, site.name) or own == site.source.key:
+            continue
+        if site.inputs.replicas is None or own in mounted or stays_s is None or stays_s > 0:
+            kept[key] = keep(seen)
+    return kept, stays_s if kept and stays_s is not None and stays_s > 0 else None
+
+
+def _fetching(site: Site, cluster: InferenceCluster, said: LoaderStatus | None) -> ClusterStaging:
+    base = {**_namespace(site), **_volume(site, cluster), **_older(site)}
+    running = {key: seen for key, seen in site.jobs.items() if failure(seen.manifest, None) is None}
+    if running:
+        kept = {key: keep(seen) for key, seen in running.items()}
+        desired = {**base, **input_copies(site, tuple(kept)), **kept}
+        return ClusterStaging(_hydrating(site, said), desired, watches_pods=True)
+    failed = failed_attempt(site, said)
+    if failed is not None and failed.attempt.inputs == _inputs_hash(site) and not failed.is_due(site):
+        return _waiting_to_retry(site, failed, base)
+    number = failed.attempt.number + 1 if failed is not None else site.known.attempts or 0
+    attempt = StagingAttempt(number, _inputs_hash(site))
+    key = f"{job_prefix(site.name, site.source.key)}{attempt.suffix}"
+    made = Desired(Remote(site.name, _job(site, cluster, attempt), ReadyWhen.COMPLETE))
+    entry = msgspec.structs.replace(_hydrating(site, None), attempts=number or None)
+    return ClusterStaging(entry, {**base, **input_copies(site, (key,)), key: made}, watches_pods=True)
+
+
+def _waiting_to_retry(site: Site, failed: FailedAttempt, base: dict[str, Desired]) -> ClusterStaging:
+    entry = msgspec.structs.replace(
+        _bare(site),
+        phase="Failed",
+        reason=failed.cause.reason.value,
+        message=failed_message(failed),
+        attempts=failed.attempt.number + 1,
+        failed_at=timestamp(failed.since) if failed.since else None,
+    )
+    now = site.inputs.request.now
+    desired = {**base, **input_copies(site, (failed.key,)), failed.key: keep(failed.seen)}
+    return ClusterStaging(entry, desired, failed.due - now if now else None, watches_pods=True)
+
+
+def _older(site: Site) -> dict[str, Desired]:
+    """Volumes of older sources: all of them, for the new one is not complete."""
+    seen = site.inputs.request.observed.items()
+    own = volume_key(site.name, site.source.key)
+    return {key: keep(item) for key, item in seen if is_volume(key, site.name) and key != own}
+
+
+def _volume(site: Site, cluster: InferenceCluster) -> dict[str, Desired]:
+    key, seen = volume_key(site.name, site.source.key), site.volume
+    if seen is not None:
+        return {key: Desired(_claim_target(site, seen), seen.ready)}
+    made = claim(site.inputs.cache, site.source, site.inputs.storage, cluster)
+    return {key: Desired(Remote(site.name, made, ReadyWhen.CREATED, shared=site.retains))}
+
+
+def _inputs_hash(site: Site) -> str:
+    inputs = site.inputs
+    versions = (text_at(item or {}, "metadata", "resourceVersion") for item in (inputs.secret, inputs.config_map))
+    return inputs_hash(*versions, inputs.cache.metadata.annotations.get(RETRY, ""), *inputs.allowed)
+
+
+def _job(site: Site, cluster: InferenceCluster, attempt: StagingAttempt) -> Manifest:
+    inputs, source = site.inputs, site.source
+    return job(
+        JobRequest(
+            cache=inputs.cache,
+            source=source,
+            cluster=cluster,
+            image=_image(site, cluster),
+            attempt=attempt,
+            allowed=inputs.allowed if source.hosts else (),
+            secret=copy_name(site, "Secret") if source.secret is not None else None,
+            config_map=copy_name(site, "ConfigMap") if source.config_map is not None else None,
+            revision=_resolved(site),
+        )
+    )
+
+
+def _resolved(site: Site) -> str | None:
+    """The commit that another cluster staged: all clusters get the same files, whatever became of the branch."""
+    status = site.inputs.cache.status
+    known = status.resolved_digest if status.key == site.source.key else None
+    return known if known is not None and _is_commit(known) else None
+
+
+def _is_commit(text: str) -> bool:
+    return len(text) == 40 and all(letter in "0123456789abcdef" for letter in text)  # noqa: PLR2004  a git SHA-1
+
+
+def _hydrating(site: Site, said: LoaderStatus | None) -> CacheOnCluster:
+    bare = _bare(site)
+    if said is not None and said.phase == FAILED:
+        cause = failure_cause(said)
+        message = f"{cause.message}; the Job tries again"
+        return msgspec.structs.replace(bare, phase="Hydrating", reason=cause.reason.value, message=message[:512])
+    if said is not None and said.phase:
+        return msgspec.structs.replace(
+            bare,
+            phase="Hydrating",
+            reason=Reason.HYDRATING.value,
+            staged_bytes=said.bytes,
+            total_bytes=said.total or None,
+            bytes_per_second=said.rate,
+            eta_seconds=said.eta,
+        )
+    waiting = _waiting(site)
+    if waiting is not None:
+        return msgspec.structs.replace(bare, phase="Pending", reason=waiting.reason.value, message=waiting.message)
+    return msgspec.structs.replace(bare, phase="Hydrating", reason=Reason.HYDRATING.value)
+
+
+def _waiting(site: Site) -> Cause | None:
+    """Why the Job has no pod that fetches: the volume, or what its pod says."""
+    volume = site.volume
+    if volume is None:
+        return Cause(Reason.WAITING_FOR_VOLUME, "its PersistentVolumeClaim is not observed yet")
+    cause = pods_cause(pod for pod in site.inputs.pods(site.name) if text_at(pod, "status", "phase") not in ENDED)
+    quiet = {Reason.LOADING_WEIGHTS, Reason.CONTAINER_CREATING, Reason.WORKLOAD_STARTING, Reason.UNHEALTHY}
+    if cause is not None and cause.reason not in quiet:
+        return cause
+    if text_at(volume.manifest, "status", "phase") == "Pending":
+        return Cause(Reason.WAITING_FOR_VOLUME, "its PersistentVolumeClaim is not bound yet")
+    return None

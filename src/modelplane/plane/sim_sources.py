@@ -1,0 +1,34 @@
+"""Commands for the sources of caches: slow ones, and broken ones."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from modelplane.api.errors import InputError
+from modelplane.plane.clusters import Clusters
+from modelplane.plane.sim_command import SimCommand
+from modelplane.sim.cluster.loaders import BROKEN
+from modelplane.sim.cluster.settings import SOURCES
+
+
+def slow_source(clusters: Clusters, command: SimCommand) -> str:
+    """Loaders run only so much of the time."""
+    if command.value != "off" and not (command.value.isdecimal() and int(command.value) > 0):
+        raise InputError(f"{command.value!r} is not how many times slower; use a whole number or `off`")
+    clusters.annotate(command.cluster_name, SOURCES, None if command.value == "off" else f"slow={command.value}")
+    if command.value == "off":
+        return f"caches are staged on {command.cluster} at the usual speed."
+    return f"caches are staged on {command.cluster} {command.value} times slower."
+
+
+def break_source(clusters: Clusters, command: SimCommand) -> str:
+    if command.value != "off" and command.value not in BROKEN:
+        raise InputError(f"{command.value!r} is no fault of a source; use one of {', '.join(BROKEN)}, or `off`")
+    clusters.annotate(command.cluster_name, SOURCES, None if command.value == "off" else f"broken={command.value}")
+    if command.value == "off":
+        return f"sources answer on {command.cluster}; failed stagings begin again after their back-off."
+    return f"new stagings on {command.cluster} end with {command.value}."
+
+
+SOURCE_VERBS: Mapping[str, Callable[[Clusters, SimCommand], str]] = MappingProxyType(
+    {"slow-source": slow_source, "break-source": break_source}
+)

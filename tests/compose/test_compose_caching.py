@@ -1,0 +1,129 @@
+"""The parts of staging: sources in every form, storage, and the loader's arguments."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.api.codec import decode
+from modelplane.api.models import InferenceCluster, ModelCache
+from modelplane.compose.caching.job import JobRequest, StagingAttempt, arguments
+from modelplane.compose.caching.progress import LoaderStatus, newest_status
+from modelplane.compose.caching.source import SecretSource, older_forms, source_of
+from modelplane.compose.caching.storage import StorageSpec, claim_name, storage_class, storage_of
+from modelplane.hydrate import read_source
+from tests.compose.caches import loader_pod, make_cluster
+
+
+def cache(**spec) -> ModelCache:
+    return decode(ModelCache, {"metadata": {"name": "c", "namespace": "team"}, "spec": spec})
+
+
+HUB = {"repo": "a/b", "revision": "main"}
+S3 = {"bucket": "models", "prefix": "q/", "region": "eu-1", "endpoint": "https://s3.example"}
+URLS = [{"url": "https://files.example/a", "path": "x/a"}]
+NEWER = {
+    "huggingFace": ("HuggingFace", {**HUB, "authSecret": {"name": "s"}}, "HF_TOKEN"),
+    "s3": ("S3", {**S3, "secretRef": {"name": "s"}}, ""),
+    "gcs": ("GCS", {"bucket": "models", "secretRef": {"name": "s"}}, ""),
+    "http": ("HTTP", {"urls": URLS, "header": "X-Key", "authSecretRef": {"name": "s"}}, "Authorization"),
+    "oci": ("OCI", {"reference": "r.example/a:1", "pullSecretRef": {"name": "s"}}, ""),
+    "configMap": ("ConfigMap", {"name": "files"}, None),
+    "inline": ("Inline", {"filename": "a", "content": "b"}, None),
+}
+
+
+@pytest.mark.parametrize("block", NEWER)
+def test_the_loader_reads_what_it_is_told_of_every_source(block):
+    kind, written, key = NEWER[block]
+    found = source_of(cache(source=kind, **{block: written}))
+    assert (found.block, found.kind) == (block, kind)
+    assert found.secret == (None if key is None else SecretSource("s", key, found.secret.field))
+    request = JobRequest(
+        cache(source=kind, **{block: written}),
+        found,
+        decode(InferenceCluster, make_cluster("east")),
+        "image",
+        StagingAttempt(0),
+        allowed=("10.0.0.0/8",),
+        config_map="files" if block == "configMap" else None,
+    )
+    words = arguments(request)
+    told = json.loads(words[1])
+    assert list(told) == [block]
+    assert read_source(words[1]) is not None
+    assert "name" not in told[block].get(found.secret.field if found.secret else "", {})
+    assert ("--credentials-dir" in words, "--files-dir" in words) == (key is not None, block == "configMap")
+    assert words[-2:] == ("--outbound-allow", "10.0.0.0/8")
+
+
+def test_the_older_form_is_the_same_source_and_the_newer_one_is_told():
+    older = cache(
+        artifact={"source": {"huggingFace": {**HUB, "tokenSecretRef": {"name": "s"}}}},
+        storage={"backend": "PVC", "pvc": {"sizeGiB": 7, "storageClassName": "rwx"}},
+    )
+    newer = cache(
+        source="HuggingFace",
+        huggingFace={**HUB, "authSecret": {"name": "s"}},
+        storage={"sizeGiB": 7, "storageClassName": "rwx"},
+    )
+    assert source_of(older) == source_of(newer)
+    assert storage_of(older) == storage_of(newer) == StorageSpec("PVC", 7, "rwx")
+    assert list(older_forms(newer.spec)) == []
+    assert list(older_forms(older.spec)) == [
+        (
+            ("spec", "artifact", "source"),
+            "spec.source: HuggingFace and spec.huggingFace, with tokenSecretRef as authSecret",
+        ),
+        (("spec", "storage", "backend"), "spec.storage.type: PVC"),
+        (("spec", "storage", "pvc"), "spec.storage.sizeGiB, spec.storage.storageClassName"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("block", "written", "expected"),
+    [
+        ("huggingFace", HUB, ()),
+        ("huggingFace", {**HUB, "endpoint": "http://hub.corp:8080"}, (("spec.huggingFace.endpoint", "hub.corp"),)),
+        ("http", {"url": "http://127.0.0.1:9/a"}, (("spec.http.url", "127.0.0.1"),)),
+        ("http", {"urls": URLS}, (("spec.http.urls[0].url", "files.example"),)),
+        ("oci", {"reference": "localhost/a"}, (("spec.oci.reference", "localhost"),)),
+        ("oci", {"reference": "10.0.0.1:5000/a/b:1"}, (("spec.oci.reference", "10.0.0.1"),)),
+        ("oci", {"reference": "library/a:1"}, ()),
+        ("s3", S3, (("spec.s3.endpoint", "s3.example"),)),
+    ],
+)
+def test_hosts_that_a_user_names(block, written, expected):
+    assert source_of(cache(source=NEWER[block][0], **{block: written})).hosts == expected
+
+
+def test_credentials_and_sizes_are_no_part_of_a_source():
+    one = source_of(cache(source="HuggingFace", huggingFace=HUB))
+    other = source_of(cache(source="HuggingFace", huggingFace={**HUB, "sizeGiB": 9, "authSecret": {"name": "s"}}))
+    assert one.key == other.key
+    assert one.key != source_of(cache(source="HuggingFace", huggingFace={**HUB, "revision": "v2"})).key
+
+
+@given(*(st.text("ab-", min_size=1, max_size=6) for _ in range(4)))
+def test_claims_are_the_same_for_the_same_namespace_and_key_only(one, key, other, another):
+    assert (claim_name(one, key) == claim_name(other, another)) == ((one, key) == (other, another))
+
+
+@pytest.mark.parametrize(
+    ("spec", "cluster", "expected"),
+    [
+        ({}, {}, None),
+        ({}, {"storageClassName": "rwx"}, "rwx"),
+        ({}, {"sharedFilesystem": {"driver": "EFS", "fileSystemId": "fs-1"}}, "modelplane-rwx"),
+        ({"storageClassName": "own"}, {"storageClassName": "rwx"}, "own"),
+    ],
+)
+def test_the_class_of_a_volume(spec, cluster, expected):
+    made = decode(InferenceCluster, make_cluster("east", storage=cluster))
+    assert storage_class(made, storage_of(cache(storage={"sizeGiB": 1, **spec}))) == expected
+
+
+def test_what_no_loader_wrote_is_not_progress():
+    assert newest_status([{"metadata": {"annotations": {"modelplane.ai/progress": "starting…"}}}]) is None
+    assert newest_status([loader_pod(bytes=1, total=2)]) == LoaderStatus("Fetching", 1, 2)

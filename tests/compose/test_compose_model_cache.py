@@ -1,0 +1,359 @@
+from pathlib import Path
+
+import pytest
+
+from modelplane.api.objects import API_VERSION
+from modelplane.compose.contract import EventType, Use
+from tests.compose.caches import NOW, STORAGE, Fleet, loader_pod, make_cache, make_cluster, make_replica, make_secret
+from tests.compose.test_compose_golden import as_text
+
+GOLDEN = Path(__file__).parent / "golden-caches"
+KEY = "90e92b697e5f03ed"
+BLOCKS = {
+    "hugging-face": {},
+    "hugging-face-gated": {
+        "huggingFace": {"repo": "a/b", "include": ["*.safetensors"], "authSecret": {"name": "hf"}},
+        "storage": {"type": "PVC", "sizeGiB": 20, "storageClassName": "rwx"},
+    },
+    "s3": {
+        "source": "S3",
+        "huggingFace": None,
+        "s3": {"bucket": "models", "prefix": "q/", "secretRef": {"name": "hf"}},
+    },
+    "http": {
+        "source": "HTTP",
+        "huggingFace": None,
+        "http": {"url": "https://files.example/w.bin", "authSecretRef": {"name": "hf", "key": "HF_TOKEN"}},
+        "retention": {"whenDeleted": "Retain"},
+    },
+    "inline": {
+        "source": "Inline",
+        "huggingFace": None,
+        "inline": {"filename": "a.jinja", "content": "x"},
+        "storage": {"type": "PVC"},
+    },
+}
+
+
+def cache_of(**changes):
+    made = make_cache(**{name: value for name, value in changes.items() if value is not None})
+    made["spec"] = {
+        name: value for name, value in {**made["spec"], **changes}.items() if value is not None and name != "name"
+    }
+    return made
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_rendered_objects_are_as_reviewed_and_well_formed(problems, golden, name):
+    fleet = Fleet(cache_of(**BLOCKS[name]), [make_cluster("east")], secrets=[make_secret()])
+    result = fleet.compose()
+    assert not [found for item in result.desired.values() for found in problems(item.target.manifest)]
+    golden.check(GOLDEN / f"{name}.yaml", as_text(result))
+
+
+def test_no_golden_file_is_left_over(golden):
+    golden.check_folder(GOLDEN, {f"{name}.yaml" for name in BLOCKS})
+
+
+def test_each_matching_cluster_gets_a_volume_and_a_job_and_then_only_the_volume():
+    fleet = Fleet(make_cache())
+    fleet.apply()
+    assert fleet.keys("volume", "job") == [
+        *(f"job-{name}-{KEY}-0" for name in ("east", "west")),
+        *(f"volume-{name}-{KEY}" for name in ("east", "west")),
+    ]
+    fleet.apply()
+    assert fleet.phases() == dict.fromkeys(("east", "west"), ("Hydrating", "Hydrating"))
+    fleet.end_jobs()
+    result = fleet.apply()
+    assert fleet.phases() == dict.fromkeys(("east", "west"), ("Ready", "Staged"))
+    assert fleet.keys("job", "secret") == []
+    assert [condition.status.value for condition in result.conditions] == ["True", "True", "True"]
+    assert (fleet.cache["status"]["summary"], fleet.cache["status"]["key"]) == ({"ready": "2/2"}, KEY)
+    assert result.uses == tuple(
+        Use(API_VERSION, "InferenceCluster", name, reason="a cache is staged on the cluster")
+        for name in ("east", "west")
+    )
+
+
+def test_a_lost_status_does_not_stage_again():
+    fleet = Fleet(make_cache())
+    fleet.settle()
+    fleet.cache.pop("status")
+    result = fleet.apply()
+    assert fleet.phases() == dict.fromkeys(("east", "west"), ("Ready", "Staged"))
+    assert not [key for key in result.desired if key.startswith("job-")]
+
+
+def test_a_transition_has_one_event():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    told = [event for _ in range(3) for event in fleet.apply().events]
+    fleet.end_jobs()
+    told += [event for _ in range(3) for event in fleet.apply().events]
+    assert [(event.type, event.reason.value, event.message) for event in told] == [
+        (EventType.NORMAL, "Staged", "ArtifactReady: 1 of 1 clusters hold it"),
+        (EventType.NORMAL, "Staged", "cluster east holds the artifact"),
+    ]
+
+
+def test_progress_and_digest_are_what_the_loader_says():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.apply()
+    fleet.pods["east"] = [loader_pod(bytes=2**30, total=4 * 2**30, rate=2**20, eta=3072)]
+    fleet.apply()
+    entry = fleet.entries()["east"]
+    assert entry | {"unusedSince": ""} == {
+        "name": "east",
+        "phase": "Hydrating",
+        "reason": "Hydrating",
+        "stagedBytes": 2**30,
+        "totalBytes": 4 * 2**30,
+        "bytesPerSecond": 2**20,
+        "etaSeconds": 3072,
+        "unusedSince": "",
+    }
+    assert fleet.cache["status"]["summary"] == {"ready": "0/1", "progress": "1.0 of 4.0 GiB"}
+    fleet.pods["east"] = [loader_pod(phase="Complete", bytes=7, total=7, key="k", revision="c" * 40)]
+    fleet.end_jobs()
+    fleet.apply()
+    fleet.pods.clear()
+    fleet.apply()
+    status = fleet.cache["status"]
+    assert (status["resolvedDigest"], status["stagedBytes"]) == ("c" * 40, 7)
+    assert status["lastHydratedAt"] == "2027-01-15T08:00:00Z"
+
+
+def test_all_clusters_get_the_commit_that_the_first_one_resolved():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.apply()
+    fleet.pods["east"] = [loader_pod(phase="Complete", revision="c" * 40)]
+    fleet.end_jobs()
+    fleet.apply()
+    fleet.clusters.append(make_cluster("west"))
+    result = fleet.compose()
+    job = result.desired[f"job-west-{KEY}-0"].target.manifest
+    assert f'"revision":"{"c" * 40}"' in job["spec"]["template"]["spec"]["containers"][0]["args"][1]
+
+
+EXIT = {"reason": "PodFailurePolicy", "message": "Container loader for pod a/b failed with exit code {}"}
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "expected"),
+    [
+        (28, None, ("NoSpace", "Container loader for pod a/b failed with exit code 28")),
+        (1, {"reason": "Unauthorized", "message": "401"}, ("Unauthorized", "401")),
+        (1, {"reason": "Hydrate", "message": "x answers 404 Not Found"}, ("SourceNotFound", "x answers 404 Not Found")),
+        (1, {"reason": "Hydrate", "message": "sha256 differs"}, ("DigestMismatch", "sha256 differs")),
+        (1, {"reason": "OutOfSpace", "message": "too small"}, ("NoSpace", "too small")),
+        (1, None, ("StagingFailed", "Container loader for pod a/b failed with exit code 1")),
+    ],
+)
+def test_a_failure_has_its_cause_from_the_exit_code_or_the_last_words(code, said, expected):
+    fleet = Fleet(make_cache(), [make_cluster("east")], now=NOW + 10)
+    fleet.apply()
+    fleet.apply()
+    fleet.end_jobs("Failed", reason=EXIT["reason"], message=EXIT["message"].format(code))
+    fleet.pods["east"] = [loader_pod(phase="Failed", **said)] if said else []
+    result = fleet.apply()
+    reason, message = expected
+    entry = fleet.entries()["east"]
+    again = "; 1 attempt failed, the next begins at 2027-01-15T08:01:00Z"
+    assert (entry["phase"], entry["reason"], entry["message"]) == ("Failed", reason, f"{message}{again}")
+    assert result.conditions[-1].reason == reason
+    assert result.requeue_after_s == 50
+    assert [event.reason.value for event in result.events if event.type is EventType.WARNING][:1] == [reason]
+
+
+def test_a_failed_staging_is_tried_again_after_a_back_off_and_at_once_when_asked():
+    fleet = Fleet(make_cache(), [make_cluster("east")], now=NOW + 10)
+    fleet.apply()
+    fleet.end_jobs("Failed", reason="BackoffLimitExceeded", message="")
+    fleet.apply()
+    assert fleet.keys("job") == [f"job-east-{KEY}-0"]
+    fleet.now = NOW + 61
+    fleet.apply()
+    assert fleet.keys("job") == [f"job-east-{KEY}-1"]
+    fleet.end_jobs("Failed", reason="BackoffLimitExceeded", message="")
+    fleet.apply()
+    assert (fleet.keys("job"), fleet.entries()["east"]["attempts"]) == ([f"job-east-{KEY}-1"], 2)
+    fleet.cache["metadata"]["annotations"]["modelplane.ai/retry"] = "now"
+    fleet.apply()
+    (key,) = fleet.keys("job")
+    assert key.startswith(f"job-east-{KEY}-2.")
+    assert fleet.phases()["east"][0] == "Hydrating"
+
+
+def test_the_token_is_copied_while_the_job_needs_it_and_another_one_starts_a_failed_job_again():
+    spec = {"huggingFace": {"repo": "a/b", "authSecret": {"name": "hf"}}}
+    fleet = Fleet(make_cache(**spec), [make_cluster("east")])
+    fleet.apply()
+    assert fleet.phases() == {"east": ("Pending", "SecretMissing")}
+    assert fleet.observed == {}
+    fleet.secrets = [make_secret("1", OTHER="eA==")]
+    fleet.apply()
+    assert fleet.entries()["east"]["message"] == "Secret team/hf has no key HF_TOKEN"
+    fleet.secrets = [make_secret("2")]
+    fleet.apply()
+    copy = fleet.observed["secret-east"]
+    (job,) = fleet.keys("job")
+    assert (copy.target.copied_from.version, copy.outlives) == ("2", (job,))
+    fleet.end_jobs("Failed", reason="BackoffLimitExceeded", message="")
+    fleet.secrets = [make_secret("3")]
+    fleet.apply()
+    assert fleet.keys("job") != [job]
+    fleet.end_jobs()
+    fleet.apply()
+    assert (fleet.keys("secret", "job"), fleet.phases()) == ([], {"east": ("Ready", "Staged")})
+
+
+def test_a_source_inside_the_platforms_network_needs_its_permission():
+    spec = {"source": "HTTP", "huggingFace": None, "http": {"url": "http://10.0.0.7/w"}}
+    fleet = Fleet(cache_of(**spec), [make_cluster("east")])
+    fleet.apply()
+    assert fleet.phases() == {"east": ("Failed", "OutboundRefused")}
+    fleet.gateways = [{"metadata": {"name": "default"}, "spec": {"outbound": {"allow": ["10.0.0.0/8"]}}}]
+    result = fleet.apply()
+    job = next(item.target.manifest for key, item in result.desired.items() if key.startswith("job-"))
+    assert job["spec"]["template"]["spec"]["containers"][0]["args"][-2:] == ["--outbound-allow", "10.0.0.0/8"]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "image", "expected"),
+    [
+        (make_cluster("east", ready=False), "loader:1", ("Pending", "WaitingForCluster")),
+        (make_cluster("east"), "", ("Failed", "NotSupported")),
+        (make_cluster("east", storage={"csiDrivers": ["BlockDevice"]}), "loader:1", ("Failed", "NoStorage")),
+        (make_cluster("east", backend={"images": {"loader": "own:1"}}), "", ("Pending", "WaitingForVolume")),
+    ],
+)
+def test_what_a_cluster_lacks_is_its_own_reason(cluster, image, expected):
+    fleet = Fleet(make_cache(), [cluster], image=image)
+    fleet.compose()
+    assert fleet.phases() == {"east": expected}
+
+
+def test_another_source_is_staged_beside_and_the_old_volume_goes_when_nobody_mounts_it():
+    fleet = Fleet(make_cache(), [make_cluster("east")], replicas=[make_replica("east", key=KEY)])
+    fleet.settle()
+    fleet.cache["spec"]["huggingFace"] = {"repo": "Qwen/Qwen3-8B", "revision": "v2"}
+    fleet.apply()
+    assert [key.rpartition("-")[2] == KEY for key in fleet.keys("volume")].count(True) == 1
+    assert fleet.entries()["east"]["stagedKeys"] == [KEY]
+    fleet.end_jobs()
+    fleet.apply()
+    new = fleet.cache["status"]["key"]
+    assert fleet.entries()["east"]["stagedKeys"] == [new, KEY]
+    fleet.now = NOW + 7200
+    fleet.apply()
+    assert len(fleet.keys("volume")) == 2
+    fleet.replicas = [make_replica("east", key=new)]
+    fleet.apply()
+    assert fleet.keys("volume") == [f"volume-east-{new}"]
+
+
+def test_a_cache_follows_its_replicas_and_prewarms():
+    fleet = Fleet(make_cache(replication="WherePlaced", prewarm=1), [make_cluster(name) for name in "abc"])
+    fleet.replicas = [make_replica("c")]
+    fleet.apply()
+    assert sorted(fleet.entries()) == ["a", "c"]
+    fleet.replicas = []
+    fleet.cache["spec"]["prewarm"] = 0
+    fleet.apply()
+    assert sorted(fleet.entries()) == ["a", "c"]
+    fleet.now = NOW + 3601
+    result = fleet.apply()
+    assert (fleet.entries(), fleet.observed) == ({}, {})
+    assert result.conditions[-1].reason == "NotPlacedYet"
+
+
+def test_clusters_are_warmed_by_name():
+    fleet = Fleet(make_cache(replication="WherePlaced", annotations={"modelplane.ai/warm": "east, none"}))
+    fleet.apply()
+    assert sorted(fleet.entries()) == ["east"]
+
+
+@pytest.mark.parametrize("lacking", ["clusters", "replicas", "caches", "gateways", "secrets"])
+@pytest.mark.parametrize("value", [None, []])
+def test_nothing_leaves_because_an_input_is_missing_or_empty(lacking, value):
+    fleet = Fleet(make_cache(replication="WherePlaced"), replicas=[make_replica("east"), make_replica("west")])
+    fleet.settle()
+    before, status = dict(fleet.observed), fleet.entries()
+    setattr(fleet, lacking, value)
+    fleet.apply()
+    if value is None:
+        assert fleet.entries() == status
+    assert fleet.observed.keys() == before.keys()
+    assert {key: seen.manifest["metadata"]["name"] for key, seen in fleet.observed.items()} == {
+        key: seen.manifest["metadata"]["name"] for key, seen in before.items()
+    }
+
+
+def test_a_cluster_that_no_longer_matches_or_is_deleted_gives_its_volume_up():
+    fleet = Fleet(make_cache(clusterSelector={"matchLabels": {"tier": "a"}}))
+    fleet.clusters = [make_cluster("east", labels={"tier": "a"}), make_cluster("west", labels={"tier": "a"})]
+    fleet.settle()
+    fleet.clusters[0]["metadata"]["labels"] = {}
+    fleet.clusters[1]["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z"
+    fleet.replicas = [make_replica("east", key=KEY)]
+    fleet.apply()
+    assert fleet.keys("volume") == [f"volume-east-{KEY}"]
+
+
+def test_a_claim_that_exists_is_ready_when_it_is_bound():
+    storage = {"type": "ExistingPVC", "existingPVC": {"claimName": "nfs"}}
+    cache = make_cache()
+    cache["spec"] = {"storage": storage}
+    fleet = Fleet(cache)
+    assert fleet.compose().desired == {}
+    assert set(fleet.phases().values()) == {("Ready", "Adopted")}
+    fleet.claims = {"east": [{"status": {"phase": "Bound"}}], "west": []}
+    fleet.compose()
+    assert fleet.phases() == {"east": ("Ready", "Adopted"), "west": ("Failed", "VolumeMissing")}
+    fleet.claims["west"] = [{"status": {"phase": "Pending"}}]
+    fleet.compose()
+    assert fleet.phases()["west"] == ("Pending", "WaitingForVolume")
+
+
+def test_an_image_volume_is_published():
+    cache = cache_of(
+        source="OCI",
+        huggingFace=None,
+        oci={"reference": "r.example/a:1", "artifact": "Image"},
+        storage={"type": "Image"},
+    )
+    fleet = Fleet(cache)
+    assert fleet.compose().desired == {}
+    assert set(fleet.phases().values()) == {("Ready", "Published")}
+
+
+def test_caches_with_the_same_source_share_one_volume():
+    owner = Fleet(make_cache("first"), [make_cluster("east")])
+    second = Fleet(make_cache("second"), [make_cluster("east")], caches=[owner.cache])
+    assert second.compose().desired == {}
+    owner.settle()
+    second.caches = [owner.cache]
+    result = second.compose()
+    assert result.desired == {}
+    assert second.phases() == {"east": ("Ready", "Staged")}
+    assert second.entries()["east"]["sharedWith"] == "first"
+    assert result.uses == (Use(API_VERSION, "ModelCache", "first", "team", "another cache uses its volume"),)
+    owner.caches = [second.cache]
+    owner.apply()
+    assert owner.keys("volume") == [f"volume-east-{KEY}"]
+
+
+def test_a_claim_keeps_its_class_and_never_shrinks():
+    fleet = Fleet(make_cache(storage={"type": "PVC", "sizeGiB": 20, "storageClassName": "a"}), [make_cluster("east")])
+    fleet.settle()
+    fleet.cache["spec"]["storage"] = {"type": "PVC", "sizeGiB": 10, "storageClassName": "b"}
+    spec = fleet.compose().desired[f"volume-east-{KEY}"].target.manifest["spec"]
+    assert (spec["storageClassName"], spec["resources"]["requests"]["storage"]) == ("a", "20Gi")
+    fleet.cache["spec"]["storage"]["sizeGiB"] = 30
+    spec = fleet.compose().desired[f"volume-east-{KEY}"].target.manifest["spec"]
+    assert spec["resources"]["requests"]["storage"] == "30Gi"
+
+
+def test_a_retained_volume_outlives_its_cache():
+    fleet = Fleet(make_cache(retention={"whenDeleted": "Retain"}, **STORAGE), [make_cluster("east")])
+    assert fleet.compose().desired[f"volume-east-{KEY}"].target.shared

@@ -1,0 +1,161 @@
+"""Caches on the embedded plane: staged by Jobs, waited for by deployments, and fetched by the real loader."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from modelplane.api.objects import GROUP
+from modelplane.reconcile.clock import SystemClock
+from modelplane.reconcile.store import ObjectRef
+from modelplane.sim.cluster import ClusterSettings
+from modelplane.testing.clock import run_virtual
+from tests.support.local_fleet import running_fleet
+
+pytestmark = pytest.mark.slow
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
+CACHE = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "ModelCache",
+    "metadata": {"name": "qwen", "namespace": "default"},
+    "spec": {"source": "Inline", "inline": {"filename": "config.json", "content": "{}"}},
+}
+DEPLOYMENT = ObjectRef(GROUP, "ModelDeployment", "default", "qwen3-8b")
+
+
+def platform():
+    for path in sorted(EXAMPLES.glob("[12]*.yaml")):
+        yield from yaml.safe_load_all(path.read_text())
+
+
+def deployment(**cache):
+    made = next(yaml.safe_load_all((EXAMPLES / "3-model.yaml").read_text()))
+    made["spec"]["caches"] = [{"name": "qwen", **cache}]
+    return made
+
+
+def virtually(story):
+    async def main(clock):
+        async with running_fleet(clock) as fleet:
+            for manifest in platform():
+                fleet.plane.create(manifest)
+            await clock.sleep(5)
+            await story(fleet, clock)
+
+    run_virtual(main)
+
+
+def phases(fleet):
+    found = fleet.get("ModelCache", "qwen", "default").get("status", {}).get("clusters", ())
+    return {entry["name"]: (entry["phase"], entry["reason"]) for entry in found}
+
+
+def reason(fleet):
+    return fleet.get("ModelDeployment", "qwen3-8b", "default")["status"]["reason"]
+
+
+def test_replicas_hold_no_devices_until_their_weights_are_there():
+    async def story(fleet, clock):
+        fleet.plane.create(CACHE)
+        fleet.plane.create(deployment())
+        await clock.sleep(1)
+        assert (fleet.replicas(), reason(fleet)) == ({}, "CacheStaging")
+        await clock.sleep(20)
+        assert phases(fleet) == {"east": ("Ready", "Staged"), "west": ("Ready", "Staged")}
+        assert set(fleet.replicas().values()) == {"True"}
+        assert [item for name in ("east", "west") for item in _jobs(fleet, name)] == []
+
+    virtually(story)
+
+
+def test_a_replica_starts_at_once_where_the_cache_is_only_preferred():
+    async def story(fleet, clock):
+        fleet.plane.create(CACHE)
+        fleet.plane.create(deployment(policy="Preferred"))
+        await clock.sleep(1)
+        assert len(fleet.replicas()) == 2
+        await clock.sleep(20)
+        mounts = [item["spec"].get("caches") for item in fleet.plane.list(GROUP, "ModelReplica")]
+        assert (mounts, set(fleet.replicas().values())) == ([None, None], {"True"})
+
+    virtually(story)
+
+
+def test_weights_of_another_source_reach_replicas_one_at_a_time():
+    async def story(fleet, clock):
+        fleet.plane.create(CACHE)
+        fleet.plane.create(deployment())
+        await clock.sleep(30)
+        cache = fleet.get("ModelCache", "qwen", "default")
+        fleet.plane.replace({**cache, "spec": {**cache["spec"], "inline": {"filename": "config.json", "content": "2"}}})
+        fewest = 2
+        for _ in range(200):
+            await clock.sleep(0.5)
+            fewest = min(fewest, sum(state == "True" for state in fleet.replicas().values()))
+        keys = {item["spec"]["caches"][0]["key"] for item in fleet.plane.list(GROUP, "ModelReplica")}
+        assert keys == {fleet.get("ModelCache", "qwen", "default")["status"]["key"]}
+        assert (fewest, set(fleet.replicas().values())) == (1, {"True"})
+
+    virtually(story)
+
+
+def test_a_cache_that_is_mounted_is_not_deleted_and_leaves_nothing_behind_afterwards():
+    async def story(fleet, clock):
+        fleet.plane.create(CACHE)
+        fleet.plane.create(deployment())
+        await clock.sleep(30)
+        fleet.plane.delete(ObjectRef(GROUP, "ModelCache", "default", "qwen"))
+        await clock.sleep(5)
+        assert phases(fleet) == {"east": ("Ready", "Staged"), "west": ("Ready", "Staged")}
+        fleet.plane.delete(DEPLOYMENT)
+        await clock.sleep(120)
+        assert fleet.plane.list(GROUP, "ModelCache") == ()
+        claims = [
+            fleet.database.store(f"cluster/{name}").list("", "PersistentVolumeClaim") for name in ("east", "west")
+        ]
+        assert claims == [(), ()]
+
+    virtually(story)
+
+
+def test_the_real_loader_fills_the_folder_of_each_volume(tmp_path):
+    async def main():
+        settings = ClusterSettings(volumes=tmp_path, pull_s=0.1, load_s=0.1, probe_s=0.1)
+        async with running_fleet(SystemClock(), settings=settings) as fleet:
+            for manifest in platform():
+                fleet.plane.create(manifest)
+            await _until(lambda: fleet.is_ready("east") and fleet.is_ready("west"))
+            fleet.plane.create(CACHE)
+            fleet.plane.create(deployment())
+            await _until(lambda: set(fleet.replicas().values()) == {"True"})
+            await _until(lambda: phases(fleet).get("west") == ("Ready", "Staged"))
+            for name in ("east", "west"):
+                (volume,) = (tmp_path / name).iterdir()
+                marker = json.loads((volume / ".modelplane" / "complete.json").read_text())
+                assert (volume / "config.json").read_text() == "{}"
+                assert [entry["path"] for entry in marker["files"]] == ["config.json"]
+            cluster = fleet.clusters.declared("east")
+            broken = {**cluster["metadata"], "annotations": {"sim.modelplane.ai/sources": "broken=Unauthorized"}}
+            fleet.plane.replace({**cluster, "metadata": broken})
+            await asyncio.sleep(0.2)
+            cache = fleet.get("ModelCache", "qwen", "default")
+            other = {**cache["spec"], "inline": {"filename": "config.json", "content": "2"}}
+            fleet.plane.replace({**cache, "spec": other})
+            await _until(lambda: phases(fleet)["east"] == ("Failed", "Unauthorized"))
+            await _until(lambda: phases(fleet)["west"] == ("Ready", "Staged"))
+
+    asyncio.run(main())
+
+
+async def _until(holds):
+    for _ in range(400):
+        if holds():
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("it did not come to that")
+
+
+def _jobs(fleet, cluster):
+    return fleet.database.store(f"cluster/{cluster}").list("batch", "Job")
