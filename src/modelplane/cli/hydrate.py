@@ -10,6 +10,9 @@ from modelplane.api.errors import ModelplaneError
 from modelplane.api.outbound import OutboundRule
 
 if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Coroutine
+
     from modelplane.hydrate.progress import HydrationProgress
 
 _EPILOG = """\
@@ -33,8 +36,9 @@ class HydrateUsageError(ModelplaneError):
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Stages the files of a model on a volume: resumable, checked, published at once."
     parser.epilog = _EPILOG
-    parser.add_argument("--source", metavar="JSON", required=True, help="a ModelCache's source block, or @FILE with it")
-    parser.add_argument("--into", metavar="DIR", type=Path, required=True, help="the volume")
+    parser.add_argument("action", nargs="?", choices=("serve",), help="serve a volume instead of filling one")
+    parser.add_argument("--source", metavar="JSON", help="a ModelCache's source block, or @FILE with it")
+    parser.add_argument("--into", metavar="DIR", type=Path, help="the volume")
     parser.add_argument("--expect-key", metavar="KEY", help="the content key; a source with another one is refused")
     parser.add_argument("--layout", choices=("huggingface", "plain"), help="default: huggingface where the source is")
     parser.add_argument("--status-file", metavar="FILE", type=Path, help="holds the last line of progress")
@@ -54,6 +58,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--token-file", metavar="FILE", type=Path, help="a bearer token")
     parser.add_argument("--credentials-dir", metavar="DIR", type=Path, help="a mounted Secret, one file for each key")
+    parser.add_argument("--volume", metavar="DIR", type=Path, help="with serve: the volume")
+    parser.add_argument("--listen", default="0.0.0.0:8080", help="with serve: host and port; default: %(default)s")
+    parser.add_argument(
+        "--tls-certs-dir", metavar="DIR", type=Path, help="with serve: a folder with tls.crt and tls.key"
+    )
     parser.add_argument("--files-dir", metavar="DIR", type=Path, help="a mounted ConfigMap, for the source configMap")
 
 
@@ -61,6 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
     from modelplane.hydrate.errors import HydrateError
     from modelplane.hydrate.progress import HydrationProgress
 
+    if arguments.action == "serve":
+        return _serve(arguments)
     _check(arguments)
     progress = HydrationProgress(lambda line: print(line, flush=True), arguments.status_file)
     try:
@@ -75,10 +86,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _hydrate(arguments: argparse.Namespace, progress: "HydrationProgress") -> None:
     from modelplane.hydrate import CacheVolume, Hydration, HydrationOptions, OriginOptions, origin_of, read_source
+    from modelplane.hydrate.credentials import MountedSecret
     from modelplane.hydrate.settings import FetchSettings, Stop
 
     stop = Stop(arguments.deadline)
-    signal.signal(signal.SIGTERM, lambda *_: stop.set("SIGTERM"))
+    signal.signal(signal.SIGTERM, lambda *_: stop.set("stopped by SIGTERM"))
     options = HydrationOptions(
         expected_key=arguments.expect_key,
         layout=arguments.layout,
@@ -88,12 +100,52 @@ def _hydrate(arguments: argparse.Namespace, progress: "HydrationProgress") -> No
     )
     access = OriginOptions(
         rule=_rule(arguments.outbound_allow),
-        token_file=arguments.token_file,
-        credentials=arguments.credentials_dir,
+        secret=MountedSecret(arguments.credentials_dir, arguments.token_file),
         files=arguments.files_dir,
     )
     origin = origin_of(read_source(arguments.source), access)
     Hydration(origin, CacheVolume(arguments.into), options, progress, stop).run()
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    import asyncio
+
+    from modelplane.hydrate import CacheVolume
+    from modelplane.hydrate.peer_server import PeerServer
+
+    host, _, port = arguments.listen.rpartition(":")
+    if arguments.volume is None or not port.isdigit():
+        raise HydrateUsageError("serve needs --volume DIR, and --listen HOST:PORT")
+    server = PeerServer(CacheVolume(arguments.volume), arguments.token_file)
+    serving = server.serve(host, int(port), _server_tls(arguments.tls_certs_dir), _announce)
+    try:
+        asyncio.run(_until_signalled(serving))
+    except asyncio.CancelledError:
+        return 0
+    return 0
+
+
+async def _until_signalled(serving: "Coroutine[None, None, None]") -> None:
+    import asyncio
+
+    task = asyncio.ensure_future(serving)
+    for each in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(each, task.cancel)
+    await task
+
+
+def _announce(host: str, port: int) -> None:
+    print(f"serving on {host}:{port}", flush=True)
+
+
+def _server_tls(folder: Path | None) -> "ssl.SSLContext | None":
+    if folder is None:
+        return None
+    import ssl
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    return context
 
 
 def _rule(entries: list[str]) -> OutboundRule:
@@ -104,6 +156,8 @@ def _rule(entries: list[str]) -> OutboundRule:
 
 
 def _check(arguments: argparse.Namespace) -> None:
+    if arguments.source is None or arguments.into is None:
+        raise HydrateUsageError("--source and --into are needed")
     if not 1 <= arguments.connections <= _MOST_CONNECTIONS:
         raise HydrateUsageError(f"--connections is 1 to {_MOST_CONNECTIONS}")
     if arguments.progress_interval <= 0 or (arguments.deadline is not None and arguments.deadline <= 0):

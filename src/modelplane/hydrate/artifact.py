@@ -20,6 +20,8 @@ class ArtifactFile:
     etag: str | None = None
     blob: str | None = None
     """Its name among the blobs of a Hugging Face cache."""
+    ranged: bool = True
+    """Whether the server gives parts of it; if not, it is one part and one connection."""
     version: str | None = None
     """What else tells two contents behind one URL apart."""
 
@@ -42,6 +44,14 @@ class ResolvedArtifact:
     """The branch or tag that was asked for, where it is not the commit itself."""
     layers: tuple["Layer", ...] = ()
     """Archives to unpack, in order, each one of the files."""
+    sub_path: str = ""
+    """The folder inside the archives that is wanted; empty for all."""
+
+    @property
+    def loose_files(self) -> list[ArtifactFile]:
+        """Files that stay as they are fetched."""
+        archives = {layer.file.content_id for layer in self.layers}
+        return [file for file in self.files if file.content_id not in archives]
 
     @property
     def total_bytes(self) -> int:
@@ -73,7 +83,7 @@ class Origin(Protocol):
         """The bytes from `start` to before `stop`. TryAgainError if it may work later."""
 
     def abort(self) -> None:
-        """Ends reads under way."""
+        """Ends reads under way, and closes connections."""
 
 
 def content_key(identity: Mapping[str, object], revision: str) -> str:

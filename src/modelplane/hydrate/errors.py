@@ -6,11 +6,14 @@ HydrateError             1   permanent: the source or its content is wrong; tryi
     └── SourceChangedError   the source changed while it was read; it has to be resolved again
 """
 
+import errno
+
 from modelplane.api.errors import ModelplaneError
 
 EXIT_FAILED = 1
 EXIT_NO_SPACE = 28
 EXIT_TRY_AGAIN = 75
+_OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class HydrateError(ModelplaneError):
@@ -37,3 +40,10 @@ class TryAgainError(HydrateError):
 
 class SourceChangedError(TryAgainError):
     """A file is no longer what the source listed."""
+
+
+def as_hydrate_error(error: OSError) -> HydrateError:
+    """What the volume refuses. Everything that a source raises is a HydrateError already."""
+    if error.errno in _OUT_OF_SPACE:
+        return OutOfSpaceError("the volume is full")
+    return HydrateError(f"the volume cannot be written: {error.strerror or error}")

@@ -1,7 +1,5 @@
 """Fetches files: parts in parallel, in order, with retries; checksums follow beside them."""
 
-import errno
-import random
 import threading
 from collections import deque
 from collections.abc import Iterable
@@ -9,14 +7,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from modelplane.hydrate.artifact import ArtifactFile, FileStream, Origin
-from modelplane.hydrate.errors import HydrateError, OutOfSpaceError, SourceChangedError, TryAgainError
+from modelplane.hydrate.errors import SourceChangedError, TryAgainError, as_hydrate_error
 from modelplane.hydrate.progress import HydrationProgress
-from modelplane.hydrate.settings import FetchSettings, RetryPolicy, Stop
-from modelplane.hydrate.staged import DigestError, FileRecord, StagedFile, read_record
+from modelplane.hydrate.retry import FailureCount
+from modelplane.hydrate.settings import FetchSettings, Stop
+from modelplane.hydrate.staged import DigestError, FileRecord, StagedFile, read_record, stream_file
 
 _OPEN_FILES = 32
 """Files that are open at once: small files are ahead of their checksums by that many."""
-_OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Fetcher:
@@ -33,6 +31,7 @@ class Fetcher:
         self._queue = PartQueue()
         self._open = threading.Semaphore(_OPEN_FILES)
         self._records: dict[str, FileRecord] = {}
+        self._unfinished: set[StagedFile] = set()
         self._failure: BaseException | None = None
 
     def fetch(self, files: Iterable[ArtifactFile]) -> dict[str, FileRecord]:
@@ -45,10 +44,15 @@ class Fetcher:
         ):
             futures = [fetching.submit(self._guard, self._work) for _ in range(workers)]
             try:
-                self._feed(missing, hashing)
+                self._feed([file for file in missing if file.size is not None], hashing)
+                for file in missing:
+                    if file.size is None:
+                        self._guard(self._stream, file)
             finally:
                 self._queue.close()
                 _await(futures)
+        for staged in self._unfinished:
+            staged.close()
         if self._failure is not None:
             raise self._failure
         return self._records
@@ -79,12 +83,38 @@ class Fetcher:
             self._fail(error)
         _await(done)
 
+    def _stream(self, file: ArtifactFile) -> None:
+        """A file of unknown size cannot be resumed: it starts anew after each failure."""
+        failures = FailureCount(self._settings.retry)
+        while file.content_id not in self._records:
+            self._check()
+            before = self._progress.fetched_bytes
+            try:
+                self._records[file.content_id] = self._streamed(file)
+            except (TryAgainError, DigestError) as error:
+                self._progress.have(before - self._progress.fetched_bytes)
+                self._stop.wait(failures.delay_s(error, moved=False), error)
+        self._progress.file_done()
+
+    def _streamed(self, file: ArtifactFile) -> FileRecord:
+        body = self._origin.open(file, 0, None)
+        try:
+            return stream_file(self._folder, file, body, self._count)
+        finally:
+            body.close()
+
+    def _count(self, count: int) -> None:
+        self._progress.fetched(count)
+        self._check()
+
     def _opened(self, file: ArtifactFile) -> StagedFile:
         size = file.size or 0
+        part_bytes = self._settings.part_bytes_of(size) if file.ranged else max(1, size)
         try:
-            staged = StagedFile(self._folder, file, size=size, part_bytes=self._settings.part_bytes_of(size))
+            staged = StagedFile(self._folder, file, size=size, part_bytes=part_bytes)
         except OSError as error:
-            raise _as_hydrate_error(error) from error
+            raise as_hydrate_error(error) from error
+        self._unfinished.add(staged)
         self._progress.have(staged.state.done_bytes)
         return staged
 
@@ -97,6 +127,7 @@ class Fetcher:
             staged.reset()
             self._queue.add(staged)
             record = self._checked(staged)
+        self._unfinished.discard(staged)
         self._records[staged.file.content_id] = record
         self._progress.file_done()
         self._open.release()
@@ -123,7 +154,7 @@ class Fetcher:
             except SourceChangedError:
                 raise
             except TryAgainError as error:
-                self._stop.wait(failures.delay_s(error, moved=staged.state.counts[part] > before))
+                self._stop.wait(failures.delay_s(error, moved=staged.state.counts[part] > before), error)
 
     def _read(self, staged: StagedFile, part: int, block: memoryview) -> None:
         start, stop = staged.state.bounds(part)
@@ -143,8 +174,7 @@ class Fetcher:
                 raise TryAgainError(f"{staged.file.path} ended at byte {start + done} of {staged.size}")
             staged.write(part, done, block[:count])
             done += count
-            self._progress.fetched(count)
-            self._check()
+            self._count(count)
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -161,28 +191,13 @@ class Fetcher:
 
     def _fail(self, error: BaseException) -> None:
         if self._failure is None and not isinstance(error, AbandonedError):
-            self._failure = _as_hydrate_error(error) if isinstance(error, OSError) else error
+            self._failure = as_hydrate_error(error) if isinstance(error, OSError) else error
         self._queue.close()
         self._origin.abort()
 
 
 class AbandonedError(Exception):
     """Another part failed, so this one ends."""
-
-
-class FailureCount:
-    """Failures of one part: how long to wait after each, and when to give up."""
-
-    def __init__(self, policy: RetryPolicy) -> None:
-        self._policy = policy
-        self._count = 0
-
-    def delay_s(self, error: TryAgainError, *, moved: bool) -> float:
-        self._count = 1 if moved else self._count + 1
-        if self._count >= self._policy.attempts:
-            raise error
-        bound = min(self._policy.longest_s, self._policy.first_s * 2.0 ** (self._count - 1))
-        return max(error.retry_after_s or 0.0, random.uniform(0, bound))  # noqa: S311  jitter, not a secret
 
 
 class PartQueue:
@@ -214,10 +229,3 @@ class PartQueue:
 def _await(futures: Iterable[Future[None]]) -> None:
     for future in futures:
         future.result()
-
-
-def _as_hydrate_error(error: OSError) -> HydrateError:
-    """What the volume refuses. Everything that a source raises is a HydrateError already."""
-    if error.errno in _OUT_OF_SPACE:
-        return OutOfSpaceError("the volume is full")
-    return HydrateError(f"the volume cannot be written: {error.strerror or error}")

@@ -3,17 +3,18 @@
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from modelplane.hydrate.artifact import ArtifactFile, Origin, ResolvedArtifact
-from modelplane.hydrate.errors import HydrateError, SourceChangedError
+from modelplane.hydrate.errors import HydrateError, SourceChangedError, TryAgainError, as_hydrate_error
 from modelplane.hydrate.fetch import Fetcher
 from modelplane.hydrate.layouts import lay_out, layout_of
 from modelplane.hydrate.paths import check_distinct
-from modelplane.hydrate.progress import HydrationProgress, Now
+from modelplane.hydrate.progress import HydrationProgress
+from modelplane.hydrate.retry import FailureCount
 from modelplane.hydrate.settings import FetchSettings, Stop
 from modelplane.hydrate.staged import FileRecord, read_record, store_record
 from modelplane.hydrate.volume import CacheVolume, CompleteMarker
@@ -56,8 +57,17 @@ class Hydration:
         """A source that changes while it is read is resolved again; files that stayed the same are kept."""
         for _ in range(_RESOLUTIONS - 1):
             with suppress(SourceChangedError):
-                return self._stage(self._origin.resolve())
-        return self._stage(self._origin.resolve())
+                return self._stage(self._resolve())
+        return self._stage(self._resolve())
+
+    def _resolve(self) -> ResolvedArtifact:
+        failures = FailureCount(self._options.fetch.retry)
+        while True:
+            self._stop.check()
+            try:
+                return self._origin.resolve()
+            except TryAgainError as error:
+                self._stop.wait(failures.delay_s(error, moved=False), error)
 
     def _stage(self, artifact: ResolvedArtifact) -> CompleteMarker:
         self._expect(artifact)
@@ -71,13 +81,19 @@ class Hydration:
         records = fetcher.fetch(artifact.files)
         self._progress.report("Publishing")
         layout = layout_of(artifact, self._options.layout)
-        marker = lay_out(self._volume, artifact, records, layout, Now().timestamp())
+        marker = self._laid_out(artifact, records, layout)
         self._volume.publish(marker)
         self._tidy(marker)
         return marker
 
+    def _laid_out(self, artifact: ResolvedArtifact, records: Mapping[str, FileRecord], layout: str) -> CompleteMarker:
+        try:
+            return lay_out(self._volume, artifact, records, layout, self._stop.check)
+        except OSError as error:
+            raise as_hydrate_error(error) from error
+
     def _expect(self, artifact: ResolvedArtifact) -> None:
-        check_distinct(file.path for file in artifact.files)
+        check_distinct(file.path for file in artifact.loose_files)
         wanted = self._options.expected_key
         if wanted is not None and wanted != artifact.key:
             raise HydrateError(f"the source has the content key {artifact.key} now, and {wanted} was expected")
@@ -120,13 +136,13 @@ class Hydration:
         """What is to be written yet. Blocks of partial files count as written."""
         staged = (self._volume.staging / f"{file.content_id}.data" for file in artifact.files)
         there = sum(path.stat().st_blocks * 512 for path in set(staged) if path.exists())
-        return max(0, artifact.total_bytes - there)
+        unpacked = sum(layer.file.size or 0 for layer in artifact.layers)  # at least: archives may be compressed
+        return max(0, artifact.total_bytes - there) + unpacked
 
     def _tidy(self, marker: CompleteMarker) -> None:
         """Removes what is staged, and revisions older than those that are kept."""
         self._volume.clear_staging()
         others = [each for each in self._volume.markers() if each.key != marker.key]
-        others.sort(key=lambda each: each.completed_at, reverse=True)
         for old in others[self._options.kept_revisions :]:
             self._volume.remove_revision(old)
 
@@ -142,6 +158,7 @@ class Hydration:
         finally:
             ended.set()
             reporter.join()
+            self._origin.abort()
 
     def _report_until(self, ended: threading.Event) -> None:
         due = time.monotonic() + self._options.progress_interval_s

@@ -7,10 +7,14 @@ and come first, then the snapshot as a whole, then the ref: a reader of the cach
 import errno
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from modelplane.hydrate.archives import Unpacker
 from modelplane.hydrate.artifact import ArtifactFile, ResolvedArtifact
+from modelplane.hydrate.errors import HydrateError
+from modelplane.hydrate.paths import check_distinct
+from modelplane.hydrate.progress import Now
 from modelplane.hydrate.staged import FileRecord
 from modelplane.hydrate.volume import CacheVolume, CompleteFile, CompleteMarker, sync_folder, write_durably
 
@@ -29,14 +33,17 @@ def layout_of(artifact: ResolvedArtifact, wanted: str | None) -> str:
 
 
 def lay_out(
-    volume: CacheVolume, artifact: ResolvedArtifact, records: Records, layout: str, completed_at: str
+    volume: CacheVolume, artifact: ResolvedArtifact, records: Records, layout: str, check: Callable[[], None]
 ) -> CompleteMarker:
-    """Moves staged files to where they are read from, and describes them."""
+    """Moves staged files to where they are read from, and describes them. `check` raises when it is time to stop."""
+    unpacked = _unpacked(volume, artifact, check) if artifact.layers else {}
+    check_distinct([*unpacked, *(file.path for file in artifact.loose_files)])
     root = _hub_tree(volume, artifact) if layout == HUGGING_FACE else _plain_tree(volume, artifact)
-    files = tuple(
+    loose = [
         CompleteFile(file.path, records[file.content_id].size, records[file.content_id].sha256, file.blob)
-        for file in artifact.files
-    )
+        for file in artifact.loose_files
+    ]
+    files = (*(CompleteFile(path, each.size, each.sha256) for path, each in sorted(unpacked.items())), *loose)
     return CompleteMarker(
         key=artifact.key,
         revision=artifact.revision,
@@ -44,7 +51,7 @@ def lay_out(
         root=root,
         bytes=sum(file.size for file in files),
         files=files,
-        completed_at=completed_at,
+        completed_at=Now().timestamp(),
         repo=artifact.repo,
         ref=artifact.ref,
     )
@@ -54,10 +61,26 @@ def repository_folder(repo: str) -> str:
     return f"hub/models--{repo.replace('/', '--')}"
 
 
+def _tree(volume: CacheVolume, artifact: ResolvedArtifact) -> Path:
+    return volume.staging / f"tree-{artifact.key}"
+
+
+def _unpacked(volume: CacheVolume, artifact: ResolvedArtifact, check: Callable[[], None]) -> Records:
+    """The files of the archives, unpacked into the tree from nothing: what an interrupted run left is not trusted."""
+    tree = _tree(volume, artifact)
+    shutil.rmtree(tree, ignore_errors=True)
+    unpacker = Unpacker(tree, artifact.sub_path, check)
+    for layer in artifact.layers:
+        unpacker.unpack(volume.staging / f"{layer.file.content_id}.data", layer.compression)
+    if not unpacker.records and not artifact.loose_files:
+        raise HydrateError(f"the layers have no files{f' in {artifact.sub_path}' if artifact.sub_path else ''}")
+    return unpacker.records
+
+
 def _plain_tree(volume: CacheVolume, artifact: ResolvedArtifact) -> str:
     root = f"revisions/{artifact.key}"
-    tree = volume.staging / f"tree-{artifact.key}"
-    for file in artifact.files:
+    tree = _tree(volume, artifact)
+    for file in artifact.loose_files:
         _place(volume.staging / f"{file.content_id}.data", tree / file.path)
     _rename_tree(tree, volume.root / root)
     return root
@@ -67,7 +90,7 @@ def _hub_tree(volume: CacheVolume, artifact: ResolvedArtifact) -> str:
     repository = volume.root / repository_folder(artifact.repo or "")
     for folder in ("blobs", "refs", "snapshots"):
         (repository / folder).mkdir(parents=True, exist_ok=True)
-    tree = volume.staging / f"tree-{artifact.key}"
+    tree = _tree(volume, artifact)
     for file in artifact.files:
         _place_blob(volume, repository, file, tree)
     sync_folder(repository / "blobs")

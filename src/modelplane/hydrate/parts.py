@@ -16,11 +16,11 @@ from pathlib import Path
 from modelplane.hydrate.checksum import STATE_BYTES
 
 _MAGIC = b"MPPARTS1"
-_HEADER = struct.Struct("<8s32s36sQI")
+_HEADER = struct.Struct("<8s32s36sQQ")
 _HASH = struct.Struct(f"<Q{STATE_BYTES}sI")
 _HASH_AT = _HEADER.size
 _COUNTS_AT = _HASH_AT + _HASH.size
-_COUNT_BYTES = 4
+_COUNT_BYTES = 8
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -33,7 +33,7 @@ class PartState:
         self.part_bytes = part_bytes
         self.resumed = False
         self._identity = identity
-        self.counts = array("I", [0] * self.part_count)
+        self.counts = array("Q", [0] * self.part_count)
         self.hashed: tuple[int, bytes] | None = None
         self._load()
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -57,14 +57,14 @@ class PartState:
     def advance(self, part: int, count: int) -> None:
         """The first `count` bytes of a part are in the file."""
         self.counts[part] = count
-        os.pwrite(self._file, struct.pack("<I", count), _COUNTS_AT + part * _COUNT_BYTES)
+        os.pwrite(self._file, struct.pack("<Q", count), _COUNTS_AT + part * _COUNT_BYTES)
 
     def store_hash(self, offset: int, state: bytes) -> None:
         self.hashed = (offset, state)
         os.pwrite(self._file, _packed_hash(self.hashed), _HASH_AT)
 
     def reset(self) -> None:
-        self.counts = array("I", [0] * self.part_count)
+        self.counts = array("Q", [0] * self.part_count)
         self.hashed = None
         self._write_all()
         self._synced.unlink(missing_ok=True)
@@ -110,11 +110,11 @@ class PartState:
         if boot is not None and its_boot != boot:
             return False
         self.part_bytes = part_bytes
-        counts = array("I")
+        counts = array("Q")
         counts.frombytes(
-            raw[_COUNTS_AT : _COUNTS_AT + self.part_count * _COUNT_BYTES].ljust(self.part_count * 4, b"\0")
+            raw[_COUNTS_AT : _COUNTS_AT + self.part_count * _COUNT_BYTES].ljust(self.part_count * _COUNT_BYTES, b"\0")
         )
-        self.counts = array("I", (min(count, self._length(part)) for part, count in enumerate(counts)))
+        self.counts = array("Q", (min(count, self._length(part)) for part, count in enumerate(counts)))
         self.hashed = _unpacked_hash(raw)
         self.resumed = True
         return True

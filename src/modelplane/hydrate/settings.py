@@ -63,12 +63,13 @@ class Stop:
             self.set("the deadline passed")
         return self._event.is_set()
 
-    def check(self) -> None:
+    def check(self, cause: Exception | None = None) -> None:
+        """Raises TryAgainError once there is a reason to stop. It names what was waited for."""
         if self.is_set:
-            raise TryAgainError(f"stopped: {self._reason}")
+            raise TryAgainError(f"{self._reason}: {cause}" if cause else self._reason)
 
-    def wait(self, seconds: float) -> None:
-        """Sleeps, and raises TryAgainError once there is a reason to stop."""
+    def wait(self, seconds: float, cause: Exception | None = None) -> None:
+        """Sleeps. Ends early, as `check` does."""
         left = seconds if self._ends is None else min(seconds, max(0.0, self._ends - time.monotonic()))
         self._event.wait(left)
-        self.check()
+        self.check(cause)

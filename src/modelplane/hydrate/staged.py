@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from modelplane.hydrate.artifact import ArtifactFile
+from modelplane.hydrate.artifact import ArtifactFile, FileStream
 from modelplane.hydrate.checksum import Checksum, checksum
 from modelplane.hydrate.errors import HydrateError
 from modelplane.hydrate.parts import PartState
@@ -58,7 +58,7 @@ class StagedFile:
         """Takes the next block of a part, of which `done` bytes are there."""
         start, _ = self.state.bounds(part)
         if not (self.fresh and _is_zero(block)):
-            _write_whole(self.descriptor, block, start + done)
+            write_whole(self.descriptor, block, start + done)
         self.state.advance(part, done + len(block))
         with self._moved:
             self._moved.notify()
@@ -102,7 +102,7 @@ class StagedFile:
 
     def finish(self, sha256: str) -> FileRecord:
         """Makes the file durable and remembers that it is whole. Raises DigestError if it is not what was listed."""
-        self._check(sha256)
+        check_digest(self.file, sha256, self.descriptor)
         os.fsync(self.descriptor)
         record = FileRecord(sha256, self.size)
         store_record(self.data_path.with_suffix(".json"), record)
@@ -113,21 +113,6 @@ class StagedFile:
     def close(self) -> None:
         os.close(self.descriptor)
         self.state.close()
-
-    def _check(self, sha256: str) -> None:
-        kind, _, wanted = (self.file.digest or "").partition(":")
-        found = self._git_digest() if kind == "git" else sha256
-        if wanted and found != wanted:
-            raise DigestError(f"{self.file.path} has the digest {kind}:{found}, and {kind}:{wanted} was listed")
-
-    def _git_digest(self) -> str:
-        digest = hashlib.sha1(f"blob {self.size}\0".encode(), usedforsecurity=False)
-        buffer = memoryview(bytearray(_READ_BYTES))
-        offset = 0
-        while count := os.preadv(self.descriptor, [buffer], offset):
-            digest.update(buffer[:count])
-            offset += count
-        return digest.hexdigest()
 
     def _start(self) -> tuple[int, Checksum]:
         hashed = self.state.hashed
@@ -159,6 +144,44 @@ class StagedFile:
         return offset
 
 
+def check_digest(file: ArtifactFile, sha256: str, descriptor: int) -> None:
+    """Raises DigestError if a file is not what was listed."""
+    kind, _, wanted = (file.digest or "").partition(":")
+    found = _git_digest(descriptor) if kind == "git" else sha256
+    if wanted and found != wanted:
+        raise DigestError(f"{file.path} has the digest {kind}:{found}, and {kind}:{wanted} was listed")
+
+
+def _git_digest(descriptor: int) -> str:
+    """The name of a git blob: SHA-1 over a header and the content."""
+    size = os.fstat(descriptor).st_size
+    digest = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
+    buffer = memoryview(bytearray(_READ_BYTES))
+    offset = 0
+    while count := os.preadv(descriptor, [buffer], offset):
+        digest.update(buffer[:count])
+        offset += count
+    return digest.hexdigest()
+
+
+def stream_file(folder: Path, file: ArtifactFile, body: FileStream, read: Callable[[int], None]) -> FileRecord:
+    """Takes a file whose size nobody knows, from its start to its end. `read` is told of each block."""
+    data = folder / f"{file.content_id}.data"
+    digest = hashlib.sha256()
+    block = memoryview(bytearray(_READ_BYTES))
+    with data.open("w+b", buffering=0) as out:
+        while count := body.readinto(block):
+            digest.update(block[:count])
+            write_whole(out.fileno(), block[:count], out.tell())
+            out.seek(count, os.SEEK_CUR)
+            read(count)
+        check_digest(file, digest.hexdigest(), out.fileno())
+        os.fsync(out.fileno())
+        record = FileRecord(digest.hexdigest(), out.tell())
+    store_record(data.with_suffix(".json"), record)
+    return record
+
+
 def store_record(path: Path, record: FileRecord) -> None:
     beside = path.with_suffix(".new")
     beside.write_bytes(msgspec.json.encode(record))
@@ -174,7 +197,7 @@ def read_record(path: Path, data: Path) -> FileRecord | None:
         return None
 
 
-def _write_whole(descriptor: int, block: memoryview, offset: int) -> None:
+def write_whole(descriptor: int, block: memoryview, offset: int) -> None:
     while block:
         count = os.pwrite(descriptor, block, offset)
         block, offset = block[count:], offset + count

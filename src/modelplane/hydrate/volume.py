@@ -78,8 +78,9 @@ class CacheVolume:
         return read_marker(self.root / MARKER if key is None else self.records / f"{key}.json")
 
     def markers(self) -> list[CompleteMarker]:
-        """Every revision that is on the volume, whole."""
-        found = (read_marker(path) for path in sorted(self.records.glob("*.json")))
+        """Every revision that is on the volume, whole; the one that was current last comes first."""
+        records = sorted(self.records.glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        found = (read_marker(path) for path in records)
         return [marker for marker in found if marker is not None and self.holds(marker)]
 
     def holds(self, marker: CompleteMarker) -> bool:
