@@ -41,7 +41,7 @@ class PartState:
 
     @property
     def part_count(self) -> int:
-        return max(1, -(-self.size // self.part_bytes))
+        return _parts(self.size, self.part_bytes)
 
     @property
     def done_bytes(self) -> int:
@@ -107,13 +107,11 @@ class PartState:
         magic, identity, its_boot, size, part_bytes = _HEADER.unpack_from(raw)
         if (magic, identity, size) != (_MAGIC, self._identity, self.size) or not part_bytes:
             return False
-        if boot is not None and its_boot != boot:
+        if (boot is not None and its_boot != boot) or len(raw) != _COUNTS_AT + _COUNT_BYTES * _parts(size, part_bytes):
             return False
         self.part_bytes = part_bytes
         counts = array("Q")
-        counts.frombytes(
-            raw[_COUNTS_AT : _COUNTS_AT + self.part_count * _COUNT_BYTES].ljust(self.part_count * _COUNT_BYTES, b"\0")
-        )
+        counts.frombytes(raw[_COUNTS_AT:])
         self.counts = array("Q", (min(count, self._length(part)) for part, count in enumerate(counts)))
         self.hashed = _unpacked_hash(raw)
         self.resumed = True
@@ -126,6 +124,10 @@ class PartState:
     def _packed(self) -> bytes:
         header = _HEADER.pack(_MAGIC, self._identity, boot_id(), self.size, self.part_bytes)
         return header + _packed_hash(self.hashed) + self.counts.tobytes()
+
+
+def _parts(size: int, part_bytes: int) -> int:
+    return max(1, -(-size // part_bytes))
 
 
 @functools.cache
