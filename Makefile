@@ -63,6 +63,9 @@ deep-mutants: setup-dev ## break the deciding rooms in 400 places and ask their 
 deep-coverage: setup-dev ## lines and branches that tests reach, against floors that only rise (half an hour; needs coverage)
 	@$(BIN)/python tools/coverage_floor.py
 
+deep-hydrate: setup-dev ## the loader, killed 40 times until it is done (minutes)
+	@MODELPLANE_HYDRATE_KILLS=$${MODELPLANE_HYDRATE_KILLS:-40} $(BIN)/python -m pytest -n 0 -q tests/hydrate/test_hydrate_kills.py
+
 lint: setup-dev ## ruff, mypy, import rooms, generated files up to date
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .

@@ -6,6 +6,7 @@ Behind a proxy the proxy resolves; then names are checked, and what they resolve
 """
 
 import base64
+import functools
 import http.client
 import ipaddress
 import os
@@ -101,7 +102,6 @@ class WebClient:
     def __init__(self, rule: OutboundRule, timeouts: Timeouts | None = None) -> None:
         self._rule = rule
         self._timeouts = timeouts or Timeouts()
-        self._tls = tls_context()
         self._lock = threading.Lock()
         self._idle: dict[tuple[str, str], list[CheckedConnection]] = {}
         self._busy: set[CheckedConnection] = set()
@@ -171,15 +171,21 @@ class WebClient:
         return self._new(parts)
 
     def _new(self, parts: SplitResult) -> "CheckedConnection":
-        return CheckedConnection(parts, self._rule, self._timeouts, self._tls)
+        tls = self._tls if parts.scheme == "https" else None
+        return CheckedConnection(parts, self._rule, self._timeouts, tls)
+
+    @functools.cached_property
+    def _tls(self) -> ssl.SSLContext:
+        """Made for the first https URL: reading all authorities takes longer than a small file."""
+        return tls_context()
 
 
 class CheckedConnection(http.client.HTTPConnection):
     """Connects to an address that the outbound rule has seen, or to the proxy that the environment names."""
 
-    def __init__(self, parts: SplitResult, rule: OutboundRule, timeouts: Timeouts, tls: ssl.SSLContext) -> None:
+    def __init__(self, parts: SplitResult, rule: OutboundRule, timeouts: Timeouts, tls: ssl.SSLContext | None) -> None:
         self.place = (parts.scheme, parts.netloc)
-        self._secure = parts.scheme == "https"
+        self._secure = tls is not None
         port = parts.port or (443 if self._secure else 80)
         super().__init__(parts.hostname or "", port, timeout=timeouts.read_s)
         self._rule = rule
@@ -209,7 +215,7 @@ class CheckedConnection(http.client.HTTPConnection):
             self.sock = self._dial_proxy(self._proxy)
         else:
             self.sock = self._dial_checked()
-        if self._secure:
+        if self._tls is not None:
             self.sock = self._tls.wrap_socket(self.sock, server_hostname=self.host)
         self.sock.settimeout(self._timeouts.read_s)
 
