@@ -71,6 +71,23 @@ def test_a_new_revision_fetches_only_what_changed(stage, hub):
     assert snapshots == {old, marker.revision}
 
 
+def test_old_revisions_go_with_the_blobs_that_only_they_have(stage, hub):
+    markers = []
+    for number in range(3):
+        hub.commit({**FILES, "config.json": b"%d" % number})
+        markers.append(stage(source(hub)))
+    repository = stage.root / "hub/models--acme--tiny"
+    assert {path.name for path in (repository / "snapshots").iterdir()} == {each.revision for each in markers[1:]}
+    kept = {file.blob for each in markers[1:] for file in each.files}
+    assert {path.name for path in (repository / "blobs").iterdir()} == kept
+
+
+def test_a_revision_that_leads_out_is_refused(stage, hub):
+    hub.commit(FILES, ref="../../evil")
+    with pytest.raises(HydrateError, match="is not a relative path"):
+        stage(source(hub, revision="../../evil"))
+
+
 def test_include_and_exclude_select(stage, hub):
     hub.commit(FILES)
     stage(source(hub, include=["*.safetensors", "original/"], exclude=["copy/*", "*.json"]))

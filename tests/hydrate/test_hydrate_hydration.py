@@ -69,3 +69,23 @@ def test_an_unexpected_key_is_refused(loader):
     assert done.errors.startswith("modelplane hydrate: the source has the content key ")
     assert (done.last["phase"], done.last["reason"]) == ("Failed", "Hydrate")
     assert not (loader.volume / ".modelplane" / "complete.json").exists()
+
+
+def test_a_layout_that_the_source_cannot_have_is_fetched_once(stage, server):
+    source = {"http": {"url": server.add("/model.bin", b"weights")}}
+    stage(source, layout="huggingface")
+    stage(source, layout="huggingface")
+    assert stage.fetched == 0
+
+
+def test_a_volume_that_cannot_be_written_is_for_good(loader):
+    loader.volume.write_text("a file")
+    done = loader.run(inline(a="1"))
+    assert (done.code, done.last["phase"]) == (1, "Failed")
+    assert done.errors == "modelplane hydrate: the volume cannot be written: File exists\n"
+
+
+def test_files_that_are_missing_are_named(loader, tmp_path):
+    assert loader.run(f"@{tmp_path}/nothing.json").errors == (
+        f"modelplane hydrate: --source: {tmp_path}/nothing.json cannot be read: No such file or directory\n"
+    )

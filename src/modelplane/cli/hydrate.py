@@ -75,13 +75,22 @@ def run(arguments: argparse.Namespace) -> int:
     _check(arguments)
     progress = HydrationProgress(lambda line: print(line, flush=True), arguments.status_file)
     try:
-        _hydrate(arguments, progress)
+        _guarded(arguments, progress)
     except HydrateError as error:
         progress.report("Failed", reason=type(error).__name__.removesuffix("Error"), message=str(error))
         print(f"modelplane hydrate: {error}", file=sys.stderr)
         return error.exit_code
     progress.report("Complete")
     return 0
+
+
+def _guarded(arguments: argparse.Namespace, progress: "HydrationProgress") -> None:
+    from modelplane.hydrate.errors import as_hydrate_error
+
+    try:
+        _hydrate(arguments, progress)
+    except OSError as error:
+        raise as_hydrate_error(error) from error
 
 
 def _hydrate(arguments: argparse.Namespace, progress: "HydrationProgress") -> None:

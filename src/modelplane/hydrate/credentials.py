@@ -53,6 +53,8 @@ def _text(path: Path) -> str:
         text = path.read_text(encoding="utf-8").strip()
     except UnicodeDecodeError:
         raise HydrateError(f"{path} is not text") from None
+    except OSError as error:
+        raise HydrateError(f"{path} cannot be read: {error.strerror}") from error
     if not text.isprintable():
         raise HydrateError(f"{path} has line breaks or control characters")
     return text

@@ -54,6 +54,7 @@ class HuggingFaceOrigin:
     def __init__(self, source: HuggingFaceSource, client: WebClient, secret: MountedSecret) -> None:
         if not _REPO.fullmatch(source.repo) or "--" in source.repo or ".." in source.repo:
             raise HydrateError(f"--source: huggingFace: {source.repo!r} is not a repository")
+        safe_path(source.revision)
         self._source = source
         self._endpoint = source.endpoint.rstrip("/")
         self._client = client
@@ -85,7 +86,7 @@ class HuggingFaceOrigin:
 
     def _commit(self) -> str:
         path = f"revision/{quote(self._source.revision, safe='')}"
-        found = _decoded(self._ask(f"{self._api}/{path}")[0], HubRevision)
+        found = _decoded(self._request(f"{self._api}/{path}")[0], HubRevision)
         if not _COMMIT.fullmatch(found.sha):
             raise HydrateError(f"{self._endpoint} gave {found.sha!r}, which is not a commit")
         return found.sha
@@ -95,7 +96,7 @@ class HuggingFaceOrigin:
         for _ in range(_MOST_PAGES):
             if url is None:
                 return
-            content, url = self._ask(url)
+            content, url = self._request(url)
             yield from _decoded(content, list[HubEntry])
         raise HydrateError(f"{self._source.repo} has more than {_MOST_PAGES} pages of files")
 
@@ -115,7 +116,7 @@ class HuggingFaceOrigin:
     def _api(self) -> str:
         return f"{self._endpoint}/api/models/{self._source.repo}"
 
-    def _ask(self, url: str) -> tuple[bytes, str | None]:
+    def _request(self, url: str) -> tuple[bytes, str | None]:
         """A page, and where the next one is."""
         headers = self._headers if same_origin(url, self._endpoint) else {}
         try:

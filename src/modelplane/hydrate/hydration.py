@@ -11,7 +11,7 @@ from pathlib import Path
 from modelplane.hydrate.artifact import ArtifactFile, Origin, ResolvedArtifact
 from modelplane.hydrate.errors import HydrateError, SourceChangedError, TryAgainError, as_hydrate_error
 from modelplane.hydrate.fetch import Fetcher
-from modelplane.hydrate.layouts import lay_out, layout_of
+from modelplane.hydrate.layouts import fits_layout, lay_out, layout_of
 from modelplane.hydrate.paths import check_distinct
 from modelplane.hydrate.progress import HydrationProgress
 from modelplane.hydrate.retry import FailureCount
@@ -104,7 +104,7 @@ class Hydration:
     def _complete(self, key: str | None) -> CompleteMarker | None:
         """The revision with this key, if the volume holds it. It becomes the current one."""
         marker = self._volume.marker(key) if key is not None else None
-        if marker is None or not self._volume.holds(marker) or self._options.layout not in {None, marker.layout}:
+        if marker is None or not self._volume.holds(marker) or not fits_layout(marker, self._options.layout):
             return None
         if self._volume.marker() != marker:
             self._volume.publish(marker)
@@ -143,8 +143,9 @@ class Hydration:
         """Removes what is staged, and revisions older than those that are kept."""
         self._volume.clear_staging()
         others = [each for each in self._volume.markers() if each.key != marker.key]
+        kept = [marker, *others[: self._options.kept_revisions]]
         for old in others[self._options.kept_revisions :]:
-            self._volume.remove_revision(old)
+            self._volume.remove_revision(old, kept)
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:

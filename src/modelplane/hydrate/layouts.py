@@ -32,6 +32,11 @@ def layout_of(artifact: ResolvedArtifact, wanted: str | None) -> str:
     return HUGGING_FACE if artifact.repo is not None and wanted != PLAIN else PLAIN
 
 
+def fits_layout(marker: CompleteMarker, wanted: str | None) -> bool:
+    """Whether a revision lies as it is wanted now."""
+    return wanted in {None, marker.layout} or marker.repo is None
+
+
 def lay_out(
     volume: CacheVolume, artifact: ResolvedArtifact, records: Records, layout: str, check: Callable[[], None]
 ) -> CompleteMarker:

@@ -132,14 +132,14 @@ class OciOrigin:
 
     def _has_ranges(self, layer: Descriptor) -> bool:
         url = f"{self._base}/blobs/{_checked(layer).digest}"
-        response = self._asked(url, {"Range": "bytes=0-0"})
+        response = self._get_authorized(url, {"Range": "bytes=0-0"})
         response.close()
         return response.status == 206  # noqa: PLR2004  Partial Content
 
     def _get(self, url: str, headers: Mapping[str, str]) -> bytes:
-        return self._asked(url, headers).small(_MANIFEST_BYTES)
+        return self._get_authorized(url, headers).small(_MANIFEST_BYTES)
 
-    def _asked(self, url: str, headers: Mapping[str, str]) -> WebResponse:
+    def _get_authorized(self, url: str, headers: Mapping[str, str]) -> WebResponse:
         try:
             try:
                 return self._client.get(url, {**headers, **self._auth.headers()})

@@ -26,13 +26,13 @@ class RangeReader:
         located = self._located.get(file.url)
         if located is not None:
             try:
-                return self._ask(file, located, start, stop)
+                return self._request(file, located, start, stop)
             except StatusError as error:
                 if error.status not in _EXPIRED:
                     raise
                 del self._located[file.url]
         try:
-            response = self._ask(file, file.url, start, stop)
+            response = self._request(file, file.url, start, stop)
         except StatusError as error:
             if error.status in _CHANGED:
                 raise SourceChangedError(f"{file.path} changed at the source") from error
@@ -41,7 +41,7 @@ class RangeReader:
             self._located[file.url] = response.url
         return response
 
-    def _ask(self, file: ArtifactFile, url: str, start: int, stop: int | None) -> WebResponse:
+    def _request(self, file: ArtifactFile, url: str, start: int, stop: int | None) -> WebResponse:
         headers = dict(self._headers(file)) if same_origin(url, file.url) else {}
         whole = start == 0 and (stop is None or stop == file.size)
         if not whole:

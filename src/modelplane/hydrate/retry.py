@@ -18,5 +18,5 @@ class FailureCount:
         if self._count >= self._policy.attempts:
             raise error
         bound = min(self._policy.longest_s, self._policy.first_s * 2.0 ** (self._count - 1))
-        asked = error.retry_after_s if isinstance(error, TryAgainError) else None
-        return max(asked or 0.0, random.uniform(0, bound))  # noqa: S311  jitter, not a secret
+        retry_after = error.retry_after_s if isinstance(error, TryAgainError) else None
+        return max(retry_after or 0.0, random.uniform(0, bound))  # noqa: S311  jitter, not a secret

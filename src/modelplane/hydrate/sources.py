@@ -125,7 +125,10 @@ _WRAPPERS = ("spec", "artifact")
 
 def read_source(text: str) -> Source:
     """The source of a JSON document, or of the file that follows an @. HydrateError names what is wrong."""
-    raw = Path(text[1:]).read_bytes() if text.startswith("@") else text.encode()
+    try:
+        raw = Path(text[1:]).read_bytes() if text.startswith("@") else text.encode()
+    except OSError as error:
+        raise HydrateError(f"--source: {text[1:]} cannot be read: {error.strerror}") from error
     if raw.startswith(b"file://"):
         return FolderSource(path=raw.decode().removeprefix("file://"))
     try:

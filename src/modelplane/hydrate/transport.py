@@ -108,15 +108,15 @@ class WebClient:
 
     def get(self, url: str, headers: Headers | None = None, *, method: str = "GET") -> WebResponse:
         """An answer with a status of 200 to 299, after redirects. StatusError or TryAgainError if there is none."""
-        asked = dict(headers or {})
+        sent = dict(headers or {})
         for _ in range(_MOST_REDIRECTS):
-            response = self._send(method, url, asked)
+            response = self._send(method, url, sent)
             if response.status not in _REDIRECTS or "location" not in response.headers:
                 return _accepted(response)
             response.close()
             target = urljoin(url, response.headers["location"])
             if not same_origin(target, url):
-                asked = {name: value for name, value in asked.items() if name.lower() not in _CREDENTIALS}
+                sent = {name: value for name, value in sent.items() if name.lower() not in _CREDENTIALS}
             if urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https":
                 raise HydrateError(f"{shown(url)} redirects to {shown(target)}, which is not https")
             url = target
@@ -148,11 +148,13 @@ class WebClient:
         if connection.sock is not None:
             # The server may have closed an idle connection: that is no failure, and is asked on a new one.
             with suppress(TryAgainError):
-                return self._ask(connection, method, parts, headers)
+                return self._exchange(connection, method, parts, headers)
             connection = self._new(parts)
-        return self._ask(connection, method, parts, headers)
+        return self._exchange(connection, method, parts, headers)
 
-    def _ask(self, connection: "CheckedConnection", method: str, parts: SplitResult, headers: Headers) -> WebResponse:
+    def _exchange(
+        self, connection: "CheckedConnection", method: str, parts: SplitResult, headers: Headers
+    ) -> WebResponse:
         with self._lock:
             self._busy.add(connection)
         try:
@@ -206,7 +208,7 @@ class CheckedConnection(http.client.HTTPConnection):
         return {"Proxy-Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
 
     @property
-    def tells_proxy(self) -> bool:
+    def is_proxied(self) -> bool:
         return self._proxy is not None and not self._secure
 
     def connect(self) -> None:
@@ -346,7 +348,7 @@ def _with_defaults(parts: SplitResult, headers: Headers, connection: CheckedConn
         "User-Agent": f"modelplane-hydrate/{__version__}",
         "Accept-Encoding": "identity",
     }
-    return {**defaults, **headers, **(connection.proxy_headers if connection.tells_proxy else {})}
+    return {**defaults, **headers, **(connection.proxy_headers if connection.is_proxied else {})}
 
 
 def _resolved(host: str, port: int) -> list[str]:

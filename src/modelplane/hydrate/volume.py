@@ -13,7 +13,7 @@ NAME                            for each name in `current`, a link to it
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -103,11 +103,16 @@ class CacheVolume:
     def clear_staging(self) -> None:
         shutil.rmtree(self.staging, ignore_errors=True)
 
-    def remove_revision(self, marker: CompleteMarker) -> None:
-        """Removes a revision that is not current, the record first."""
+    def remove_revision(self, marker: CompleteMarker, kept: Sequence[CompleteMarker]) -> None:
+        """Removes a revision, the record first, except what revisions that are kept have too."""
         (self.records / f"{marker.key}.json").unlink(missing_ok=True)
-        if marker.root.startswith("revisions/"):
-            shutil.rmtree(self.root / marker.root, ignore_errors=True)
+        if any(other.root == marker.root for other in kept):
+            return
+        shutil.rmtree(self.root / marker.root, ignore_errors=True)
+        shared = {file.blob for other in kept if other.repo == marker.repo for file in other.files}
+        for file in marker.files:
+            if file.blob is not None and file.blob not in shared:
+                (self.root / marker.root).parent.with_name("blobs").joinpath(file.blob).unlink(missing_ok=True)
 
     def _switch(self, marker: CompleteMarker) -> None:
         names = {file.path.partition("/")[0] for file in marker.files} - RESERVED - {LOST_AND_FOUND}
