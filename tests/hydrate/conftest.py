@@ -14,7 +14,7 @@ from modelplane.hydrate import CacheVolume, Hydration, HydrationOptions, OriginO
 from modelplane.hydrate.credentials import MountedSecret
 from modelplane.hydrate.progress import HydrationProgress
 from modelplane.hydrate.settings import FetchSettings, RetryPolicy, Stop
-from modelplane.hydrate.transport import Timeouts
+from modelplane.hydrate.transport import TransferTimeouts
 from tests.support.file_server import file_server
 
 LOOPBACK = OutboundRule.read(["127.0.0.1/32"])
@@ -93,7 +93,9 @@ class Staging:
         self.lines = []
 
     def __call__(self, source, *, secret=None, options=None, rule=LOOPBACK, stop=None, fetch=QUICK, **more):
-        access = OriginOptions(rule=rule, secret=secret or MountedSecret(), timeouts=Timeouts(connect_s=2, read_s=0.5))
+        access = OriginOptions(
+            rule=rule, secret=secret or MountedSecret(), timeouts=TransferTimeouts(connect_s=2, read_s=0.5)
+        )
         origin = origin_of(read_source(source if isinstance(source, str) else json.dumps(source)), access)
         options = options or HydrationOptions(fetch=fetch, progress_interval_s=0.2, **more)
         self.progress = HydrationProgress(lambda line: self.lines.append(json.loads(line)))

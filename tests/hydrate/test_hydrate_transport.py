@@ -15,14 +15,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from modelplane.api.outbound import OutboundRule
 from modelplane.hydrate.errors import HydrateError, TryAgainError
-from modelplane.hydrate.transport import Timeouts, WebClient, retry_after_s, shown
+from modelplane.hydrate.transport import TransferTimeouts, WebClient, retry_after_s, shown
 
 LOOPBACK = OutboundRule.read(["127.0.0.1/32"])
 
 
 @pytest.fixture
 def client():
-    found = WebClient(LOOPBACK, Timeouts(connect_s=2, read_s=2))
+    found = WebClient(LOOPBACK, TransferTimeouts(connect_s=2, read_s=2))
     yield found
     found.abort()
 

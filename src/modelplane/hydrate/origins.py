@@ -22,7 +22,7 @@ from modelplane.hydrate.sources import (
     PeerSource,
     Source,
 )
-from modelplane.hydrate.transport import Timeouts, WebClient
+from modelplane.hydrate.transport import TransferTimeouts, WebClient
 from modelplane.hydrate.web import WebOrigin
 
 
@@ -30,7 +30,7 @@ from modelplane.hydrate.web import WebOrigin
 class OriginOptions:
     rule: OutboundRule = field(default_factory=OutboundRule)
     secret: MountedSecret = field(default_factory=MountedSecret)
-    timeouts: Timeouts = field(default_factory=Timeouts)
+    timeouts: TransferTimeouts = field(default_factory=TransferTimeouts)
     files: Path | None = None
     """The folder where the kubelet mounted a ConfigMap."""
 

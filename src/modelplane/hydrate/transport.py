@@ -48,7 +48,7 @@ class StatusError(HydrateError):
 
 
 @dataclass(frozen=True, slots=True)
-class Timeouts:
+class TransferTimeouts:
     connect_s: float = 15.0
     read_s: float = 30.0
     """Without a byte for so long, a connection is given up and the part is asked for again."""
@@ -99,9 +99,9 @@ class WebResponse:
 class WebClient:
     """Requests from many threads. Idle connections are kept."""
 
-    def __init__(self, rule: OutboundRule, timeouts: Timeouts | None = None) -> None:
+    def __init__(self, rule: OutboundRule, timeouts: TransferTimeouts | None = None) -> None:
         self._rule = rule
-        self._timeouts = timeouts or Timeouts()
+        self._timeouts = timeouts or TransferTimeouts()
         self._lock = threading.Lock()
         self._idle: dict[tuple[str, str], list[CheckedConnection]] = {}
         self._busy: set[CheckedConnection] = set()
@@ -185,7 +185,9 @@ class WebClient:
 class CheckedConnection(http.client.HTTPConnection):
     """Connects to an address that the outbound rule has seen, or to the proxy that the environment names."""
 
-    def __init__(self, parts: SplitResult, rule: OutboundRule, timeouts: Timeouts, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, parts: SplitResult, rule: OutboundRule, timeouts: TransferTimeouts, tls: ssl.SSLContext | None
+    ) -> None:
         self.place = (parts.scheme, parts.netloc)
         self._secure = tls is not None
         port = parts.port or (443 if self._secure else 80)
