@@ -5,7 +5,7 @@ required by name; only when no object of that name exists does its backend leave
 ModelEndpoint cannot be read, or has no Ready condition that is True or False.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from modelplane.api.codec import decode
@@ -69,22 +69,31 @@ def requirements(listed: Iterable[Manifest], route: ObservedRoute, namespace: st
     }
 
 
+def decode_endpoint(item: Manifest) -> ModelEndpoint | None:
+    """Without its status: of that only the conditions count, and those may be garbled. None: it cannot be read."""
+    try:
+        return decode(ModelEndpoint, {**item, "status": {}})
+    except InputError:
+        return None
+
+
 def read_endpoints(
-    listed: Iterable[Manifest], route: ObservedRoute, required: Mapping[str, tuple[Manifest, ...]]
+    listed: Iterable[Manifest],
+    route: ObservedRoute,
+    required: Mapping[str, tuple[Manifest, ...]],
+    decode_item: Callable[[Manifest], ModelEndpoint | None] = decode_endpoint,
 ) -> ReadEndpoints:
+    """A host that shows an unchanged object again may cache `decode_item` by identity."""
     items = {name_of(item): item for item in sorted(listed, key=_is_ready)}
     unread = [name for name in route.backends if name not in items and required.get(PREFIX + name) is None]
     items |= {name: required[PREFIX + name][0] for name in route.backends if required.get(PREFIX + name)}
-    read = {name: _read(item, route) for name, item in items.items()}
+    read = {name: _read(item, route, decode_item(item)) for name, item in items.items()}
     unreadable = [name for name, found in read.items() if found is None and name in route.backends]
     return ReadEndpoints([found for found in read.values() if found is not None], sorted({*unread, *unreadable}))
 
 
-def _read(item: Manifest, route: ObservedRoute) -> ReadEndpoint | None:
-    try:
-        # Of the status only the conditions count, and those may be garbled.
-        endpoint = decode(ModelEndpoint, {**item, "status": {}})
-    except InputError:
+def _read(item: Manifest, route: ObservedRoute, endpoint: ModelEndpoint | None) -> ReadEndpoint | None:
+    if endpoint is None:
         return None
     ready = _is_ready(item)
     kept = not ready and name_of(item) in route.backends and not is_denied(item, {"Ready"})

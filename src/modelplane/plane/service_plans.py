@@ -1,7 +1,7 @@
 """The plans of all services, kept up to date from the store for the fleet router.
 
-A change of a ModelService or a ModelEndpoint makes the plans of its namespace anew. They do not wait for composers: an
-endpoint that turns NotReady leaves its plan with the write that says so.
+A change of a ModelService or a ModelEndpoint makes the plans of its namespace anew, when they are next asked for. They
+do not wait for composers: an endpoint that turns NotReady leaves its plan with the write that says so.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -9,12 +9,15 @@ from typing import Final
 
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
+from modelplane.api.identity import IdentityMemo
 from modelplane.api.models import ModelService
-from modelplane.api.objects import GROUP, Manifest
-from modelplane.compose.observed_route import ObservedRoute, read_endpoints
+from modelplane.api.objects import GROUP, Manifest, items_at, value_at
+from modelplane.compose.observed_route import ObservedRoute, decode_endpoint, read_endpoints
 from modelplane.compose.service_plan import ServicePlan, service_plan
 from modelplane.reconcile.store import Store, StoreChange
+from modelplane.sim.cluster.controller import changed
 
+_MOST_DECODED: Final = 100_000
 _KINDS: Final = frozenset(("ModelService", "ModelEndpoint"))
 
 
@@ -23,29 +26,29 @@ class ServicePlans:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._decode = IdentityMemo(decode_endpoint, _MOST_DECODED)
         self._plans: dict[str, tuple[ServicePlan, ...]] = {}
+        self._stale = {_namespace(service) for service in store.list(GROUP, "ModelService")}
         self.on_change: Callable[[], None] = lambda: None
-        for namespace in sorted({_namespace(service) for service in store.list(GROUP, "ModelService")}):
-            self._plans[namespace] = self._of(namespace)
         store.subscribe(self._changed)
 
     @property
     def current(self) -> tuple[ServicePlan, ...]:
-        return tuple(plan for plans in self._plans.values() for plan in plans)
+        """Namespaces that changed since the last time are planned anew, each once."""
+        stale, self._stale = self._stale, set()
+        for namespace in sorted(stale):
+            self._plans[namespace] = self._of(namespace)
+        return tuple(plan for namespace in sorted(self._plans) for plan in self._plans[namespace])
 
     def _changed(self, change: StoreChange) -> None:
-        if change.ref.group != GROUP or change.ref.kind not in _KINDS:
-            return
-        namespace = change.ref.namespace
-        found = self._of(namespace)
-        if found != self._plans.get(namespace, ()):
-            self._plans[namespace] = found
+        if change.ref.group == GROUP and change.ref.kind in _KINDS and changed(change, _facts):
+            self._stale.add(change.ref.namespace)
             self.on_change()
 
     def _of(self, namespace: str) -> tuple[ServicePlan, ...]:
         listed = self._store.list(GROUP, "ModelEndpoint", namespace=namespace)
         served = ObservedRoute(backends={name: {} for name in self._serving(namespace)})
-        endpoints = read_endpoints(listed, served, {}).found
+        endpoints = read_endpoints(listed, served, {}, self._decode).found
         return tuple(service_plan(service, endpoints) for service in self._services(namespace))
 
     def _serving(self, namespace: str) -> Iterator[str]:
@@ -60,6 +63,16 @@ class ServicePlans:
                 yield decode(ModelService, {**item, "status": {}})
             except InputError:
                 continue
+
+
+def _facts(item: Manifest) -> object:
+    """What a plan is made from."""
+    conditions = [(each.get("type"), each.get("status"), each.get("reason")) for each in _conditions(item)]
+    return value_at(item, "metadata", "labels"), item.get("spec"), conditions if item["kind"] == "ModelEndpoint" else ()
+
+
+def _conditions(item: Manifest) -> list[Manifest]:
+    return list(items_at(item, "status", "conditions"))
 
 
 def _namespace(item: Manifest) -> str:
