@@ -180,3 +180,25 @@ def test_a_name_leads_to_its_service_and_an_alias_to_the_older_one():
 def test_what_is_no_plan_is_refused(document):
     with pytest.raises(msgspec.DecodeError):
         read_plan(document)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.booleans()), max_size=12),
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9), st.integers(0, 3)), min_size=1, max_size=6),
+)
+def test_every_endpoint_that_is_selected_is_in_one_tier_and_only_those_that_are_ready_have_a_share(items, groups):
+    asked = service(*(group(app, weight=weight, priority=priority) for app, weight, priority in groups))
+    given_ = [
+        ReadEndpoint(endpoint(f"e{n}", app).endpoint, ready, kept and not ready)
+        for n, (app, ready, kept) in enumerate(items)
+    ]
+    found = service_plan(asked, given_)
+    selected = {app for app, _, _ in groups}
+    assert sorted(each.name for each in found.endpoints) == sorted(
+        f"e{n}" for n, (app, _, _) in enumerate(items) if app in selected
+    )
+    assert [tier.priority for tier in found.tiers] == sorted({tier.priority for tier in found.tiers})
+    assert all(each.ready or not each.weight for each in found.endpoints)
+    assert all(bool(each.reason) != each.ready for each in found.endpoints)
+    assert service_plan(asked, reversed(given_)) == found
+    assert read_plan(plan_document(found)) == found

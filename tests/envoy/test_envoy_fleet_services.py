@@ -3,18 +3,24 @@
 import asyncio
 import io
 import json
+import ssl
 from collections import Counter
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import openai
 import pytest
 from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from modelplane.compose.endpoint_target import CredentialRef
 from modelplane.compose.service_plan import PlanEndpoint, PlanTier, PlanTimeouts, ServicePlan
 from modelplane.envoy import GatewayView, free_port, render
-from modelplane.envoy.view import CallerKey
+from modelplane.envoy.view import CallerKey, TlsCertificate
 
 pytestmark = pytest.mark.e2e
 
@@ -387,5 +393,41 @@ def test_callers_prove_who_they_are_and_their_keys_go_no_further(play):
             await world.envoy.apply(config(port, plan([replica("us", us.port)]), callers=(CallerKey("bob", "key-c"),)))
             assert (await ask(world, port, send={"x-api-key": "key-b"}))[0] == 401
             assert (await ask(world, port, send={"x-api-key": "key-c"}))[0] == 200
+
+    play(scenario)
+
+
+def certificate_of(name):
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    plain = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return TlsCertificate(made.public_bytes(pem).decode(), plain.decode())
+
+
+def test_the_name_that_a_client_asks_for_chooses_the_certificate(play):
+    async def shown(port, name):
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        _, writer = await asyncio.open_connection(HOST, port, ssl=context, server_hostname=name)
+        found = x509.load_der_x509_certificate(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
+        writer.close()
+        await writer.wait_closed()
+        return found.subject.rfc4514_string()
+
+    async def scenario(world):
+        port = free_port()
+        identities = (certificate_of("a.example"), certificate_of("b.example"))
+        await world.envoy.start(config(port, plan(), identities=identities))
+        found = [await shown(port, name) for name in ("a.example", "b.example", "c.example")]
+        assert found == ["CN=a.example", "CN=b.example", "CN=a.example"]
 
     play(scenario)
