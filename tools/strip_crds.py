@@ -25,7 +25,7 @@ CRD_FOLDERS = (
 CRD_KINDS = {
     *("LeaderWorkerSet", "LLMInferenceService", "LLMInferenceServiceConfig", "PodGroup", "LocalQueue"),
     *("Gateway", "HTTPRoute", "ReferenceGrant", "InferencePool", "Backend", "BackendTrafficPolicy", "Queue"),
-    "SecurityPolicy",
+    *("SecurityPolicy", "ClientTrafficPolicy", "EnvoyExtensionPolicy"),
     *("ClusterQueue", "Object", "Release", "ClusterProviderConfig", "Usage", "ClusterUsage", "Composition"),
     *("CompositeResourceDefinition", "Function", "Configuration", "Provider", "DeploymentRuntimeConfig"),
 }

@@ -12,6 +12,7 @@ Same endpoints (in any order), request, time, random numbers and plugin state: s
 """
 
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 import msgspec
 
@@ -75,7 +76,7 @@ class Scheduler:
             return _NONE_READY
         allowed = endpoints if request.subset is None else self._subset_filter.of(endpoints, request.subset)
         context = SchedulingContext(request, allowed, now_s, chance, self._positions)
-        if reporter is not None and isinstance(reporter, DecisionRecorder):
+        if reporter is not None and _records_inputs(reporter):
             return self._decide_recorded(reporter, context, endpoints)
         decision = self.decide(context, reporter)
         return self._send(context, decision) if decision.outcome is Outcome.PICKED else decision
@@ -231,6 +232,11 @@ class Scheduler:
         self.last_fault = str(fault)
         if self.on_fault is not None:
             self.on_fault(fault)
+
+
+def _records_inputs(reporter: Reporter[Endpoint]) -> TypeGuard[DecisionRecorder]:
+    """`isinstance` with a protocol takes ten times as long, and the fleet router reports every request."""
+    return hasattr(reporter, "begin")
 
 
 def _cached_tokens(context: SchedulingContext, decision: Decision) -> int:

@@ -1,0 +1,49 @@
+"""The router on Kubernetes: the rendered set as it was last reviewed, and each object by the real definitions."""
+
+from pathlib import Path
+
+import yaml
+
+from modelplane.compose.endpoint_routes import endpoint_routes
+from modelplane.compose.endpoint_target import CredentialRef
+from modelplane.compose.router_objects import plan_maps, router_objects
+from modelplane.compose.service_plan import PlanEndpoint, PlanTier, ServicePlan, read_plan
+
+GOLDEN = Path(__file__).parent / "golden_router.yaml"
+
+
+def endpoint(name, **more):
+    given = {"group": "main", "weight": 1, "secure": False, "address": "10.0.0.1", "port": 80, "host": None}
+    return PlanEndpoint(f"team/{name}", **(given | more))
+
+
+def plan(name="chat", *endpoints):
+    return ServicePlan("team", name, tiers=(PlanTier(0, endpoints),))
+
+
+PROVIDER = {"secure": True, "address": "api.example", "host": "api.example", "prefix": "/openai/v1", "port": 443}
+CHAT = plan(
+    "chat",
+    endpoint("a", replica="team/a-1", cluster="east"),
+    endpoint("saas", credential=CredentialRef("key", "apiKey"), **PROVIDER),
+)
+
+
+def test_the_router_is_as_reviewed_and_well_formed(problems, golden):
+    objects = [*router_objects("example.org/modelplane:1", [CHAT]).values(), *endpoint_routes(CHAT)]
+    assert [found for item in objects for found in problems(item)] == []
+    golden.check(GOLDEN, yaml.safe_dump_all(objects, sort_keys=False, width=110))
+
+
+def test_plans_are_spread_over_maps_that_are_small_enough():
+    many = [plan(f"service-{number}", *(endpoint(f"e{at}") for at in range(64))) for number in range(100)]
+    maps = list(plan_maps(many))
+    assert len(maps) > 1
+    assert all(sum(map(len, each["data"].values())) < 1_000_000 for each in maps)
+    read = {read_plan(text).key for each in maps for text in each["data"].values()}
+    assert read == {each.key for each in many}
+
+
+def test_without_services_there_is_still_a_map_to_mount():
+    (only,) = plan_maps([])
+    assert only["data"] == {}

@@ -1,0 +1,44 @@
+"""The embedded plane with the fleet router at its front door."""
+
+import asyncio
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from modelplane.cli.manifests import read_documents
+from modelplane.plane.plane import Plane, PlaneSettings
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+CHAT = {"model": "default/chat", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}
+
+
+async def served(session, plane):
+    """The first answer by the model's name; until then endpoints come up."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                async with session.post(f"{plane.gateway_url}/v1/chat/completions", json=CHAT) as response:
+                    if response.status == 200:
+                        return response.headers
+            except aiohttp.ClientConnectionError:
+                pass
+            await asyncio.sleep(0.2)
+
+
+async def journey(folder):
+    settings = PlaneSettings(data=folder, router=True, engine_speed=50)
+    async with Plane(settings) as plane, aiohttp.ClientSession() as session:
+        plane.apply(read_documents([EXAMPLES / "quickstart"]))
+        headers = await served(session, plane)
+        async with session.get(f"{plane.gateway_url}/v1/models") as response:
+            assert [each["id"] for each in (await response.json())["data"]] == ["default/chat"]
+        async with session.get(f"{plane.router_url}/requests/{headers['x-request-id']}") as response:
+            shown = await response.json()
+        assert shown["service"] == "default/chat"
+        assert shown["attempts"][-1]["endpoint"] == headers["x-modelplane-served-by"]
+
+
+@pytest.mark.slow
+def test_a_service_answers_by_its_model_and_the_router_says_why(tmp_path):
+    asyncio.run(journey(tmp_path))
