@@ -111,6 +111,10 @@ class TestOutcome:
     examples: int
 
 
+class _OutOfTimeError(Exception):
+    """The deadline came before the end of a command."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     checks, evidence = read_checks(options.checks.read_text())
@@ -166,16 +170,25 @@ def _kept(path: Path, evidence: Iterable[Evidence]) -> dict[str, Result]:
 def _run(chosen: Sequence[Evidence], deadline: float) -> dict[str, Result]:
     """Tests that need no environment of their own share one run of pytest."""
     shared = [each for each in chosen if each.tests and not each.env]
-    results = _run_tests(shared, deadline) if shared else {}
-    for each in chosen:
-        if each.name in results:
-            continue
-        if time.monotonic() >= deadline:
-            print(f"{each.name}: no time is left")
-            continue
-        results |= _run_tests([each], deadline) if each.tests else {each.name: _run_command(each, deadline)}
-        _tell(each.name, results.get(each.name))
+    results: dict[str, Result] = {}
+    for group in [*([each] for each in chosen if each not in shared), *([shared] if shared else [])]:
+        names = ", ".join(each.name for each in group)
+        try:
+            results |= _run_group(group, deadline)
+        except _OutOfTimeError:
+            print(f"{names}: no time is left")
     return results
+
+
+def _run_group(group: Sequence[Evidence], deadline: float) -> dict[str, Result]:
+    """Commands come alone. What is not done in time has no result."""
+    if time.monotonic() >= deadline:
+        raise _OutOfTimeError
+    if group[0].tests:
+        return _run_tests(group, deadline)
+    result = _run_command(group[0], deadline)
+    _tell(group[0].name, result)
+    return {group[0].name: result}
 
 
 def _tell(name: str, result: Result | None) -> None:
@@ -262,7 +275,7 @@ def _call(words: Sequence[str], env: Mapping[str, str], deadline: float) -> tupl
             timeout=max(deadline - time.monotonic(), 1.0),
         )
     except subprocess.TimeoutExpired:
-        return 1, "it was not done in time"
+        raise _OutOfTimeError from None
     return done.returncode, done.stdout
 
 

@@ -157,6 +157,11 @@ def test_no_time_is_no_verdict(tool, tmp_path, capsys):
     assert "counted: no time is left" in capsys.readouterr().out
 
 
+def test_a_command_that_is_not_done_in_time_has_no_verdict(tool):
+    slow = tool.Evidence("slow", command="python -c 'import time; time.sleep(30)'")
+    assert tool._run([slow], tool.time.monotonic() + 0.1) == {}
+
+
 def test_a_number_that_is_not_printed_is_a_problem(tool):
     figure = tool.Figure("worlds", r"(\d+) worlds", least=1)
     assert tool._value(figure, "none") is None
