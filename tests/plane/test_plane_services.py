@@ -8,6 +8,7 @@ import yaml
 from aiohttp import web
 
 from modelplane.api.objects import GROUP
+from modelplane.cli import main
 from modelplane.plane.plane import Plane, PlaneSettings
 from modelplane.reconcile.store import ObjectRef
 
@@ -137,8 +138,17 @@ async def check_services(plane, provider):
     assert {path for path, _, _ in provider.asked} == {"/openai/v1/chat/completions"}
 
 
+async def check_command(data, capsys):
+    words = ["service", "helper", "-n", "chat", "--data", str(data)]
+    assert await asyncio.to_thread(main, words) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert (shown[0], shown[-1]) == ("model     chat/helper", "1     100.0%  hosted-backup  backup")
+    assert await asyncio.to_thread(main, ["service", "nobody", "--data", str(data)]) == 1
+    assert "ModelService default/nobody does not exist" in capsys.readouterr().err
+
+
 @pytest.mark.timeout(240)
-def test_manifests_of_the_published_api_run_unmodified(tmp_path):
+def test_manifests_of_the_published_api_run_unmodified(tmp_path, capsys):
     async def scenario():
         provider = Provider()
         await provider.start()
@@ -147,6 +157,7 @@ def test_manifests_of_the_published_api_run_unmodified(tmp_path):
                 for item in yaml.safe_load_all(MANIFESTS.replace("PORT", str(provider.port))):
                     plane.store.create(item)
                 await check_services(plane, provider)
+                await check_command(tmp_path / "plane", capsys)
         finally:
             await provider.runner.cleanup()
 

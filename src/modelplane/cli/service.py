@@ -1,0 +1,49 @@
+"""`modelplane service`: the ways in to a service, its tiers, and why endpoints get no requests."""
+
+import argparse
+import time
+
+from modelplane.api.errors import NotFoundError
+from modelplane.api.objects import Manifest, name_of, text_at
+from modelplane.cli.running import RunningPlane, add_data_argument
+from modelplane.views.services import service_lines
+
+_EPILOG = """\
+examples:
+  modelplane service chat
+  modelplane service chat -n team --watch
+
+Exit codes: 0 shown, 1 no plane is running or no such service exists.
+"""
+_EVERY_S = 1.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Shows a ModelService: its model name, its address, the share of each endpoint and why one has none."
+    )
+    parser.epilog = _EPILOG
+    parser.add_argument("name", metavar="NAME", help="the ModelService")
+    parser.add_argument("-n", "--namespace", default="default", help="its namespace (default)")
+    parser.add_argument("-w", "--watch", action="store_true", help="show it again when it changes, until interrupted")
+    add_data_argument(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    plane = RunningPlane.of(arguments.data)
+    shown: list[str] = []
+    while True:
+        lines = service_lines(_service(plane, arguments.namespace, arguments.name))
+        if lines != shown:
+            print("\n".join([""] * bool(shown) + lines), flush=True)
+            shown = lines
+        if not arguments.watch:
+            return 0
+        time.sleep(_EVERY_S)
+
+
+def _service(plane: RunningPlane, namespace: str, name: str) -> Manifest:
+    for item in plane.items("modelservices"):
+        if (text_at(item, "metadata", "namespace"), name_of(item)) == (namespace, name):
+            return item
+    raise NotFoundError(f"ModelService {namespace}/{name} does not exist")

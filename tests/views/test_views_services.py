@@ -1,0 +1,47 @@
+"""A service as `modelplane service` shows it."""
+
+from modelplane.views.services import service_lines
+
+SERVICE = {
+    "status": {
+        "model": "chat/helper",
+        "address": "http://192.0.2.1/chat/helper",
+        "routes": {"total": 2, "ready": 1},
+        "conditions": [{"type": "Ready", "status": "True", "reason": "Available"}],
+        "tiers": [
+            {
+                "priority": 0,
+                "sharePercent": 100,
+                "endpoints": [
+                    {"name": "a", "group": "main", "cluster": "east", "sharePermille": 666},
+                    {"name": "b", "group": "main", "sharePermille": 0, "reason": "Starting", "message": "0 of 1"},
+                ],
+            },
+            {"priority": 1, "sharePercent": 0, "endpoints": [{"name": "c", "group": "hosted", "sharePermille": 1000}]},
+        ],
+    }
+}
+
+
+def test_shares_and_reasons_of_every_endpoint():
+    assert service_lines(SERVICE) == [
+        "model     chat/helper",
+        "address   http://192.0.2.1/chat/helper",
+        "gateways  1 of 2 serve it",
+        "ready     True, Available",
+        "",
+        "TIER  SHARE  ENDPOINT  GROUP   CLUSTER  WHY NOT",
+        "0     66.6%  a         main    east",
+        "0     0.0%   b         main             Starting: 0 of 1",
+        "1     0.0%   c         hosted",
+    ]
+
+
+def test_a_service_without_a_status():
+    assert service_lines({}) == [
+        "model     -",
+        "address   -",
+        "gateways  0 of 0 serve it",
+        "",
+        "no endpoints match",
+    ]
