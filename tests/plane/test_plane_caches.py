@@ -64,7 +64,7 @@ def test_replicas_hold_no_devices_until_their_weights_are_there():
         assert (fleet.replicas(), reason(fleet)) == ({}, "CacheStaging")
         await clock.sleep(20)
         assert phases(fleet) == {"east": ("Ready", "Staged"), "west": ("Ready", "Staged")}
-        assert set(fleet.replicas().values()) == {"True"}
+        assert fleet.replicas() == {("east", 0): "True", ("west", 0): "True"}
         assert [item for name in ("east", "west") for item in _jobs(fleet, name)] == []
 
     virtually(story)
@@ -129,7 +129,7 @@ def test_the_real_loader_fills_the_folder_of_each_volume(tmp_path):
             await _until(lambda: fleet.is_ready("east") and fleet.is_ready("west"))
             fleet.plane.create(CACHE)
             fleet.plane.create(deployment())
-            await _until(lambda: set(fleet.replicas().values()) == {"True"})
+            await _until(lambda: fleet.replicas() == {("east", 0): "True", ("west", 0): "True"})
             await _until(lambda: phases(fleet).get("west") == ("Ready", "Staged"))
             for name in ("east", "west"):
                 (volume,) = (tmp_path / name).iterdir()

@@ -4,6 +4,9 @@ Clusters and models are often applied together, and the first cluster that is re
 is not moved for balance later. So while a cluster that the deployment may use is not ready yet, and both are younger
 than STARTUP_WAIT_S, a cluster gets at most the share that it would have if all were ready. The rest is placed when the
 clusters are ready or the time is over. Nothing that exists is held back.
+
+A cluster that still fetches a cache that the deployment requires counts as one that is starting: small caches are
+complete within seconds of each other.
 """
 
 from collections import Counter
@@ -58,18 +61,35 @@ def startup_wait(
     if not now or created is None or created + STARTUP_WAIT_S <= now:
         return None
     ends = {cluster.name: end for cluster in fleet.clusters if (end := _starts_until(cluster, request)) > now}
+    fetching = (cluster for cluster in fleet.clusters if cluster.name not in ends and _fetches(cluster, request, fleet))
+    ends |= {cluster.name: created + STARTUP_WAIT_S for cluster in fetching}
     until = min(created + STARTUP_WAIT_S, max(ends.values(), default=0.0))
     return StartupWait(tuple(ends), until) if ends else None
 
 
 def _starts_until(cluster: Cluster, request: PlacementRequest) -> float:
     """Until when a cluster counts as starting; 0 for one that does not, or that the deployment may not use."""
-    if cluster.ready or cluster.created is None or cluster.cordoned or cluster.deletion or cluster.fault:
+    if cluster.ready or cluster.created is None or not _may_use(cluster, request):
         return 0.0
+    return cluster.created + STARTUP_WAIT_S
+
+
+def _may_use(cluster: Cluster, request: PlacementRequest) -> bool:
+    if cluster.cordoned or cluster.deletion or cluster.fault:
+        return False
     wanted = not request.required or any(selects(selector, cluster.labels) for selector in request.required)
     if not wanted or not selects(request.cluster_selector, cluster.labels):
-        return 0.0
-    return 0.0 if keeping_away(cluster.taints, request.tolerations) else cluster.created + STARTUP_WAIT_S
+        return False
+    return not keeping_away(cluster.taints, request.tolerations)
+
+
+def _fetches(cluster: Cluster, request: PlacementRequest, fleet: Fleet) -> bool:
+    """Whether a cluster that is ready has yet to complete a cache that the deployment requires."""
+    if not request.caches or not cluster.ready or not _may_use(cluster, request):
+        return False
+    namespace = request.deployment.namespace
+    caches = (fleet.caches.get((namespace, wanted.name)) for wanted in request.caches if wanted.required)
+    return any(cache is not None and cluster.name in cache.awaited for cache in caches)
 
 
 def hold_back(
