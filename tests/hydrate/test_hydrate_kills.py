@@ -60,7 +60,7 @@ def test_sigterm_stops_at_once_and_loses_nothing(loader, server):
     assert (process.returncode, errors) == (75, "modelplane hydrate: stopped by SIGTERM\n")
     assert time.monotonic() - began < 10
     stopped = json.loads(output.splitlines()[-1])
-    assert (stopped["phase"], stopped["reason"]) == ("Failed", "TryAgain")
+    assert (stopped["phase"], stopped["reason"]) == ("Failed", "Stopped")
     server.faults = Faults()
     done = loader.run(source, *ALLOW)
     assert done.code == 0

@@ -38,6 +38,10 @@ class TryAgainError(HydrateError):
         self.retry_after_s = retry_after_s
 
 
+class StoppedError(TryAgainError):
+    """A signal came, or the deadline passed."""
+
+
 class SourceChangedError(TryAgainError):
     """A file is no longer what the source listed."""
 

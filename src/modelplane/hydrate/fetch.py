@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from modelplane.hydrate.artifact import ArtifactFile, FileStream, Origin
-from modelplane.hydrate.errors import SourceChangedError, TryAgainError, as_hydrate_error
+from modelplane.hydrate.errors import SourceChangedError, StoppedError, TryAgainError, as_hydrate_error
 from modelplane.hydrate.progress import HydrationProgress
 from modelplane.hydrate.retry import FailureCount
 from modelplane.hydrate.settings import FetchSettings, Stop
@@ -91,6 +91,8 @@ class Fetcher:
             before = self._progress.fetched_bytes
             try:
                 self._records[file.content_id] = self._streamed(file)
+            except StoppedError:
+                raise
             except (TryAgainError, DigestError) as error:
                 self._progress.have(before - self._progress.fetched_bytes)
                 self._stop.wait(failures.delay_s(error, moved=False), error)
@@ -151,7 +153,7 @@ class Fetcher:
             self._check()
             try:
                 self._read(staged, part, block)
-            except SourceChangedError:
+            except (SourceChangedError, StoppedError):
                 raise
             except TryAgainError as error:
                 self._stop.wait(failures.delay_s(error, moved=staged.state.counts[part] > before), error)

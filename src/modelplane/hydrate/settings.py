@@ -4,7 +4,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from modelplane.hydrate.errors import TryAgainError
+from modelplane.hydrate.errors import StoppedError
 
 MIB = 1 << 20
 _WASTE_BYTES = 4 * MIB
@@ -64,9 +64,9 @@ class Stop:
         return self._event.is_set()
 
     def check(self, cause: Exception | None = None) -> None:
-        """Raises TryAgainError once there is a reason to stop. It names what was waited for."""
+        """Raises StoppedError once there is a reason to stop. It names what was waited for."""
         if self.is_set:
-            raise TryAgainError(f"{self._reason}: {cause}" if cause else self._reason)
+            raise StoppedError(f"{self._reason}: {cause}" if cause else self._reason)
 
     def wait(self, seconds: float, cause: Exception | None = None) -> None:
         """Sleeps. Ends early, as `check` does."""
