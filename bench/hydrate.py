@@ -47,23 +47,22 @@ class Bench:
 def rows() -> list[_ROW]:
     """The figures of `bench/run.py`: small, so that they take a minute."""
     with tempfile.TemporaryDirectory(prefix="bench-hydrate-") as folder:
-        return measure(Bench(Path(folder), gib=0.25, rounds=3, sparse_gb=2))
+        return list(measure(Bench(Path(folder), gib=0.25, rounds=3, sparse_gb=2)))
 
 
-def measure(bench: Bench) -> list[_ROW]:
+def measure(bench: Bench) -> Iterator[_ROW]:
+    """Each figure as soon as it is known."""
     source = bench.folder / "served"
     source.mkdir()
     _write_random(source / "model.bin", int(bench.gib * 1024) * _MIB)
-    found: list[_ROW] = []
     with serving(source, bench.rate_mb) as server:
-        found += speeds(bench, server)
-        found.append(waste(bench))
+        yield from speeds(bench, server)
+    yield waste(bench)
     with (source / "sparse.bin").open("wb") as file:
         file.truncate(bench.sparse_gb * 10**9)
     with serving(source, 0) as server:
-        found.append(memory(bench, server))
-    found.append(relay(bench))
-    return found
+        yield memory(bench, server)
+    yield relay(bench)
 
 
 def speeds(bench: Bench, server: "Server") -> list[_ROW]:
