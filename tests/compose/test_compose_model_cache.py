@@ -289,6 +289,15 @@ def test_nothing_leaves_because_an_input_is_missing_or_empty(lacking, value):
     }
 
 
+def test_nothing_leaves_when_the_source_is_lost():
+    fleet = Fleet(make_cache())
+    fleet.settle()
+    before = dict(fleet.observed)
+    fleet.cache = {**fleet.cache, "spec": {}}
+    result = fleet.apply()
+    assert (fleet.observed.keys(), result.conditions[0].reason) == (before.keys(), "Invalid")
+
+
 def test_a_cluster_that_no_longer_matches_or_is_deleted_gives_its_volume_up():
     fleet = Fleet(make_cache(clusterSelector={"matchLabels": {"tier": "a"}}))
     fleet.clusters = [make_cluster("east", labels={"tier": "a"}), make_cluster("west", labels={"tier": "a"})]

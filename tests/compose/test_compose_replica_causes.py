@@ -3,7 +3,7 @@ import pytest
 
 from modelplane.api.models import ModelReplicaStatus
 from modelplane.compose import model_replica
-from modelplane.compose.contract import ComposeRequest, EventType, Observed, Remote
+from modelplane.compose.contract import ComposeRequest, EventType, Observed, Remote, keep
 from modelplane.compose.replica_causes import replica_status
 
 NOW, SINCE = 1_800_000_000.0, "2026-11-16T08:24:51Z"
@@ -190,6 +190,14 @@ def test_a_replica_waits_for_the_source_that_it_is_to_mount(scene):
     assert compose(made).status.reason == "CacheStaging"
     status["clusters"] = [{"name": "east", "phase": "Hydrating", "stagedKeys": ["newer", "new"]}]
     assert compose(made).status.reason == "WorkloadStarting"
+
+
+def test_a_cache_without_a_source_changes_no_workload(scene):
+    made = scene("tensor-8")
+    observe(made, ready=True)
+    made.required["cache-llama-70b"][0]["spec"] = {}
+    result = compose(made)
+    assert result.desired == {key: keep(seen) for key, seen in made.observed.items()}
 
 
 def test_since_stays_while_the_reason_does(scene):

@@ -34,7 +34,7 @@ from modelplane.api.queues import MAX_QUEUES, is_per_namespace, queue_template
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s
 from modelplane.compose.caching.source import source_of
-from modelplane.compose.caching.storage import storage_of
+from modelplane.compose.caching.storage import source_fault, storage_of
 from modelplane.compose.drains import ClusterTaints, cluster_taints
 from modelplane.compose.render_check import describe_rendering
 from modelplane.k8s.device import Device, DeviceError
@@ -410,6 +410,7 @@ def cache_of(resource: ModelCache) -> CacheInfo:
         refused=tuple((why, frozenset(where)) for why, where in sorted(refused.items())),
         # An object without a uid is not stored anywhere, so nothing reconciles it: a plan is made of such.
         settled=not resource.metadata.uid or bool(resource.status.conditions),
+        fault=source_fault(resource) or "",
     )
 
 

@@ -25,11 +25,11 @@ from modelplane.compose.caching.sharing import entry_of, owner_of
 from modelplane.compose.caching.site import Site, clusters_of
 from modelplane.compose.caching.source import older_forms, source_of
 from modelplane.compose.caching.staging import ClusterStaging, stage
-from modelplane.compose.caching.storage import storage_of
+from modelplane.compose.caching.storage import source_fault, storage_of
 from modelplane.compose.caching.targets import Targets, targets
 from modelplane.compose.causes import FAULTS, in_words, rank
 from modelplane.compose.context import remote_namespace
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Event, EventType, Use
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Event, EventType, Use, keep_observed
 from modelplane.compose.transitions import transitions
 
 MAX_CLUSTERS = 1000
@@ -40,6 +40,10 @@ _BY_WORD = {reason.value: reason for reason in Reason}
 
 def compose(request: ComposeRequest[ModelCache]) -> ComposeResult:
     cache = request.resource
+    fault = source_fault(cache)
+    if fault is not None:
+        problem = fails(ConditionType.ACCEPTED, Reason.INVALID, f"{fault}; what is staged stays")
+        return ComposeResult(desired=keep_observed(request), conditions=(problem,), ready=summarise([problem]))
     inputs = CacheInputs(request, source_of(cache), storage_of(cache))
     found = targets(inputs, _present(request))
     stagings = {name: _staging(inputs, name) for name in sorted({*found.wanted, *found.kept})}

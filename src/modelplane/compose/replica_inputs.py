@@ -13,6 +13,7 @@ from modelplane.api.meta import ClusterName, ObjectMeta
 from modelplane.api.models import CacheMount, CacheOnCluster, InferenceCluster, ModelCache, ModelReplica, Scheduling
 from modelplane.api.objects import API_VERSION, Manifest, items_at, text_at
 from modelplane.api.reasons import Reason
+from modelplane.compose.caching.storage import source_fault
 from modelplane.compose.causes import Cause, in_words
 from modelplane.compose.context import remote_namespace
 from modelplane.compose.contract import ComposeRequest, Requirement, Use
@@ -136,6 +137,12 @@ def _check_name(metadata: ObjectMeta, name: str, namespace: str = "") -> None:
         raise InvalidObject("metadata has another name or namespace than was asked for")
 
 
+def _check_source(cache: ModelCache) -> None:
+    """Claims are named after it."""
+    if (fault := source_fault(cache)) is not None:
+        raise InvalidObject(fault)
+
+
 def _lost(cluster: InferenceCluster | None) -> Cause | None:
     for condition in cluster.status.conditions if cluster else ():
         if condition.type == ConditionType.CLUSTER_READY and condition.reason == Reason.CLUSTER_LOST:
@@ -167,6 +174,7 @@ def _caches(request: ComposeRequest[ModelReplica]) -> tuple[dict[str, ModelCache
         try:
             found[mount.name] = decode(ModelCache, items[0])
             _check_name(found[mount.name].metadata, mount.name, request.resource.metadata.namespace)
+            _check_source(found[mount.name])
         except InvalidObject as error:
             return None, fails(ConditionType.CACHES_READY, Reason.INVALID, f"cache {mount.name}: {error}")
     return found, _staged(mounts, found, request.resource.spec.cluster_name)

@@ -11,7 +11,7 @@ from modelplane.api.labels import CACHE, STAGED
 from modelplane.api.models import ExistingPVC, InferenceCluster, ModelCache
 from modelplane.api.names import make_name
 from modelplane.api.objects import Manifest, annotations_of, manifest, text_at, with_metadata
-from modelplane.compose.caching.source import CacheSource
+from modelplane.compose.caching.source import CacheSource, source_of
 from modelplane.compose.context import remote_namespace
 
 SHARED_CLASS = "modelplane-rwx"
@@ -40,6 +40,13 @@ def storage_of(cache: ModelCache) -> StorageSpec:
         older.access_mode if older else storage.access_mode,
         storage.existing_pvc,
     )
+
+
+def source_fault(cache: ModelCache) -> str | None:
+    """Why nothing can be staged: a cache without a source, which the API refuses, was not read as it is stored."""
+    if source_of(cache) is not None or storage_of(cache).type == "ExistingPVC":
+        return None
+    return "spec.source: the cache has no source"
 
 
 def _hub_size(cache: ModelCache) -> int | None:
