@@ -2,6 +2,11 @@
 
 import asyncio
 import json
+import os
+import threading
+import time
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -147,6 +152,58 @@ def test_the_real_loader_fills_the_folder_of_each_volume(tmp_path):
             await _until(lambda: phases(fleet)["west"] == ("Ready", "Staged"))
 
     asyncio.run(main())
+
+
+def test_a_server_of_this_machine_needs_permission_and_progress_is_shown(tmp_path):
+    files, volumes = tmp_path / "files", tmp_path / "volumes"
+    files.mkdir()
+    (files / "model.safetensors").write_bytes(os.urandom(32 << 20))
+
+    async def main(port):
+        settings = ClusterSettings(volumes=volumes, pull_s=0.1, load_s=0.1, probe_s=0.1)
+        async with running_fleet(SystemClock(), settings=settings) as fleet:
+            for manifest in platform():
+                if manifest["metadata"]["name"] == "west":
+                    continue
+                fleet.plane.create(manifest)
+            url = f"http://127.0.0.1:{port}"
+            spec = {"source": "HTTP", "http": {"url": f"{url}/model.safetensors"}, "storage": {"sizeGiB": 1}}
+            fleet.plane.create({**CACHE, "spec": spec})
+            await _until(lambda: phases(fleet).get("east") == ("Failed", "OutboundRefused"))
+            gateway = fleet.get("InferenceGateway", "default")
+            fleet.plane.replace({**gateway, "spec": {**gateway["spec"], "outbound": {"allow": ["127.0.0.0/8"]}}})
+            seen = set()
+            await _until(lambda: _noted(fleet, seen) == ("Ready", "Staged"))
+            assert any(0 < staged < total == 32 << 20 for staged, total in seen if total)
+            cache = fleet.get("ModelCache", "qwen", "default")
+            fleet.plane.replace({**cache, "spec": {**spec, "http": {"url": f"{url}/missing"}}})
+            await _until(lambda: phases(fleet)["east"] == ("Failed", "SourceNotFound"))
+
+    handler = partial(_SlowHandler, directory=files)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        asyncio.run(main(server.server_address[1]))
+        server.shutdown()
+
+
+class _SlowHandler(SimpleHTTPRequestHandler):
+    def copyfile(self, source, outputfile):
+        try:
+            while block := source.read(1 << 20):
+                outputfile.write(block)
+                time.sleep(0.08)
+        except ConnectionError:
+            pass  # the loader reads a first byte and hangs up
+
+    def log_message(self, *_words):
+        pass
+
+
+def _noted(fleet, seen):
+    """The phase of the cache on east; what it says of bytes is noted."""
+    (entry,) = fleet.get("ModelCache", "qwen", "default")["status"]["clusters"]
+    seen.add((entry.get("stagedBytes", 0), entry.get("totalBytes", 0)))
+    return entry["phase"], entry["reason"]
 
 
 async def _until(holds):

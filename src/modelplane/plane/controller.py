@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from modelplane.api.conditions import ConditionType, fails, unknown
-from modelplane.api.labels import TENANT
+from modelplane.api.labels import PROGRESS, TENANT
 from modelplane.api.meta import ClusterName
-from modelplane.api.objects import GROUP, Manifest, items_at, labels_of, mapping_at, text_at, value_at
+from modelplane.api.objects import GROUP, Manifest, annotations_of, items_at, labels_of, mapping_at, text_at, value_at
 from modelplane.api.reasons import Reason
 from modelplane.api.version import __version__
 from modelplane.apiserver.store.database import Database, SqliteStore
@@ -269,8 +269,15 @@ def _changed_counts_only(change: StoreChange) -> bool:
     return change.ref.kind == "InferenceCluster" and _uncounted(change.manifest) == _uncounted(change.before or {})
 
 
+def _progress(item: Manifest) -> str:
+    """What a loader said last."""
+    return annotations_of(item).get(PROGRESS, "")
+
+
 def _has_same_cause(change: StoreChange) -> bool:
     """Whether a pod or a Workload changed in nothing that its replica shows: they change often while pods start."""
+    if change.before is not None and _progress(change.manifest) != _progress(change.before):
+        return False
     trim = {"Pod": trimmed, "Workload": trimmed_workload}.get(change.ref.kind)
     if trim is None or change.before is None or change.type is not ChangeType.MODIFIED:
         return False
