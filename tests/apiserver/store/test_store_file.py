@@ -250,7 +250,7 @@ def test_a_whole_log_and_one_that_a_killed_process_left_lose_nothing(crashed, tm
             assert database.lost is None
 
 
-# What is drawn does not depend on the length of the log, which differs between processes that share examples.
+# What is drawn does not depend on the log: bounds that did were reported as inconsistent data generation.
 @given(where=st.integers(0, 2**31), bit=st.integers(0, 7))
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_a_flipped_bit_in_the_log_takes_is_counted_and_named(crashed, tmp_path, where, bit):
