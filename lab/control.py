@@ -39,6 +39,8 @@ _INIT_TRIES = 5
 _TOKEN_S = 720 * 3600
 _WATCH_S = 0.3
 _GATEWAY_KINDS = "charts/gateway-helm/charts/crds/crds"
+# What is composed beside routes. The core lab's own gateway reads backends alone; the API server judges the rest.
+_ENVOY_GATEWAY_KINDS = ("backends", "backendtrafficpolicies", "securitypolicies", "envoyextensionpolicies")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,9 @@ async def _rights(supervisor: Supervisor, cluster: Cluster, api: Api, sources: S
 
 async def _gateway_kinds(api: Api, sources: Sources) -> None:
     await api.apply_all(sources.read(GATEWAY_API, "config/crd/standard"))
-    backends = f"{_GATEWAY_KINDS}/generated/gateway.envoyproxy.io_backends.yaml"
-    await api.apply_all(sources.read(ENVOY_GATEWAY, backends))
+    for plural in _ENVOY_GATEWAY_KINDS:
+        definition = f"{_GATEWAY_KINDS}/generated/gateway.envoyproxy.io_{plural}.yaml"
+        await api.apply_all(sources.read(ENVOY_GATEWAY, definition))
 
 
 async def _crossplane(supervisor: Supervisor, cluster: Cluster, api: Api, sources: Sources) -> Authority:

@@ -229,9 +229,17 @@ def is_killed(mutant: Mutant, files: Sequence[Path], *, slow: bool = True) -> bo
     return True
 
 
+def _forget_ours() -> None:
+    """A parent that has imported the module would hand its own on to the child."""
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(str(ROOT)) and name != __name__:
+            del sys.modules[name]
+
+
 def _run_tests(mutant: Mutant, files: Sequence[Path], *, slow: bool) -> int:
     import pytest
 
+    _forget_ours()
     sys.meta_path.insert(0, _Mutated(mutant.module, mutant.source))
     marks = [] if slow else ["-m", "not slow"]
     words = [

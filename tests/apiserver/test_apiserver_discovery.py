@@ -134,7 +134,7 @@ def test_discovery_is_served(over_http):
         assert "paths" in (await client.ask("GET", "/openapi/v3"))[1]
         assert (await client.ask("GET", "/openapi/v3/api/v1?hash=x"))[1]["openapi"] == "3.0.0"
         assert (await client.ask("GET", "/openapi/v2"))[1]["swagger"] == "2.0"
-        binary = await client.answer("GET", "/openapi/v2", accept=f"{openapi.VERSION_2_ASKED}, */*")
+        binary = await client.answer("GET", "/openapi/v2", accept=f"{openapi.VERSION_2_REQUESTED}, */*")
         assert binary[1] == "\n\x032.0\x12\x10\n\nModelplane\x12\x02v1B\x00J\x00"
         assert binary[2]["Content-Type"] == openapi.VERSION_2_BINARY
 

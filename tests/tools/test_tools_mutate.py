@@ -67,6 +67,7 @@ def test_test_files_are_those_that_mirror_a_module_and_those_that_mention_it(too
 
 @pytest.mark.slow
 def test_what_changes_nothing_survives_and_a_defect_is_killed(tool, capsys):
+    importlib.import_module("modelplane.epp.scheduling.headers")
     source = (ROOT / "src" / "modelplane" / HEADERS).read_text()
     same = tool.Mutant(HEADERS, "nothing", "", source)
     other = tool.Mutant(HEADERS, "never", "", source.replace("if ROUTING.isdisjoint(headers):", "if True:"))
