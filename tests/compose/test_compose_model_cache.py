@@ -142,11 +142,13 @@ EXIT = {"reason": "PodFailurePolicy", "message": "Container loader for pod a/b f
     ("code", "said", "expected"),
     [
         (28, None, ("NoSpace", "Container loader for pod a/b failed with exit code 28")),
-        (1, {"reason": "Unauthorized", "message": "401"}, ("Unauthorized", "401")),
-        (1, {"reason": "Hydrate", "message": "x answers 404 Not Found"}, ("SourceNotFound", "x answers 404 Not Found")),
-        (1, {"reason": "Hydrate", "message": "sha256 differs"}, ("DigestMismatch", "sha256 differs")),
-        (1, {"reason": "OutOfSpace", "message": "too small"}, ("NoSpace", "too small")),
+        (66, None, ("SourceNotFound", "Container loader for pod a/b failed with exit code 66")),
+        (77, {"reason": "Unauthorized", "message": "no such token"}, ("Unauthorized", "no such token")),
+        (1, {"reason": "SecretMissing", "message": "no key"}, ("SecretMissing", "no key")),
+        (76, {"reason": "Unheard", "message": "404 sha256"}, ("SourceInvalid", "404 sha256")),
+        (1, {"message": "404 sha256"}, ("StagingFailed", "404 sha256")),
         (1, None, ("StagingFailed", "Container loader for pod a/b failed with exit code 1")),
+        (99, None, ("StagingFailed", "Container loader for pod a/b failed with exit code 99")),
     ],
 )
 def test_a_failure_has_its_cause_from_the_exit_code_or_the_last_words(code, said, expected):

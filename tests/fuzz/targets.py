@@ -79,6 +79,14 @@ def fuzz_kubeconfig(data: bytes) -> None:
     readers.read_kubeconfig(data)
 
 
+def fuzz_cache_source(data: bytes) -> None:
+    readers.read_cache_source(data)
+
+
+def fuzz_source_answer(data: bytes) -> None:
+    readers.read_source_answer(data)
+
+
 def fuzz_protobuf(data: bytes) -> None:
     try:
         read_protobuf(data)
@@ -98,7 +106,7 @@ TARGETS = {name.removeprefix("fuzz_"): value for name, value in list(globals().i
 _CORPUS_OF = {
     "patch": "patches", "quantity": "quantities", "name": "names", "url": "urls", "template": "templates",
     "hpack": "h2", "inference_body": "inference", "kubeconfig": "kubeconfigs", "protobuf": "ext_proc",
-    "scrape_response": "sse",
+    "scrape_response": "sse", "cache_source": "sources", "source_answer": "sources",
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ import hashlib
 
 import pytest
 
+from modelplane.api.reasons import Reason
 from modelplane.hydrate.credentials import MountedSecret
 from modelplane.hydrate.errors import HydrateError
 from modelplane.hydrate.sigv4 import AccessKey, signed_headers
@@ -37,10 +38,10 @@ def bucket(s3):
     client.close()
 
 
-@pytest.fixture
-def secret(tmp_path):
-    (tmp_path / "AWS_ACCESS_KEY_ID").write_text("id")
-    (tmp_path / "AWS_SECRET_ACCESS_KEY").write_text("secret")
+@pytest.fixture(params=[("access_key", "secret_key"), ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")])
+def secret(request, tmp_path):
+    for name, value in zip(request.param, ("id", "secret"), strict=True):
+        (tmp_path / name).write_text(value)
     return MountedSecret(tmp_path)
 
 
@@ -49,6 +50,13 @@ def test_the_objects_below_a_prefix_are_staged(stage, s3, bucket, secret):
         bucket.put_object(Bucket="models", Key=key, Body=b"" if key.endswith("/") else CONTENT)
     stage({"s3": {"uri": "s3://models/qwen", "endpoint": s3, "region": "us-east-1"}}, secret=secret)
     assert stage.files() == {"config.json": CONTENT, "a b+c/ü.bin": CONTENT}
+
+
+def test_a_secret_without_keys_is_not_read_as_anonymous(stage, tmp_path):
+    (tmp_path / "token").write_text("x")
+    with pytest.raises(HydrateError, match="the Secret needs access_key and secret_key") as raised:
+        stage({"s3": {"bucket": "models"}}, secret=MountedSecret(tmp_path))
+    assert raised.value.reason is Reason.SECRET_MISSING
 
 
 def test_listings_have_pages(stage, s3, bucket, monkeypatch):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from modelplane.api.reasons import Reason
 from modelplane.hydrate import HydrationOptions
 from modelplane.hydrate.credentials import MountedSecret
 from modelplane.hydrate.errors import HydrateError
@@ -106,11 +107,13 @@ def test_the_token_stays_with_the_hub(stage, hub, tmp_path):
 
 def test_refusals_name_the_cause(stage, hub):
     hub.commit(FILES)
-    with pytest.raises(HydrateError, match="acme/tiny at v9: the repository or the revision does not exist"):
+    with pytest.raises(HydrateError, match="acme/tiny at v9: the repository or the revision does not exist") as raised:
         stage(source(hub, revision="v9"))
+    assert raised.value.reason is Reason.SOURCE_NOT_FOUND
     hub.token = "x"
-    with pytest.raises(HydrateError, match="the token is missing or wrong, or the repository does not exist"):
+    with pytest.raises(HydrateError, match="the token is missing or wrong, or the repository does not exist") as raised:
         stage(source(hub))
+    assert raised.value.reason is Reason.UNAUTHORIZED
 
 
 @pytest.mark.parametrize("path", ["../evil", "/etc/passwd", "a/../../b", "a//b", "a\nb", "x" * 300, "."])

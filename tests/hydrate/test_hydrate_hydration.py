@@ -70,9 +70,9 @@ def test_an_expected_key_needs_no_source(stage, server):
 
 def test_an_unexpected_key_is_refused(loader):
     done = loader.run(inline(a="1"), "--expect-key", "other")
-    assert done.code == 1
+    assert done.code == 65
     assert done.errors.startswith("modelplane hydrate: the source has the content key ")
-    assert (done.last["phase"], done.last["reason"]) == ("Failed", "Hydrate")
+    assert (done.last["phase"], done.last["reason"]) == ("Failed", "DigestMismatch")
     assert not (loader.volume / ".modelplane" / "complete.json").exists()
 
 

@@ -60,7 +60,7 @@ def test_sigterm_stops_at_once_and_loses_nothing(loader, server):
     assert (process.returncode, errors) == (75, "modelplane hydrate: stopped by SIGTERM\n")
     assert time.monotonic() - began < 10
     stopped = json.loads(output.splitlines()[-1])
-    assert (stopped["phase"], stopped["reason"]) == ("Failed", "Stopped")
+    assert (stopped["phase"], stopped["reason"]) == ("Failed", "PodFailed")
     server.faults = Faults()
     done = loader.run(source, *ALLOW)
     assert done.code == 0
@@ -86,8 +86,10 @@ def test_a_deadline_is_for_now(loader, server):
 
 
 def test_the_command_has_its_exit_codes(loader, tmp_path):
-    assert loader.run("{").code == 1
-    assert loader.run({"inline": {"filename": "a"}}, "--connections", "0").code == 1
+    assert loader.run("{").code == 2
+    assert loader.run({"inline": {"filename": "a"}}, "--connections", "0").code == 2
+    assert loader.run({"inline": {"filename": "a"}}, "--outbound-allow", "a b").code == 2
+    assert loader.run({"file": {"path": str(tmp_path / "missing")}}).code == 66
     missing = subprocess.run([*loader.command("{}")[:4], "--into", str(tmp_path)], capture_output=True, check=False)
-    assert missing.returncode == 1
+    assert missing.returncode == 2
     assert missing.stderr == b"modelplane hydrate: --source and --into are needed\n"

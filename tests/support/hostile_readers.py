@@ -10,6 +10,7 @@ from modelplane.apiserver.bodies import read_json, read_object
 from modelplane.apiserver.failures import ApiError
 from modelplane.apiserver.media import JSON
 from modelplane.apiserver.patches import PatchError, json_patch, merge_patch, strategic_patch
+from modelplane.compose.caching.progress import newest_status
 from modelplane.compose.external import target_of
 from modelplane.compose.placeholders import unknown_placeholder
 from modelplane.epp.scheduling.plugins import ResponseUsage
@@ -22,6 +23,11 @@ from modelplane.epp.transport.h2 import frames
 from modelplane.epp.transport.h2.connection import H2Connection
 from modelplane.epp.transport.h2.limits import H2Limits
 from modelplane.epp.transport.wire import WireError
+from modelplane.hydrate import CompleteMarker, HydrateError, read_source
+from modelplane.hydrate.answers import decode_answer
+from modelplane.hydrate.huggingface import HubEntry
+from modelplane.hydrate.oci import ImageManifest
+from modelplane.hydrate.registry_auth import TokenAnswer
 from modelplane.k8s.admission.documents import parse_documents
 from modelplane.k8s.cel import SelectorOutcome, compile_selector
 from modelplane.k8s.device import Device
@@ -202,6 +208,31 @@ def read_kubeconfig(data):
     return True
 
 
+def read_cache_source(data):
+    """What the loader is told to fetch. `@` names a file of the machine."""
+    text = text_of(data)
+    if text is None or text.startswith("@"):
+        return False
+    try:
+        read_source(text)
+    except HydrateError:
+        return False
+    return True
+
+
+def read_source_answer(data):
+    """What hubs, registries and peers answer, and what a loader said last."""
+    pod = {"status": {"containerStatuses": [{"state": {"terminated": {"message": text_of(data) or ""}}}]}}
+    read = newest_status([pod]) is not None
+    for kind in (CompleteMarker, ImageManifest, list[HubEntry], TokenAnswer):
+        try:
+            decode_answer(data, kind, "it cannot be read")
+        except HydrateError:
+            continue
+        read = True
+    return read
+
+
 READERS = {
     "yaml": read_yaml,
     "json": read_json_object,
@@ -217,4 +248,5 @@ READERS = {
     "sse": read_sse,
     "inference": read_inference_body,
     "kubeconfigs": read_kubeconfig,
+    "sources": read_cache_source,
 }

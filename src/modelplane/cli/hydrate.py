@@ -22,11 +22,13 @@ examples:
   modelplane hydrate --source file:///srv/weights --into /mnt/models
   modelplane hydrate serve --volume /mnt/models        serve a volume to other clusters, read-only
 
-The same command goes on where the last one stopped, after a kill too. HydrationProgress is JSON, one object a line.
-Exit codes: 0 complete (or it was already), 1 failed for good, 2 wrong usage, 28 the volume is too small, 75 failed for
-now or stopped: run it again.
+The same command goes on where the last one stopped, after a kill too. Progress is JSON, one object a line.
+Exit codes: 0 complete (or it was already), 1 failed for good, 2 wrong usage, 28 the volume is too small, 65 a wrong
+digest, 66 not found, 75 failed for now or stopped: run it again, 76 content that cannot be staged, 77 not authorized,
+78 refused by the outbound rule.
 """
 _MOST_CONNECTIONS = 64
+_EXIT_USAGE = 2
 
 
 class HydrateUsageError(ModelplaneError):
@@ -70,14 +72,18 @@ def run(arguments: argparse.Namespace) -> int:
     from modelplane.hydrate.errors import HydrateError
     from modelplane.hydrate.progress import HydrationProgress
 
-    if arguments.action == "serve":
-        return _serve(arguments)
-    _check(arguments)
+    try:
+        if arguments.action == "serve":
+            return _serve(arguments)
+        _check(arguments)
+    except HydrateUsageError as error:
+        print(f"modelplane hydrate: {error}", file=sys.stderr)
+        return _EXIT_USAGE
     progress = HydrationProgress(lambda line: print(line, flush=True), arguments.status_file)
     try:
         _guarded(arguments, progress)
     except HydrateError as error:
-        progress.report("Failed", reason=type(error).__name__.removesuffix("Error"), message=str(error))
+        progress.report("Failed", reason=error.reason.value, message=str(error))
         print(f"modelplane hydrate: {error}", file=sys.stderr)
         return error.exit_code
     progress.report("Complete")
@@ -173,3 +179,4 @@ def _check(arguments: argparse.Namespace) -> None:
         raise HydrateUsageError("--progress-interval and --deadline are greater than 0")
     if arguments.keep_revisions < 0:
         raise HydrateUsageError("--keep-revisions is 0 or more")
+    _rule(arguments.outbound_allow)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from modelplane.hydrate.errors import HydrateError
+from modelplane.hydrate.errors import SourceInvalidError
 from modelplane.hydrate.paths import safe_path
 from modelplane.hydrate.staged import FileRecord
 
@@ -36,10 +36,10 @@ class Unpacker:
             with opened(archive, compression) as stream, tarfile.open(fileobj=stream, mode="r|") as members:
                 for count, member in enumerate(members):
                     if count >= _MOST_MEMBERS:
-                        raise HydrateError(f"a layer has more than {_MOST_MEMBERS} files")
+                        raise SourceInvalidError(f"a layer has more than {_MOST_MEMBERS} files")
                     self._member(members, member)
         except (tarfile.TarError, EOFError, gzip.BadGzipFile, UnicodeError, ValueError) as error:
-            raise HydrateError(f"a layer cannot be unpacked: {error}") from None
+            raise SourceInvalidError(f"a layer cannot be unpacked: {error}") from None
 
     def _member(self, members: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         name = member.name.removeprefix("./").strip("/")
@@ -57,15 +57,15 @@ class Unpacker:
         elif member.isreg() and not member.issparse():
             self._write(members, member, path)
         else:
-            raise HydrateError(f"{name} in a layer is not a regular file")
+            raise SourceInvalidError(f"{name} in a layer is not a regular file")
 
     def _write(self, members: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
         content = members.extractfile(member)
         if content is None or not path:
-            raise HydrateError(f"{member.name} in a layer cannot be read")
+            raise SourceInvalidError(f"{member.name} in a layer cannot be read")
         for folder in [path.rsplit("/", count)[0] for count in range(1, path.count("/") + 1)]:
             if folder in self.records:
-                raise HydrateError(f"{folder} is a file and a folder in the layers")
+                raise SourceInvalidError(f"{folder} is a file and a folder in the layers")
         self._remove(path)
         target = self._folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ class Unpacker:
             os.fsync(file.fileno())
             size = file.tell()
         if size != member.size:
-            raise HydrateError(f"{member.name} in a layer is cut off")
+            raise SourceInvalidError(f"{member.name} in a layer is cut off")
         return FileRecord(digest.hexdigest(), size)
 
     def _remove(self, path: str) -> None:
@@ -115,4 +115,4 @@ def _zstd() -> Any:  # noqa: ANN401  a module of Python 3.14, or its backport
             return importlib.import_module(name)
         except ImportError:
             continue
-    raise HydrateError("a layer is compressed with zstd, which needs Python 3.14 or the package backports.zstd")
+    raise SourceInvalidError("a layer is compressed with zstd, which needs Python 3.14 or the package backports.zstd")

@@ -5,9 +5,10 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from urllib.parse import quote, urlencode
 
+from modelplane.api.reasons import Reason
 from modelplane.hydrate.artifact import ArtifactFile, FileStream, ResolvedArtifact, content_key
 from modelplane.hydrate.credentials import MountedSecret
-from modelplane.hydrate.errors import HydrateError
+from modelplane.hydrate.errors import HydrateError, SourceInvalidError
 from modelplane.hydrate.paths import safe_path, selected
 from modelplane.hydrate.ranges import RangeReader
 from modelplane.hydrate.sigv4 import AccessKey, signed_headers
@@ -16,6 +17,9 @@ from modelplane.hydrate.transport import Headers, StatusError, WebClient
 
 _DEFAULT_REGION = "us-east-1"
 _MOST_PAGES = 1000
+_SIZE_DIGITS = 18
+_KEY_IDS = ("access_key", "AWS_ACCESS_KEY_ID", "accessKeyID", "accessKeyId", "access_key_id", "access-key-id")
+_KEYS = ("secret_key", "AWS_SECRET_ACCESS_KEY", "secretAccessKey", "secret_access_key", "secret-access-key")
 _SAYS = {
     403: "the credentials are missing, wrong or may not list it",
     404: "the bucket does not exist",
@@ -37,7 +41,8 @@ class BucketOrigin:
         listed = sorted(self._objects(), key=lambda file: file.path)
         files = tuple(file for file in listed if selected(file.path, self._source.include, self._source.exclude))
         if not files:
-            raise HydrateError(f"s3://{self._bucket}/{self._prefix} has no files that are selected")
+            message = f"s3://{self._bucket}/{self._prefix} has no files that are selected"
+            raise HydrateError(message, Reason.SOURCE_NOT_FOUND)
         revision = content_key({}, repr([(file.path, file.size, file.etag) for file in files]))
         identity = {"s3": self._base, "prefix": self._prefix}
         return ResolvedArtifact(content_key(identity, revision), revision, files)
@@ -59,7 +64,7 @@ class BucketOrigin:
             token = page.findtext("{*}NextContinuationToken")
             if page.findtext("{*}IsTruncated") != "true" or not token:
                 return
-        raise HydrateError(f"s3://{self._bucket}/{self._prefix} has more than {_MOST_PAGES} pages of objects")
+        raise SourceInvalidError(f"s3://{self._bucket}/{self._prefix} has more than {_MOST_PAGES} pages of objects")
 
     def _page(self, token: str | None) -> ET.Element:
         query = {"list-type": "2", "prefix": self._prefix, **({"continuation-token": token} if token else {})}
@@ -67,11 +72,11 @@ class BucketOrigin:
         try:
             content = self._client.get(url, self._headers(url)).small()
         except StatusError as error:
-            raise HydrateError(f"s3://{self._bucket}: {_SAYS.get(error.status, error)}") from error
+            raise HydrateError(f"s3://{self._bucket}: {_SAYS.get(error.status, error)}", error.reason) from error
         try:
             return ET.fromstring(content)  # noqa: S314  expat bounds what entities expand to, and the size is bounded
         except ET.ParseError as error:
-            raise HydrateError(f"s3://{self._bucket}: the listing cannot be read: {error}") from None
+            raise SourceInvalidError(f"s3://{self._bucket}: the listing cannot be read: {error}") from None
 
     def _file(self, entry: ET.Element) -> ArtifactFile | None:
         """An object as a file; keys that end with a slash stand for folders, and other keys only look alike."""
@@ -81,8 +86,8 @@ class BucketOrigin:
             return None
         name = key.rpartition("/")[2] if key == self._prefix else key.removeprefix(folder)
         size = entry.findtext("{*}Size") or ""
-        if not size.isdigit():
-            raise HydrateError(f"s3://{self._bucket}/{key} has the size {size!r}")
+        if not (size.isascii() and size.isdigit() and len(size) <= _SIZE_DIGITS):
+            raise SourceInvalidError(f"s3://{self._bucket}/{key} has the size {size!r}")
         url = f"{self._base}/{quote(key, safe='/-_.~')}"
         return ArtifactFile(safe_path(name), int(size), url=url, etag=entry.findtext("{*}ETag"))
 
@@ -99,7 +104,7 @@ def _place(source: BucketSource) -> tuple[str, str]:
     else:
         bucket, prefix = source.bucket or "", source.prefix
     if not bucket or "/" in bucket:
-        raise HydrateError("--source: s3 needs uri or bucket")
+        raise HydrateError("--source: s3 needs uri or bucket", Reason.INVALID)
     return bucket, prefix.lstrip("/")
 
 
@@ -113,12 +118,12 @@ def _base(source: BucketSource, bucket: str, region: str) -> str:
 
 
 def _access_key(secret: MountedSecret) -> AccessKey | None:
-    """The keys of the Secret, under the names that are usual. Without any, requests are anonymous."""
-    key_id = secret.value("AWS_ACCESS_KEY_ID", "accessKeyID", "accessKeyId", "access_key_id", "access-key-id")
-    key = secret.value("AWS_SECRET_ACCESS_KEY", "secretAccessKey", "secret_access_key", "secret-access-key")
+    """The keys of the Secret, under the names that are usual. Without a Secret, requests are anonymous."""
+    key_id = secret.value(*_KEY_IDS)
+    key = secret.value(*_KEYS)
     token = secret.value("AWS_SESSION_TOKEN", "sessionToken", "session_token", "session-token")
-    if key_id is None and key is None:
+    if secret.folder is None:
         return None
     if key_id is None or key is None:
-        raise HydrateError("the Secret needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+        raise HydrateError("the Secret needs access_key and secret_key", Reason.SECRET_MISSING)
     return AccessKey(key_id, key, token)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from modelplane.api.reasons import Reason
 from modelplane.hydrate.errors import HydrateError
 
 _DOCKER_CONFIGS = (".dockerconfigjson", "config.json")
@@ -26,7 +27,7 @@ class MountedSecret:
         if key is not None and self.folder is not None:
             found = self.value(key)
             if found is None:
-                raise HydrateError(f"the Secret has no key {key}")
+                raise HydrateError(f"the Secret has no key {key}", Reason.SECRET_MISSING)
             return found
         return next((found for name in usual if (found := self.value(name)) is not None), None)
 
@@ -41,22 +42,27 @@ class MountedSecret:
     def registry_login(self, registry: str) -> tuple[str, str] | None:
         """The user and password for a registry: of a pull secret, or of keys `username` and `password`."""
         for name in _DOCKER_CONFIGS:
-            text = self.value(name)
-            if text is not None:
-                return _docker_login(text, registry)
+            path = self.folder / name if self.folder is not None else None
+            if path is not None and path.is_file():
+                return _docker_login(_content(path), registry)
         user, password = self.value("username"), self.value("password")
         return (user, password) if user is not None and password is not None else None
 
 
-def _text(path: Path) -> str:
+def _content(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8").strip()
+        return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise HydrateError(f"{path} is not text") from None
+        raise HydrateError(f"{path} is not text", Reason.SECRET_INVALID) from None
     except OSError as error:
         raise HydrateError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _text(path: Path) -> str:
+    """What goes into a header."""
+    text = _content(path).strip()
     if not text.isprintable():
-        raise HydrateError(f"{path} has line breaks or control characters")
+        raise HydrateError(f"{path} has line breaks or control characters", Reason.SECRET_INVALID)
     return text
 
 
@@ -70,8 +76,8 @@ def _docker_login(text: str, registry: str) -> tuple[str, str] | None:
             user, _, password = base64.b64decode(found["auth"], validate=True).decode().partition(":")
             return user, password
         return str(found["username"]), str(found["password"])
-    except (AttributeError, KeyError, TypeError, ValueError, binascii.Error):
-        raise HydrateError("the pull secret is not a Docker configuration") from None
+    except (AttributeError, KeyError, TypeError, ValueError, binascii.Error, RecursionError):
+        raise HydrateError("the pull secret is not a Docker configuration", Reason.SECRET_INVALID) from None
 
 
 def _host(name: str) -> str:

@@ -11,9 +11,11 @@ from urllib.parse import quote, urljoin
 
 import msgspec
 
+from modelplane.api.reasons import Reason
+from modelplane.hydrate.answers import FileSize, decode_answer
 from modelplane.hydrate.artifact import ArtifactFile, FileStream, ResolvedArtifact, content_key
 from modelplane.hydrate.credentials import MountedSecret
-from modelplane.hydrate.errors import HydrateError
+from modelplane.hydrate.errors import HydrateError, SourceInvalidError
 from modelplane.hydrate.paths import safe_path, selected
 from modelplane.hydrate.ranges import RangeReader
 from modelplane.hydrate.sources import HuggingFaceSource
@@ -39,21 +41,21 @@ class HubRevision(msgspec.Struct, frozen=True):
 
 class LargeFile(msgspec.Struct, frozen=True):
     oid: str
-    size: int
+    size: FileSize
 
 
 class HubEntry(msgspec.Struct, frozen=True):
     type: str
     path: str
     oid: str = ""
-    size: int = 0
+    size: FileSize = 0
     lfs: LargeFile | None = None
 
 
 class HuggingFaceOrigin:
     def __init__(self, source: HuggingFaceSource, client: WebClient, secret: MountedSecret) -> None:
         if not _REPO.fullmatch(source.repo) or "--" in source.repo or ".." in source.repo:
-            raise HydrateError(f"--source: huggingFace: {source.repo!r} is not a repository")
+            raise HydrateError(f"--source: huggingFace: {source.repo!r} is not a repository", Reason.INVALID)
         safe_path(source.revision)
         self._source = source
         self._endpoint = source.endpoint.rstrip("/")
@@ -69,7 +71,8 @@ class HuggingFaceOrigin:
         entries = [entry for entry in self._entries(commit) if entry.type == "file"]
         files = tuple(self._file(entry, commit) for entry in entries if selected(entry.path, include, exclude))
         if not files:
-            raise HydrateError(f"{self._source.repo} has {len(entries)} files at {commit}, and none is selected")
+            message = f"{self._source.repo} has {len(entries)} files at {commit}, and none is selected"
+            raise HydrateError(message, Reason.SOURCE_NOT_FOUND)
         identity = {
             "huggingFace": self._source.repo,
             "include": sorted(self._source.include),
@@ -88,7 +91,7 @@ class HuggingFaceOrigin:
         path = f"revision/{quote(self._source.revision, safe='')}"
         found = _decoded(self._request(f"{self._api}/{path}")[0], HubRevision)
         if not _COMMIT.fullmatch(found.sha):
-            raise HydrateError(f"{self._endpoint} gave {found.sha!r}, which is not a commit")
+            raise SourceInvalidError(f"{self._endpoint} gave {found.sha!r}, which is not a commit")
         return found.sha
 
     def _entries(self, commit: str) -> Iterator[HubEntry]:
@@ -98,7 +101,7 @@ class HuggingFaceOrigin:
                 return
             content, url = self._request(url)
             yield from _decoded(content, list[HubEntry])
-        raise HydrateError(f"{self._source.repo} has more than {_MOST_PAGES} pages of files")
+        raise SourceInvalidError(f"{self._source.repo} has more than {_MOST_PAGES} pages of files")
 
     def _file(self, entry: HubEntry, commit: str) -> ArtifactFile:
         path = safe_path(entry.path)
@@ -106,10 +109,10 @@ class HuggingFaceOrigin:
         if entry.lfs is not None:
             oid = entry.lfs.oid.removeprefix("sha256:")
             if not _SHA256.fullmatch(oid):
-                raise HydrateError(f"{path} has the digest {oid!r}, which is not a SHA-256")
+                raise SourceInvalidError(f"{path} has the digest {oid!r}, which is not a SHA-256")
             return ArtifactFile(path, entry.lfs.size, url=url, digest=f"sha256:{oid}", blob=oid)
         if not _COMMIT.fullmatch(entry.oid):
-            raise HydrateError(f"{path} has the object id {entry.oid!r}, which is not a hash")
+            raise SourceInvalidError(f"{path} has the object id {entry.oid!r}, which is not a hash")
         return ArtifactFile(path, entry.size, url=url, digest=f"git:{entry.oid}", blob=entry.oid)
 
     @property
@@ -123,15 +126,11 @@ class HuggingFaceOrigin:
             response = self._client.get(url, headers)
         except StatusError as error:
             why = _SAYS.get(error.status)
-            raise HydrateError(
-                f"{self._source.repo} at {self._source.revision}: {why}" if why else str(error)
-            ) from error
+            message = f"{self._source.repo} at {self._source.revision}: {why}" if why else str(error)
+            raise HydrateError(message, error.reason) from error
         following = _NEXT.search(response.headers.get("link", ""))
         return response.small(), urljoin(url, following[1]) if following else None
 
 
 def _decoded(content: bytes, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(content, type=kind)
-    except msgspec.DecodeError as error:
-        raise HydrateError(f"the hub's answer cannot be read: {error}") from None
+    return decode_answer(content, kind, "the hub's answer cannot be read")

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from modelplane.api.reasons import Reason
 from modelplane.hydrate.artifact import ArtifactFile, Origin, ResolvedArtifact
 from modelplane.hydrate.errors import HydrateError, SourceChangedError, TryAgainError, as_hydrate_error
 from modelplane.hydrate.fetch import Fetcher
@@ -96,7 +97,8 @@ class Hydration:
         check_distinct(file.path for file in artifact.loose_files)
         wanted = self._options.expected_key
         if wanted is not None and wanted != artifact.key:
-            raise HydrateError(f"the source has the content key {artifact.key} now, and {wanted} was expected")
+            message = f"the source has the content key {artifact.key} now, and {wanted} was expected"
+            raise HydrateError(message, Reason.DIGEST_MISMATCH)
         self._progress.key, self._progress.revision = artifact.key, artifact.revision
         contents = {file.content_id for file in artifact.files}
         self._progress.expect(files=len(contents), total=artifact.total_bytes)

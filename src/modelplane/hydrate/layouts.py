@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from modelplane.api.reasons import Reason
 from modelplane.hydrate.archives import Unpacker
 from modelplane.hydrate.artifact import ArtifactFile, ResolvedArtifact
 from modelplane.hydrate.errors import HydrateError
@@ -78,7 +79,8 @@ def _unpacked(volume: CacheVolume, artifact: ResolvedArtifact, check: Callable[[
     for layer in artifact.layers:
         unpacker.unpack(volume.staging / f"{layer.file.content_id}.data", layer.compression)
     if not unpacker.records and not artifact.loose_files:
-        raise HydrateError(f"the layers have no files{f' in {artifact.sub_path}' if artifact.sub_path else ''}")
+        where = f" in {artifact.sub_path}" if artifact.sub_path else ""
+        raise HydrateError(f"the layers have no files{where}", Reason.SOURCE_NOT_FOUND)
     return unpacker.records
 
 

@@ -6,8 +6,9 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from modelplane.api.reasons import Reason
 from modelplane.hydrate.artifact import ArtifactFile, ResolvedArtifact, content_key
-from modelplane.hydrate.errors import HydrateError, SourceChangedError
+from modelplane.hydrate.errors import HydrateError, SourceChangedError, SourceInvalidError
 from modelplane.hydrate.paths import LOST_AND_FOUND, check_distinct, safe_path
 from modelplane.hydrate.sources import ConfigMapSource, InlineSource
 
@@ -20,10 +21,10 @@ class FolderOrigin:
 
     def resolve(self) -> ResolvedArtifact:
         if not self._folder.is_dir():
-            raise HydrateError(f"{self._folder} is not a folder")
+            raise HydrateError(f"{self._folder} is not a folder", Reason.SOURCE_NOT_FOUND)
         files = tuple(sorted(self._files(), key=lambda file: file.path))
         if not files:
-            raise HydrateError(f"{self._folder} has no files")
+            raise HydrateError(f"{self._folder} has no files", Reason.SOURCE_NOT_FOUND)
         listing = [(file.path, file.size, file.version) for file in files]
         revision = hashlib.sha256(repr(listing).encode()).hexdigest()
         return ResolvedArtifact(content_key({"file": str(self._folder)}, revision), revision, files)
@@ -51,7 +52,7 @@ class FolderOrigin:
             for name in names:
                 path = Path(folder, name)
                 if not stat.S_ISREG(path.lstat().st_mode):
-                    raise HydrateError(f"{path} is not a regular file")
+                    raise SourceInvalidError(f"{path} is not a regular file")
                 yield path
 
 
@@ -63,7 +64,7 @@ class TextOrigin:
 
     def resolve(self) -> ResolvedArtifact:
         if not self._files:
-            raise HydrateError("the source has no files")
+            raise HydrateError("the source has no files", Reason.SOURCE_NOT_FOUND)
         check_distinct(self._files)
         files = tuple(
             ArtifactFile(safe_path(path), len(content), digest=f"sha256:{hashlib.sha256(content).hexdigest()}")
@@ -123,7 +124,7 @@ def config_map_files(source: ConfigMapSource, mounted: Path | None) -> dict[str,
     if source.key is None:
         return files
     if source.key not in files:
-        raise HydrateError(f"the ConfigMap {source.name} has no key {source.key}")
+        raise HydrateError(f"the ConfigMap {source.name} has no key {source.key}", Reason.CONFIG_MAP_MISSING)
     return {source.key: files[source.key]}
 
 

@@ -12,9 +12,11 @@ from typing import Any
 
 import msgspec
 
+from modelplane.api.reasons import Reason
+from modelplane.hydrate.answers import decode_answer
 from modelplane.hydrate.artifact import ArtifactFile, FileStream, Layer, ResolvedArtifact, content_key
 from modelplane.hydrate.credentials import MountedSecret
-from modelplane.hydrate.errors import HydrateError
+from modelplane.hydrate.errors import HydrateError, SourceInvalidError
 from modelplane.hydrate.paths import safe_path
 from modelplane.hydrate.ranges import RangeReader
 from modelplane.hydrate.registry_auth import RegistryAuth
@@ -56,9 +58,8 @@ class OciOrigin:
     def __init__(self, source: OciSource, client: WebClient, secret: MountedSecret) -> None:
         found = _REFERENCE.fullmatch(source.reference)
         if found is None:
-            raise HydrateError(
-                f"--source: oci: {source.reference!r} is not a registry, a repository and a tag or digest"
-            )
+            message = f"--source: oci: {source.reference!r} is not a registry, a repository and a tag or digest"
+            raise HydrateError(message, Reason.INVALID)
         host = "registry-1.docker.io" if found["host"] == "docker.io" else found["host"]
         self._place = source.reference
         self._wanted = found["digest"] or found["tag"] or "latest"
@@ -74,7 +75,7 @@ class OciOrigin:
         if manifest.manifests:
             manifest, digest = self._manifest(self._chosen(manifest.manifests).digest)
         if not manifest.layers:
-            raise HydrateError(f"{self._place} has no layers")
+            raise HydrateError(f"{self._place} has no layers", Reason.SOURCE_NOT_FOUND)
         ranged = self._has_ranges(max(manifest.layers, key=lambda layer: layer.size))
         files, layers = [], []
         for descriptor in manifest.layers:
@@ -103,11 +104,9 @@ class OciOrigin:
         content = self._get(f"{self._base}/manifests/{reference}", {"Accept": ", ".join([*_MANIFESTS, *_INDEXES])})
         digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
         if reference.startswith("sha256:") and digest != reference:
-            raise HydrateError(f"{self._place}: the manifest has the digest {digest}, and {reference} was asked for")
-        try:
-            return msgspec.json.decode(content, type=ImageManifest), digest
-        except msgspec.DecodeError as error:
-            raise HydrateError(f"{self._place}: the manifest cannot be read: {error}") from None
+            message = f"{self._place}: the manifest has the digest {digest}, and {reference} was asked for"
+            raise HydrateError(message, Reason.DIGEST_MISMATCH)
+        return decode_answer(content, ImageManifest, f"{self._place}: the manifest cannot be read"), digest
 
     def _chosen(self, manifests: tuple[Descriptor, ...]) -> Descriptor:
         for each in manifests:
@@ -116,7 +115,7 @@ class OciOrigin:
                 return _checked(each)
         if len(manifests) == 1:
             return _checked(manifests[0])
-        raise HydrateError(f"{self._place} has no manifest for {self._platform}")
+        raise HydrateError(f"{self._place} has no manifest for {self._platform}", Reason.SOURCE_NOT_FOUND)
 
     def _file(self, layer: Descriptor, *, ranged: bool) -> ArtifactFile:
         digest = _checked(layer).digest
@@ -148,7 +147,7 @@ class OciOrigin:
                     raise
             return self._client.get(url, {**headers, **self._auth.headers()})
         except StatusError as error:
-            raise HydrateError(f"{self._place}: {_SAYS.get(error.status, error)}") from error
+            raise HydrateError(f"{self._place}: {_SAYS.get(error.status, error)}", error.reason) from error
 
 
 def compression_of(media_type: str) -> str | None:
@@ -162,5 +161,7 @@ def compression_of(media_type: str) -> str | None:
 
 def _checked(descriptor: Descriptor) -> Descriptor:
     if not _DIGEST.fullmatch(descriptor.digest) or descriptor.size < 0:
-        raise HydrateError(f"{descriptor.digest!r} of {descriptor.size} bytes is not a blob with a SHA-256 digest")
+        raise SourceInvalidError(
+            f"{descriptor.digest!r} of {descriptor.size} bytes is not a blob with a SHA-256 digest"
+        )
     return descriptor

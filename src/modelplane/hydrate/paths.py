@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from modelplane.hydrate.errors import HydrateError
+from modelplane.hydrate.errors import SourceInvalidError
 
 RESERVED = frozenset({".modelplane", "current", "hub", "revisions"})
 """What the loader itself keeps at the root of a volume."""
@@ -16,15 +16,15 @@ def safe_path(name: str) -> str:
     """The name as a relative path. HydrateError if it leads out of its folder or no filesystem holds it."""
     parts = name.split("/")
     if not name or any(part in {"", ".", ".."} for part in parts):
-        raise HydrateError(f"{name!r} is not a relative path")
+        raise SourceInvalidError(f"{name!r} is not a relative path")
     if any(ord(letter) < ord(" ") or letter == "\x7f" for letter in name):
-        raise HydrateError(f"{name!r} has control characters")
+        raise SourceInvalidError(f"{name!r} has control characters")
     try:
         encoded = name.encode()
     except UnicodeEncodeError:
-        raise HydrateError(f"{name!r} is not text") from None
+        raise SourceInvalidError(f"{name!r} is not text") from None
     if len(encoded) > _LONGEST_PATH or any(len(part.encode()) > _LONGEST_NAME for part in parts):
-        raise HydrateError(f"{name[:64]!r}... is longer than a path may be")
+        raise SourceInvalidError(f"{name[:64]!r}... is longer than a path may be")
     return name
 
 
@@ -34,12 +34,12 @@ def check_distinct(paths: Iterable[str]) -> None:
     folders: set[str] = set()
     for path in paths:
         if path in seen:
-            raise HydrateError(f"{path} is in the source twice")
+            raise SourceInvalidError(f"{path} is in the source twice")
         seen.add(path)
         folders.update(_folders(path))
     both = min(seen & folders, default=None)
     if both is not None:
-        raise HydrateError(f"{both} is a file and a folder in the source")
+        raise SourceInvalidError(f"{both} is a file and a folder in the source")
 
 
 def selected(path: str, include: Iterable[str], exclude: Iterable[str]) -> bool:

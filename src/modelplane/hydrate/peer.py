@@ -2,8 +2,8 @@
 
 from urllib.parse import quote
 
-import msgspec
-
+from modelplane.api.reasons import Reason
+from modelplane.hydrate.answers import decode_answer
 from modelplane.hydrate.artifact import ArtifactFile, FileStream, ResolvedArtifact
 from modelplane.hydrate.credentials import MountedSecret
 from modelplane.hydrate.errors import HydrateError
@@ -32,7 +32,8 @@ class PeerOrigin:
     def resolve(self) -> ResolvedArtifact:
         marker = self._marker()
         if self._key not in {None, marker.key}:
-            raise HydrateError(f"{shown(self._url)} holds the content key {marker.key}, and {self._key} was asked for")
+            message = f"{shown(self._url)} holds the content key {marker.key}, and {self._key} was asked for"
+            raise HydrateError(message, Reason.DIGEST_MISMATCH)
         files = tuple(
             ArtifactFile(
                 safe_path(file.path),
@@ -55,7 +56,4 @@ class PeerOrigin:
 
     def _marker(self) -> CompleteMarker:
         content = self._client.get(f"{self._url}{MARKER_PATH}", self._headers).small()
-        try:
-            return msgspec.json.decode(content, type=CompleteMarker)
-        except msgspec.DecodeError as error:
-            raise HydrateError(f"{shown(self._url)} is not a peer: {error}") from None
+        return decode_answer(content, CompleteMarker, f"{shown(self._url)} is not a peer")

@@ -7,6 +7,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from modelplane.api.reasons import Reason
+from modelplane.hydrate.answers import decode_answer
 from modelplane.hydrate.errors import HydrateError
 from modelplane.hydrate.transport import StatusError, WebClient
 
@@ -55,11 +57,8 @@ class RegistryAuth:
         basic = self._basic()
         url = f"{realm}{'&' if '?' in realm else '?'}{urlencode(query)}"
         content = self._client.get(url, {} if basic is None else {"Authorization": basic}).small()
-        try:
-            answer = msgspec.json.decode(content, type=TokenAnswer)
-        except msgspec.DecodeError as error:
-            raise HydrateError(f"the token service's answer cannot be read: {error}") from None
+        answer = decode_answer(content, TokenAnswer, "the token service's answer cannot be read")
         token = answer.token or answer.access_token
         if not token or not token.isprintable():
-            raise HydrateError("the token service gave no token")
+            raise HydrateError("the token service gave no token", Reason.UNAUTHORIZED)
         return token

@@ -4,6 +4,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+from modelplane.api.reasons import Reason
 from modelplane.hydrate.errors import StoppedError
 
 MIB = 1 << 20
@@ -51,22 +52,24 @@ class Stop:
     def __init__(self, deadline_s: float | None = None) -> None:
         self._event = threading.Event()
         self._ends = None if deadline_s is None else time.monotonic() + deadline_s
-        self._reason = ""
+        self._words = ""
+        self._reason: Reason | None = None
 
-    def set(self, reason: str) -> None:
-        self._reason = self._reason or reason
+    def set(self, words: str, reason: Reason | None = None) -> None:
+        if not self._words:
+            self._words, self._reason = words, reason
         self._event.set()
 
     @property
     def is_set(self) -> bool:
         if self._ends is not None and time.monotonic() >= self._ends:
-            self.set("the deadline passed")
+            self.set("the deadline passed", Reason.STAGING_TIMED_OUT)
         return self._event.is_set()
 
     def check(self, cause: Exception | None = None) -> None:
         """Raises StoppedError once there is a reason to stop. It names what was waited for."""
         if self.is_set:
-            raise StoppedError(f"{self._reason}: {cause}" if cause else self._reason)
+            raise StoppedError(f"{self._words}: {cause}" if cause else self._words, self._reason)
 
     def wait(self, seconds: float, cause: Exception | None = None) -> None:
         """Sleeps. Ends early, as `check` does."""

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from modelplane.api.reasons import Reason
+from modelplane.hydrate.answers import UNREADABLE
 from modelplane.hydrate.errors import HydrateError
 
 DEFAULT_HUB = "https://huggingface.co"
@@ -128,13 +130,13 @@ def read_source(text: str) -> Source:
     try:
         raw = Path(text[1:]).read_bytes() if text.startswith("@") else text.encode()
     except OSError as error:
-        raise HydrateError(f"--source: {text[1:]} cannot be read: {error.strerror}") from error
-    if raw.startswith(b"file://"):
-        return FolderSource(path=raw.decode().removeprefix("file://"))
+        raise HydrateError(f"--source: {text[1:]} cannot be read: {error.strerror}", Reason.INVALID) from error
     try:
+        if raw.startswith(b"file://"):
+            return FolderSource(path=raw.decode().removeprefix("file://"))
         document = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise HydrateError(f"--source is not JSON: {error}") from None
+    except UNREADABLE as error:
+        raise HydrateError(f"--source is not JSON: {error}", Reason.INVALID) from None
     return _source(document)
 
 
@@ -142,19 +144,20 @@ def _source(document: object) -> Source:
     blocks = _blocks(document)
     if len(blocks) != 1:
         found = ", ".join(blocks) or "none"
-        raise HydrateError(f"--source needs exactly one of {', '.join(_BLOCKS)}; it has {found}")
+        message = f"--source needs exactly one of {', '.join(_BLOCKS)}; it has {found}"
+        raise HydrateError(message, Reason.INVALID)
     name, block = next(iter(blocks.items()))
     try:
         source = msgspec.convert(block, _BLOCKS[name])
     except msgspec.ValidationError as error:
-        raise HydrateError(f"--source: {name}: {error}") from None
+        raise HydrateError(f"--source: {name}: {error}", Reason.INVALID) from None
     return _as_gcs(source) if name == "gcs" and isinstance(source, BucketSource) else source  # type: ignore[return-value]  # the table holds members of the union only
 
 
 def _blocks(document: object) -> dict[str, Any]:
     """The source blocks of a document: at its top, or where a ModelCache has them."""
     if not isinstance(document, dict):
-        raise HydrateError("--source is not a JSON object")
+        raise HydrateError("--source is not a JSON object", Reason.INVALID)
     for wrapper in _WRAPPERS:
         inner = document.get(wrapper)
         if isinstance(inner, dict) and not _BLOCKS.keys() & document.keys():

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from modelplane.api.reasons import Reason
+from modelplane.hydrate.answers import UNREADABLE
 from modelplane.hydrate.artifact import ArtifactFile, FileStream
 from modelplane.hydrate.checksum import Checksum, checksum
 from modelplane.hydrate.errors import HydrateError
@@ -19,6 +21,8 @@ _HASH_STORE_BYTES = 64 << 20
 
 class DigestError(HydrateError):
     """A file does not have the digest that the source gave."""
+
+    reason = Reason.DIGEST_MISMATCH
 
 
 class FileRecord(msgspec.Struct, frozen=True):
@@ -193,7 +197,7 @@ def read_record(path: Path, data: Path) -> FileRecord | None:
     try:
         record = msgspec.json.decode(path.read_bytes(), type=FileRecord)
         return record if data.stat().st_size == record.size else None
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNREADABLE):
         return None
 
 

@@ -21,8 +21,9 @@ from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
 from modelplane.api.outbound import OutboundRule
+from modelplane.api.reasons import Reason
 from modelplane.api.version import __version__
-from modelplane.hydrate.errors import HydrateError, TryAgainError
+from modelplane.hydrate.errors import HydrateError, SourceInvalidError, TryAgainError, refusal_reason
 
 Headers: TypeAlias = Mapping[str, str]
 
@@ -41,7 +42,7 @@ class StatusError(HydrateError):
     """An answer that says no."""
 
     def __init__(self, status: int, message: str, challenge: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(message, refusal_reason(status))
         self.status = status
         self.challenge = challenge
         """What the server asks for instead: its WWW-Authenticate."""
@@ -118,9 +119,9 @@ class WebClient:
             if not same_origin(target, url):
                 sent = {name: value for name, value in sent.items() if name.lower() not in _CREDENTIALS}
             if urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https":
-                raise HydrateError(f"{shown(url)} redirects to {shown(target)}, which is not https")
+                raise SourceInvalidError(f"{shown(url)} redirects to {shown(target)}, which is not https")
             url = target
-        raise HydrateError(f"{shown(url)} redirects more than {_MOST_REDIRECTS} times")
+        raise SourceInvalidError(f"{shown(url)} redirects more than {_MOST_REDIRECTS} times")
 
     def abort(self) -> None:
         """Ends every read under way, and closes what is idle."""
@@ -232,11 +233,11 @@ class CheckedConnection(http.client.HTTPConnection):
     def _dial_checked(self) -> socket.socket:
         refusal = self._rule.refuse_host(self.host)
         if refusal is not None:
-            raise HydrateError(f"the outbound rule refuses {self.host}: {refusal}")
+            raise HydrateError(f"the outbound rule refuses {self.host}: {refusal}", Reason.OUTBOUND_REFUSED)
         addresses = _resolved(self.host, self.port)
         refusal = self._rule.refuse_resolved(self.host, addresses)
         if refusal is not None:
-            raise HydrateError(f"the outbound rule refuses {self.host}: {refusal}")
+            raise HydrateError(f"the outbound rule refuses {self.host}: {refusal}", Reason.OUTBOUND_REFUSED)
         return _dial(addresses, self.port, self._timeouts.connect_s)
 
     def _refuse_by_name(self) -> None:
@@ -245,7 +246,7 @@ class CheckedConnection(http.client.HTTPConnection):
             with suppress(TryAgainError):  # only the proxy may be able to resolve it
                 refusal = self._rule.refuse_resolved(self.host, _resolved(self.host, self.port))
         if refusal is not None:
-            raise HydrateError(f"the outbound rule refuses {self.host}: {refusal}")
+            raise HydrateError(f"the outbound rule refuses {self.host}: {refusal}", Reason.OUTBOUND_REFUSED)
 
     def _dial_proxy(self, proxy: SplitResult) -> socket.socket:
         """The platform team names the proxy, so its address is not checked."""
@@ -307,7 +308,7 @@ class _failures:  # noqa: N801  reads as the function it would be, without a gen
         if isinstance(error, ssl.SSLCertVerificationError):
             raise HydrateError(f"{shown(self._url)}: {error.verify_message}") from error
         if isinstance(error, http.client.InvalidURL):
-            raise HydrateError(f"{shown(self._url)} is not a URL: {error}") from error
+            raise SourceInvalidError(f"{shown(self._url)} is not a URL: {error}") from error
         if isinstance(error, (OSError, http.client.HTTPException, ValueError, AttributeError)):
             # A socket that another thread shut down may read as closed in several ways.
             raise TryAgainError(f"{shown(self._url)}: {str(error) or type(error).__name__}") from error
@@ -333,9 +334,9 @@ def _split(url: str) -> SplitResult:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise HydrateError(f"{url!r} is not a URL: {error}") from None
+        raise SourceInvalidError(f"{url!r} is not a URL: {error}") from None
     if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0 or "@" in parts.netloc:
-        raise HydrateError(f"{shown(url)} is not an http or https URL without credentials")
+        raise SourceInvalidError(f"{shown(url)} is not an http or https URL without credentials")
     return parts
 
 

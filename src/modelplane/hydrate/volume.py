@@ -16,9 +16,11 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
+from modelplane.hydrate.answers import UNREADABLE, FileSize
 from modelplane.hydrate.errors import HydrateError, OutOfSpaceError
 from modelplane.hydrate.paths import LOST_AND_FOUND, RESERVED
 from modelplane.hydrate.settings import Stop
@@ -29,10 +31,13 @@ _RESERVE_BYTES = 16 << 20
 _LOCK_POLL_S = 1.0
 
 
+Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
 class CompleteFile(msgspec.Struct, frozen=True):
     path: str
-    size: int
-    sha256: str
+    size: FileSize
+    sha256: Sha256
     blob: str | None = None
 
 
@@ -44,7 +49,7 @@ class CompleteMarker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     layout: str
     root: str
     """The folder of the files, relative to the volume."""
-    bytes: int
+    bytes: FileSize
     files: tuple[CompleteFile, ...]
     completed_at: str
     repo: str | None = None
@@ -130,7 +135,7 @@ def read_marker(path: Path) -> CompleteMarker | None:
     """A marker that this version reads; None if there is none."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=CompleteMarker)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNREADABLE):
         return None
 
 

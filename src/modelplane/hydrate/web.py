@@ -4,9 +4,10 @@ import re
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
+from modelplane.api.reasons import Reason
 from modelplane.hydrate.artifact import ArtifactFile, FileStream, ResolvedArtifact, content_key
 from modelplane.hydrate.credentials import MountedSecret
-from modelplane.hydrate.errors import HydrateError
+from modelplane.hydrate.errors import HydrateError, SourceInvalidError
 from modelplane.hydrate.paths import safe_path
 from modelplane.hydrate.ranges import RangeReader
 from modelplane.hydrate.sources import HttpSource, UrlEntry
@@ -46,7 +47,7 @@ class WebOrigin:
         headers = response.headers
         response.close()
         if size is None and not response.is_chunked and digest is None:
-            raise HydrateError(f"{shown(entry.url)} gives no length, so its end cannot be told; give its digest")
+            raise SourceInvalidError(f"{shown(entry.url)} gives no length, so its end cannot be told; give its digest")
         return ArtifactFile(
             path,
             size,
@@ -69,7 +70,7 @@ def _entries(source: HttpSource) -> list[UrlEntry]:
     own = [UrlEntry(url=source.url, digest=source.digest, sha256=source.sha256)] if source.url else []
     listed = [UrlEntry(url=each) if isinstance(each, str) else each for each in source.urls]
     if not own and not listed:
-        raise HydrateError("--source: http needs url or urls")
+        raise HydrateError("--source: http needs url or urls", Reason.INVALID)
     return [*own, *listed]
 
 
@@ -79,20 +80,20 @@ def _digest(entry: UrlEntry) -> str | None:
         return None
     found = _DIGEST.fullmatch(given)
     if found is None:
-        raise HydrateError(f"--source: http: {given!r} is not a SHA-256 digest")
+        raise HydrateError(f"--source: http: {given!r} is not a SHA-256 digest", Reason.INVALID)
     return f"sha256:{found[1]}"
 
 
 def _path(entry: UrlEntry) -> str:
     name = entry.path or PurePosixPath(unquote(urlsplit(entry.url).path)).name
     if not name:
-        raise HydrateError(f"{shown(entry.url)} names no file; give its path")
+        raise HydrateError(f"{shown(entry.url)} names no file; give its path", Reason.INVALID)
     return safe_path(name)
 
 
 def _headers(source: HttpSource, secret: MountedSecret) -> Headers:
     if not _HEADER.fullmatch(source.header):
-        raise HydrateError(f"--source: http: {source.header!r} is not the name of a header")
+        raise HydrateError(f"--source: http: {source.header!r} is not the name of a header", Reason.INVALID)
     key = source.auth_secret_ref.key if source.auth_secret_ref is not None else None
     if secret.token_file is not None:
         return {source.header: f"Bearer {secret.token(None)}"}

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Self
 
 from modelplane.api.labels import CACHE
+from modelplane.api.loader_exits import PERMANENT
 from modelplane.api.models import InferenceCluster, ModelCache
 from modelplane.api.names import make_name
 from modelplane.api.objects import Manifest, manifest
-from modelplane.compose.caching.progress import PERMANENT
 from modelplane.compose.caching.source import CacheSource
 from modelplane.compose.caching.storage import claim_name
 from modelplane.compose.context import remote_namespace

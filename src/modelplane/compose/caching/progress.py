@@ -1,6 +1,6 @@
 """What the loader said: how far it is, or why it stopped.
 
-    the Job's conditions        it completed, or failed and with which exit code; every host sees these
+    the Job's conditions        it completed, or failed and with which exit code, which has the reason; on every host
     the pod's last words        key, revision and bytes, or the reason in words; hosts that see pods have them
     the last line of its log    how far it is; a host that reads it puts it into the annotation PROGRESS
 
@@ -8,11 +8,13 @@ The loader has no credentials for the cluster's API, so it cannot report by itse
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
 from modelplane.api.labels import PROGRESS
+from modelplane.api.loader_exits import EXIT_REASONS
 from modelplane.api.meta import Timestamp
 from modelplane.api.objects import Manifest, annotations_of, items_at, text_at
 from modelplane.api.reasons import Reason
@@ -20,31 +22,22 @@ from modelplane.compose.causes import Cause, in_words, last_line
 
 FAILED = "Failed"
 """The phase of a loader that ended without success."""
-EXIT_FAILED, EXIT_NO_SPACE, EXIT_TRY_AGAIN = 1, 28, 75
-PERMANENT = (EXIT_FAILED, 2, EXIT_NO_SPACE)
-"""Exit codes of the loader that another attempt at once would repeat; 2 is a wrong argument."""
 _EXIT_CODE = re.compile(r"failed with exit code (\d+)")
-_BY_CODE: Mapping[int, Reason] = {EXIT_NO_SPACE: Reason.NO_SPACE}
-_LOADER_REASONS = {"OutOfSpace": Reason.NO_SPACE, "TryAgain": Reason.SOURCE_UNREACHABLE}
-_WORDS = (
-    (re.compile(r"(?i)\b40[13]\b|unauthori[sz]ed|forbidden|access denied"), Reason.UNAUTHORIZED),
-    (re.compile(r"(?i)\b404\b|not found|no such|does not exist"), Reason.SOURCE_NOT_FOUND),
-    (re.compile(r"(?i)sha-?256|digest|checksum"), Reason.DIGEST_MISMATCH),
-    (re.compile(r"(?i)a (private|loopback|link-local|reserved) address|internal network"), Reason.OUTBOUND_REFUSED),
-)
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Word = Annotated[str, msgspec.Meta(max_length=128)]
 _BY_WORD = {reason.value: reason for reason in Reason}
 
 
 class LoaderStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """One line of the loader."""
+    """One line of the loader. What the status of a ModelCache cannot hold is no such line."""
 
     phase: str = ""
-    bytes: int = 0
-    total: int = 0
-    rate: int = 0
-    eta: int | None = None
-    key: str | None = None
-    revision: str | None = None
+    bytes: _Count = 0
+    total: _Count = 0
+    rate: _Count = 0
+    eta: _Count | None = None
+    key: _Word | None = None
+    revision: _Word | None = None
     reason: str | None = None
     message: str | None = None
 
@@ -72,7 +65,7 @@ def _last_words(pod: Manifest) -> Iterable[str]:
 def _parse(line: str) -> LoaderStatus | None:
     try:
         return msgspec.json.decode(line, type=LoaderStatus)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
 
@@ -91,21 +84,18 @@ def failure(job: Manifest, said: LoaderStatus | None) -> Cause | None:
         return None
     words = text_at(condition, "message")
     code = _EXIT_CODE.search(words)
-    reason = _BY_CODE.get(int(code[1])) if code else None
+    coded = EXIT_REASONS.get(int(code[1]), Reason.STAGING_FAILED) if code else Reason.STAGING_FAILED
     if text_at(condition, "reason") == "DeadlineExceeded":
-        reason = Reason.STAGING_TIMED_OUT
-    stated = failure_cause(said) if said is not None and said.phase == FAILED else Cause(Reason.STAGING_FAILED, words)
-    found = reason if reason is not None and stated.reason is Reason.STAGING_FAILED else stated.reason
+        coded = Reason.STAGING_TIMED_OUT
+    stated = failure_cause(said) if said is not None and said.phase == FAILED else Cause(coded, words)
+    found = coded if stated.reason is Reason.STAGING_FAILED else stated.reason
     at = text_at(condition, "lastTransitionTime")
     return Cause(found, in_words(stated.message or words), Timestamp(at) if at else None)
 
 
 def failure_cause(said: LoaderStatus) -> Cause:
-    """Why the loader ended, by its reason or by its words."""
-    message = said.message or ""
-    stated = _BY_WORD.get(said.reason or "") or _LOADER_REASONS.get(said.reason or "")
-    spoken = next((reason for pattern, reason in _WORDS if pattern.search(message)), Reason.STAGING_FAILED)
-    return Cause(stated or spoken, in_words(message))
+    """Why the loader ended, in its own word."""
+    return Cause(_BY_WORD.get(said.reason or "", Reason.STAGING_FAILED), in_words(said.message or ""))
 
 
 def _condition(job: Manifest, kind: str) -> Manifest | None:

@@ -19,7 +19,9 @@ from pathlib import Path
 
 import msgspec
 
+from modelplane.api.loader_exits import exit_code
 from modelplane.api.objects import Manifest, items_at, mapping_at, namespace_of, text_at, value_at
+from modelplane.api.reasons import Reason
 from modelplane.envoy import die_with_parent
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster.controller import ClusterStore
@@ -30,14 +32,17 @@ _TERMINATION_LOG = "/dev/termination-log"
 _TURN_S = 0.2
 _GRACE_S = 2.0
 _INTERVAL = ("--progress-interval", "0.5")
-BROKEN: Mapping[str, tuple[int, str]] = {
-    "SourceNotFound": (1, "the source answers 404 Not Found"),
-    "Unauthorized": (1, "the source answers 401 Unauthorized"),
-    "DigestMismatch": (1, "a file has another digest than its source says"),
-    "NoSpace": (28, "the artifact needs more bytes than the volume has free"),
-    "SourceUnreachable": (75, "the source does not answer: connection refused"),
+BROKEN: Mapping[str, tuple[Reason, str]] = {
+    each.value: (each, message)
+    for each, message in (
+        (Reason.SOURCE_NOT_FOUND, "the source answers 404 Not Found"),
+        (Reason.UNAUTHORIZED, "the source answers 401 Unauthorized"),
+        (Reason.DIGEST_MISMATCH, "a file has another digest than its source says"),
+        (Reason.NO_SPACE, "the artifact needs more bytes than the volume has free"),
+        (Reason.SOURCE_UNREACHABLE, "the source does not answer: connection refused"),
+    )
 }
-"""How the loader ends with a source that is broken so: exit code and message."""
+"""How the loader ends with a source that is broken so: reason and message, by the word of the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +160,10 @@ def _contents(kind: str, item: Manifest) -> Iterator[tuple[str, bytes]]:
                 yield key, value.encode() if plain else base64.b64decode(value)
 
 
-def _broken(reason: str) -> LoaderEnd:
-    code, message = BROKEN[reason]
-    said = {"phase": "Failed", "bytes": 0, "total": 0, "rate": 0, "reason": reason, "message": message}
-    return LoaderEnd(code, msgspec.json.encode(said).decode())
+def _broken(word: str) -> LoaderEnd:
+    reason, message = BROKEN[word]
+    said = {"phase": "Failed", "bytes": 0, "total": 0, "rate": 0, "reason": word, "message": message}
+    return LoaderEnd(exit_code(reason), msgspec.json.encode(said).decode())
 
 
 async def _start(arguments: list[str]) -> asyncio.subprocess.Process:
