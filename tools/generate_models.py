@@ -67,6 +67,8 @@ PREFERRED = {
     "ModelEndpoint.spec.api": "EndpointApi",
     "ModelEndpoint.spec.credential": "EndpointCredential",
     "InferenceGateway.spec.auth": "CallerAuth",
+    "InferenceGateway.spec.auth.callers[]": "CallerLimits",
+    "InferenceGateway.spec.router": "GatewayRouter",
     "InferenceGateway.status.endpoints": "BaseUrls",
     "InferenceGateway.spec.tls.secretRef": "NameReference",
     "InferenceCluster.spec.placement": "ClusterPlacement",

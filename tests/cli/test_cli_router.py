@@ -9,7 +9,7 @@ import pytest
 from modelplane.api.errors import InputError, NotFoundError
 from modelplane.cli import router as command
 from modelplane.cli._main import _parser, main
-from modelplane.cli.explain_request import fetch_request, router_of
+from modelplane.cli.explain_request import fetch_request, routers_of
 from modelplane.compose.service_plan import plan_document
 from tests.router.conftest import Front, endpoint, plan
 
@@ -48,12 +48,12 @@ def test_a_request_is_explained(running, capsys):
     assert main(["explain", "request", "r/1", "--router", running.url, "-o", "json"]) == 0
     assert '"endpoint": "team/a"' in capsys.readouterr().out
     with pytest.raises(NotFoundError, match="does not know this request"):
-        fetch_request(running.url, "other")
+        fetch_request([running.url], "other")
 
 
 def test_without_a_router_the_sentence_says_how_to_start_one(tmp_path):
     with pytest.raises(NotFoundError, match="modelplane up --router"):
-        router_of(SimpleNamespace(router="", data=tmp_path))
+        routers_of(SimpleNamespace(router="", data=tmp_path))
 
 
 @pytest.mark.parametrize(

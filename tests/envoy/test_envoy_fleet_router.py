@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import aiohttp
 import pytest
@@ -84,18 +85,22 @@ class Door:
         )
         self.router.replace([plan])
         await self.router.start()
-        port = free_port(HOST)
-        view = GatewayView(
+        self.view = GatewayView(
             name="fleet",
             host=HOST,
-            port=port,
+            port=free_port(HOST),
             plans=(plan,),
             credentials={f"{NAMESPACE}/b": "Bearer provider"},
             router=RouterAddress(HOST, self.router.port),
         )
-        await self.envoy.start(render([view]))
-        self.url = f"http://{HOST}:{port}"
+        await self.envoy.start(render([self.view]))
+        self.url = f"http://{HOST}:{self.view.port}"
         self.session = aiohttp.ClientSession()
+
+    async def program(self, *, required):
+        """The same with a router that must answer, or need not."""
+        address = RouterAddress(HOST, self.router.port, required=required)
+        await self.envoy.apply(render([replace(self.view, router=address)]))
 
     async def stop(self):
         await self.session.close()
@@ -226,3 +231,9 @@ async def _without_router(door):
     assert "x-modelplane-served-by" not in headers
     status, headers, _ = await door.post(CHAT)
     assert (status, "x-modelplane-served-by" in headers) == (200, False)
+    status, headers, text = await door.post(CHAT, {"x-modelplane-residency": "fleet"})
+    assert (status, json.loads(text)["error"]["code"]) == (503, "service_unavailable")
+    assert headers["retry-after"] == "2"
+    await door.program(required=True)
+    status, _, text = await door.post(CHAT)
+    assert (status, json.loads(text)["error"]["code"]) == (503, "service_unavailable")

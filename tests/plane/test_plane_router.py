@@ -33,7 +33,7 @@ async def journey(folder):
         headers = await served(session, plane)
         async with session.get(f"{plane.gateway_url}/v1/models") as response:
             assert [each["id"] for each in (await response.json())["data"]] == ["default/chat"]
-        async with session.get(f"{plane.router_url}/requests/{headers['x-request-id']}") as response:
+        async with session.get(f"{plane.routers['fleet']}/requests/{headers['x-request-id']}") as response:
             shown = await response.json()
         assert shown["service"] == "default/chat"
         assert shown["attempts"][-1]["endpoint"] == headers["x-modelplane-served-by"]

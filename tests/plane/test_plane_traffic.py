@@ -122,7 +122,7 @@ def test_only_secrets_that_filters_name_are_told():
         for item in (added, *({**manifest("v1", "Secret", name, namespace="team")} for name in ("key", "other"))):
             store.create(item)
         traffic = Traffic(store, Front(), clock, address=("127.0.0.1", 8080))
-        view = traffic._fleet_views(traffic._doors.served())[0]["fleet"]
+        view = traffic._fleet_views(traffic._doors.served(), {})[0]["fleet"]
         return [secret["metadata"]["name"] for secret in view.secrets]
 
     assert asyncio.run(main()) == ["key"]

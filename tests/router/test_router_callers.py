@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.router.callers import Caller, CallerDocument, Callers, MinuteAllowance, digest_of, document_of, key_of
+from modelplane.compose.caller_document import Caller, CallerDocument
+from modelplane.router.callers import Callers, MinuteAllowance, digest_of, document_of, key_of
 
 MONTH = "2026-11"
 

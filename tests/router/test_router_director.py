@@ -2,9 +2,10 @@ import json
 
 import pytest
 
+from modelplane.compose.caller_document import Caller, CallerDocument
 from modelplane.compose.service_plan import PlanTimeouts
 from modelplane.epp.scheduling.plugins import ResponseUsage
-from modelplane.router.callers import Caller, CallerDocument, digest_of
+from modelplane.router.callers import digest_of
 from modelplane.router.director import RoutedTo, RouterAnswer
 from modelplane.router.exchange import FrontRequest
 from modelplane.router.refusals import error_body
@@ -106,6 +107,22 @@ def test_an_answered_request_leaves_a_usage_record(front):
             "outputTokens": 20,
             "cachedTokens": 0,
             "cost": 0.002,
+        }
+    ]
+
+
+def test_a_refused_request_leaves_a_usage_record_without_an_endpoint(front):
+    door = front(plan([endpoint("a")]))
+    door.send(model="nobody", headers={"x-request-id": "r", "x-modelplane-caller": "ada"})
+    assert [json.loads(line) for line in door.lines] == [
+        {
+            "time": "2026-11-16T18:00:00Z",
+            "requestId": "r",
+            "caller": "ada",
+            "service": "",
+            "endpoint": "",
+            "status": 404,
+            "durationMs": 0.0,
         }
     ]
 

@@ -1,8 +1,8 @@
 import json
 import os
 
+from modelplane.compose.caller_document import Caller, CallerDocument
 from modelplane.compose.service_plan import plan_document
-from modelplane.router.callers import Caller, CallerDocument
 from modelplane.router.plans import PlanFolder
 from tests.router.conftest import endpoint, plan
 

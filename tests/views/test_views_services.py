@@ -1,6 +1,6 @@
 """A service as `modelplane service` shows it."""
 
-from modelplane.views.services import service_lines
+from modelplane.views.services import EndpointShown, service_lines
 
 SERVICE = {
     "status": {
@@ -34,6 +34,19 @@ def test_shares_and_reasons_of_every_endpoint():
         "0     66.6%  a         main    east",
         "0     0.0%   b         main             Starting: 0 of 1",
         "1     0.0%   c         hosted",
+    ]
+
+
+def test_what_a_router_sees_of_the_endpoints():
+    seen = {
+        "a": EndpointShown("chat/a", ("chat/helper",), "Ejected", "3 failures in a row", 0, True),
+        "b": EndpointShown("chat/b", ("chat/helper",), "Healthy", "", 2, False),
+    }
+    assert service_lines(SERVICE, seen)[5:] == [
+        "TIER  SHARE  ENDPOINT  GROUP   CLUSTER  HEALTH   IN FLIGHT  WHY NOT",
+        "0     66.6%  a         main    east     Ejected  0          3 failures in a row",
+        "0     0.0%   b         main             Healthy  2          Starting: 0 of 1",
+        "1     0.0%   c         hosted           -        -",
     ]
 
 

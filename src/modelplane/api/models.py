@@ -26,6 +26,7 @@ __all__ = [
     "CacheStorage",
     "CacheSummary",
     "CallerAuth",
+    "CallerLimits",
     "CanaryLimits",
     "CanaryProgress",
     "CanarySettings",
@@ -72,6 +73,7 @@ __all__ = [
     "GKEClusterSpec",
     "GKEClusterSpecNodePool",
     "GKEClusterStatus",
+    "GatewayRouter",
     "Gcs",
     "GkeCredentials",
     "Gpu",
@@ -998,6 +1000,19 @@ class Outbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     allow: tuple[str, ...] = ()
 
 
+class GatewayRouter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    replicas: int = 2
+    image: str | None = None
+
+
+class CallerLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    services: tuple[str, ...] = ()
+    requests_per_minute: int | None = msgspec.field(name="requestsPerMinute", default=None)
+    tokens_per_minute: int | None = msgspec.field(name="tokensPerMinute", default=None)
+    monthly_budget: str | None = msgspec.field(name="monthlyBudget", default=None)
+
+
 class SecretSelector(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     match_labels: Mapping[str, str] = msgspec.field(name="matchLabels")
 
@@ -1009,6 +1024,7 @@ class AuthApiKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class CallerAuth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     method: Literal["APIKey"]
     api_key: AuthApiKey | None = msgspec.field(name="apiKey", default=None)
+    callers: tuple[CallerLimits, ...] = ()
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1028,6 +1044,7 @@ class InferenceGatewaySpec(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     hostname: str | None = None
     tls: Tls | None = None
     auth: CallerAuth | None = None
+    router: GatewayRouter | None = None
     service_selector: LabelSelector | None = msgspec.field(name="serviceSelector", default=None)
     outbound: Outbound | None = None
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)

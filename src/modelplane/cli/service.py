@@ -2,11 +2,16 @@
 
 import argparse
 import time
+from contextlib import suppress
+from pathlib import Path
 
-from modelplane.api.errors import NotFoundError
+import msgspec
+
+from modelplane.api.errors import NotFoundError, UnavailableError
 from modelplane.api.objects import Manifest, name_of, text_at
+from modelplane.cli._routers import fetch, router_urls
 from modelplane.cli.running import RunningPlane, add_data_argument
-from modelplane.views.services import service_lines
+from modelplane.views.services import EndpointShown, service_lines
 
 _EPILOG = """\
 examples:
@@ -20,7 +25,8 @@ _EVERY_S = 1.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Shows a ModelService: its model name, its address, the share of each endpoint and why one has none."
+        "Shows a ModelService: its model name, its address, the share of each endpoint and why one has none. "
+        "Where a fleet router decides, also the health of each endpoint and its requests in flight."
     )
     parser.epilog = _EPILOG
     parser.add_argument("name", metavar="NAME", help="the ModelService")
@@ -33,7 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     plane = RunningPlane.of(arguments.data)
     shown: list[str] = []
     while True:
-        lines = service_lines(_service(plane, arguments.namespace, arguments.name))
+        service = _service(plane, arguments.namespace, arguments.name)
+        lines = service_lines(service, _seen(arguments.data, f"{arguments.namespace}/{arguments.name}"))
         if lines != shown:
             print("\n".join([""] * bool(shown) + lines), flush=True)
             shown = lines
@@ -47,3 +54,14 @@ def _service(plane: RunningPlane, namespace: str, name: str) -> Manifest:
         if (text_at(item, "metadata", "namespace"), name_of(item)) == (namespace, name):
             return item
     raise NotFoundError(f"ModelService {namespace}/{name} does not exist")
+
+
+def _seen(data: Path, key: str) -> dict[str, EndpointShown] | None:
+    """What a router of a gateway that serves it knows of its endpoints; None where there is no such router."""
+    for router in router_urls(data):
+        with suppress(UnavailableError, NotFoundError):
+            found = msgspec.json.decode(fetch(router, "/endpoints"), type=dict[str, list[EndpointShown]])["endpoints"]
+            members = {each.endpoint.partition("/")[2]: each for each in found if key in each.services}
+            if members:
+                return members
+    return None

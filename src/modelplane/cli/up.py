@@ -44,7 +44,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--profile", type=Path, metavar="FILE", help="a PlacementProfile: the plugins that place replicas"
     )
     parser.add_argument(
-        "--router", action="store_true", help="let the fleet router decide at the gateway, not weights alone"
+        "--router",
+        action="store_true",
+        help="let the fleet router decide at every gateway, asked for or not",
     )
     parser.add_argument("--api-port", type=_port, default=0, metavar="N", help="port of the API (default: any)")
     parser.add_argument("--gateway-port", type=_port, default=0, metavar="N", help="port for requests (default: any)")
@@ -82,8 +84,7 @@ async def _up(arguments: argparse.Namespace) -> int:
         progress.say(f"kubeconfig  {plane.kubeconfig}")
         progress.say(f"gateway     {plane.gateway_url}")
         page = await serve(plane.overview, token=page_token(arguments.data), port=ports.again("page", 0))
-        urls = {"router": plane.router_url} if plane.router_url else {}
-        ports.remember(api=plane.api_url, gateway=plane.gateway_url, page=page.url, **urls)
+        ports.remember(api=plane.api_url, gateway=plane.gateway_url, page=page.url)
         progress.say(f"page        {page.url}")
         steps = Steps(plane, progress)
         steps.report_existing()

@@ -16,6 +16,8 @@ from modelplane.api.objects import Manifest, manifest
 from modelplane.compose.service_plan import PlanEndpoint, ServicePlan
 
 ENDPOINT_HEADER = "x-modelplane-endpoint"
+RESIDENCY_HEADER = "x-modelplane-residency"
+"""From clients: where a request may be served. Only the router can hold it, so static routes refuse what has it."""
 ENDPOINT_PATHS = "/_endpoints"
 """No namespace begins with an underscore, so no service's path does."""
 _MOST_RULES = 16

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from modelplane.api.labels import REPLICA_HEADER
 from modelplane.compose.endpoint_routes import ENDPOINT_HEADER, endpoint_path
 from modelplane.compose.service_plan import PlanEndpoint, ServicePlan
-from modelplane.envoy.callers import caller_keys
+from modelplane.envoy.callers import caller_keys, health_route
 from modelplane.envoy.clusters import cluster
 from modelplane.envoy.ext_proc import HTTP2
 from modelplane.envoy.pools import EnvoyCluster, PoolMember
@@ -144,7 +144,7 @@ def _entry(gateway: str, plan: ServicePlan, endpoint: PlanEndpoint) -> Resource:
 
 
 def door_host(view: GatewayView) -> Resource:
-    """The virtual host of the outer hop: one route, with retries."""
+    """The virtual host of the outer hop: one route, with retries, and the one for load balancers."""
     retries = {
         "retry_on": "connect-failure,refused-stream,reset-before-request,retriable-headers",
         "retriable_headers": [{"name": UNSERVED_HEADER, "present_match": True}],
@@ -160,12 +160,24 @@ def door_host(view: GatewayView) -> Resource:
         "request_body_buffer_limit": BODY_BYTES,
         **caller_keys(view.callers),
         "routes": [
+            health_route(),
             {
                 "match": {"prefix": "/"},
                 "route": {"cluster": f"{view.name}/door", "timeout": "0s", "retry_policy": retries},
-            }
+            },
         ],
     }
+
+
+def router_rule(view: GatewayView) -> Resource:
+    """What the inner hop's virtual host says of a router that must answer: without it nobody is served.
+
+    It is in the table of routes, as keys are: what a listener says holds until its connections are drained.
+    """
+    if view.router is None or not view.router.required:
+        return {}
+    closed = {"@type": f"{_EXTENSIONS}.filters.http.ext_proc.v3.ExtProcPerRoute"}
+    return {"typed_per_filter_config": {ROUTER_FILTER: {**closed, "overrides": {"failure_mode_allow": False}}}}
 
 
 def router_filter(gateway: str) -> Resource:
@@ -184,6 +196,7 @@ def router_filter(gateway: str) -> Resource:
             "@type": f"{_EXTENSIONS}.filters.http.ext_proc.v3.ExternalProcessor",
             "grpc_service": {"envoy_grpc": {"cluster_name": f"{gateway}/router"}},
             "failure_mode_allow": True,
+            "status_on_error": {"code": "ServiceUnavailable"},
             "message_timeout": _PATIENCE,
             "allow_mode_override": True,
             "processing_mode": mode,

@@ -28,7 +28,7 @@ class FleetServices:
         self.virtual_hosts: dict[str, Resource] = {}
         if view.plans is None:
             return
-        self.routes = [health_route(), *front_routes(view.name, plans)]
+        self.routes = [health_route(), *front_routes(view.name, plans, has_router=view.router is not None)]
         name = providers_name(view.name)
         self.virtual_hosts[name] = {
             "name": name,

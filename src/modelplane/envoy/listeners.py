@@ -194,6 +194,7 @@ def _mappers() -> list[Resource]:
     return [
         {"filter": _status("LE", 299), "body_format_override": _AS_IT_IS},
         *_replies([_status("EQ", 401)], body, ("invalid_request_error", "invalid_api_key"), "authentication_error"),
+        *_replies([_status("EQ", 403)], body, ("invalid_request_error", "forbidden"), "permission_error"),
         *_replies(
             [_status("EQ", 404), by_model],
             unknown,

@@ -15,7 +15,7 @@ from modelplane.envoy.callers import caller_keys
 from modelplane.envoy.clusters import cluster, picker_cluster
 from modelplane.envoy.config import EnvoyConfig
 from modelplane.envoy.files import config_source
-from modelplane.envoy.fleet_router import door_host, door_name, endpoint_entries, router_clusters
+from modelplane.envoy.fleet_router import door_host, door_name, endpoint_entries, router_clusters, router_rule
 from modelplane.envoy.fleet_services import FleetServices
 from modelplane.envoy.listeners import listeners
 from modelplane.envoy.pools import BackendResolver, EnvoyCluster, UnresolvedRef
@@ -113,7 +113,7 @@ class _Gateway:
             "routes": [*strangers, *endpoint_entries(self.view), *self.services.routes, *routes, NOT_FOUND],
             "retry_policy": USUAL,
             "request_body_buffer_limit": BODY_BYTES,
-            **(caller_keys(self.view.callers) if self.view.router is None else {}),
+            **(caller_keys(self.view.callers) if self.view.router is None else router_rule(self.view)),
         }
 
     def _route(self, manifest: KubernetesObject, before: "_Gateway | None") -> _Routed:

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from modelplane.api.labels import REPLICA_HEADER
+from modelplane.compose.endpoint_routes import RESIDENCY_HEADER
 from modelplane.compose.service_plan import PlanEndpoint, ServicePlan, model_names
 from modelplane.envoy.retries import service_retries
 from modelplane.envoy.service_pools import (
@@ -46,13 +47,13 @@ _NO_MODEL: Final[tuple[Resource, ...]] = tuple(
 _FILTERS: Final = "type.googleapis.com/envoy.extensions.filters.http"
 
 
-def front_routes(gateway: str, plans: Iterable[ServicePlan]) -> list[Resource]:
+def front_routes(gateway: str, plans: Iterable[ServicePlan], *, has_router: bool = False) -> list[Resource]:
     """The routes of the gateway's own listener, the most specific first."""
     found = sorted(plans, key=lambda plan: plan.key)
     names = model_names(found)
     by_path = [route for plan in found for route in _by_path(gateway, plan)]
     by_model = [route for name, plan in sorted(names.items()) for route in _by_model(gateway, name, plan)]
-    return [*by_path, *_models(names), *by_model, *_NO_MODEL]
+    return [_residency(has_router=has_router), *by_path, *_models(names), *by_model, *_NO_MODEL]
 
 
 def provider_routes(gateway: str, plans: Iterable[ServicePlan], credentials: Mapping[str, str]) -> Iterator[Resource]:
@@ -76,6 +77,17 @@ def model_filter() -> Resource:
             "@type": f"{_FILTERS}.json_to_metadata.v3.JsonToMetadata",
             "request_rules": {"rules": [rule]},
         },
+    }
+
+
+def _residency(*, has_router: bool) -> Resource:
+    """Refuses requests that say where they may be served: these routes cannot hold it. A router removes the header."""
+    status, sentence = 403, f"{RESIDENCY_HEADER} needs the fleet router, which this gateway has not."
+    if has_router:
+        status, sentence = 503, f"{RESIDENCY_HEADER} needs the fleet router, which does not answer."
+    return {
+        "match": {"prefix": "/", "headers": [{"name": RESIDENCY_HEADER, "present_match": True}]},
+        "direct_response": {"status": status, "body": {"inline_string": sentence}},
     }
 
 

@@ -42,6 +42,8 @@ class RouterAddress:
 
     host: str
     port: int
+    required: bool = False
+    """Whether requests wait for it: the static plan would let callers past what they may call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

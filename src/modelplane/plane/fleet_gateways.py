@@ -12,6 +12,7 @@ from modelplane.api.errors import InputError
 from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE, selects
 from modelplane.api.models import InferenceGateway, LabelSelector
 from modelplane.api.objects import GROUP
+from modelplane.compose.caller_document import CallerDocument, gateway_callers
 from modelplane.compose.callers import read_callers
 from modelplane.compose.fleet_gateways import gateway_object_name
 from modelplane.compose.service_plan import ServicePlan
@@ -32,6 +33,9 @@ class ServedGateway:
     port: int
     selector: LabelSelector | None = None
     callers: tuple[CallerKey, ...] | None = field(default=None, repr=False)
+    has_router: bool = False
+    caller_document: CallerDocument = field(default_factory=lambda: CallerDocument(checks_keys=False))
+    """What its callers may do."""
 
     def plans(self, plans: Iterable[ServicePlan]) -> tuple[ServicePlan, ...]:
         return tuple(plan for plan in plans if selects(self.selector, plan.labels))
@@ -62,7 +66,16 @@ class FleetGateways:
         name = gateway_object_name(gateway)
         listener = FLEET if name == FLEET_GATEWAY else f"{FLEET}.{gateway.metadata.name}"
         port = self._ports.get(name) or self._ports.setdefault(name, free_port(self._host))
-        return ServedGateway(listener, name, port, gateway.spec.service_selector, self._callers(gateway))
+        callers = self._callers(gateway)
+        return ServedGateway(
+            listener,
+            name,
+            port,
+            gateway.spec.service_selector,
+            callers,
+            gateway.spec.router is not None,
+            gateway_callers(gateway, (each.identity for each in callers or ())),
+        )
 
     def _callers(self, gateway: InferenceGateway) -> tuple[CallerKey, ...] | None:
         auth = gateway.spec.auth

@@ -26,7 +26,6 @@ from modelplane.apiserver.served_kinds import ensure_kinds
 from modelplane.apiserver.store.database import Database
 from modelplane.envoy import EnvoyProcess, free_port
 from modelplane.envoy.die_with_parent import lift_file_limit
-from modelplane.envoy.view import RouterAddress
 from modelplane.k8s.admission.layout import Document
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
@@ -36,6 +35,7 @@ from modelplane.plane.certificates import server_context
 from modelplane.plane.clusters import Clusters
 from modelplane.plane.controller import PlaneController
 from modelplane.plane.events import EventExpiry
+from modelplane.plane.gateway_routers import GatewayRouters
 from modelplane.plane.kubeconfig import write_kubeconfig
 from modelplane.plane.sim_commands import PREFIX, Simulation
 from modelplane.plane.traffic import Traffic
@@ -43,7 +43,6 @@ from modelplane.plane.traffic_meter import TrafficMeter
 from modelplane.reconcile.clock import Clock, SystemClock
 from modelplane.reconcile.resolver import HostResolver
 from modelplane.reconcile.store import ObjectRef, Store
-from modelplane.router.server import RouterServer, RouterSettings
 from modelplane.sim.cluster.engines import EngineFactory, LocalEngines
 from modelplane.sim.cluster.settings import ClusterSettings
 from modelplane.views.overview import Overview, overview
@@ -63,7 +62,7 @@ class PlaneSettings:
     profile: PlacementProfile = DEFAULT_PROFILE
     """The plugins that place replicas."""
     router: bool = False
-    """Whether the fleet router decides at the front door, and not the static plan."""
+    """Whether every gateway has a fleet router, and not those alone that ask for one by `spec.router`."""
 
 
 class Plane:
@@ -85,8 +84,6 @@ class Plane:
         self._stack = AsyncExitStack()
         self.api_url = ""
         self.gateway_url = ""
-        self.router_url = ""
-        """The admin address of the fleet router; empty without one."""
         self.kubeconfig = settings.data / "kubeconfig"
 
     async def __aenter__(self) -> Self:
@@ -105,6 +102,11 @@ class Plane:
     @property
     def store(self) -> Store:
         return self._controller.plane
+
+    @property
+    def routers(self) -> dict[str, str]:
+        """The side door of each fleet router by its gateway's listener; the default gateway's is `fleet`."""
+        return self._routers.urls
 
     def overview(self) -> Overview:
         """The status of every cluster, deployment and service."""
@@ -159,8 +161,9 @@ class Plane:
         self._stack.push_async_callback(self.clusters.stop)
         self._stack.push_async_callback(envoy.drain)  # before the engines stop: requests in flight are answered
         traffic.set_view_source(self.clusters.gateway_view)
-        if self._settings.router:
-            await self._start_router(traffic)
+        self._routers = GatewayRouters(HOST, data, always=self._settings.router, report=self._report)
+        self._stack.push_async_callback(self._routers.stop)
+        traffic.set_routers(self._routers)
         for name, loop in (
             ("plane", self._controller.loop),
             ("traffic", traffic.loop),
@@ -176,14 +179,6 @@ class Plane:
         meter = TrafficMeter(self._controller.plane, requests, self._clock)
         self._background(asyncio.create_task(meter.run(), name="measure traffic"))
         await self._serve_api()
-
-    async def _start_router(self, traffic: Traffic) -> None:
-        router = RouterServer(RouterSettings(host=HOST, port=0, health_port=-1, admin_port=0, drain_s=1.0))
-        await router.start()
-        self._stack.push_async_callback(router.stop)
-        traffic.set_router(RouterAddress(HOST, router.port), router.replace)
-        self.router_url = f"http://{HOST}:{router.admin_port}"
-        self._report(f"router      {self.router_url}")
 
     def _background(self, task: asyncio.Task[None]) -> None:
         async def end() -> None:

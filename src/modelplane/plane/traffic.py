@@ -24,6 +24,7 @@ from modelplane.envoy import EnvoyConfig, EnvoyProcess, GatewayConfigs, GatewayP
 from modelplane.envoy.view import RouterAddress
 from modelplane.plane.fleet_gateways import FleetGateways, ServedGateway
 from modelplane.plane.front_identity import hostname_of, identities_of
+from modelplane.plane.gateway_routers import GatewayRouters
 from modelplane.plane.provider_credentials import credentials_of
 from modelplane.plane.service_plans import ServicePlans
 from modelplane.reconcile.clock import Clock
@@ -65,7 +66,7 @@ class Traffic:
         self._view_of: GatewayViewOf = lambda _name: None
         self._plans = ServicePlans(store)
         self._plans.on_change = self.changed
-        self._router: RouterAddress | None = None
+        self._routers: GatewayRouters | None = None
         self._gateways = GatewayConfigs()
         self._stale: set[ClusterName] = set()
         self._fleet_is_stale = True
@@ -80,14 +81,14 @@ class Traffic:
         self._stale.update(names)
         self.changed()
 
-    def set_router(self, address: RouterAddress, update: Callable[[Iterable[ServicePlan]], None]) -> None:
-        """Let the fleet router decide requests of the fleet gateway. `update` gets the plans, and each change."""
+    def set_routers(self, routers: GatewayRouters) -> None:
+        """Let fleet routers decide requests of gateways. They hear of plans before Envoy does."""
 
         def changed() -> None:
-            update(self._plans.current)
+            routers.update(self._plans.current)
             self.changed()
 
-        self._router = address
+        self._routers = routers
         self._plans.on_change = changed
         changed()
 
@@ -134,8 +135,11 @@ class Traffic:
             await self._program(cluster_views)
             return
         served = self._doors.served()
-        views, problems = self._fleet_views(served)
+        routers = await self._routers.sync(served, self._plans.current) if self._routers is not None else {}
+        views, problems = self._fleet_views(served, routers)
         config = await self._program({**cluster_views, **dict.fromkeys(self._listeners - views.keys()), **views})
+        if self._routers is not None:
+            await self._routers.retire()
         self._listeners = {name for name, view in views.items() if view is not None}
         for door in served:
             self._report_gateway(door, problems.get(door.listener, ""), served=door.listener not in problems)
@@ -174,7 +178,9 @@ class Traffic:
         if change.ref.kind != "Backend" or (change.ref.namespace, change.ref.name) in self._backend_names:
             self.changed()
 
-    def _fleet_views(self, served: Sequence[ServedGateway]) -> tuple[dict[str, GatewayView | None], dict[str, str]]:
+    def _fleet_views(
+        self, served: Sequence[ServedGateway], routers: Mapping[str, RouterAddress]
+    ) -> tuple[dict[str, GatewayView | None], dict[str, str]]:
         """The view of each gateway by its listener, and why one cannot be served."""
         plans, routes = self._plans.current, self._routes()
         planned = {(plan.namespace, plan.name) for plan in plans}
@@ -184,7 +190,8 @@ class Traffic:
         problems: dict[str, str] = {}
         for door in served:
             try:
-                views[door.listener] = self._fleet_view(door, others, plans)
+                view = self._fleet_view(door, others, plans)
+                views[door.listener] = replace(view, router=routers.get(door.listener))
             except InputError as error:
                 views[door.listener], problems[door.listener] = None, str(error)
         return views, problems
@@ -199,8 +206,6 @@ class Traffic:
             port=door.port,
             routes=tuple(route for route in routes if door.object_name in _parents_of(route)),
             plans=own,
-            # The router knows all services: a gateway that serves some of them goes by its own plan.
-            router=self._router if door.selector is None else None,
             callers=door.callers,
             credentials=credentials_of(own, self._store),
             backends=tuple(self._backends(sorted(self._backend_names))),

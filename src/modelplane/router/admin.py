@@ -16,19 +16,9 @@ from aiohttp import web
 
 from modelplane.epp.transport.sockets import ANY_ADDRESS, listen_any_address
 from modelplane.router.director import RouterDirector
+from modelplane.views.services import EndpointShown
 
 _MOST: Final = 500
-
-
-class EndpointShown(msgspec.Struct, frozen=True, rename="camel"):
-    """An endpoint as the router sees it."""
-
-    endpoint: str
-    services: tuple[str, ...]
-    health: str
-    why: str
-    in_flight: int
-    ready: bool
 
 
 class RouterAdmin:

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from modelplane.compose.caller_document import Caller, CallerDocument
 from modelplane.router.headers import CALLER, KEYS
 from modelplane.router.refusals import FrontOutcome, FrontRefusal
 
@@ -20,31 +21,6 @@ _BEARER: Final = "bearer "
 _ANYONE: Final = "anonymous"
 _LONGEST_KEY: Final = 4096
 _LONGEST_WAIT_S: Final = 3600
-
-
-class Caller(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """One identity. 0 is no limit."""
-
-    name: str
-    digests: tuple[str, ...] = ()
-    """SHA-256 of each of its keys, in hexadecimal."""
-    services: tuple[str, ...] = ("*",)
-    """`NAMESPACE/SERVICE`, `NAMESPACE/*` or `*`."""
-    requests_per_minute: int = 0
-    tokens_per_minute: int = 0
-    budget: float = 0.0
-    """The money it may spend in a calendar month, in the currency of the prices."""
-
-    def may_call(self, service: str) -> bool:
-        namespace = service.partition("/")[0]
-        return any(allowed in {"*", service, f"{namespace}/*"} for allowed in self.services)
-
-
-class CallerDocument(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The callers of a gateway. With `checksKeys` a request without a known key is refused."""
-
-    callers: tuple[Caller, ...] = ()
-    checks_keys: bool = True
 
 
 class MinuteAllowance:
@@ -87,7 +63,7 @@ class CallerMeter:
         self.tokens = MinuteAllowance(caller.tokens_per_minute, now_s)
         self.month = ""
         self.spent = 0.0
-        """Since the month began, or since this router did."""
+        """Since the month began, or since this router did; `Callers.restore` adds what was spent before."""
 
     def spend(self, month: str, amount: float) -> None:
         if month != self.month:
@@ -103,6 +79,8 @@ class Callers:
         self._by_digest: Mapping[str, Caller] = {}
         self._by_name: Mapping[str, Caller] = {}
         self._meters: dict[str, CallerMeter] = {}
+        self._spent: dict[tuple[str, str], float] = {}
+        """What callers had spent by month when the router started."""
         if document is not None:
             self.replace(document)
 
@@ -119,6 +97,17 @@ class Callers:
         for name, meter in self._meters.items():
             meter.requests.resize(self._by_name[name].requests_per_minute)
             meter.tokens.resize(self._by_name[name].tokens_per_minute)
+
+    def restore(self, spent: Iterable[tuple[str, str, float]]) -> None:
+        """What was spent before the router started: names, months and amounts, before the first request."""
+        for name, month, amount in spent:
+            self._spent[name, month] = self._spent.get((name, month), 0.0) + amount
+
+    def spent(self, caller: Caller, month: str) -> float:
+        """What the caller spent in the month."""
+        meter = self._meters.get(caller.name)
+        counted = meter.spent if meter is not None and meter.month == month else 0.0
+        return counted + self._spent.get((caller.name, month), 0.0)
 
     def identify(self, headers: Mapping[str, str]) -> Caller | FrontRefusal:
         """By the key; where keys are not checked here, by the header of the gateway before this one."""
@@ -138,7 +127,7 @@ class Callers:
         if caller.name not in self._by_name:
             return None
         meter = self._meter(caller, now_s)
-        if caller.budget and meter.month == month and meter.spent >= caller.budget:
+        if caller.budget and self.spent(caller, month) >= caller.budget:
             return FrontRefusal(
                 FrontOutcome.OVER_BUDGET, f"{caller.name} spent its budget of {caller.budget:g} for {month}", 3600
             )

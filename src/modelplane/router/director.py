@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from modelplane.compose.caller_document import Caller
 from modelplane.compose.endpoint_routes import endpoint_path
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
@@ -21,7 +22,7 @@ from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.parsing import Parsed, ParseError, parse
 from modelplane.router.addressing import FrontPath, read_path
-from modelplane.router.callers import Caller, Callers
+from modelplane.router.callers import Callers
 from modelplane.router.catalog import Member, NamedModel, RoutedService, ServiceCatalog
 from modelplane.router.decisions import Attempt, AttemptSteps, DecisionRing, Record
 from modelplane.router.exchange import FrontRequest, Rewritten
@@ -136,8 +137,10 @@ class RouterDirector:
             return self._decide(front, path, record, number, tried, now_s)
         except RouteRefused as refused:
             attempt = Attempt(number, now_s, refused.refusal.outcome.title, refused.refusal.why, refused.steps)
-            attempt.status, attempt.ended_s = refused.refusal.outcome.status, now_s
+            attempt.status = status = refused.refusal.outcome.status
+            attempt.ended_s = now_s
             record.attempts.append(attempt)
+            self.usage.add_refused(self._wall_clock(), record.id, record.caller, record.service, status, number)
             return RouterAnswer(api, refused.refusal)
 
     def _decide(

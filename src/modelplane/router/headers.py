@@ -3,11 +3,11 @@
 from typing import Final
 
 from modelplane.api.labels import REPLICA_HEADER
-from modelplane.compose.endpoint_routes import ENDPOINT_HEADER
+from modelplane.compose.endpoint_routes import ENDPOINT_HEADER, RESIDENCY_HEADER
 
 ENDPOINT: Final = ENDPOINT_HEADER
 """Set by the router alone: the endpoint that it chose, which the gateway's routes match."""
-RESIDENCY: Final = "x-modelplane-residency"
+RESIDENCY: Final = RESIDENCY_HEADER
 """From the client: where a request may be served."""
 CALLER: Final = "x-modelplane-caller"
 """Who called, by a key that was checked."""

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.router.callers import Caller
+from modelplane.compose.caller_document import Caller
 from modelplane.router.catalog import RoutedService, ServiceCatalog
 
 _OWNER: Final = "modelplane"

@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
+from modelplane.compose.caller_document import CallerDocument
 from modelplane.compose.service_plan import ServicePlan, read_plan
-from modelplane.router.callers import CallerDocument
 
 _LOG = logging.getLogger(__name__)
 CALLERS_FILE: Final = "callers.json"

@@ -72,6 +72,10 @@ class UsageLog:
         if self._write is not None:
             self._write(msgspec.json.encode(record) + b"\n")
 
+    def add_refused(self, time: str, request_id: str, caller: str, service: str, status: int, attempts: int) -> None:
+        """A request that was not sent on: without an endpoint and without tokens."""
+        self.add(UsageRecord(time, request_id, caller, service, "", status, 0.0, attempts=attempts))
+
     def lines(self) -> Iterator[str]:
         """In Prometheus' text format."""
         for metric in ("requests", "input_tokens", "output_tokens", "cost"):

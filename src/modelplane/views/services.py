@@ -2,15 +2,31 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
+
 from modelplane.api.objects import Manifest, items_at, text_at, value_at
 
-_COLUMNS = ("TIER", "SHARE", "ENDPOINT", "GROUP", "CLUSTER", "WHY NOT")
+_COLUMNS = ("TIER", "SHARE", "ENDPOINT", "GROUP", "CLUSTER")
+_OF_ROUTER = ("HEALTH", "IN FLIGHT")
+_WHY = "WHY NOT"
 
 
-def service_lines(service: Manifest) -> list[str]:
-    """The service as lines of text."""
-    rows = [_COLUMNS, *_rows(service)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+class EndpointShown(msgspec.Struct, frozen=True, rename="camel"):
+    """An endpoint as a fleet router sees it."""
+
+    endpoint: str
+    services: tuple[str, ...]
+    health: str
+    why: str
+    in_flight: int
+    ready: bool
+
+
+def service_lines(service: Manifest, seen: Mapping[str, EndpointShown] | None = None) -> list[str]:
+    """The service as lines of text. `seen` has what a fleet router knows of its endpoints, by name; None: no router."""
+    columns = (*_COLUMNS, *(() if seen is None else _OF_ROUTER), _WHY)
+    rows = [columns, *_rows(service, seen)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(columns))]
     table = [_line(row, widths) for row in rows]
     return [*_head(service), "", *table] if len(rows) > 1 else [*_head(service), "", "no endpoints match"]
 
@@ -27,21 +43,25 @@ def _head(service: Manifest) -> Iterator[str]:
             yield f"ready     {condition.get('status')}, {condition.get('reason')}{message}"
 
 
-def _rows(service: Manifest) -> Iterator[tuple[str, ...]]:
+def _rows(service: Manifest, seen: Mapping[str, EndpointShown] | None) -> Iterator[tuple[str, ...]]:
     for tier in items_at(service, "status", "tiers"):
         share = tier.get("sharePercent")
         part = share if isinstance(share, int) else 0
         for endpoint in items_at(tier, "endpoints"):
-            yield _row(str(tier.get("priority", "")), part, endpoint)
+            yield _row(str(tier.get("priority", "")), part, endpoint, seen)
 
 
-def _row(tier: str, percent: int, endpoint: Manifest) -> tuple[str, ...]:
+def _row(tier: str, percent: int, endpoint: Manifest, seen: Mapping[str, EndpointShown] | None) -> tuple[str, ...]:
     permille = endpoint.get("sharePermille")
     share = percent * permille / 1000 if isinstance(permille, int) else 0.0
     reason, message = text_at(endpoint, "reason"), text_at(endpoint, "message")
     why = f"{reason}: {message}" if reason and message else reason
     names = (text_at(endpoint, field) for field in ("name", "group", "cluster"))
-    return (tier, f"{share:.1f}%", *names, why)
+    row = (tier, f"{share:.1f}%", *names)
+    if seen is None:
+        return (*row, why)
+    known = seen.get(text_at(endpoint, "name"))
+    return (*row, *((known.health, str(known.in_flight), why or known.why) if known else ("-", "-", why)))
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

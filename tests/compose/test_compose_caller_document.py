@@ -1,0 +1,56 @@
+"""What callers may do, as a gateway says it and as the router reads it."""
+
+import json
+
+import pytest
+
+from modelplane.api.codec import decode
+from modelplane.api.models import InferenceGateway
+from modelplane.compose.caller_document import Caller, CallerDocument, gateway_callers, write_callers
+
+
+def gateway(*callers, auth=True):
+    keys = {"method": "APIKey", "apiKey": {"secretSelector": {"matchLabels": {"a": "b"}}}, "callers": list(callers)}
+    spec = {"auth": keys} if auth else {}
+    item = {"apiVersion": "modelplane.ai/v1alpha1", "kind": "InferenceGateway", "metadata": {"name": "door"}}
+    return decode(InferenceGateway, {**item, "spec": spec})
+
+
+ADA = {
+    "name": "ada",
+    "services": ["chat/*"],
+    "requestsPerMinute": 60,
+    "tokensPerMinute": 1000,
+    "monthlyBudget": "12.50",
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "names", "made"),
+    [
+        (gateway(auth=False), ["ada"], ()),
+        (gateway(), ["bob", "ada"], (Caller("ada"), Caller("bob"))),
+        (
+            gateway(ADA, {"name": "gone"}),
+            ["bob", "ada"],
+            (
+                Caller("ada", services=("chat/*",), requests_per_minute=60, tokens_per_minute=1000, budget=12.5),
+                Caller("bob"),
+            ),
+        ),
+    ],
+    ids=["no keys", "no limits", "limits of one, and of one without a key"],
+)
+def test_callers_of_a_gateway(given, names, made):
+    assert gateway_callers(given, names) == CallerDocument(made, checks_keys=False)
+
+
+def test_only_services_restrict():
+    assert gateway_callers(gateway(ADA), ["ada"]).restricts
+    assert not gateway_callers(gateway({"name": "ada", "requestsPerMinute": 1}), ["ada"]).restricts
+
+
+def test_the_document_has_no_key():
+    text = write_callers(gateway_callers(gateway({"name": "ada", "requestsPerMinute": 1}), ["ada", "bob"]))
+    callers = [{"name": "ada", "requestsPerMinute": 1}, {"name": "bob"}]
+    assert json.loads(text) == {"callers": callers, "checksKeys": False}
