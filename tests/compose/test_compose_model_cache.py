@@ -250,8 +250,35 @@ def test_another_source_is_staged_beside_and_the_old_volume_goes_when_nobody_mou
     fleet.apply()
     assert len(fleet.keys("volume")) == 2
     fleet.replicas = [make_replica("east", key=new)]
+    assert fleet.apply().requeue_after_s == 3600
+    assert (len(fleet.keys("volume")), fleet.entries()["east"]["olderUnusedSince"]) == (2, "2027-01-15T10:00:00Z")
+    fleet.now += 3600
     fleet.apply()
     assert fleet.keys("volume") == [f"volume-east-{new}"]
+    assert "olderUnusedSince" not in fleet.entries()["east"]
+
+
+@pytest.mark.parametrize("retention", [0, 3600])
+def test_a_list_that_lacks_a_replica_once_removes_nothing(retention):
+    cache = make_cache(retention={"unusedSeconds": retention})
+    fleet = Fleet(cache, [make_cluster("east")], replicas=[make_replica("east", key=KEY)])
+    fleet.settle()
+    fleet.cache["spec"]["huggingFace"] = {"repo": "Qwen/Qwen3-8B", "revision": "v2"}
+    fleet.settle()
+    full = fleet.keys("volume")
+    assert len(full) == 2
+    for _ in range(3):
+        fleet.now += 7200
+        fleet.replicas, seen = [], fleet.replicas
+        assert fleet.apply().requeue_after_s == max(retention, 10)
+        assert fleet.keys("volume") == full
+        fleet.replicas = seen
+        fleet.apply()
+    fleet.cache["spec"]["clusterSelector"] = {"matchLabels": {"a": "b"}}
+    fleet.replicas = []
+    assert (fleet.apply().requeue_after_s, fleet.keys("volume")) == (10, full)
+    fleet.apply()
+    assert fleet.keys("volume") == []
 
 
 def test_a_cache_follows_its_replicas_and_prewarms():
@@ -352,6 +379,53 @@ def test_caches_with_the_same_source_share_one_volume():
     owner.caches = [second.cache]
     owner.apply()
     assert owner.keys("volume") == [f"volume-east-{KEY}"]
+
+
+def _sharing(**spec):
+    """A cache that owns a volume on east, and another that shares it."""
+    owner = Fleet(make_cache("first", **spec), [make_cluster("east")])
+    owner.replicas = [make_replica("east", "first")]
+    owner.settle()
+    second = Fleet(make_cache("second"), [make_cluster("east")], caches=[owner.cache])
+    second.apply()
+    owner.caches = [second.cache]
+    assert second.entries()["east"]["sharedWith"] == "first"
+    return owner, second
+
+
+@pytest.mark.parametrize("lacking", [None, []])
+def test_a_cache_that_shares_a_volume_stages_nothing_because_a_list_is_short(lacking):
+    _, second = _sharing()
+    second.caches, before = lacking, second.entries()
+    assert (second.compose().desired, second.entries()) == ({}, before)
+
+
+def test_nothing_is_staged_before_the_other_caches_are_read():
+    fleet = Fleet(make_cache(), [make_cluster("east")], caches=None)
+    assert (fleet.compose().desired, fleet.phases()) == ({}, {"east": ("Pending", "Unresolved")})
+
+
+@pytest.mark.parametrize("edit", ["replicas", "source", "selector"])
+def test_an_owner_keeps_the_volume_while_another_cache_uses_it(edit):
+    owner, second = _sharing(replication="WherePlaced" if edit == "replicas" else "AllMatchingClusters")
+    owner.replicas = []
+    if edit == "source":
+        owner.cache["spec"]["huggingFace"] = {"repo": "Qwen/Qwen3-8B", "revision": "v2"}
+    if edit == "selector":
+        owner.cache["spec"]["clusterSelector"] = {"matchLabels": {"a": "b"}}
+    for _ in range(3):
+        owner.now = second.now = owner.now + 7200
+        owner.settle()
+        second.caches = [owner.cache]
+        assert second.apply().desired == {}
+        assert (second.phases(), second.entries()["east"]["sharedWith"]) == ({"east": ("Ready", "Staged")}, "first")
+        owner.caches = [second.cache]
+        assert f"volume-east-{KEY}" in owner.keys("volume")
+    owner.caches = []
+    for _ in range(2):
+        owner.now += 7200
+        owner.apply()
+    assert f"volume-east-{KEY}" not in owner.keys("volume")
 
 
 def test_a_claim_keeps_its_class_and_never_shrinks():

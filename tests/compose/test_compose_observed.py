@@ -22,7 +22,7 @@ from modelplane.compose.registry import COMPOSERS
 from tests.support import settled
 from tests.support.damage import damaged, damages
 
-HOSTS = ("usage-", "access-", "tenant-")
+HOSTS = ("usage-", "access-", "tenant-", "copy-")
 """Keys of what the host adds."""
 pytestmark = pytest.mark.slow
 
@@ -249,3 +249,19 @@ def test_the_gateway_of_the_fleet_stays(secure, chosen):
     state = settled.gateway(secure=secure)
     for case in composed(state, damaged(state.tree, state.places, chosen)):
         assert_all_stay(case)
+
+
+@pytest.mark.parametrize("stage", ["fetching", "staged", "beside"])
+@given(chosen=damages())
+@settings(max_examples=300)
+def test_no_volume_or_job_of_a_cache_leaves(stage, chosen):
+    state = settled.model_cache(stage)
+    for case in composed(state, damaged(state.tree, state.places, chosen)):
+        assert_all_stay(case)
+        listed = case.fetched("clusters")
+        assert {key.split("-")[1] for key in case.result.desired} == {"east", "west"}
+        if listed is None or case.fetched("replicas") is None:
+            assert case.result.status is None
+            assert case.condition("ClustersMatched") == "Unknown"
+        if stage == "fetching":
+            assert case.condition("ArtifactReady") != "True"

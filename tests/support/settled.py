@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from modelplane.api.codec import decode, encode
+from modelplane.api.labels import STAGED
 from modelplane.api.models import ModelDeployment
 from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.calls import FunctionCall, FunctionResult, answer
@@ -257,6 +258,59 @@ def _model_cache(name: str, namespace: str) -> Item:
         },
         "status": {"clusters": [{"name": "east", "phase": "Ready"}]},
     }
+
+
+OLD_KEY = "0123456789abcdef"
+
+
+@cache
+def model_cache(stage: str) -> State:
+    """A cache on two clusters: `fetching`, `staged`, or `beside` an older volume that a replica still mounts."""
+    composite = _model_cache("qwen", "team") | {"status": {}}
+    composite["metadata"] |= {"uid": "c", "creationTimestamp": SINCE}
+    composite["spec"] |= {"storage": {"sizeGiB": 1}}
+    composite["spec"]["huggingFace"] |= {"authSecret": {"name": "hf"}}
+    loader = {"type": "Native", "images": {"loader": "example/loader:1"}}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hf", "namespace": "team"}}
+    fixed = {
+        "clusters": tuple(make_cluster(name, backend=loader) for name in ("east", "west")),
+        "replicas": tuple(_mounting_replica(name, stage) for name in ("east", "west")),
+        "caches": (_model_cache("other", "team") | {"status": {}},),
+        "secret": (secret | {"data": {"HF_TOKEN": "eA=="}},),
+    }
+    found = settle(composite, lambda _composed: fixed, _cache_places)
+    assert {key.partition("-")[0] for key in found.composed} >= {"namespace", "volume", "job", "secret"}
+    if stage == "fetching":
+        return found
+    found = settle(found.composite, lambda _composed: fixed, _cache_places, _staged_volumes(found, stage))
+    # Long ago, so that no time of retention hides what leaves.
+    for entry in found.composite["status"]["clusters"]:
+        entry["lastHydratedAt"] = SINCE
+    return found
+
+
+def _cache_places(key: str, item: Item) -> list[damage.Path]:
+    return _cluster_places(item) if key == "clusters" else _anywhere(key, item)
+
+
+def _mounting_replica(cluster: str, stage: str) -> Item:
+    made = _tenants_replica("x", 0)
+    mount = {"name": "qwen", **({"key": OLD_KEY} if stage == "beside" else {})}
+    made["metadata"] = {"name": f"r-{cluster}", "namespace": "team"}
+    made["spec"] |= {"clusterName": cluster, "caches": [mount]}
+    return made
+
+
+def _staged_volumes(found: State, stage: str) -> Mapping[str, Item]:
+    """The volumes once they are complete, and those of an older source."""
+    volumes = {key: copy.deepcopy(item) for key, item in found.composed.items() if key.startswith("volume-")}
+    for item in volumes.values():
+        for there in (item["spec"]["forProvider"]["manifest"], item["status"]["atProvider"]["manifest"]):
+            there["metadata"].setdefault("annotations", {})[STAGED] = "abc"
+    if stage == "beside":
+        older = {f"{key.rpartition('-')[0]}-{OLD_KEY}": copy.deepcopy(item) for key, item in volumes.items()}
+        volumes |= older
+    return {key: item for key, item in found.composed.items() if key.startswith("namespace-")} | volumes
 
 
 @cache

@@ -819,6 +819,7 @@ class CacheOnCluster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     last_hydrated_at: str | None = msgspec.field(name="lastHydratedAt", default=None)
     failed_at: str | None = msgspec.field(name="failedAt", default=None)
     unused_since: str | None = msgspec.field(name="unusedSince", default=None)
+    older_unused_since: str | None = msgspec.field(name="olderUnusedSince", default=None)
     attempts: int | None = None
     references: int | None = None
     shared_with: str | None = msgspec.field(name="sharedWith", default=None)

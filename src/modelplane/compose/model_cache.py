@@ -21,12 +21,12 @@ from modelplane.api.objects import API_VERSION, text_at
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import timestamp
 from modelplane.compose.caching.inputs import CacheInputs, requirements
-from modelplane.compose.caching.sharing import entry_of, owner_of
+from modelplane.compose.caching.sharing import entry_of, is_owner_unread, needed_keys, owner_of, shared_entry
 from modelplane.compose.caching.site import Site, clusters_of
 from modelplane.compose.caching.source import older_forms, source_of
 from modelplane.compose.caching.staging import ClusterStaging, stage
 from modelplane.compose.caching.storage import source_fault, storage_of
-from modelplane.compose.caching.targets import Targets, targets
+from modelplane.compose.caching.targets import NEXT_PASS_S, Targets, targets
 from modelplane.compose.causes import FAULTS, in_words, rank
 from modelplane.compose.context import remote_namespace
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Event, EventType, Use, keep_observed
@@ -94,16 +94,29 @@ def _staging(inputs: CacheInputs, name: ClusterName) -> ClusterStaging:
     elif inputs.storage.type == "Image":
         found = ClusterStaging(CacheOnCluster(name=name, phase="Ready", reason=Reason.PUBLISHED.value))
     else:
-        owner = owner_of(inputs, cluster) if cluster is not None and site.volume is None else None
-        found = stage(site) if owner is None else _shared(owner, name)
+        found = _volume_staging(site)
     return _counted(inputs, found, known)
 
 
+def _volume_staging(site: Site) -> ClusterStaging:
+    """On a volume of its own, or on that of another cache with the same source."""
+    inputs, name = site.inputs, site.name
+    if site.volume is not None or site.cluster is None:
+        return stage(site)
+    if is_owner_unread(inputs, site.known):
+        return ClusterStaging(site.known, site.observed(), NEXT_PASS_S)
+    if not inputs.are_others_read:
+        waits = CacheOnCluster(name=name, phase="Pending", reason=Reason.UNRESOLVED.value)
+        return ClusterStaging(waits, site.observed(), NEXT_PASS_S)
+    owner = owner_of(inputs, site.cluster)
+    return stage(site) if owner is None else ClusterStaging(shared_entry(inputs, owner, name))
+
+
 def _counted(inputs: CacheInputs, found: ClusterStaging, known: CacheOnCluster) -> ClusterStaging:
-    """With how many replicas mount it, and since when none does."""
-    mounts = len(inputs.mounted_keys(ClusterName(found.entry.name)))
-    now = inputs.request.now
-    unused = None if mounts else known.unused_since or (timestamp(now) if now else None)
+    """With how many replicas mount it, and since when nothing needs it."""
+    name, now = ClusterName(found.entry.name), inputs.request.now
+    mounts = len(inputs.mounted_keys(name))
+    unused = None if needed_keys(inputs, name) else known.unused_since or (timestamp(now) if now else None)
     if inputs.replicas is None:
         unused = known.unused_since
     entry = msgspec.structs.replace(found.entry, references=mounts or None, unused_since=unused)
@@ -125,12 +138,6 @@ def _adopted(inputs: CacheInputs, name: ClusterName) -> ClusterStaging:
     message = f"{where} is not bound yet"
     entry = CacheOnCluster(name=name, phase="Pending", reason=Reason.WAITING_FOR_VOLUME.value, message=message)
     return ClusterStaging(entry)
-
-
-def _shared(owner: ModelCache, name: ClusterName) -> ClusterStaging:
-    """What the cache that has the volume says."""
-    theirs = entry_of(owner, name) or CacheOnCluster(name=name, phase="Pending", reason=Reason.UNRESOLVED.value)
-    return ClusterStaging(msgspec.structs.replace(theirs, shared_with=owner.metadata.name))
 
 
 def _matched(inputs: CacheInputs, found: Targets) -> Condition:

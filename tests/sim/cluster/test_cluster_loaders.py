@@ -1,5 +1,6 @@
 import pytest
 
+from modelplane.api.loader_exits import exit_code
 from modelplane.sim.cluster.jobs import _fatal
 from modelplane.sim.cluster.loaders import BROKEN, SourceFaults, _contents, _replaced
 
@@ -35,7 +36,7 @@ def test_an_exit_code_that_the_policy_names_fails_the_job():
     codes = {
         "containerName": "loader",
         "operator": "In",
-        "values": sorted({code for code, _ in BROKEN.values()} - {75}),
+        "values": sorted({exit_code(reason) for reason, _ in BROKEN.values()} - {75}),
     }
     rules = [{"action": "FailJob", "onExitCodes": codes}]
     job = {"spec": {"podFailurePolicy": {"rules": rules}}}

@@ -55,6 +55,10 @@ class CacheInputs:
         name = self.cache.metadata.name
         return tuple(item for item in _replicas(found) if any(mount.name == name for mount in item.spec.caches))
 
+    @property
+    def are_others_read(self) -> bool:
+        return self.request.fetched(_CACHES) is not None
+
     @cached_property
     def others(self) -> tuple[ModelCache, ...]:
         """The other caches of the namespace."""
@@ -180,10 +184,11 @@ def _claim_key(cluster: ClusterName) -> str:
 
 
 def _decoded_cluster(item: Manifest) -> InferenceCluster | None:
-    """Without its pools, which are long and not read here."""
+    """Without its pools, which are long and not read here. One without a name is none that anything is put on."""
     status = {"conditions": list(items_at(item, "status", "conditions"))}
     with suppress(InputError):
-        return decode(InferenceCluster, {**item, "status": status})
+        cluster = decode(InferenceCluster, {**item, "status": status})
+        return cluster if cluster.metadata.name else None
     return None
 
 

@@ -1,12 +1,16 @@
 """Caches of one namespace with the same source share a volume on each cluster: one of them owns it.
 
-An owner is a cache whose status says that it stages the source there itself; without one, the oldest that will. The
-others report what it reports, and must be deleted before it: see `uses` of the composer.
+An owner is a cache whose status says that it stages the source there itself, or still has the volume though its own
+source is another by now; without one, the oldest that will. The others report what it reports, and must be deleted
+before it: see `uses` of the composer. It keeps the volume while they use it.
 """
+
+import msgspec
 
 from modelplane.api.labels import selects
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import CacheOnCluster, InferenceCluster, ModelCache
+from modelplane.api.reasons import Reason
 from modelplane.compose.caching.inputs import CacheInputs
 from modelplane.compose.caching.source import source_of
 from modelplane.compose.caching.storage import storage_of
@@ -18,10 +22,33 @@ def owner_of(inputs: CacheInputs, cluster: InferenceCluster) -> ModelCache | Non
     own = entry_of(inputs.cache, name)
     if own is not None and own.shared_with is None and _has_begun(own):
         return None
-    alike = [other for other in inputs.others if _is_alike(inputs, other)]
-    owners = [other for other in alike if (found := entry_of(other, name)) is not None and _owns(found)]
+    open_ = [other for other in inputs.others if other.metadata.deletion_timestamp is None]
+    owners = [other for other in open_ if _owns(inputs, other, name)]
+    alike = (other for other in open_ if _is_alike(inputs, other))
     coming = [other for other in alike if _will_stage(other, cluster) and _age(other) < _age(inputs.cache)]
     return min(owners or coming, key=_age, default=None)
+
+
+def shared_entry(inputs: CacheInputs, owner: ModelCache, cluster: ClusterName) -> CacheOnCluster:
+    """What the cache that has the volume says of it."""
+    theirs = entry_of(owner, cluster) or CacheOnCluster(name=cluster, phase="Pending", reason=Reason.UNRESOLVED.value)
+    key = inputs.source.key if inputs.source is not None else ""
+    if not _is_alike(inputs, owner):
+        theirs = CacheOnCluster(name=cluster, phase="Ready", reason=Reason.STAGED.value, staged_keys=(key,))
+    return msgspec.structs.replace(theirs, shared_with=owner.metadata.name)
+
+
+def needed_keys(inputs: CacheInputs, cluster: ClusterName) -> set[str]:
+    """Keys of volumes on a cluster that replicas mount, or that other caches use."""
+    own = inputs.cache.metadata.name
+    users = (other for other in inputs.others if (found := entry_of(other, cluster)) and found.shared_with == own)
+    shared = (source.key for other in users if (source := source_of(other)) is not None)
+    return {*inputs.mounted_keys(cluster), *shared}
+
+
+def is_owner_unread(inputs: CacheInputs, known: CacheOnCluster) -> bool:
+    """Whether the list lacks the cache whose volume is used. It is not deleted before this one: the list is short."""
+    return known.shared_with is not None and known.shared_with not in {other.metadata.name for other in inputs.others}
 
 
 def entry_of(cache: ModelCache, cluster: ClusterName) -> CacheOnCluster | None:
@@ -29,14 +56,17 @@ def entry_of(cache: ModelCache, cluster: ClusterName) -> CacheOnCluster | None:
 
 
 def _is_alike(inputs: CacheInputs, other: ModelCache) -> bool:
-    if other.metadata.deletion_timestamp is not None or storage_of(other).type != "PVC":
+    if storage_of(other).type != "PVC":
         return False
     source = source_of(other)
     return source is not None and inputs.source is not None and source.key == inputs.source.key
 
 
-def _owns(entry: CacheOnCluster) -> bool:
-    return entry.shared_with is None and _has_begun(entry)
+def _owns(inputs: CacheInputs, other: ModelCache, cluster: ClusterName) -> bool:
+    entry = entry_of(other, cluster)
+    if entry is None or entry.shared_with is not None or inputs.source is None:
+        return False
+    return inputs.source.key in entry.staged_keys or (_is_alike(inputs, other) and _has_begun(entry))
 
 
 def _has_begun(entry: CacheOnCluster) -> bool:

@@ -6,7 +6,7 @@
     Failed      the Job failed; another attempt begins after a back-off, or when its inputs change
 
 A source that was edited has another key, and is staged on a volume beside the old one. The old volume stays while a
-replica mounts it and for `retention.unusedSeconds` after the new one is complete.
+replica mounts one, and for `retention.unusedSeconds` after the last of them.
 
 Everything that was observed stays while an input is missing. A claim that is complete says so itself.
 """
@@ -33,8 +33,10 @@ from modelplane.compose.caching.progress import (
     is_complete,
     newest_status,
 )
+from modelplane.compose.caching.sharing import needed_keys
 from modelplane.compose.caching.site import Site, is_volume, job_prefix, volume_key
 from modelplane.compose.caching.storage import as_staged, claim, is_lost, staged_digest, storage_class, storage_fault
+from modelplane.compose.caching.targets import NEXT_PASS_S
 from modelplane.compose.causes import Cause
 from modelplane.compose.contract import Desired, Observed, ReadyWhen, Remote, keep
 from modelplane.compose.pod_causes import pods_cause
@@ -142,24 +144,24 @@ def _staged(
         last_hydrated_at=at or (timestamp(site.inputs.request.now) if site.inputs.request.now else None),
         staged_keys=_staged_keys(site, key),
     )
-    older, later = _superseded(site, entry)
-    marked = replace(_claim_target(site, volume), manifest=as_staged(_claim_target(site, volume).manifest, resolved))
+    if site.cluster is None:
+        kept = msgspec.structs.replace(entry, older_unused_since=site.known.older_unused_since)
+        return ClusterStaging(kept, site.observed())
+    older, since, later = _superseded(site)
+    target = _claim_target(site, site.cluster, volume)
+    marked = replace(target, manifest=as_staged(target.manifest, resolved))
     desired = {
         **_namespace(site),
         volume_key(site.name, key): Desired(marked, ready=True),
         **older,
     }
-    return ClusterStaging(entry, desired, later)
+    return ClusterStaging(msgspec.structs.replace(entry, older_unused_since=since), desired, later)
 
 
-def _claim_target(site: Site, volume: Observed) -> Remote:
+def _claim_target(site: Site, cluster: InferenceCluster, volume: Observed) -> Remote:
     """The claim as it should be. Class and access mode cannot be changed, so they stay as they are."""
-    if site.cluster is None:
-        target = volume.target
-        assert isinstance(target, Remote)  # noqa: S101  volumes are on clusters
-        return target
     storage = site.inputs.storage
-    named = storage_class(site.cluster, storage)
+    named = storage_class(cluster, storage)
     modes = value_at(volume.manifest, "spec", "accessModes")
     mode = str(modes[0]) if isinstance(modes, list) and modes else storage.access_mode
     kept = replace(
@@ -168,7 +170,7 @@ def _claim_target(site: Site, volume: Observed) -> Remote:
         access_mode=mode,
         size_gib=max(storage.size_gib, _size_gib(volume.manifest)),
     )
-    made = claim(site.inputs.cache, site.source, kept, site.cluster)
+    made = claim(site.inputs.cache, site.source, kept, cluster)
     if digest := staged_digest(volume.manifest):
         made = as_staged(made, digest)
     return Remote(site.name, made, ReadyWhen.CREATED, shared=site.retains)
@@ -190,21 +192,23 @@ def _namespace(site: Site) -> dict[str, Desired]:
     return {key: Desired(target, seen is not None and seen.ready)}
 
 
-def _superseded(site: Site, entry: CacheOnCluster) -> tuple[dict[str, Desired], float | None]:
-    """Volumes of older sources that are still mounted, or were not long ago; and when the next of them goes."""
-    request = site.inputs.request
-    mounted = set(site.inputs.mounted_keys(site.name))
-    since = epoch_s(entry.last_hydrated_at)
-    left = None if since is None or not request.now else since + site.inputs.cache.spec.retention.unused_seconds
-    stays_s = None if left is None else left - request.now
-    kept: dict[str, Desired] = {}
-    for key, seen in request.observed.items():
-        own = key.rpartition("-")[2]
-        if not is_volume(key, site.name) or own == site.source.key:
-            continue
-        if site.inputs.replicas is None or own in mounted or stays_s is None or stays_s > 0:
-            kept[key] = keep(seen)
-    return kept, stays_s if kept and stays_s is not None and stays_s > 0 else None
+def _superseded(site: Site) -> tuple[dict[str, Desired], str | None, float | None]:
+    """Volumes of older sources that stay; since when none of them is mounted; and when they go.
+
+    They go when two passes saw nothing that needs one, so that a list that lacks replicas once removes nothing.
+    """
+    inputs, now = site.inputs, site.inputs.request.now
+    kept, known = _older(site), site.known.older_unused_since
+    if not kept or inputs.replicas is None or not now:
+        return kept, known if kept else None, None
+    needed = needed_keys(inputs, site.name)
+    if any(key.rpartition("-")[2] in needed for key in kept):
+        return kept, None, None
+    since = epoch_s(known)
+    left = inputs.cache.spec.retention.unused_seconds + (now if since is None else since) - now
+    if since is not None and left <= 0:
+        return {}, None, None
+    return kept, known or timestamp(now), max(left, NEXT_PASS_S)
 
 
 def _fetching(site: Site, cluster: InferenceCluster, said: LoaderStatus | None) -> ClusterStaging:
@@ -240,7 +244,7 @@ def _waiting_to_retry(site: Site, failed: FailedAttempt, base: dict[str, Desired
 
 
 def _older(site: Site) -> dict[str, Desired]:
-    """Volumes of older sources: all of them, for the new one is not complete."""
+    """Volumes of older sources. All of them stay while the new one is not complete."""
     seen = site.inputs.request.observed.items()
     own = volume_key(site.name, site.source.key)
     return {key: keep(item) for key, item in seen if is_volume(key, site.name) and key != own}
@@ -249,7 +253,7 @@ def _older(site: Site) -> dict[str, Desired]:
 def _volume(site: Site, cluster: InferenceCluster) -> dict[str, Desired]:
     key, seen = volume_key(site.name, site.source.key), site.volume
     if seen is not None:
-        return {key: Desired(_claim_target(site, seen), seen.ready)}
+        return {key: Desired(_claim_target(site, cluster, seen), seen.ready)}
     made = claim(site.inputs.cache, site.source, site.inputs.storage, cluster)
     return {key: Desired(Remote(site.name, made, ReadyWhen.CREATED, shared=site.retains))}
 

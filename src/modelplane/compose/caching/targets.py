@@ -1,12 +1,13 @@
 """Which clusters hold a cache.
 
 AllMatchingClusters   every cluster that the selector matches
-WherePlaced           those with replicas that mount it, and as many further ones as `prewarm` says
+WherePlaced           those with replicas that mount it or caches that share it, and `prewarm` further ones
 either                those that the annotation WARM names
 
 A cluster that is being deleted takes no more. One that has the cache already keeps it while replicas on it mount it,
 and where it is only missing from the list: a list that lacks it is no decision. Without replicas it leaves at once
-where the selector no longer matches, and after `retention.unusedSeconds` under WherePlaced.
+where the selector no longer matches, and after `retention.unusedSeconds` under WherePlaced. Where the pass before
+counted replicas it stays for another one: a list that lacks replicas once removes nothing.
 """
 
 from collections.abc import Iterable
@@ -17,6 +18,9 @@ from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster, ModelCache
 from modelplane.api.timestamps import epoch_s
 from modelplane.compose.caching.inputs import CacheInputs
+from modelplane.compose.caching.sharing import entry_of, needed_keys
+
+NEXT_PASS_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ def _wanted(
     spec = inputs.cache.spec
     open_ = {name: cluster for name, cluster in clusters.items() if cluster.metadata.deletion_timestamp is None}
     matching = {name for name, cluster in open_.items() if selects(spec.cluster_selector, cluster.metadata.labels)}
-    mounted = {name for name in clusters if inputs.mounted_keys(name)}
+    mounted = {name for name in clusters if needed_keys(inputs, name)}
     named = warm_clusters(inputs.cache) & open_.keys()
     if spec.replication == "AllMatchingClusters":
         return matching | mounted | named
@@ -69,13 +73,14 @@ def _stays(
 ) -> bool:
     """Whether a cluster that holds the artifact and need not keeps it for now."""
     cluster = clusters[name]
-    if cluster.metadata.deletion_timestamp is not None or inputs.cache.spec.replication == "AllMatchingClusters":
-        return False
-    known = next((found for found in inputs.cache.status.clusters if found.name == name), None)
+    known = entry_of(inputs.cache, name)
     since = epoch_s(known.unused_since) if known is not None else None
     now = inputs.request.now
     if since is None or not now:
+        later.append(NEXT_PASS_S)
         return True
+    if cluster.metadata.deletion_timestamp is not None or inputs.cache.spec.replication == "AllMatchingClusters":
+        return False
     left = since + inputs.cache.spec.retention.unused_seconds - now
     if left > 0:
         later.append(left)
