@@ -20,12 +20,12 @@ import yaml
 OUTPUT = Path(__file__).resolve().parent.parent / "tests" / "compose" / "schemas" / "schemas.json"
 CRD_FOLDERS = (
     *("lws", "kserve", "kai", "kueue", "volcano", "gateway-api", "gateway-api-inference-extension", "envoy-gateway"),
-    *("crossplane", "provider-kubernetes", "provider-helm"),
+    *("crossplane", "provider-kubernetes", "provider-helm", "cert-manager"),
 )
 CRD_KINDS = {
     *("LeaderWorkerSet", "LLMInferenceService", "LLMInferenceServiceConfig", "PodGroup", "LocalQueue"),
     *("Gateway", "HTTPRoute", "ReferenceGrant", "InferencePool", "Backend", "BackendTrafficPolicy", "Queue"),
-    *("SecurityPolicy", "ClientTrafficPolicy", "EnvoyExtensionPolicy"),
+    *("SecurityPolicy", "ClientTrafficPolicy", "EnvoyExtensionPolicy", "HTTPRouteFilter", "Certificate", "Issuer"),
     *("ClusterQueue", "Object", "Release", "ClusterProviderConfig", "Usage", "ClusterUsage", "Composition"),
     *("CompositeResourceDefinition", "Function", "Configuration", "Provider", "DeploymentRuntimeConfig"),
 }

@@ -207,7 +207,7 @@ def service(*endpoints, groups=None):
 
 
 def rule_of(found):
-    (rule,) = found.desired["route"].target.manifest["spec"]["rules"]
+    rule, _ = found.desired["route"].target.manifest["spec"]["rules"]
     return rule
 
 

@@ -1,5 +1,6 @@
 """The objects of Envoy Gateway for a plan; and the embedded Envoy, which is programmed from the same plan, agrees."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from modelplane.compose.gateway_routes import (
     path_rewrite,
     static_route,
     traffic_policy,
+    unserved_filter,
 )
 from modelplane.compose.service_plan import PlanEndpoint, PlanTier, PlanTimeouts, ServicePlan
 from modelplane.envoy.clusters import cluster
@@ -35,6 +37,14 @@ def plan(*tiers, **fields):
     return ServicePlan("team", "chat", tiers=tuple(PlanTier(n, tuple(t)) for n, t in enumerate(tiers)), **fields)
 
 
+UNSERVED = {
+    "type": "ExtensionRef",
+    "extensionRef": {
+        "group": "gateway.envoyproxy.io",
+        "kind": "HTTPRouteFilter",
+        "name": unserved_filter(plan())["metadata"]["name"],
+    },
+}
 SPILLOVER = plan([replica("us", 7), replica("eu", 2), provider("acme", 1)], [provider("last")])
 
 
@@ -80,14 +90,32 @@ def test_the_whole_route_of_a_service_with_a_provider_beside_replicas():
                     backend("us", 7, header(set=[{"name": "modelplane-replica", "value": "team/us"}])),
                 ],
                 "timeouts": {"request": "300s"},
-            }
+            },
+            {
+                "matches": [
+                    {
+                        "path": {"type": "PathPrefix", "value": "/team/chat"},
+                        "headers": [{"type": "RegularExpression", "name": "x-modelplane-residency", "value": ".*"}],
+                    }
+                ],
+                "filters": [UNSERVED],
+            },
         ],
     }
 
 
+def test_a_service_without_an_endpoint_answers_503_and_not_the_500_of_a_rule_without_backends():
+    path = {"type": "PathPrefix", "value": "/team/chat"}
+    rule, _ = route_of(plan())["spec"]["rules"]
+    assert rule == {"matches": [{"path": path}], "filters": [UNSERVED]}
+    response = unserved_filter(plan())["spec"]["directResponse"]
+    assert (response["statusCode"], response["header"]) == (503, {"set": [{"name": "retry-after", "value": "2"}]})
+    assert json.loads(response["body"]["inline"])["error"]["code"] == "service_unavailable"
+
+
 @pytest.mark.parametrize("made", [SPILLOVER, plan(), plan([provider("groq", prefix="/openai/v1")])])
 def test_the_objects_are_what_their_definitions_allow(made, problems):
-    for item in (route_of(made), traffic_policy(made)):
+    for item in (route_of(made), traffic_policy(made), unserved_filter(made)):
         assert problems(item) == []
 
 
@@ -114,7 +142,7 @@ def test_a_rule_has_as_many_backends_as_it_may_have():
 
 def of_gateway_objects(made):
     """What Envoy Gateway is told, as plain values."""
-    (rule,) = route_of(made)["spec"]["rules"]
+    rule, _ = route_of(made)["spec"]["rules"]
     policy = traffic_policy(made)["spec"]
     return {
         "shares": {ref["name"]: ref["weight"] for ref in rule["backendRefs"]},

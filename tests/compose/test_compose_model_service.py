@@ -152,3 +152,43 @@ def test_a_gateway_that_cannot_be_read_changes_no_route(gateway):
     found = composed(("one",), route_to("one"), gateway=gateway)
     assert backends(found) == {"one": 1}
     assert found.conditions[1].message.endswith("cannot be read")
+
+
+ROUTED = {**GATEWAY, "spec": {"router": {"image": "example.org/modelplane:1"}}}
+
+
+def endpoint_rules(found):
+    routes = [each.target.manifest for key, each in found.desired.items() if key.startswith("endpoints-")]
+    return [
+        (route["spec"]["parentRefs"][0]["name"], rule["backendRefs"][0]["name"])
+        for route in routes
+        for rule in route["spec"]["rules"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gateway", "expected"),
+    [
+        (GATEWAY, []),
+        ({**GATEWAY, "spec": {"router": {}}}, []),
+        (ROUTED, [("modelplane", "one"), ("modelplane", "two")]),
+    ],
+    ids=["no router", "a router that is not made of objects", "a router"],
+)
+def test_a_router_has_a_route_for_each_endpoint(gateway, expected):
+    assert endpoint_rules(composed(("one", "two"), gateway=gateway)) == expected
+
+
+def test_routes_of_single_endpoints_stay_while_the_endpoints_are_not_read():
+    first = composed(("one", "two"), gateway=ROUTED)
+    service = decode(
+        ModelService,
+        {
+            "metadata": {"name": "chat", "namespace": "team"},
+            "spec": {"endpoints": [{"selector": {"matchLabels": {"app": "a"}}}]},
+        },
+    )
+    observed = {key: Observed(each.target, ready=True) for key, each in first.desired.items()}
+    for required in ({}, {"gateways": (ROUTED,)}, {"endpoints": (endpoint("one"),)}):
+        again = model_service.compose(ComposeRequest(service, observed, required))
+        assert endpoint_rules(again) == endpoint_rules(first)

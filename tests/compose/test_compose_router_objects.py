@@ -4,10 +4,11 @@ from pathlib import Path
 
 import yaml
 
+from modelplane.compose.caller_document import Caller, CallerDocument
 from modelplane.compose.endpoint_routes import endpoint_routes
 from modelplane.compose.endpoint_target import CredentialRef
-from modelplane.compose.router_objects import plan_maps, router_objects
-from modelplane.compose.service_plan import PlanEndpoint, PlanTier, ServicePlan, read_plan
+from modelplane.compose.router_objects import RouterSite, plan_maps, read_plan_map, router_objects
+from modelplane.compose.service_plan import PlanEndpoint, PlanTier, ServicePlan
 
 GOLDEN = Path(__file__).parent / "golden_router.yaml"
 
@@ -29,21 +30,39 @@ CHAT = plan(
 )
 
 
+SITE = RouterSite("modelplane", "example.org/modelplane:1")
+CALLERS = CallerDocument((Caller("ada", services=("team/*",)),), checks_keys=False)
+
+
 def test_the_router_is_as_reviewed_and_well_formed(problems, golden):
-    objects = [*router_objects("example.org/modelplane:1", [CHAT]).values(), *endpoint_routes(CHAT)]
+    objects = [*router_objects(SITE, [CHAT], CALLERS).values(), *endpoint_routes(CHAT)]
     assert [found for item in objects for found in problems(item)] == []
     golden.check(GOLDEN, yaml.safe_dump_all(objects, sort_keys=False, width=110))
 
 
 def test_plans_are_spread_over_maps_that_are_small_enough():
     many = [plan(f"service-{number}", *(endpoint(f"e{at}") for at in range(64))) for number in range(100)]
-    maps = list(plan_maps(many))
+    maps = list(plan_maps(SITE, many, CALLERS).values())
     assert len(maps) > 1
     assert all(sum(map(len, each["data"].values())) < 1_000_000 for each in maps)
-    read = {read_plan(text).key for each in maps for text in each["data"].values()}
-    assert read == {each.key for each in many}
+    assert [plan for each in maps for plan in read_plan_map(each)] == sorted(many, key=lambda each: each.key)
+    assert ["callers.json" in each["data"] for each in maps] == [True, *[False] * (len(maps) - 1)]
 
 
 def test_without_services_there_is_still_a_map_to_mount():
-    (only,) = plan_maps([])
-    assert only["data"] == {}
+    (only,) = plan_maps(SITE, [], CALLERS).values()
+    assert only["data"] == {
+        "callers.json": '{"callers":[{"name":"ada","services":["team/*"]}],"checksKeys":false}',
+    }
+
+
+def test_each_gateway_has_a_router_of_its_own():
+    names = {RouterSite(gateway, "i").name for gateway in ("modelplane", "modelplane-eu", "modelplane-us")}
+    assert len(names) == 3
+
+
+def test_a_router_that_must_answer_is_not_passed_by():
+    def fails_open(site):
+        return router_objects(site, [], CALLERS)["router-extension"]["spec"]["extProc"][0]["failOpen"]
+
+    assert (fails_open(SITE), fails_open(SITE._replace(required=True))) == (True, False)

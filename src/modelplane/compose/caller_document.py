@@ -5,10 +5,14 @@ The gateway checks keys and names the caller to the router, so the document that
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
 from modelplane.api.models import CallerLimits, InferenceGateway
+
+_NO_BUDGET: Final = 0.0
+"""One object: a default is left out of a document by its identity."""
 
 
 class Caller(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
@@ -21,7 +25,7 @@ class Caller(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=
     """`NAMESPACE/SERVICE`, `NAMESPACE/*` or `*`."""
     requests_per_minute: int = 0
     tokens_per_minute: int = 0
-    budget: float = 0.0
+    budget: float = _NO_BUDGET
     """The money it may spend in a calendar month, in the currency of the prices."""
 
     def may_call(self, service: str) -> bool:
@@ -57,7 +61,7 @@ def _caller(name: str, said: CallerLimits | None) -> Caller:
         services=said.services or ("*",),
         requests_per_minute=said.requests_per_minute or 0,
         tokens_per_minute=said.tokens_per_minute or 0,
-        budget=float(said.monthly_budget or 0),
+        budget=float(said.monthly_budget) if said.monthly_budget else _NO_BUDGET,
     )
 
 

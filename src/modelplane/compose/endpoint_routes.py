@@ -12,12 +12,14 @@ from ipaddress import ip_address
 
 from modelplane.api.labels import FLEET_GATEWAY, REPLICA_HEADER, SYSTEM_NAMESPACE
 from modelplane.api.names import make_name
-from modelplane.api.objects import Manifest, manifest
+from modelplane.api.objects import Manifest, manifest, mapping_at
 from modelplane.compose.service_plan import PlanEndpoint, ServicePlan
 
 ENDPOINT_HEADER = "x-modelplane-endpoint"
 RESIDENCY_HEADER = "x-modelplane-residency"
 """From clients: where a request may be served. Only the router can hold it, so static routes refuse what has it."""
+ROUTER_LABEL = "modelplane.ai/router"
+"""On what the fleet router needs."""
 ENDPOINT_PATHS = "/_endpoints"
 """No namespace begins with an underscore, so no service's path does."""
 _MOST_RULES = 16
@@ -31,19 +33,19 @@ def endpoint_path(plan: ServicePlan, endpoint: PlanEndpoint) -> str:
     return f"{ENDPOINT_PATHS}/{plan.key}/{endpoint.name}"
 
 
-def endpoint_routes(plan: ServicePlan) -> Iterator[Manifest]:
-    """The HTTPRoutes of a service's endpoints that can answer."""
+def endpoint_routes(plan: ServicePlan, gateways: Sequence[str] = (FLEET_GATEWAY,)) -> Iterator[Manifest]:
+    """The HTTPRoutes of a service's endpoints that can answer, for the Gateways of these names."""
+    parents = [{"name": name, "namespace": SYSTEM_NAMESPACE} for name in gateways]
     rules = [_rule(plan, endpoint) for endpoint in plan.endpoints if endpoint.serves]
-    for first in range(0, len(rules), _MOST_RULES):
-        yield _route(plan, first // _MOST_RULES, rules[first : first + _MOST_RULES])
+    for number, first in enumerate(range(0, len(rules), _MOST_RULES)):
+        name = make_name(plan.name, "endpoints", str(number))
+        spec = {"parentRefs": parents, "rules": rules[first : first + _MOST_RULES]}
+        yield labelled(manifest(_GATEWAY_API, "HTTPRoute", name, namespace=plan.namespace, spec=spec))
 
 
-def _route(plan: ServicePlan, number: int, rules: Sequence[Manifest]) -> Manifest:
-    parents = [{"name": FLEET_GATEWAY, "namespace": SYSTEM_NAMESPACE}]
-    name = make_name(plan.name, "endpoints", str(number))
-    return manifest(
-        _GATEWAY_API, "HTTPRoute", name, namespace=plan.namespace, spec={"parentRefs": parents, "rules": list(rules)}
-    )
+def labelled(route: Manifest) -> Manifest:
+    """Marked as a route of the router's, which a gateway without one has no use for."""
+    return {**route, "metadata": {**mapping_at(route, "metadata"), "labels": {ROUTER_LABEL: FLEET_GATEWAY}}}
 
 
 def _rule(plan: ServicePlan, endpoint: PlanEndpoint) -> Manifest:

@@ -15,6 +15,11 @@ def gateway_object_name(gateway: InferenceGateway | None) -> str:
     return make_name(FLEET_GATEWAY, FLEET_GATEWAY, gateway.metadata.name)
 
 
+def composes_router(gateway: InferenceGateway) -> bool:
+    """Whether its fleet router is made of objects. Without an image only a host that runs one itself can have it."""
+    return gateway.spec.router is not None and gateway.spec.router.image is not None
+
+
 def is_serving(gateway: InferenceGateway) -> bool:
     """Whether routes may name it: not while it is deleted."""
     return gateway.metadata.deletion_timestamp is None

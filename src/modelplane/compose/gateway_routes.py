@@ -11,16 +11,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 
+import msgspec
+
 from modelplane.api.labels import REPLICA_HEADER, SYSTEM_NAMESPACE
+from modelplane.api.names import make_name
 from modelplane.api.objects import Manifest, manifest
+from modelplane.compose.endpoint_routes import RESIDENCY_HEADER
 from modelplane.compose.endpoint_target import DEFAULT_PREFIX
 from modelplane.compose.service_plan import PlanEndpoint, ServicePlan
 
 ENVOY_GATEWAY = "gateway.envoyproxy.io"
 MOST_BACKENDS = 16
 """What a rule of an HTTPRoute takes."""
-_INTERNAL = (REPLICA_HEADER, "x-modelplane-caller")
+CALLER_HEADER = "x-modelplane-caller"
+_INTERNAL = (REPLICA_HEADER, CALLER_HEADER)
 _RETRY_CODES = (429, 502, 503, 504)
+_RETRY_AFTER_S = "2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +50,60 @@ def static_route(plan: ServicePlan) -> StaticRoute:
 
 
 def http_route(plan: ServicePlan, gateways: Iterable[str], rewrite: Manifest, backends: Sequence[Manifest]) -> Manifest:
+    """With a rule that refuses what says where it may be served: only a router can hold that."""
     below = "" if rewrite == root_rewrite() else DEFAULT_PREFIX
+    path = {"type": "PathPrefix", "value": f"/{plan.key}{below}"}
+    unserved = {"type": "ExtensionRef", "extensionRef": _extension(unserved_name(plan))}
+    stays = {"type": "RegularExpression", "name": RESIDENCY_HEADER, "value": ".*"}
+    refusal = {"matches": [{"path": path, "headers": [stays]}], "filters": [unserved]}
     rule = {
-        "matches": [{"path": {"type": "PathPrefix", "value": f"/{plan.key}{below}"}}],
+        "matches": [{"path": path}],
         "filters": [{"type": "URLRewrite", "urlRewrite": rewrite}],
         "backendRefs": list(backends),
         "timeouts": {"request": f"{plan.timeouts.request_s:.0f}s"},
     }
+    if not backends:
+        # Without backends and without this the gateway answers 500, which says that somebody failed.
+        rule = {"matches": [{"path": path}], "filters": [unserved]}
     parents = [{"name": name, "namespace": SYSTEM_NAMESPACE} for name in gateways]
     return manifest(
         "gateway.networking.k8s.io/v1",
         "HTTPRoute",
         plan.name,
         namespace=plan.namespace,
-        spec={"parentRefs": parents, "rules": [rule]},
+        spec={"parentRefs": parents, "rules": [rule, refusal]},
     )
+
+
+def unserved_name(plan: ServicePlan) -> str:
+    return make_name(plan.name, plan.name, "unserved")
+
+
+def unserved_filter(plan: ServicePlan) -> Manifest:
+    """What clients get while nothing is ready: 503, and when to come again."""
+    response = unavailable(f"No endpoint of {plan.key} is ready to answer.")
+    return manifest(
+        f"{ENVOY_GATEWAY}/v1alpha1",
+        "HTTPRouteFilter",
+        unserved_name(plan),
+        namespace=plan.namespace,
+        spec={"directResponse": response},
+    )
+
+
+def unavailable(sentence: str) -> Manifest:
+    """A direct response in the error format of OpenAI's API."""
+    error = {"message": sentence, "type": "server_error", "param": None, "code": "service_unavailable"}
+    return {
+        "statusCode": 503,
+        "contentType": "application/json",
+        "body": {"type": "Inline", "inline": msgspec.json.encode({"error": error}).decode()},
+        "header": {"set": [{"name": "retry-after", "value": _RETRY_AFTER_S}]},
+    }
+
+
+def _extension(name: str) -> Manifest:
+    return {"group": ENVOY_GATEWAY, "kind": "HTTPRouteFilter", "name": name}
 
 
 def root_rewrite() -> Manifest:
@@ -77,8 +122,7 @@ def backend_ref(endpoint: PlanEndpoint) -> Manifest:
     if endpoint.host is not None and not _is_number(endpoint.address):
         filters.append({"type": "URLRewrite", "urlRewrite": {"hostname": endpoint.address}})
     if endpoint.credential is not None:
-        added = {"group": ENVOY_GATEWAY, "kind": "HTTPRouteFilter", "name": endpoint.name}
-        filters.append({"type": "ExtensionRef", "extensionRef": added})
+        filters.append({"type": "ExtensionRef", "extensionRef": _extension(endpoint.name)})
     return {
         "group": ENVOY_GATEWAY,
         "kind": "Backend",

@@ -1,7 +1,8 @@
 """InferenceGateway: a front door of the fleet.
 
-A Gateway of Envoy Gateway in the control plane's cluster, and a SecurityPolicy where callers need keys. Any number of
-them: each serves the ModelServices that it selects. A gateway whose keys cannot be read lets nobody in.
+A Gateway of Envoy Gateway in the control plane's cluster, a SecurityPolicy where callers need keys, and the fleet
+router where it has one. Any number of them: each serves the ModelServices that it selects. A gateway whose keys cannot
+be read lets nobody in.
 
 `clusterName` is accepted and said to be without effect: this build runs all gateways beside the control plane.
 """
@@ -14,11 +15,12 @@ from modelplane.api.reasons import Reason
 from modelplane.compose.callers import CallerSecrets, read_callers
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, ReadyWhen, Requirement, keep
 from modelplane.compose.fleet_gateways import certificate_refs, gateway_object_name
+from modelplane.compose.gateway_router import router_desired, router_requirements
+from modelplane.compose.gateway_routes import CALLER_HEADER
 from modelplane.compose.readiness import first_address, programming_problem
 
 _GATEWAY, _POLICY = "gateway", "callers"
 _SECRETS = "secrets"
-_CALLER_HEADER = "x-modelplane-caller"
 
 
 def compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
@@ -27,6 +29,7 @@ def compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
     desired = {
         _GATEWAY: Desired(Local(_gateway(request.resource), ReadyWhen.ADDRESSED), ready=bool(seen and seen.ready)),
         **_policies(request, callers),
+        **router_desired(request, callers),
     }
     address = first_address(seen.manifest) if seen else None
     condition = _condition(request, address, callers)
@@ -40,11 +43,11 @@ def compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
 
 
 def _requirements(gateway: InferenceGateway) -> dict[str, Requirement]:
-    auth = gateway.spec.auth
+    auth, required = gateway.spec.auth, router_requirements(gateway)
     if auth is None or auth.api_key is None:
-        return {}
+        return required
     labels = auth.api_key.secret_selector.match_labels
-    return {_SECRETS: Requirement("v1", "Secret", namespace=SYSTEM_NAMESPACE, labels=labels)}
+    return {**required, _SECRETS: Requirement("v1", "Secret", namespace=SYSTEM_NAMESPACE, labels=labels)}
 
 
 def _callers(request: ComposeRequest[InferenceGateway]) -> CallerSecrets | None:
@@ -89,7 +92,7 @@ def _policy(gateway: InferenceGateway, callers: CallerSecrets) -> Manifest:
         spec["apiKeyAuth"] = {
             "credentialRefs": [{"name": name} for name in callers.secrets],
             "extractFrom": [{"headers": ["Authorization"]}, {"headers": ["x-api-key"]}],
-            "forwardClientIDHeader": _CALLER_HEADER,
+            "forwardClientIDHeader": CALLER_HEADER,
             "sanitize": True,
         }
     else:

@@ -34,7 +34,8 @@ from modelplane.compose.contract import (
     Requirement,
     keep,
 )
-from modelplane.compose.fleet_gateways import gateway_object_name, is_serving, route_accepted
+from modelplane.compose.endpoint_routes import endpoint_routes
+from modelplane.compose.fleet_gateways import composes_router, gateway_object_name, is_serving, route_accepted
 from modelplane.compose.gateway_routes import (
     StaticRoute,
     backend_ref,
@@ -42,6 +43,7 @@ from modelplane.compose.gateway_routes import (
     path_rewrite,
     static_route,
     traffic_policy,
+    unserved_filter,
 )
 from modelplane.compose.observed_route import ObservedRoute, ReadEndpoints, name_of_backend, read_endpoints, read_route
 from modelplane.compose.observed_route import requirements as by_name
@@ -49,7 +51,8 @@ from modelplane.compose.readiness import route_problem
 from modelplane.compose.service_plan import ServicePlan, service_plan
 from modelplane.compose.service_status import tier_statuses
 
-_ROUTE, _POLICY, _GATEWAYS, _ENDPOINTS = "route", "policy", "gateways", "endpoints"
+_ROUTE, _POLICY, _UNSERVED, _GATEWAYS, _ENDPOINTS = "route", "policy", "unserved", "gateways", "endpoints"
+_ENDPOINT_ROUTES = "endpoints-"
 
 
 def compose(request: ComposeRequest[ModelService]) -> ComposeResult:
@@ -68,7 +71,12 @@ def compose(request: ComposeRequest[ModelService]) -> ComposeResult:
     route = _route(request, plan, gateways, endpoints.doubted)
     conditions = (_resolved(plan, endpoints, known=fetched is not None), _routed(request, gateways, route, plan))
     return ComposeResult(
-        desired={_ROUTE: route, _POLICY: _policy(request, plan)},
+        desired={
+            _ROUTE: route,
+            _POLICY: _seen(request, _POLICY, traffic_policy(plan)),
+            _UNSERVED: _seen(request, _UNSERVED, unserved_filter(plan)),
+            **_endpoint_routes(request, plan, gateways, endpoints.doubted),
+        },
         status=_status(request, plan, gateways),
         conditions=conditions,
         ready=summarise(conditions),
@@ -152,9 +160,26 @@ def _unreadable(request: ComposeRequest[ModelService]) -> list[str]:
     return [name_of(item) for item in request.fetched(_GATEWAYS) or () if _read_gateway(item) is None]
 
 
-def _policy(request: ComposeRequest[ModelService], plan: ServicePlan) -> Desired:
-    seen = request.observed.get(_POLICY)
-    return Desired(Local(traffic_policy(plan)), ready=seen is not None)
+def _seen(request: ComposeRequest[ModelService], key: str, item: Manifest) -> Desired:
+    return Desired(Local(item), ready=key in request.observed)
+
+
+def _endpoint_routes(
+    request: ComposeRequest[ModelService],
+    plan: ServicePlan,
+    gateways: Sequence[InferenceGateway] | None,
+    doubted: Sequence[str],
+) -> dict[str, Desired]:
+    """The routes of single endpoints, for the gateways with a fleet router. Those of before stay while in doubt."""
+    before = {key: seen for key, seen in request.observed.items() if key.startswith(_ENDPOINT_ROUTES)}
+    if before and (request.fetched(_ENDPOINTS) is None or gateways is None or doubted):
+        return {key: keep(seen) for key, seen in before.items()}
+    names = [gateway_object_name(each) for each in gateways or () if composes_router(each)]
+    made = endpoint_routes(plan, names) if names else ()
+    return {
+        key: _seen(request, key, route)
+        for key, route in ((f"{_ENDPOINT_ROUTES}{number}", route) for number, route in enumerate(made))
+    }
 
 
 def _routes_to(before: ObservedRoute, backends: Sequence[Manifest]) -> bool:
@@ -210,7 +235,7 @@ def _routed(
     if missing is not None:
         return missing
     if route.ready and address is not None:
-        return holds(kind, Reason.ROUTE_CONFIGURED, address + _limits(static_route(plan), plan))
+        return holds(kind, Reason.ROUTE_CONFIGURED, address + _limits(static_route(plan), plan, gateways or ()))
     seen = request.observed.get(_ROUTE)
     problem = route_problem(seen.manifest) if seen else None
     message = f"the gateway reports {problem}" if problem else "the gateway has not accepted the route yet"
@@ -236,8 +261,10 @@ def _without_gateway(
     return None
 
 
-def _limits(static: StaticRoute, plan: ServicePlan) -> str:
+def _limits(static: StaticRoute, plan: ServicePlan, gateways: Sequence[InferenceGateway]) -> str:
     """What the plan says and weights alone cannot do."""
+    if gateways and all(each.spec.router is not None for each in gateways):
+        return ""
     notes = []
     if static.left_out:
         names = ", ".join(endpoint.name for endpoint in static.left_out[:3])

@@ -8,70 +8,107 @@ Envoy Gateway attaches an extension to a whole Gateway, and its retries stay ins
 here: a try on another endpoint is the BackendTrafficPolicy's, among the backends of a rule.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+import msgspec
 
 from modelplane.api.labels import FLEET_GATEWAY, REPLICA_HEADER, SYSTEM_NAMESPACE
-from modelplane.api.objects import Manifest, manifest
-from modelplane.compose.endpoint_routes import ENDPOINT_HEADER
-from modelplane.compose.service_plan import ServicePlan, plan_document
+from modelplane.api.names import make_name
+from modelplane.api.objects import Manifest, manifest, mapping_at, name_of
+from modelplane.compose.caller_document import CallerDocument, write_callers
+from modelplane.compose.endpoint_routes import ENDPOINT_HEADER, ROUTER_LABEL, labelled
+from modelplane.compose.gateway_routes import CALLER_HEADER, unavailable
+from modelplane.compose.service_plan import ServicePlan, plan_document, read_plan
 from modelplane.compose.tenancy import OWN_SECURITY, POD_SECURITY
 
-NAME: Final = "modelplane-router"
-LABEL: Final = "modelplane.ai/router"
+LABEL: Final = ROUTER_LABEL
+PLANS: Final = "router-plans-"
+"""How the keys of plans begin."""
+_DEFAULT_NAME: Final = "modelplane-router"
+_CALLERS: Final = "callers.json"
 GRPC_PORT, HEALTH_PORT, ADMIN_PORT = 9012, 9013, 9091
 _PLANS_PATH: Final = "/etc/modelplane/plans"
 _MOST_BYTES: Final = 900_000
-_REPLICAS: Final = 2
 _NOTICE_S, _DRAIN_S, _SPARE_S = 5, 30, 10
 _ENVOY_GATEWAY: Final = "gateway.envoyproxy.io/v1alpha1"
 
 
-def router_objects(image: str, plans: Iterable[ServicePlan]) -> dict[str, Manifest]:
+class RouterSite(NamedTuple):
+    """Where a router is, and what of it the gateway says."""
+
+    gateway: str
+    """The name of the Gateway."""
+    image: str
+    replicas: int = 2
+    required: bool = False
+    """Whether the gateway answers 503 when no router does: its callers may not call every service."""
+
+    @property
+    def name(self) -> str:
+        return make_name(self.gateway, self.gateway, "router") if self.gateway != FLEET_GATEWAY else _DEFAULT_NAME
+
+
+def router_objects(site: RouterSite, plans: Iterable[ServicePlan], callers: CallerDocument) -> dict[str, Manifest]:
     """The objects by key, all in the system's namespace."""
-    maps = {f"plans-{number}": item for number, item in enumerate(plan_maps(plans))}
-    names = [str(_name(item)) for item in maps.values()]
+    maps = plan_maps(site, plans, callers)
+    return {**maps, **running_objects(site, [name_of(item) for item in maps.values()])}
+
+
+def running_objects(site: RouterSite, maps: Sequence[str]) -> dict[str, Manifest]:
+    """All but the plans, which are in the ConfigMaps of these names."""
     return {
-        **maps,
-        "deployment": _deployment(image, names),
-        "service": _service(),
-        "disruption": _disruption(),
-        "extension": _extension(),
-        "client-headers": _client_headers(),
+        "router": _deployment(site, maps),
+        "router-service": _service(site),
+        "router-disruption": _disruption(site),
+        "router-extension": _extension(site),
+        "router-headers": _client_headers(site),
+        "router-unanswered": _unanswered(site),
+        "router-models": _models_route(site),
     }
 
 
-def plan_maps(plans: Iterable[ServicePlan]) -> Iterator[Manifest]:
-    """The plans as ConfigMaps, in the order of their keys. There is always one."""
-    data: dict[str, str] = {}
-    size = number = 0
+def plan_maps(site: RouterSite, plans: Iterable[ServicePlan], callers: CallerDocument) -> dict[str, Manifest]:
+    """The plans as ConfigMaps by key, in the order of their names. There is always one, with the callers."""
+    data: dict[str, str] = {_CALLERS: write_callers(callers).decode()}
+    size, full = 0, []
     for plan in sorted(plans, key=lambda each: each.key):
         text = plan_document(plan).decode()
-        if data and size + len(text) > _MOST_BYTES:
-            yield _plan_map(number, data)
-            data, size, number = {}, 0, number + 1
+        if size and size + len(text) > _MOST_BYTES:
+            full.append(data)
+            data, size = {}, 0
         data[f"{plan.namespace}.{plan.name}.json"] = text
         size += len(text)
-    yield _plan_map(number, data)
+    keyed = ((f"{PLANS}{number}", found) for number, found in enumerate([*full, data]))
+    return {
+        key: manifest("v1", "ConfigMap", plan_map_name(site, key), namespace=SYSTEM_NAMESPACE, data=found)
+        for key, found in keyed
+    }
 
 
-def _plan_map(number: int, data: dict[str, str]) -> Manifest:
-    return manifest("v1", "ConfigMap", f"{NAME}-plans-{number}", namespace=SYSTEM_NAMESPACE, data=data)
+def read_plan_map(item: Manifest) -> list[ServicePlan]:
+    """The plans of a ConfigMap; what is no plan is left out."""
+    found = []
+    for name, text in mapping_at(item, "data").items():
+        with suppress(msgspec.DecodeError):
+            found += [read_plan(str(text))] if name != _CALLERS else []
+    return found
 
 
-def _name(item: Manifest) -> object:
-    metadata = item["metadata"]
-    return metadata["name"] if isinstance(metadata, dict) else ""
+def plan_map_name(site: RouterSite, key: str) -> str:
+    """The name of the ConfigMap with this key."""
+    return f"{site.name}-plans-{key.removeprefix(PLANS)}"
 
 
-def _deployment(image: str, maps: Sequence[str]) -> Manifest:
-    labels = {LABEL: FLEET_GATEWAY}
+def _deployment(site: RouterSite, maps: Sequence[str]) -> Manifest:
+    labels = {LABEL: site.gateway}
     pod = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": _NOTICE_S + _DRAIN_S + _SPARE_S,
         "securityContext": dict(POD_SECURITY),
-        "containers": [_container(image)],
+        "containers": [_container(site.image)],
         "volumes": [{"name": "plans", "projected": {"sources": [{"configMap": {"name": name}} for name in maps]}}],
         "topologySpreadConstraints": [
             {
@@ -83,12 +120,12 @@ def _deployment(image: str, maps: Sequence[str]) -> Manifest:
         ],
     }
     spec = {
-        "replicas": _REPLICAS,
+        "replicas": site.replicas,
         "selector": {"matchLabels": labels},
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
         "template": {"metadata": {"labels": labels}, "spec": pod},
     }
-    return manifest("apps/v1", "Deployment", NAME, namespace=SYSTEM_NAMESPACE, spec=spec)
+    return manifest("apps/v1", "Deployment", site.name, namespace=SYSTEM_NAMESPACE, spec=spec)
 
 
 def _container(image: str) -> Manifest:
@@ -107,34 +144,56 @@ def _container(image: str) -> Manifest:
     }
 
 
-def _service() -> Manifest:
+def _service(site: RouterSite) -> Manifest:
     ports = [{"name": "grpc", "port": GRPC_PORT, "targetPort": "grpc", "appProtocol": "kubernetes.io/h2c"}]
-    spec = {"selector": {LABEL: FLEET_GATEWAY}, "ports": ports}
-    return manifest("v1", "Service", NAME, namespace=SYSTEM_NAMESPACE, spec=spec)
+    spec = {"selector": {LABEL: site.gateway}, "ports": ports}
+    return manifest("v1", "Service", site.name, namespace=SYSTEM_NAMESPACE, spec=spec)
 
 
-def _disruption() -> Manifest:
-    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {LABEL: FLEET_GATEWAY}}}
-    return manifest("policy/v1", "PodDisruptionBudget", NAME, namespace=SYSTEM_NAMESPACE, spec=spec)
+def _disruption(site: RouterSite) -> Manifest:
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {LABEL: site.gateway}}}
+    return manifest("policy/v1", "PodDisruptionBudget", site.name, namespace=SYSTEM_NAMESPACE, spec=spec)
 
 
-def _extension() -> Manifest:
-    """One second of patience, then the static routes."""
+def _extension(site: RouterSite) -> Manifest:
+    """One second of patience, then the static routes, or nothing where what callers may call must hold."""
     called = {
-        "backendRefs": [{"name": NAME, "port": GRPC_PORT}],
+        "backendRefs": [{"name": site.name, "port": GRPC_PORT}],
         "processingMode": {"request": {"body": "Buffered"}, "response": {}, "allowModeOverride": True},
         "messageTimeout": "1s",
-        "failOpen": True,
+        "failOpen": not site.required,
+        "statusOnError": 503,
     }
-    spec = {"targetRefs": [_gateway()], "extProc": [called]}
-    return manifest(_ENVOY_GATEWAY, "EnvoyExtensionPolicy", NAME, namespace=SYSTEM_NAMESPACE, spec=spec)
+    return _policy(site, "EnvoyExtensionPolicy", {"extProc": [called]})
 
 
-def _client_headers() -> Manifest:
-    removed = {"earlyRequestHeaders": {"remove": [ENDPOINT_HEADER, REPLICA_HEADER]}}
-    spec = {"targetRefs": [_gateway()], "headers": removed}
-    return manifest(_ENVOY_GATEWAY, "ClientTrafficPolicy", NAME, namespace=SYSTEM_NAMESPACE, spec=spec)
+def _client_headers(site: RouterSite) -> Manifest:
+    """Taken off before keys are checked, which name the caller again."""
+    removed = [ENDPOINT_HEADER, REPLICA_HEADER, CALLER_HEADER]
+    return _policy(site, "ClientTrafficPolicy", {"headers": {"earlyRequestHeaders": {"remove": removed}}})
 
 
-def _gateway() -> Manifest:
-    return {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": FLEET_GATEWAY}
+def _policy(site: RouterSite, kind: str, spec: Manifest) -> Manifest:
+    target = {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": site.gateway}
+    return manifest(_ENVOY_GATEWAY, kind, site.name, namespace=SYSTEM_NAMESPACE, spec={"targetRefs": [target], **spec})
+
+
+def _models_route(site: RouterSite) -> Manifest:
+    """Where requests that name a service by its model come in. Envoy Gateway calls the router for routes only."""
+    paths = [{"path": {"type": "PathPrefix", "value": value}} for value in ("/v1", "/anthropic/v1")]
+    reference = {"group": _ENVOY_GATEWAY.partition("/")[0], "kind": "HTTPRouteFilter", "name": site.name}
+    rule = {"matches": paths, "filters": [{"type": "ExtensionRef", "extensionRef": reference}]}
+    parent = {"name": site.gateway, "namespace": SYSTEM_NAMESPACE}
+    spec = {"parentRefs": [parent], "rules": [rule]}
+    return labelled(
+        manifest("gateway.networking.k8s.io/v1", "HTTPRoute", site.name, namespace=SYSTEM_NAMESPACE, spec=spec)
+    )
+
+
+def _unanswered(site: RouterSite) -> Manifest:
+    """What such a request gets when the router is away: Envoy Gateway's routes do not read bodies."""
+    sentence = "The fleet router does not answer. Services answer at /NAMESPACE/SERVICE/v1."
+    response = unavailable(sentence)
+    return manifest(
+        _ENVOY_GATEWAY, "HTTPRouteFilter", site.name, namespace=SYSTEM_NAMESPACE, spec={"directResponse": response}
+    )

@@ -7,13 +7,11 @@ do not wait for composers: an endpoint that turns NotReady leaves its plan with 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from modelplane.api.codec import decode
-from modelplane.api.errors import InputError
 from modelplane.api.identity import IdentityMemo
-from modelplane.api.models import ModelService
 from modelplane.api.objects import GROUP, Manifest, items_at, value_at
-from modelplane.compose.observed_route import ObservedRoute, decode_endpoint, read_endpoints
-from modelplane.compose.service_plan import ServicePlan, service_plan
+from modelplane.compose.namespace_plans import namespace_plans
+from modelplane.compose.observed_route import decode_endpoint
+from modelplane.compose.service_plan import ServicePlan
 from modelplane.reconcile.store import Store, StoreChange
 from modelplane.sim.cluster.controller import changed
 
@@ -46,23 +44,14 @@ class ServicePlans:
             self.on_change()
 
     def _of(self, namespace: str) -> tuple[ServicePlan, ...]:
-        listed = self._store.list(GROUP, "ModelEndpoint", namespace=namespace)
-        served = ObservedRoute(backends={name: {} for name in self._serving(namespace)})
-        endpoints = read_endpoints(listed, served, {}, self._decode).found
-        return tuple(service_plan(service, endpoints) for service in self._services(namespace))
+        services = self._store.list(GROUP, "ModelService", namespace=namespace)
+        endpoints = self._store.list(GROUP, "ModelEndpoint", namespace=namespace)
+        return namespace_plans(services, endpoints, self._serving(namespace), self._decode)
 
     def _serving(self, namespace: str) -> Iterator[str]:
         """Those that get requests stay while they do not say whether they are ready."""
         plans = self._plans.get(namespace, ())
         return (endpoint.name for plan in plans for endpoint in plan.endpoints if endpoint.ready)
-
-    def _services(self, namespace: str) -> Iterator[ModelService]:
-        for item in self._store.list(GROUP, "ModelService", namespace=namespace):
-            try:
-                # A status that cannot be read is no reason to stop serving.
-                yield decode(ModelService, {**item, "status": {}})
-            except InputError:
-                continue
 
 
 def _facts(item: Manifest) -> object:

@@ -17,8 +17,9 @@ from dataclasses import replace
 from modelplane.api.errors import InputError
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
-from modelplane.api.objects import GROUP, Manifest, items_at, name_of, text_at, value_at
+from modelplane.api.objects import GROUP, Manifest, items_at, labels_of, name_of, text_at, value_at
 from modelplane.api.timestamps import timestamp
+from modelplane.compose.endpoint_routes import ROUTER_LABEL
 from modelplane.compose.service_plan import ServicePlan
 from modelplane.envoy import EnvoyConfig, EnvoyProcess, GatewayConfigs, GatewayProblem, GatewayView
 from modelplane.envoy.view import RouterAddress
@@ -216,8 +217,9 @@ class Traffic:
         )
 
     def _routes(self) -> list[Manifest]:
-        """The routes of any gateway of the fleet."""
-        return [route for route in self._store.list(GATEWAY_API, "HTTPRoute") if _parents_of(route)]
+        """The routes of any gateway of the fleet. Envoy is programmed for its routers by the plans alone."""
+        found = self._store.list(GATEWAY_API, "HTTPRoute")
+        return [route for route in found if _parents_of(route) and ROUTER_LABEL not in labels_of(route)]
 
     def _backends(self, names: Sequence[tuple[str, str]]) -> Iterator[Manifest]:
         for namespace, name in names:

@@ -1,0 +1,109 @@
+"""The fleet router as an InferenceGateway composes it, and what stays of it while inputs are missing."""
+
+import json
+
+from modelplane.api.codec import decode
+from modelplane.api.models import InferenceGateway
+from modelplane.compose.contract import ComposeRequest, Local, Observed
+from modelplane.compose.inference_gateway import compose
+from modelplane.compose.service_plan import read_plan
+
+READY = {"conditions": [{"type": "Ready", "status": "True", "reason": "Available", "lastTransitionTime": "t"}]}
+API = "modelplane.ai/v1alpha1"
+AUTH = {
+    "method": "APIKey",
+    "apiKey": {"secretSelector": {"matchLabels": {"keys": "eu"}}},
+    "callers": [{"name": "ada", "services": ["chat/helper"]}],
+}
+
+
+def service(name, namespace="chat", labels=None):
+    spec = {"endpoints": [{"name": "main", "selector": {"matchLabels": {"app": "qwen"}}}]}
+    return {
+        "apiVersion": API,
+        "kind": "ModelService",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels or {}},
+        "spec": spec,
+    }
+
+
+def endpoint(name, namespace="chat", status=READY):
+    metadata = {"name": name, "namespace": namespace, "labels": {"app": "qwen"}}
+    return {
+        "apiVersion": API,
+        "kind": "ModelEndpoint",
+        "metadata": metadata,
+        "spec": {"origin": "https://api.example"},
+        "status": status,
+    }
+
+
+def composed(required, observed=None, **spec):
+    resource = decode(InferenceGateway, {"metadata": {"name": "default"}, "spec": spec})
+    return compose(ComposeRequest(resource=resource, observed=observed or {}, required=required, now=0.0))
+
+
+def plans_of(found):
+    data = found.desired["router-plans-0"].target.manifest["data"]
+    callers = json.loads(data["callers.json"])
+    return callers, {name: read_plan(text) for name, text in data.items() if name != "callers.json"}
+
+
+ROUTER = {"image": "example.org/modelplane:1", "replicas": 3}
+LISTED = {
+    "services": (service("helper"), service("other", "team")),
+    "endpoints": (endpoint("a"), endpoint("b", "team")),
+}
+
+
+def test_without_an_image_there_is_no_object_of_it():
+    plain = composed({}, router={})
+    assert set(plain.desired) == {"gateway"}
+    assert plain.requirements == {}
+
+
+def test_the_plans_of_its_services_and_what_its_callers_may_do():
+    secret = {"metadata": {"name": "keys"}, "data": {"ada": "YQ==", "bob": "Yg=="}}
+    found = composed({**LISTED, "secrets": (secret,)}, router=ROUTER, auth=AUTH)
+    callers, plans = plans_of(found)
+    assert callers == {"callers": [{"name": "ada", "services": ["chat/helper"]}, {"name": "bob"}], "checksKeys": False}
+    assert {name: [each.key for each in plan.endpoints] for name, plan in plans.items()} == {
+        "chat.helper.json": ["chat/a"],
+        "team.other.json": ["team/b"],
+    }
+    deployment = found.desired["router"].target.manifest
+    assert deployment["spec"]["replicas"] == 3
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "example.org/modelplane:1"
+    assert deployment["spec"]["template"]["spec"]["automountServiceAccountToken"] is False
+    assert found.desired["router-extension"].target.manifest["spec"]["extProc"][0]["failOpen"] is False
+
+
+def test_it_knows_the_services_that_its_gateway_serves_and_no_others():
+    listed = {**LISTED, "services": (service("helper", labels={"region": "eu"}), service("other", "team"))}
+    found = composed(listed, router=ROUTER, serviceSelector={"matchLabels": {"region": "eu"}})
+    assert list(plans_of(found)[1]) == ["chat.helper.json"]
+
+
+def test_what_is_not_read_yet_takes_nothing_away():
+    first = composed(LISTED, router=ROUTER)
+    observed = {key: Observed(each.target, ready=True) for key, each in first.desired.items()}
+    for required in ({}, {"services": ()}, {"endpoints": ()}):
+        again = composed(required, observed, router=ROUTER)
+        assert {key: each.target for key, each in again.desired.items()} == {
+            key: each.target for key, each in first.desired.items()
+        }
+
+
+def test_an_endpoint_that_does_not_say_whether_it_is_ready_stays_in_the_plan():
+    first = composed(LISTED, router=ROUTER)
+    observed = {key: Observed(Local(each.target.manifest), ready=True) for key, each in first.desired.items()}
+    silent = {**LISTED, "endpoints": (endpoint("a", status={}), endpoint("b", "team"))}
+    for seen, ready in ((observed, True), ({}, False)):
+        (only,) = plans_of(composed(silent, seen, router=ROUTER))[1]["chat.helper.json"].endpoints
+        assert only.ready is ready
+
+
+def test_every_object_is_what_its_definition_allows(problems):
+    found = composed(LISTED, router=ROUTER)
+    assert [each for item in found.desired.values() for each in problems(item.target.manifest)] == []
