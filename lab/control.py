@@ -40,7 +40,10 @@ _TOKEN_S = 720 * 3600
 _WATCH_S = 0.3
 _GATEWAY_KINDS = "charts/gateway-helm/charts/crds/crds"
 # What is composed beside routes. The core lab's own gateway reads backends alone; the API server judges the rest.
-_ENVOY_GATEWAY_KINDS = ("backends", "backendtrafficpolicies", "securitypolicies", "envoyextensionpolicies")
+_ENVOY_GATEWAY_KINDS = (
+    *("backends", "backendtrafficpolicies", "securitypolicies"),
+    *("clienttrafficpolicies", "envoyextensionpolicies", "httproutefilters"),
+)
 
 
 @dataclass(frozen=True, slots=True)

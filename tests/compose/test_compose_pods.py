@@ -122,5 +122,6 @@ def test_members_of_a_gang_find_each_other_under_our_names(scene):
             "MODELPLANE_LEADER_ADDRESS",
             "MODELPLANE_RANK",
             "MODELPLANE_GROUP_SIZE",
+            "MODELPLANE_SERVED_MODEL_NAME",
             "HF_HUB_CACHE",
         ]

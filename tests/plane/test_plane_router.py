@@ -6,6 +6,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from modelplane.cli import main
 from modelplane.cli.manifests import read_documents
 from modelplane.plane.plane import Plane, PlaneSettings
 
@@ -26,7 +27,13 @@ async def served(session, plane):
             await asyncio.sleep(0.2)
 
 
-async def journey(folder):
+async def talk(folder, capsys):
+    """The command streams what the engine says, by the model's name that the router lists."""
+    assert await asyncio.to_thread(main, ["chat", "chat", "-m", "hi", "--max-tokens", "4", "--data", str(folder)]) == 0
+    assert capsys.readouterr().out.strip()
+
+
+async def journey(folder, capsys):
     settings = PlaneSettings(data=folder, router=True, engine_speed=50)
     async with Plane(settings) as plane, aiohttp.ClientSession() as session:
         plane.apply(read_documents([EXAMPLES / "quickstart"]))
@@ -37,8 +44,9 @@ async def journey(folder):
             shown = await response.json()
         assert shown["service"] == "default/chat"
         assert shown["attempts"][-1]["endpoint"] == headers["x-modelplane-served-by"]
+        await talk(folder, capsys)
 
 
 @pytest.mark.slow
-def test_a_service_answers_by_its_model_and_the_router_says_why(tmp_path):
-    asyncio.run(journey(tmp_path))
+def test_a_service_answers_by_its_model_and_the_router_says_why(tmp_path, capsys):
+    asyncio.run(journey(tmp_path, capsys))

@@ -32,6 +32,7 @@ COMMANDS = (
     Command("up", "start the embedded plane and keep it running", "up"),
     Command("status", "show whether clusters, deployments and services of a running plane are ready", "status"),
     Command("service", "show a service: its ways in, the share of each endpoint and why one has none", "service"),
+    Command("chat", "talk to a service in the terminal", "chat"),
     Command("drain", "move the replicas of a cluster or a node pool away before maintenance", "drain"),
     Command("rollout", "show, undo, restart, pause or resume the update of a deployment", "rollout"),
     Command("cache", "show where caches are staged and how far that is, or stage one somewhere now", "cache"),

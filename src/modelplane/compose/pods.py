@@ -16,7 +16,7 @@ from modelplane.api.reasons import Reason
 from modelplane.compose.claims import CLAIM, template_name
 from modelplane.compose.context import ClusterRenderError, Context, grace_seconds, group_size, is_gang
 from modelplane.compose.engines import ENGINES, NIXL
-from modelplane.compose.engines.launch import Launch, LaunchRequest, group_env, pod_ip
+from modelplane.compose.engines.launch import SERVED_MODEL_NAME, Launch, LaunchRequest, group_env, pod_ip
 from modelplane.compose.gang.gang_metadata import GangMetadata
 from modelplane.compose.placeholders import PlaceholderValues, expand, placeholder_values, result_fault
 from modelplane.compose.pod_references import copy_name, with_copies
@@ -265,7 +265,9 @@ def _words(launch: Launch) -> dict[str, object]:
 def _env(context: Context, engine: ReplicaEngine, member: ReplicaMember, launch: Launch) -> list[dict[str, object]]:
     """Ours first, so that the user's may refer to it; a name that the user gives is the user's."""
     container = engine_container(member)
-    ours: list[dict[str, object]] = [*launch.env, *_hub_env(context, engine, member)]
+    name = f"{context.replica.metadata.namespace}/{context.deployment}"
+    served: dict[str, object] = {"name": SERVED_MODEL_NAME, "value": name}
+    ours = [served, *launch.env, *_hub_env(context, engine, member)]
     if is_gang(engine):
         ours = [*group_env(), *ours]
     if context.disaggregated and ENGINES[engine.type_].kv_connector == NIXL:

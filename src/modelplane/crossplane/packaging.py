@@ -30,8 +30,12 @@ _SYSTEM = "crossplane-system"
 _LIVE = {GROUP: ("inferenceclusters", "modelcaches", "modeldeployments", "modelreplicas")}
 _GATEWAY_KINDS = {
     "gateway.networking.k8s.io": ("gateways", "httproutes"),
-    "gateway.envoyproxy.io": ("backends", "backendtrafficpolicies", "httproutefilters", "securitypolicies"),
+    "gateway.envoyproxy.io": (
+        *("backends", "backendtrafficpolicies", "clienttrafficpolicies", "envoyextensionpolicies"),
+        *("httproutefilters", "securitypolicies"),
+    ),
 }
+_ROUTER_KINDS = {"": ("configmaps", "services"), "apps": ("deployments",), "policy": ("poddisruptionbudgets",)}
 _CROSSPLANE_KINDS = {
     "kubernetes.m.crossplane.io": ("clusterproviderconfigs", "objects"),
     "protection.crossplane.io": ("clusterusages", "usages"),
@@ -257,7 +261,7 @@ def _function_runtime(source: PackageSource) -> Mapping[str, object]:
 
 
 def _rights() -> Iterator[Manifest]:
-    composed = {**_GATEWAY_KINDS, **_CROSSPLANE_KINDS}
+    composed = {**_GATEWAY_KINDS, **_ROUTER_KINDS, **_CROSSPLANE_KINDS}
     yield _role(
         "modelplane:aggregate-to-crossplane",
         [_rule(group, kinds, _WRITE) for group, kinds in composed.items()],

@@ -199,7 +199,7 @@ class Traffic:
 
     def _fleet_view(self, door: ServedGateway, routes: Sequence[Manifest], plans: Sequence[ServicePlan]) -> GatewayView:
         gateway = self._gateway(door)
-        filters = self._store.list(ENVOY_GATEWAY, "HTTPRouteFilter")
+        filters = [each for each in self._store.list(ENVOY_GATEWAY, "HTTPRouteFilter") if _adds_credential(each)]
         own = door.plans(plans)
         return GatewayView(
             name=door.listener,
@@ -312,6 +312,11 @@ def _with_transition_times(before: object, conditions: list[dict[str, object]]) 
         else entry
         for entry in conditions
     ]
+
+
+def _adds_credential(item: Manifest) -> bool:
+    """Those that answer themselves are for gateways that are programmed by routes, and not by plans."""
+    return bool(value_at(item, "spec", "credentialInjection"))
 
 
 def _stated(item: Manifest) -> object:

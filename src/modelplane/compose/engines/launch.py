@@ -9,6 +9,8 @@ from modelplane.api.models import Topology
 LEADER_ADDRESS = "MODELPLANE_LEADER_ADDRESS"
 RANK = "MODELPLANE_RANK"
 GROUP_SIZE = "MODELPLANE_GROUP_SIZE"
+SERVED_MODEL_NAME = "MODELPLANE_SERVED_MODEL_NAME"
+"""A name that is the deployment's own in the whole fleet, for engines that are told what to call the model."""
 
 _GROUP_ENV = ((LEADER_ADDRESS, "LWS_LEADER_ADDRESS"), (RANK, "LWS_WORKER_INDEX"), (GROUP_SIZE, "LWS_GROUP_SIZE"))
 
