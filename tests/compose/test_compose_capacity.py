@@ -421,3 +421,55 @@ def test_too_many_pods_for_a_status_are_not_told():
     claims = [claim(name, "gpu-0", replica="chat") for name in names]
     seen = observed_pools([node(name, "p") for name in names], [inventory(name, 8) for name in names], claims, {"chat"})
     assert bound_pods([GpuPool(name="p", nodes=len(names), devices=(gpus,))], seen, {"chat": "r"}) == ()
+
+
+def test_a_device_that_others_share_counts_as_theirs():
+    shares = [claim("a", "gpu-0"), claim("a", "gpu-0", replica="chat"), claim("a", "gpu-1", replica="chat")]
+    for claims in (shares, shares[::-1]):
+        pool = observed_pools([node("a", "gpu")], [inventory("a", 8)], claims, {"chat"})["gpu"]
+        assert pool.count(DRIVER, {}) == (8, 1)
+
+
+def partition(name: str, gpu: int, profile: str) -> dict:
+    consumed = [{"counterSet": f"gpu-{gpu}", "counters": {"slices": {"value": "1"}}}]
+    return {"name": name, "attributes": {"profile": {"string": profile}}, "consumesCounters": consumed}
+
+
+@pytest.mark.parametrize(
+    ("held", "whole", "declared_part"),
+    [
+        ((), 0, 0),
+        (("one-0",), 0, 1),
+        (("two-0",), 1, 0),  # of no declared kind: its GPU counts as held
+        (("two-0", "two-1", "two-2"), 2, 0),
+    ],
+)
+def test_partitions_that_the_class_does_not_declare_hold_their_gpu(held, whole, declared_part):
+    published = inventory("a", 0)
+    published["spec"]["devices"] = [
+        *(partition(f"whole-{at}", at, "7g") for at in range(2)),
+        partition("one-0", 0, "1g"),
+        *(partition(f"two-{at}", at // 2, "2g") for at in range(3)),
+    ]
+    consumes = [{"counterSet": "gpu", "counters": {"slices": {"value": "1"}}}]
+    kinds = [{"name": "whole", "count": 2, "profile": "7g"}, {"name": "one", "count": 14, "profile": "1g"}]
+    pool = decode(
+        GpuPool,
+        {
+            "name": "gpu",
+            "nodes": 1,
+            "devices": [
+                {
+                    "name": kind["name"],
+                    "driver": DRIVER,
+                    "count": kind["count"],
+                    "attributes": {"profile": {"string": kind["profile"]}},
+                    "consumesCounters": consumes,
+                }
+                for kind in kinds
+            ],
+        },
+    )
+    found = observed_pools([node("a", "gpu")], [published], [claim("a", *held)])
+    made = refined(pool, NodePool(name="gpu", class_name="x", node_count=1), found, None)
+    assert [device.held_by_others for device in made.devices] == [whole, declared_part]

@@ -68,3 +68,14 @@ def test_more_devices_than_a_claim_can_hold_are_refused(scene):
     made.replica = msgspec.structs.replace(made.replica, spec=spec)
     with pytest.raises(RenderError, match="40 devices for one pod"):
         claim_templates(context(made))
+
+
+def test_a_part_of_a_device_is_asked_for_as_dra_writes_it(scene):
+    made = context(scene("tensor-8"), **{'"count":8': '"count":8,"capacity":{"requests":{"memory":"20Gi"}}'})
+    ((_, remote),) = claim_templates(made).items()
+    asked = remote.manifest["spec"]["spec"]["devices"]["requests"][0]["exactly"]
+    assert asked["capacity"] == {"requests": {"memory": "20Gi"}}
+    assert (
+        template_name(made, made.replica.spec.engines[0], made.replica.spec.engines[0].members[0])
+        == (remote.manifest["metadata"]["name"])
+    )

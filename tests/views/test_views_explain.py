@@ -413,3 +413,83 @@ def check_mixed(candidate, cluster, pods, wanted, devices):
     known = (TAINT, QUOTA, FREE_NODES, PODS_EACH, HELD, DEVICES, ALONE, NO_POOL)
     refused = candidate.verdict == "Refused" or "one more is refused" in reason
     assert not refused or not numbers or any(pattern.search(reason) for pattern in known), reason
+
+
+# The same for GPUs that are partitioned: a whole GPU draws all slices, a partition some.
+
+PARTS = re.compile(
+    r"needs 1 pod with (\d+) x ([a-z]+); (\d+) (can be packed|fit wherever.*?); (\d+) of (\d+) slices of gpu are held"
+)
+
+
+def make_partitioned(gpus, slices, size):
+    def device(name, count, drawn):
+        return {
+            "name": name,
+            "driver": "gpu.nvidia.com",
+            "deviceClassName": "gpu.nvidia.com",
+            "count": count,
+            "attributes": {"type": {"string": name}},
+            "consumesCounters": [{"counterSet": "gpu", "counters": {"slices": {"value": str(drawn)}}}],
+        }
+
+    counters = [{"name": "gpu", "count": gpus, "counters": {"slices": {"value": str(slices)}}}]
+    devices = [device("gpu", gpus, slices), device("part", gpus * (slices // size), size)]
+    return {**make_class(), "spec": {"sharedCounters": counters, "devices": devices}}
+
+
+def asks_for(name, replicas, kind):
+    made = make_deployment(name, replicas, 1)
+    selector = f'device.attributes["gpu.nvidia.com"].type == "{kind}"'
+    made["spec"]["nodeSelector"]["devices"] = [{"name": "gpu", "count": 1, "selectors": [{"cel": selector}]}]
+    return made
+
+
+@st.composite
+def partitioned_fleets(draw):
+    gpus, slices, nodes = draw(st.integers(1, 2)), draw(st.integers(2, 7)), draw(st.integers(1, 2))
+    size = draw(st.integers(1, slices))
+    asked = [(draw(st.integers(0, 6)), draw(st.sampled_from(["gpu", "part"]))) for _ in range(2)]
+    return gpus, slices, size, nodes, asked, draw(st.sampled_from(["Any", "BinPack"]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(partitioned_fleets())
+def test_every_stated_number_is_right_for_partitions(made):
+    gpus, slices, size, nodes, asked, packing = made
+    documents = [
+        make_partitioned(gpus, slices, size),
+        make_cluster("east", nodes, packing=packing),
+        *(asks_for(f"d{at}", replicas, kind) for at, (replicas, kind) in enumerate(asked)),
+    ]
+    inputs = gather(documents)
+    rows = [row for one in plan(inputs).deployments for row in one.rows if row.action.value == "place"]
+    draws = {"gpu": slices, "part": size}
+    kinds = [asked[int(row.deployment[-1])][1] for row in rows]
+    whole, parts = kinds.count("gpu"), kinds.count("part")
+    in_gpu = slices // size
+    # A GPU is for whole or for partitions, and whatever is placed finds its GPUs.
+    assert whole + -(-parts // in_gpu) <= gpus * nodes
+    for at, (replicas, kind) in enumerate(asked):
+        found = explain(inputs, f"d{at}")
+        placed = sum(row.deployment == f"team/d{at}" for row in rows)
+        assert found.pending == replicas - placed
+        (candidate,) = found.candidates
+        stated = PARTS.search(candidate.reason)
+        free = gpus * nodes - whole - -(-parts // in_gpu)
+        best = free if kind == "gpu" else (gpus * nodes - whole) * in_gpu - parts
+        if stated is None:
+            assert found.pending == 0
+            assert best >= 1
+            continue
+        count, name, fitting, how, taken, of = stated.groups()
+        assert (int(count), name) == (1, kind)
+        assert (int(taken), int(of)) == (sum(draws[each] for each in kinds), gpus * slices * nodes)
+        assert how.startswith("can be") is (packing == "BinPack")
+        assert int(fitting) == 0
+        if packing == "BinPack":
+            assert best == 0
+        elif kind == "gpu":
+            # Each partition may be on a GPU of its own.
+            assert gpus * nodes - whole - parts <= 0
+        assert ("packing: BinPack" in candidate.reason) is (packing == "Any" and best > 0)

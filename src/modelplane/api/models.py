@@ -43,8 +43,10 @@ __all__ = [
     "ClusterSource",
     "ClusterStorage",
     "ConfigMap",
+    "ConsumedCounters",
     "Container",
     "Cost",
+    "CounterValue",
     "CredentialApiKey",
     "DeploymentEngine",
     "DeploymentMember",
@@ -149,6 +151,7 @@ __all__ = [
     "ReplicaEngine",
     "ReplicaMember",
     "ReplicaReference",
+    "RequestedCapacity",
     "Resources",
     "RolloutHalt",
     "RouteCounts",
@@ -161,6 +164,9 @@ __all__ = [
     "ServingStack",
     "ServingStackSpec",
     "ServingStackStatus",
+    "SharePolicy",
+    "ShareRange",
+    "SharedCounters",
     "SharedFilesystem",
     "SpecAuthSecretRef",
     "SpecCredentials",
@@ -399,10 +405,15 @@ class CelSelector(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     cel: str
 
 
+class RequestedCapacity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    requests: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
 class DeviceRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     device_class_name: str = msgspec.field(name="deviceClassName")
     count: int = 1
+    capacity: RequestedCapacity | None = None
     selectors: tuple[CelSelector, ...] = ()
 
 
@@ -645,6 +656,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class DeviceSelector(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     count: int = 1
+    capacity: RequestedCapacity | None = None
     selectors: tuple[CelSelector, ...] = ()
 
 
@@ -1089,8 +1101,30 @@ class ClaimsOfOther(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     claims: int
 
 
+class CounterValue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    value: str
+
+
+class ConsumedCounters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    counter_set: str = msgspec.field(name="counterSet")
+    counters: Mapping[str, CounterValue]
+
+
+class ShareRange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    min_: str = msgspec.field(name="min")
+    max_: str | None = msgspec.field(name="max", default=None)
+    step: str | None = None
+
+
+class SharePolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    default: str | None = None
+    valid_values: tuple[str, ...] = msgspec.field(name="validValues", default=())
+    valid_range: ShareRange | None = msgspec.field(name="validRange", default=None)
+
+
 class Capacity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     value: str
+    request_policy: SharePolicy | None = msgspec.field(name="requestPolicy", default=None)
 
 
 class Attribute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1108,11 +1142,19 @@ class PoolDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     count: int
     attributes: Mapping[str, Attribute] = msgspec.field(default_factory=dict)
     capacity: Mapping[str, Capacity] = msgspec.field(default_factory=dict)
+    consumes_counters: tuple[ConsumedCounters, ...] = msgspec.field(name="consumesCounters", default=())
+    allow_multiple_allocations: bool = msgspec.field(name="allowMultipleAllocations", default=False)
     allocated: int | None = None
     held_by_others: int | None = msgspec.field(name="heldByOthers", default=None)
     claims_of_others: tuple[ClaimsOfOther, ...] = msgspec.field(name="claimsOfOthers", default=())
     missing: int | None = None
     free: int | None = None
+
+
+class SharedCounters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    count: int = 1
+    counters: Mapping[str, CounterValue]
 
 
 class GpuPool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1123,6 +1165,7 @@ class GpuPool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     short_since: str | None = msgspec.field(name="shortSince", default=None)
     price_per_node_hour: str | None = msgspec.field(name="pricePerNodeHour", default=None)
     currency: str | None = None
+    shared_counters: tuple[SharedCounters, ...] = msgspec.field(name="sharedCounters", default=())
     devices: tuple[PoolDevice, ...] = ()
 
 
@@ -1340,12 +1383,15 @@ class ClassDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     driver: str
     device_class_name: str | None = msgspec.field(name="deviceClassName", default=None)
     count: int = 1
+    consumes_counters: tuple[ConsumedCounters, ...] = msgspec.field(name="consumesCounters", default=())
+    allow_multiple_allocations: bool = msgspec.field(name="allowMultipleAllocations", default=False)
     attributes: Mapping[str, Attribute] = msgspec.field(default_factory=dict)
     capacity: Mapping[str, Capacity] = msgspec.field(default_factory=dict)
 
 
 class InferenceClassSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     description: str | None = None
+    shared_counters: tuple[SharedCounters, ...] = msgspec.field(name="sharedCounters", default=())
     devices: tuple[ClassDevice, ...]
     provisioning: Provisioning | None = None
     cost: Cost | None = None

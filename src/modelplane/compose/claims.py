@@ -57,6 +57,8 @@ def _request(wanted: DeviceRequest) -> dict[str, object]:
     }
     if wanted.selectors:
         exactly["selectors"] = [{"cel": {"expression": selector.cel}} for selector in wanted.selectors]
+    if wanted.capacity is not None and wanted.capacity.requests:
+        exactly["capacity"] = {"requests": dict(wanted.capacity.requests)}
     return {"name": wanted.name, "exactly": exactly}
 
 

@@ -28,6 +28,7 @@ from modelplane.api.models import (
     Quota,
     ReplicaEngine,
     Scheduling,
+    SharedCounters,
 )
 from modelplane.api.objects import Manifest
 from modelplane.api.queues import MAX_QUEUES, is_per_namespace, queue_template
@@ -35,9 +36,10 @@ from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s
 from modelplane.compose.caching.source import source_of
 from modelplane.compose.caching.storage import source_fault, storage_of
+from modelplane.compose.device_kinds import DeviceDescription, read_kind
 from modelplane.compose.drains import ClusterTaints, cluster_taints
+from modelplane.compose.lowering import capacity_requests
 from modelplane.compose.render_check import describe_rendering
-from modelplane.k8s.device import Device, DeviceError
 from modelplane.placement.hardware import DeviceKind, Hardware
 from modelplane.placement.matching import Claim
 from modelplane.placement.snapshot import Fleet
@@ -71,7 +73,7 @@ _NOT_FAILURES = frozenset(
 
 
 def class_kinds(resource: InferenceClass) -> tuple[DeviceKind, ...]:
-    found = _hardware(_encode([_description(device) for device in resource.spec.devices]))
+    found = _hardware(_encode(_hardware_description(resource.spec.shared_counters, resource.spec.devices)))
     if found.fault:
         raise InvalidObject(f"spec.devices: {found.fault}")
     return found.kinds
@@ -208,7 +210,7 @@ def _pool(pool: GpuPool, declared: NodePool | None) -> Pool:
         observed,
         pool.price_per_node_hour,
         pool.currency,
-        [_description(device) for device in pool.devices],
+        _hardware_description(pool.shared_counters, pool.devices),
         (declared.node_count, declared.max_node_count) if declared is not None else None,
         [(device.name, others) for device in pool.devices if (others := _unavailable(device))],
         [(device.name, each.devices, each.claims) for device in pool.devices for each in device.claims_of_others],
@@ -222,6 +224,12 @@ def _unavailable(device: PoolDevice) -> int:
     return (device.held_by_others or 0) + (device.missing or 0)
 
 
+def _hardware_description(
+    counters: tuple[SharedCounters, ...], devices: tuple[ClassDevice, ...] | tuple[PoolDevice, ...]
+) -> tuple[object, ...]:
+    return counters, [_description(device) for device in devices]
+
+
 def _description(device: ClassDevice | PoolDevice) -> tuple[object, ...]:
     """The fields of a device that placement reads."""
     return (
@@ -232,6 +240,8 @@ def _description(device: ClassDevice | PoolDevice) -> tuple[object, ...]:
         device.count,
         device.attributes,
         device.capacity,
+        device.consumes_counters,
+        device.allow_multiple_allocations,
     )
 
 
@@ -285,15 +295,20 @@ def _nodes(pool: _PoolDescription) -> tuple[int, int | None]:
     return (pool.nodes if pool.observed is None else pool.observed), None
 
 
+class _HardwareDescription(msgspec.Struct, frozen=True, array_like=True):
+    counters: tuple[SharedCounters, ...]
+    devices: tuple[DeviceDescription, ...]
+
+
 @lru_cache(maxsize=_MAX_HARDWARE)
 def _hardware(description: bytes) -> Hardware:
+    found = msgspec.json.decode(description, type=_HardwareDescription)
     kinds: list[DeviceKind] = []
-    for name, claim, driver, device_class, count, attributes, capacity in msgspec.json.decode(description):
+    for device in found.devices:
         try:
-            device = Device.from_dict(driver, {"attributes": attributes, "capacity": capacity})
-        except DeviceError as error:
-            return Hardware((), fault=f"device {name}: {error}")
-        kinds.append(DeviceKind(name, device, count, device_class if claim != "Synthetic" else None))
+            kinds.append(read_kind(device, found.counters))
+        except InputError as error:
+            return Hardware((), fault=f"device {device.name}: {error}")
     return Hardware.of(tuple(kinds))
 
 
@@ -379,7 +394,13 @@ def _assignment(engine: ReplicaEngine) -> PoolAssignment:
         MemberAssignment(
             engine.copies * member.nodes,
             tuple(
-                Claim(wanted.name, wanted.device_class_name, wanted.count, tuple(s.cel for s in wanted.selectors))
+                Claim(
+                    wanted.name,
+                    wanted.device_class_name,
+                    wanted.count,
+                    tuple(selector.cel for selector in wanted.selectors),
+                    capacity_requests(wanted.capacity),
+                )
                 for wanted in member.device_requests
             ),
         )

@@ -41,6 +41,7 @@ from modelplane.compose.contract import (
 )
 from modelplane.compose.drains import DrainReport, report_drain, seen_taints, with_seen
 from modelplane.compose.fleet_snapshot import class_kinds, placed_replica
+from modelplane.compose.free_parts import with_free_parts
 from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.readiness import first_address
 from modelplane.compose.refusal import refuse, source_fault
@@ -69,6 +70,7 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
         for pool in cluster.spec.node_pools
         if (shown := _pool(pool, classes.get(pool.class_name), known.get(pool.name), held)) is not None
     )
+    pools = with_free_parts(cluster, pools, replicas.values())
     gateway = request.observed.get(_GATEWAY)
     address = first_address(gateway.manifest) if gateway else None
     answers = gateway is not None and gateway.ready
@@ -205,6 +207,8 @@ def _pool(
             count=device.count,
             attributes=device.attributes,
             capacity=device.capacity,
+            consumes_counters=device.consumes_counters,
+            allow_multiple_allocations=device.allow_multiple_allocations,
             allocated=_allocated(device.device_class_name, pool.name, held),
             free=max(nodes * device.count - _allocated(device.device_class_name, pool.name, held), 0),
         )
@@ -217,6 +221,7 @@ def _pool(
         nodes=nodes,
         price_per_node_hour=cost.price_per_node_hour if cost else None,
         currency=cost.currency if cost else None,
+        shared_counters=found.spec.shared_counters,
         devices=devices,
     )
 

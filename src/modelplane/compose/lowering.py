@@ -20,11 +20,13 @@ from modelplane.api.models import (
     ModelDeploymentSpec,
     NodeSelector,
     PodTemplate,
+    RequestedCapacity,
     Toleration,
     Topology,
     Workers,
 )
 from modelplane.compose.engines import EngineName
+from modelplane.placement.hardware import CapacityRequests
 from modelplane.placement.request import EngineRequest, MemberRequest, NodeDeviceRequest
 
 MAIN = "main"
@@ -125,4 +127,11 @@ def _member(member: DeploymentMember) -> MemberSpec:
 
 def _requests(selector: NodeSelector | None) -> tuple[NodeDeviceRequest, ...]:
     devices = selector.devices if selector else ()
-    return tuple(NodeDeviceRequest(d.name, d.count, tuple(s.cel for s in d.selectors)) for d in devices)
+    return tuple(
+        NodeDeviceRequest(d.name, d.count, tuple(s.cel for s in d.selectors), capacity_requests(d.capacity))
+        for d in devices
+    )
+
+
+def capacity_requests(capacity: RequestedCapacity | None) -> CapacityRequests:
+    return tuple(sorted(capacity.requests.items())) if capacity is not None else ()

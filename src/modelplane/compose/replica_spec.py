@@ -12,6 +12,7 @@ from modelplane.api.models import (
     ModelReplicaSpec,
     ReplicaEngine,
     ReplicaMember,
+    RequestedCapacity,
     Serving,
 )
 from modelplane.api.names import MAX_LEADER_WORKER_SET, make_name
@@ -82,6 +83,7 @@ def _device_requests(member: MemberAssignment) -> tuple[DeviceRequest, ...]:
             device_class_name=claim.device_class,
             count=claim.count,
             selectors=tuple(CelSelector(cel=text) for text in claim.selectors),
+            capacity=RequestedCapacity(requests=dict(claim.capacity)) if claim.capacity else None,
         )
         for claim in member.claims
         if claim.device_class is not None

@@ -121,6 +121,6 @@ def _place_of_others(position: int, pool: Pool, pods: BoundPods) -> list[BoundPl
     known = {(name, size): number for name, size, number in pool.claims_of_others}
     for bit, kind in enumerate(pool.hardware.kinds):
         if kind.name == pods.device and kind.device_class is not None and known.get((kind.name, pods.devices)):
-            shape = ((min(pods.devices, kind.count), 1 << bit),)
+            shape = (pool.hardware.demand(min(pods.devices, kind.count), 1 << bit, None),)
             return [BoundPlace(position, pods.node, shape, min(pods.pods, known[kind.name, pods.devices]))]
     return []

@@ -242,10 +242,10 @@ def held_by_others_usage(pool: Pool) -> PoolUsage:
         for name, size, claims in pool.claims_of_others:
             number = min(claims, left // size) if name == kind.name else 0
             if number:
-                pods = add(pods, ((((min(size, kind.count), 1 << bit),), number),))
+                pods = add(pods, (((pool.hardware.demand(min(size, kind.count), 1 << bit, None),), number),))
                 left -= size * number
         if left > 0:
-            pods = add(pods, ((((1, 1 << bit),), left),))
+            pods = add(pods, (((pool.hardware.demand(1, 1 << bit, None),), left),))
     return pods
 
 

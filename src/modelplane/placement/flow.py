@@ -2,18 +2,26 @@
 
 By Hall's theorem they can when every set of demands finds enough devices among the kinds that it may use. Demands for
 the same kinds are one demand, so there are few sets; where there are many after all, a maximum flow is worked out.
+Demands for parts of devices are served first, in every way: see `partitions`.
 """
 
 from collections.abc import Sequence
 
-Demand = tuple[int, int]
-"""How many devices, of which kinds: a count and a mask."""
+from modelplane.placement.partitions import Demand, PlainDemand, divided, plain, serves
 
 _MAX_SETS_OF = 6
 
 
 def feasible(demands: Sequence[Demand], counts: Sequence[int]) -> bool:
-    """Whether every demand can take its count of distinct devices from the kinds in its mask."""
+    """Whether every demand can take its count of distinct devices of its kinds. BudgetReached: unknown."""
+    parts = divided(demands)
+    if parts:
+        whole = plain(demands)
+        return any(_feasible([*whole, *beside], counts) for beside in serves(tuple(sorted(parts))))
+    return _feasible(plain(demands), counts)
+
+
+def _feasible(demands: Sequence[PlainDemand], counts: Sequence[int]) -> bool:
     merged: dict[int, int] = {}
     for count, mask in demands:
         merged[mask] = merged.get(mask, 0) + count
@@ -34,7 +42,7 @@ def _every_set_finds_enough(demands: list[tuple[int, int]], counts: Sequence[int
     return True
 
 
-def _flows(demands: Sequence[Demand], counts: Sequence[int]) -> bool:
+def _flows(demands: Sequence[PlainDemand], counts: Sequence[int]) -> bool:
     free = list(counts)
     taken = [[0] * len(counts) for _ in demands]
     for row, (count, mask) in enumerate(demands):
@@ -49,7 +57,7 @@ def _flows(demands: Sequence[Demand], counts: Sequence[int]) -> bool:
     return True
 
 
-def _augment(row: int, demands: Sequence[Demand], free: list[int], taken: list[list[int]], seen: set[int]) -> bool:
+def _augment(row: int, demands: Sequence[PlainDemand], free: list[int], taken: list[list[int]], seen: set[int]) -> bool:
     """Give `row` one more device, moving others to other kinds where that frees one."""
     for kind in range(len(free)):
         if kind in seen or not demands[row][1] >> kind & 1:

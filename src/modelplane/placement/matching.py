@@ -22,8 +22,9 @@ from math import prod
 import msgspec
 
 from modelplane.k8s.cel import SelectorOutcome
-from modelplane.placement.flow import Demand, feasible
-from modelplane.placement.hardware import Hardware, count_in
+from modelplane.placement.flow import feasible
+from modelplane.placement.hardware import CapacityRequests, DeviceKind, Hardware, count_in, drawn_by, has_capacity
+from modelplane.placement.partitions import BudgetReached, Demand, Draw, suitable
 from modelplane.placement.request import EngineRequest, NodeDeviceRequest
 from modelplane.placement.selectors import meets
 
@@ -43,6 +44,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     device_class: str | None
     count: int
     selectors: tuple[str, ...]
+    capacity: CapacityRequests = ()
 
 
 class PodAllocation(msgspec.Struct, frozen=True, gc=False):
@@ -128,7 +130,7 @@ def _engine_allocation(engine: EngineRequest, members: tuple[PodAllocation, ...]
     for member, allocation in zip(engine.members, members, strict=True):
         if allocation.shape:
             pods[allocation.shape] = pods.get(allocation.shape, 0) + member.nodes * engine.copies
-    devices = sum(count * amount for shape, count in pods.items() for amount, _ in shape)
+    devices = sum(count * amount for shape, count in pods.items() for amount, *_ in shape)
     return EngineAllocation(members, tuple(sorted(pods.items())), devices)
 
 
@@ -153,8 +155,8 @@ def _found_allocations(
     options = [each for each in _all_options(requests, hardware) if not isinstance(each, Unmatched)]
     if len(options) < len(requests):
         return (), True
-    chosen, complete = _search(requests, options, hardware.counts)
-    return tuple(_allocation(requests, each) for each in chosen), complete
+    chosen, complete = _search(requests, options, hardware)
+    return tuple(_allocation(requests, each, hardware) for each in chosen), complete
 
 
 def _all_options(requests: tuple[NodeDeviceRequest, ...], hardware: Hardware) -> list[tuple[_Option, ...] | Unmatched]:
@@ -169,35 +171,61 @@ def _options(request: NodeDeviceRequest, hardware: Hardware) -> tuple[_Option, .
         answer = meets(request.selectors, kind.device)
         if answer.outcome is SelectorOutcome.ERROR:
             faults.setdefault(kind.device_class, f"on device {kind.name}: {answer.message}")
-        elif answer.outcome is SelectorOutcome.TRUE:
+        elif answer.outcome is SelectorOutcome.TRUE and _has_capacity(kind, request):
             masks[kind.device_class] = masks.get(kind.device_class, 0) | 1 << bit
     usable = {name: mask for name, mask in masks.items() if name is None or name not in faults}
-    enough = [(name, mask) for name, mask in usable.items() if count_in(hardware.counts, mask) >= request.count]
+    most = {name: _most(hardware, mask, request) for name, mask in usable.items()}
+    enough = [(name, mask) for name, mask in usable.items() if most[name] >= request.count]
     if enough:
         return tuple(sorted(enough, key=lambda option: (option[0] is None, option[0] or "")))
-    suitable = max((count_in(hardware.counts, mask) for mask in usable.values()), default=0)
+    suitable = max(most.values(), default=0)
     fault = next((text for name, text in sorted(faults.items(), key=str) if name is not None), "")
     return Unmatched(request, suitable, fault)
 
 
+def _has_capacity(kind: DeviceKind, request: NodeDeviceRequest) -> bool:
+    return not request.capacity or has_capacity(kind, request.capacity)
+
+
+def _most(hardware: Hardware, mask: int, request: NodeDeviceRequest) -> int:
+    """At most so many devices of some kinds can serve a request on one node."""
+    parts = (drawn_by(kind, request.capacity) for bit, kind in enumerate(hardware.kinds) if mask >> bit & 1)
+    plain = mask & ~sum(1 << bit for bit, kind in enumerate(hardware.kinds) if kind.is_divided)
+    return count_in(hardware.counts, plain) + sum(suitable(partition) for partition in parts if partition is not None)
+
+
 def _search(
-    requests: Sequence[NodeDeviceRequest], options: Sequence[tuple[_Option, ...]], counts: tuple[int, ...]
+    requests: Sequence[NodeDeviceRequest], options: Sequence[tuple[_Option, ...]], hardware: Hardware
 ) -> tuple[list[tuple[_Option, ...]], bool]:
     """Choices of a class for each request that can be served together, by preference; and whether these are all."""
     found: list[tuple[_Option, ...]] = []
     stack: list[tuple[_Option, ...]] = [()]
+    complete = True
     for _ in range(_MAX_STEPS):
         if not stack or len(found) == ALLOCATION_BUDGET:
             break
         chosen = stack.pop()
-        demands = [(request.count, mask) for request, (_, mask) in zip(requests, chosen, strict=False)]
-        if not feasible(demands, counts):
+        can_serve = _can_serve(requests, chosen, hardware)
+        complete = complete and can_serve is not None
+        if not can_serve:
             continue
         if len(chosen) == len(requests):
             found.append(chosen)
             continue
         stack.extend((*chosen, option) for option in reversed(_worth_trying(requests, options, chosen)))
-    return found, not stack
+    return found, complete and not stack
+
+
+def _can_serve(requests: Sequence[NodeDeviceRequest], chosen: tuple[_Option, ...], hardware: Hardware) -> bool | None:
+    """Whether one node can serve the first requests so; None where that was not found out."""
+    demands = [
+        hardware.demand(request.count, mask, request.capacity)
+        for request, (_, mask) in zip(requests, chosen, strict=False)
+    ]
+    try:
+        return feasible(demands, hardware.counts)
+    except BudgetReached:
+        return None
 
 
 def _worth_trying(
@@ -206,34 +234,47 @@ def _worth_trying(
     """The options of the next request. Of requests that are alike a later one takes no earlier option: it was tried."""
     at = len(chosen)
     for before in reversed(range(at)):
-        if options[before] == options[at] and requests[before].count == requests[at].count:
+        if options[before] == options[at] and _wants_alike(requests[before], requests[at]):
             return options[at][options[at].index(chosen[before]) :]
     return options[at]
 
 
-def _allocation(requests: Sequence[NodeDeviceRequest], chosen: tuple[_Option, ...]) -> PodAllocation:
+def _wants_alike(one: NodeDeviceRequest, other: NodeDeviceRequest) -> bool:
+    return one.count == other.count and one.capacity == other.capacity
+
+
+def _allocation(
+    requests: Sequence[NodeDeviceRequest], chosen: tuple[_Option, ...], hardware: Hardware
+) -> PodAllocation:
     claims = tuple(
-        Claim(request.name, name, request.count, request.selectors)
+        Claim(request.name, name, request.count, request.selectors, request.capacity)
         for request, (name, _) in zip(requests, chosen, strict=True)
     )
     claimed = [
-        (request.count, mask) for request, (name, mask) in zip(requests, chosen, strict=True) if name is not None
+        hardware.demand(request.count, mask, request.capacity)
+        for request, (name, mask) in zip(requests, chosen, strict=True)
+        if name is not None
     ]
     return PodAllocation(claims, pod_shape(claimed))
 
 
 def pod_shape(demands: Sequence[Demand]) -> PodShape:
-    merged: dict[int, int] = {}
-    for count, mask in demands:
-        merged[mask] = merged.get(mask, 0) + count
-    return tuple(sorted((count, mask) for mask, count in merged.items()))
+    merged: dict[tuple[int, Draw | None], int] = {}
+    for demand in demands:
+        kinds = demand[1], demand[2] if len(demand) == 3 else None  # noqa: PLR2004  a DividedDemand
+        merged[kinds] = merged.get(kinds, 0) + demand[0]
+    return tuple(
+        sorted((count, mask) if draw is None else (count, mask, draw) for (mask, draw), count in merged.items())
+    )
 
 
 def _tightest(requests: Sequence[NodeDeviceRequest], hardware: Hardware) -> tuple[NodeDeviceRequest, int]:
     """The request whose suitable devices are shared by most others: the one to show when only the sum is too much."""
     suitable = {
         request: sum(
-            k.count for k in hardware.kinds if meets(request.selectors, k.device).outcome is SelectorOutcome.TRUE
+            _most(hardware, 1 << bit, request)
+            for bit, kind in enumerate(hardware.kinds)
+            if meets(request.selectors, kind.device).outcome is SelectorOutcome.TRUE and _has_capacity(kind, request)
         )
         for request in requests
     }
@@ -255,9 +296,11 @@ def held_shape(claims: tuple[Claim, ...], hardware: Hardware) -> PodShape:
         suits = sum(
             1 << bit
             for bit, kind in enumerate(hardware.kinds)
-            if of_class >> bit & 1 and meets(claim.selectors, kind.device).outcome is SelectorOutcome.TRUE
+            if of_class >> bit & 1
+            and meets(claim.selectors, kind.device).outcome is SelectorOutcome.TRUE
+            and (not claim.capacity or has_capacity(kind, claim.capacity))
         )
         mask = suits or of_class or hardware.claimable_mask
         if mask:
-            demands.append((claim.count, mask))
+            demands.append(hardware.demand(claim.count, mask, claim.capacity if suits else None))
     return pod_shape(demands)

@@ -10,6 +10,7 @@ from modelplane.placement.cluster_info import ClusterProfile, PoolShape
 from modelplane.placement.index import Facts, Place
 from modelplane.placement.matching import EngineAllocation, Unmatched, engine_allocations, is_exhaustive
 from modelplane.placement.packing import Packable, pack
+from modelplane.placement.partitions import most_on_node
 from modelplane.placement.pool_usage import PoolUsage, add, devices_held, fits
 from modelplane.placement.request import EngineRequest
 from modelplane.placement.values import Cluster
@@ -104,16 +105,21 @@ def pods_price(kind: PoolShape, pods: PoolUsage) -> tuple[float, str] | None:
     """Each pod pays for the part of its node that it takes, by the device that it takes most of."""
     if kind.price is None:
         return None
-    nodes = 0.0
-    for shape, number in pods:
-        part = max(
-            count / sum(have for bit, have in enumerate(kind.counts) if mask >> bit & 1) for count, mask in shape
-        )
-        nodes += number * part
-    return kind.price.per_node_hour * nodes, kind.price.currency
+    return kind.price.per_node_hour * nodes_taken(kind, pods), kind.price.currency
+
+
+def nodes_taken(kind: PoolShape, pods: PoolUsage) -> float:
+    """Each pod takes a part of its node: of the devices of which it takes most."""
+    return sum(
+        number * max(demand[0] / max(most_on_node(demand, kind.counts), 1) for demand in shape)
+        for shape, number in pods
+    )
 
 
 def _free_share(kind: PoolShape, usage: PoolUsage) -> float:
+    if kind.hardware.is_divided:
+        # Parts of devices cannot be counted together with those that they are parts of.
+        return max(0.0, 1.0 - nodes_taken(kind, usage) / kind.nodes) if kind.nodes else 0.0
     devices = kind.devices
     return max(0.0, 1.0 - devices_held(usage) / devices) if devices else 0.0
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from modelplane.placement.flow import feasible
 from modelplane.placement.matching import PodShape
+from modelplane.placement.partitions import BudgetReached, exceeds, plain
 
 _CACHED = 16_384
 PACKING_BUDGET = 2_000
@@ -34,9 +35,17 @@ class Packable(StrEnum):
 
 @lru_cache(maxsize=_CACHED)
 def pack(counts: tuple[int, ...], nodes: int, usage: _Pods) -> Packable:
-    pods = sorted(usage, key=lambda item: (-_size(item[0]), item[0]))
-    if sum(_size(shape) * count for shape, count in pods) > nodes * sum(counts):
+    taken = sum(amount * number for shape, number in usage for amount, _ in plain(shape))
+    if taken > nodes * sum(counts) or exceeds(usage, nodes):
         return Packable.NO
+    try:
+        return _search(counts, nodes, usage)
+    except BudgetReached:
+        return Packable.UNKNOWN
+
+
+def _search(counts: tuple[int, ...], nodes: int, usage: _Pods) -> Packable:
+    pods = sorted(usage, key=lambda item: (-_size(item[0]), item[0]))
     if _greedy(pods, counts, nodes):
         return Packable.YES
     shapes = [shape for shape, _ in pods]
@@ -76,7 +85,7 @@ def packs_beside(counts: tuple[int, ...], nodes: int, usage: _Pods, bound: tuple
     filled += [()] * (nodes - len(filled))
     for shape, number in sorted(left.items(), key=lambda item: (-_size(item[0]), item[0])):
         for _ in range(number):
-            fullest = [at for at, held in enumerate(filled) if feasible([*held, *shape], counts)]
+            fullest = [at for at, held in enumerate(filled) if _fits_beside(held, shape, counts)]
             if not fullest:
                 return False
             at = max(fullest, key=lambda at: _size(filled[at]))
@@ -84,8 +93,15 @@ def packs_beside(counts: tuple[int, ...], nodes: int, usage: _Pods, bound: tuple
     return True
 
 
+def _fits_beside(held: PodShape, shape: PodShape, counts: tuple[int, ...]) -> bool:
+    try:
+        return feasible([*held, *shape], counts)
+    except BudgetReached:
+        return False
+
+
 def _size(shape: PodShape) -> int:
-    return sum(count for count, _ in shape)
+    return sum(count for count, *_ in shape)
 
 
 def _patterns(shapes: list[PodShape], counts: tuple[int, ...]) -> list[_Pattern]:

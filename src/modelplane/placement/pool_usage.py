@@ -20,6 +20,10 @@ With q = 1 and one kind of device this reads floor(sum of min(s, T) / T) < N. A 
 one node for each other pod; eight one-device pods share a node of eight. Shares are at most 1, so whatever charging
 whole nodes would admit is admitted here too.
 
+A pod that wants parts of devices is blocked where the others keep so many of them away (`partitions`). Which kind it
+gets is up to it, so one kind that the others leave enough of will do. A pod with several such demands is taken to be
+blocked by anything that touches them.
+
 Pods that are known to be on a node are there and nowhere else: a node is blocked once, so all pods of one node together
 count at most 1. The others, and a pod that starts again, may go anywhere. What is safe stays safe when a pod leaves,
 and when one that could be anywhere is bound to a node.
@@ -34,10 +38,18 @@ from collections.abc import Iterator
 from functools import lru_cache
 from math import lcm
 
-from modelplane.placement.flow import Demand
+from modelplane.placement.flow import feasible
 from modelplane.placement.hardware import count_in
 from modelplane.placement.matching import PodShape
 from modelplane.placement.packing import Packable, pack
+from modelplane.placement.partitions import (
+    BudgetReached,
+    PlainDemand,
+    blockers,
+    divided,
+    plain,
+    touches,
+)
 
 PoolUsage = tuple[tuple[PodShape, int], ...]
 """The pods of a pool: how many of each shape, sorted by shape. Pods that claim nothing are not listed."""
@@ -102,7 +114,7 @@ def subtract(usage: PoolUsage, pods: PoolUsage) -> PoolUsage:
 
 def devices_held(usage: PoolUsage) -> int:
     """Devices that the pods hold in all."""
-    return sum(count * amount for shape, count in usage for amount, _ in shape)
+    return sum(count * amount for shape, count in usage for amount, *_ in shape)
 
 
 def free_slots(  # noqa: PLR0913  what a pool is and who uses it, as for `fits`
@@ -136,29 +148,62 @@ def _finds_a_node(
     shape: PodShape, counts: tuple[int, ...], nodes: int, usage: PoolUsage, bound: BoundNodes = ()
 ) -> bool:
     shapes = list(dict.fromkeys(other for pods in (usage, *bound) for other, _ in pods))
-    blockers: list[tuple[int, list[int]]] = []
-    for kinds, threshold in _blockers(shape, counts):
-        if threshold <= 0:
-            return False
-        blockers.append((threshold, [_most_held(other, kinds, counts) for other in shapes]))
-    most = max(threshold for threshold, _ in blockers)
     anywhere = usage
     for pods in bound:
         anywhere = subtract(anywhere, pods)
-    steps = range(1, min(most, _MOST_STEPS) + 1)
-    return any(_within(shape, *_shares(shapes, blockers, step), nodes, anywhere, bound) for step in steps)
+    for blocking in _alternatives(shape, shapes, counts):
+        if any(threshold <= 0 for threshold, _ in blocking):
+            continue
+        steps = range(1, min(max(threshold for threshold, _ in blocking), _MOST_STEPS) + 1)
+        if any(_within(shape, *_shares(shapes, blocking, step), nodes, anywhere, bound) for step in steps):
+            return True
+    return False
 
 
-def _shares(
-    shapes: list[PodShape], blockers: list[tuple[int, list[int]]], step: int
-) -> tuple[dict[PodShape, int], int]:
+_Blockers = list[tuple[int, list[int]]]
+"""What must be held to block a node, and what a pod of each shape can hold of it."""
+
+
+def _alternatives(shape: PodShape, shapes: list[PodShape], counts: tuple[int, ...]) -> Iterator[_Blockers]:
+    """The ways to serve a pod, each with what blocks it; it finds a node where one of them does."""
+    parts, whole = divided(shape), plain(shape)
+    if not parts:
+        yield _held(whole, shapes, counts)
+        return
+    if len(parts) > 1:
+        able = int(_can_serve(shape, counts))
+        yield [*_held(whole, shapes, counts), (able, [int(touches(parts, other)) for other in shapes])]
+        return
+    count, _, draw = parts[0]
+    for wanted in draw.partitions:
+        for blocker in blockers(wanted, count, shapes):
+            yield [*_held(whole, shapes, counts), blocker]
+    if draw.plain:
+        yield _held([*whole, (count, draw.plain)], shapes, counts)
+
+
+def _held(demands: list[PlainDemand], shapes: list[PodShape], counts: tuple[int, ...]) -> _Blockers:
+    return [
+        (threshold, [_most_held(other, kinds, counts) for other in shapes])
+        for kinds, threshold in _blockers(demands, counts)
+    ]
+
+
+def _can_serve(shape: PodShape, counts: tuple[int, ...]) -> bool:
+    try:
+        return feasible(shape, counts)
+    except BudgetReached:
+        return False
+
+
+def _shares(shapes: list[PodShape], blocking: _Blockers, step: int) -> tuple[dict[PodShape, int], int]:
     """What a pod of each shape contributes towards blocking a node, and what blocks one, counted in steps."""
-    wholes = [-(-threshold // step) for threshold, _ in blockers]
+    wholes = [-(-threshold // step) for threshold, _ in blocking]
     unit = lcm(*wholes)
     shares = {
         shape: max(
             min(-(-held[position] // step), whole) * unit // whole
-            for (_, held), whole in zip(blockers, wholes, strict=True)
+            for (_, held), whole in zip(blocking, wholes, strict=True)
         )
         for position, shape in enumerate(shapes)
     }
@@ -185,7 +230,7 @@ def _within(
     return total - min(left_out) < nodes * unit
 
 
-def _blockers(shape: PodShape, counts: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+def _blockers(shape: list[PlainDemand], counts: tuple[int, ...]) -> Iterator[tuple[int, int]]:
     """For each set of demands: the kinds that they may use, and how many devices of those must be held to block.
 
     Sets that fall into parts without a kind in common are left out: when such a set is blocked, so is one of its parts.
@@ -203,7 +248,7 @@ def _blockers(shape: PodShape, counts: tuple[int, ...]) -> Iterator[tuple[int, i
             yield kinds, count_in(counts, kinds) - sum(count for count, _ in demands) + 1
 
 
-def _joined(demands: list[Demand]) -> int:
+def _joined(demands: list[PlainDemand]) -> int:
     """The kinds of some demands where they hang together; 0 where they do not."""
     kinds, left = demands[0][1], demands[1:]
     while left:
@@ -218,4 +263,4 @@ def _joined(demands: list[Demand]) -> int:
 
 def _most_held(other: PodShape, kinds: int, counts: tuple[int, ...]) -> int:
     """The most devices of some kinds that a pod can hold."""
-    return sum(min(count, count_in(counts, mask & kinds)) for count, mask in other if mask & kinds)
+    return sum(min(count, count_in(counts, mask & kinds)) for count, mask, *_ in other if mask & kinds)

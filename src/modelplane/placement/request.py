@@ -11,14 +11,17 @@ import msgspec
 
 from modelplane.api.meta import ClusterName, Key
 from modelplane.api.models import LabelSelector, Toleration
+from modelplane.placement.hardware import CapacityRequests
 
 
 class NodeDeviceRequest(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
-    """`count` distinct devices of one node, each of which meets every selector."""
+    """`count` distinct devices of one node, each of which meets every selector and has the capacity."""
 
     name: str
     count: int
     selectors: tuple[str, ...]
+    capacity: CapacityRequests = ()
+    """What is requested of each device. Of a device that may be shared, that much is taken."""
 
 
 class MemberRequest(msgspec.Struct, frozen=True, cache_hash=True, gc=False):

@@ -9,6 +9,7 @@ from modelplane.api.models import Toleration
 from modelplane.k8s.cel import SelectorOutcome
 from modelplane.k8s.device import Device
 from modelplane.placement.cluster_info import PoolShape
+from modelplane.placement.counter_words import amount, drawn_words
 from modelplane.placement.hardware import Hardware
 from modelplane.placement.matching import (
     ALLOCATION_BUDGET,
@@ -20,6 +21,7 @@ from modelplane.placement.matching import (
 )
 from modelplane.placement.offers import engine_fits
 from modelplane.placement.packing import PACKING_BUDGET, PATTERN_BUDGET, Packable, pack, packs_beside
+from modelplane.placement.partitions import SHARES, Demand, divided
 from modelplane.placement.pool_usage import PoolUsage, add, devices_held, free_slots
 from modelplane.placement.request import EngineRequest
 from modelplane.placement.selectors import evaluate
@@ -155,29 +157,53 @@ def _shortfall(allocation: EngineAllocation, kind: PoolShape, usage: PoolUsage) 
         )
         if fitting < pods:
             return _too_many(shape, pods, fitting, kind, usage)
-    noun = _device_noun(kind.hardware)
-    wanted = " and ".join(
-        f"{_counted(pods, 'pod')} with {_counted(_size(shape), noun)}" for shape, pods in largest_first
-    )
+    wanted = " and ".join(f"{_counted(pods, 'pod')} with {_devices_of(shape, kind)}" for shape, pods in largest_first)
     return f"needs {wanted}; each fits alone, not together; {_taken(kind, usage)}"
 
 
 def _too_many(shape: PodShape, pods: int, fitting: int, kind: PoolShape, usage: PoolUsage) -> str:
     size, nodes, noun = _size(shape), f"{kind.nodes} nodes", _device_noun(kind.hardware)
+    if kind.hardware.is_divided:
+        return f"needs {_counted(pods, 'pod')} with {_devices_of(shape, kind)}; {_how_many(fitting, kind, usage)}"
     if size == kind.hardware.claimable:
         free = f"{fitting} of {nodes} {_is(fitting)} free{_anywhere(shape, fitting, kind, usage)}"
         return f"needs {_counted(pods, 'free node')}; {free}{_missing(kind)}"
     if kind.devices - devices_held(usage) < size:
         return f"0 of {nodes} have {_counted(size, f'free {noun}')}; {_taken(kind, usage)}"
+    return f"needs {_counted(pods, 'pod')} with {_counted(size, noun)} each; {_how_many(fitting, kind, usage)}"
+
+
+def _how_many(fitting: int, kind: PoolShape, usage: PoolUsage) -> str:
     how = "can be packed" if kind.packed else "fit wherever the cluster puts its pods"
-    return f"needs {_counted(pods, 'pod')} with {_counted(size, noun)} each; {fitting} {how}; {_taken(kind, usage)}"
+    return f"{fitting} {how}; {_taken(kind, usage)}"
 
 
 def _size(shape: PodShape) -> int:
-    return sum(count for count, _ in shape)
+    return sum(count for count, *_ in shape)
+
+
+def _devices_of(shape: PodShape, kind: PoolShape) -> str:
+    """Kinds by name where some are parts of others: they cannot be counted together."""
+    if not kind.hardware.is_divided:
+        return _counted(_size(shape), _device_noun(kind.hardware))
+    return " and ".join(f"{demand[0]} x {_kinds_of(demand, kind.hardware)}" for demand in shape)
+
+
+def _kinds_of(demand: Demand, hardware: Hardware) -> str:
+    names = [kind.name for bit, kind in enumerate(hardware.kinds) if demand[1] >> bit & 1]
+    shared = [
+        f"{amount(draw.drawn)} {draw.counter}"
+        for found in divided((demand,))
+        for partition in found[2].partitions
+        if partition.name.startswith(SHARES)
+        for draw in partition.draws
+    ]
+    return " or ".join(names) + (f" with {', '.join(shared)}" if shared else "")
 
 
 def _taken(kind: PoolShape, usage: PoolUsage) -> str:
+    if kind.hardware.is_divided:
+        return f"{drawn_words(kind.hardware, kind.nodes, usage)}{_missing(kind)}"
     return f"{devices_held(usage)} of {kind.devices} {_device_noun(kind.hardware)}s are held{_missing(kind)}"
 
 

@@ -20,6 +20,7 @@ from modelplane.compose.fleet_snapshot import read_replica
 from modelplane.placement.cluster_info import ClusterInfo, charges
 from modelplane.placement.decisions import Placement, ReplicaDecision
 from modelplane.placement.filters import CachesFilter
+from modelplane.placement.offers import nodes_taken
 from modelplane.placement.pool_usage import fits
 from modelplane.placement.request import PlacementRequest
 from modelplane.placement.schedule import Schedule
@@ -168,15 +169,11 @@ def price_of(replica: PlacedReplica, info: ClusterInfo) -> tuple[float, str] | N
     """What a replica costs an hour: each pod the part of its node that it takes. None where a pool has no price."""
     total, currency = 0.0, ""
     for position, pods in charges(replica, info.pools):
-        price, counts = info.pools[position].price, info.kinds[position].counts
+        price = info.pools[position].price
         if price is None or currency not in {"", price.currency}:
             return None
         currency = price.currency
-        for shape, number in pods:
-            share = max(
-                count / sum(have for bit, have in enumerate(counts) if mask >> bit & 1) for count, mask in shape
-            )
-            total += price.per_node_hour * number * share
+        total += price.per_node_hour * nodes_taken(info.kinds[position], pods)
     return (round(total, 6), currency) if currency else None
 
 

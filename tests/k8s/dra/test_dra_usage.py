@@ -1,7 +1,8 @@
 from modelplane.k8s.dra.decode import decode_in_use
 from modelplane.k8s.dra.features import Features
-from modelplane.k8s.dra.outcome import DeviceId
+from modelplane.k8s.dra.outcome import DeviceId, DeviceResult
 from modelplane.k8s.dra.usage import DeviceUsage
+from modelplane.k8s.quantity import parse_quantity
 from modelplane.testing.devices import DRIVER, POOL, in_use
 
 
@@ -36,3 +37,18 @@ def test_shares_are_whole_devices_while_the_gate_is_off():
 
 def test_a_device_id_reads_like_a_path():
     assert str(device("a")) == "gpu.example.com/pool-1/a"
+
+
+def test_what_an_allocation_adds():
+    def result(name, **fields):
+        return DeviceResult("r", device(name), **fields)
+
+    share = {"memory": parse_quantity("2")}
+    before = usage(in_use("a"), in_use("c", shareID="1", consumedCapacity={"memory": "1"}))
+    after = before.with_results([result("b"), result("x", admin_access=True), result("c", consumed_capacity=share)])
+    assert after == DeviceUsage(
+        whole=frozenset({device("a"), device("b")}),
+        shared=frozenset({device("c")}),
+        consumed={device("c"): {"memory": 3 * 10**9}},
+    )
+    assert before.consumed == {device("c"): {"memory": 10**9}}

@@ -1,8 +1,25 @@
 """What pools mean: the devices that drivers publish, and the classes behind them."""
 
 from modelplane.api.codec import decode
-from modelplane.api.models import Attribute, Capacity, ClassDevice, InferenceClass, InferenceCluster
-from modelplane.sim.cluster.pools import NodePoolSpec, device_classes, drivers_of, pools_of, published_devices
+from modelplane.api.models import (
+    Attribute,
+    Capacity,
+    ClassDevice,
+    ConsumedCounters,
+    CounterValue,
+    InferenceClass,
+    InferenceCluster,
+    SharedCounters,
+)
+from modelplane.sim.cluster.pools import (
+    NodePoolSpec,
+    class_expression,
+    device_classes,
+    drivers_of,
+    pools_of,
+    published_counters,
+    published_devices,
+)
 
 GPU = ClassDevice(
     name="gpu",
@@ -79,3 +96,43 @@ def test_pools_of_a_declared_cluster():
     )
     assert scaled == NodePoolSpec(name="scaled", nodes=5, devices=None)
     assert scaled.claimable == ()
+
+
+def drawing(name, count, drawn, device_class):
+    return ClassDevice(
+        name=name,
+        driver="gpu.nvidia.com",
+        device_class_name=device_class,
+        count=count,
+        attributes={"type": Attribute(string=name)},
+        consumes_counters=(ConsumedCounters(counter_set="gpu", counters={"slices": CounterValue(value=drawn)}),),
+    )
+
+
+def test_partitions_are_published_with_the_counters_that_they_draw_on():
+    counters = (SharedCounters(name="gpu", count=2, counters={"slices": CounterValue(value="7")}),)
+    devices = (drawing("gpu", 2, "7", "gpu.nvidia.com"), drawing("mig", 4, "3", "mig.nvidia.com"))
+    pool = NodePoolSpec(name="h100", nodes=1, devices=devices, counters=counters)
+    assert published_counters(pool, "gpu.nvidia.com") == [
+        {"name": f"gpu-{at}", "counters": {"slices": {"value": "7"}}} for at in range(2)
+    ]
+    assert published_counters(pool, "dra.net") == []
+    drawn = {each["name"]: each["consumesCounters"] for each in published_devices(pool, "gpu.nvidia.com")}
+    assert {name: consumed[0]["counterSet"] for name, consumed in drawn.items()} == {
+        "gpu-0": "gpu-0",
+        "gpu-1": "gpu-1",
+        "mig-0": "gpu-0",
+        "mig-1": "gpu-1",
+        "mig-2": "gpu-0",
+        "mig-3": "gpu-1",
+    }
+    assert class_expression("mig.nvidia.com", ["gpu.nvidia.com"], [pool]) == (
+        'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].type in ["mig"]'
+    )
+    assert class_expression("gpu.nvidia.com", ["gpu.nvidia.com"], [POOL]) == 'device.driver == "gpu.nvidia.com"'
+
+
+def test_a_shared_device_says_so():
+    shared = ClassDevice(name="gpu", driver="d", device_class_name="c", allow_multiple_allocations=True)
+    pool = NodePoolSpec(name="h100", nodes=1, devices=(shared,))
+    assert published_devices(pool, "d") == [{"name": "gpu-0", "allowMultipleAllocations": True}]

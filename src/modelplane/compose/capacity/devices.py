@@ -45,6 +45,8 @@ class PublishedDevice:
     node: str = ""
     replica: str = ""
     """The name of the replica that holds it."""
+    counter_sets: tuple[str, ...] = ()
+    """What it draws on, with other devices."""
 
     def is_of(self, driver: str, attributes: Mapping[str, Attribute]) -> bool:
         if self.id.driver != driver:
@@ -74,6 +76,19 @@ class ObservedPool:
         sizes = Counter((device.claim, device.id.pool) for device in held)
         return tuple(sorted(Counter(sizes.values()).items(), reverse=True))
 
+    def undeclared_sets(self, declared: Iterable[tuple[str, Mapping[str, Attribute]]], driver: str) -> int:
+        """Counter sets of a driver on which devices of others draw that are of no declared kind."""
+        kinds = tuple(declared)
+        return len(
+            {
+                (device.id.pool, name)
+                for device in self.devices
+                if device.holder is Holder.OTHER and device.id.driver == driver
+                for name in device.counter_sets
+                if not any(device.is_of(*kind) for kind in kinds)
+            }
+        )
+
 
 def observed_pools(
     nodes: Iterable[Manifest],
@@ -83,11 +98,13 @@ def observed_pools(
 ) -> dict[str, ObservedPool]:
     """By the pool that nodes are labelled with. `replicas` are the names of those that are known on the cluster."""
     pool_of = {name_of(node): text_at(node, "metadata", "labels", POOL) for node in nodes if _takes_pods(node)}
-    held = {
-        device: (_holder(claim, replicas), number, text_at(claim, "metadata", "labels", REPLICA))
-        for number, claim in enumerate(claims)
-        for device in _held(claim)
-    }
+    held: dict[DeviceId, tuple[Holder, int | None, str]] = {}
+    for number, claim in enumerate(claims):
+        holder = _holder(claim, replicas)
+        for device in _held(claim):
+            # Several claims may share a device. What others hold of it is never overlooked.
+            if device not in held or holder is Holder.OTHER:
+                held[device] = holder, number, text_at(claim, "metadata", "labels", REPLICA)
     devices: defaultdict[str, list[PublishedDevice]] = defaultdict(list)
     for item in _current(slices):
         pool = pool_of.get(text_at(item, "spec", "nodeName"))
@@ -141,8 +158,13 @@ def _published(item: Manifest, held: Mapping[DeviceId, tuple[Holder, int | None,
         attributes = value_at(entry, "attributes")
         known = attributes if isinstance(attributes, Mapping) else {}
         holder, claim, replica = held.get(identity, (Holder.NOBODY, None, ""))
-        devices.append(PublishedDevice(identity, known, holder, claim, node, replica))
+        devices.append(PublishedDevice(identity, known, holder, claim, node, replica, _counter_sets(entry)))
     return devices
+
+
+def _counter_sets(device: Manifest) -> tuple[str, ...]:
+    found = value_at(device, "consumesCounters")
+    return tuple(text_at(entry, "counterSet") for entry in (found if isinstance(found, list | tuple) else ()))
 
 
 def _held(claim: Manifest) -> list[DeviceId]:

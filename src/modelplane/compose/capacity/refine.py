@@ -34,7 +34,27 @@ def refined(
     fixed = declared.max_node_count is None or _timed_out(since, now)
     nodes = min(pool.nodes, observed.nodes) if fixed else pool.nodes
     devices = tuple(_device(device, nodes, observed, fixed=fixed) for device in pool.devices)
+    devices = _with_undeclared(devices, observed)
     return msgspec.structs.replace(pool, nodes=nodes, observed_nodes=observed.nodes, short_since=since, devices=devices)
+
+
+def _with_undeclared(devices: tuple[PoolDevice, ...], observed: ObservedPool) -> tuple[PoolDevice, ...]:
+    """Partitions of others that the class does not declare: each set that they are in counts as held whole.
+
+    The device that a node has fewest of stands for the whole.
+    """
+    kinds = [(device.driver, device.attributes) for device in devices]
+    largest: dict[str, PoolDevice] = {}
+    for device in sorted(devices, key=lambda device: device.count):
+        if device.consumes_counters:
+            largest.setdefault(device.driver, device)
+    found = {device.name: observed.undeclared_sets(kinds, driver) for driver, device in largest.items()}
+    return tuple(
+        msgspec.structs.replace(device, held_by_others=(device.held_by_others or 0) + found[device.name])
+        if found.get(device.name)
+        else device
+        for device in devices
+    )
 
 
 def requeue_after_s(pools: tuple[GpuPool, ...], declared: tuple[NodePool, ...], now: float) -> float | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from modelplane.k8s.dra.capacity import Nanos, nanos_of
 from modelplane.k8s.dra.features import Features
-from modelplane.k8s.dra.outcome import DeviceId
+from modelplane.k8s.dra.outcome import DeviceId, DeviceResult
 from modelplane.k8s.dra.resources import DeviceInUse, QuantityField
 from modelplane.k8s.quantity import quantity_from_json
 
@@ -39,6 +39,22 @@ class DeviceUsage:
             if device.consumed_capacity is not None:
                 _add(consumed.setdefault(identity, {}), device.consumed_capacity)
         return cls(frozenset(whole), frozenset(shared), consumed)
+
+    def with_results(self, results: Iterable[DeviceResult]) -> "DeviceUsage":
+        """The usage after an allocation."""
+        whole, shared = set(self.whole), set(self.shared)
+        consumed = {device: dict(amounts) for device, amounts in self.consumed.items()}
+        for result in results:
+            if result.admin_access:
+                continue
+            if result.consumed_capacity is None:
+                whole.add(result.device)
+                continue
+            shared.add(result.device)
+            totals = consumed.setdefault(result.device, {})
+            for name, amount in result.consumed_capacity.items():
+                totals[name] = totals.get(name, 0) + nanos_of(amount)
+        return DeviceUsage(frozenset(whole), frozenset(shared), consumed)
 
     def is_allocated(self, device: DeviceId) -> bool:
         """Whether the device or a share of it is allocated; then its counters are consumed."""

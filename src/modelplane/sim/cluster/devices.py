@@ -5,7 +5,8 @@ prepare while the objects behind it are the same, and writes results the way kub
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
 
@@ -17,6 +18,7 @@ from modelplane.k8s.dra import (
     DeviceClass,
     DeviceId,
     DeviceInUse,
+    DeviceResult,
     DeviceUsage,
     Features,
     Inventory,
@@ -65,8 +67,8 @@ class DeviceInventory:
         return placement
 
     def take(self, results: Iterable[ClaimResult]) -> None:
-        taken = {device.device for result in results for device in result.devices if not device.admin_access}
-        self.usage = replace(self.usage, whole=self.usage.whole | taken)
+        devices = [device for result in results for device in result.devices]
+        self.usage = self.usage.with_results(devices)
 
     def _plan(self, key: tuple[str, ...], claims: Sequence[Manifest]) -> AllocationPlan:
         known = self.plans.get(key)
@@ -126,14 +128,23 @@ def allocation_of(result: ClaimResult, time: str) -> Json:
             "pool": device.device.pool,
             "device": device.device.device,
             **({"adminAccess": True} if device.admin_access else {}),
+            **_share(device, f"{time}/{result.claim}/{at}"),
         }
-        for device in result.devices
+        for at, device in enumerate(result.devices)
     ]
     allocation: Json = {"devices": {"results": devices}, "allocationTimestamp": time}
     if result.node_selector is not None:
         selector = msgspec.to_builtins(result.node_selector)
         allocation["nodeSelector"] = without_nulls(selector)
     return allocation
+
+
+def _share(device: DeviceResult, key: str) -> Json:
+    """What tells the share of a device from other shares. The id is a UUID that the same share gets again."""
+    if device.consumed_capacity is None:
+        return {}
+    consumed = {name: str(amount) for name, amount in device.consumed_capacity.items()}
+    return {"shareID": str(uuid5(NAMESPACE_OID, f"{device.device}/{key}")), "consumedCapacity": consumed}
 
 
 def devices_of(claim: Manifest) -> list[DeviceId]:

@@ -21,7 +21,6 @@ from modelplane.api.objects import (
     name_of,
     text_at,
     uid_of,
-    value_at,
     with_metadata,
 )
 from modelplane.api.timestamps import timestamp
@@ -29,7 +28,14 @@ from modelplane.reconcile.outcomes import Done, Outcome
 from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ControllerContext, is_about
 from modelplane.sim.cluster.objects import controller_reference
-from modelplane.sim.cluster.pools import NodePoolSpec, device_classes, drivers_of, published_devices
+from modelplane.sim.cluster.pools import (
+    NodePoolSpec,
+    class_expression,
+    device_classes,
+    drivers_of,
+    published_counters,
+    published_devices,
+)
 
 RESOURCE_API = "resource.k8s.io/v1"
 RESOURCE_GROUP = "resource.k8s.io"
@@ -39,6 +45,7 @@ LIFECYCLE_TAINTS = "node.kubernetes.io/"
 
 _POD_NETWORK = 10 << 24 | 128 << 16  # 10.128.0.0/9 in blocks of 256 addresses, one for each node
 _BLOCKS = 1 << 15
+_MOST_DEVICES, _MOST_DEVICES_WITH_COUNTERS, _MOST_SETS = 128, 64, 8  # of a ResourceSlice
 
 
 _SYSTEM = NodePoolSpec(name="system", nodes=0)
@@ -123,20 +130,30 @@ class Nodes:
 
     def _publish_slices(self, node: Manifest, pool: NodePoolSpec) -> None:
         drivers = drivers_of(pool)
+        wanted = {name: content for driver in drivers for name, content in _slices(node, driver, pool).items()}
+        known = {
+            name_of(item): item
+            for item in self._store.list(RESOURCE_GROUP, "ResourceSlice", labels={PUBLISHED: name_of(node)})
+        }
+        for name in known.keys() - wanted.keys():
+            self._store.delete(ref_of(known[name]))
         for driver in drivers:
-            self._publish_slice(node, driver, published_devices(pool, driver))
-        for item in self._store.list(RESOURCE_GROUP, "ResourceSlice", labels={PUBLISHED: name_of(node)}):
-            if text_at(item, "spec", "driver") not in drivers:
-                self._store.delete(ref_of(item))
+            self._publish_pool(node, {n: spec for n, spec in wanted.items() if spec["driver"] == driver}, known)
 
-    def _publish_slice(self, node: Manifest, driver: str, devices: list[Json]) -> None:
-        name = f"{name_of(node)}-{driver}"
-        known = self._store.get(ObjectRef(RESOURCE_GROUP, "ResourceSlice", "", name))
-        if known is None:
-            self._store.create(_slice(name, node, driver, devices, generation=1))
-        elif value_at(known, "spec", "devices") != devices or _owner_uid(known) != uid_of(node):
-            generation = int_at(known, "spec", "pool", "generation") + 1
-            self._store.replace(_slice(name, node, driver, devices, generation=generation))
+    def _publish_pool(self, node: Manifest, wanted: Mapping[str, Json], known: Mapping[str, Manifest]) -> None:
+        """All slices of a driver's pool have one generation."""
+        current = {name: known[name] for name in wanted if name in known}
+        if current.keys() == wanted.keys() and all(
+            _content(item) == wanted[name] and _owner_uid(item) == uid_of(node) for name, item in current.items()
+        ):
+            return
+        generation = max((int_at(item, "spec", "pool", "generation") for item in current.values()), default=0) + 1
+        for name, content in wanted.items():
+            item = _slice(name, node, content, generation=generation, count=len(wanted))
+            if name in known:
+                self._store.replace(item)
+            else:
+                self._store.create(item)
 
     def _publish_classes(self, pools: Sequence[NodePoolSpec]) -> None:
         classes = device_classes(pools)
@@ -147,9 +164,9 @@ class Nodes:
         for name, drivers in classes.items():
             known = self._store.get(ObjectRef(RESOURCE_GROUP, "DeviceClass", "", name))
             if known is None:
-                self._store.create(_device_class(name, drivers))
+                self._store.create(_device_class(name, class_expression(name, drivers, pools)))
             elif labels_of(known).get(PUBLISHED) == "true":
-                self._store.replace(_device_class(name, drivers))
+                self._store.replace(_device_class(name, class_expression(name, drivers, pools)))
 
 
 def ready_condition(now_s: float) -> Json:
@@ -186,17 +203,31 @@ def _is_kept(taint: Mapping[str, object], pool: NodePoolSpec) -> bool:
     return key.startswith(LIFECYCLE_TAINTS) or (key == GPU_TAINT and pool.devices is None)
 
 
-def _slice(name: str, node: Manifest, driver: str, devices: list[Json], *, generation: int) -> Json:
+def _slices(node: Manifest, driver: str, pool: NodePoolSpec) -> dict[str, Json]:
+    """What the slices of a driver's pool say, by name. Counters are in slices of their own."""
+    name = f"{name_of(node)}-{driver}"
+    devices, counters = published_devices(pool, driver), published_counters(pool, driver)
+    size = _MOST_DEVICES_WITH_COUNTERS if counters else _MOST_DEVICES
+    parts: list[Json] = [{"devices": devices[at : at + size]} for at in range(0, len(devices), size)]
+    parts += [{"sharedCounters": counters[at : at + _MOST_SETS]} for at in range(0, len(counters), _MOST_SETS)]
+    return {name if not at else f"{name}-{at}": {"driver": driver, **part} for at, part in enumerate(parts)}
+
+
+def _content(item: Manifest) -> Json:
+    spec = mapping_at(item, "spec")
+    return {key: spec[key] for key in ("driver", "devices", "sharedCounters") if key in spec}
+
+
+def _slice(name: str, node: Manifest, content: Json, *, generation: int, count: int) -> Json:
     item = manifest(
         RESOURCE_API,
         "ResourceSlice",
         name,
         labels={PUBLISHED: name_of(node)},
         spec={
-            "driver": driver,
+            **content,
             "nodeName": name_of(node),
-            "pool": {"name": name_of(node), "generation": generation, "resourceSliceCount": 1},
-            "devices": devices,
+            "pool": {"name": name_of(node), "generation": generation, "resourceSliceCount": count},
         },
     )
     owner = controller_reference(node, block_deletion=False)
@@ -207,8 +238,7 @@ def _owner_uid(item: Manifest) -> str:
     return next((str(owner.get("uid")) for owner in items_at(item, "metadata", "ownerReferences")), "")
 
 
-def _device_class(name: str, drivers: tuple[str, ...]) -> Json:
-    expression = " || ".join(f'device.driver == "{driver}"' for driver in drivers)
+def _device_class(name: str, expression: str) -> Json:
     spec = {"selectors": [{"cel": {"expression": expression}}]}
     return manifest(RESOURCE_API, "DeviceClass", name, labels={PUBLISHED: "true"}, spec=spec)
 

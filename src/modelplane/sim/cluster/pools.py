@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from modelplane.api.models import ClassDevice, InferenceClass, InferenceCluster, Taint
+from modelplane.api.models import ClassDevice, ConsumedCounters, InferenceClass, InferenceCluster, SharedCounters, Taint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +18,7 @@ class NodePoolSpec:
     name: str
     nodes: int
     devices: tuple[ClassDevice, ...] | None = ()
+    counters: tuple[SharedCounters, ...] = ()
     taints: tuple[Taint, ...] = ()
     zones: tuple[str, ...] = ()
 
@@ -37,6 +38,7 @@ def pools_of(cluster: InferenceCluster, classes: Mapping[str, InferenceClass]) -
             name=pool.name,
             nodes=pool.max_node_count if pool.max_node_count is not None else pool.node_count,
             devices=classes[pool.class_name].spec.devices if pool.class_name in classes else None,
+            counters=classes[pool.class_name].spec.shared_counters if pool.class_name in classes else (),
             taints=pool.taints,
             zones=pool.zones,
         )
@@ -51,11 +53,29 @@ def drivers_of(pool: NodePoolSpec) -> tuple[str, ...]:
 def published_devices(pool: NodePoolSpec, driver: str) -> list[dict[str, object]]:
     """What the driver's ResourceSlice of one node lists: gpu-0, gpu-1, and so on."""
     return [
-        entry for device in pool.claimable if device.driver == driver for entry in _devices(device, range(device.count))
+        entry
+        for device in pool.claimable
+        if device.driver == driver
+        for entry in _devices(device, range(device.count), pool.counters)
     ]
 
 
-def _devices(device: ClassDevice, indices: Iterable[int]) -> Iterator[dict[str, object]]:
+def published_counters(pool: NodePoolSpec, driver: str) -> list[dict[str, object]]:
+    """The counter sets of one node that the driver's devices draw on: gpu-0, gpu-1, and so on."""
+    drawn = {
+        each.counter_set for device in pool.claimable if device.driver == driver for each in device.consumes_counters
+    }
+    return [
+        {"name": f"{found.name}-{index}", "counters": msgspec.to_builtins(found.counters)}
+        for found in pool.counters
+        if found.name in drawn
+        for index in range(found.count)
+    ]
+
+
+def _devices(
+    device: ClassDevice, indices: Iterable[int], counters: tuple[SharedCounters, ...]
+) -> Iterator[dict[str, object]]:
     attributes = {name: msgspec.to_builtins(value) for name, value in device.attributes.items()}
     capacity = {name: msgspec.to_builtins(value) for name, value in device.capacity.items()}
     for index in indices:
@@ -64,7 +84,20 @@ def _devices(device: ClassDevice, indices: Iterable[int]) -> Iterator[dict[str, 
             entry["attributes"] = attributes
         if capacity:
             entry["capacity"] = capacity
+        if device.allow_multiple_allocations:
+            entry["allowMultipleAllocations"] = True
+        if device.consumes_counters:
+            entry["consumesCounters"] = [_drawn(consumed, index, counters) for consumed in device.consumes_counters]
         yield entry
+
+
+def _drawn(consumed: ConsumedCounters, index: int, counters: tuple[SharedCounters, ...]) -> dict[str, object]:
+    """Devices are in the sets in turn."""
+    sets = next((found.count for found in counters if found.name == consumed.counter_set), 1)
+    return {
+        "counterSet": f"{consumed.counter_set}-{index % sets}",
+        "counters": msgspec.to_builtins(consumed.counters),
+    }
 
 
 def device_classes(pools: Iterable[NodePoolSpec]) -> dict[str, tuple[str, ...]]:
@@ -75,3 +108,26 @@ def device_classes(pools: Iterable[NodePoolSpec]) -> dict[str, tuple[str, ...]]:
             if device.device_class_name:
                 found.setdefault(device.device_class_name, set()).add(device.driver)
     return {name: tuple(sorted(drivers)) for name, drivers in sorted(found.items())}
+
+
+def class_expression(name: str, drivers: Iterable[str], pools: Iterable[NodePoolSpec]) -> str:
+    """What devices of a DeviceClass are. Where a driver has several classes, an attribute tells them apart."""
+    devices = [device for pool in pools for device in pool.claimable]
+    return " || ".join(_of_driver(name, [each for each in devices if each.driver == driver]) for driver in drivers)
+
+
+def _of_driver(name: str, devices: list[ClassDevice]) -> str:
+    driver = f'device.driver == "{devices[0].driver}"'
+    others = [device for device in devices if device.device_class_name != name]
+    for attribute in sorted(devices[0].attributes) if others else ():
+        mine = _texts(attribute, [device for device in devices if device.device_class_name == name])
+        theirs = _texts(attribute, others)
+        if None not in mine | theirs and not mine & theirs and "/" not in attribute:
+            values = ", ".join(f'"{value}"' for value in sorted(map(str, mine)))
+            return f'{driver} && device.attributes["{devices[0].driver}"].{attribute} in [{values}]'
+    return driver
+
+
+def _texts(attribute: str, devices: Iterable[ClassDevice]) -> set[str | None]:
+    found = (device.attributes.get(attribute) for device in devices)
+    return {value.string if value is not None else None for value in found}

@@ -1,0 +1,41 @@
+"""What is held of counters, in numbers that a person can check."""
+
+import pytest
+
+from modelplane.placement.counter_words import amount, drawn_words
+from modelplane.placement.hardware import DeviceKind, Hardware
+from modelplane.placement.partitions import CounterDraw, Partition
+from modelplane.testing.fleets import device, kind
+
+ONE = 10**9
+
+
+def slices(name, drawn, most):
+    draws = (CounterDraw(f"device/{name}", ONE, most * ONE), CounterDraw("slices", drawn * ONE, 7 * ONE))
+    return DeviceKind(name, device(name), 2 * most, "c", Partition("gpu", 2, draws))
+
+
+HARDWARE = Hardware.of((slices("gpu", 7, 1), slices("mig", 1, 7), kind("nic", 3)))
+
+
+@pytest.mark.parametrize(
+    ("usage", "words"),
+    [
+        ((), "0 of 28 slices of gpu are held, 0 of 6 other devices are held"),
+        (
+            (((HARDWARE.demand(1, 0b010), HARDWARE.demand(1, 0b100)), 3),),
+            "3 of 28 slices of gpu are held, 3 of 6 other devices are held",
+        ),
+        # A pod that may have either counts with the one that draws more.
+        ((((HARDWARE.demand(2, 0b011),), 1),), "14 of 28 slices of gpu are held, 0 of 6 other devices are held"),
+    ],
+)
+def test_counters_are_told_one_by_one(usage, words):
+    assert drawn_words(HARDWARE, 2, usage) == words
+
+
+@pytest.mark.parametrize(
+    ("nanos", "text"), [(0, "0"), (7 * ONE, "7"), ((40 << 30) * ONE, "40Gi"), (ONE * 3 // 2, "1.5"), (1, "0.000000001")]
+)
+def test_amounts(nanos, text):
+    assert amount(nanos) == text
