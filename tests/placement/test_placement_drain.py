@@ -1,5 +1,7 @@
 """Drains: who leaves when, in which order, and that nothing is lost on the way."""
 
+import random
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -232,7 +234,8 @@ def next_fleet(clusters, fleet, asked, chosen):
 @given(
     st.lists(st.integers(1, 4), min_size=1, max_size=3),
     st.integers(1, 3),
-    st.randoms(use_true_random=False),
+    # By a seed: a hypothesis that draws each number itself can find engines that never start.
+    st.integers(0, 2**32).map(random.Random),
 )
 @settings(max_examples=40)
 @pytest.mark.slow

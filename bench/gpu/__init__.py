@@ -1,0 +1,1 @@
+"""What only a GPU can answer: real vLLM engines behind the whole path."""
