@@ -13,8 +13,8 @@ settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
-EXAMPLES = int(os.environ.get("MODELPLANE_EXAMPLES", "0"))
-"""Every property is tried on so many examples, whatever it says itself: for runs that have the time."""
+EXAMPLES = os.environ.get("MODELPLANE_EXAMPLES", "")
+"""Every property is tried on so many examples, or on so many times (`x5`) what it says itself: for runs with more time."""
 
 
 def pytest_addoption(parser):
@@ -34,7 +34,8 @@ def pytest_collection_modifyitems(config, items):
 def _try_harder(test):
     if is_hypothesis_test(test):
         known = getattr(test, "_hypothesis_internal_use_settings", settings.default)
-        test._hypothesis_internal_use_settings = settings(parent=known, max_examples=EXAMPLES)
+        count = known.max_examples * int(EXAMPLES[1:]) if EXAMPLES.startswith("x") else int(EXAMPLES)
+        test._hypothesis_internal_use_settings = settings(parent=known, max_examples=count)
 
 
 class Golden:

@@ -98,7 +98,7 @@ FLEETS = [("b", 1, 8), ("b", 2, 8), ("bc", 3, 4), ("bc", 4, 8), ("bcd", 4, 1)]
 
 @pytest.mark.parametrize("shape", FLEETS)
 @given(chosen=damages())
-@settings(max_examples=500)
+@settings(max_examples=100)
 def test_no_replica_or_endpoint_of_a_deployment_leaves(shape, chosen):
     state = settled.deployment(*shape)
     for case in composed(state, damaged(state.tree, state.places, chosen)):
@@ -131,7 +131,7 @@ def _reads(kind, item):
 
 @pytest.mark.parametrize("shape", FLEETS)
 @given(chosen=damages())
-@settings(max_examples=300)
+@settings(max_examples=60)
 def test_no_replica_or_endpoint_of_a_deployment_leaves_when_the_live_fleet_differs(shape, chosen):
     state = settled.deployment(*shape)
     tree = damaged(state.tree, state.places, chosen)
@@ -153,14 +153,14 @@ REPLICAS = [
 
 @pytest.mark.parametrize("shape", REPLICAS)
 @given(chosen=damages())
-@settings(max_examples=250)
+@settings(max_examples=50)
 def test_no_object_of_a_replica_leaves_or_changes(shape, chosen):
     _assert_replica(settled.replica(*shape), chosen)
 
 
 @pytest.mark.parametrize("backend", ["native", "pool", "kserve"])
 @given(chosen=damages())
-@settings(max_examples=200)
+@settings(max_examples=40)
 def test_no_claim_of_a_replica_leaves_during_an_update(backend, chosen):
     _assert_replica(settled.updated_replica(backend), chosen)
 
@@ -181,7 +181,7 @@ def _assert_replica(state, chosen):
 
 @pytest.mark.parametrize("shape", [("None", ""), ("Volcano", "a"), ("Kueue", "aab"), ("KAI", "ab")])
 @given(chosen=damages())
-@settings(max_examples=400)
+@settings(max_examples=80)
 def test_no_object_or_pool_of_a_cluster_leaves(shape, chosen):
     state = settled.cluster(*shape)
     for case in composed(state, damaged(state.tree, state.places, chosen)):
@@ -201,7 +201,7 @@ SERVICES = [("a", "replica"), ("aab", "replica"), ("abcc", "named"), ("ab", "cre
 
 @pytest.mark.parametrize("shape", SERVICES)
 @given(chosen=damages(), is_asked=st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=60)
 def test_no_backend_of_a_service_leaves(shape, chosen, is_asked):
     state = settled.service(*shape)
     tree = damaged(state.tree, state.places, chosen)
@@ -233,7 +233,7 @@ def _backends(route):
 
 @pytest.mark.parametrize("urls", ["replica", "named", "credential"])
 @given(chosen=damages())
-@settings(max_examples=350)
+@settings(max_examples=70)
 def test_no_object_of_an_endpoint_leaves(urls, chosen):
     state = settled.endpoint(urls)
     for case in composed(state, damaged(state.tree, state.places, chosen)):
@@ -244,7 +244,7 @@ def test_no_object_of_an_endpoint_leaves(urls, chosen):
 
 @pytest.mark.parametrize("secure", [True, False])
 @given(chosen=damages())
-@settings(max_examples=250)
+@settings(max_examples=50)
 def test_the_gateway_of_the_fleet_stays(secure, chosen):
     state = settled.gateway(secure=secure)
     for case in composed(state, damaged(state.tree, state.places, chosen)):
@@ -253,7 +253,7 @@ def test_the_gateway_of_the_fleet_stays(secure, chosen):
 
 @pytest.mark.parametrize("stage", ["fetching", "staged", "beside"])
 @given(chosen=damages())
-@settings(max_examples=300)
+@settings(max_examples=60)
 def test_no_volume_or_job_of_a_cache_leaves(stage, chosen):
     state = settled.model_cache(stage)
     for case in composed(state, damaged(state.tree, state.places, chosen)):

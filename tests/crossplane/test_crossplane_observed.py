@@ -40,7 +40,7 @@ def assert_all_stay(state, found, but=frozenset()):
 
 @pytest.mark.parametrize("shape", [("b", 2, 8), ("bc", 3, 4), ("bcd", 4, 1)])
 @given(chosen=damages())
-@settings(max_examples=250)
+@settings(max_examples=50)
 def test_no_replica_or_endpoint_that_serves_leaves(shape, chosen):
     state = settled.deployment(*shape)
     for found in answers(state, damaged(state.tree, state.places, chosen)):
@@ -48,7 +48,7 @@ def test_no_replica_or_endpoint_that_serves_leaves(shape, chosen):
 
 
 @given(chosen=damages())
-@settings(max_examples=250)
+@settings(max_examples=50)
 def test_no_replica_or_endpoint_that_serves_leaves_when_the_live_fleet_differs(chosen):
     state = settled.deployment("bc", 3, 4)
     tree = damaged(state.tree, state.places, chosen)
@@ -64,7 +64,7 @@ def test_no_replica_or_endpoint_that_serves_leaves_when_the_live_fleet_differs(c
 @pytest.mark.parametrize("cordoned", [True, False])
 @pytest.mark.parametrize("shape", [("None", ""), ("Volcano", "a"), ("Kueue", "aab")])
 @given(chosen=damages())
-@settings(max_examples=200)
+@settings(max_examples=40)
 def test_no_namespace_usage_or_access_of_a_cluster_leaves(shape, cordoned, chosen):
     state = settled.cluster(*shape, cordoned=cordoned)
     tree = damaged(state.tree, state.places, chosen)
@@ -79,7 +79,7 @@ def test_no_namespace_usage_or_access_of_a_cluster_leaves(shape, cordoned, chose
     [("single-gpu", "native"), ("qwen3-coder-lora", "pool"), ("pipeline-2", "kserve"), ("kimi-k2-5p3d", "native")],
 )
 @given(chosen=damages())
-@settings(max_examples=150)
+@settings(max_examples=30)
 def test_no_object_or_usage_of_a_replica_leaves_or_changes(shape, chosen):
     state = settled.replica(*shape)
     for found in answers(state, damaged(state.tree, state.places, chosen)):
@@ -88,7 +88,7 @@ def test_no_object_or_usage_of_a_replica_leaves_or_changes(shape, chosen):
 
 @pytest.mark.parametrize("shape", [("aab", "replica"), ("ab", "credential")])
 @given(chosen=damages())
-@settings(max_examples=150)
+@settings(max_examples=30)
 def test_no_route_of_a_service_leaves_or_loses_a_backend(shape, chosen):
     state = settled.service(*shape)
     for found in answers(state, damaged(state.tree, state.places, chosen)):
@@ -104,7 +104,7 @@ def backends(route):
     "state", [settled.endpoint("credential"), settled.endpoint("replica"), settled.gateway(secure=True)]
 )
 @given(chosen=damages())
-@settings(max_examples=150)
+@settings(max_examples=30)
 def test_no_object_of_an_endpoint_or_gateway_leaves(state, chosen):
     for found in answers(state, damaged(state.tree, state.places, chosen)):
         assert_all_stay(state, found)
