@@ -14,7 +14,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 EXAMPLES = os.environ.get("MODELPLANE_EXAMPLES", "")
-"""Every property is tried on so many examples, or on so many times (`x5`) what it says itself: for runs with more time."""
+"""Every property is tried on so many examples, or on so many times (`x5`) what it says itself."""
 
 
 def pytest_addoption(parser):

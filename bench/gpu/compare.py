@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-
-from gpu.engines import addresses
-from gpu.workloads import WORKLOADS, Workload, bodies
 from load.client import Sample, closed_loop, open_loop, post
 from load.front import Way, front
 from load.pickers import CONFIG, COUNTING, Which, picker
+
+from gpu.engines import addresses
+from gpu.workloads import WORKLOADS, Workload, bodies
 
 _SEED: Final = 7
 _CONNECTIONS: Final = 48
@@ -85,7 +85,7 @@ async def capacity(workload: Workload, at: tuple[str, ...], policy: Policy) -> f
         return len(samples) / (time.monotonic() - began)
 
 
-async def measure(  # noqa: PLR0913  the columns of a row
+async def measure(
     workload: Workload, name: str, at: tuple[str, ...], *, share: float, rate: float, seconds: float
 ) -> Row:
     async with _path(POLICIES[name], at) as port:
@@ -96,9 +96,7 @@ async def measure(  # noqa: PLR0913  the columns of a row
     return _row(workload, name, samples, share=share, rate=rate, hits=_share(before, after))
 
 
-def _row(  # noqa: PLR0913  the columns of a row
-    workload: Workload, name: str, samples: list[Sample], *, share: float, rate: float, hits: float
-) -> Row:
+def _row(workload: Workload, name: str, samples: list[Sample], *, share: float, rate: float, hits: float) -> Row:
     counted = [sample for sample in samples if sample.number >= len(samples) * _SKIPPED]
     firsts = [sample.first_s * 1e3 for sample in counted]
     tenths = statistics.quantiles(firsts, n=10)
@@ -138,7 +136,7 @@ def _get(url: str) -> str:
 
 def _empty_caches(at: tuple[str, ...]) -> None:
     for address in at:
-        request = urllib.request.Request(f"http://{address}/reset_prefix_cache", method="POST")  # noqa: S310  of this machine
+        request = urllib.request.Request(f"http://{address}/reset_prefix_cache", method="POST")
         urllib.request.urlopen(request, timeout=10).close()  # noqa: S310  of this machine
 
 

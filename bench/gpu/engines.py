@@ -2,7 +2,7 @@
 
 One letter is one token: the tokenizer has the 256 bytes and no merges, and is made here. Nothing is downloaded.
 
-    VLLM_PYTHON=… python -m gpu.engines FOLDER [COUNT]     # starts them, waits until they serve, and leaves them running
+    VLLM_PYTHON=… python -m gpu.engines FOLDER [COUNT]     # they run on after it
 """
 
 import contextlib
