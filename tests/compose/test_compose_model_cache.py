@@ -190,7 +190,7 @@ def test_the_token_is_copied_while_the_job_needs_it_and_another_one_starts_a_fai
     spec = {"huggingFace": {"repo": "a/b", "authSecret": {"name": "hf"}}}
     fleet = Fleet(make_cache(**spec), [make_cluster("east")])
     fleet.apply()
-    assert fleet.phases() == {"east": ("Pending", "SecretMissing")}
+    assert fleet.phases() == {"east": ("Failed", "SecretMissing")}
     assert fleet.observed == {}
     fleet.secrets = [make_secret("1", OTHER="eA==")]
     fleet.apply()

@@ -8,28 +8,22 @@ from modelplane.api.reasons import Reason
 from modelplane.hydrate.credentials import MountedSecret
 from modelplane.hydrate.errors import HydrateError
 from modelplane.hydrate.sigv4 import AccessKey, signed_headers
+from tests.support.model_sources import s3_client, s3_server
 
 pytestmark = pytest.mark.slow
-moto = pytest.importorskip("moto.server")
-boto3 = pytest.importorskip("boto3")
 
 CONTENT = hashlib.shake_128(b"s3").digest(2_500_000)
 
 
 @pytest.fixture(scope="module")
 def s3():
-    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with s3_server() as url:
+        yield url
 
 
 @pytest.fixture
 def bucket(s3):
-    client = boto3.client(
-        "s3", endpoint_url=s3, aws_access_key_id="id", aws_secret_access_key="secret", region_name="us-east-1"
-    )
+    client = s3_client(s3)
     client.create_bucket(Bucket="models")
     yield client
     for entry in client.list_objects_v2(Bucket="models").get("Contents", ()):

@@ -5,46 +5,22 @@ import hashlib
 import io
 import json
 import shutil
-import socket
 import subprocess
 import tarfile
-import time
-import urllib.request
 
 import pytest
 
 from modelplane.hydrate.errors import HydrateError
+from tests.support.model_sources import MANIFEST, push, push_manifest, registry_server
 
 pytestmark = pytest.mark.slow
 WEIGHTS = hashlib.shake_128(b"oci").digest(1_500_000)
-MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory):
-    program = shutil.which("docker-registry")
-    if program is None:
-        pytest.skip("docker-registry is not installed")
-    folder = tmp_path_factory.mktemp("registry")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        place = f"127.0.0.1:{free.getsockname()[1]}"
-    config = {
-        "version": "0.1",
-        "log": {"level": "error", "accesslog": {"disabled": True}},
-        "storage": {"filesystem": {"rootdirectory": str(folder)}},
-        "http": {"addr": place},
-    }
-    (folder / "config.yml").write_text(json.dumps(config))
-    process = subprocess.Popen([program, "serve", str(folder / "config.yml")], stderr=subprocess.DEVNULL)
-    for _ in range(100):
-        try:
-            urllib.request.urlopen(f"http://{place}/v2/").close()
-            break
-        except OSError:
-            time.sleep(0.1)
-    yield place
-    process.terminate()
-    process.wait()
+    with registry_server(tmp_path_factory.mktemp("registry")) as place:
+        yield place
 
 
 def tar(*members):
@@ -59,37 +35,6 @@ def tar(*members):
                 info.size = len(member[1])
                 archive.addfile(info, io.BytesIO(member[1]))
     return out.getvalue()
-
-
-def push_blob(registry, repository, content):
-    digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
-    start = urllib.request.Request(f"http://{registry}/v2/{repository}/blobs/uploads/", method="POST")
-    with urllib.request.urlopen(start) as answer:  # noqa: S310  our own registry
-        place = answer.headers["Location"]
-    url = f"{place}{'&' if '?' in place else '?'}digest={digest}"
-    kind = {"Content-Type": "application/octet-stream"}
-    upload = urllib.request.Request(url, content, kind, method="PUT")  # noqa: S310  as above
-    urllib.request.urlopen(upload).close()  # noqa: S310  as above
-    return digest
-
-
-def push(registry, repository, layers, tag="v1"):
-    """Pushes layers of (media type, content, annotations) over the registry's API, as oras does."""
-    described = [
-        {"mediaType": kind, "digest": push_blob(registry, repository, content), "size": len(content)}
-        | ({"annotations": notes} if notes else {})
-        for kind, content, notes in layers
-    ]
-    config = {"mediaType": "application/vnd.oci.empty.v1+json", "digest": push_blob(registry, repository, b"{}")}
-    document = {"schemaVersion": 2, "mediaType": MANIFEST, "config": {**config, "size": 2}, "layers": described}
-    return push_manifest(registry, repository, tag, document, MANIFEST)
-
-
-def push_manifest(registry, repository, tag, document, kind):
-    url = f"http://{registry}/v2/{repository}/manifests/{tag}"
-    body = json.dumps(document).encode()
-    urllib.request.urlopen(urllib.request.Request(url, body, {"Content-Type": kind}, method="PUT")).close()
-    return f"sha256:{hashlib.sha256(body).hexdigest()}", len(body)
 
 
 def oci(registry, rest, **more):

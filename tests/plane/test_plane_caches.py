@@ -141,6 +141,8 @@ def test_the_real_loader_fills_the_folder_of_each_volume(tmp_path):
                 marker = json.loads((volume / ".modelplane" / "complete.json").read_text())
                 assert (volume / "config.json").read_text() == "{}"
                 assert [entry["path"] for entry in marker["files"]] == ["config.json"]
+            entries = fleet.get("ModelCache", "qwen", "default")["status"]["clusters"]
+            assert {entry["resolvedDigest"] for entry in entries} == {marker["revision"]}
             cluster = fleet.clusters.declared("east")
             broken = {**cluster["metadata"], "annotations": {"sim.modelplane.ai/sources": "broken=Unauthorized"}}
             fleet.plane.replace({**cluster, "metadata": broken})

@@ -962,6 +962,7 @@ class CacheArtifact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class Gcs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bucket: str
     prefix: str | None = None
+    endpoint: str | None = None
     anonymous: bool = False
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()

@@ -173,7 +173,7 @@ def _as_given(given: Json, _old: Manifest | None) -> Json:
     return given
 
 
-def _prepare_secret(given: Json, old: Manifest | None) -> Json:
+def stored_secret(given: Json, old: Manifest | None) -> Json:
     """StringData is stored as data; the default type is Opaque."""
     texts, data = as_mapping(given.get("stringData")), as_mapping(given.get("data"))
     encoded = {
@@ -200,7 +200,7 @@ def _prepare_namespace(given: Json, old: Manifest | None) -> Json:
 
 
 _PREPARE: Final[Mapping[str, Callable[[Json, Manifest | None], Json]]] = {
-    "Secret": _prepare_secret,
+    "Secret": stored_secret,
     "Namespace": _prepare_namespace,
 }
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from modelplane.api.definitions import definitions
 from modelplane.api.errors import InvalidObject
 from modelplane.api.objects import Manifest
+from modelplane.apiserver.objects import stored_secret
 from modelplane.apiserver.store.database import Database
 from modelplane.k8s.admission.admit import AdmissionDenied, UnknownFields, admit
 from modelplane.k8s.admission.layout import Document
@@ -20,10 +21,10 @@ _OTHERS = frozenset((("v1", "Secret"), ("v1", "ConfigMap"), ("v1", "Namespace"))
 
 
 def admitted(manifest: Manifest, before: Manifest | None = None) -> Manifest:
-    """The object with its defaults, as it is stored; kinds of other groups are not changed."""
+    """The object with its defaults, as it is stored. Of kinds of other groups only Secrets have some."""
     definition = definitions().get((str(manifest.get("apiVersion")), str(manifest.get("kind"))))
     if definition is None:
-        return manifest
+        return stored_secret(dict(manifest), before) if manifest.get("kind") == "Secret" else manifest
     verdict = admit(dict(manifest), definition, old=before, unknown=UnknownFields.REFUSE)
     if isinstance(verdict, AdmissionDenied):
         kind, name = manifest.get("kind"), _name(manifest)

@@ -81,7 +81,8 @@ class CacheSource:
                 yield f"spec.{self.block}.{field}", url
         for index, entry in enumerate(items_at(self.document, "urls")):
             yield f"spec.{self.block}.urls[{index}].url", text_at(entry, "url")
-        registry, slash, _ = text_at(self.document, "reference").partition("/")
+        reference = text_at(self.document, "reference").removeprefix("http://").removeprefix("https://")
+        registry, slash, _ = reference.partition("/")
         # A first part without a dot or a port is a folder of Docker's own registry.
         if slash and ("." in registry or ":" in registry or registry == "localhost"):
             yield f"spec.{self.block}.reference", f"//{registry}"

@@ -1,9 +1,10 @@
 """One cluster of a cache: what is desired there, and its entry in the status.
 
-    Pending     something is missing: the cluster, a Secret, a volume
+    Pending     something is awaited: the cluster, a volume
     Hydrating   the Job runs
     Ready       the Job completed; its claim is marked, and the Job and the Secret are removed
-    Failed      the Job failed; another attempt begins after a back-off, or when its inputs change
+    Failed      the Job failed; another attempt begins after a back-off, or when its inputs change. Or nothing can be
+                fetched: a Secret is missing, a host is refused
 
 A source that was edited has another key, and is staged on a volume beside the old one. The old volume stays while a
 replica mounts one, and for `retention.unusedSeconds` after the last of them.
@@ -44,7 +45,13 @@ from modelplane.compose.tenancy import tenant_namespace
 
 UNKNOWN = "unknown"
 ENDED = frozenset({"Succeeded", "Failed"})
-_REFUSALS = frozenset({Reason.OUTBOUND_REFUSED, Reason.INVALID, Reason.NO_STORAGE, Reason.NOT_SUPPORTED})
+_REFUSALS = frozenset(
+    {
+        *(Reason.OUTBOUND_REFUSED, Reason.INVALID, Reason.NO_STORAGE, Reason.NOT_SUPPORTED),
+        *(Reason.SECRET_MISSING, Reason.CONFIG_MAP_MISSING),
+    }
+)
+"""What does not pass by itself: the staging failed before it began, and deployments say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +162,9 @@ def _staged(
         volume_key(site.name, key): Desired(marked, ready=True),
         **older,
     }
-    return ClusterStaging(msgspec.structs.replace(entry, older_unused_since=since), desired, later)
+    entry = msgspec.structs.replace(entry, older_unused_since=since)
+    # Until the claim has the digest, the pod that knows it is watched: a host composes again when that changes.
+    return ClusterStaging(entry, desired, later, watches_pods=digest is None)
 
 
 def _claim_target(site: Site, cluster: InferenceCluster, volume: Observed) -> Remote:
