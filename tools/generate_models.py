@@ -70,6 +70,7 @@ PREFERRED = {
     "ModelService.status.routes": "RouteCounts",
     "ModelService.spec.timeouts": "ServiceTimeouts",
     "ModelEndpoint.spec.auth": "ProviderAuth",
+    "ModelEndpoint.status.models": "ListedModels",
     "ModelEndpoint.spec.api": "EndpointApi",
     "ModelEndpoint.spec.credential": "EndpointCredential",
     "InferenceGateway.spec.auth": "CallerAuth",

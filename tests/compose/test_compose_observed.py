@@ -228,7 +228,7 @@ def settled_route(case):
 
 
 def _backends(route):
-    return {item["name"]: item for rule in route["spec"]["rules"] for item in rule["backendRefs"]}
+    return {item["name"]: item for rule in route["spec"]["rules"] for item in rule.get("backendRefs", ())}
 
 
 @pytest.mark.parametrize("urls", ["replica", "named", "credential"])

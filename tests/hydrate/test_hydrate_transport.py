@@ -61,6 +61,16 @@ def test_a_redirect_is_checked_too(client, server):
         client.get(f"{server.url}/x")
 
 
+def test_a_key_in_a_header_of_its_own_does_not_go_along_to_another_origin(client, server, monkeypatch):
+    resolving(monkeypatch, "127.0.0.1")
+    elsewhere = server.add("/y", b"1").replace("127.0.0.1", "models.example.com")
+    server.add("/x", b"", redirect=elsewhere)
+    headers = {"x-vendor-key": "k", "x-api-key": "k", "accept": "*/*"}
+    client.get(f"{server.url}/x", headers, secret="X-Vendor-Key").small()
+    sent = [{name.lower() for name in each[2]} & headers.keys() for each in server.requests]
+    assert sent == [{"x-vendor-key", "x-api-key", "accept"}, {"accept"}]
+
+
 def test_redirects_end(client, server):
     server.add("/x", b"", redirect="/x")
     with pytest.raises(HydrateError, match="redirects more than 8 times"):

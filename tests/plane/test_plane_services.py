@@ -97,9 +97,10 @@ class Provider:
         self.models = []
 
     async def answer(self, request):
+        if request.method == "GET":
+            return web.json_response({"data": [{"id": "acme/large-3"}]})
         self.asked.append((request.path, request.headers.get("Authorization"), request.headers.get("Host")))
-        if request.method == "POST":
-            self.models.append((await request.json())["model"])
+        self.models.append((await request.json())["model"])
         return web.json_response(COMPLETION)
 
     async def start(self):

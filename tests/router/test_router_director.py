@@ -51,6 +51,22 @@ def test_an_endpoint_without_a_model_gets_the_name_that_it_lists(front):
     assert json.loads(door.send().rewritten.body)["model"] == "qwen3-8b"
 
 
+LISTS = {"model": None, "models": ("acme/large", "acme/small")}
+
+
+@pytest.mark.parametrize(
+    ("path", "model"),
+    [("/v1/chat/completions", "team/chat:acme/small"), ("/team/chat/v1/chat/completions", "acme/small")],
+)
+def test_what_a_provider_lists_decides_what_is_routed_to_it(front, path, model):
+    door = front(plan([provider("p", **LISTS), provider("q", model=None, models=("acme/large",)), endpoint("a")]))
+    for _ in range(4):
+        routed = door.send(path=path, model=model)
+        assert routed.member.plan.key == "team/p"
+        door.end(routed)
+    assert "acme/small" not in dict(door.catalog.names())
+
+
 @pytest.mark.parametrize(
     ("request_", "title", "status"),
     [

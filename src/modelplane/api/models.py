@@ -101,6 +101,7 @@ __all__ = [
     "Kserve",
     "LabelRequirement",
     "LabelSelector",
+    "ListedModels",
     "ModelCache",
     "ModelCacheSpec",
     "ModelCacheStatus",
@@ -501,6 +502,12 @@ class EndpointTraffic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     latency_p95_milliseconds: int | None = msgspec.field(name="latencyP95Milliseconds", default=None)
 
 
+class ListedModels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    url: str
+    total: int
+    names: tuple[str, ...] = ()
+
+
 class Routing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     backend_name: str | None = msgspec.field(name="backendName", default=None)
 
@@ -509,6 +516,7 @@ class ModelEndpointStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     conditions: tuple[Condition, ...] = ()
     origin: str | None = None
     routing: Routing | None = None
+    models: ListedModels | None = None
     traffic: EndpointTraffic | None = None
 
 

@@ -39,6 +39,11 @@ class EndpointTarget:
         return f"{'https' if self.address.secure else 'http'}://{self.authority}"
 
     @property
+    def models_url(self) -> str:
+        """Where it lists its models."""
+        return f"{self.origin}{self.prefix}/models"
+
+    @property
     def authority(self) -> str:
         """The host that requests name, with its port where it is not the scheme's."""
         host = f"[{self.address.host}]" if ":" in self.address.host else self.address.host

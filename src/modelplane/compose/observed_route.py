@@ -8,9 +8,11 @@ ModelEndpoint cannot be read, or has no Ready condition that is True or False.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
-from modelplane.api.models import ModelEndpoint
+from modelplane.api.models import ListedModels, ModelEndpoint
 from modelplane.api.objects import API_VERSION, Manifest, as_mapping, name_of, text_at, value_at
 from modelplane.compose.contract import Requirement
 from modelplane.compose.readiness import has_condition, is_denied
@@ -50,6 +52,8 @@ class ReadEndpoint:
     reason: str = ""
     """Of its Ready condition, where it is not ready."""
     message: str = ""
+    models: ListedModels | None = None
+    """What a provider lists; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,16 @@ def _read(item: Manifest, route: ObservedRoute, endpoint: ModelEndpoint | None) 
     ready = _is_ready(item)
     kept = not ready and name_of(item) in route.backends and not is_denied(item, {"Ready"})
     reason, message = ("", "") if ready else _why_not(item)
-    return ReadEndpoint(endpoint, ready, kept, reason, message)
+    return ReadEndpoint(endpoint, ready, kept, reason, message, _models(item))
+
+
+def _models(item: Manifest) -> ListedModels | None:
+    """What cannot be read is not known."""
+    found = value_at(item, "status", "models")
+    try:
+        return msgspec.convert(found, ListedModels) if found is not None else None
+    except msgspec.ValidationError:
+        return None
 
 
 def _why_not(item: Manifest) -> tuple[str, str]:

@@ -28,6 +28,7 @@ MAX_WEIGHT = 1_000_000
 PLAN_VERSION = 1
 _NOT_READY = "NotReady"
 _INVALID = "Invalid"
+_NOT_LISTED = "ModelNotListed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class PlanEndpoint:
     reason: str = ""
     """Why it gets no requests."""
     message: str = ""
+    models: tuple[str, ...] = ()
+    """What a provider lists, where all of it is known."""
 
     @property
     def name(self) -> str:
@@ -236,7 +239,21 @@ def _fitted(exact: Sequence[int]) -> list[int]:
 
 
 def _is_usable(item: ReadEndpoint) -> bool:
-    return (item.ready or item.kept) and endpoint_target(item.endpoint) is not None
+    return (item.ready or item.kept) and endpoint_target(item.endpoint) is not None and not _lacks_model(item)
+
+
+def _lacks_model(item: ReadEndpoint) -> bool:
+    """Whether a provider is known not to have the model. One that lists nothing says nothing."""
+    model, listed = item.endpoint.spec.model, _listed(item)
+    return model is not None and bool(listed) and model not in listed
+
+
+def _listed(item: ReadEndpoint) -> tuple[str, ...]:
+    """The names that a provider lists at its address, unless there are more than are kept."""
+    found, target = item.models, endpoint_target(item.endpoint)
+    if found is None or target is None or item.endpoint.spec.replica is not None or found.url != target.models_url:
+        return ()
+    return found.names if found.total == len(found.names) else ()
 
 
 def _endpoint(item: ReadEndpoint, name: str, group: EndpointGroup, weight: int) -> PlanEndpoint:
@@ -262,12 +279,15 @@ def _endpoint(item: ReadEndpoint, name: str, group: EndpointGroup, weight: int) 
         ready=_is_usable(item),
         reason=reason,
         message=message,
+        models=_listed(item),
     )
 
 
 def _left_out(item: ReadEndpoint, target: EndpointTarget | None) -> tuple[str, str]:
     if target is None:
         return _INVALID, "the address is not an http or https URL"
+    if _lacks_model(item):
+        return _NOT_LISTED, f"{target.origin} lists {len(_listed(item))} models, and not {item.endpoint.spec.model}"
     if item.ready or item.kept:
         return "", ""
     return item.reason or _NOT_READY, item.message or "the endpoint is not ready"

@@ -27,7 +27,7 @@ from modelplane.hydrate.errors import HydrateError, SourceInvalidError, TryAgain
 
 Headers: TypeAlias = Mapping[str, str]
 
-_CREDENTIALS = frozenset({"authorization", "cookie", "x-amz-security-token"})
+_CREDENTIALS = frozenset({"authorization", "cookie", "x-amz-security-token", "x-api-key"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MOST_REDIRECTS = 8
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -107,9 +107,12 @@ class WebClient:
         self._idle: dict[tuple[str, str], list[CheckedConnection]] = {}
         self._busy: set[CheckedConnection] = set()
 
-    def get(self, url: str, headers: Headers | None = None, *, method: str = "GET") -> WebResponse:
-        """An answer with a status of 200 to 299, after redirects. StatusError or TryAgainError if there is none."""
-        sent = dict(headers or {})
+    def get(self, url: str, headers: Headers | None = None, *, method: str = "GET", secret: str = "") -> WebResponse:
+        """An answer with a status of 200 to 299, after redirects. StatusError or TryAgainError if there is none.
+
+        `secret` names a header that, as all that carry credentials, does not go along to another origin.
+        """
+        sent, kept = dict(headers or {}), {*_CREDENTIALS, secret.lower()}
         for _ in range(_MOST_REDIRECTS):
             response = self._send(method, url, sent)
             if response.status not in _REDIRECTS or "location" not in response.headers:
@@ -117,7 +120,7 @@ class WebClient:
             response.close()
             target = urljoin(url, response.headers["location"])
             if not same_origin(target, url):
-                sent = {name: value for name, value in sent.items() if name.lower() not in _CREDENTIALS}
+                sent = {name: value for name, value in sent.items() if name.lower() not in kept}
             if urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https":
                 raise SourceInvalidError(f"{shown(url)} redirects to {shown(target)}, which is not https")
             url = target

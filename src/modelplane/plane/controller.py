@@ -28,7 +28,7 @@ from modelplane.plane.composition import GROUPS, Composition, Defaulting, NotOur
 from modelplane.plane.events import write_event
 from modelplane.plane.ownership import OWNER, Owner, Ownership, UsageIndex
 from modelplane.plane.requirements import Requirements
-from modelplane.plane.status import FACTS, merged_status
+from modelplane.plane.status import merged_status
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.live_fleet import LiveFleet
 from modelplane.reconcile.loop import Loop
@@ -286,7 +286,7 @@ def _has_same_cause(change: StoreChange) -> bool:
 
 def _unmeasured(endpoint: Manifest) -> dict[str, object]:
     """Traffic concerns the deployment of the endpoint, and no service that selects it."""
-    return {name: value for name, value in mapping_at(endpoint, "status").items() if name not in FACTS}
+    return {name: value for name, value in mapping_at(endpoint, "status").items() if name != "traffic"}
 
 
 def _uncounted(cluster: Manifest) -> dict[str, object]:

@@ -37,6 +37,7 @@ from modelplane.plane.controller import PlaneController
 from modelplane.plane.events import EventExpiry
 from modelplane.plane.gateway_routers import GatewayRouters
 from modelplane.plane.kubeconfig import write_kubeconfig
+from modelplane.plane.provider_models import ProviderModels
 from modelplane.plane.sim_commands import PREFIX, Simulation
 from modelplane.plane.traffic import Traffic
 from modelplane.plane.traffic_meter import TrafficMeter
@@ -178,6 +179,8 @@ class Plane:
         self._stack.callback(requests.close)
         meter = TrafficMeter(self._controller.plane, requests, self._clock)
         self._background(asyncio.create_task(meter.run(), name="measure traffic"))
+        providers = ProviderModels(self._controller.plane, self._clock)
+        self._background(asyncio.create_task(providers.run(), name="list models of providers"))
         await self._serve_api()
 
     def _background(self, task: asyncio.Task[None]) -> None:

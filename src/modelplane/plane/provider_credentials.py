@@ -23,9 +23,13 @@ def credentials_of(plans: Iterable[ServicePlan], store: Store) -> dict[str, str]
 def _credential(endpoint: PlanEndpoint, store: Store) -> str | None:
     if endpoint.credential is None:
         return None
-    namespace = endpoint.key.partition("/")[0]
-    secret = store.get(ObjectRef("", "Secret", namespace, endpoint.credential.secret))
-    return _value(secret, endpoint.credential) if secret is not None else None
+    return credential_value(endpoint.key.partition("/")[0], endpoint.credential, store)
+
+
+def credential_value(namespace: str, wanted: CredentialRef, store: Store) -> str | None:
+    """The value of the header; None where the Secret has none."""
+    secret = store.get(ObjectRef("", "Secret", namespace, wanted.secret))
+    return _value(secret, wanted) if secret is not None else None
 
 
 def _value(secret: Manifest, wanted: CredentialRef) -> str | None:

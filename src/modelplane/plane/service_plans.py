@@ -57,7 +57,8 @@ class ServicePlans:
 def _facts(item: Manifest) -> object:
     """What a plan is made from."""
     conditions = [(each.get("type"), each.get("status"), each.get("reason")) for each in _conditions(item)]
-    return value_at(item, "metadata", "labels"), item.get("spec"), conditions if item["kind"] == "ModelEndpoint" else ()
+    observed = (conditions, value_at(item, "status", "models")) if item["kind"] == "ModelEndpoint" else ()
+    return value_at(item, "metadata", "labels"), item.get("spec"), observed
 
 
 def _conditions(item: Manifest) -> list[Manifest]:

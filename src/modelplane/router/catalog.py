@@ -35,8 +35,8 @@ class FleetEndpoint:
 
     @property
     def model(self) -> str:
-        """The name that it knows the model by; empty: not known."""
-        return self.plan.model or (self.served[0] if self.served else "")
+        """The name that it knows the model by; empty: not known. The first of a provider's list is any of many."""
+        return self.plan.model or (self.served[0] if self.served and self.plan.replica is not None else "")
 
     def takes_more(self, overflow: PlanOverflow | None, saturation: float) -> bool:
         """Whether it has room by the limits of its group."""
@@ -92,6 +92,10 @@ class RoutedService:
             found = self.ledgers[priority, group] = ShareLedger()
         return found
 
+    def lists(self, model: str) -> bool:
+        """Whether some endpoint lists a model of this name."""
+        return any(model in member.endpoint.served for member in self.members.values())
+
 
 class NamedModel(msgspec.Struct, frozen=True, eq=False):
     """What a model name leads to."""
@@ -130,6 +134,8 @@ class ServiceCatalog:
                 kept = known if known is not None and _is_same(known.plan, endpoint) else FleetEndpoint(endpoint)
                 kept.plan = endpoint
                 kept.candidate.labels = endpoint.labels
+                if endpoint.replica is None:
+                    kept.served = endpoint.models
                 self._endpoints.setdefault(endpoint.key, kept)
         self.services = {key: self._service(plan) for key, plan in wanted.items()}
         self._names = model_names(wanted.values())
@@ -164,6 +170,8 @@ class ServiceCatalog:
         found: dict[str, ServicePlan] = {}
         for service in sorted(self.services.values(), key=lambda each: (each.plan.created, each.key)):
             for member in service.members.values():
+                if member.plan.replica is None:
+                    continue  # what a provider has beside the service's model is not the service's name
                 for name in member.endpoint.served[1:]:
                     if name not in self._names:
                         found.setdefault(name, service.plan)

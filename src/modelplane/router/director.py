@@ -279,7 +279,10 @@ class RouterDirector:
             if found is None:
                 raise RouteRefused(FrontOutcome.UNKNOWN_MODEL, f"no service {path.service} is declared")
             named = self.catalog.named(parsed.model)
-            return named if named is not None and named.service is found else NamedModel(found)
+            if named is not None and named.service is found:
+                return named
+            # A name that some endpoints list leads to one of those.
+            return NamedModel(found, parsed.model if found.lists(parsed.model) else "")
         if path.api is InferenceApi.OTHER:
             raise RouteRefused(FrontOutcome.UNKNOWN_PATH, f"nothing is served at {path.rest.partition('?')[0]}")
         named = self.catalog.named(parsed.model)
