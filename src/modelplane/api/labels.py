@@ -51,6 +51,8 @@ ALLOW_INSECURE = "modelplane.ai/allow-insecure"
 
 STAGED = "modelplane.ai/staged"
 """Annotation of a PersistentVolumeClaim that is complete: what the source was resolved to, or `unknown`."""
+STAGED_ON = "modelplane.ai/staged-on"
+"""The uid of the claim that the artifact was staged on. A claim that was made anew in its place is empty."""
 
 PROGRESS = "modelplane.ai/progress"
 """Annotation of a pod of the loader, as a host shows it to composers: the last line of its log."""

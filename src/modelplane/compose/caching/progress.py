@@ -73,13 +73,17 @@ def is_complete(job: Manifest) -> bool:
     return _condition(job, "Complete") is not None
 
 
+def has_ended(job: Manifest) -> bool:
+    return is_complete(job) or _condition(job, FAILED) is not None
+
+
 def completed_at(job: Manifest) -> str | None:
     return text_at(job, "status", "completionTime") or None
 
 
 def failure(job: Manifest, said: LoaderStatus | None) -> Cause | None:
     """Why a Job failed for good; None while it has not."""
-    condition = _condition(job, "Failed")
+    condition = _condition(job, FAILED)
     if condition is None:
         return None
     words = text_at(condition, "message")

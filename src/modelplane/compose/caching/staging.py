@@ -29,14 +29,22 @@ from modelplane.compose.caching.progress import (
     FAILED,
     LoaderStatus,
     completed_at,
-    failure,
     failure_cause,
+    has_ended,
     is_complete,
     newest_status,
 )
 from modelplane.compose.caching.sharing import needed_keys
 from modelplane.compose.caching.site import Site, is_volume, job_prefix, volume_key
-from modelplane.compose.caching.storage import as_staged, claim, is_lost, staged_digest, storage_class, storage_fault
+from modelplane.compose.caching.storage import (
+    as_staged,
+    claim,
+    is_lost,
+    staged_digest,
+    storage_class,
+    storage_fault,
+    uid_of,
+)
 from modelplane.compose.caching.targets import NEXT_PASS_S
 from modelplane.compose.causes import Cause
 from modelplane.compose.contract import Desired, Observed, ReadyWhen, Remote, keep
@@ -69,7 +77,7 @@ def stage(site: Site) -> ClusterStaging:
     if volume is not None and is_lost(volume.manifest):
         return _with(site, site.observed(), "Failed", Cause(Reason.VOLUME_LOST, "its PersistentVolume is lost"))
     said = newest_status(site.inputs.pods(site.name))
-    finished = next((seen for seen in site.jobs.values() if is_complete(seen.manifest)), None)
+    finished = next((seen for seen in site.jobs.values() if _filled(seen, volume)), None)
     if volume is not None and (digest is not None or finished is not None):
         return _staged(site, volume, digest, finished, said)
     obstacle = site.inputs.obstacle or _cluster_obstacle(site)
@@ -77,6 +85,13 @@ def stage(site: Site) -> ClusterStaging:
         found = obstacle or Cause(Reason.WAITING_FOR_CLUSTER, "the cluster is not listed")
         return _blocked(site, found)
     return _fetching(site, site.cluster, said)
+
+
+def _filled(seen: Observed, volume: Observed | None) -> bool:
+    """Whether a Job completed, and after the claim was made: one that completed before filled another claim."""
+    done = epoch_s(completed_at(seen.manifest))
+    made = epoch_s(text_at(volume.manifest, "metadata", "creationTimestamp") or None) if volume is not None else None
+    return is_complete(seen.manifest) and (done is None or made is None or done >= made)
 
 
 def _cluster_obstacle(site: Site) -> Cause | None:
@@ -156,7 +171,7 @@ def _staged(
         return ClusterStaging(kept, site.observed())
     older, since, later = _superseded(site)
     target = _claim_target(site, site.cluster, volume)
-    marked = replace(target, manifest=as_staged(target.manifest, resolved))
+    marked = replace(target, manifest=as_staged(target.manifest, resolved, uid_of(volume.manifest)))
     desired = {
         **_namespace(site),
         volume_key(site.name, key): Desired(marked, ready=True),
@@ -181,7 +196,7 @@ def _claim_target(site: Site, cluster: InferenceCluster, volume: Observed) -> Re
     )
     made = claim(site.inputs.cache, site.source, kept, cluster)
     if digest := staged_digest(volume.manifest):
-        made = as_staged(made, digest)
+        made = as_staged(made, digest, uid_of(volume.manifest))
     return Remote(site.name, made, ReadyWhen.CREATED, shared=site.retains)
 
 
@@ -222,7 +237,10 @@ def _superseded(site: Site) -> tuple[dict[str, Desired], str | None, float | Non
 
 def _fetching(site: Site, cluster: InferenceCluster, said: LoaderStatus | None) -> ClusterStaging:
     base = {**_namespace(site), **_volume(site, cluster), **_older(site)}
-    running = {key: seen for key, seen in site.jobs.items() if failure(seen.manifest, None) is None}
+    jobs = site.jobs.items()
+    # One that completed has filled a claim that is gone.
+    stale = [StagingAttempt.parse(key.rpartition("-")[2]) for key, seen in jobs if is_complete(seen.manifest)]
+    running = {key: seen for key, seen in jobs if not has_ended(seen.manifest)}
     if running:
         kept = {key: keep(seen) for key, seen in running.items()}
         desired = {**base, **input_copies(site, tuple(kept)), **kept}
@@ -231,6 +249,7 @@ def _fetching(site: Site, cluster: InferenceCluster, said: LoaderStatus | None) 
     if failed is not None and failed.attempt.inputs == _inputs_hash(site) and not failed.is_due(site):
         return _waiting_to_retry(site, failed, base)
     number = failed.attempt.number + 1 if failed is not None else site.known.attempts or 0
+    number = max([number, *(attempt.number + 1 for attempt in stale)])
     attempt = StagingAttempt(number, _inputs_hash(site))
     key = f"{job_prefix(site.name, site.source.key)}{attempt.suffix}"
     made = Desired(Remote(site.name, _job(site, cluster, attempt), ReadyWhen.COMPLETE))

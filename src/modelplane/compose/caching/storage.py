@@ -1,13 +1,13 @@
 """The volume of a cache on a cluster.
 
-A claim is named after its namespace and the key of the source, so caches with the same source share one. It says by an
-annotation that it is complete: that is observed, and outlives a lost status.
+A claim is named after its namespace and the key of the source, so caches with the same source share one. It says by
+annotations that it is complete: that is observed, and outlives a lost status, but not the claim.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
-from modelplane.api.labels import CACHE, STAGED
+from modelplane.api.labels import CACHE, STAGED, STAGED_ON
 from modelplane.api.models import ExistingPVC, InferenceCluster, ModelCache
 from modelplane.api.names import make_name
 from modelplane.api.objects import Manifest, annotations_of, manifest, text_at, with_metadata
@@ -93,14 +93,24 @@ def claim(cache: ModelCache, source: CacheSource, storage: StorageSpec, cluster:
     )
 
 
-def as_staged(volume: Manifest, digest: str) -> Manifest:
-    """The claim, marked as complete."""
-    return with_metadata(volume, annotations={**annotations_of(volume), STAGED: digest})
+def as_staged(volume: Manifest, digest: str, uid: str) -> Manifest:
+    """The claim, marked as complete. `uid` is that of the claim that was filled."""
+    marks = {STAGED: digest, **({STAGED_ON: uid} if uid else {})}
+    return with_metadata(volume, annotations={**annotations_of(volume), **marks})
 
 
 def staged_digest(volume: Manifest) -> str | None:
-    """What is on a claim that is complete; None while it is not."""
-    return annotations_of(volume).get(STAGED)
+    """What is on a claim that is complete; None while it is not.
+
+    Whoever makes a deleted claim anew may give it the annotations of the old one, and it is empty.
+    """
+    marks, uid = annotations_of(volume), uid_of(volume)
+    filled = marks.get(STAGED_ON)
+    return None if filled and uid and filled != uid else marks.get(STAGED)
+
+
+def uid_of(volume: Manifest) -> str:
+    return text_at(volume, "metadata", "uid")
 
 
 def is_lost(volume: Manifest) -> bool:
