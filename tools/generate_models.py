@@ -44,6 +44,8 @@ PREFERRED = {
     "InferenceClass.spec.sharedCounters[].counters{}": "CounterValue",
     "ModelDeployment.spec.nodeSelector.devices[].capacity": "RequestedCapacity",
     "InferenceCluster.spec.nodePools[]": "NodePool",
+    "InferenceCluster.spec.nodePools[].fabric.domain": "FabricDomain",
+    "InferenceCluster.status.gpuPools[].domain": "PoolDomain",
     "InferenceCluster.spec.cluster": "ClusterSource",
     "InferenceCluster.status.gpuPools[]": "GpuPool",
     "InferenceCluster.status.gpuPools[].devices[]": "PoolDevice",

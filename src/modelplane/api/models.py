@@ -69,6 +69,7 @@ __all__ = [
     "Existing",
     "ExistingPVC",
     "ExistingSecretRef",
+    "FabricDomain",
     "Failover",
     "FieldRef",
     "GKECluster",
@@ -137,6 +138,7 @@ __all__ = [
     "PodSpec",
     "PodTemplate",
     "PoolDevice",
+    "PoolDomain",
     "Port",
     "Preemption",
     "Preferred",
@@ -1166,12 +1168,20 @@ class SharedCounters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     counters: Mapping[str, CounterValue]
 
 
+class PoolDomain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    topology_key: str = msgspec.field(name="topologyKey")
+    node_count: int = msgspec.field(name="nodeCount")
+    complete: int | None = None
+    fault: str | None = None
+
+
 class GpuPool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     class_name: str | None = msgspec.field(name="className", default=None)
     nodes: int
     observed_nodes: int | None = msgspec.field(name="observedNodes", default=None)
     short_since: str | None = msgspec.field(name="shortSince", default=None)
+    domain: PoolDomain | None = None
     price_per_node_hour: str | None = msgspec.field(name="pricePerNodeHour", default=None)
     currency: str | None = None
     shared_counters: tuple[SharedCounters, ...] = msgspec.field(name="sharedCounters", default=())
@@ -1274,8 +1284,14 @@ class Taint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     time_added: str | None = msgspec.field(name="timeAdded", default=None)
 
 
+class FabricDomain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    topology_key: str = msgspec.field(name="topologyKey")
+    node_count: int = msgspec.field(name="nodeCount")
+
+
 class InferenceClusterSpecNodePoolFabric(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     type_: Literal["None", "EFA", "InfiniBand"] = msgspec.field(name="type", default="None")
+    domain: FabricDomain | None = None
 
 
 class CapacityBlock(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

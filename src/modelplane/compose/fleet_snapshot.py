@@ -25,6 +25,7 @@ from modelplane.api.models import (
     ModelReplica,
     NodePool,
     PoolDevice,
+    PoolDomain,
     Quota,
     ReplicaEngine,
     Scheduling,
@@ -40,7 +41,7 @@ from modelplane.compose.device_kinds import DeviceDescription, read_kind
 from modelplane.compose.drains import ClusterTaints, cluster_taints
 from modelplane.compose.lowering import capacity_requests
 from modelplane.compose.render_check import describe_rendering
-from modelplane.placement.hardware import DeviceKind, Hardware
+from modelplane.placement.hardware import DeviceKind, Domain, Hardware
 from modelplane.placement.matching import Claim
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import (
@@ -215,6 +216,7 @@ def _pool(pool: GpuPool, declared: NodePool | None) -> Pool:
         [(device.name, others) for device in pool.devices if (others := _unavailable(device))],
         [(device.name, each.devices, each.claims) for device in pool.devices for each in device.claims_of_others],
         pool.short_since,
+        pool.domain,
     )
     return _described_pool(_encode(description))
 
@@ -256,6 +258,7 @@ class _PoolDescription(msgspec.Struct, frozen=True, array_like=True):
     held_by_others: tuple[tuple[str, int], ...]
     claims_of_others: tuple[tuple[str, int, int], ...]
     short_since: str | None
+    domain: PoolDomain | None
 
 
 @lru_cache(maxsize=_MAX_POOLS)
@@ -266,14 +269,21 @@ def _described_pool(description: bytes) -> Pool:
     return Pool(
         pool.name,
         nodes,
-        _hardware(bytes(pool.devices)),
+        _in_domains(_hardware(bytes(pool.devices)), pool.domain),
         price=_price(pool.price, pool.currency) if pool.price else None,
         nodes_now=now,
         desired_nodes=declared if declared > nodes else None,
         held_by_others=pool.held_by_others,
         claims_of_others=pool.claims_of_others,
         short_since=epoch_s(pool.short_since),
+        domains=pool.domain.complete if pool.domain is not None else None,
     )
+
+
+def _in_domains(hardware: Hardware, domain: PoolDomain | None) -> Hardware:
+    if domain is None:
+        return hardware
+    return msgspec.structs.replace(hardware, domain=Domain(domain.topology_key, domain.node_count, domain.fault or ""))
 
 
 def _declared_nodes(pool: _PoolDescription) -> int:

@@ -40,6 +40,7 @@ from modelplane.compose.contract import (
     keep,
 )
 from modelplane.compose.drains import DrainReport, report_drain, seen_taints, with_seen
+from modelplane.compose.fabric_domains import pool_domain
 from modelplane.compose.fleet_snapshot import class_kinds, placed_replica
 from modelplane.compose.free_parts import with_free_parts
 from modelplane.compose.gang import scheduling_fault
@@ -68,7 +69,7 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     pools = tuple(
         capacity.refined(shown, pool, seen, known.get(pool.name), request.now)
         for pool in cluster.spec.node_pools
-        if (shown := _pool(pool, classes.get(pool.class_name), known.get(pool.name), held)) is not None
+        if (shown := _pool(cluster, pool, classes.get(pool.class_name), known.get(pool.name), held)) is not None
     )
     pools = with_free_parts(cluster, pools, replicas.values())
     gateway = request.observed.get(_GATEWAY)
@@ -193,7 +194,11 @@ def _devices(replica: ModelReplica) -> capacity.ReplicaDevices:
 
 
 def _pool(
-    pool: NodePool, found: InferenceClass | None, known: GpuPool | None, held: Counter[tuple[str, str]]
+    cluster: InferenceCluster,
+    pool: NodePool,
+    found: InferenceClass | None,
+    known: GpuPool | None,
+    held: Counter[tuple[str, str]],
 ) -> GpuPool | None:
     nodes = pool.max_node_count if pool.max_node_count is not None else pool.node_count
     if found is None:
@@ -221,6 +226,7 @@ def _pool(
         nodes=nodes,
         price_per_node_hour=cost.price_per_node_hour if cost else None,
         currency=cost.currency if cost else None,
+        domain=pool_domain(cluster, pool),
         shared_counters=found.spec.shared_counters,
         devices=devices,
     )

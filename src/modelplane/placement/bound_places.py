@@ -75,6 +75,8 @@ def _places_of(
     found: list[BoundPlace] = []
     for pods in reported:
         for position, pool in enumerate(pools):
+            if pool.hardware.domain is not None:
+                continue
             shapes = _shapes_on(replica, pool, pods.devices) if pool.name == pods.pool else {}
             if len(shapes) == 1:
                 found.append(BoundPlace(position, pods.node, next(iter(shapes)), pods.pods))
@@ -112,7 +114,7 @@ def _places_of_others(pools: tuple[Pool, ...], reported: Iterable[BoundPods]) ->
     found: list[BoundPlace] = []
     for pods in reported:
         for position, pool in enumerate(pools):
-            if pool.name == pods.pool:
+            if pool.name == pods.pool and pool.hardware.domain is None:
                 found += _place_of_others(position, pool, pods)
     return tuple(found)
 

@@ -15,7 +15,7 @@ import msgspec
 from modelplane.api.queues import queue_name
 from modelplane.placement.bound_places import Places, bound_nodes, find_places, update_places
 from modelplane.placement.hardware import Hardware
-from modelplane.placement.matching import held_shape
+from modelplane.placement.matching import DOMAIN, held_shape
 from modelplane.placement.pool_usage import EMPTY, BoundNodes, PoolUsage, add, subtract
 from modelplane.placement.values import (
     Cluster,
@@ -38,6 +38,7 @@ class PoolShape(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     hardware: Hardware
     counts: tuple[int, ...]
     nodes: int
+    """Or domains, where its nodes are used by the domain."""
     taints: tuple[PlacementTaint, ...]
     price: Price | None
     packed: bool
@@ -51,7 +52,8 @@ class PoolShape(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     @property
     def devices(self) -> int:
         """Claimable devices of the whole pool."""
-        return self.nodes * self.hardware.claimable
+        domain = self.hardware.domain
+        return self.nodes * self.hardware.claimable * (domain.nodes if domain is not None else 1)
 
 
 class QuotaState(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
@@ -188,11 +190,14 @@ def _laid_out(
 
 
 def _kind(pool: Pool, *, packed: bool) -> PoolShape:
-    missing_nodes = max((pool.desired_nodes or 0) - pool.nodes, 0)
+    nodes = pool.units(pool.nodes)
+    if pool.domains is not None:
+        nodes = min(nodes, pool.domains)
+    missing_nodes = max(pool.units(pool.desired_nodes or 0) - nodes, 0)
     return PoolShape(
         pool.hardware,
-        pool.hardware.counts,
-        pool.nodes,
+        pool.hardware.counts if pool.hardware.domain is None else (1,),
+        nodes,
         pool.taints,
         pool.price,
         packed,
@@ -223,6 +228,10 @@ def charges(replica: PlacedReplica, pools: tuple[Pool, ...]) -> list[tuple[int, 
         if position is None:
             continue
         pods: PoolUsage = EMPTY
+        if pools[position].hardware.domain is not None:
+            copies = min((member.pods for member in assignment.members), default=0)
+            found.append((position, ((DOMAIN, copies),) if copies else EMPTY))
+            continue
         for member in assignment.members:
             shape = held_shape(member.claims, pools[position].hardware)
             if shape:
@@ -235,6 +244,9 @@ def held_by_others_usage(pool: Pool) -> PoolUsage:
     """What others hold of a pool: the devices of a claim together, which are on one node, the rest one by one."""
     held = dict(pool.held_by_others)
     pods: PoolUsage = EMPTY
+    if pool.hardware.domain is not None:
+        # Domains in which others hold something are not counted as complete.
+        return pods
     for bit, kind in enumerate(pool.hardware.kinds):
         if kind.device_class is None:
             continue

@@ -35,12 +35,24 @@ class DeviceKind(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
         return self.partition is not None or self.device.allow_multiple_allocations
 
 
+class Domain(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """Nodes of a pool that belong together, such as a rack. An engine takes one for each of its copies."""
+
+    key: str
+    """The label of nodes whose value names the domain."""
+    nodes: int
+    fault: str = ""
+    """Why engines cannot be kept in one."""
+
+
 class Hardware(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """The devices of one node, by name."""
 
     kinds: tuple[DeviceKind, ...]
     fault: str = ""
     """Why the description of the node cannot be read. Such a node takes nothing new, and what is there stays."""
+    domain: Domain | None = None
+    """Where nodes are used by the domain. What such a pool has is counted in domains then."""
 
     @classmethod
     def of(cls, kinds: tuple[DeviceKind, ...]) -> "Hardware":

@@ -23,7 +23,15 @@ import msgspec
 
 from modelplane.k8s.cel import SelectorOutcome
 from modelplane.placement.flow import feasible
-from modelplane.placement.hardware import CapacityRequests, DeviceKind, Hardware, count_in, drawn_by, has_capacity
+from modelplane.placement.hardware import (
+    CapacityRequests,
+    DeviceKind,
+    Domain,
+    Hardware,
+    count_in,
+    drawn_by,
+    has_capacity,
+)
 from modelplane.placement.partitions import BudgetReached, Demand, Draw, suitable
 from modelplane.placement.request import EngineRequest, NodeDeviceRequest
 from modelplane.placement.selectors import meets
@@ -31,6 +39,8 @@ from modelplane.placement.selectors import meets
 PodShape = tuple[Demand, ...]
 """The devices that one pod claims of its node: counts by mask, sorted. Empty for a pod that claims nothing."""
 
+DOMAIN: PodShape = ((1, 1),)
+"""A copy of an engine on a pool that is counted in domains."""
 ALLOCATION_BUDGET = 256
 """As many allocations of a pod, and of an engine as a whole, are tried."""
 _MAX_STEPS = 4_096
@@ -75,6 +85,8 @@ class Unmatched(msgspec.Struct, frozen=True):
     nothing_claimed: bool = False
     steps: int = 0
     """How many steps were searched where the search was cut short, so that nothing is proven."""
+    nodes: int = 0
+    """How many nodes a copy of the engine spans, where a domain cannot be used for that many."""
 
 
 _Option = tuple[str | None, int]
@@ -86,13 +98,17 @@ def engine_allocations(engine: EngineRequest, hardware: Hardware) -> tuple[Engin
     """Every allocation, the preferred first, within ALLOCATION_BUDGET."""
     if hardware.fault:
         return Unmatched(_first_request(engine), 0, hardware.fault)
+    spanned = sum(member.nodes for member in engine.members)
+    if hardware.domain is not None and (hardware.domain.fault or not 1 < spanned <= hardware.domain.nodes):
+        return Unmatched(_first_request(engine), 0, nodes=spanned)
     found: list[tuple[PodAllocation, ...]] = []
     for member in engine.members:
         allocations = pod_allocations(member.requests, hardware)
         if isinstance(allocations, Unmatched):
             return allocations
         found.append(allocations)
-    whole = [_engine_allocation(engine, members) for members in islice(_products(found), ALLOCATION_BUDGET)]
+    products = islice(_products(found), ALLOCATION_BUDGET)
+    whole = [_engine_allocation(engine, members, hardware.domain) for members in products]
     claiming = tuple(allocation for allocation in whole if allocation.pods)
     if not claiming:
         first = _first_request(engine)
@@ -125,12 +141,16 @@ def _products(found: Sequence[tuple[PodAllocation, ...]]) -> Iterator[tuple[PodA
                 yield tuple(chosen)
 
 
-def _engine_allocation(engine: EngineRequest, members: tuple[PodAllocation, ...]) -> EngineAllocation:
+def _engine_allocation(
+    engine: EngineRequest, members: tuple[PodAllocation, ...], domain: Domain | None
+) -> EngineAllocation:
     pods: dict[PodShape, int] = {}
     for member, allocation in zip(engine.members, members, strict=True):
         if allocation.shape:
             pods[allocation.shape] = pods.get(allocation.shape, 0) + member.nodes * engine.copies
     devices = sum(count * amount for shape, count in pods.items() for amount, *_ in shape)
+    if domain is not None and pods:
+        return EngineAllocation(members, ((DOMAIN, engine.copies),), devices)
     return EngineAllocation(members, tuple(sorted(pods.items())), devices)
 
 

@@ -110,6 +110,8 @@ def pods_price(kind: PoolShape, pods: PoolUsage) -> tuple[float, str] | None:
 
 def nodes_taken(kind: PoolShape, pods: PoolUsage) -> float:
     """Each pod takes a part of its node: of the devices of which it takes most."""
+    if kind.hardware.domain is not None:
+        return float(kind.hardware.domain.nodes * sum(number for _, number in pods))
     return sum(
         number * max(demand[0] / max(most_on_node(demand, kind.counts), 1) for demand in shape)
         for shape, number in pods
@@ -117,9 +119,11 @@ def nodes_taken(kind: PoolShape, pods: PoolUsage) -> float:
 
 
 def _free_share(kind: PoolShape, usage: PoolUsage) -> float:
-    if kind.hardware.is_divided:
+    domain = kind.hardware.domain
+    if kind.hardware.is_divided or domain is not None:
         # Parts of devices cannot be counted together with those that they are parts of.
-        return max(0.0, 1.0 - nodes_taken(kind, usage) / kind.nodes) if kind.nodes else 0.0
+        nodes = kind.nodes * (domain.nodes if domain is not None else 1)
+        return max(0.0, 1.0 - nodes_taken(kind, usage) / nodes) if nodes else 0.0
     devices = kind.devices
     return max(0.0, 1.0 - devices_held(usage) / devices) if devices else 0.0
 

@@ -114,7 +114,7 @@ def _bound(info: ClusterInfo, replicas: Iterable[ReplicaKey | None], position: i
 
 
 def _keeps_promises(pool: Pool, kind: PoolShape, usage: PoolUsage, bound: BoundNodes) -> bool:
-    nodes = max(pool.nodes, pool.desired_nodes or 0)
+    nodes = pool.units(max(pool.nodes, pool.desired_nodes or 0))
     if fits(kind.counts, nodes, usage, packed=kind.packed, bound=bound):
         return True
     return bool(bound) and packs_beside(kind.counts, nodes, usage, bound)

@@ -65,6 +65,13 @@ class Pool(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Of those, what is known to lie together: the kind, the devices that a claim has on its node, and such claims."""
     short_since: float | None = None
     """Since when fewer nodes are there than it was declared with, in seconds of the epoch."""
+    domains: int | None = None
+    """Domains that have all their nodes, where that was observed."""
+
+    def units(self, nodes: int) -> int:
+        """So many nodes in what the pool is counted in: its domains, or else its nodes."""
+        domain = self.hardware.domain
+        return nodes if domain is None else nodes // domain.nodes
 
 
 class BoundPods(msgspec.Struct, frozen=True, cache_hash=True, gc=False):

@@ -10,7 +10,7 @@ from modelplane.k8s.cel import SelectorOutcome
 from modelplane.k8s.device import Device
 from modelplane.placement.cluster_info import PoolShape
 from modelplane.placement.counter_words import amount, drawn_words
-from modelplane.placement.hardware import Hardware
+from modelplane.placement.hardware import Domain, Hardware
 from modelplane.placement.matching import (
     ALLOCATION_BUDGET,
     EngineAllocation,
@@ -54,6 +54,8 @@ class Mismatch(msgspec.Struct, frozen=True, cache_hash=True):
             return self.hardware.fault
         if self.found.fault:
             return f"a selector of request {request.name} fails {self.found.fault}"
+        if self.found.nodes:
+            return self._domain()
         if self.found.steps:
             return f"not proven: search budget of {self.found.steps} steps reached for request {request.name}"
         if self.found.suitable >= request.count:
@@ -63,6 +65,14 @@ class Mismatch(msgspec.Struct, frozen=True, cache_hash=True):
         if failing:
             wanted += f" with {readable(failing)}"
         return f"{wanted}; a node has {self._has(failing)}"
+
+    def _domain(self) -> str:
+        domain, nodes = self.hardware.domain, self.found.nodes
+        if domain is None or domain.fault:
+            return domain.fault if domain is not None else ""
+        if nodes == 1:
+            return f"its domains of {domain.nodes} nodes ({domain.key}) are for engines that span nodes"
+        return f"needs {nodes} nodes in one domain; a domain ({domain.key}) has {domain.nodes}"
 
     def _failing(self) -> str:
         """The first selector that the nearest device does not meet: the one that meets most of them.
@@ -163,6 +173,8 @@ def _shortfall(allocation: EngineAllocation, kind: PoolShape, usage: PoolUsage) 
 
 def _too_many(shape: PodShape, pods: int, fitting: int, kind: PoolShape, usage: PoolUsage) -> str:
     size, nodes, noun = _size(shape), f"{kind.nodes} nodes", _device_noun(kind.hardware)
+    if kind.hardware.domain is not None:
+        return _too_few_domains(kind.hardware.domain, pods, fitting, kind)
     if kind.hardware.is_divided:
         return f"needs {_counted(pods, 'pod')} with {_devices_of(shape, kind)}; {_how_many(fitting, kind, usage)}"
     if size == kind.hardware.claimable:
@@ -171,6 +183,13 @@ def _too_many(shape: PodShape, pods: int, fitting: int, kind: PoolShape, usage: 
     if kind.devices - devices_held(usage) < size:
         return f"0 of {nodes} have {_counted(size, f'free {noun}')}; {_taken(kind, usage)}"
     return f"needs {_counted(pods, 'pod')} with {_counted(size, noun)} each; {_how_many(fitting, kind, usage)}"
+
+
+def _too_few_domains(domain: Domain, copies: int, fitting: int, kind: PoolShape) -> str:
+    missing = f"; {_counted(kind.missing_nodes, 'domain')} {_is(kind.missing_nodes)} incomplete"
+    free = f"{fitting} of {kind.nodes} domains {_is(fitting)} free"
+    wanted = f"needs {_counted(copies, 'free domain')} of {domain.nodes} nodes ({domain.key})"
+    return f"{wanted}; {free}{missing if kind.missing_nodes else ''}"
 
 
 def _how_many(fitting: int, kind: PoolShape, usage: PoolUsage) -> str:

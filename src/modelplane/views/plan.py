@@ -199,7 +199,7 @@ def _needs_nodes(replica: PlacedReplica, fleet: Fleet) -> bool:
         present = info.pools[position].nodes_now if position is not None else None
         if position is None or present is None:
             continue
-        kind = info.kinds[position]
+        kind, present = info.kinds[position], info.pools[position].units(present)
         if not fits(kind.counts, present, info.usages[position], packed=kind.packed, bound=kind.bound):
             return True
     return False

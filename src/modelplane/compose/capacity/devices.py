@@ -13,7 +13,7 @@ import msgspec
 
 from modelplane.api.labels import POOL, REPLICA
 from modelplane.api.models import Attribute
-from modelplane.api.objects import Manifest, name_of, text_at, value_at
+from modelplane.api.objects import Manifest, labels_of, name_of, text_at, value_at
 from modelplane.compose.readiness import has_condition
 from modelplane.k8s.dra import DeviceId
 
@@ -64,6 +64,17 @@ class ObservedPool:
 
     nodes: int = 0
     devices: tuple[PublishedDevice, ...] = field(default=())
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Of each node, by its name."""
+
+    def complete_domains(self, key: str, nodes: int) -> int:
+        """Values of a label that so many nodes have, none of which has devices that others hold."""
+        held = {device.node for device in self.devices if device.holder is Holder.OTHER}
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for name, labels in self.labels.items():
+            if labels.get(key):
+                found[labels[key]].append(name)
+        return sum(len(names) >= nodes and held.isdisjoint(names) for names in found.values())
 
     def count(self, driver: str, attributes: Mapping[str, Attribute]) -> tuple[int, int]:
         """Devices of a kind, and how many of them are held by others than replicas."""
@@ -97,7 +108,8 @@ def observed_pools(
     replicas: Collection[str] = frozenset(),
 ) -> dict[str, ObservedPool]:
     """By the pool that nodes are labelled with. `replicas` are the names of those that are known on the cluster."""
-    pool_of = {name_of(node): text_at(node, "metadata", "labels", POOL) for node in nodes if _takes_pods(node)}
+    labels = {name_of(node): labels_of(node) for node in nodes if _takes_pods(node)}
+    pool_of = {name: found.get(POOL, "") for name, found in labels.items()}
     held: dict[DeviceId, tuple[Holder, int | None, str]] = {}
     for number, claim in enumerate(claims):
         holder = _holder(claim, replicas)
@@ -110,10 +122,10 @@ def observed_pools(
         pool = pool_of.get(text_at(item, "spec", "nodeName"))
         if pool:
             devices[pool] += _published(item, held)
-    counts: defaultdict[str, int] = defaultdict(int)
-    for pool in pool_of.values():
-        counts[pool] += 1
-    return {pool: ObservedPool(count, tuple(devices[pool])) for pool, count in counts.items() if pool}
+    members: defaultdict[str, dict[str, Mapping[str, str]]] = defaultdict(dict)
+    for name, pool in pool_of.items():
+        members[pool][name] = labels[name]
+    return {pool: ObservedPool(len(found), tuple(devices[pool]), found) for pool, found in members.items() if pool}
 
 
 def _takes_pods(node: Manifest) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from modelplane.api.models import ClaimsOfOther, GpuPool, NodePool, PoolDevice
+from modelplane.api.models import ClaimsOfOther, GpuPool, NodePool, PoolDevice, PoolDomain
 from modelplane.api.timestamps import epoch_s, timestamp
 from modelplane.compose.capacity.devices import ObservedPool
 
@@ -35,7 +35,22 @@ def refined(
     nodes = min(pool.nodes, observed.nodes) if fixed else pool.nodes
     devices = tuple(_device(device, nodes, observed, fixed=fixed) for device in pool.devices)
     devices = _with_undeclared(devices, observed)
-    return msgspec.structs.replace(pool, nodes=nodes, observed_nodes=observed.nodes, short_since=since, devices=devices)
+    return msgspec.structs.replace(
+        pool,
+        nodes=nodes,
+        observed_nodes=observed.nodes,
+        short_since=since,
+        devices=devices,
+        domain=_domain(pool.domain, observed, fixed=fixed),
+    )
+
+
+def _domain(domain: PoolDomain | None, observed: ObservedPool, *, fixed: bool) -> PoolDomain | None:
+    """A pool that scales may still complete its domains."""
+    if domain is None or not fixed:
+        return domain
+    complete = observed.complete_domains(domain.topology_key, domain.node_count)
+    return msgspec.structs.replace(domain, complete=complete)
 
 
 def _with_undeclared(devices: tuple[PoolDevice, ...], observed: ObservedPool) -> tuple[PoolDevice, ...]:
@@ -82,8 +97,18 @@ def _as_last_observed(pool: GpuPool, known: GpuPool | None) -> GpuPool:
         for device in pool.devices
     )
     return msgspec.structs.replace(
-        pool, observed_nodes=known.observed_nodes, short_since=known.short_since, devices=devices
+        pool,
+        observed_nodes=known.observed_nodes,
+        short_since=known.short_since,
+        devices=devices,
+        domain=_domain_as_last_observed(pool.domain, known.domain),
     )
+
+
+def _domain_as_last_observed(domain: PoolDomain | None, known: PoolDomain | None) -> PoolDomain | None:
+    if domain is None or known is None or known.topology_key != domain.topology_key:
+        return domain
+    return msgspec.structs.replace(domain, complete=known.complete)
 
 
 def _needed(pool: GpuPool, declared: NodePool, observed: ObservedPool) -> int:

@@ -8,8 +8,8 @@ only when everything of the old one is gone. ControllerRevisions keep templates 
     RecreateGroupAfterStart     the same, once no pod of the group is pending
     None, Default               pods come back one by one
 
-The numbers of an update come from `lws_rollout`, the words from `lws_status`. Not modelled: subgroups, exclusive
-topology, volume claim templates, Events, and Volcano PodGroups made by this controller.
+The numbers of an update come from `lws_rollout`, the words from `lws_status`. Not modelled: subgroups,
+volume claim templates, Events, and Volcano PodGroups made by this controller.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,6 +37,7 @@ from modelplane.sim.cluster.deployment_status import replicas_of
 from modelplane.sim.cluster.deployments import APPS, digest_of
 from modelplane.sim.cluster.garbage import delete_in_foreground
 from modelplane.sim.cluster.lws_pods import (
+    EXCLUSIVE_TOPOLOGY,
     GROUP_INDEX,
     GROUP_KEY,
     LEADER,
@@ -162,7 +163,18 @@ class LeaderWorkerSets:
         if _size(item) == 1 or waits or self._set(item, name_of(leader)) is not None:
             return
         template = self._template(item, labels_of(leader).get(REVISION, ""))
-        self._store.create(_worker_set(item, leader, template))
+        domain = self._domain(item, leader)
+        if domain is not None:
+            self._store.create(_worker_set(item, leader, template, domain))
+
+    def _domain(self, item: Manifest, leader: Manifest) -> dict[str, str] | None:
+        """The node label that workers of an exclusive topology follow their leader by; None until it is scheduled."""
+        topology = annotation(item, EXCLUSIVE_TOPOLOGY)
+        if not topology:
+            return {}
+        node = self._store.get(ObjectRef("", "Node", "", text_at(leader, "spec", "nodeName")))
+        value = labels_of(node).get(topology) if node is not None else None
+        return {topology: value} if value else None
 
     def _template(self, item: Manifest, revision: str) -> Mapping[str, object]:
         """The leaderWorkerTemplate of a revision."""
@@ -257,7 +269,7 @@ def _leader_set(item: Manifest, sizing: Sizing, revision: str) -> Json:
     template = mapping_at(item, "spec", "leaderWorkerTemplate")
     wanted = wanted_of(item)
     labels = {WORKER_INDEX: LEADER, SET_NAME: name_of(item), REVISION: revision}
-    marks = {SIZE: str(_size(item)), **({SUBDOMAIN_POLICY: UNIQUE} if _is_unique(item) else {})}
+    marks = {SIZE: str(_size(item)), **({SUBDOMAIN_POLICY: UNIQUE} if _is_unique(item) else {}), **_topology(item)}
     unavailable = max(1, wanted.unavailable + wanted.most - wanted.replicas)
     spec = {
         "serviceName": name_of(item),
@@ -277,7 +289,19 @@ def _leader_set(item: Manifest, sizing: Sizing, revision: str) -> Json:
     )
 
 
-def _worker_set(item: Manifest, leader: Manifest, template: Mapping[str, object]) -> Json:
+def _topology(item: Manifest) -> dict[str, str]:
+    topology = annotation(item, EXCLUSIVE_TOPOLOGY)
+    return {EXCLUSIVE_TOPOLOGY: topology} if topology else {}
+
+
+def _in_domain(template: Mapping[str, object], domain: Mapping[str, str]) -> Mapping[str, object]:
+    if not domain:
+        return template
+    spec = mapping_at(template, "spec")
+    return {**template, "spec": {**spec, "nodeSelector": {**mapping_at(spec, "nodeSelector"), **domain}}}
+
+
+def _worker_set(item: Manifest, leader: Manifest, template: Mapping[str, object], domain: Mapping[str, str]) -> Json:
     kept = (GROUP_INDEX, SET_NAME, GROUP_KEY, REVISION)
     labels = {key: value for key, value in labels_of(leader).items() if key in kept}
     size = int_at(template, "size", default=1)
@@ -288,7 +312,7 @@ def _worker_set(item: Manifest, leader: Manifest, template: Mapping[str, object]
         "podManagementPolicy": "Parallel",
         "ordinals": {"start": 1},
         "selector": {"matchLabels": {key: value for key, value in labels.items() if key != REVISION}},
-        "template": _marked(_worker_template(template), labels, marks),
+        "template": _marked(_in_domain(_worker_template(template), domain), labels, {**marks, **_topology(item)}),
     }
     made = manifest("apps/v1", "StatefulSet", name_of(leader), namespace=namespace_of(item), labels=labels, spec=spec)
     return with_metadata(made, ownerReferences=[controller_reference(leader)])

@@ -1,7 +1,7 @@
 """What the webhook of LeaderWorkerSet does to a pod of a group when it is made: its place in the group.
 
 Labels say which group and which place, and three variables come first in every container, so that later ones may refer
-to them. Not modelled: subgroups, exclusive topology, TPUs.
+to them. With an exclusive topology a leader takes the domain of its node for its group. Not modelled: subgroups, TPUs.
 """
 
 import hashlib
@@ -19,6 +19,7 @@ REVISION = f"{PREFIX}/template-revision-hash"
 SIZE = f"{PREFIX}/size"
 LEADER_NAME = f"{PREFIX}/leader-name"
 SUBDOMAIN_POLICY = f"{PREFIX}/subdomainPolicy"
+EXCLUSIVE_TOPOLOGY = f"{PREFIX}/exclusive-topology"
 UNIQUE = "UniquePerReplica"
 LEADER = "0"
 
@@ -36,6 +37,9 @@ def admitted(pod: Json) -> Json:
     spec = dict(mapping_at(pod, "spec"))
     if labels[WORKER_INDEX] == LEADER and annotation(pod, SUBDOMAIN_POLICY) == UNIQUE:
         spec["subdomain"] = name_of(pod)
+    topology = annotation(pod, EXCLUSIVE_TOPOLOGY)
+    if labels[WORKER_INDEX] == LEADER and topology:
+        spec["affinity"] = {**mapping_at(spec, "affinity"), **_exclusive(topology, labels[GROUP_KEY])}
     variables = {
         "LWS_LEADER_ADDRESS": f"{labels[SET_NAME]}-{labels.get(GROUP_INDEX)}.{spec['subdomain']}.{namespace_of(pod)}",
         "LWS_GROUP_SIZE": annotation(pod, SIZE),
@@ -45,6 +49,16 @@ def admitted(pod: Json) -> Json:
         if field in spec:
             spec[field] = [_with_variables(container, variables) for container in items_at(spec, field)]
     return {**pod, "metadata": {**mapping_at(pod, "metadata"), "labels": labels}, "spec": spec}
+
+
+def _exclusive(topology: str, key: str) -> Json:
+    def required(*expressions: Mapping[str, object]) -> Json:
+        term = {"topologyKey": topology, "labelSelector": {"matchExpressions": list(expressions)}}
+        return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+
+    own = {"key": GROUP_KEY, "operator": "In", "values": [key]}
+    others = ({"key": GROUP_KEY, "operator": "Exists"}, {"key": GROUP_KEY, "operator": "NotIn", "values": [key]})
+    return {"podAffinity": required(own), "podAntiAffinity": required(*others)}
 
 
 def is_leader(pod: Manifest) -> bool:

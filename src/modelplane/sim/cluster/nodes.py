@@ -184,6 +184,8 @@ def _labels(name: str, pool: NodePoolSpec, index: int) -> dict[str, str]:
     labels = {POOL: pool.name, "kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
     if pool.zones:
         labels["topology.kubernetes.io/zone"] = pool.zones[index % len(pool.zones)]
+    if pool.domain is not None:
+        labels[pool.domain.topology_key] = f"{pool.name}-domain-{index // pool.domain.node_count}"
     return labels
 
 

@@ -5,7 +5,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from modelplane.api.models import ClassDevice, ConsumedCounters, InferenceClass, InferenceCluster, SharedCounters, Taint
+from modelplane.api.models import (
+    ClassDevice,
+    ConsumedCounters,
+    FabricDomain,
+    InferenceClass,
+    InferenceCluster,
+    SharedCounters,
+    Taint,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +29,8 @@ class NodePoolSpec:
     counters: tuple[SharedCounters, ...] = ()
     taints: tuple[Taint, ...] = ()
     zones: tuple[str, ...] = ()
+    domain: FabricDomain | None = None
+    """Nodes that follow each other are in one domain, as many as it has."""
 
     @property
     def claimable(self) -> tuple[ClassDevice, ...]:
@@ -41,6 +51,7 @@ def pools_of(cluster: InferenceCluster, classes: Mapping[str, InferenceClass]) -
             counters=classes[pool.class_name].spec.shared_counters if pool.class_name in classes else (),
             taints=pool.taints,
             zones=pool.zones,
+            domain=pool.fabric.domain if pool.fabric is not None else None,
         )
         for pool in cluster.spec.node_pools
     )

@@ -46,6 +46,7 @@ from modelplane.sim.cluster.gangs import KAI_GROUP, VOLCANO_GROUP, PodGroup, gan
 from modelplane.sim.cluster.node_lifecycle import node_of
 from modelplane.sim.cluster.nodes import RESOURCE_GROUP
 from modelplane.sim.cluster.objects import condition_of, controller_of, merged_conditions, with_spec, with_status
+from modelplane.sim.cluster.pod_affinity import affinity_refusal
 from modelplane.sim.cluster.quotas import queue_usage
 from modelplane.sim.cluster.recorder import warn
 from modelplane.sim.cluster.scheduling_snapshot import (
@@ -169,12 +170,14 @@ class KubeScheduler:
 
     def _snapshot(self, pods: Sequence[Manifest]) -> SchedulingSnapshot:
         bound = [pod for pod in pods if node_of(pod) and not is_finished(pod)]
+        nodes = {name_of(node): node for node in self._store.list("", "Node")}
         return SchedulingSnapshot(
-            nodes={name_of(node): node for node in self._store.list("", "Node")},
+            nodes=nodes,
             pods=Counter(node_of(pod) for pod in bound),
             siblings=Counter((str(controller_of(pod).get("uid", "")), node_of(pod)) for pod in bound),
             devices=self._devices.book(),
             queues=queue_usage(self._store, self._context.settings.device_resources, bound),
+            placed=[(pod, nodes[node_of(pod)]) for pod in bound if node_of(pod) in nodes],
         )
 
     def _queue_order(self, pod: Manifest) -> tuple[int, str, str, str]:
@@ -250,7 +253,7 @@ def _place(pod: Manifest, claims: Sequence[Manifest], snapshot: SchedulingSnapsh
     fitting: list[Manifest] = []
     selectors = [value_at(claim, "status", "allocation", "nodeSelector") for claim in claims]
     for state in snapshot.states():
-        reason = refusal(pod, state)
+        reason = refusal(pod, state) or affinity_refusal(pod, state.node, snapshot.placed)
         if reason is None and not all(is_within(selector, state.node) for selector in selectors):
             reason = CLAIM_ELSEWHERE
         if reason is None:

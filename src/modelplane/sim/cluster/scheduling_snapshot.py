@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from modelplane.api.objects import Manifest, name_of
 from modelplane.k8s.dra import Allocated
@@ -10,6 +10,7 @@ from modelplane.sim.cluster.devices import DeviceInventory
 from modelplane.sim.cluster.filters import NodeState
 from modelplane.sim.cluster.gangs import packs
 from modelplane.sim.cluster.objects import controller_of
+from modelplane.sim.cluster.pod_affinity import Placed
 from modelplane.sim.cluster.quotas import QueueUsage
 
 UNSCHEDULABLE, SCHEDULER_ERROR, GATED = "Unschedulable", "SchedulerError", "SchedulingGated"
@@ -38,6 +39,8 @@ class SchedulingSnapshot:
     siblings: Counter[tuple[str, str]]
     devices: DeviceInventory
     queues: QueueUsage
+    placed: list[Placed] = field(default_factory=list)
+    """The pods that are on nodes."""
 
     def states(self) -> Iterable[NodeState]:
         return (NodeState(node, self.pods[name]) for name, node in self.nodes.items())
@@ -53,16 +56,22 @@ class SchedulingSnapshot:
         self.pods[binding.node] += 1
         self.siblings[str(controller_of(pod).get("uid", "")), binding.node] += 1
         self.queues.take(pod)
+        self.placed.append((pod, self.nodes[binding.node]))
         if binding.allocation is not None:
             self.devices.take(binding.allocation.claims)
 
     def assumed(self) -> "SchedulingSnapshot":
         """A copy that assumed pods can be added to."""
         return SchedulingSnapshot(
-            self.nodes, Counter(self.pods), Counter(self.siblings), replace(self.devices), self.queues.copy()
+            self.nodes,
+            Counter(self.pods),
+            Counter(self.siblings),
+            replace(self.devices),
+            self.queues.copy(),
+            list(self.placed),
         )
 
     def adopt(self, assumed: "SchedulingSnapshot") -> None:
         """Take over the assumed pods of a copy."""
         self.pods, self.siblings = assumed.pods, assumed.siblings
-        self.devices, self.queues = assumed.devices, assumed.queues
+        self.devices, self.queues, self.placed = assumed.devices, assumed.queues, assumed.placed
