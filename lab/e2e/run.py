@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lab.components import CROSSPLANE, ENVOY_GATEWAY, ETCD, KUBERNETES, KWOK, LWS, PROVIDER_KUBERNETES, Set
-from lab.e2e import causes, drains, gangs, picking, rollouts, secrets, servers, steps, trouble, upgrade
+from lab.e2e import causes, drains, gangs, picking, rollouts, secrets, servers, services, steps, trouble, upgrade
 from lab.e2e.world import enter
 from lab.launch import ask
 from lab.oracles import run as oracles
@@ -54,7 +54,10 @@ _STEPS = (
 )
 
 _CONTROLLERS = {True: f"Envoy Gateway {ENVOY_GATEWAY.version}", False: "an Envoy under the lab's controller"}
-_GATEWAY_STEPS = (("what Envoy Gateway says of pools", picking.pools, False),)
+_GATEWAY_STEPS = (
+    ("what Envoy Gateway says of pools", picking.pools, False),
+    ("the fleet router behind Envoy Gateway, and without it", services.routed, False),
+)
 
 
 async def run(places: Places, target: Path, say: Callable[[str], None], *, mode: str, only: frozenset[str]) -> Scenario:
