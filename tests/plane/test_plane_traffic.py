@@ -24,10 +24,12 @@ class Front:
         self.fails = False
         self.pid = 1
         self.starts = 0
+        self.during = lambda: None
 
     async def apply(self, config):
         if self.fails:
             raise EnvoyFailedError("Envoy did not take its configuration")
+        self.during()
         self.taken.append(config)
         return ConfigApplied(1, 0.0)
 
@@ -70,6 +72,28 @@ def seen(*items, edges=None):
         return front.taken[-1], store
 
     return asyncio.run(main())
+
+
+def test_a_route_that_comes_while_envoy_is_programmed_is_not_in_force_yet():
+    """A service was Available before its endpoints were in Envoy, and its first request got 503."""
+
+    async def main():
+        clock = VirtualClock()
+        store, front = Database(None, clock=clock).store("plane"), Front()
+        for item in (GATEWAY, backend()):
+            store.create(item)
+        traffic = Traffic(store, front, clock, address=("127.0.0.1", 8080))
+        traffic.set_view_source(lambda _name: None)
+        front.during = lambda: store.create(route())
+        await traffic._reconcile("fleet")
+        reported = "status" in store.get(ObjectRef("gateway.networking.k8s.io", "HTTPRoute", "team", "chat"))
+        front.during = lambda: None
+        await traffic._reconcile("fleet")
+        return reported, verdicts(store)
+
+    reported, after = asyncio.run(main())
+    assert not reported
+    assert after["Accepted"] == ("True", "Accepted")
 
 
 def verdicts(store, name="chat"):

@@ -137,6 +137,8 @@ class Traffic:
             return
         served = self._doors.served()
         routers = await self._routers.sync(served, self._plans.current) if self._routers is not None else {}
+        # Read with the plans: a route that comes while Envoy is programmed is not in force yet.
+        routes = self._routes()
         views, problems = self._fleet_views(served, routers)
         config = await self._program({**cluster_views, **dict.fromkeys(self._listeners - views.keys()), **views})
         if self._routers is not None:
@@ -145,7 +147,7 @@ class Traffic:
         for door in served:
             self._report_gateway(door, problems.get(door.listener, ""), served=door.listener not in problems)
         found = [problem for problem in config.problems if problem.gateway in views]
-        self._report_routes(self._routes(), found, served)
+        self._report_routes(routes, found, served)
 
     async def _views(self, stale: Iterable[ClusterName]) -> dict[str, GatewayView | None]:
         views: dict[str, GatewayView | None] = {}
