@@ -71,6 +71,7 @@ class Fleet:
     caches: list | None = field(default_factory=list)
     gateways: list | None = field(default_factory=list)
     secrets: list | None = field(default_factory=list)
+    relay_secrets: list | None = None
     pods: dict = field(default_factory=dict)
     claims: dict = field(default_factory=dict)
     observed: dict[str, Observed] = field(default_factory=dict)
@@ -85,6 +86,7 @@ class Fleet:
             "caches": self.caches,
             "gateway": self.gateways,
             "secret": self.secrets,
+            "relay-secret": self.relay_secrets,
         }
         required = {name: tuple(items) for name, items in given.items() if items is not None}
         required |= {f"pods-{name}": tuple(items) for name, items in self.pods.items()}

@@ -251,7 +251,7 @@ def test_the_gateway_of_the_fleet_stays(secure, chosen):
         assert_all_stay(case)
 
 
-@pytest.mark.parametrize("stage", ["fetching", "staged", "beside"])
+@pytest.mark.parametrize("stage", ["fetching", "staged", "relayed", "beside"])
 @given(chosen=damages())
 @settings(max_examples=60)
 def test_no_volume_or_job_of_a_cache_leaves(stage, chosen):

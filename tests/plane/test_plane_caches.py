@@ -1,8 +1,10 @@
 """Caches on the embedded plane: staged by Jobs, waited for by deployments, and fetched by the real loader."""
 
 import asyncio
+import base64
 import json
 import os
+import socket
 import threading
 import time
 from functools import partial
@@ -12,11 +14,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modelplane.api.objects import GROUP
+from modelplane.api.objects import GROUP, text_at
+from modelplane.hydrate import CacheVolume
+from modelplane.hydrate.peer_server import PeerServer
 from modelplane.reconcile.clock import SystemClock
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster import ClusterSettings
 from modelplane.testing.clock import run_virtual
+from tests.support.file_server import file_server
 from tests.support.local_fleet import running_fleet
 
 pytestmark = pytest.mark.slow
@@ -186,6 +191,44 @@ def test_a_server_of_this_machine_needs_permission_and_progress_is_shown(tmp_pat
         threading.Thread(target=server.serve_forever, daemon=True).start()
         asyncio.run(main(server.server_address[1]))
         server.shutdown()
+
+
+def test_a_relay_fetches_from_the_source_once(tmp_path):
+    content, token = os.urandom(3 << 20), tmp_path / "token"
+    token.write_text("secret")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+
+    async def main(url):
+        settings = ClusterSettings(volumes=tmp_path, pull_s=0.1, load_s=0.1, probe_s=0.1)
+        async with running_fleet(SystemClock(), settings=settings) as fleet:
+            for manifest in platform():
+                if manifest["kind"] == "InferenceGateway":
+                    manifest["spec"]["outbound"] = {"allow": ["127.0.0.1/32"]}
+                fleet.plane.create(manifest)
+            meta = {"name": "relay", "namespace": "default"}
+            data = {"token": base64.b64encode(b"secret").decode()}
+            fleet.plane.create({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": data})
+            relay = {"cluster": "east", "url": f"http://127.0.0.1:{port}", "authSecretRef": {"name": "relay"}}
+            spec = {"source": "HTTP", "http": {"url": url}, "storage": {"sizeGiB": 1}, "relay": relay}
+            fleet.plane.create({**CACHE, "spec": spec})
+            await _until(lambda: phases(fleet).get("east") == ("Ready", "Staged"))
+            assert phases(fleet)["west"][0] in {"Pending", "Hydrating"}
+            (volume,) = (tmp_path / "east").iterdir()
+            # The platform's way to the Service of the relay; its simulated pod answers nobody.
+            peer = PeerServer(CacheVolume(volume), token)
+            serving = asyncio.create_task(peer.serve("127.0.0.1", port, None, lambda *_: None))
+            await _until(lambda: phases(fleet)["west"] == ("Ready", "Staged"))
+            serving.cancel()
+            markers = [next((tmp_path / name).iterdir()) / ".modelplane" / "complete.json" for name in ("east", "west")]
+            east, west = (json.loads(path.read_text()) for path in markers)
+            assert (east["key"], east["files"]) == (west["key"], west["files"])
+            pods = [text_at(pod, "metadata", "labels", "modelplane.ai/relay") for pod in fleet.pods("east")]
+            assert pods == ["qwen"]
+
+    with file_server() as server:
+        asyncio.run(main(server.add("/model.bin", content)))
+        assert server.sent < 2 * len(content), "the source was read once"
 
 
 class _SlowHandler(SimpleHTTPRequestHandler):

@@ -265,7 +265,7 @@ OLD_KEY = "0123456789abcdef"
 
 @cache
 def model_cache(stage: str) -> State:
-    """A cache on two clusters: `fetching`, `staged`, or `beside` an older volume that a replica still mounts."""
+    """A cache on two clusters: `fetching`, `staged`, `relayed`, or `beside` an older volume that a replica mounts."""
     composite = _model_cache("qwen", "team") | {"status": {}}
     composite["metadata"] |= {"uid": "c", "creationTimestamp": SINCE}
     composite["spec"] |= {"storage": {"sizeGiB": 1}}
@@ -278,7 +278,14 @@ def model_cache(stage: str) -> State:
         "caches": (_model_cache("other", "team") | {"status": {}},),
         "secret": (secret | {"data": {"HF_TOKEN": "eA=="}},),
     }
+    if stage == "relayed":
+        composite["spec"]["relay"] = {"cluster": "east", "url": "https://c.example", "authSecretRef": {"name": "relay"}}
+        named = {"name": "relay", "namespace": "team"}
+        fixed |= {"relay-secret": (secret | {"metadata": named, "data": {"token": "eA=="}},), "gateway": ()}
     found = settle(composite, lambda _composed: fixed, _cache_places)
+    if stage == "relayed":
+        found = settle(found.composite, lambda _composed: fixed, _cache_places, _staged_volumes(found, stage))
+        assert {"relay-east", "relayservice-east"} <= found.composed.keys()
     assert {key.partition("-")[0] for key in found.composed} >= {"namespace", "volume", "job", "secret"}
     if stage == "fetching":
         return found

@@ -51,6 +51,9 @@ ALLOW_INSECURE = "modelplane.ai/allow-insecure"
 
 STAGED = "modelplane.ai/staged"
 """Annotation of a PersistentVolumeClaim that is complete: what the source was resolved to, or `unknown`."""
+RELAY = "modelplane.ai/relay"
+"""Label of the pods that serve a cache's volume to other clusters: the ModelCache."""
+
 STAGED_ON = "modelplane.ai/staged-on"
 """The uid of the claim that the artifact was staged on. A claim that was made anew in its place is empty."""
 

@@ -82,6 +82,7 @@ __all__ = [
     "Gpu",
     "GpuPool",
     "Http",
+    "HttpAuthSecretRef",
     "HttpFile",
     "HuggingFace",
     "IdentitySecretRef",
@@ -151,6 +152,8 @@ __all__ = [
     "Queue",
     "Quota",
     "Rebalance",
+    "Relay",
+    "RelayAuthSecretRef",
     "ReplicaEngine",
     "ReplicaMember",
     "ReplicaReference",
@@ -171,7 +174,6 @@ __all__ = [
     "ShareRange",
     "SharedCounters",
     "SharedFilesystem",
-    "SpecAuthSecretRef",
     "SpecCredentials",
     "SpecGateway",
     "SpecPlacement",
@@ -522,7 +524,7 @@ class ModelEndpointStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     traffic: EndpointTraffic | None = None
 
 
-class SpecAuthSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AuthSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     key: str
 
@@ -530,7 +532,7 @@ class SpecAuthSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 class ProviderAuth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     header: str = "Authorization"
     scheme: Literal["Bearer", "Raw"] = "Bearer"
-    secret_ref: SpecAuthSecretRef = msgspec.field(name="secretRef")
+    secret_ref: AuthSecretRef = msgspec.field(name="secretRef")
 
 
 class ReplicaReference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -895,6 +897,17 @@ class CacheRetention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     unused_seconds: int = msgspec.field(name="unusedSeconds", default=3600)
 
 
+class RelayAuthSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    key: str = "token"
+
+
+class Relay(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    cluster: str
+    url: str
+    auth_secret_ref: RelayAuthSecretRef = msgspec.field(name="authSecretRef")
+
+
 class Inline(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     filename: str
     content: str
@@ -912,7 +925,7 @@ class Oci(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pull_secret_ref: NameReference | None = msgspec.field(name="pullSecretRef", default=None)
 
 
-class AuthSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class HttpAuthSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     key: str = "Authorization"
 
@@ -928,7 +941,7 @@ class Http(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     digest: str | None = None
     urls: tuple[HttpFile, ...] = ()
     header: str = "Authorization"
-    auth_secret_ref: AuthSecretRef | None = msgspec.field(name="authSecretRef", default=None)
+    auth_secret_ref: HttpAuthSecretRef | None = msgspec.field(name="authSecretRef", default=None)
 
 
 class S3(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1002,6 +1015,7 @@ class ModelCacheSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     cluster_selector: LabelSelector | None = msgspec.field(name="clusterSelector", default=None)
     replication: Literal["AllMatchingClusters", "WherePlaced"] = "AllMatchingClusters"
     prewarm: int = 0
+    relay: Relay | None = None
     retention: CacheRetention = CacheRetention()
     storage: CacheStorage = CacheStorage()
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)

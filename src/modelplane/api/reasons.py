@@ -114,6 +114,7 @@ class Reason(StrEnum):
     CLUSTERS_MATCHED = "ClustersMatched", "Clusters match the cache."
     NOT_PLACED_YET = "NotPlacedYet", "The cache is staged where replicas mount it, and none does yet."
     WAITING_FOR_VOLUME = "WaitingForVolume", "The PersistentVolumeClaim of a cache is not bound yet."
+    WAITING_FOR_RELAY = "WaitingForRelay", "Another cluster fetches the artifact first. This one copies it from there."
     VOLUME_LOST = "VolumeLost", "The volume of a cache is lost. It is staged again when its claim is deleted."
     VOLUME_MISSING = "VolumeMissing", "The claim that a cache names does not exist on the cluster. Create it there."
     NO_STORAGE = "NoStorage", "The cluster has no volumes that several nodes can mount. Name a StorageClass."

@@ -7,6 +7,7 @@ copies      the Secret and the ConfigMap that it reads
 progress    what the loader said, by the Job and its pods
 inputs      what staging reads beside the cache
 site        one cluster, with what was observed there
+relay       the cluster that fetches for the others
 attempts    attempts that failed, and the next one
 staging     one cluster: what is desired there, and its entry in the status
 targets     which clusters

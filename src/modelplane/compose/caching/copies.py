@@ -27,24 +27,24 @@ def input_copies(site: Site, users: tuple[str, ...]) -> dict[str, Desired]:
 
 
 def _each_copy(site: Site, users: tuple[str, ...]) -> Iterator[tuple[str, Desired]]:
-    inputs = site.inputs
+    inputs, source = site.inputs, site.fetched
     named = {
-        "secret": (inputs.secret, inputs.source.secret.name if inputs.source and inputs.source.secret else None),
-        "configmap": (inputs.config_map, inputs.source.config_map if inputs.source else None),
+        "secret": (inputs.secret(source), source.secret.name if source.secret is not None else None),
+        "configmap": (inputs.config_map, source.config_map),
     }
     for part, kind in _COPIES:
         original, name = named[part]
         key = f"{part}-{site.name}"
         seen = inputs.request.observed.get(key)
         if name is not None and original is not None:
-            yield key, Desired(_copy(site, kind, name, original), seen is not None and seen.ready, users)
+            yield key, Desired(copied(site, kind, name, original), seen is not None and seen.ready, users)
         elif name is not None and seen is not None:
             yield key, keep(seen)
 
 
-def _copy(site: Site, kind: str, name: str, original: Manifest) -> Remote:
+def copied(site: Site, kind: str, name: str, original: Manifest, purpose: str = "") -> Remote:
     namespace = site.inputs.cache.metadata.namespace
-    made = manifest("v1", kind, copy_name(site, kind), namespace=remote_namespace(namespace))
+    made = manifest("v1", kind, copy_name(site, purpose or kind), namespace=remote_namespace(namespace))
     made = with_metadata(made, annotations={COPIED_FROM: f"{namespace}/{name}"})
     if kind == "Secret":
         given = text_at(original, "type")

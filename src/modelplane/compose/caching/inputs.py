@@ -3,7 +3,7 @@
 An input that is missing stops new Jobs, and removes nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,15 +16,14 @@ from modelplane.api.models import InferenceCluster, InferenceGateway, ModelCache
 from modelplane.api.objects import API_VERSION, Manifest, items_at, mapping_at, text_at
 from modelplane.api.outbound import OutboundRule
 from modelplane.api.reasons import Reason
-from modelplane.compose.caching.source import CacheSource
+from modelplane.compose.caching.source import PEER, CacheSource
 from modelplane.compose.caching.storage import StorageSpec
 from modelplane.compose.causes import Cause
 from modelplane.compose.context import remote_namespace
 from modelplane.compose.contract import ComposeRequest, Requirement
 
 _CLUSTERS, _REPLICAS, _CACHES, _GATEWAY = "clusters", "replicas", "caches", "gateway"
-_SECRET, _CONFIG_MAP = "secret", "configmap"
-_NO_FIELDS: Mapping[str, object] = {}
+_SECRET, _RELAY_SECRET, _CONFIG_MAP = "secret", "relay-secret", "configmap"
 
 
 @dataclass(frozen=True)
@@ -91,22 +90,20 @@ class CacheInputs:
             return outbound.allow if outbound is not None else ()
         return ()
 
-    @property
-    def secret(self) -> Manifest | None:
-        return next(iter(self.request.fetched(_SECRET) or ()), None)
+    def secret(self, source: CacheSource) -> Manifest | None:
+        """The Secret that a source names."""
+        return next(iter(self.request.fetched(_secret_key(source)) or ()), None)
 
     @property
     def config_map(self) -> Manifest | None:
         return next(iter(self.request.fetched(_CONFIG_MAP) or ()), None)
 
-    @cached_property
-    def obstacle(self) -> Cause | None:
-        """Why nothing can be fetched on any cluster."""
-        return self._refused_host() or self._missing_secret() or self._missing_config_map()
+    def obstacle(self, source: CacheSource) -> Cause | None:
+        """Why nothing can be fetched from a source."""
+        return self._refused_host(source) or self._missing_secret(source) or self._missing_config_map(source)
 
-    def _refused_host(self) -> Cause | None:
-        source = self.source
-        if source is None or not source.hosts:
+    def _refused_host(self, source: CacheSource) -> Cause | None:
+        if not source.hosts:
             return None
         if self.request.fetched(_GATEWAY) is None:
             return Cause(Reason.UNRESOLVED, f"InferenceGateway {DEFAULT_GATEWAY} is not read yet")
@@ -120,27 +117,27 @@ class CacheInputs:
                 return Cause(Reason.OUTBOUND_REFUSED, f"{path}: {refusal}; {allow}")
         return None
 
-    def _missing_secret(self) -> Cause | None:
-        wanted = self.source.secret if self.source else None
+    def _missing_secret(self, source: CacheSource) -> Cause | None:
+        wanted, found = source.secret, self.secret(source)
         if wanted is None:
             return None
         shown = f"Secret {self.cache.metadata.namespace}/{wanted.name}"
-        if self.request.fetched(_SECRET) is None:
+        if self.request.fetched(_secret_key(source)) is None:
             return Cause(Reason.UNRESOLVED, f"{shown} is not read yet")
-        if self.secret is None:
+        if found is None:
             return Cause(Reason.SECRET_MISSING, f"{shown} does not exist")
-        if wanted.key and wanted.key not in mapping_at(self.secret, "data"):
+        if wanted.key and wanted.key not in mapping_at(found, "data"):
             return Cause(Reason.SECRET_MISSING, f"{shown} has no key {wanted.key}")
         return None
 
-    def _missing_config_map(self) -> Cause | None:
-        name = self.source.config_map if self.source else None
+    def _missing_config_map(self, source: CacheSource) -> Cause | None:
+        name = source.config_map
         if name is None:
             return None
         shown = f"ConfigMap {self.cache.metadata.namespace}/{name}"
         if self.request.fetched(_CONFIG_MAP) is None:
             return Cause(Reason.UNRESOLVED, f"{shown} is not read yet")
-        key = text_at(self.source.document if self.source else _NO_FIELDS, "key")
+        key = text_at(source.document, "key")
         if self.config_map is None:
             return Cause(Reason.CONFIG_MAP_MISSING, f"{shown} does not exist")
         if key and not any(key in mapping_at(self.config_map, part) for part in ("data", "binaryData")):
@@ -157,7 +154,11 @@ def requirements(inputs: CacheInputs, staging: list[ClusterName], adopted: list[
         _CACHES: Requirement(API_VERSION, "ModelCache", namespace=metadata.namespace),
     }
     source = inputs.source
-    if source is not None and source.hosts:
+    relay = inputs.cache.spec.relay
+    if relay is not None:
+        name = relay.auth_secret_ref.name
+        wanted[_RELAY_SECRET] = Requirement("v1", "Secret", name=name, namespace=metadata.namespace)
+    if source is not None and (source.hosts or relay is not None):
         wanted[_GATEWAY] = Requirement(API_VERSION, "InferenceGateway", name=DEFAULT_GATEWAY)
     if source is not None and source.secret is not None:
         wanted[_SECRET] = Requirement("v1", "Secret", name=source.secret.name, namespace=metadata.namespace)
@@ -173,6 +174,10 @@ def requirements(inputs: CacheInputs, staging: list[ClusterName], adopted: list[
         claim = Requirement("v1", "PersistentVolumeClaim", name=name, namespace=namespace, cluster=cluster)
         wanted[_claim_key(cluster)] = claim
     return wanted
+
+
+def _secret_key(source: CacheSource) -> str:
+    return _RELAY_SECRET if source.block == PEER else _SECRET
 
 
 def _pods_key(cluster: ClusterName) -> str:

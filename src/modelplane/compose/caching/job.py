@@ -96,6 +96,16 @@ def _pod(request: JobRequest) -> dict[str, object]:
     scheduling = request.cluster.spec.scheduling
     spec: dict[str, object] = {
         "restartPolicy": "Never",
+        **pod_security(),
+        "containers": [_container(request)],
+        "volumes": _volumes(request),
+    }
+    return {**spec, **({"priorityClassName": scheduling.default_priority} if scheduling.default_priority else {})}
+
+
+def pod_security() -> dict[str, object]:
+    """A pod of the loader: no privileges, and no credentials for the cluster's API."""
+    return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": {
@@ -106,10 +116,7 @@ def _pod(request: JobRequest) -> dict[str, object]:
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(request)],
-        "volumes": _volumes(request),
     }
-    return {**spec, **({"priorityClassName": scheduling.default_priority} if scheduling.default_priority else {})}
 
 
 def _container(request: JobRequest) -> dict[str, object]:

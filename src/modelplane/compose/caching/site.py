@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import CacheOnCluster, InferenceCluster
 from modelplane.compose.caching.inputs import CacheInputs
-from modelplane.compose.caching.source import CacheSource
+from modelplane.compose.caching.source import CacheSource, relayed_source
 from modelplane.compose.contract import Desired, Observed, keep
+
+RELAY_PARTS = ("relaysecret", "relay", "relayservice")
+"""What serves the volume to other clusters."""
 
 
 def volume_key(cluster: ClusterName, key: str) -> str:
@@ -38,6 +41,11 @@ class Site:
         return self.inputs.source
 
     @property
+    def fetched(self) -> CacheSource:
+        """What the loader fetches from here: the source, or the cluster that relays it."""
+        return relayed_source(self.inputs.cache.spec, self.source, self.name)
+
+    @property
     def volume(self) -> Observed | None:
         return self.inputs.request.observed.get(volume_key(self.name, self.source.key))
 
@@ -52,7 +60,7 @@ class Site:
 
     def observed(self) -> dict[str, Desired]:
         """Everything of the cache on this cluster, as it is."""
-        exact = {f"{part}-{self.name}" for part in ("namespace", "secret", "configmap")}
+        exact = {f"{part}-{self.name}" for part in ("namespace", "secret", "configmap", *RELAY_PARTS)}
         seen = self.inputs.request.observed
         return {
             key: keep(item)

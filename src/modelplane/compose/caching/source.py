@@ -16,6 +16,8 @@ from modelplane.api.models import ModelCache, ModelCacheSpec
 from modelplane.api.objects import Json, as_mapping, items_at, text_at
 
 _KEY_LENGTH = 16
+PEER = "peer"
+"""The block by which the loader copies the volume of another cluster."""
 _HOST = re.compile(r"(?:https?:)?//(\[[^\]]*\]|[^/:?#]+)")
 _BLOCKS: Mapping[str, str] = {
     "huggingFace": "HuggingFace",
@@ -76,9 +78,10 @@ class CacheSource:
         return tuple((path, found[1]) for path, url in self._urls() if (found := _HOST.match(url)) is not None)
 
     def _urls(self) -> Iterator[tuple[str, str]]:
+        place = "relay" if self.block == PEER else self.block
         for field in ("endpoint", "url"):
             if url := text_at(self.document, field):
-                yield f"spec.{self.block}.{field}", url
+                yield f"spec.{place}.{field}", url
         for index, entry in enumerate(items_at(self.document, "urls")):
             yield f"spec.{self.block}.urls[{index}].url", text_at(entry, "url")
         reference = text_at(self.document, "reference").removeprefix("http://").removeprefix("https://")
@@ -100,6 +103,15 @@ def source_of(cache: ModelCache) -> CacheSource | None:
     document = {name: value for name, value in written.items() if name not in _UNTOLD}
     config_map = text_at(document, "name") if block == "configMap" else None
     return CacheSource(block, document, _key(block, document), secret, config_map)
+
+
+def relayed_source(spec: ModelCacheSpec, source: CacheSource, cluster: str) -> CacheSource:
+    """What the loader on a cluster fetches from: the source, or the cluster that has it. The key is the source's."""
+    relay = spec.relay
+    if relay is None or relay.cluster == cluster:
+        return source
+    secret = SecretSource(relay.auth_secret_ref.name, relay.auth_secret_ref.key, "authSecretRef")
+    return CacheSource(PEER, {"url": relay.url}, source.key, secret)
 
 
 def older_forms(spec: ModelCacheSpec) -> Iterator[tuple[tuple[str, ...], str]]:

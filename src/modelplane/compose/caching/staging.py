@@ -34,6 +34,7 @@ from modelplane.compose.caching.progress import (
     is_complete,
     newest_status,
 )
+from modelplane.compose.caching.relay import observed_relay, relay_objects, relay_obstacle
 from modelplane.compose.caching.sharing import needed_keys
 from modelplane.compose.caching.site import Site, is_volume, job_prefix, volume_key
 from modelplane.compose.caching.storage import (
@@ -80,7 +81,7 @@ def stage(site: Site) -> ClusterStaging:
     finished = next((seen for seen in site.jobs.values() if _filled(seen, volume)), None)
     if volume is not None and (digest is not None or finished is not None):
         return _staged(site, volume, digest, finished, said)
-    obstacle = site.inputs.obstacle or _cluster_obstacle(site)
+    obstacle = site.inputs.obstacle(site.fetched) or _cluster_obstacle(site) or relay_obstacle(site)
     if obstacle is not None or site.cluster is None:
         found = obstacle or Cause(Reason.WAITING_FOR_CLUSTER, "the cluster is not listed")
         return _blocked(site, found)
@@ -116,7 +117,8 @@ def _image(site: Site, cluster: InferenceCluster) -> str:
 def _blocked(site: Site, cause: Cause) -> ClusterStaging:
     """Nothing new begins, and what was observed stays."""
     phase = "Failed" if cause.reason in _REFUSALS else "Pending"
-    return _with(site, site.observed(), phase, cause)
+    later = NEXT_PASS_S if cause.reason is Reason.WAITING_FOR_RELAY else None
+    return replace(_with(site, site.observed(), phase, cause), requeue_after_s=later)
 
 
 def _with(site: Site, desired: dict[str, Desired], phase: str, cause: Cause, **fields: object) -> ClusterStaging:
@@ -175,6 +177,7 @@ def _staged(
     desired = {
         **_namespace(site),
         volume_key(site.name, key): Desired(marked, ready=True),
+        **relay_objects(site, _image(site, site.cluster)),
         **older,
     }
     entry = msgspec.structs.replace(entry, older_unused_since=since)
@@ -236,7 +239,7 @@ def _superseded(site: Site) -> tuple[dict[str, Desired], str | None, float | Non
 
 
 def _fetching(site: Site, cluster: InferenceCluster, said: LoaderStatus | None) -> ClusterStaging:
-    base = {**_namespace(site), **_volume(site, cluster), **_older(site)}
+    base = {**_namespace(site), **_volume(site, cluster), **_older(site), **observed_relay(site)}
     jobs = site.jobs.items()
     # One that completed has filled a claim that is gone.
     stale = [StagingAttempt.parse(key.rpartition("-")[2]) for key, seen in jobs if is_complete(seen.manifest)]
@@ -288,12 +291,13 @@ def _volume(site: Site, cluster: InferenceCluster) -> dict[str, Desired]:
 
 def _inputs_hash(site: Site) -> str:
     inputs = site.inputs
-    versions = (text_at(item or {}, "metadata", "resourceVersion") for item in (inputs.secret, inputs.config_map))
+    read = (inputs.secret(site.fetched), inputs.config_map)
+    versions = (text_at(item or {}, "metadata", "resourceVersion") for item in read)
     return inputs_hash(*versions, inputs.cache.metadata.annotations.get(RETRY, ""), *inputs.allowed)
 
 
 def _job(site: Site, cluster: InferenceCluster, attempt: StagingAttempt) -> Manifest:
-    inputs, source = site.inputs, site.source
+    inputs, source = site.inputs, site.fetched
     return job(
         JobRequest(
             cache=inputs.cache,

@@ -1,0 +1,90 @@
+"""One cluster fetches from the source, and the others copy from it."""
+
+import json
+
+import pytest
+
+from modelplane.api.objects import name_of
+from tests.compose.caches import Fleet, make_cache, make_secret
+from tests.compose.test_compose_model_cache import KEY
+
+RELAY = {"cluster": "east", "url": "https://cache.example/qwen", "authSecretRef": {"name": "relay"}}
+
+
+def make_relay(**spec):
+    secret = make_secret(token="c2VjcmV0")
+    secret["metadata"]["name"] = "relay"
+    return Fleet(make_cache(relay={**RELAY, **spec}), relay_secrets=[secret])
+
+
+def job_arguments(fleet, cluster):
+    (job,) = [item.manifest for key, item in fleet.observed.items() if key.startswith(f"job-{cluster}-")]
+    return job["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
+def test_the_others_wait_and_then_copy_with_the_token():
+    fleet = make_relay()
+    result = fleet.apply()
+    assert fleet.phases() == {"east": ("Pending", "WaitingForVolume"), "west": ("Pending", "WaitingForRelay")}
+    assert fleet.entries()["west"]["message"] == "it is copied from cluster east, which does not have it"
+    assert result.requeue_after_s == 10
+    assert list(json.loads(job_arguments(fleet, "east")[1])) == ["huggingFace"]
+    fleet.apply()
+    fleet.end_jobs()
+    fleet.apply()
+    fleet.apply()
+    words = job_arguments(fleet, "west")
+    assert json.loads(words[1]) == {"peer": {"url": RELAY["url"], "authSecretRef": {"key": "token"}}}
+    assert words[words.index("--credentials-dir") + 1] == "/run/credentials"
+    assert fleet.observed["secret-west"].target.copied_from.name == "relay"
+    fleet.settle()
+    assert fleet.phases() == {"east": ("Ready", "Staged"), "west": ("Ready", "Staged")}
+    assert "secret-west" not in fleet.observed
+
+
+def test_the_first_serves_its_volume_to_those_that_have_the_token(problems):
+    fleet = make_relay()
+    for _ in range(2):
+        fleet.settle()
+    assert not [found for item in fleet.observed.values() for found in problems(item.manifest)]
+    assert fleet.keys("relay", "relayservice", "relaysecret") == ["relay-east", "relaysecret-east", "relayservice-east"]
+    pod = fleet.observed["relay-east"].manifest["spec"]["template"]["spec"]
+    claim, credentials = pod["volumes"]
+    assert claim["persistentVolumeClaim"] == {
+        "claimName": name_of(fleet.observed[f"volume-east-{KEY}"].manifest),
+        "readOnly": True,
+    }
+    assert credentials["secret"]["secretName"] == name_of(fleet.observed["relaysecret-east"].manifest)
+    words = ["serve", "--volume", "/volume", "--listen", "0.0.0.0:8080", "--token-file", "/run/credentials/token"]
+    assert (pod["containers"][0]["args"], pod["automountServiceAccountToken"]) == (words, False)
+    service = fleet.observed["relayservice-east"].manifest["spec"]
+    assert service["selector"] == fleet.observed["relay-east"].manifest["spec"]["selector"]["matchLabels"]
+
+
+@pytest.mark.parametrize(
+    ("lacking", "expected"),
+    [
+        ({"relay_secrets": []}, ("Failed", "SecretMissing")),
+        ({"relay_secrets": None}, ("Pending", "Unresolved")),
+        ({"gateways": None}, ("Pending", "Unresolved")),
+    ],
+)
+def test_what_is_missing_for_a_copy_is_its_reason_and_removes_nothing(lacking, expected):
+    fleet = make_relay()
+    fleet.settle()
+    before = fleet.keys("relay", "relayservice", "relaysecret", "volume")
+    for name, value in lacking.items():
+        setattr(fleet, name, value)
+    fleet.observed = {key: item for key, item in fleet.observed.items() if "-west" not in key}
+    fleet.apply()
+    assert fleet.phases()["west"] == expected
+    assert [key for key in before if "-east" in key] == [
+        key for key in fleet.keys("relay", "relayservice", "relaysecret", "volume") if "-east" in key
+    ]
+
+
+def test_a_url_inside_the_platforms_network_needs_its_permission():
+    fleet = make_relay(url="http://10.0.0.7")
+    fleet.settle()
+    assert fleet.phases()["west"] == ("Failed", "OutboundRefused")
+    assert fleet.entries()["west"]["message"].startswith("spec.relay.url: 10.0.0.7, a private address")
