@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.models import GpuPool, InferenceCluster, ModelReplica
-from modelplane.compose.free_parts import with_free_parts
+from modelplane.compose.free_parts import counted_once, with_free_parts
 
 SETS = [{"name": "gpu", "count": 2, "counters": {"slices": {"value": "7"}}}]
 
@@ -68,6 +68,23 @@ def test_a_gpu_and_its_partitions_depend_on_each_other(held, others, free):
     found = cluster({"name": "gpus", "nodes": 2, "sharedCounters": SETS, "devices": devices})
     pools = with_free_parts(found, found.status.gpu_pools, [replica(at, kind) for at, kind in enumerate(held)])
     assert {each.name: each.free for each in pools[0].devices} == free
+
+
+def test_a_gpu_and_its_partitions_are_counted_once():
+    pool = cluster(
+        {
+            "name": "gpus",
+            "nodes": 2,
+            "sharedCounters": SETS,
+            "devices": [
+                device("mig", 14, 1),
+                device("gpu", 2, 7),
+                {"name": "nic", "driver": "n", "deviceClassName": "c", "count": 4},
+                {"name": "fabric", "driver": "f", "claim": "Synthetic", "count": 1},
+            ],
+        }
+    ).status.gpu_pools[0]
+    assert [(each.name, each.count) for each in counted_once(pool.devices)] == [("nic", 4), ("gpu", 2)]
 
 
 def test_other_pools_stay_as_they_are():

@@ -82,6 +82,7 @@ def test_devices_of_a_cluster_that_does_not_answer_are_not_free(answers, expecte
     gateway = Remote(ClusterName("east"), {"status": {"addresses": [{"value": "192.0.2.1"}]}})
     status = compose(observed={"gateway": Observed(gateway, ready=answers)}).status
     assert (status.free_devices, status.lost_devices) == expected
+    assert sum(device.free for pool in status.gpu_pools for device in pool.devices) == expected[0]
 
 
 @pytest.mark.parametrize(("source", "block"), [("GKE", "gke"), ("EKS", "eks")])

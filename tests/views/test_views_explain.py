@@ -493,3 +493,57 @@ def test_every_stated_number_is_right_for_partitions(made):
             # Each partition may be on a GPU of its own.
             assert gpus * nodes - whole - parts <= 0
         assert ("packing: BinPack" in candidate.reason) is (packing == "Any" and best > 0)
+
+
+# The same for racks: each copy of an engine that spans nodes takes one.
+
+RACKS = re.compile(r"needs (\d+) free domains? of (\d+) nodes \(rack\); (\d+) of (\d+) domains (?:is|are) free")
+TOO_LARGE = re.compile(r"needs (\d+) nodes in one domain; a domain \(rack\) has (\d+)")
+FOR_GANGS = re.compile(r"its domains of (\d+) nodes \(rack\) are for engines that span nodes")
+
+
+@st.composite
+def racks(draw):
+    clusters = [(draw(st.integers(0, 9)), draw(st.integers(2, 3))) for _ in range(draw(st.integers(1, 2)))]
+    asked = [(draw(st.integers(0, 3)), draw(st.integers(1, 4)), draw(st.integers(1, 2))) for _ in range(2)]
+    return clusters, asked
+
+
+@settings(max_examples=30, deadline=None)
+@given(racks())
+def test_every_stated_number_is_right_for_racks(made):
+    clusters, asked = made
+    documents = [make_class(8)]
+    for at, (nodes, size) in enumerate(clusters):
+        cluster = make_cluster(f"c{at}", nodes)
+        cluster["spec"]["nodePools"][0]["fabric"] = {"domain": {"topologyKey": "rack", "nodeCount": size}}
+        documents.append(cluster)
+    for at, (replicas, nodes, copies) in enumerate(asked):
+        wanted = make_deployment(f"d{at}", replicas, 8)
+        wanted["spec"]["workers"] |= {"count": copies, "topology": {"tensor": 8, "pipeline": nodes}}
+        documents.append(wanted)
+    inputs = gather(documents)
+    rows = [row for one in plan(inputs).deployments for row in one.rows if row.action.value == "place"]
+    taken = {
+        f"c{at}": sum(asked[int(row.deployment[-1])][2] for row in rows if row.cluster == f"c{at}")
+        for at in range(len(clusters))
+    }
+    for at, (replicas, nodes, copies) in enumerate(asked):
+        found = explain(inputs, f"d{at}")
+        assert found.pending == replicas - sum(row.deployment == f"team/d{at}" for row in rows)
+        for candidate in found.candidates:
+            pool_nodes, size = clusters[int(candidate.cluster[1:])]
+            whole = pool_nodes // size
+            free = whole - taken[candidate.cluster]
+            assert free >= 0
+            if full := RACKS.search(candidate.reason):
+                assert tuple(map(int, full.groups())) == (copies, size, free, whole)
+                assert free < copies
+            elif large := TOO_LARGE.search(candidate.reason):
+                assert tuple(map(int, large.groups())) == (nodes, size)
+                assert nodes > size
+            elif single := FOR_GANGS.search(candidate.reason):
+                assert (int(single[1]), nodes) == (size, 1)
+            else:
+                assert 1 < nodes <= size
+                assert free >= copies

@@ -5,15 +5,18 @@ depend on each other, and on where the cluster may have put what is held.
 """
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 import msgspec
 
 from modelplane.api.errors import InputError
-from modelplane.api.models import GpuPool, InferenceCluster, ModelReplica, PoolDevice
+from modelplane.api.models import ClassDevice, GpuPool, InferenceCluster, ModelReplica, PoolDevice
 from modelplane.compose.fleet_snapshot import cluster_of, placed_replica
 from modelplane.placement.cluster_info import ClusterInfo, make_cluster_info
 from modelplane.placement.pool_usage import free_slots
 from modelplane.placement.values import PlacedReplica
+
+_Devices = TypeVar("_Devices", ClassDevice, PoolDevice)
 
 
 def with_free_parts(
@@ -26,6 +29,22 @@ def with_free_parts(
     shown = cluster_of(msgspec.structs.replace(cluster, status=status))
     info = make_cluster_info(shown, _placed(replicas))
     return tuple(_with_free(pool, info) for pool in pools)
+
+
+def counted_once(devices: Iterable[_Devices]) -> list[_Devices]:
+    """Claimable devices without those that are parts of others: of the kinds on a counter set, the one with fewest."""
+    found: list[_Devices] = []
+    largest: dict[str, _Devices] = {}
+    for device in devices:
+        if device.claim == "Synthetic":
+            continue
+        if not device.consumes_counters:
+            found.append(device)
+            continue
+        name = device.consumes_counters[0].counter_set
+        known = largest.get(name)
+        largest[name] = device if known is None or device.count < known.count else known
+    return found + list(largest.values())
 
 
 def _is_divided(device: PoolDevice) -> bool:

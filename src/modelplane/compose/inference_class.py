@@ -5,12 +5,13 @@ from modelplane.api.models import InferenceClass, InferenceClassStatus
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult
 from modelplane.compose.fleet_snapshot import class_kinds
+from modelplane.compose.free_parts import counted_once
 
 
 def compose(request: ComposeRequest[InferenceClass]) -> ComposeResult:
     kinds = class_kinds(request.resource)
     faults = [f"device {kind.name}: {kind.device.fault}" for kind in kinds if kind.device.fault]
-    claimable = sum(kind.count for kind in kinds if kind.device_class)
+    claimable = sum(device.count for device in counted_once(request.resource.spec.devices))
     status = InferenceClassStatus(claimable_devices=claimable)
     if faults:
         condition = fails(ConditionType.ACCEPTED, Reason.INVALID, "; ".join(faults))

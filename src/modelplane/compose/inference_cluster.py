@@ -42,7 +42,7 @@ from modelplane.compose.contract import (
 from modelplane.compose.drains import DrainReport, report_drain, seen_taints, with_seen
 from modelplane.compose.fabric_domains import pool_domain
 from modelplane.compose.fleet_snapshot import class_kinds, placed_replica
-from modelplane.compose.free_parts import with_free_parts
+from modelplane.compose.free_parts import counted_once, with_free_parts
 from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.readiness import first_address
 from modelplane.compose.refusal import refuse, source_fault
@@ -236,6 +236,11 @@ def _allocated(device_class: str | None, pool: str, held: Counter[tuple[str, str
     return held[pool, device_class] if device_class else 0
 
 
+def _without_free(pool: GpuPool) -> GpuPool:
+    devices = tuple(msgspec.structs.replace(device, free=0) for device in pool.devices)
+    return msgspec.structs.replace(pool, devices=devices)
+
+
 def _namespace(cluster: InferenceCluster) -> Remote:
     return Remote(ClusterName(cluster.metadata.name), manifest("v1", "Namespace", SYSTEM_NAMESPACE), shared=True)
 
@@ -302,7 +307,7 @@ def _status(
 ) -> InferenceClusterStatus:
     """Devices of a cluster that does not answer are not free: nothing can be placed on them."""
     replicas = request.fetched(_REPLICAS)
-    free = sum(device.free or 0 for pool in pools for device in pool.devices if device.claim != "Synthetic")
+    free = sum(device.free or 0 for pool in pools for device in counted_once(pool.devices))
     return InferenceClusterStatus(
         namespace=SYSTEM_NAMESPACE,
         gateway=StatusGateway(address=address) if address else None,
@@ -310,6 +315,6 @@ def _status(
         free_devices=free if answers else 0,
         lost_devices=None if answers else free,
         replicas=len(replicas) if replicas is not None else None,
-        gpu_pools=pools,
+        gpu_pools=pools if answers else tuple(_without_free(pool) for pool in pools),
         queues=capacity.queues_of(request, held),
     )
