@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 FLEETS = Path("lab/fleets")
 QUEUE = "serving"
 GANG, SECOND = "big", "more"
+_ABSENT = "absent"
 DEVICES = 8 * GANG_NODES
 _POOL, _FIRST = "h200", "h200-0"
 _HOLDS_S = 15.0
@@ -178,6 +179,7 @@ async def run(scenario: Scenario, world: World, scheduler: Set, only: frozenset[
     for name, action, needed in (
         ("packages through the real package manager", _install, True),
         ("the cluster and its queue are seen", seen, True),
+        ("a queue that is missing is named", no_queue, False),
         ("a gang that does not fit waits whole", waits, True),
         ("kube-scheduler alone starts what it can", alone, False),
         ("the gang starts whole once there is room", starts, False),
@@ -218,6 +220,28 @@ async def _observed(world: World, case: Case, *, used: int) -> bool:
 def _told(queue: Manifest) -> str:
     told = ", ".join(f"{key} {queue[key]}" for key in ("quota", "used", "usedByOthers", "pending") if key in queue)
     return f"queue {QUEUE}: {told}"
+
+
+async def no_queue(world: World, case: Case) -> str:
+    """A gang for a queue that does not exist says so, on replica and deployment, and starts once the queue is right."""
+    item = gang_of("queueless", nodes=GANG_NODES)
+    (cluster,) = (found for found in _platform(case) if found["kind"] == "InferenceCluster")
+    await world.control.patch(cluster, {"spec": {"scheduling": {"queue": _ABSENT}}})
+    try:
+        await world.control.apply(item)
+        waited = await until("QueueMissing told", partial(_lacks_queue, world), within_s=_PATIENCE_S)
+        said = text(await world.control.get(OURS, "ModelDeployment", name_of(item)), "status", "message")
+    finally:
+        await world.control.patch(cluster, {"spec": {"scheduling": {"queue": QUEUE}}})
+    mended = await world.ready("ModelDeployment", name_of(item), within_s=_PATIENCE_S)
+    await remove(world, [item])
+    return f"QueueMissing after {waited:.1f} s: {said[:200]}; Ready {mended:.1f} s after the queue was named"
+
+
+async def _lacks_queue(world: World) -> bool:
+    above = await world.control.get(OURS, "ModelDeployment", "queueless")
+    told = [*await world.replicas("queueless"), *([above] if above else ())]
+    return len(told) > 1 and {text(each, "status", "reason") for each in told} == {"QueueMissing"}
 
 
 async def waits(world: World, case: Case) -> str:
