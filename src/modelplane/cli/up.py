@@ -48,6 +48,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let the fleet router decide at every gateway, asked for or not",
     )
+    parser.add_argument(
+        "--mutual-tls", action="store_true", help="let gateways of clusters accept the fleet's gateways only"
+    )
     parser.add_argument("--api-port", type=_port, default=0, metavar="N", help="port of the API (default: any)")
     parser.add_argument("--gateway-port", type=_port, default=0, metavar="N", help="port for requests (default: any)")
 
@@ -76,6 +79,7 @@ async def _up(arguments: argparse.Namespace) -> int:
         gateway_port=ports.again("gateway", arguments.gateway_port),
         profile=profile_of(arguments.profile),
         router=arguments.router,
+        mutual_tls=arguments.mutual_tls,
     )
     progress.say(f"starting the plane with the data folder {arguments.data}")
     async with Plane(settings, report=progress.say) as plane:

@@ -19,6 +19,7 @@ from modelplane.compose.service_plan import PlanEndpoint, ServicePlan
 from modelplane.envoy.callers import caller_keys, health_route
 from modelplane.envoy.clusters import cluster
 from modelplane.envoy.ext_proc import HTTP2
+from modelplane.envoy.hop_tls import with_hop_tls
 from modelplane.envoy.pools import EnvoyCluster, PoolMember
 from modelplane.envoy.retries import BODY_BYTES, NO_RETRIES, UNSERVED_HEADER
 from modelplane.envoy.service_pools import is_gateway, provider_socket, routing_key
@@ -106,7 +107,8 @@ def router_clusters(view: GatewayView) -> dict[str, Resource]:
     if view.router is None:
         return {}
     pools = {_next_hop(view.name, endpoint) for _, endpoint in _serving(view)}
-    found = (hop_cluster(view.name), router_cluster(view.name, view.router), *map(cluster, pools))
+    next_hops = (with_hop_tls(cluster(pool), view.hop) for pool in pools)
+    found = (hop_cluster(view.name), router_cluster(view.name, view.router), *next_hops)
     return {str(each["name"]): each for each in found}
 
 

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from modelplane.compose.service_plan import ServicePlan
 from modelplane.envoy.callers import health_route
 from modelplane.envoy.clusters import cluster
+from modelplane.envoy.hop_tls import with_hop_tls
 from modelplane.envoy.listeners import providers_name
 from modelplane.envoy.pools import EnvoyCluster
 from modelplane.envoy.retries import BODY_BYTES
 from modelplane.envoy.routes import NOT_FOUND
-from modelplane.envoy.service_pools import provider_pool, providers, service_pool
+from modelplane.envoy.service_pools import provider_pool, providers, service_cluster_name, service_pool
 from modelplane.envoy.service_routes import front_routes, provider_routes
 from modelplane.envoy.view import GatewayView, Resource
 
@@ -23,7 +24,11 @@ class FleetServices:
     def __init__(self, view: GatewayView, before: "FleetServices | None" = None) -> None:
         plans = view.plans or ()
         self._pools = {pool.name: pool for plan in plans for pool in _pools(view.name, plan)}
-        self.clusters = {name: _cluster(pool, before) for name, pool in self._pools.items()}
+        self._rendered = {name: _cluster(pool, before) for name, pool in self._pools.items()}
+        services = {service_cluster_name(view.name, plan) for plan in plans}
+        self.clusters = {
+            name: with_hop_tls(each, view.hop) if name in services else each for name, each in self._rendered.items()
+        }
         self.routes: list[Resource] = []
         self.virtual_hosts: dict[str, Resource] = {}
         if view.plans is None:
@@ -38,8 +43,8 @@ class FleetServices:
         }
 
     def cluster_of(self, pool: EnvoyCluster) -> Resource | None:
-        """The resource of an equal cluster."""
-        return self.clusters[pool.name] if self._pools.get(pool.name) == pool else None
+        """The resource of an equal cluster, before its hops get TLS."""
+        return self._rendered[pool.name] if self._pools.get(pool.name) == pool else None
 
 
 def _pools(gateway: str, plan: ServicePlan) -> Iterator[EnvoyCluster]:

@@ -5,15 +5,13 @@ header. One table for all gateways is one file to watch and one update to wait f
 never leaves Envoy.
 """
 
-from collections.abc import Sequence
-
 from modelplane.envoy.callers import caller_filters
 from modelplane.envoy.ext_proc import ext_proc_filter
 from modelplane.envoy.fleet_router import ROUTER_ANSWERS, door_name, inner_address, inner_name, router_filter
 from modelplane.envoy.retries import UNSERVED_HEADER
 from modelplane.envoy.service_pools import provider_socket
 from modelplane.envoy.service_routes import MODEL_METADATA, RETRY_AFTER_S, model_filter
-from modelplane.envoy.view import GatewayView, Resource, TlsCertificate
+from modelplane.envoy.view import GatewayView, Resource
 
 GATEWAY_HEADER = "x-modelplane-gateway"
 ROUTES_NAME = "routes"
@@ -69,7 +67,7 @@ def listener(view: GatewayView, routes_source: Resource) -> Resource:
         reads = [] if view.router is not None else [model_filter()]
         config |= {"http_filters": [*caller_filters(view.callers), *reads, *_filters()]}
     plain: Resource = {"filters": [_manager(config)]}
-    chains = {"filter_chains": [plain]} if not view.identities else _chains(plain, view.identities)
+    chains = _chains(plain, view) if view.identities else {"filter_chains": [plain]}
     return {
         "@type": "type.googleapis.com/envoy.config.listener.v3.Listener",
         "name": view.name,
@@ -121,20 +119,29 @@ def _provider_listener(view: GatewayView, routes_source: Resource) -> Resource:
     }
 
 
-def _chains(plain: Resource, identities: Sequence[TlsCertificate]) -> Resource:
-    """One chain for clients that begin with TLS, and one for those that do not. Envoy chooses a certificate by name."""
+def _chains(plain: Resource, view: GatewayView) -> Resource:
+    """One chain for clients that begin with TLS, and one for those that do not. Envoy chooses a certificate by name.
+
+    Where clients must show a certificate there is no other chain: who begins otherwise is not let in.
+    """
     pairs = [
         {
             "certificate_chain": {"inline_string": identity.certificate},
             "private_key": {"inline_string": identity.key},
         }
-        for identity in identities
+        for identity in view.identities
     ]
+    common: Resource = {"tls_certificates": pairs, "alpn_protocols": ["h2", "http/1.1"]}
+    checked: Resource = {}
+    if view.client_authority:
+        common["validation_context"] = {"trusted_ca": {"inline_string": view.client_authority}}
+        checked = {"require_client_certificate": True}
     tls = {
         "name": "envoy.transport_sockets.tls",
         "typed_config": {
             "@type": f"{_EXTENSIONS}.transport_sockets.tls.v3.DownstreamTlsContext",
-            "common_tls_context": {"tls_certificates": pairs, "alpn_protocols": ["h2", "http/1.1"]},
+            "common_tls_context": common,
+            **checked,
         },
     }
     inspector = {
@@ -142,7 +149,8 @@ def _chains(plain: Resource, identities: Sequence[TlsCertificate]) -> Resource:
         "typed_config": {"@type": f"{_EXTENSIONS}.filters.listener.tls_inspector.v3.TlsInspector"},
     }
     encrypted = {"filter_chain_match": {"transport_protocol": "tls"}, **plain, "transport_socket": tls}
-    return {"listener_filters": [inspector], "filter_chains": [encrypted, plain]}
+    chains = [encrypted] if view.client_authority else [encrypted, plain]
+    return {"listener_filters": [inspector], "filter_chains": chains}
 
 
 def _connection_manager(gateway: str, virtual_host: str, routes_source: Resource) -> Resource:

@@ -46,6 +46,16 @@ class RouterAddress:
     """Whether requests wait for it: the static plan would let callers past what they may call."""
 
 
+@dataclass(frozen=True, slots=True)
+class HopTls:
+    """How a fleet gateway proves to the gateways of clusters who it is, and checks who they are."""
+
+    authority: str
+    """Of both certificates. PEM."""
+    server_name: str
+    client: TlsCertificate
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayView:
     """One listener and every object its routes may point at, as Kubernetes would hold them.
@@ -56,7 +66,8 @@ class GatewayView:
     which add what `secrets` hold. With a `hostname`, which may begin with `*.`, other hosts get 404. With an
     `identities` it serves TLS and plain HTTP on the same port. `plans` are those of the services that a fleet gateway
     serves, and `credentials` what requests to their ModelEndpoints get, by key. With `callers` only those may call.
-    With a `router` every request to a service is decided by it.
+    With a `router` every request to a service is decided by it. With a `client_authority` only clients with one of its
+    certificates may connect; with a `hop` the gateways of clusters are called so.
     """
 
     name: str
@@ -75,6 +86,8 @@ class GatewayView:
     plans: tuple[ServicePlan, ...] | None = None
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
     router: RouterAddress | None = None
+    client_authority: str = ""
+    hop: HopTls | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

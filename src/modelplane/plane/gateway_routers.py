@@ -13,6 +13,7 @@ from typing import Final
 from modelplane.compose.service_plan import ServicePlan
 from modelplane.envoy.view import RouterAddress
 from modelplane.plane.fleet_gateways import ServedGateway
+from modelplane.router.served_models import HopContext
 from modelplane.router.server import RouterServer, RouterSettings
 from modelplane.router.usage_file import UsageFile
 
@@ -23,9 +24,9 @@ _DRAIN_S: Final = 1.0
 class RunningRouter:
     """One router, its gateway and its usage."""
 
-    def __init__(self, host: str, file: UsageFile) -> None:
+    def __init__(self, host: str, file: UsageFile, hop: HopContext | None = None) -> None:
         settings = RouterSettings(host=host, port=0, health_port=-1, admin_port=0, drain_s=_DRAIN_S)
-        self.server = RouterServer(settings, write_usage=file.write)
+        self.server = RouterServer(settings, write_usage=file.write, hop=hop)
         self.server.director.callers.restore(file.spent())
         self._file = file
         self._host = host
@@ -52,6 +53,8 @@ class GatewayRouters:
         self._data = data
         self._always = always
         self._report = report
+        self.hop: HopContext | None = None
+        """How routers call the gateways of clusters, where that takes a certificate."""
         self._routers: dict[str, RunningRouter] = {}
         self._doors: dict[str, ServedGateway] = {}
 
@@ -92,7 +95,7 @@ class GatewayRouters:
         return RouterAddress(found.host, found.port, required=self._doors[listener].caller_document.restricts)
 
     async def _start(self, listener: str, plans: Sequence[ServicePlan]) -> None:
-        router = RunningRouter(self._host, UsageFile(self._data / "usage" / f"{listener}.jsonl"))
+        router = RunningRouter(self._host, UsageFile(self._data / "usage" / f"{listener}.jsonl"), self.hop)
         router.server.replace(self._doors[listener].plans(plans))
         await router.server.start()
         self._routers[listener] = router

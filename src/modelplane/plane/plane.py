@@ -36,6 +36,7 @@ from modelplane.plane.clusters import Clusters
 from modelplane.plane.controller import PlaneController
 from modelplane.plane.events import EventExpiry
 from modelplane.plane.gateway_routers import GatewayRouters
+from modelplane.plane.hop_identity import HopIdentity
 from modelplane.plane.kubeconfig import write_kubeconfig
 from modelplane.plane.provider_models import ProviderModels
 from modelplane.plane.sim_commands import PREFIX, Simulation
@@ -64,6 +65,8 @@ class PlaneSettings:
     """The plugins that place replicas."""
     router: bool = False
     """Whether every gateway has a fleet router, and not those alone that ask for one by `spec.router`."""
+    mutual_tls: bool = False
+    """Whether gateways of clusters accept fleet gateways only, by their certificate."""
 
 
 class Plane:
@@ -163,6 +166,10 @@ class Plane:
         self._stack.push_async_callback(envoy.drain)  # before the engines stop: requests in flight are answered
         traffic.set_view_source(self.clusters.gateway_view)
         self._routers = GatewayRouters(HOST, data, always=self._settings.router, report=self._report)
+        if self._settings.mutual_tls:
+            hop = HopIdentity(self._clock.now())
+            traffic.set_hop(hop)
+            self._routers.hop = hop.router
         self._stack.push_async_callback(self._routers.stop)
         traffic.set_routers(self._routers)
         for name, loop in (

@@ -26,6 +26,7 @@ from modelplane.envoy.view import RouterAddress
 from modelplane.plane.fleet_gateways import FleetGateways, ServedGateway
 from modelplane.plane.front_identity import hostname_of, identities_of
 from modelplane.plane.gateway_routers import GatewayRouters
+from modelplane.plane.hop_identity import HopIdentity
 from modelplane.plane.provider_credentials import credentials_of
 from modelplane.plane.service_plans import ServicePlans
 from modelplane.reconcile.clock import Clock
@@ -68,6 +69,7 @@ class Traffic:
         self._plans = ServicePlans(store)
         self._plans.on_change = self.changed
         self._routers: GatewayRouters | None = None
+        self._hop: HopIdentity | None = None
         self._gateways = GatewayConfigs()
         self._stale: set[ClusterName] = set()
         self._fleet_is_stale = True
@@ -81,6 +83,10 @@ class Traffic:
         self._view_of = view_of
         self._stale.update(names)
         self.changed()
+
+    def set_hop(self, hop: HopIdentity) -> None:
+        """Let gateways of clusters accept fleet gateways only. Before the first pass."""
+        self._hop = hop
 
     def set_routers(self, routers: GatewayRouters) -> None:
         """Let fleet routers decide requests of gateways. They hear of plans before Envoy does."""
@@ -153,9 +159,15 @@ class Traffic:
         views: dict[str, GatewayView | None] = {}
         for name in sorted(stale):
             view = self._view_of(name)
-            views[f"cluster.{name}"] = replace(view, name=f"cluster.{name}") if view is not None else None
+            views[f"cluster.{name}"] = self._cluster_view(name, view) if view is not None else None
             await asyncio.sleep(0)  # a large fleet would block the event loop
         return views
+
+    def _cluster_view(self, name: ClusterName, view: GatewayView) -> GatewayView:
+        named = replace(view, name=f"cluster.{name}")
+        if self._hop is None:
+            return named
+        return replace(named, identities=(self._hop.server,), client_authority=self._hop.authority)
 
     async def _program(self, views: Mapping[str, GatewayView | None]) -> EnvoyConfig:
         config = await asyncio.to_thread(self._rendered, views)
@@ -216,6 +228,7 @@ class Traffic:
             secrets=tuple(self._credentials(filters)),
             identities=() if gateway is None else identities_of(gateway, self._store.get),
             hostname=None if gateway is None else hostname_of(gateway),
+            hop=None if self._hop is None else self._hop.fleet,
         )
 
     def _routes(self) -> list[Manifest]:

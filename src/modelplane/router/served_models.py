@@ -5,7 +5,8 @@ every quarter of a minute. Providers are left out: their credential is the gatew
 """
 
 import asyncio
-from typing import Final
+import ssl
+from typing import Final, NamedTuple, TypedDict
 
 import aiohttp
 import msgspec
@@ -29,11 +30,30 @@ class _ModelList(msgspec.Struct):
     data: list[_Listed] = msgspec.field(default_factory=list)
 
 
+class HopContext(NamedTuple):
+    """How gateways of clusters are called that let in only whom they know."""
+
+    context: ssl.SSLContext
+    server_name: str
+
+    @property
+    def options(self) -> "HopOptions":
+        return {"ssl": self.context, "server_hostname": self.server_name}
+
+
+class HopOptions(TypedDict, total=False):
+    """Of a request."""
+
+    ssl: ssl.SSLContext
+    server_hostname: str
+
+
 class ServedModels:
     """Fetches the lists of a catalog's replicas between `start` and `stop`."""
 
-    def __init__(self, catalog: ServiceCatalog) -> None:
+    def __init__(self, catalog: ServiceCatalog, hop: HopContext | None = None) -> None:
         self._catalog = catalog
+        self._hop = hop
         self._task: asyncio.Task[None] | None = None
         self._fetched_s: dict[FleetEndpoint, float] = {}
 
@@ -63,10 +83,12 @@ class ServedModels:
 
     async def _fetch(self, session: aiohttp.ClientSession, endpoint: FleetEndpoint, now_s: float) -> None:
         plan = endpoint.plan
-        url = f"http://{endpoint.candidate.address}{upstream_path('/v1/models', plan.prefix)}"
+        tls: HopOptions = {} if self._hop is None else self._hop.options
+        scheme = "https" if tls else "http"
+        url = f"{scheme}://{endpoint.candidate.address}{upstream_path('/v1/models', plan.prefix)}"
         headers = {REPLICA_HEADER: plan.replica or ""}
         try:
-            async with session.get(url, headers=headers) as response:
+            async with session.get(url, headers=headers, **tls) as response:
                 body = await response.content.read(_LARGEST)
                 listed = msgspec.json.decode(body, type=_ModelList) if response.ok else None
         except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError):

@@ -34,7 +34,7 @@ from modelplane.router.plans import PlanFolder
 from modelplane.router.probes import Prober
 from modelplane.router.processor import FrontProcessor
 from modelplane.router.profile import load_profile, make_scheduler
-from modelplane.router.served_models import ServedModels
+from modelplane.router.served_models import HopContext, ServedModels
 from modelplane.router.stalls import Stalls
 from modelplane.router.summaries import apply_summaries
 
@@ -69,7 +69,9 @@ class RouterServer:
         config: Config | None = None,
         *,
         write_usage: Callable[[bytes], object] | None = None,
+        hop: HopContext | None = None,
     ) -> None:
+        """`hop`: how the gateways of clusters are called, where that takes a certificate."""
         self.settings = settings or RouterSettings()
         self.catalog = ServiceCatalog()
         # Random numbers only break ties: predicting them gains nothing.
@@ -86,7 +88,7 @@ class RouterServer:
         self._admin = RouterAdmin(self.director, (self.settings.host, max(0, self.settings.admin_port)), time.monotonic)
         self._health = HealthService(lambda: self.catalog.known and not self.director.stopping)
         self._prober = Prober(self.catalog, time.monotonic)
-        self._models = ServedModels(self.catalog)
+        self._models = ServedModels(self.catalog, hop)
         self._stalls = Stalls()
         self._folder = PlanFolder(self.settings.plans) if self.settings.plans is not None else None
         self._summaries = b""

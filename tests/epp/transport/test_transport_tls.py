@@ -2,12 +2,21 @@
 
 import ssl
 import time
+from datetime import timedelta
 
 import pytest
 from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from modelplane.api.errors import InputError
-from modelplane.epp.transport.tls import ServerIdentity, read_identity, self_signed, server_context
+from modelplane.epp.transport.tls import (
+    ServerIdentity,
+    client_context,
+    issue_hop,
+    read_identity,
+    self_signed,
+    server_context,
+)
 
 
 def test_a_certificate_of_its_own():
@@ -53,3 +62,19 @@ def test_a_key_is_not_printed():
     made = self_signed(time.time())
     assert repr(made) == "Identity(clients=anyone)"
     assert "PRIVATE" not in f"{made}"
+
+
+def test_certificates_of_a_hop_are_told_apart_by_their_purpose():
+    made = issue_hop("gateway.internal", time.time(), timedelta(days=1))
+    again = issue_hop("gateway.internal", time.time(), timedelta(days=1))
+    assert made.authority != again.authority
+    authority = x509.load_pem_x509_certificate(made.authority)
+    for pem, purpose in (
+        (made.server, ExtendedKeyUsageOID.SERVER_AUTH),
+        (made.client, ExtendedKeyUsageOID.CLIENT_AUTH),
+    ):
+        certificate = x509.load_pem_x509_certificate(pem)
+        certificate.verify_directly_issued_by(authority)
+        assert list(certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value) == [purpose]
+        assert certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca is False
+    assert client_context(made.authority, made.client, made.client_key).verify_mode is ssl.CERT_REQUIRED

@@ -40,6 +40,72 @@ class ServerIdentity(msgspec.Struct, frozen=True):
         return f"Identity(clients={'checked' if self.clients else 'anyone'})"
 
 
+class HopCertificates(msgspec.Struct, frozen=True):
+    """Both ends of a hop between gateways, and the authority that signed them; PEM. Nobody has the authority's key."""
+
+    authority: bytes
+    server: bytes
+    server_key: bytes
+    client: bytes
+    client_key: bytes
+
+    def __repr__(self) -> str:
+        return "HopCertificates()"
+
+
+def issue_hop(server_name: str, now_s: float, lifetime: timedelta) -> HopCertificates:
+    """New certificates for a hop. New ones need a new authority: its key is forgotten when both are signed."""
+    now = datetime.fromtimestamp(now_s, UTC)
+    authority_key = ec.generate_private_key(ec.SECP256R1())
+    issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{server_name} authority")])
+
+    def signed(
+        name: x509.Name, key: ec.EllipticCurvePrivateKey, purpose: x509.ObjectIdentifier | None, dns: str = ""
+    ) -> bytes:
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(issuer)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - _BACKDATED)
+            .not_valid_after(now + lifetime)
+            .add_extension(x509.BasicConstraints(ca=purpose is None, path_length=None), critical=True)
+        )
+        if purpose is not None:
+            builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+        if dns:
+            builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(dns)]), critical=False)
+        return builder.sign(authority_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+    server_key, client_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    server = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, server_name)])
+    client = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fleet gateway")])
+    return HopCertificates(
+        signed(issuer, authority_key, None),
+        signed(server, server_key, ExtendedKeyUsageOID.SERVER_AUTH, server_name),
+        _private(server_key),
+        signed(client, client_key, ExtendedKeyUsageOID.CLIENT_AUTH),
+        _private(client_key),
+    )
+
+
+def client_context(authority: bytes, certificate: bytes, key: bytes) -> ssl.SSLContext:
+    """Trusts that authority alone, and shows the certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_verify_locations(cadata=authority.decode("ascii"))
+    with _as_file(certificate) as chain, _as_file(key) as private:
+        context.load_cert_chain(chain, private)
+    return context
+
+
+def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
 def self_signed(now_s: float, clients: bytes = b"") -> ServerIdentity:
     """A self-signed identity of the picker. Gateways do not verify its name."""
     return ServerIdentity(*self_signed_loopback("modelplane-picker", now_s, _LIFETIME), clients)
@@ -65,10 +131,7 @@ def self_signed_loopback(name: str, now_s: float, lifetime: timedelta) -> tuple[
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(key, hashes.SHA256())
     )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return certificate.public_bytes(serialization.Encoding.PEM), private
+    return certificate.public_bytes(serialization.Encoding.PEM), _private(key)
 
 
 def read_identity(folder: Path, clients: Path | None = None) -> ServerIdentity:
