@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lab.client import items, name_of, value
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lab.client import Manifest
 
 MISSING_IMAGE = "registry.example.org/lab/missing:1"
+LOADER_IMAGE = "modelplane-loader:lab"
 CRASHING_IMAGE = "registry.example.org/lab/crashing:1"
 LAST_LINE = "ValueError: max_model_len is greater than the derived max_model_len"
 _BACK_OFF_MS = 3000
@@ -30,6 +35,19 @@ containerStatuses:
   ready: false
   started: false
 """
+
+
+def without_loaders(stages: Iterable[Manifest]) -> list[Manifest]:
+    """The stages. The one that ends pods of Jobs leaves out those of the loader: the loader itself ends them."""
+    return [_spares_loaders(stage) if name_of(stage) == "pod-complete" else stage for stage in stages]
+
+
+def _spares_loaders(stage: Manifest) -> Manifest:
+    spec = value(stage, "spec")
+    rest: Manifest = spec if isinstance(spec, dict) else {}
+    spared = {"key": _IMAGES, "operator": "NotIn", "values": [LOADER_IMAGE]}
+    expressions = [*items(stage, "spec", "selector", "matchExpressions"), spared]
+    return {**stage, "spec": {**rest, "selector": {"matchExpressions": expressions}}}
 
 
 def failing_pods() -> list[Manifest]:

@@ -16,7 +16,7 @@ from lab.client import Api, Manifest, condition, items, name_of, text, until
 from lab.cluster import LOOPBACK, Cluster, answers
 from lab.components import GATEWAY_API, INFERENCE_EXTENSION, KWOK, LWS
 from lab.hardware import hardware
-from lab.stages import failing_pods
+from lab.stages import failing_pods, without_loaders
 from lab.supervisor import Program, Supervisor
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ async def _nodes(
     await api.apply_all(bound_roles(sources.read(KWOK, "kustomize/rbac/role.yaml"), "kwok-controller"))
     stages = [item for name in _STAGES for item in sources.read(KWOK, f"kustomize/stage/{name}.yaml")]
     config = cluster.folder / "kwok-stages.yaml"
-    config.write_text(yaml.safe_dump_all([*stages, *failing_pods()]))
+    config.write_text(yaml.safe_dump_all([*without_loaders(stages), *failing_pods()]))
     command = (
         str(cluster.binary("kwok")),
         f"--kubeconfig={cluster.write_kubeconfig('kwok', cluster.access('kwok-controller'))}",

@@ -8,7 +8,20 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lab.components import CROSSPLANE, ENVOY_GATEWAY, ETCD, KUBERNETES, KWOK, LWS, PROVIDER_KUBERNETES, Set
-from lab.e2e import causes, drains, gangs, picking, rollouts, secrets, servers, services, steps, trouble, upgrade
+from lab.e2e import (
+    caches,
+    causes,
+    drains,
+    gangs,
+    picking,
+    rollouts,
+    secrets,
+    servers,
+    services,
+    steps,
+    trouble,
+    upgrade,
+)
 from lab.e2e.world import enter
 from lab.launch import ask
 from lab.oracles import run as oracles
@@ -33,6 +46,7 @@ _STEPS = (
     ("prefill and decode apart", picking.divides, False),
     ("an update by surge, undone", rollouts.update, False),
     ("a Secret reaches the clusters that need it", secrets.gated, False),
+    ("a cache is staged by the loader, and a replica waits for it", caches.staged, False),
     ("why pods do not start", causes.causes, False),
     ("what holds a deletion", causes.held, False),
     ("a cluster is drained", drains.drain, False),

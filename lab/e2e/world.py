@@ -12,6 +12,7 @@ import yaml
 from lab.client import Access, Api, Manifest, condition, items, name_of, text, until, value
 from lab.launch import LabError, ask
 from lab.scenario import FailedError
+from lab.stages import LOADER_IMAGE
 from modelplane.compose.picker import LABEL
 
 if TYPE_CHECKING:
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
 OURS = "modelplane.ai/v1alpha1"
 EXAMPLES = Path("examples/quickstart")
 PATIENCE_S = 480.0
-_IMAGES = {"picker": "modelplane-picker:lab", "routingSidecar": "modelplane-routing-sidecar:lab"}
+_IMAGES = {
+    "picker": "modelplane-picker:lab",
+    "routingSidecar": "modelplane-routing-sidecar:lab",
+    "loader": LOADER_IMAGE,
+}
 
 
 @dataclass(frozen=True, slots=True)
