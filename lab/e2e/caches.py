@@ -44,7 +44,7 @@ def manifests() -> list[Manifest]:
     for item in models():
         if item["kind"] == "ModelDeployment":
             given = value(item, "spec")
-            spec = {**(given if isinstance(given, dict) else {}), "caches": [{"name": CACHE}]}
+            spec = {**(given if isinstance(given, dict) else {}), "labels": {}, "caches": [{"name": CACHE}]}
             made.append({**item, "metadata": {**metadata, "name": f"{DEPLOYMENT}-cached"}, "spec": spec})
     return made
 

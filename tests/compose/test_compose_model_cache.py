@@ -123,6 +123,21 @@ def test_progress_and_digest_are_what_the_loader_says():
     assert status["lastHydratedAt"] == "2027-01-15T08:00:00Z"
 
 
+def test_a_source_that_is_away_is_named_while_it_is_tried_again():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.apply()
+    fleet.apply()
+    fleet.pods["east"] = [loader_pod(phase="Resolving", reason="SourceUnreachable", message="hub.example: refused")]
+    result = fleet.apply()
+    entry = fleet.entries()["east"]
+    assert (entry["phase"], entry["reason"]) == ("Hydrating", "SourceUnreachable")
+    assert entry["message"] == "hub.example: refused; it is tried again"
+    assert result.conditions[-1].reason == "SourceUnreachable"
+    fleet.pods["east"] = [loader_pod(bytes=1, total=2)]
+    fleet.apply()
+    assert (fleet.phases(), "message" in fleet.entries()["east"]) == ({"east": ("Hydrating", "Hydrating")}, False)
+
+
 def test_all_clusters_get_the_commit_that_the_first_one_resolved():
     fleet = Fleet(make_cache(), [make_cluster("east")])
     fleet.apply()

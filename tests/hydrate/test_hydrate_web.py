@@ -1,12 +1,16 @@
 """URLs on a server that misbehaves: every fault ends in the right bytes or in the right refusal."""
 
+import dataclasses
 import hashlib
 
 import pytest
 
+from modelplane.hydrate import HydrationOptions
 from modelplane.hydrate.credentials import MountedSecret
 from modelplane.hydrate.errors import HydrateError, OutOfSpaceError, SourceChangedError, TryAgainError
+from modelplane.hydrate.settings import RetryPolicy
 from modelplane.hydrate.transport import StatusError
+from tests.hydrate.conftest import QUICK
 from tests.support.file_server import Faults, file_server
 
 CONTENT = hashlib.shake_128(b"weights").digest(3_500_000)
@@ -71,6 +75,16 @@ def test_a_refusal_is_for_good_or_for_now(stage, server, status, kind):
     server.faults = Faults(statuses=[(status, {})] * 9)
     with pytest.raises(kind, match=f"answered {status}"):
         stage(http(f"{server.url}/x"))
+
+
+def test_lines_say_what_is_tried_again(stage, server):
+    url = server.add("/model.bin", b"weights")
+    server.faults = Faults(statuses=[(503, {})] * 3)
+    slow = dataclasses.replace(QUICK, retry=RetryPolicy(first_s=0.4, longest_s=0.4, attempts=9))
+    stage(http(url), options=HydrationOptions(fetch=slow, progress_interval_s=0.02))
+    said = {(line.get("reason"), line.get("message")) for line in stage.lines if line["phase"] == "Resolving"}
+    assert ("SourceUnreachable", f"{url} answered 503 Service Unavailable") in said
+    assert "reason" not in stage.lines[-1]
 
 
 def test_a_file_that_changes_is_resolved_again(stage, server):

@@ -156,7 +156,10 @@ class Fetcher:
             except (SourceChangedError, StoppedError):
                 raise
             except TryAgainError as error:
-                self._stop.wait(failures.delay_s(error, moved=staged.state.counts[part] > before), error)
+                moved = staged.state.counts[part] > before
+                if not moved:
+                    self._progress.failed_for_now(error)
+                self._stop.wait(failures.delay_s(error, moved=moved), error)
 
     def _read(self, staged: StagedFile, part: int, block: memoryview) -> None:
         start, stop = staged.state.bounds(part)

@@ -68,6 +68,7 @@ class Hydration:
             try:
                 return self._origin.resolve()
             except TryAgainError as error:
+                self._progress.failed_for_now(error)
                 self._stop.wait(failures.delay_s(error, moved=False), error)
 
     def _stage(self, artifact: ResolvedArtifact) -> CompleteMarker:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from modelplane.hydrate.errors import HydrateError
+
 _WINDOW_S = 20.0
 
 
@@ -54,10 +56,16 @@ class HydrationProgress:
         self.phase = "Resolving"
         self.key: str | None = None
         self.revision: str | None = None
+        self._failure: HydrateError | None = None
+
+    def failed_for_now(self, error: HydrateError) -> None:
+        """What is tried again. Lines say so until the next byte."""
+        self._failure = error
 
     def expect(self, *, files: int, total: int) -> None:
         with self._lock:
             self._bytes = self._files = 0
+            self._failure = None
             self._files_total, self._total = files, total
 
     def have(self, count: int) -> None:
@@ -69,6 +77,7 @@ class HydrationProgress:
         with self._lock:
             self._bytes += count
             self._fetched += count
+            self._failure = None
 
     def file_done(self) -> None:
         with self._lock:
@@ -88,6 +97,9 @@ class HydrationProgress:
     def _status(self, reason: str | None, message: str | None) -> HydrationStatus:
         rate = self._rate()
         left = max(0, self._total - self._bytes)
+        failure = self._failure
+        if failure is not None and self.phase != "Complete" and message is None:
+            reason, message = failure.reason.value, str(failure)
         return HydrationStatus(
             phase=self.phase,
             bytes=self._bytes,

@@ -331,10 +331,12 @@ def _hydrating(site: Site, said: LoaderStatus | None) -> CacheOnCluster:
         message = f"{cause.message}; the Job tries again"
         return msgspec.structs.replace(bare, phase="Hydrating", reason=cause.reason.value, message=message[:512])
     if said is not None and said.phase:
+        cause = failure_cause(said) if said.reason else Cause(Reason.HYDRATING, "")
         return msgspec.structs.replace(
             bare,
             phase="Hydrating",
-            reason=Reason.HYDRATING.value,
+            reason=cause.reason.value,
+            message=f"{cause.message}; it is tried again"[:512] if cause.message else None,
             staged_bytes=said.bytes,
             total_bytes=said.total or None,
             bytes_per_second=said.rate,
