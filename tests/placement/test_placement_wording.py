@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.placement.hardware import DeviceKind
 from modelplane.placement.matching import Unmatched, engine_allocations
-from modelplane.placement.request import EngineRequest, MemberRequest
+from modelplane.placement.request import EngineRequest, MemberRequest, NodeDeviceRequest
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.wording import Mismatch, Shortfall, Untolerated
 from modelplane.testing.fleets import (
@@ -140,3 +140,9 @@ def test_what_finds_no_place_is_counted(asked, nodes, held, is_packed, words):
 )
 def test_time_that_a_taint_is_tolerated_for_is_told(tolerations, words):
     assert str(Untolerated(taint("m", "NoExecute"), tolerations)) == words
+
+
+def test_a_capacity_that_no_device_has_is_named():
+    wanted = NodeDeviceRequest("gpu", 1, (), (("memory", "200Gi"),))
+    found = engine_allocations(engine(wanted), hardware())
+    assert str(Mismatch(found, hardware())) == "needs 1 x gpu with memory 200Gi; a node has 8 x gpu with memory 141Gi"

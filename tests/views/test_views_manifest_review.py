@@ -188,3 +188,25 @@ spec: {url: 'https://api.example', rewritePath: /openai, auth: {secretRef: {name
     fields = {".".join(map(str, each.problem.path)) for each in found if each.severity is Severity.WARNING}
     assert {"spec.auth", "spec.rewritePath", "spec.tls.secretRef", "spec.clusterName"} <= fields
     assert not [each for each in found if each.severity is Severity.ERROR]
+
+
+@pytest.mark.parametrize(
+    ("capacity", "expected"),
+    [
+        ("memory", []),
+        ("memroy", [("error", "did you mean memory?")]),
+        ("bandwidth", [("warning", "they have memory")]),
+    ],
+)
+def test_capacities_that_no_class_has(capacity, expected):
+    made = deployment().replace("selectors:", f"capacity: {{requests: {{{capacity}: 1Gi}}}}\n      selectors:")
+    place = f"spec.nodeSelector.devices[0].capacity.requests.{capacity}"
+    words = f'no InferenceClass of this set has capacity "{capacity}"'
+    assert told(CLASS, made) == [(severity, f"{place}: {words}; {hint}") for severity, hint in expected]
+    assert told(made) == []
+
+
+def test_a_class_that_draws_on_counters_that_are_not_there_is_told():
+    draws = "consumesCounters: [{counterSet: gpu, counters: {slices: {value: '1'}}}]"
+    wrong = "spec.devices: device gpu: draws on counter set gpu, which does not exist"
+    assert told(CLASS.replace("count: 8", f"count: 8\n    {draws}")) == [("error", wrong)]

@@ -62,8 +62,9 @@ class Mismatch(msgspec.Struct, frozen=True, cache_hash=True):
             return f"{self.found.suitable} devices match request {request.name}, and the other requests need them too"
         wanted = f"needs {request.count} x {request.name}"
         failing = self._failing()
-        if failing:
-            wanted += f" with {readable(failing)}"
+        parts = [*([readable(failing)] if failing else ()), *(f"{name} {value}" for name, value in request.capacity)]
+        if parts:
+            wanted += f" with {', '.join(parts)}"
         return f"{wanted}; a node has {self._has(failing)}"
 
     def _domain(self) -> str:
@@ -90,7 +91,8 @@ class Mismatch(msgspec.Struct, frozen=True, cache_hash=True):
         return nearest[1] if nearest is not None else ""
 
     def _has(self, selector: str) -> str:
-        names = list(dict.fromkeys(_NAMED.findall(selector)))
+        asked = (name.rpartition("/")[2] for name, _ in self.found.request.capacity)
+        names = list(dict.fromkeys([*_NAMED.findall(selector), *asked]))
         parts = [f"{kind.count} x {kind.name}{_values(kind.device, names)}" for kind in self.hardware.kinds]
         return ", ".join(parts) or "no devices"
 

@@ -32,11 +32,14 @@ class KnownDevices:
     """The attributes and capacities that the classes of a set have."""
 
     names: frozenset[DeviceName] = frozenset()
+    capacities: frozenset[str] = frozenset()
+    """As they are written: a request for a capacity is compared literally."""
 
     @classmethod
     def of(cls, classes: Iterable[InferenceClass]) -> "KnownDevices":
-        devices = (device for found in classes for device in found.spec.devices)
-        return cls(frozenset(name for device in devices for name in _names(device)))
+        devices = [device for found in classes for device in found.spec.devices]
+        capacities = frozenset(name for device in devices for name in device.capacity)
+        return cls(frozenset(name for device in devices for name in _names(device)), capacities)
 
     def like(self, wanted: DeviceName) -> list[str] | None:
         """The names beside one that no class has; None where it exists or its domain is not known."""
@@ -60,6 +63,8 @@ def review_devices(value: Mapping[str, object], known: KnownDevices) -> Iterator
             problem = _too_many_flags(path, engine)
         if problem:
             yield problem, Severity.ERROR
+    for path, name in _capacities(value, ()):
+        yield from _unknown_capacity(path, name, known)
     for path, text in _selectors(value, ()):
         yield from _wrong_units(path, text)
         yield from _unknown_names(path, text, known)
@@ -122,6 +127,27 @@ def _selectors(value: object, path: Path) -> Iterator[tuple[Path, str]]:
             yield (*path, key), item
         else:
             yield from _selectors(item, (*path, key))
+
+
+def _capacities(value: object, path: Path) -> Iterator[tuple[Path, str]]:
+    """Every capacity that a device request asks for, with its place."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _capacities(item, (*path, index))
+    for key, item in value.items() if isinstance(value, dict) else ():
+        if key == "capacity" and path[-2:-1] == ("devices",) and isinstance(item, dict):
+            yield from (((*path, key, "requests", name), name) for name in item.get("requests") or ())
+        else:
+            yield from _capacities(item, (*path, key))
+
+
+def _unknown_capacity(path: Path, name: str, known: KnownDevices) -> Iterator[tuple[Problem, Severity]]:
+    if name in known.capacities or not known.capacities:
+        return
+    guess = nearest(name, sorted(known.capacities))
+    right = f"did you mean {guess}?" if guess else f"they have {', '.join(sorted(known.capacities)[:5])}"
+    wrong = f"no InferenceClass of this set has capacity {describe(name)}"
+    yield Problem(path, wrong, right), Severity.ERROR if guess else Severity.WARNING
 
 
 def _wrong_units(path: Path, text: str) -> Iterator[tuple[Problem, Severity]]:
