@@ -55,7 +55,7 @@ def test_each_copy_of_an_engine_takes_a_domain(nodes, engine, placed):
         (
             racks(6, domains=0),
             spanning(2),
-            "needs 1 free domain of 3 nodes (nvidia.com/gpu.clique); 0 of 0 domains are free",
+            "needs 1 free domain of 3 nodes (nvidia.com/gpu.clique); 0 of 0 domains are free; 2 domains are incomplete",
         ),
         (
             racks(3, desired_nodes=6),
@@ -70,6 +70,14 @@ def test_each_copy_of_an_engine_takes_a_domain(nodes, engine, placed):
 def test_why_not(there, engine, reason):
     (found,) = schedule(place(1, engine), Fleet.of([there])).trace.candidates()
     assert found.reason == reason
+
+
+def test_an_incomplete_domain_may_become_complete():
+    """Room may appear, so the deployment waits; for an engine that no domain could take, nothing would help."""
+    (found,) = schedule(place(1, spanning(2)), Fleet.of([racks(6, domains=0)])).trace.candidates()
+    assert found.may_pass
+    (found,) = schedule(place(1, spanning(4)), Fleet.of([racks(6, domains=0)])).trace.candidates()
+    assert not found.may_pass
 
 
 def test_a_replica_pays_for_its_domains():

@@ -193,7 +193,7 @@ def _kind(pool: Pool, *, packed: bool) -> PoolShape:
     nodes = pool.units(pool.nodes)
     if pool.domains is not None:
         nodes = min(nodes, pool.domains)
-    missing_nodes = max(pool.units(pool.desired_nodes or 0) - nodes, 0)
+    missing_nodes = max(pool.units(max(pool.desired_nodes or 0, pool.nodes)) - nodes, 0)
     return PoolShape(
         pool.hardware,
         pool.hardware.counts if pool.hardware.domain is None else (1,),

@@ -91,8 +91,8 @@ class Mismatch(msgspec.Struct, frozen=True, cache_hash=True):
         return nearest[1] if nearest is not None else ""
 
     def _has(self, selector: str) -> str:
-        asked = (name.rpartition("/")[2] for name, _ in self.found.request.capacity)
-        names = list(dict.fromkeys([*_NAMED.findall(selector), *asked]))
+        requested = (name.rpartition("/")[2] for name, _ in self.found.request.capacity)
+        names = list(dict.fromkeys([*_NAMED.findall(selector), *requested]))
         parts = [f"{kind.count} x {kind.name}{_values(kind.device, names)}" for kind in self.hardware.kinds]
         return ", ".join(parts) or "no devices"
 
