@@ -106,6 +106,27 @@ def test_what_a_cluster_shows_refines_what_was_declared_and_wakes_it():
     with_two_apis(story)
 
 
+def test_the_domains_of_a_fabric_are_seen_by_the_label_that_the_cluster_names():
+    fabric = {"domain": {"topologyKey": "example.com/rack", "nodeCount": 2}}
+    pool = {**CLUSTER["spec"]["nodePools"][0], "fabric": fabric}
+    racks = {**CLUSTER, "spec": {**CLUSTER["spec"], "nodePools": [pool]}}
+
+    def domain(live):
+        result = answer(FunctionCall(racks, required={"class-h200": (CLASS,)}), 0.0, live.cache)
+        return result.status["gpuPools"][0]["domain"]
+
+    async def story(_control, workload, live):
+        domain(live)
+        for number in range(3):
+            made = node(f"n{number}")
+            made["metadata"]["labels"]["example.com/rack"] = f"r{number // 2}"
+            workload.put(NODES, made)
+        await until(lambda: domain(live).get("complete") == 1)
+        assert domain(live) == {"topologyKey": "example.com/rack", "nodeCount": 2, "complete": 1}
+
+    with_two_apis(story)
+
+
 def test_what_cannot_be_looked_at_is_not_known_rather_than_gone():
     async def story(_control, workload, live):
         workload.put(NODES, node("n1"))

@@ -20,7 +20,7 @@ import xxhash
 
 from modelplane.api.labels import ALLOW_INSECURE, POOL, REPLICA, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
-from modelplane.api.objects import Manifest, annotations_of, namespace_of, text_at, value_at
+from modelplane.api.objects import Manifest, annotations_of, labels_of, namespace_of, text_at, value_at
 from modelplane.compose.admission_causes import trimmed_workload
 from modelplane.compose.context import TENANT_PREFIX
 from modelplane.compose.contract import Requirement
@@ -228,8 +228,11 @@ def _trim(raw: Manifest) -> bytes:
 
 
 def _trim_node(raw: Manifest) -> bytes:
-    """Its pool and whether it takes pods: a Node changes in other fields every few seconds."""
-    labels = {POOL: text_at(raw, "metadata", "labels", POOL)}
+    """Its labels and whether it takes pods: a Node changes in other fields every few seconds.
+
+    Of a node in a pool all labels are kept, since the cluster says which one names its domain.
+    """
+    labels = labels_of(raw) if POOL in labels_of(raw) else {}
     conditions = value_at(raw, "status", "conditions")
     ready = [
         {"type": "Ready", "status": item.get("status")}

@@ -10,7 +10,7 @@ import msgspec
 
 from modelplane.api.codec import decode, encode
 from modelplane.api.errors import InputError
-from modelplane.api.models import GpuPool, InferenceCluster, InferenceClusterStatus, NodePool, PoolDevice
+from modelplane.api.models import GpuPool, InferenceCluster, InferenceClusterStatus, NodePool, PoolDevice, PoolDomain
 from modelplane.api.objects import Manifest
 from modelplane.compose import inference_cluster
 from modelplane.compose.contract import ComposeRequest
@@ -57,7 +57,16 @@ def _observed(pool: GpuPool, declared: NodePool, known: GpuPool | None, counted:
         seen = max(seen + declared.node_count - counted, 0)
     before = {device.name: device for device in known.devices} if known is not None else {}
     devices = tuple(_held(device, before.get(device.name), nodes) for device in pool.devices)
-    return msgspec.structs.replace(pool, nodes=nodes, observed_nodes=seen, devices=devices)
+    domain = _domain(pool.domain, declared.node_count, counted)
+    return msgspec.structs.replace(pool, nodes=nodes, observed_nodes=seen, devices=devices, domain=domain)
+
+
+def _domain(domain: PoolDomain | None, nodes: int, counted: int | None) -> PoolDomain | None:
+    """Domains that an edit adds or takes away are complete or gone."""
+    if domain is None or domain.complete is None or counted is None:
+        return domain
+    added = nodes // domain.node_count - counted // domain.node_count
+    return msgspec.structs.replace(domain, complete=max(domain.complete + added, 0))
 
 
 def _held(device: PoolDevice, known: PoolDevice | None, nodes: int) -> PoolDevice:
