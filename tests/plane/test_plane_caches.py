@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modelplane.api.objects import GROUP, text_at
+from modelplane.api.objects import GROUP, name_of, text_at
 from modelplane.hydrate import CacheVolume
 from modelplane.hydrate.peer_server import PeerServer
 from modelplane.reconcile.clock import SystemClock
-from modelplane.reconcile.store import ObjectRef
+from modelplane.reconcile.store import ObjectRef, ref_of
 from modelplane.sim.cluster import ClusterSettings
 from modelplane.testing.clock import run_virtual
 from tests.support.file_server import file_server
@@ -130,6 +130,27 @@ def test_a_cache_that_is_mounted_is_not_deleted_and_leaves_nothing_behind_afterw
     virtually(story)
 
 
+def test_a_claim_that_somebody_deleted_is_made_and_filled_anew():
+    async def story(fleet, clock):
+        fleet.plane.create(CACHE)
+        await clock.sleep(30)
+        store = fleet.database.store("cluster/east")
+        (before,) = store.list("", "PersistentVolumeClaim")
+        store.delete(ref_of(before))
+        seen = set()
+        for _ in range(60):
+            await clock.sleep(0.5)
+            seen.add(phases(fleet)["east"])
+        (after,) = store.list("", "PersistentVolumeClaim")
+        marks = after["metadata"]["annotations"]
+        assert after["metadata"]["uid"] != before["metadata"]["uid"]
+        assert marks["modelplane.ai/staged-on"] == after["metadata"]["uid"]
+        assert {("Hydrating", "Hydrating"), ("Ready", "Staged")} <= seen
+        assert phases(fleet)["east"] == ("Ready", "Staged")
+
+    virtually(story)
+
+
 def test_the_real_loader_fills_the_folder_of_each_volume(tmp_path):
     async def main():
         settings = ClusterSettings(volumes=tmp_path, pull_s=0.1, load_s=0.1, probe_s=0.1)
@@ -157,8 +178,33 @@ def test_the_real_loader_fills_the_folder_of_each_volume(tmp_path):
             fleet.plane.replace({**cache, "spec": other})
             await _until(lambda: phases(fleet)["east"] == ("Failed", "Unauthorized"))
             await _until(lambda: phases(fleet)["west"] == ("Ready", "Staged"))
+            fleet.plane.create(_other_cache())
+            fleet.plane.create(_other_deployment())
+            await _until(lambda: _status_of(fleet).get("reason") == "CacheFailed")
+            status = _status_of(fleet)
+            assert "cache other cannot be staged here: Unauthorized: the source answers 401" in status["message"]
+            assert not [item for item in fleet.plane.list(GROUP, "ModelReplica") if "other" in name_of(item)]
 
     asyncio.run(main())
+
+
+def _other_cache():
+    """Where only the source of east, which is broken, is asked."""
+    spec = {**CACHE["spec"], "inline": {"filename": "a", "content": "b"}}
+    spec["clusterSelector"] = {"matchLabels": {"region": "us-east"}}
+    return {**CACHE, "metadata": {"name": "other", "namespace": "default"}, "spec": spec}
+
+
+def _other_deployment():
+    made = deployment()
+    made["metadata"] = {**made["metadata"], "name": "other"}
+    made["spec"] = {**made["spec"], "clusterSelector": {"matchLabels": {"region": "us-east"}}}
+    made["spec"]["caches"] = [{"name": "other"}]
+    return made
+
+
+def _status_of(fleet):
+    return fleet.get("ModelDeployment", "other", "default").get("status", {})
 
 
 def test_a_server_of_this_machine_needs_permission_and_progress_is_shown(tmp_path):

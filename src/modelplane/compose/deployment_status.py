@@ -65,8 +65,10 @@ def scheduled_condition(request: ComposeRequest[ModelDeployment], decided: Sched
 
 def _unplaced_reason(decided: Schedule) -> Reason:
     refusals = [refusal for refusal, _ in decided.trace.refusals()]
-    if refusals and {refusal.filter for refusal in refusals} == {CachesFilter.name}:
-        waits = any(refusal.code is RefusalCode.UNSCHEDULABLE for refusal in refusals)
+    # Clusters that are not selected have no part in it.
+    selected = [refusal for refusal in refusals if refusal.filter not in _SELECTING]
+    if {refusal.filter for refusal in selected} == {CachesFilter.name}:
+        waits = any(refusal.code is RefusalCode.UNSCHEDULABLE for refusal in selected)
         return Reason.CACHE_STAGING if waits else Reason.CACHE_FAILED
     if refusals and not any(map(_may_run, refusals)):
         return Reason.NOT_RUNNABLE
