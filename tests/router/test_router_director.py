@@ -149,6 +149,15 @@ def test_an_attempt_that_no_engine_received_leaves_no_usage_record(front):
     assert door.lines == []
 
 
+def test_a_stream_of_a_caller_with_limits_says_what_it_used(front):
+    door = front(plan([endpoint("a")]))
+    assert "stream_options" not in json.loads(door.send(stream=True).rewritten.body)
+    door.director.callers.replace(CallerDocument((Caller("ada"),), checks_keys=False))
+    routed = door.send(stream=True)
+    assert json.loads(routed.rewritten.body)["stream_options"] == {"include_usage": True}
+    assert routed.rewritten.translator is not None
+
+
 def keys(**limits):
     return CallerDocument((Caller("ada", (digest_of("secret"),), **limits),))
 

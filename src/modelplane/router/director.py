@@ -200,7 +200,8 @@ class RouterDirector:
         service, member = named.service, named.service.members[decision.picked]
         model = named.adapter or _model_at(member, request.model, named)
         try:
-            upstream = upstream_request(path, member.plan, request.model or service.key, model, front.body)
+            counts, name = self.callers.are_limited, request.model or service.key
+            upstream = upstream_request(path, member.plan, name, model, front.body, counts_tokens=counts)
         except (TranslationError, ParseError) as error:
             raise RouteRefused(FrontOutcome.MALFORMED, str(error)) from error
         record.attempts.append(attempt)
@@ -218,7 +219,7 @@ class RouterDirector:
             _removed(front.headers, upstream.set_headers),
             upstream.body,
             upstream.translator,
-            counts_tokens=self.callers.are_limited,
+            counts_tokens=counts,
             response_headers=((SERVED_BY, member.plan.key),),
             may_retry=_may_retry(service, request, member, attempt.number),
         )

@@ -14,6 +14,7 @@ from modelplane.router.exchange import BodyTranslator
 from modelplane.router.messages import Headers
 from modelplane.router.translation.requests import to_anthropic, to_openai
 from modelplane.router.translation.responses import anthropic_error, completion_of, message_of, openai_error
+from modelplane.router.translation.stream_usage import HidesUsage, with_usage
 from modelplane.router.translation.streams import AnthropicStream, OpenAiStream, StreamTranslator
 from modelplane.router.translation.values import TranslationError, decode_object, object_at
 
@@ -25,6 +26,7 @@ _MESSAGES: Final = "/v1/messages"
 _OK: Final = 200
 _EVENTS: Final = "text/event-stream"
 _LARGEST: Final = 32 << 20
+_STREAMS_USAGE: Final = frozenset((InferenceApi.CHAT, InferenceApi.COMPLETIONS))
 
 
 class UpstreamRequest(msgspec.Struct, frozen=True, eq=False):
@@ -46,11 +48,12 @@ def can_serve(api: InferenceApi, schema: str) -> bool:
 
 
 def upstream_request(
-    path: FrontPath, endpoint: PlanEndpoint, requested: str, model: str, body: bytes
+    path: FrontPath, endpoint: PlanEndpoint, requested: str, model: str, body: bytes, *, counts_tokens: bool = False
 ) -> UpstreamRequest:
     """TranslationError where the request cannot be put into the endpoint's API.
 
-    `requested` is the model's name for the client, `model` its name at the endpoint; empty: the client's is kept.
+    `requested` is the model's name for the client, `model` its name at the endpoint; empty: the client's is kept. Where
+    tokens are counted, a stream says how many there were, and the client does not see it unless it wants to.
     """
     if path.api is InferenceApi.MESSAGES and endpoint.schema == OPENAI:
         made = to_openai(body, model or requested)
@@ -65,6 +68,9 @@ def upstream_request(
     if not can_serve(path.api, endpoint.schema):
         raise TranslationError(f"{path.rest.partition('?')[0]} is not served by the model's provider")
     renamed = rename(body, model) if body and model and model != requested else None
+    counted = with_usage(renamed or body) if counts_tokens and path.api in _STREAMS_USAGE else None
+    if counted is not None:
+        return UpstreamRequest(path.rest, counted, HidesUsage())
     return UpstreamRequest(path.rest, renamed)
 
 
