@@ -208,4 +208,4 @@ class CacheFaults(RuleBasedStateMachine):
 
 
 TestCacheFaults = CacheFaults.TestCase
-TestCacheFaults.settings = settings(max_examples=40, stateful_step_count=20)
+TestCacheFaults.settings = settings(max_examples=25, stateful_step_count=20)
