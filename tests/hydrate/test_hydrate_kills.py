@@ -5,11 +5,11 @@ import json
 import os
 import random
 import signal
-import subprocess
 import time
 
 import pytest
 
+from modelplane.cli import main
 from tests.support.file_server import Faults
 
 ALLOW = ("--outbound-allow", "127.0.0.1/32", "--connections", "4")
@@ -85,11 +85,11 @@ def test_a_deadline_is_for_now(loader, server):
     assert (done.code, done.errors) == (75, "modelplane hydrate: the deadline passed\n")
 
 
-def test_the_command_has_its_exit_codes(loader, tmp_path):
+def test_the_command_has_its_exit_codes(loader, tmp_path, capsys):
     assert loader.run("{").code == 2
-    assert loader.run({"inline": {"filename": "a"}}, "--connections", "0").code == 2
-    assert loader.run({"inline": {"filename": "a"}}, "--outbound-allow", "a b").code == 2
     assert loader.run({"file": {"path": str(tmp_path / "missing")}}).code == 66
-    missing = subprocess.run([*loader.command("{}")[:4], "--into", str(tmp_path)], capture_output=True, check=False)
-    assert missing.returncode == 2
-    assert missing.stderr == b"modelplane hydrate: --source and --into are needed\n"
+    inline = loader.command({"inline": {"filename": "a"}})[3:]
+    wrong = (("--connections", "0"), ("--outbound-allow", "a b"), ("--keep-revisions", "-1"))
+    assert [main([*inline, *words]) for words in wrong] == [2, 2, 2]
+    capsys.readouterr()
+    assert (main(inline[:3]), capsys.readouterr().err) == (2, "modelplane hydrate: --source and --into are needed\n")
