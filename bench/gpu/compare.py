@@ -30,7 +30,7 @@ from gpu.workloads import WORKLOADS, Workload, bodies
 _SEED: Final = 7
 _CONNECTIONS: Final = 48
 _CALIBRATION_S: Final = 14.0
-_SETTLE_S: Final = 2.0
+_SETTLE_S: Final = 5.0
 _SKIPPED: Final = 0.3
 """Of a run: caches fill."""
 
@@ -41,7 +41,9 @@ class Policy(msgspec.Struct, frozen=True):
     config: str = ""
 
 
+_NOTHING: Final = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
 POLICIES: Final = {
+    "default": Policy(Way.REQUESTS, Which.OWN, _NOTHING),
     "round robin": Policy(Way.ROUND_ROBIN),
     "ecosystem": Policy(Way.REQUESTS, Which.OWN, CONFIG),
     "counting": Policy(Way.REQUESTS, Which.OWN, COUNTING),

@@ -31,7 +31,13 @@ _CONFIG_PATH = "/etc/picker"
 LABEL = "modelplane.ai/picker"
 """On the picker's pods, with the name of the replica."""
 _PREFIX_CACHE = {"maxPrefixBlocksToMatch": 256, "lruCapacityPerServer": 31250}
-_SCORERS = ({"pluginRef": "prefix-cache-scorer", "weight": 2}, {"pluginRef": "queue-scorer", "weight": 1})
+_CHOICE = (
+    {"pluginRef": "failing-endpoint-filter"},
+    {"pluginRef": "active-request-scorer", "weight": 2},
+    {"pluginRef": "prefix-cache-scorer", "weight": 3},
+    {"pluginRef": "no-hit-lru-scorer", "weight": 1},
+)
+"""The picker's own default, written out: what is rendered does not change with the picker's image."""
 _NOTICE_S, _DRAIN_S, _SPARE_S = 5, 30, 10
 """The drain of a picker: it still answers while gateways learn that it stops, then finishes its requests."""
 _UNCACHED_TOKENS = 16
@@ -67,11 +73,13 @@ def config_name(context: Context) -> str:
 
 def picker_config(*, disaggregated: bool) -> dict[str, object]:
     """In the ecosystem's own form."""
-    picking = [{"pluginRef": "max-score-picker"}, *_SCORERS]
+    picking = [*_CHOICE, {"pluginRef": "max-score-picker"}]
     plugins: list[dict[str, object]] = [
         {"type": "approx-prefix-cache-producer", "parameters": _PREFIX_CACHE},
+        {"type": "failing-endpoint-filter"},
+        {"type": "active-request-scorer"},
         {"type": "prefix-cache-scorer"},
-        {"type": "queue-scorer"},
+        {"type": "no-hit-lru-scorer"},
         {"type": "max-score-picker"},
     ]
     profiles: list[dict[str, object]] = [{"name": "default", "plugins": picking}]

@@ -25,8 +25,8 @@ from modelplane.testing.picking import chances, endpoints_with
 HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
 DEFAULT = ProfilePlan(
     "default",
-    (),
-    (("queue-scorer", 2.0), ("kv-cache-utilization-scorer", 2.0), ("prefix-cache-scorer", 3.0)),
+    ("failing-endpoint-filter",),
+    (("active-request-scorer", 2.0), ("prefix-cache-scorer", 3.0), ("no-hit-lru-scorer", 1.0)),
     "max-score-picker",
 )
 
@@ -44,11 +44,13 @@ def test_nothing_written_is_the_default_profile(text):
     config = load(text)
     assert (config.profiles, config.handler, config.warnings) == ((DEFAULT,), "single-profile-handler", ())
     assert added(config) == [
+        "active-request-scorer",
         "approx-prefix-cache-producer",
-        "kv-cache-utilization-scorer",
+        "failing-endpoint-filter",
+        "inflight-load-producer",
         "max-score-picker",
+        "no-hit-lru-scorer",
         "prefix-cache-scorer",
-        "queue-scorer",
         "single-profile-handler",
     ]
 

@@ -208,6 +208,7 @@ def test_an_explanation_is_of_the_decision_that_would_be_made(seed, queues):
         )
     )
     found = explain(load(""), Request("r"), state, seeded(seed))
+    assert explain(load(""), Request("r"), state, seeded(seed)) == found
+    # Last: the request that is sent counts.
     made = Scheduler(load("").build()).schedule(Request("r"), state.endpoints, 0.0, seeded(seed))
     assert found.destinations == made.destinations
-    assert explain(load(""), Request("r"), state, seeded(seed)) == found

@@ -105,13 +105,23 @@ POOL = endpoints_with(
 
 
 def test_the_default_profile_picks_the_best():
-    found = scheduler().schedule(Request("r"), POOL, 0.0, chances())
+    pool = endpoints_with([EndpointMetrics()] * 3)
+    for each, requests in zip(pool, (2, 0, 1), strict=True):
+        each.count(requests, 0)
+    found = scheduler().schedule(Request("r"), pool, 0.0, chances())
     assert (found.outcome, names(found), found.profile, found.destinations) == (
         Outcome.PICKED,
         [["b"]],
         "default",
-        POOL[1].address,
+        pool[1].address,
     )
+
+
+def test_the_default_profile_leaves_an_endpoint_alone_that_fails():
+    pool = endpoints_with([EndpointMetrics()] * 2)
+    pool[0].failures = 5
+    pool[1].count(9, 0)
+    assert names(scheduler().schedule(Request("r"), pool, 0.0, chances(0.5))) == [["b"]]
 
 
 def test_picks_are_ranked_groups():

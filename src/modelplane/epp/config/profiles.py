@@ -14,7 +14,11 @@ from modelplane.framework import Filter, Picker, Profile, Scorer, make_profile
 from modelplane.framework.registry import PluginEntry
 
 DEFAULT_PROFILE = "default"
-DEFAULT_SCORERS = (("queue-scorer", 2.0), ("kv-cache-utilization-scorer", 2.0), ("prefix-cache-scorer", 3.0))
+DEFAULT_FILTERS = ("failing-endpoint-filter",)
+DEFAULT_SCORERS = (("active-request-scorer", 2.0), ("prefix-cache-scorer", 3.0), ("no-hit-lru-scorer", 1.0))
+"""A prompt stays with its prefix while that endpoint is not much busier, by what this picker itself sent; a prompt that
+nobody has cached takes turns. docs/benchmarks/gpu.md compares it with the ecosystem's scorers.
+"""
 DEFAULT_PICKER = "max-score-picker"
 SINGLE_HANDLER = "single-profile-handler"
 
@@ -54,7 +58,9 @@ class Profiles:
 
     def plans(self) -> tuple[ProfilePlan, ...]:
         if self._nothing_given:
-            plans: tuple[ProfilePlan, ...] = (ProfilePlan(DEFAULT_PROFILE, (), DEFAULT_SCORERS, DEFAULT_PICKER),)
+            plans: tuple[ProfilePlan, ...] = (
+                ProfilePlan(DEFAULT_PROFILE, DEFAULT_FILTERS, DEFAULT_SCORERS, DEFAULT_PICKER),
+            )
         elif not self._profiles:
             plans = (self._everything(),)
         else:
