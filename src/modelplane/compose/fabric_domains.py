@@ -30,8 +30,8 @@ def _declared(pool: NodePool) -> FabricDomain | None:
 
 def _fault(cluster: InferenceCluster) -> str | None:
     scheduler, backend = cluster.spec.scheduling.type_, cluster.spec.backend.type_
-    if backend == "KServe":
-        return "a domain of a fabric cannot be asked for with backend KServe"
+    if backend != "Native":
+        return f"a domain of a fabric cannot be asked for with backend {backend}"
     if scheduler != "None":
         return f"a domain of a fabric cannot be asked for together with gang scheduling by {scheduler}"
     return None
