@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-HOST: Final = "127.0.0.1"
-FIRST_PORT: Final = 8100
+_PORT: Final = 8100
 BLOCKS: Final = 2_816
 """Of 16 tokens: 45,056 tokens of KV cache an engine."""
 _EVENTS_PORT: Final = 5557
@@ -64,7 +63,12 @@ _MODEL_CONFIG: Final = {
 
 
 def addresses(count: int) -> tuple[str, ...]:
-    return tuple(f"{HOST}:{FIRST_PORT + at}" for at in range(count))
+    """One port on hosts of their own: a pool has one, so a picker that reads pods sees one engine otherwise."""
+    return tuple(f"{_host(at)}:{_PORT}" for at in range(count))
+
+
+def _host(at: int) -> str:
+    return f"127.0.0.{at + 1}"
 
 
 def start(folder: Path, count: int) -> None:
@@ -118,7 +122,7 @@ def _options(model: Path, at: int) -> Sequence[str]:
     return [
         *("--model", str(model), "--served-model-name", "demo", "--load-format", "dummy", "--enforce-eager"),
         *("--gpu-memory-utilization", "0.2", "--num-gpu-blocks-override", str(BLOCKS), "--max-model-len", "8192"),
-        *("--max-num-seqs", "64", "--host", HOST, "--port", str(FIRST_PORT + at), "--enable-prompt-tokens-details"),
+        *("--max-num-seqs", "64", "--host", _host(at), "--port", str(_PORT), "--enable-prompt-tokens-details"),
         *("--kv-events-config", json.dumps(events)),
     ]
 

@@ -86,6 +86,19 @@ def test_connections_are_used_again(client, server):
     assert len(seen) == 1
 
 
+def test_a_connection_is_given_back_once(client, server):
+    """An error's body is read and the answer closed: the connection was idle twice then, and two threads had it."""
+    url, gone = server.add("/x", b"1"), f"{server.url}/gone"
+    seen = []
+    answer = server.answer
+    server.answer = lambda handler: (seen.append(handler.client_address), answer(handler))
+    with pytest.raises(HydrateError, match="404"):
+        client.get(gone)
+    both = [client.get(url), client.get(url)]
+    assert [each.small() for each in both] == [b"1", b"1"]
+    assert seen[0] == seen[1] != seen[2]
+
+
 def test_a_server_that_is_not_there_is_for_now(client):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

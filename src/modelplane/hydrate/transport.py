@@ -60,7 +60,7 @@ class WebResponse:
 
     def __init__(self, client: "WebClient", connection: "CheckedConnection", url: str) -> None:
         self._client = client
-        self._connection = connection
+        self._connection: CheckedConnection | None = connection
         self._response = connection.getresponse()
         self.url = url
         self.status = self._response.status
@@ -88,13 +88,16 @@ class WebResponse:
         return content
 
     def close(self) -> None:
-        """Hands the connection back if the body was read to its end, and closes it if not."""
+        """Hands the connection back if the body was read to its end, and closes it if not. Once: two would share it."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
         with suppress(OSError, http.client.HTTPException):
             if 0 < (self._response.length or 0) <= _DRAIN_BYTES:
                 self._response.read()
         whole = self._response.isclosed() and not self._response.will_close
         self._response.close()
-        self._client.give_back(self._connection, reusable=whole)
+        self._client.give_back(connection, reusable=whole)
 
 
 class WebClient:
