@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab.client import Manifest, items, name_of, namespace_of, text, until, value
-from lab.e2e.steps import DEPLOYMENT, expect, models
+from lab.e2e.steps import DEPLOYMENT, expect, models, remove
 from lab.e2e.world import OURS
 from lab.scenario import FailedError
 
@@ -83,8 +83,9 @@ async def staged(world: World) -> str:
     started = await world.ready("ModelDeployment", f"{DEPLOYMENT}-cached")
     left = [name_of(job) for api in world.sites.values() for job in await api.list("batch/v1", "Job", labels=_LABEL)]
     expect(not left, f"Jobs that completed are left: {left}")
-    for item in reversed(manifests()):
-        await world.control.delete(item)
+    cache, *deployments = manifests()
+    await remove(world, deployments)
+    await remove(world, [cache])
     await until("no claim", lambda: _are_gone(world), within_s=_WITHIN_S)
     for site, api in world.sites.items():
         for item in storage(site):
