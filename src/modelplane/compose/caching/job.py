@@ -13,7 +13,7 @@ from modelplane.api.labels import CACHE
 from modelplane.api.loader_exits import PERMANENT
 from modelplane.api.models import InferenceCluster, ModelCache
 from modelplane.api.names import make_name
-from modelplane.api.objects import Manifest, manifest
+from modelplane.api.objects import Manifest, manifest, with_metadata
 from modelplane.compose.caching.source import CacheSource
 from modelplane.compose.caching.storage import claim_name
 from modelplane.compose.context import remote_namespace
@@ -83,7 +83,9 @@ def job(request: JobRequest) -> Manifest:
         "podFailurePolicy": {"rules": _failure_rules()},
         "template": {"metadata": {"labels": labels}, "spec": _pod(request)},
     }
-    return manifest("batch/v1", "Job", name, namespace=remote_namespace(cache.namespace), labels=labels, spec=spec)
+    made = manifest("batch/v1", "Job", name, namespace=remote_namespace(cache.namespace), labels=labels, spec=spec)
+    # A Job that is deleted without a policy leaves its pods behind, and a pod, even a completed one, holds its claim.
+    return with_metadata(made, finalizers=["foregroundDeletion"])
 
 
 def _failure_rules() -> list[dict[str, object]]:
