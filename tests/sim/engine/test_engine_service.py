@@ -113,10 +113,15 @@ def test_a_client_that_leaves_frees_its_place(play):
 
 def test_requests_over_the_batch_size_wait_their_turn(play):
     async def scenario(_engine, address):
-        asks = [asyncio.create_task(call(address, "POST", "/v1/chat/completions", json=CHAT)) for _ in range(3)]
-        await asyncio.sleep(0.1)
-        text = (await call(address, "GET", "/metrics"))[2]
-        assert (metric(text, "num_requests_running"), metric(text, "num_requests_waiting")) == (1, 2)
+        long = {**CHAT, "max_tokens": 64, "ignore_eos": True}
+        asks = [asyncio.create_task(call(address, "POST", "/v1/chat/completions", json=long)) for _ in range(3)]
+        seen = set()
+        while not all(ask.done() for ask in asks):
+            text = (await call(address, "GET", "/metrics"))[2]
+            seen.add((metric(text, "num_requests_running"), metric(text, "num_requests_waiting")))
+            await asyncio.sleep(0.02)
+        assert (1, 2) in seen
+        assert max(running for running, _ in seen) == 1
         assert [status for status, _, _ in await asyncio.gather(*asks)] == [200, 200, 200]
 
     play(scenario, speed=1, max_num_seqs=1)
