@@ -21,6 +21,7 @@ def drain(plane, name):
     assert code == 0, said
 
 
+@pytest.mark.submission
 @pytest.mark.timeout(300)
 def test_no_request_fails_while_every_cluster_is_drained_in_turn(up):
     plane = up(*PLATFORM, "-f", MODEL)

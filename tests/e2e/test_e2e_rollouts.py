@@ -13,6 +13,7 @@ IMAGE = (
 )
 
 
+@pytest.mark.submission
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("strategy", "fewest"), [("Surge", 2), ("InPlace", 1)])
 def test_no_request_fails_while_every_replica_is_updated(up, strategy, fewest):

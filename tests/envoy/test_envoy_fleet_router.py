@@ -133,6 +133,7 @@ def door(loop, tmp_path_factory):
 CHAT = "/v1/chat/completions"
 
 
+@pytest.mark.submission
 @pytest.mark.slow
 def test_the_router_decides_in_a_real_envoy(door, loop):
     """One test, for one Envoy: it takes a second to start."""

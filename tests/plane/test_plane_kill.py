@@ -99,6 +99,7 @@ async def write_until_killed(folder, process, known, after):
     return acknowledged
 
 
+@pytest.mark.submission
 def test_nothing_that_the_api_acknowledged_is_lost(tmp_path):
     source = random.Random(KILLS)  # noqa: S311  reproducible, not secret
     acknowledged = {}

@@ -102,6 +102,7 @@ def test_surge_keeps_its_number_and_waits_for_min_ready_seconds():
     virtually(story, {"strategy": "Surge", "minReadySeconds": 20})
 
 
+@pytest.mark.submission
 def test_surge_without_capacity_replaces_one_at_a_time():
     async def story(fleet, clock):
         set_image(fleet, NEW)
