@@ -23,8 +23,10 @@ def pytest_addoption(parser):
 
 def pytest_collection_modifyitems(config, items):
     if EXAMPLES:
-        for item in items:
-            _try_harder(getattr(item.obj, "__func__", item.obj))
+        # Once each: the cases of a parametrized test share one function.
+        tests = [getattr(item.obj, "__func__", item.obj) for item in items]
+        for test in {id(test): test for test in tests}.values():
+            _try_harder(test)
     if config.getoption("--update-golden"):
         others = [item for item in items if "golden" not in item.fixturenames]
         config.hook.pytest_deselected(items=others)
