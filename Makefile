@@ -33,7 +33,7 @@ setup-dev: .venv/.dev ## setup, plus what tests and linters need
 demo: setup ## two clusters, one model, one answered request; ends by itself
 	@$(BIN)/modelplane demo
 
-test: setup-dev lint ## lint, types, rooms, generated files, tests; CI adds the six longest and more cases
+test: setup-dev lint ## lint, types, rooms, generated files, tests; CI adds the longest and more cases
 	@$(BIN)/python -m pytest -n 2 -q -m 'not submission'
 
 test-core: setup-dev ## the core's tests without those marked slow, in under 30 s
@@ -73,10 +73,12 @@ lint: setup-dev ## ruff, mypy, import rooms, generated files up to date
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python tools/generate_api.py --check
 	@$(BIN)/python tools/generate_catalog.py --check
+	@$(BIN)/python tools/generate_requirements.py --check
 
 generate: setup-dev ## write the typed models and plain CRDs from apis/, and catalog/ from its data
 	@$(BIN)/python tools/generate_api.py
 	@$(BIN)/python tools/generate_catalog.py
+	@$(BIN)/python tools/generate_requirements.py
 
 bench: setup-dev ## measure; writes bench/results.json
 	@$(BIN)/python bench/run.py

@@ -24,6 +24,7 @@ from modelplane.plane.plane import Plane, PlaneSettings
 from modelplane.reconcile.collector import calm_collector
 from modelplane.reconcile.store import StoreChange
 from modelplane.sim.cluster.controller import ClusterStore
+from modelplane.sim.cluster.engine_exit import EngineExit
 from modelplane.sim.cluster.objects import condition_is
 from modelplane.sim.cluster.phases import Running
 from modelplane.sim.cluster.settings import ClusterSettings
@@ -37,10 +38,19 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "quickstart"
 class NoEngines:
     """Counts the engines that there would be."""
 
+    simulated = True
+
     def __init__(self) -> None:
         self._started = 0
 
-    async def start(self, _pod: Manifest, _cluster: str, *, crashed: Callable[[], None]) -> Running:  # noqa: ARG002  none ever does
+    async def start(
+        self,
+        pod: Manifest,  # noqa: ARG002
+        cluster: str,  # noqa: ARG002
+        *,
+        store: ClusterStore,  # noqa: ARG002
+        crashed: Callable[[EngineExit | None], None],  # noqa: ARG002  none ever does
+    ) -> Running:
         self._started += 1
         return Running("127.0.0.1", 1 + self._started % 65_000)
 

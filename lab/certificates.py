@@ -52,10 +52,12 @@ class Authority:
 
     pair: Pair
 
-    def server(self, name: str, *, dns: Sequence[str] = SERVER_NAMES) -> Pair:
-        """For servers on loopback, under the given names."""
-        addresses = [x509.IPAddress(ipaddress.ip_address(address)) for address in SERVER_ADDRESSES]
-        names = x509.SubjectAlternativeName([*(x509.DNSName(each) for each in dns), *addresses])
+    def server(
+        self, name: str, *, dns: Sequence[str] = SERVER_NAMES, addresses: Sequence[str] = SERVER_ADDRESSES
+    ) -> Pair:
+        """For servers under the given names and addresses; those on loopback unless others are given."""
+        numbers = [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
+        names = x509.SubjectAlternativeName([*(x509.DNSName(each) for each in dns), *numbers])
         return self._leaf(_subject(name), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
     def client(self, user: str, *groups: str) -> Pair:

@@ -80,6 +80,10 @@ class Ports:
     def proxy(self) -> int:
         return self.base + 9
 
+    @property
+    def cert_manager(self) -> int:
+        return self.base + 10
+
 
 @dataclass(frozen=True, slots=True)
 class Keys:

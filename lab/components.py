@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 
 class Recipe(Enum):
@@ -92,6 +93,12 @@ VOLCANO = Module(
 )
 ENVOY_GATEWAY = Module("github.com/envoyproxy/gateway", "v1.9.1", "h1:vAVp6/AlBXJ1aOhp1mxL7fNEzVEfjADUguUhm2wzxQY=")
 
+CERT_MANAGER = Module(
+    "github.com/cert-manager/cert-manager",
+    "v1.20.2",
+    "h1:CimnY00nLqB2lmxhoSuEC4GDMFDK7JCXqyjwMM9ndIQ=",
+    Recipe.WRAPPER,
+)
 KSERVE = Module("github.com/kserve/kserve", "v0.20.0", "h1:Bs7HxmGV4KFqqptDcWseKv+mwD4YOYHJWcuVgPG2Gug=")
 
 _ETCD_MAIN = """package main
@@ -104,6 +111,7 @@ import (
 
 func main() { etcdmain.Main(os.Args) }
 """
+_CERT_MANAGER_MAIN = (Path(__file__).parent / "programs" / "cert_manager.go").read_text()
 _KUBERNETES_FLAGS = (
     "-X k8s.io/component-base/version.gitVersion=v1.36.3",
     "-X k8s.io/component-base/version.gitMajor=1",
@@ -143,6 +151,7 @@ COMPONENTS = (
     Component("vc-scheduler", VOLCANO, "cmd/scheduler", Set.VOLCANO),
     Component("vc-controller-manager", VOLCANO, "cmd/controller-manager", Set.VOLCANO),
     Component("envoy-gateway", ENVOY_GATEWAY, "cmd/envoy-gateway", Set.GATEWAY),
+    Component("cert-manager", CERT_MANAGER, "", Set.GATEWAY, main=_CERT_MANAGER_MAIN),
 )
 # Modules that are read for their manifests alone.
-SOURCES = (GATEWAY_API, INFERENCE_EXTENSION, ENVOY_GATEWAY, KAI, KUEUE, VOLCANO, KSERVE)
+SOURCES = (GATEWAY_API, INFERENCE_EXTENSION, ENVOY_GATEWAY, CERT_MANAGER, KAI, KUEUE, VOLCANO, KSERVE)

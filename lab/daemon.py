@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lab import cert_manager, workload
 from lab import control as control_plane
-from lab import workload
 from lab.build import binary, module_folders
 from lab.client import Api, ApiError, WaitedTooLongError
 from lab.cluster import ADMIN, LOOPBACK, Cluster, new_cluster
@@ -128,6 +128,10 @@ class Daemon:
                 chosen = schedulers_of(site.scheduler, named, self.options)
                 group.create_task(self._workload(site, cluster, sources, chosen))
         self.control = controlled.result()
+        if Set.GATEWAY in self.options:
+            async with asyncio.TaskGroup() as group:
+                for cluster in self.clusters:
+                    group.create_task(cert_manager.bring_up(self.supervisor, cluster, sources))
         self.servers = FunctionServers(self.supervisor, self.control, self.runtime)
         self.up_after_s = time.monotonic() - self.began
         self.say("up")

@@ -12,6 +12,7 @@ import asyncio
 import base64
 import contextlib
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -28,8 +29,6 @@ from modelplane.api.labels import FLEET_GATEWAY
 from modelplane.envoy.bootstrap import packaged_binary
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lab.cluster import Cluster
     from lab.manifests import Sources
     from lab.supervisor import Supervisor
@@ -37,6 +36,11 @@ if TYPE_CHECKING:
 NAMESPACE = "envoy-gateway-system"
 CONTROLLER = "gateway.envoyproxy.io/gatewayclass-controller"
 CLASSES = (FLEET_GATEWAY, "envoy")
+PROVIDER = "10.244.255.54"
+"""A provider's address, in the range of the fleet's gateways. What serves there may use the pair in PROVIDER_PAIR."""
+PROVIDER_PAIR = "envoy-gateway/provider"
+_TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
+"""Where Envoy Gateway has Envoy look for the system's authorities."""
 _KINDS = "charts/gateway-helm/charts/crds/crds/generated"
 _HEALTH_PORT = 8081
 _FILES = ("ca.crt", "tls.crt", "tls.key")
@@ -100,7 +104,8 @@ class EnvoyGateway:
         command = (str(self._cluster.binary("envoy-gateway")), "server", "--config-path", str(self._config()))
         root = self._folder / "root"
         root.mkdir(exist_ok=True)
-        rooted = (sys.executable, "-m", "lab.rooted", str(root), f"/certs={self._folder / 'certs'}", "--", *command)
+        placed = (f"/certs={self._folder / 'certs'}", f"{_TRUSTED}={self._trust()}")
+        rooted = (sys.executable, "-m", "lab.rooted", str(root), *placed, "--", *command)
         probe = answers(f"http://{annex.inside}:{_HEALTH_PORT}/readyz")
         await self._supervisor.start(Program(name, annex.enter(("unshare", "--mount", *rooted)), probe, environment))
         return annex
@@ -123,6 +128,15 @@ class EnvoyGateway:
         content = [base64.b64decode(text(secret, "data", file)) for file in _FILES]
         Pair(content[1], content[2]).write(folder)
         write_private(folder / "ca.crt", content[0])
+
+    def _trust(self) -> Path:
+        """The system's authorities and the lab's own, which vouches for a provider."""
+        authority = self._cluster.keys.authority
+        authority.server("provider", dns=(), addresses=(PROVIDER,)).write(self._cluster.folder / PROVIDER_PAIR)
+        bundle = self._folder / "trusted.crt"
+        known = _TRUSTED.read_bytes() if _TRUSTED.is_file() else b""
+        bundle.write_bytes(known + authority.pair.certificate)
+        return bundle
 
     def _lay_files(self) -> None:
         """The Envoy that is here, where the program would put one that it downloads."""

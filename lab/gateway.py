@@ -40,6 +40,9 @@ _KINDS = {
     "slices": ("discovery.k8s.io/v1", "EndpointSlice", ""),
     "pools": (f"{POOLS}/v1", "InferencePool", ""),
     "pods": ("v1", "Pod", SERVING),
+    "secrets": ("v1", "Secret", ""),
+    "config_maps": ("v1", "ConfigMap", ""),
+    "client_policies": ("gateway.envoyproxy.io/v1alpha1", "ClientTrafficPolicy", ""),
 }
 
 

@@ -29,12 +29,16 @@ from lab.control import (
 from lab.supervisor import Program, Supervisor
 from modelplane import __version__
 from modelplane.api.definitions import definitions
+from modelplane.compose.router_objects import ADMIN_PORT
 from modelplane.crossplane.packaging import CONFIGURATION, FUNCTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 REPOSITORY = "modelplane"
+ROUTER_ADDRESS = "10.244.255.53"  # in the range of the fleet's gateways
+_MEASURED = f"--traffic-metrics=http://{ROUTER_ADDRESS}:{ADMIN_PORT}/metrics"
+"""Read while a canary is analysed, and at no other time."""
 _TOOL = Path("tools/build_packages.py")
 
 
@@ -87,6 +91,7 @@ def apply_as_documented(control: Control, version: str) -> None:
     registry = f"{LOOPBACK}:{REGISTRY_PORT}"
     command = [sys.executable, "-m", "modelplane", "install", f"--packages={registry}/{REPOSITORY}"]
     command += [f"--providers={registry}/lab", f"--version={version}", f"--kubeconfig={control.cluster.kubeconfig}"]
+    command += [_MEASURED]
     folders = [str(control.cluster.binary("kubectl").parent), os.environ.get("PATH", "")]
     environment = {**os.environ, "PATH": os.pathsep.join(folders)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -104,7 +109,7 @@ def function_server(
     port: int = FUNCTION_PORT,
 ) -> Program:
     """Its admin page is on the next port."""
-    looks = {"live": ("--live",), "lean": ("--live", "--no-observe", "--log-calls"), "stateless": ()}[mode]
+    looks = {"live": ("--live", _MEASURED), "lean": ("--live", "--no-observe", "--log-calls"), "stateless": ()}[mode]
     command = (
         sys.executable,
         "-m",

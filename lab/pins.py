@@ -23,5 +23,6 @@ CONTENTS = {
     "kueue": "ca48326c9c7c335d7ff9ce891480b34d289ff5b74b0640b04d09407e10d13557",
     "vc-scheduler": "8f8087f0f3e115db550e5c30f983229739ee16ddcab4c3721a51cc35fe92f3e7",
     "vc-controller-manager": "9f4ffbbfc9410d1414a3dc9baed58f3488e09f2340556a2a34c02e5cbea53264",
+    "cert-manager": "6abc22b522d54dabd9f727d4a4c59147aa516518d7e40a329038f5509543c8c3",
     "envoy-gateway": "8eb359ebfb8aa71046e0b94a8a588934d1eabe5eeb816519d96b586f34fc7e1b",
 }

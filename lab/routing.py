@@ -6,7 +6,8 @@ picker names. Without an answer from the picker the pool's failureMode decides: 
 or it ends with an error.
 
 Matched are path prefixes and exact headers; honoured are a rewritten prefix, headers that are set, weights. That is
-what the product renders. TLS towards clients, hostnames and the rest of the API are for a genuine gateway.
+what the product renders, TLS towards the fleet's gateways too (`listener_tls`). Hostnames and the rest of the API are
+for a genuine gateway.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lab.client import Manifest, condition, items, name_of, namespace_of, text, value
+from lab.listener_tls import transport_socket
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -49,6 +51,9 @@ class Seen:
     slices: tuple[Manifest, ...] = ()
     pools: tuple[Manifest, ...] = ()
     pods: tuple[Manifest, ...] = ()
+    secrets: tuple[Manifest, ...] = ()
+    config_maps: tuple[Manifest, ...] = ()
+    client_policies: tuple[Manifest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +87,27 @@ class Target:
 def tables(seen: Seen, place: Place) -> Tables:
     directory = _Directory(seen)
     entries = sorted(_entries(seen.routes, directory), key=lambda entry: entry.rank)
-    ports = {int(text(each, "port")) for item in seen.gateways for each in items(item, "spec", "listeners")}
     routes: Json = {
         "@type": f"{_TYPES}.config.route.v3.RouteConfiguration",
         "name": ROUTES,
         "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [entry.route for entry in entries]}],
     }
-    listeners = tuple(_listener(place, port) for port in sorted(ports))
-    return Tables(listeners, routes, directory.clusters, directory.problems)
+    return Tables(tuple(_listeners(seen, place)), routes, directory.clusters, directory.problems)
+
+
+def _listeners(seen: Seen, place: Place) -> Iterator[Json]:
+    """One a port. A listener for HTTPS that cannot serve is left out."""
+    made: dict[int, Json] = {}
+    for gateway in seen.gateways:
+        for each in items(gateway, "spec", "listeners"):
+            port = int(text(each, "port"))
+            if text(each, "protocol") != "HTTPS":
+                made[port] = _listener(place, port)
+                continue
+            tls = transport_socket(gateway, each, seen.secrets, (seen.client_policies, seen.config_maps))
+            if tls is not None:
+                made[port] = _listener(place, port, tls)
+    yield from (made[port] for port in sorted(made))
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +358,7 @@ def _processor() -> Json:
     return {"name": PICKER, "typed_config": config, "disabled": True}
 
 
-def _listener(place: Place, port: int) -> Json:
+def _listener(place: Place, port: int, tls: Json | None = None) -> Json:
     router = {"name": "envoy.filters.http.router", "typed_config": {"@type": f"{_FILTERS}.router.v3.Router"}}
     manager = {
         "@type": f"{_TYPES}.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
@@ -350,12 +368,13 @@ def _listener(place: Place, port: int) -> Json:
         "access_log": [_access_log(place.access_log)],
         "http_filters": [_processor(), router],
     }
+    chain = {"filters": [{"name": "http", "typed_config": manager}]}
     return {
         "@type": f"{_TYPES}.config.listener.v3.Listener",
         "name": f"port-{port}",
         "address": _socket(f"{place.address}:{port}"),
         "per_connection_buffer_limit_bytes": _LARGEST_BODY,
-        "filter_chains": [{"filters": [{"name": "http", "typed_config": manager}]}],
+        "filter_chains": [chain if tls is None else {**chain, "transport_socket": tls}],
     }
 
 

@@ -4,7 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import is_hypothesis_test, settings
+
+# libyaml reads the same ten times as fast.
+yaml.SafeLoader, yaml.SafeDumper = yaml.CSafeLoader, yaml.CSafeDumper
 
 # No wall-clock deadline on a shared machine; the same examples each time where CI judges.
 settings.register_profile("here", deadline=None)
@@ -22,22 +26,28 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    if EXAMPLES:
+    if EXAMPLES or config.getoption("--hypothesis-profile") == "core":
         # Once each: the cases of a parametrized test share one function.
         tests = [getattr(item.obj, "__func__", item.obj) for item in items]
         for test in {id(test): test for test in tests}.values():
-            _try_harder(test)
+            _set_examples(test)
     if config.getoption("--update-golden"):
         others = [item for item in items if "golden" not in item.fixturenames]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if "golden" in item.fixturenames]
 
 
-def _try_harder(test):
+def _set_examples(test):
     if is_hypothesis_test(test):
         known = getattr(test, "_hypothesis_internal_use_settings", settings.default)
-        count = known.max_examples * int(EXAMPLES[1:]) if EXAMPLES.startswith("x") else int(EXAMPLES)
-        test._hypothesis_internal_use_settings = settings(parent=known, max_examples=count)
+        test._hypothesis_internal_use_settings = settings(parent=known, max_examples=_examples(known.max_examples))
+
+
+def _examples(stated):
+    """A developer's core run tries no property on more than the profile says, whatever the property says itself."""
+    if not EXAMPLES:
+        return min(stated, settings.get_profile("core").max_examples)
+    return stated * int(EXAMPLES[1:]) if EXAMPLES.startswith("x") else int(EXAMPLES)
 
 
 class Golden:

@@ -1,11 +1,17 @@
 """Writes the structural schemas that rendered objects are checked against in tests, from the real definitions.
 
     strip_crds.py CRDS [--openapi FILE]...
+    strip_crds.py CRDS --clouds
+    strip_crds.py CRDS --pools
 
 CRDS is a folder of CustomResourceDefinitions with `kubernetes-openapi/schemas.json` beside them; further OpenAPI
 documents of an API server (`kubectl get --raw /openapi/v3/apis/<group>/<version>`) add built-in kinds. What stays are
 types, required fields, enums and bounds; descriptions, defaults and rules go. Equal parts are stored once: a pod's
 schema appears dozens of times in these definitions.
+
+`--clouds` writes the managed resources of clouds into a file of their own, without their status. `--pools` writes the
+definition of InferencePools that a cluster gets which has none: the extension publishes no chart of it. It keeps the
+defaults, which controllers count on, and no description and no rule.
 """
 
 import argparse
@@ -18,6 +24,16 @@ from pathlib import Path
 import yaml
 
 OUTPUT = Path(__file__).resolve().parent.parent / "tests" / "compose" / "schemas" / "schemas.json"
+POOLS_OUTPUT = OUTPUT.parents[3] / "src" / "modelplane" / "catalog" / "manifests" / "inferencepools.yaml"
+CLOUDS_OUTPUT = OUTPUT.with_name("clouds.json")
+CLOUD_FOLDERS = ("provider-upjet-gcp", "provider-upjet-aws", "provider-upjet-azure")
+CLOUD_KINDS = {
+    *("Network", "Subnetwork", "ProjectService", "ServiceAccount", "ServiceAccountKey", "ProjectIAMMember", "Cluster"),
+    *("NodePool", "VPC", "Subnet", "InternetGateway", "EIP", "NATGateway", "RouteTable", "Route", "SecurityGroup"),
+    *("RouteTableAssociation", "SecurityGroupIngressRule", "FileSystem", "MountTarget", "Addon", "ClusterAuth"),
+    *("NodeGroup", "PodIdentityAssociation", "Role", "RolePolicyAttachment", "Policy", "ResourceGroup"),
+    *("VirtualNetwork", "KubernetesCluster", "KubernetesClusterNodePool", "RoleAssignment"),
+}
 CRD_FOLDERS = (
     *("lws", "kserve", "kai", "kueue", "volcano", "gateway-api", "gateway-api-inference-extension", "envoy-gateway"),
     *("crossplane", "provider-kubernetes", "provider-helm", "cert-manager"),
@@ -50,23 +66,80 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("crds", type=Path, help="folder of the definitions")
     parser.add_argument("--openapi", type=Path, action="append", default=[], help="a further OpenAPI document")
+    parser.add_argument("--clouds", action="store_true", help="the managed resources of clouds instead")
+    parser.add_argument("--pools", action="store_true", help="the definition of InferencePools instead")
     options = parser.parse_args()
+    if options.pools:
+        return _write_pools(options.crds / "gateway-api-inference-extension")
+    if options.clouds:
+        found = _custom(options.crds, CLOUD_FOLDERS, CLOUD_KINDS)
+        return _write(CLOUDS_OUTPUT, {name: _without_status(schema) for name, schema in found})
     documents = [options.crds / "kubernetes-openapi" / "schemas.json", *options.openapi]
-    kinds = dict([*_custom(options.crds), *_built_in(documents)])
+    return _write(OUTPUT, dict([*_custom(options.crds, CRD_FOLDERS, CRD_KINDS), *_built_in(documents)]))
+
+
+def _write(path: Path, kinds: Mapping[str, Schema]) -> int:
     shared: dict[str, Schema] = {}
     stored = {name: _intern(schema, shared) for name, schema in sorted(kinds.items())}
-    OUTPUT.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"kinds": stored, "shared": shared}, separators=(",", ":"), sort_keys=True)
-    OUTPUT.write_text(text + "\n")
+    path.write_text(text + "\n")
     print(f"{len(stored)} kinds, {len(shared)} shared parts, {len(text)} characters")
     return 0
 
 
-def _custom(folder: Path) -> Iterator[tuple[str, Schema]]:
-    for name in CRD_FOLDERS:
+def _write_pools(folder: Path) -> int:
+    (path,) = folder.glob("*_inferencepools.yaml")
+    found = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
+    versions = [
+        {
+            **{key: version[key] for key in ("name", "served", "storage", "subresources") if key in version},
+            "schema": {"openAPIV3Schema": _plain(version["schema"]["openAPIV3Schema"])},
+        }
+        for version in found["spec"]["versions"]
+    ]
+    # The API server refuses names of the Kubernetes project's own groups without this.
+    approval = {
+        name: text for name, text in found["metadata"]["annotations"].items() if name.startswith("api-approved")
+    }
+    made = {
+        "apiVersion": found["apiVersion"],
+        "kind": found["kind"],
+        "metadata": {"name": found["metadata"]["name"], "annotations": approval},
+        "spec": {**{key: found["spec"][key] for key in ("group", "names", "scope")}, "versions": versions},
+    }
+    POOLS_OUTPUT.write_text(
+        f"# Written by tools/{Path(__file__).name} --pools.\n{yaml.safe_dump(made, sort_keys=False)}"
+    )
+    return 0
+
+
+def _plain(schema: Mapping[str, object]) -> Schema:
+    """Less what describes and what judges."""
+    made: Schema = {
+        key: value for key, value in schema.items() if key not in {"description", "x-kubernetes-validations"}
+    }
+    properties = made.get("properties")
+    if isinstance(properties, Mapping):
+        made["properties"] = {name: _plain(value) for name, value in properties.items()}
+    for key in ("items", "additionalProperties"):
+        inner = made.get(key)
+        if isinstance(inner, Mapping):
+            made[key] = _plain(inner)
+    return made
+
+
+def _without_status(schema: Schema) -> Schema:
+    properties = schema["properties"]
+    assert isinstance(properties, dict)
+    return {**schema, "properties": {name: each for name, each in properties.items() if name != "status"}}
+
+
+def _custom(folder: Path, folders: tuple[str, ...], kinds: set[str]) -> Iterator[tuple[str, Schema]]:
+    for name in folders:
         for path in sorted((folder / name).glob("*.yaml")):
             spec = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)["spec"]
-            if spec["names"]["kind"] not in CRD_KINDS:
+            if spec["names"]["kind"] not in kinds:
                 continue
             for version in spec["versions"]:
                 if version["served"]:

@@ -74,7 +74,7 @@ def _host(at: int) -> str:
 def start(folder: Path, count: int) -> None:
     """The first one alone: it compiles kernels that the others find."""
     python = os.environ["VLLM_PYTHON"]
-    model = _model(folder, python)
+    model = make_model(folder, python)
     processes = [_engine(folder, model, python, 0)]
     _wait(processes[0], 0)
     processes += [_engine(folder, model, python, at) for at in range(1, count)]
@@ -82,7 +82,7 @@ def start(folder: Path, count: int) -> None:
         _wait(process, at)
 
 
-def _model(folder: Path, python: str) -> Path:
+def make_model(folder: Path, python: str) -> Path:
     model = folder / "model"
     model.mkdir(parents=True, exist_ok=True)
     subprocess.run([python, "-c", _TOKENIZER, str(model / "tokenizer.json")], check=True)  # noqa: S603  our own program

@@ -60,7 +60,7 @@ async def _is_drained(world: World, cluster: str, status: str) -> bool:
     """Whether the condition has this status; none, where there is no drain."""
     found = await world.control.get(OURS, "InferenceCluster", cluster)
     if not status:
-        return value(found, "spec", "drain") is None and condition(found, "Drained") in {"", "False"}
+        return value(found, "spec", "drain") is None and condition(found, "Drained") in {"", "Unknown"}
     return condition(found, "Drained") == status
 
 

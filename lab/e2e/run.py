@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from lab.components import CROSSPLANE, ENVOY_GATEWAY, ETCD, KUBERNETES, KWOK, LWS, PROVIDER_KUBERNETES, Set
 from lab.e2e import (
     caches,
+    canaries,
     causes,
     drains,
     gangs,
+    hop,
     picking,
     rollouts,
     secrets,
@@ -71,6 +73,11 @@ _CONTROLLERS = {True: f"Envoy Gateway {ENVOY_GATEWAY.version}", False: "an Envoy
 _GATEWAY_STEPS = (
     ("what Envoy Gateway says of pools", picking.pools, False),
     ("the fleet router behind Envoy Gateway, and without it", services.routed, False),
+    ("a canary is halted by what the router counted", canaries.halted, False),
+    ("from the clusters to a provider and back", services.tiers, False),
+    ("requests go on without the control plane", services.survives, False),
+    ("mutual TLS between gateways, there and back", hop.mutual_tls, False),
+    ("kill -9 of the gateway", services.gateway_killed, False),
 )
 
 

@@ -17,6 +17,7 @@ KEYWORDS = {
     *("type", "description", "properties", "required", "items", "additionalProperties", "enum", "default", "format"),
     *("minimum", "maximum", "minLength", "maxLength", "pattern", "minItems", "maxItems", "maxProperties", "anyOf"),
     *("x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-validations", "x-kubernetes-int-or-string"),
+    "x-kubernetes-preserve-unknown-fields",
 }
 
 

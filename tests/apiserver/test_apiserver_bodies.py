@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.apiserver.bodies import read_json, read_object, read_yaml
+from modelplane.apiserver.bodies import MOST_VALUES, count_values, read_json, read_object, read_yaml
 from modelplane.apiserver.failures import ApiError
 from modelplane.apiserver.media import ObjectForm, media_of, wanted_form
 from modelplane.apiserver.options import (
@@ -127,6 +127,46 @@ def test_duplicate_keys_are_reported(text, duplicates):
 def test_what_is_no_json_is_refused(raw):
     with pytest.raises(ValueError):  # noqa: PT011  the texts are those of the reader
         read_json(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "values"),
+    [
+        (b"0", 1),
+        (b"[]", 2),
+        (b"[1,2]", 3),
+        (b'{"a":1,"b":[{}]}', 5),
+        (b'{"a,[{":"{,[\\",[{"}', 2),
+        (b'["\\\\",","]', 3),
+    ],
+)
+def test_values_are_counted_outside_of_strings(raw, values):
+    assert count_values(raw) == values
+
+
+@given(JSON)
+def test_no_more_values_are_counted_than_there_are(value):
+    """An empty list or object counts as if it had a value."""
+    assert sized(value) <= count_values(json.dumps(value).encode()) <= 2 * sized(value)
+
+
+def sized(value):
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(sized, inner))
+
+
+@pytest.mark.parametrize("item", [b"[]", b"{}", b"0", b'""', b'{"a":0}'])
+def test_very_many_values_are_refused_before_they_are_read(item):
+    most = MOST_VALUES // count_values(item)
+    few, many = (b"[" + b",".join([item] * count) + b"]" for count in (most // 2, 2 * most))
+    assert len(read_json(few).value) == most // 2
+    with pytest.raises(ValueError, match="more than 100000 values"):
+        read_json(many)
+
+
+def test_a_text_may_be_full_of_commas():
+    body = {"data": {"table.csv": "1,2,[{" * 200_000}}
+    assert read_json(json.dumps(body).encode()).value == body
 
 
 @pytest.mark.parametrize(

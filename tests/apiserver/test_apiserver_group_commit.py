@@ -14,6 +14,7 @@ from modelplane.apiserver.lifecycle import ensure_namespaces
 from modelplane.apiserver.store import database as databases
 from modelplane.apiserver.store.database import Database
 from modelplane.reconcile.clock import SystemClock
+from tests.support.waiting import until
 
 TOKEN = "a-token"
 PATH = "/api/v1/namespaces/default/configmaps"
@@ -32,7 +33,7 @@ class Disk:
 
     def __call__(self):
         self.syncs += 1
-        self.free.wait(5)
+        self.free.wait(60)
         if self.broken:
             raise UnavailableError("plane.db-wal cannot be written: Input/output error")
         self._sync()
@@ -80,10 +81,10 @@ def test_no_write_is_acknowledged_before_the_disk_has_it(tmp_path):
 
 def test_writes_that_wait_share_one_sync(tmp_path):
     async def story():
-        async with api(tmp_path) as (session, _, disk):
+        async with api(tmp_path) as (session, database, disk):
             disk.free.clear()
             writing = [asyncio.create_task(create(session, f"one-{number}")) for number in range(40)]
-            await asyncio.sleep(0.5)
+            await until(lambda: len(database.store("plane").list("", "ConfigMap")) == 40)
             disk.free.set()
             assert {status for status, _ in await asyncio.gather(*writing)} == {201}
             assert disk.syncs <= 3

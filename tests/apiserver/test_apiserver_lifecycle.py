@@ -49,6 +49,16 @@ def test_what_becomes_of_dependents(over_http, policy, remaining):
     over_http(story)
 
 
+def test_a_policy_overrides_the_finalizer_that_an_object_has(over_http):
+    async def story(client):
+        owner = await make(client, "owner", finalizers=["orphan"])
+        await make(client, "child", owned_by(owner))
+        await client.ask("DELETE", f"{MAPS}/owner?propagationPolicy=Background")
+        assert await left(client) == []
+
+    over_http(story)
+
+
 def test_a_foreground_deletion_waits_for_what_blocks_it(over_http):
     async def story(client):
         owner = await make(client, "owner")

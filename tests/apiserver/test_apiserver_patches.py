@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.apiserver.failures import ApiError
-from modelplane.apiserver.patches import COPIED_BYTES_MOST, PatchError, json_patch, merge_patch, strategic_patch
+from modelplane.apiserver.patches import (
+    COPIED_BYTES_MOST,
+    PatchError,
+    json_patch,
+    merge_patch,
+    strategic_patch,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["", "x"]),
@@ -143,12 +149,19 @@ def doubling(times, path="/annotations"):
     return [{"op": "copy", "from": path, "path": f"{path}/b{number}"} for number in range(times)]
 
 
-@pytest.mark.parametrize("times", [20, 40, 10_000])
-def test_copies_that_double_an_object_are_refused_at_once(times):
+@pytest.mark.parametrize(
+    ("times", "inside"),
+    [(20, {"a": "x" * 100}), (10_000, {"a": "x" * 100}), (30, {}), (30, {"a": [[], {}, 0]})],
+    ids=["a text", "a text, many times", "nothing", "tiny values"],
+)
+def test_copies_that_double_an_object_are_refused_at_once(times, inside):
     tracemalloc.start()
     started = time.process_time()
-    with pytest.raises(PatchError, match=r"accumulated size increase of copy is .* exceeding the limit 3145728"):
-        json_patch({"annotations": {"a": "x" * 100}}, doubling(times))
+    with pytest.raises(
+        PatchError,
+        match=r"accumulated size increase of copy is .* exceeding the limit 3145728|more than 100000 values are copied",
+    ):
+        json_patch({"annotations": inside}, doubling(times))
     assert time.process_time() - started < 2
     assert tracemalloc.get_traced_memory()[1] < 100 * COPIED_BYTES_MOST
     tracemalloc.stop()
@@ -162,12 +175,44 @@ def test_copies_up_to_the_limit_are_carried_out():
         json_patch({"a": third}, copies)
 
 
+def test_many_small_copies_are_counted_together():
+    value = {"a": "x" * 398, "b": []}
+    operations = [{"op": "copy", "from": "/a", "path": "/b/-"}]
+    most = COPIED_BYTES_MOST // 400
+    assert len(json_patch(value, operations * most)["b"]) == most
+    with pytest.raises(PatchError, match="exceeding the limit"):
+        json_patch(value, operations * (most + 1))
+
+
 def test_a_copy_is_a_value_of_its_own():
     operations = [
         {"op": "copy", "from": "/a", "path": "/b"},
         {"op": "add", "path": "/b/x", "value": 2},
     ]
     assert json_patch({"a": {"x": 1}}, operations) == {"a": {"x": 1}, "b": {"x": 2}}
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "add", "path": "/a/0", "value": 0},
+        {"op": "remove", "path": "/a/0"},
+        {"op": "move", "from": "/a/0", "path": "/a/0"},
+        {"op": "copy", "from": "/b", "path": "/a/0"},
+    ],
+    ids=lambda operation: operation["op"],
+)
+def test_operations_that_shift_long_lists_are_refused(operation):
+    value = {"a": [0] * 100_000, "b": 0}
+    started = time.process_time()
+    with pytest.raises(PatchError, match="shift more than 50000000 items"):
+        json_patch(value, [operation] * 10_000)
+    assert time.process_time() - started < 2
+
+
+def test_items_are_added_to_the_end_of_a_long_list():
+    value = {"a": [0] * 100_000}
+    assert len(json_patch(value, [{"op": "add", "path": "/a/-", "value": 1}] * 10_000)["a"]) == 110_000
 
 
 POINTERS = st.lists(st.sampled_from("ab"), max_size=4).map(lambda steps: "".join(f"/{step}" for step in steps))

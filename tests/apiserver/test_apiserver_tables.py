@@ -93,6 +93,27 @@ def test_what_is_being_deleted_shows_it_and_what_holds_it():
         assert shown[-4:] == ["Deleting", "in use by ModelReplica chat-1", "False", "100s"]
 
 
+def test_what_crossplane_refuses_to_delete_is_not_called_available():
+    """There Ready is Crossplane's own, and stays True."""
+    conditions = [
+        {"type": "Synced", "status": "True", "reason": "ReconcileSuccess"},
+        {"type": "Ready", "status": "True", "reason": "Available"},
+        {"type": "Drained", "status": "Unknown", "reason": "NotDraining"},
+        {"type": "Deletable", "status": "False", "reason": "InUse", "message": "being deleted; in use by …"},
+    ]
+    for plural in ("inferenceclusters", "inferenceclasses", "inferencegateways"):
+        shown = cells(plural, {"status": {"conditions": conditions}}, "modelplane.ai", "v1alpha1")
+        assert shown[-4:] == ["InUse", "being deleted; in use by …", "True", "100s"]
+        shown = cells(plural, {"status": {"conditions": conditions[:-1]}}, "modelplane.ai", "v1alpha1")
+        assert shown[-4:] == [None, None, "True", "100s"]
+    staged = [{"type": "ArtifactReady", "status": "True", "reason": "Staged"}, *conditions]
+    shown = cells("modelcaches", {"status": {"conditions": staged}}, "modelplane.ai", "v1alpha1")
+    assert {"InUse", "being deleted; in use by …"} <= set(shown)
+    failing = [{"type": "ArtifactReady", "status": "False", "reason": "SourceNotFound"}, *conditions]
+    shown = cells("modelcaches", {"status": {"conditions": failing}}, "modelplane.ai", "v1alpha1")
+    assert "SourceNotFound" in shown
+
+
 @pytest.mark.parametrize(
     ("plural", "manifest", "shown"),
     [

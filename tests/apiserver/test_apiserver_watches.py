@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 
 from modelplane.apiserver.watches import INITIAL_EVENTS_END, WatchLimits
+from tests.support.waiting import until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = "application/merge-patch+json"
@@ -25,14 +26,26 @@ async def events(client, query, path=MAPS, accept="application/json", timeout_s=
         return [json.loads(line) async for line in response.content]
 
 
+async def first_events(client, count):
+    """The first events of a watch, however long they take."""
+    found = []
+    async with client.session.get(f"{MAPS}?watch=1", headers=AUTH) as response:
+        async for line in response.content:
+            found.append(json.loads(line))
+            if len(found) == count:
+                return found
+    return found
+
+
 def told(found):
     return [(event["type"], event["object"]["metadata"].get("name")) for event in found]
 
 
 async def follow(client, query, story, path=MAPS):
     """What a watch says while the story happens."""
+    before = len(client.watches)
     watch = asyncio.create_task(events(client, query, path))
-    await asyncio.sleep(0.1)
+    await until(lambda: len(client.watches) > before or watch.done())
     await story()
     return await watch
 
@@ -161,7 +174,7 @@ def test_one_who_falls_behind_is_dropped_with_410_and_costs_no_more(over_http):
 def test_there_are_only_so_many_watches(over_http):
     async def story(client):
         first = asyncio.create_task(events(client, ""))
-        await asyncio.sleep(0.1)
+        await opened(client, 1)
         code, answer, headers = await client.answer("GET", f"{MAPS}?watch=1")
         assert (code, answer["reason"], headers["Retry-After"]) == (429, "TooManyRequests", "1")
         assert await first == []
@@ -174,11 +187,7 @@ def test_a_watcher_that_leaves_is_forgotten(over_http):
     async def story(client):
         async with client.session.get(f"{MAPS}?watch=1", headers=AUTH):
             assert len(client.watches) == 1
-        for _ in range(100):
-            if len(client.watches) == 0:
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError("the watch is still open")
+        await opened(client, 0)
 
     over_http(story)
 
@@ -203,11 +212,7 @@ def large(name, size):
 
 
 async def opened(client, number):
-    for _ in range(500):
-        if len(client.watches) == number:
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"{len(client.watches)} watches are open, not {number}")
+    await until(lambda: len(client.watches) == number)
 
 
 def test_all_unread_watches_together_have_one_budget_and_others_go_on(over_http):
@@ -219,7 +224,7 @@ def test_all_unread_watches_together_have_one_budget_and_others_go_on(over_http)
         for _, writer in unread:
             writer.write(request.encode())
         await opened(client, len(unread))
-        reader = asyncio.create_task(events(client, "", timeout_s=4))
+        reader = asyncio.create_task(first_events(client, 60))
         await opened(client, len(unread) + 1)
         for number in range(60):
             client.store.create(large(f"n{number}", 200_000))

@@ -7,7 +7,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from modelplane.api.errors import InputError
-from modelplane.cli.chat import ChatClient, deltas
+from modelplane.cli.chat import ChatClient, deltas, printed
+from tests.support.hostile_texts import UNPRINTED
 
 
 def chunk(text):
@@ -35,6 +36,16 @@ def test_texts_of_a_stream(lines, said):
 def test_a_stream_that_fails_says_so(line, sentence):
     with pytest.raises(InputError, match=sentence):
         list(deltas([line]))
+
+
+@pytest.mark.parametrize("text", UNPRINTED, ids=ascii)
+def test_a_model_moves_no_cursor(text):
+    assert not set(printed(text)) & {"\x1b", "\x9b", "\x07", "\x08", "\x00", "\r", "\u202e", "\u2066"}
+
+
+def test_what_models_say_is_printed_as_it_is():
+    text = "one\n\ttwo \U0001f469\u200d\U0001f4bb \u0645\u0631\u062d\u0628\u0627"
+    assert printed(text) == text
 
 
 class Server(BaseHTTPRequestHandler):

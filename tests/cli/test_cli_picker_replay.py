@@ -20,6 +20,7 @@ from modelplane.epp.server.observe import DecisionLog, PickObserver
 from modelplane.sim.engine import EngineConfig, SimulatedEngine
 from modelplane.testing.picking import seeded
 from tests.support.extproc_envoy import EnvoyPlan, Mode, envoy
+from tests.support.waiting import until
 
 CHAT = "/v1/chat/completions"
 HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
@@ -202,9 +203,7 @@ async def live(folder):
         statuses = [await stage.ask(client, at) for at in range(20)]
         statuses += await asyncio.gather(*(stage.ask(client, at) for at in range(20, 40)))
         stage.config.write_text(SECOND)
-        async with asyncio.timeout(30):
-            while stage.log.read_bytes().count(b'"event":"configuration"') < 2:  # noqa: ASYNC110  another process writes it
-                await asyncio.sleep(0.1)
+        await until(lambda: stage.log.read_bytes().count(b'"event":"configuration"') >= 2)
         statuses += await asyncio.gather(*(stage.ask(client, at) for at in range(40, 60)))
         return stage, statuses, await stage.counted(client)
 

@@ -23,7 +23,7 @@ def test_it_serves_until_it_is_told_to_end():
                 assert (answer.status, b"the local server did not respond" in answer.read()) == (502, True)
         finally:
             process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The program as users start and stop it: real processes, real signals, a real Envoy, the openai client."""
 
 import io
+import json
 import os
 import re
 import shutil
@@ -112,6 +113,7 @@ def test_a_signal_stops_everything_that_was_started(tmp_path):
     assert gone(children)
 
 
+@pytest.mark.submission
 def test_a_plane_goes_on_when_another_comes_and_when_nobody_listens_any_more(tmp_path):
     first = start("up", "--data", tmp_path)
     read_until(first, "running; Ctrl-C")
@@ -129,6 +131,7 @@ def test_a_plane_goes_on_when_another_comes_and_when_nobody_listens_any_more(tmp
     assert gone(children)
 
 
+@pytest.mark.submission
 def test_a_restart_goes_on_where_the_plane_was(tmp_path):
     first = start("up", "-f", QUICKSTART, "--data", tmp_path)
     before = read_until(first, "ModelService default/chat: Available")
@@ -161,6 +164,26 @@ def run(*arguments):
     return subprocess.run([PROGRAM, *map(str, arguments)], check=False, capture_output=True, text=True, timeout=200)
 
 
+def has_every_form(data):
+    # A shell's background job ignores Ctrl-C, and so would what it starts.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    watched = start("status", "-w", "-n", "default", "-o", "name", "--data", data)
+    signal.signal(signal.SIGINT, before)
+    names = read_until(watched, "modelservice.modelplane.ai/chat").split()
+    watched.send_signal(signal.SIGINT)
+    assert watched.wait(60) == 130
+    assert call("status", "-o", "name", "--data", data).stdout.split() == names
+    assert [name.partition("/")[0].partition(".")[0] for name in names] == [
+        *["inferencecluster"] * 2, "modeldeployment", *["modelreplica"] * 2, "modelservice",
+    ]  # fmt: skip
+    wide = call("status", "-o", "wide", "--kubeconfig", data / "kubeconfig")
+    assert len(re.findall(r"^default/qwen3-8b-\S+ +Ready +sim-[12]$", wide.stdout, re.MULTILINE)) == 2
+    as_yaml = yaml.safe_load(call("status", "-A", "-o", "yaml", "--data", data).stdout)
+    assert as_yaml == json.loads(call("status", "-o", "json", "--data", data).stdout)
+    assert call("cache", "list", "-o", "yaml", "--data", data).stdout == "[]\n"
+
+
+@pytest.mark.submission
 def test_status_tells_and_down_ends_a_running_plane(tmp_path, monkeypatch):
     process = start("up", "--clusters", "2", "-f", QUICKSTART / "3-model.yaml", "--data", tmp_path)
     read_until(process, "ModelService default/chat: Available")
@@ -173,6 +196,7 @@ def test_status_tells_and_down_ends_a_running_plane(tmp_path, monkeypatch):
     page = re.search(r"^page +(http://127.0.0.1:\d+/\?token=\S+)$", shown.stdout, re.MULTILINE)[1]
     with httpx.Client(follow_redirects=True, timeout=30) as browser:
         assert browser.get(page).status_code == 200
+    has_every_form(tmp_path)
     replica = yaml.safe_load(call("fleet", "snapshot", "--data", tmp_path).stdout)["replicas"][0]["metadata"]["name"]
     of_replica = call("explain", f"mr/{replica}", "--data", tmp_path)
     assert of_replica.stdout == call("explain", "md/qwen3-8b", "--data", tmp_path).stdout
@@ -210,6 +234,7 @@ def test_status_tells_and_down_ends_a_running_plane(tmp_path, monkeypatch):
         assert f"no plane runs with the data folder {tmp_path}" in again.stderr
 
 
+@pytest.mark.submission
 def test_simulated_clusters_stand_beside_those_of_the_quickstart(tmp_path):
     process = start("up", "--clusters", "2", "-f", QUICKSTART, "--data", tmp_path)
     read_until(process, "ModelService default/chat: Available")
@@ -268,6 +293,7 @@ def test_bad_manifests_end_the_demo_with_one_sentence(tmp_path, text, says):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.submission
 def test_a_plane_places_by_the_profile_that_it_is_given(tmp_path):
     profile = tmp_path / "profile.yaml"
     kept = ["ClusterReady", "Devices", "Capacity", "best-first"]

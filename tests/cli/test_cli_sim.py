@@ -12,6 +12,7 @@ from modelplane.cli import sim
 from modelplane.plane.apply import admitted
 from modelplane.plane.plane import Plane, PlaneSettings
 from modelplane.sim.cluster import ClusterSettings
+from tests.support.waiting import until
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
 
@@ -101,17 +102,13 @@ def test_a_running_plane_does_as_it_is_told(tmp_path, capsys):
             for path in sorted(EXAMPLES.glob("[12]-*.yaml")):
                 for manifest in yaml.safe_load_all(path.read_text()):
                     plane.store.create(admitted(manifest))
-            async with asyncio.timeout(60):
-                while plane.clusters.get("east") is None or not plane.clusters.get("east").reachable:  # noqa: ASYNC110  tells nobody
-                    await asyncio.sleep(0.05)
+            await until(lambda: plane.clusters.get("east") is not None and plane.clusters.get("east").reachable)
             shown = await asyncio.to_thread(command, "show", "east")
             assert "h200-0" in shown
             said = await asyncio.to_thread(command, "fail", "cluster", "east")
             assert said.startswith("cluster east failed")
             with pytest.raises(InputError, match="InferenceCluster south not found"):
                 await asyncio.to_thread(command, "fail", "cluster", "south")
-            async with asyncio.timeout(60):
-                while plane.clusters.get("east").reachable:  # noqa: ASYNC110  as above
-                    await asyncio.sleep(0.05)
+            await until(lambda: not plane.clusters.get("east").reachable)
 
     asyncio.run(main())

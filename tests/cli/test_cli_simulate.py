@@ -27,6 +27,11 @@ def test_the_story_and_the_table(capsys):
     ]
 
 
+def test_clusters_on_clouds_are_taken_as_made(capsys):
+    code, out, _ = run(capsys, "-f", str(Path(QUICKSTART).with_name("platform")), "--seconds", "60")
+    assert (code, out.splitlines()[-1].split()[:4]) == (0, ["default/llama-70b", "4", "4", "4"])
+
+
 def test_a_scenario_file_as_json(capsys, tmp_path):
     path = tmp_path / "scenario.yaml"
     path.write_text("seconds: 100\nsteps:\n- 20 double default/qwen3-8b\n")

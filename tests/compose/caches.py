@@ -124,12 +124,12 @@ class Fleet:
         self.apply()
         return self.apply()
 
-    def end_jobs(self, kind="Complete", **condition):
+    def end_jobs(self, kind="Complete", completed="2027-01-15T08:00:00Z", **condition):
         """Every Job that has not ended ends so."""
-        ended = {"type": kind, "status": "True", "lastTransitionTime": "2027-01-15T08:00:00Z", **condition}
+        ended = {"type": kind, "status": "True", "lastTransitionTime": completed, **condition}
         for key, seen in self.observed.items():
             if key.startswith("job-") and not (seen.manifest.get("status") or {}).get("conditions"):
-                status = {"conditions": [ended], "completionTime": "2027-01-15T08:00:00Z"}
+                status = {"conditions": [ended], "completionTime": completed}
                 self.observed[key] = replace(
                     seen, target=replace(seen.target, manifest={**seen.manifest, "status": status})
                 )

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ SCHEDULERS = {
     },
     "volcano": {"type": "Volcano", "queue": "serving"},
 }
+LOADER = "example/loader:1"
 IMAGES = {"picker": "example/picker:1", "routingSidecar": "example/routing-sidecar:1"}
 BACKENDS = {
     "native": {"type": "Native", "images": IMAGES},
@@ -46,6 +48,7 @@ PASSTHROUGH = {
 }
 
 
+@cache
 def load_deployment(name: str) -> ModelDeployment:
     return decode(ModelDeployment, yaml.safe_load((HERE / "deployments" / f"{name}.yaml").read_text()))
 
@@ -110,7 +113,8 @@ class Scene:
     observed: dict[str, Observed] = field(default_factory=dict)
 
     def compose(self) -> ComposeResult:
-        return model_replica.compose(ComposeRequest(self.replica, observed=self.observed, required=self.required))
+        request = ComposeRequest(self.replica, observed=self.observed, required=self.required, loader_image=LOADER)
+        return model_replica.compose(request)
 
 
 def make_scene(shape: str, backend: str = "native", scheduler: str = "none", **scheduling: object) -> Scene:
@@ -129,7 +133,8 @@ def scene() -> Callable[..., Scene]:
 @pytest.fixture(scope="session")
 def problems() -> Callable[[Manifest], list[str]]:
     """What is wrong with an object, by the structure of the real definitions."""
-    stored = json.loads((HERE / "schemas" / "schemas.json").read_text())
+    parts = [json.loads((HERE / "schemas" / name).read_text()) for name in ("schemas.json", "clouds.json")]
+    stored = {name: parts[0][name] | parts[1][name] for name in ("kinds", "shared")}
     structures = Structures(stored["kinds"], stored["shared"])
 
     def problems_of(item: Manifest) -> list[str]:

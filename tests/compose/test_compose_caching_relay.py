@@ -5,7 +5,7 @@ import json
 import pytest
 
 from modelplane.api.objects import name_of
-from tests.compose.caches import Fleet, make_cache, make_secret
+from tests.compose.caches import Fleet, make_cache, make_cluster, make_secret
 from tests.compose.test_compose_model_cache import KEY
 
 RELAY = {"cluster": "east", "url": "https://cache.example/qwen", "authSecretRef": {"name": "relay"}}
@@ -88,3 +88,61 @@ def test_a_url_inside_the_platforms_network_needs_its_permission():
     fleet.settle()
     assert fleet.phases()["west"] == ("Failed", "OutboundRefused")
     assert fleet.entries()["west"]["message"].startswith("spec.relay.url: 10.0.0.7, a private address")
+
+
+FALLBACK = {"fallbacks": [{"cluster": "west", "url": "https://west.example/qwen"}]}
+
+
+def three(**spec):
+    fleet = make_relay(**FALLBACK, **spec)
+    fleet.clusters = [make_cluster(name) for name in ("east", "north", "west")]
+    return fleet
+
+
+def lose(fleet, *names):
+    fleet.clusters = [make_cluster(name, ready=name not in names) for name in ("east", "north", "west")]
+
+
+def without(fleet, cluster):
+    """Nothing of the cache was ever on a cluster."""
+    fleet.observed = {key: item for key, item in fleet.observed.items() if f"-{cluster}" not in key}
+    entries = [entry for entry in fleet.cache["status"]["clusters"] if entry["name"] != cluster]
+    fleet.cache["status"]["clusters"] = entries
+
+
+def test_a_cluster_that_holds_the_content_takes_over_for_one_that_is_lost():
+    fleet = three()
+    for _ in range(4):
+        fleet.settle()
+    assert set(fleet.phases().values()) == {("Ready", "Staged")}
+    assert fleet.keys("relay") == ["relay-east"]
+    without(fleet, "north")
+    lose(fleet, "east")
+    for _ in range(3):
+        fleet.apply()
+    assert json.loads(job_arguments(fleet, "north")[1])["peer"]["url"] == "https://west.example/qwen"
+    assert fleet.keys("relay") == ["relay-east", "relay-west"]
+    assert [key for key in fleet.observed if key.startswith("job-west")] == []
+    lose(fleet)
+    fleet.settle()
+    assert fleet.phases()["north"] == ("Ready", "Staged")
+    assert fleet.keys("relay") == ["relay-east", "relay-west"]
+
+
+def test_where_nobody_holds_it_the_next_fetches_from_the_source():
+    fleet = three()
+    lose(fleet, "east")
+    fleet.apply()
+    assert list(json.loads(job_arguments(fleet, "west")[1])) == ["huggingFace"]
+    assert fleet.entries()["north"]["message"] == "it is copied from cluster west, which does not have it"
+
+
+@pytest.mark.parametrize("clusters", [None, []])
+def test_a_list_that_is_missing_or_short_moves_nothing(clusters):
+    fleet = three()
+    for _ in range(4):
+        fleet.settle()
+    before = set(fleet.observed)
+    fleet.clusters = clusters
+    fleet.apply()
+    assert set(fleet.observed) == before

@@ -22,12 +22,16 @@ def limits(**given):
 
 PASSING, FAILING, TOO_FEW, NOT_MEASURED = Verdict.PASSING, Verdict.FAILING, Verdict.TOO_FEW, Verdict.NOT_MEASURED
 RATE = {"maxErrorRate": "2%"}
+NO_FACT = (
+    "the requests of the canaries are not measured: status.traffic of their ModelEndpoints is absent or old; "
+    "the step waits to be promoted"
+)
 
 
 @pytest.mark.parametrize(
     ("given", "canaries", "stable", "verdict", "message"),
     [
-        (RATE, None, None, NOT_MEASURED, "the requests of the canaries are not measured"),
+        (RATE, None, None, NOT_MEASURED, NO_FACT),
         (RATE, figures(19, 19), None, TOO_FEW, "19 of at least 20 requests in 60 s"),
         (RATE, figures(100, 2), None, PASSING, "2 of 100 requests failed (2.0 %, limit 2 %)"),
         (RATE, figures(140, 12), None, FAILING, "12 of 140 requests failed (8.6 %, limit 2 %)"),

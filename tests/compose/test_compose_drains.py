@@ -160,7 +160,7 @@ def test_an_abort_is_told_once():
     report = report_drain(make(status={"drain": before}), EVERYONE, NOW)
     assert report.status is None
     assert told(report) == (
-        [("False", "NotDraining", "neither the cluster nor a pool of it is drained")],
+        [("Unknown", "NotDraining", "neither the cluster nor a pool of it is drained")],
         [("Normal", "NotDraining", "the drain was ended; 3 of 4 replicas stay")],
     )
     condition = {"type": "Drained", "status": "False", "reason": "NotDraining"}

@@ -10,7 +10,7 @@ def endpoint(name, **more):
 
 def rules(*endpoints):
     plan = ServicePlan("team", "chat", tiers=(PlanTier(0, endpoints),), timeouts=PlanTimeouts(request_s=30.0))
-    return [rule for route in endpoint_routes(plan) for rule in route["spec"]["rules"]]
+    return [rule for route in endpoint_routes(plan).values() for rule in route["spec"]["rules"]]
 
 
 def test_a_replica_is_told_to_its_clusters_gateway():
@@ -74,8 +74,14 @@ def test_what_cannot_answer_has_no_rule():
     assert rules(endpoint("a", ready=False, weight=0)) == []
 
 
-def test_a_route_has_at_most_16_rules():
-    plan = ServicePlan("team", "chat", tiers=(PlanTier(0, tuple(endpoint(f"e{n}") for n in range(20))),))
-    routes = list(endpoint_routes(plan))
-    assert [len(route["spec"]["rules"]) for route in routes] == [16, 4]
-    assert len({route["metadata"]["name"] for route in routes}) == 2
+def test_a_new_endpoint_changes_no_route_of_another():
+    """Envoy Gateway names clusters by a rule's place in its route."""
+
+    def routes(*names):
+        plan = ServicePlan("team", "chat", tiers=(PlanTier(0, tuple(map(endpoint, names))),))
+        return endpoint_routes(plan)
+
+    before, after = routes("a", "c"), routes("a", "b", "c")
+    assert {name: after[name] for name in before} == before
+    assert [len(route["spec"]["rules"]) for route in after.values()] == [1, 1, 1]
+    assert len({route["metadata"]["name"] for route in after.values()}) == 3

@@ -62,7 +62,8 @@ def test_vllm_serves_the_weights_that_are_mounted(given, args):
          ("/mnt/models", "--served-model-name", "Qwen/Q", "qwen", "--max-model-len", "8")),
         (("qwen",), ("/mnt/models", "--served-model-name", "qwen")),
         (("Qwen/Q", "--served-model-name", "mine"), ("/mnt/models", "--served-model-name", "mine")),
-        (("/mnt/models/sub", "--x"), ("/mnt/models/sub", "--x")),
+        (("/mnt/models/sub", "--x"),
+         ("/mnt/models/sub", "--served-model-name", "/mnt/models/sub", "qwen", "--x")),
     ],
 )  # fmt: skip
 def test_vllm_serves_mounted_weights_under_the_name_that_the_args_give(given, args):
@@ -103,12 +104,96 @@ def test_vllm_finds_its_model_wherever_it_is_named(args, model):
     ],
 )  # fmt: skip
 def test_vllm_on_one_node(given, args):
-    assert launched("vLLM", model_path=None, **given) == Launch((), args, ("vllm", "serve"))
+    assert launched("vLLM", model_path=None, served_names=(), **given) == Launch((), args, ("vllm", "serve"))
+
+
+@pytest.mark.parametrize(
+    ("given", "args"),
+    [
+        (("Qwen/Q",), ("Qwen/Q", "--served-model-name", "Qwen/Q", "qwen", "chat/qwen")),
+        (("--model", "Qwen/Q", "--x"), ("Qwen/Q", "--served-model-name", "Qwen/Q", "qwen", "chat/qwen", "--x")),
+        (("Qwen/Q", "--served-model-name", "mine"), ("Qwen/Q", "--served-model-name", "mine")),
+    ],
+)
+def test_vllm_answers_to_every_name_of_a_model_that_it_fetches(given, args):
+    assert launched("vLLM", model_path=None, args=given, served_names=("qwen", "chat/qwen")).args == args
+
+
+NIXL_CONFIG = '{"kv_connector":"NixlConnector","kv_role":"kv_both"}'
+OFFLOADING = '{"kv_connector":"OffloadingConnector","kv_role":"kv_both"}'
+
+
+@pytest.mark.parametrize(
+    ("phase", "given", "added"),
+    [
+        (None, (), ()),
+        ("Prefill", (), ("--kv-transfer-config", NIXL_CONFIG)),
+        ("Decode", (), ("--kv-transfer-config", NIXL_CONFIG)),
+        ("Decode", ("--kv-transfer-config", OFFLOADING), ()),
+        ("Decode", (f"--kv-transfer-config={OFFLOADING}",), ()),
+        ("Prefill", ("--kv-transfer-config.kv_connector", "NixlConnector"), ()),
+        ("Prefill", ("--kv-transfer-config", '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}'), ()),
+    ],
+)
+def test_vllm_is_told_how_kv_caches_move(phase, given, added):
+    found = launched("vLLM", args=("Q", *given), model_path=None, served_names=(), phase=phase)
+    assert found.args == ("Q", *added, *given)
+
+
+@pytest.mark.parametrize(
+    ("phase", "config", "wrong"),
+    [
+        ("Decode", '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}',
+         "has the role kv_producer, and the engine's phase is Decode"),
+        ("Prefill", '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}',
+         "has the role kv_consumer, and the engine's phase is Prefill"),
+        ("Prefill", "{", "is not JSON"),
+        ("Prefill", "{}", "names no kv_connector"),
+        ("Prefill", "[]", "names no kv_connector"),
+    ],
+)  # fmt: skip
+def test_vllm_refuses_a_transfer_that_contradicts_its_phase(phase, config, wrong):
+    with pytest.raises(RenderError) as caught:
+        launched("vLLM", args=("Q", "--kv-transfer-config", config), phase=phase)
+    assert str(caught.value) == f"engine main: --kv-transfer-config {wrong}"
+
+
+@pytest.mark.parametrize(
+    ("phase", "given", "added"),
+    [
+        (None, (), ()),
+        ("Prefill", (), ("--disaggregation-mode", "prefill", "--disaggregation-bootstrap-port", "8998")),
+        ("Decode", (), ("--disaggregation-mode", "decode")),
+        ("Decode", ("--disaggregation-mode=decode",), ()),
+        ("Prefill", ("--disaggregation-bootstrap-port", "9000"), ("--disaggregation-mode", "prefill")),
+    ],
+)
+def test_sglang_is_told_its_side_of_the_pair(phase, given, added):
+    found = launched("SGLang", args=("--model-path", "Q", *given), model_path=None, phase=phase)
+    server = ("--host", ANYWHERE, "--port", "8000", "--enable-metrics")
+    assert found.args == (*server, *added, "--model-path", "Q", *given)
+
+
+def test_sglang_refuses_the_other_side_of_the_pair():
+    with pytest.raises(RenderError, match=r"--disaggregation-mode decode in the args contradicts its phase, Prefill"):
+        launched("SGLang", args=("--disaggregation-mode", "decode"), phase="Prefill")
+
+
+@pytest.mark.parametrize("role", ["Leader", "Worker"])
+def test_one_copy_of_a_layer_may_be_on_several_nodes(role):
+    topology = Topology(tensor=16, tensor_local=8, expert=True)
+    found = launched("vLLM", args=("Q",), model_path=None, served_names=(), role=role, nodes=2, topology=topology)
+    headless = ("--headless",) if role == "Worker" else ()
+    assert found.args == ("Q", "--tensor-parallel-size", "16", "--enable-expert-parallel", *RENDEZVOUS, *headless)
+    sglang = launched("SGLang", args=("--model-path", "Q"), model_path=None, role=role, nodes=2, topology=topology).args
+    assert (flag_value(sglang, "--tp-size"), flag_value(sglang, "--ep-size")) == ("16", "16")
+    assert flag_value(sglang, "--dist-init-addr") == "$(MODELPLANE_LEADER_ADDRESS):20000"
 
 
 @pytest.mark.parametrize("role", ["Leader", "Worker"])
 def test_vllm_splits_layers_over_nodes_without_ray(role):
-    found = launched("vLLM", args=("Q",), model_path=None, role=role, nodes=2, topology=Topology(tensor=8, pipeline=2))
+    topology = Topology(tensor=8, pipeline=2)
+    found = launched("vLLM", args=("Q",), model_path=None, served_names=(), role=role, nodes=2, topology=topology)
     headless = ("--headless",) if role == "Worker" else ()
     sizes = ("--tensor-parallel-size", "8", "--pipeline-parallel-size", "2")
     assert (found.command, found.args) == ((), ("Q", *sizes, *RENDEZVOUS, *headless))
@@ -234,8 +319,9 @@ def test_a_ray_worker_waits_for_its_leader(tmp_path):
 
 
 def test_ray_is_used_when_asked_for():
-    leader = launched("vLLM", args=("/m/Q",), role="Leader", nodes=2, coordination="Ray", topology=Topology(pipeline=2))
-    worker = launched("vLLM", args=("Q",), role="Worker", nodes=2, coordination="Ray", topology=Topology(pipeline=2))
+    given = {"served_names": (), "nodes": 2, "coordination": "Ray", "topology": Topology(pipeline=2)}
+    leader = launched("vLLM", args=("/m/Q",), role="Leader", **given)
+    worker = launched("vLLM", args=("Q",), role="Worker", **given)
     assert leader.command == ("python3", "-c", VLLM_RAY_LEADER)
     assert leader.args == ("/m/Q", "--pipeline-parallel-size", "2")
     assert (worker.command, worker.args) == (("python3", "-c", RAY_WORKER), ())
@@ -244,3 +330,64 @@ def test_ray_is_used_when_asked_for():
 @pytest.mark.parametrize("program", [VLLM_DATA_PARALLEL, VLLM_RAY_LEADER, RAY_WORKER])
 def test_bootstraps_hold_nothing_that_a_pod_would_expand(program):
     assert "$(" not in program
+
+
+TRT, SERVER = ("trtllm-serve",), ("--host", ANYWHERE, "--port", "8000")
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "expected"),
+    [
+        ("TensorRT-LLM", {"args": ("Qwen/Q", "--max_batch_size", "8"), "model_path": None},
+         Launch(TRT, ("Qwen/Q", "--served_model_name", "Qwen/Q", *SERVER, "--max_batch_size", "8"))),
+        ("TensorRT-LLM", {"topology": Topology(tensor=4, expert=True)},
+         Launch(TRT, ("/mnt/models", "--served_model_name", "qwen", *SERVER, "--tp_size", "4", "--ep_size", "4"))),
+        ("TensorRT-LLM", {"args": ("Q", "--tp_size", "2", "--served_model_name", "m"), "topology": Topology(tensor=2)},
+         Launch(TRT, ("/mnt/models", *SERVER, "--tp_size", "2", "--served_model_name", "m"))),
+        ("llama.cpp", {"args": ("-m", "/mnt/models/q.gguf")},
+         Launch((), ("-m", "/mnt/models/q.gguf", *SERVER, "--metrics", "--alias", "qwen"), ("/app/llama-server",))),
+        ("llama.cpp", {"args": ("-hf", "Qwen/Q", "--port", "9", "-a", "mine"), "port": 9, "model_path": None},
+         Launch((), ("-hf", "Qwen/Q", "--port", "9", "-a", "mine", "--host", ANYWHERE, "--metrics"),
+                ("/app/llama-server",))),
+        ("TGI", {"topology": Topology(tensor=2)},
+         Launch((), ("--model-id", "/mnt/models", "--hostname", ANYWHERE, "--port", "8000", "--num-shard", "2"),
+                ("text-generation-launcher",))),
+        ("TGI", {"args": ("--model-id", "Qwen/Q"), "model_path": None},
+         Launch((), ("--hostname", ANYWHERE, "--port", "8000", "--model-id", "Qwen/Q"), ("text-generation-launcher",))),
+        ("NIM", {"args": (), "model_path": None},
+         Launch((), (), env=({"name": "NIM_SERVER_PORT", "value": "8000"},))),
+        ("NIM", {"args": ("--x",), "port": 9},
+         Launch((), ("--x",), env=({"name": "NIM_SERVER_PORT", "value": "9"},
+                                   {"name": "NIM_MODEL_PATH", "value": "/mnt/models"}))),
+    ],
+)  # fmt: skip
+def test_engines_of_one_node(kind, given, expected):
+    assert launched(kind, **given) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "wrong"),
+    [
+        ("TensorRT-LLM", {"nodes": 2}, "TensorRT-LLM is not run with several nodes"),
+        ("TGI", {"topology": Topology(data=2)}, "TGI is not run with data-parallel ranks"),
+        ("TGI", {"phase": "Decode"}, "TGI is not run with prefill and decode apart"),
+        ("TGI", {"adapters": (("sql", "/a"),)}, "TGI is not run with adapters from caches"),
+        ("llama.cpp", {"topology": Topology(tensor=2)},
+         "llama.cpp is not run with a tensor size: it uses the devices that it sees"),
+        ("NIM", {"topology": Topology(tensor=2)},
+         "NIM is not run with a tensor size: it uses the devices that it sees"),
+        ("TensorRT-LLM", {"model_path": None}, "no model: name the model in the engine's args"),
+        ("llama.cpp", {}, "no model: name a GGUF file by -m, or a repository by -hf, in the engine's args"),
+        ("TGI", {"model_path": None}, "no model: set --model-id in the args"),
+    ],
+)  # fmt: skip
+def test_engines_of_one_node_refuse_the_rest(kind, given, wrong):
+    with pytest.raises(RenderError) as caught:
+        launched(kind, **given)
+    assert str(caught.value) == f"engine main: {wrong}"
+
+
+def test_a_nim_is_ready_where_it_says_so():
+    assert {kind: found.health for kind, found in ENGINES.items() if found.health != "/health"} == {
+        "NIM": "/v1/health/ready"
+    }

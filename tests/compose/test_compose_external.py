@@ -9,6 +9,7 @@ from modelplane.api.models import ModelEndpoint, ModelService
 from modelplane.compose import model_endpoint, model_service
 from modelplane.compose.contract import ComposeRequest, Local, Observed
 from modelplane.compose.external import ExternalAddress, target_of
+from tests.compose.hop import pem
 
 
 @pytest.mark.parametrize(
@@ -137,6 +138,48 @@ def test_an_endpoint_of_a_replica_that_serves_outlives_the_replica_s_status():
         assert composed(made, observed=serving, required={"replica": replicas}).ready.status.value == "True"
     moved = composed(endpoint(url="http://10.0.0.9", **REPLICA), observed=serving, required={"replica": ()})
     assert (moved.ready.status.value, moved.desired["backend"].target) == ("False", serving["backend"].target)
+
+
+SECURE = "https://10.0.0.7"
+VOUCHED = {
+    "replica": ({"status": {"address": SECURE}},),
+    "cluster": ({"status": {"gateway": {"address": "10.0.0.7", "caCertificate": pem("east")}}},),
+}
+
+
+def test_a_replica_behind_mutual_tls_is_checked_by_the_ca_of_its_cluster(problems):
+    found = composed(endpoint(url=SECURE, **REPLICA), required=VOUCHED)
+    backend, authority = (found.desired[key].target.manifest for key in ("backend", "authority"))
+    assert [wrong for item in (backend, authority) for wrong in problems(item)] == []
+    assert authority["data"] == {"ca.crt": pem("east")}
+    assert backend["spec"] == {
+        "type": "Endpoints",
+        "endpoints": [{"ip": {"address": "10.0.0.7", "port": 443}}],
+        "tls": {
+            "caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": authority["metadata"]["name"]}],
+            "sni": "c.inference-gateway.modelplane.internal",
+        },
+    }
+    assert found.requirements["cluster"].name == "c"
+
+
+def test_a_replica_that_moves_to_https_is_called_as_before_until_the_ca_is_there():
+    plain = as_observed(
+        composed(
+            endpoint(url="http://10.0.0.7", **REPLICA),
+            required={"replica": ({"status": {"address": "http://10.0.0.7"}},)},
+        )
+    )
+    unread = composed(endpoint(url=SECURE, **REPLICA), observed=plain, required={"replica": VOUCHED["replica"]})
+    assert (unread.conditions[0].reason.value, unread.desired["backend"].target) == (
+        "Unresolved",
+        plain["backend"].target,
+    )
+    first = composed(endpoint(url=SECURE, **REPLICA), observed=plain, required=VOUCHED)
+    assert (list(first.desired), first.desired["backend"].target) == (["backend", "authority"], plain["backend"].target)
+    assert first.ready.status.value == "True"
+    second = composed(endpoint(url=SECURE, **REPLICA), observed=as_observed(first), required=VOUCHED)
+    assert "tls" in second.desired["backend"].target.manifest["spec"]
 
 
 def test_an_https_endpoint_is_checked_by_its_name():

@@ -2,11 +2,14 @@
 
 import json
 
+import pytest
+
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceGateway
 from modelplane.compose.contract import ComposeRequest, Local, Observed
 from modelplane.compose.inference_gateway import compose
 from modelplane.compose.service_plan import read_plan
+from tests.compose.hop import observed, pem, requests
 
 READY = {"conditions": [{"type": "Ready", "status": "True", "reason": "Available", "lastTransitionTime": "t"}]}
 API = "modelplane.ai/v1alpha1"
@@ -79,6 +82,25 @@ def test_the_plans_of_its_services_and_what_its_callers_may_do():
     assert found.desired["router-extension"].target.manifest["spec"]["extProc"][0]["failOpen"] is False
 
 
+def test_with_mutual_tls_it_has_the_gateway_s_certificate_and_the_cas_of_clusters():
+    clusters = [{"status": {"gateway": {"caCertificate": pem(name)}}} for name in ("west", "east")]
+    inputs = {**LISTED, "clusters": (*clusters, {"status": {}})}
+    spec = {"router": ROUTER, "mutualTLS": {}}
+    first = composed(inputs, **spec)
+    assert "hop" not in [
+        each["name"] for each in first.desired["router"].target.manifest["spec"]["template"]["spec"]["volumes"]
+    ]
+    seen = observed(first.desired)
+    found = composed({**inputs, "hop-ca-request": requests(seen)}, seen, **spec)
+    assert found.desired["router-plans-0"].target.manifest["data"]["clusters.pem"] == f"{pem('east')}\n{pem('west')}"
+    pod = found.desired["router"].target.manifest["spec"]["template"]["spec"]
+    secret = found.desired["gateway"].target.manifest["spec"]["tls"]["backend"]["clientCertificateRef"]["name"]
+    assert pod["volumes"][1] == {"name": "hop", "secret": {"secretName": secret}}
+    assert pod["containers"][0]["args"][-2:] == ["--hop-identity", "/etc/modelplane/hop"]
+    unread = composed({**LISTED, "hop-ca-request": requests(seen)}, observed(found.desired), **spec)
+    assert unread.desired["router-plans-0"].target.manifest["data"]["clusters.pem"] == f"{pem('east')}\n{pem('west')}"
+
+
 def test_it_knows_the_services_that_its_gateway_serves_and_no_others():
     listed = {**LISTED, "services": (service("helper", labels={"region": "eu"}), service("other", "team"))}
     found = composed(listed, router=ROUTER, serviceSelector={"matchLabels": {"region": "eu"}})
@@ -107,3 +129,46 @@ def test_an_endpoint_that_does_not_say_whether_it_is_ready_stays_in_the_plan():
 def test_every_object_is_what_its_definition_allows(problems):
     found = composed(LISTED, router=ROUTER)
     assert [each for item in found.desired.values() for each in problems(item.target.manifest)] == []
+
+
+GATEWAY = Observed(Local({"status": {"addresses": [{"value": "192.0.2.1"}]}}), ready=True)
+REFUSED = "ExtProc: no ready endpoints for the related Service modelplane-system/modelplane-router."
+
+
+def condition_with(policy_status, **spec):
+    """GatewayReady with what Envoy Gateway says of the policy that calls the router."""
+    told = {"type": "Accepted", "status": policy_status, "message": REFUSED}
+    policy = {"status": {"ancestors": [{"conditions": [told]}]}}
+    observed = {"gateway": GATEWAY, "router-extension": Observed(Local(policy), ready=True)}
+    (found,) = composed({**LISTED, "secrets": SECRETS}, observed, **spec).conditions
+    return found.status, found.reason.value, found.message
+
+
+SECRETS = ({"metadata": {"name": "keys"}, "data": {"ada": "YQ=="}},)
+
+
+@pytest.mark.parametrize(
+    ("status", "spec", "expected"),
+    [
+        pytest.param("True", {"router": ROUTER}, ("True", "GatewayRunning", "192.0.2.1"), id="called"),
+        pytest.param(
+            "False",
+            {"router": ROUTER},
+            (
+                "True",
+                "GatewayRunning",
+                f"192.0.2.1; the fleet router is not called, and limits do not hold: {REFUSED}",
+            ),
+            id="requests go on without it",
+        ),
+        pytest.param(
+            "False",
+            {"router": ROUTER, "auth": AUTH},
+            ("False", "WaitingForGateway", f"no request is served: the fleet router is not called: {REFUSED}"),
+            id="callers may not call every service",
+        ),
+        pytest.param("False", {}, ("True", "GatewayRunning", "192.0.2.1"), id="it has none any more"),
+    ],
+)
+def test_a_router_that_the_gateway_does_not_call_shows_in_its_condition(status, spec, expected):
+    assert condition_with(status, **spec) == expected

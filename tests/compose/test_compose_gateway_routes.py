@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from modelplane.compose.endpoint_routes import endpoint_routes
 from modelplane.compose.endpoint_target import CredentialRef
 from modelplane.compose.gateway_routes import (
     MOST_BACKENDS,
     backend_ref,
+    endpoint_policy,
     http_route,
     path_rewrite,
     static_route,
@@ -115,15 +117,44 @@ def test_a_service_without_an_endpoint_answers_503_and_not_the_500_of_a_rule_wit
 
 @pytest.mark.parametrize("made", [SPILLOVER, plan(), plan([provider("groq", prefix="/openai/v1")])])
 def test_the_objects_are_what_their_definitions_allow(made, problems):
-    for item in (route_of(made), traffic_policy(made), unserved_filter(made)):
+    for item in (route_of(made), traffic_policy(made), endpoint_policy(made), unserved_filter(made)):
         assert problems(item) == []
 
 
-def test_codes_are_retried_by_a_trigger_and_nothing_goes_to_a_tier_that_fails():
-    """A list of status codes was inert without its trigger; a panic threshold spread traffic to dead tiers."""
+def test_codes_are_retried_by_a_trigger():
+    """A list of status codes was inert without its trigger."""
     spec = traffic_policy(SPILLOVER)["spec"]
     assert "retriable-status-codes" in spec["retry"]["retryOn"]["triggers"]
-    assert spec["healthCheck"]["panicThreshold"] == 0
+
+
+def test_no_endpoint_is_ejected_where_its_share_goes_nowhere_else():
+    """Envoy ejects the only address of a cluster: 27 requests got 503 in the 5 s after a cluster was back."""
+    for policy in (traffic_policy(SPILLOVER), endpoint_policy(SPILLOVER)):
+        assert "healthCheck" not in policy["spec"]
+
+
+def test_routes_of_single_endpoints_have_the_limits_of_the_service_and_leave_what_was_said_to_the_router():
+    ours, whole = endpoint_policy(SPILLOVER), traffic_policy(SPILLOVER)
+    (selector,) = ours["spec"]["targetSelectors"]
+    labels = [route["metadata"]["labels"] for route in endpoint_routes(SPILLOVER).values()]
+    assert labels == [selector["matchLabels"]] * 4
+    assert ours["spec"]["retry"]["retryOn"] == {"triggers": ["connect-failure", "refused-stream"]}
+    same = ("timeout", "circuitBreaker", "loadBalancer")
+    assert {key: ours["spec"][key] for key in same} == {key: whole["spec"][key] for key in same}
+    assert ours["metadata"]["name"] != whole["metadata"]["name"]
+
+
+def test_what_the_embedded_envoy_does_and_envoy_gateway_cannot():
+    """The exact differences, as docs/services.md lists them."""
+    odd = provider("groq", prefix="/openai/v1")
+    made = plan([replica("a", 3), replica("b"), odd], [provider("last")])
+    embedded = cluster(service_pool("g", made))
+    reached = [len(tier["lb_endpoints"]) for tier in embedded["load_assignment"]["endpoints"]]
+    assert (sum(reached), len({tier.get("priority", 0) for tier in embedded["load_assignment"]["endpoints"]})) == (4, 2)
+    assert "outlier_detection" in embedded
+    rule, _ = route_of(made)["spec"]["rules"]
+    assert [ref["name"] for ref in rule["backendRefs"]] == ["a", "b"]
+    assert all(ref["filters"] for ref in rule["backendRefs"]), "each is a cluster of its own, where retries stay"
 
 
 def test_endpoints_of_a_tier_share_their_path_or_are_left_out():
@@ -160,11 +191,6 @@ def of_gateway_objects(made):
             policy["circuitBreaker"]["retryBudget"]["percent"]["numerator"],
             policy["circuitBreaker"]["retryBudget"]["minRetryConcurrency"],
         ),
-        "ejects_after": (
-            policy["healthCheck"]["passive"]["consecutive5XxErrors"],
-            policy["healthCheck"]["passive"]["consecutiveGatewayErrors"],
-        ),
-        "panics_below": policy["healthCheck"]["panicThreshold"],
     }
 
 
@@ -191,11 +217,6 @@ def of_embedded_envoy(made):
         "idle_s": float(action["retry_policy"]["per_try_idle_timeout"].removesuffix("s")),
         "codes": action["retry_policy"]["retriable_status_codes"],
         "budget": (limits["budget_percent"]["value"], limits["min_retry_concurrency"]),
-        "ejects_after": (
-            shown["outlier_detection"]["consecutive_5xx"],
-            shown["outlier_detection"]["consecutive_gateway_failure"],
-        ),
-        "panics_below": shown["common_lb_config"]["healthy_panic_threshold"]["value"],
     }
 
 

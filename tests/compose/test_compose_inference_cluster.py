@@ -8,7 +8,12 @@ from modelplane.compose.contract import ComposeRequest, Observed, Remote, Use
 
 
 def compose(
-    required: dict | None = None, status: dict | None = None, source: str = "Existing", observed=None, **scheduling
+    required: dict | None = None,
+    status: dict | None = None,
+    source: str = "Existing",
+    observed=None,
+    spec=None,
+    **scheduling,
 ):
     item = {
         "metadata": {"name": "east"},
@@ -17,6 +22,7 @@ def compose(
             "cluster": {"source": source},
             "nodePools": [{"name": "gpu", "className": "h200", "nodeCount": 2}],
             "scheduling": scheduling,
+            **(spec or {}),
         },
     }
     kind = {
@@ -42,10 +48,9 @@ def test_marks_that_no_pod_could_carry_are_refused_without_making_the_cluster_un
     assert result.ready.reason != "Invalid"
 
 
-@pytest.mark.parametrize("source", ["GKE", "EKS"])
-def test_a_cluster_that_this_build_cannot_make_is_refused_and_gets_nothing(source):
-    result = compose(source=source)
-    told = f"spec.cluster.source: this build does not create {source} clusters; use Existing"
+def test_a_stack_that_this_build_does_not_render_for_is_refused_and_gets_nothing():
+    result = compose(spec={"stack": "Dynamo"})
+    told = "spec.stack: this build does not render for Dynamo; use Standard"
     accepted = result.conditions[0]
     assert (accepted.status.value, accepted.reason, accepted.message) == ("False", "NotSupported", told)
     assert (result.ready.status.value, result.ready.message, result.desired) == ("False", told, {})
@@ -83,17 +88,6 @@ def test_devices_of_a_cluster_that_does_not_answer_are_not_free(answers, expecte
     status = compose(observed={"gateway": Observed(gateway, ready=answers)}).status
     assert (status.free_devices, status.lost_devices) == expected
     assert sum(device.free for pool in status.gpu_pools for device in pool.devices) == expected[0]
-
-
-@pytest.mark.parametrize(("source", "block"), [("GKE", "gke"), ("EKS", "eks")])
-def test_a_source_that_this_build_does_not_create_is_refused(source, block):
-    spec = {"cluster": {"source": source, block: {"region": "a"}}, "nodePools": [{"name": "p", "className": "c"}]}
-    cluster = decode(InferenceCluster, {"metadata": {"name": "a"}, "spec": spec})
-    result = inference_cluster.compose(ComposeRequest(cluster))
-    (condition,) = result.conditions
-    assert (condition.type, condition.status.value, condition.reason) == ("Accepted", "False", "NotSupported")
-    assert condition.message == f"spec.cluster.source: this build does not create {source} clusters; use Existing"
-    assert (result.ready.status.value, result.desired) == ("False", {})
 
 
 CLASS = {"metadata": {"name": "h200"}, "spec": {"devices": [{"name": "gpu", "driver": "d", "count": 8}]}}

@@ -53,7 +53,8 @@ def test_the_first_release_mounts_weights_itself(scene):
     spec = service(scene("gpt-oss-20b", "kserve016"))["spec"]
     assert spec.keys() == {"model", "replicas", "parallelism", "template"}
     assert [mount["name"] for mount in spec["template"]["containers"][0]["volumeMounts"]] == ["shared-memory"]
-    assert [volume["name"] for volume in spec["template"]["volumes"]] == ["shared-memory"]
+    assert [volume["name"] for volume in spec["template"]["volumes"]] == ["shared-memory", "cache-0"]
+    assert [mount["name"] for mount in spec["template"]["initContainers"][0]["volumeMounts"]] == ["cache-0"]
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,9 @@ def test_each_matching_cluster_gets_a_volume_and_a_job_and_then_only_the_volume(
     fleet.apply()
     assert fleet.phases() == dict.fromkeys(("east", "west"), ("Hydrating", "Hydrating"))
     fleet.end_jobs()
-    result = fleet.apply()
+    fleet.apply()
     assert fleet.phases() == dict.fromkeys(("east", "west"), ("Ready", "Staged"))
+    result = fleet.apply()
     assert fleet.keys("job", "secret") == []
     assert [condition.status.value for condition in result.conditions] == ["True", "True", "True"]
     assert (fleet.cache["status"]["summary"], fleet.cache["status"]["key"]) == ({"ready": "2/2"}, KEY)
@@ -221,7 +222,9 @@ def test_the_token_is_copied_while_the_job_needs_it_and_another_one_starts_a_fai
     assert fleet.keys("job") != [job]
     fleet.end_jobs()
     fleet.apply()
-    assert (fleet.keys("secret", "job"), fleet.phases()) == ([], {"east": ("Ready", "Staged")})
+    assert (fleet.keys("secret"), fleet.phases()) == ([], {"east": ("Ready", "Staged")})
+    fleet.apply()
+    assert fleet.keys("job") == []
 
 
 def test_a_source_inside_the_platforms_network_needs_its_permission():
@@ -380,6 +383,20 @@ def test_an_image_volume_is_published():
     assert set(fleet.phases().values()) == {("Ready", "Published")}
 
 
+def test_an_image_volume_needs_nodes_that_can_mount_it():
+    image = {"source": "OCI", "huggingFace": None, "oci": {"reference": "r.example/a:1", "artifact": "Image"}}
+    clusters = [make_cluster("east"), make_cluster("west")]
+    clusters[0]["status"]["kubernetesVersion"] = "v1.35.2-gke.1"
+    fleet = Fleet(cache_of(**image, storage={"type": "Image"}), clusters)
+    fleet.compose()
+    assert fleet.phases() == {"east": ("Failed", "NotSupported"), "west": ("Ready", "Published")}
+    words = "an image volume needs Kubernetes 1.36, and the cluster has a node of v1.35.2-gke.1"
+    assert fleet.entries()["east"]["message"] == words
+    fleet.cache["status"]["clusters"][0] |= {"phase": "Ready", "references": 2}
+    fleet.compose()
+    assert fleet.phases()["east"] == ("Ready", "Published")
+
+
 def test_caches_with_the_same_source_share_one_volume():
     owner = Fleet(make_cache("first"), [make_cluster("east")])
     second = Fleet(make_cache("second"), [make_cluster("east")], caches=[owner.cache])
@@ -406,6 +423,17 @@ def _sharing(**spec):
     owner.caches = [second.cache]
     assert second.entries()["east"]["sharedWith"] == "first"
     return owner, second
+
+
+def test_a_cache_shares_the_volume_of_one_that_is_being_deleted():
+    """Which waits for it: a volume of its own would have the same name."""
+    owner, second = _sharing()
+    deleted = {**owner.cache["metadata"], "deletionTimestamp": "2027-01-15T09:00:00Z"}
+    second.caches = [{**owner.cache, "metadata": deleted}]
+    assert (second.apply().desired, second.entries()["east"]["sharedWith"]) == ({}, "first")
+    third = Fleet(make_cache("third"), [make_cluster("east")], caches=second.caches)
+    third.apply()
+    assert third.entries()["east"]["sharedWith"] == "first"
 
 
 @pytest.mark.parametrize("lacking", [None, []])
@@ -457,3 +485,57 @@ def test_a_claim_keeps_its_class_and_never_shrinks():
 def test_a_retained_volume_outlives_its_cache():
     fleet = Fleet(make_cache(retention={"whenDeleted": "Retain"}, **STORAGE), [make_cluster("east")])
     assert fleet.compose().desired[f"volume-east-{KEY}"].target.shared
+
+
+def test_a_job_stays_until_its_claim_is_observed_to_be_complete():
+    """A provider may take a while to write the annotations of a claim, and nothing else says that it is complete."""
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.apply()
+    fleet.end_jobs()
+    before = fleet.observed
+    for _ in range(3):
+        result = fleet.compose()
+        assert (fleet.phases(), f"job-east-{KEY}-0" in result.desired) == ({"east": ("Ready", "Staged")}, True)
+        fleet.observed = before
+    fleet.apply()
+    fleet.apply()
+    assert (fleet.phases(), fleet.keys("job")) == ({"east": ("Ready", "Staged")}, [])
+
+
+def complaining(since, key=KEY, reason="CacheIncomplete"):
+    return {**make_replica("east", key=key), "status": {"reason": reason, "since": since}}
+
+
+def test_a_volume_that_pods_find_empty_is_staged_again_once():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.settle()
+    staged = fleet.observed[f"volume-east-{KEY}"].manifest["metadata"]["annotations"]
+    fleet.replicas = [complaining("2027-01-15T09:00:00Z")]
+    fleet.apply()
+    assert fleet.phases() == {"east": ("Hydrating", "Hydrating")}
+    assert (fleet.keys("job"), fleet.entries()["east"]["stagedKeys"]) == ([f"job-east-{KEY}-0"], [KEY])
+    assert fleet.observed[f"volume-east-{KEY}"].manifest["metadata"]["annotations"] == staged
+    fleet.end_jobs(completed="2027-01-15T09:05:00Z")
+    fleet.apply()
+    fleet.apply()
+    assert (fleet.phases(), fleet.keys("job")) == ({"east": ("Ready", "Staged")}, [])
+    fleet.replicas = [complaining("2027-01-15T10:00:00Z"), complaining("2027-01-15T09:00:00Z")]
+    fleet.apply()
+    assert fleet.phases() == {"east": ("Hydrating", "Hydrating")}
+
+
+@pytest.mark.parametrize(
+    "replica",
+    [
+        complaining("2027-01-15T07:59:59Z"),
+        complaining("2027-01-15T09:00:00Z", key="another"),
+        complaining("2027-01-15T09:00:00Z", reason="CrashLooping"),
+    ],
+    ids=["a complaint before it was staged", "of another volume", "of something else"],
+)
+def test_what_is_no_complaint_of_this_volume_stages_nothing(replica):
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.settle()
+    fleet.replicas = [replica]
+    fleet.apply()
+    assert (fleet.phases(), fleet.keys("job")) == ({"east": ("Ready", "Staged")}, [])

@@ -407,7 +407,7 @@ ENDPOINT_OF_REPLICA = {
         "namespace": "team",
         "labels": {**LABELS, "modelplane.ai/replica": "chat-6w72m3e736"},
     },
-    "spec": {"url": "http://192.0.2.1", "replica": {"name": "chat-6w72m3e736", "clusterName": "a"}},
+    "spec": {"url": "http://192.0.2.1", "model": "m", "replica": {"name": "chat-6w72m3e736", "clusterName": "a"}},
 }
 
 

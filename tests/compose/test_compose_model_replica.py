@@ -167,6 +167,14 @@ def test_a_garbled_gateway_of_the_cluster_changes_no_object(scene, gateway):
     assert told(result)["RouteReady"] == ("True", "RouteConfigured")
 
 
+def test_a_replica_is_called_by_https_where_its_cluster_lets_in_fleet_gateways_only(scene):
+    made = scene("tensor-8")
+    observe(made)
+    gateway = {"address": "192.0.2.1", "hostname": "c.internal", "caCertificate": "pem"}
+    made.required["cluster"][0]["status"] = {"gateway": gateway}
+    assert made.compose().status.address == "https://192.0.2.1"
+
+
 @given(
     missing=st.sets(st.sampled_from(["cluster", "cache-qwen3-coder", "cache-sql", "cache-rust"])),
     absent=st.booleans(),

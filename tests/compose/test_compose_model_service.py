@@ -176,19 +176,36 @@ def endpoint_rules(found):
     ids=["no router", "a router that is not made of objects", "a router"],
 )
 def test_a_router_has_a_route_for_each_endpoint(gateway, expected):
-    assert endpoint_rules(composed(("one", "two"), gateway=gateway)) == expected
+    assert endpoint_rules(with_policy(("one", "two"), gateway)) == expected
+
+
+SPEC = {"endpoints": [{"selector": {"matchLabels": {"app": "a"}}}]}
+CHAT = decode(ModelService, {"metadata": {"name": "chat", "namespace": "team"}, "spec": SPEC})
+
+
+def observed_of(found):
+    return {key: Observed(each.target, ready=True) for key, each in found.desired.items()}
+
+
+def with_policy(names, gateway=ROUTED):
+    """The second pass: what the first one made is observed."""
+    first = composed(names, gateway=gateway)
+    required = {"endpoints": tuple(map(endpoint, names)), "gateways": (gateway,)}
+    return model_service.compose(ComposeRequest(CHAT, observed_of(first), required))
+
+
+def test_the_policy_of_single_endpoints_is_there_before_their_routes():
+    """Envoy Gateway changes the cluster of a route that gets its policy late, and Envoy then waits for 15 s."""
+    first = composed(("one", "two"), gateway=ROUTED)
+    assert ("endpoint-policy" in first.desired, endpoint_rules(first)) == (True, [])
+    second = with_policy(("one", "two"))
+    assert second.desired["endpoint-policy"].target == first.desired["endpoint-policy"].target
+    assert "endpoint-policy" not in composed(("one", "two"), gateway=GATEWAY).desired
 
 
 def test_routes_of_single_endpoints_stay_while_the_endpoints_are_not_read():
-    first = composed(("one", "two"), gateway=ROUTED)
-    service = decode(
-        ModelService,
-        {
-            "metadata": {"name": "chat", "namespace": "team"},
-            "spec": {"endpoints": [{"selector": {"matchLabels": {"app": "a"}}}]},
-        },
-    )
-    observed = {key: Observed(each.target, ready=True) for key, each in first.desired.items()}
+    first = with_policy(("one", "two"))
     for required in ({}, {"gateways": (ROUTED,)}, {"endpoints": (endpoint("one"),)}):
-        again = model_service.compose(ComposeRequest(service, observed, required))
+        again = model_service.compose(ComposeRequest(CHAT, observed_of(first), required))
         assert endpoint_rules(again) == endpoint_rules(first)
+        assert "endpoint-policy" in again.desired

@@ -15,7 +15,7 @@ from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.models import InferenceClass, InferenceCluster
 from modelplane.api.objects import name_of
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Local, Observed
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Helm, Local, Observed
 from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.compose.readiness import has_condition, serves
 from modelplane.compose.registry import COMPOSERS
@@ -42,7 +42,18 @@ class Case:
         return found.status.value
 
     def kept(self):
-        return {key: _identity(desired.target.manifest) for key, desired in self.result.desired.items()}
+        return {key: _target_identity(desired.target) for key, desired in self.result.desired.items()}
+
+
+def _target_identity(target):
+    return (target.release,) if isinstance(target, Helm) else _identity(target.manifest)
+
+
+def _stated_identity(target, item):
+    """Of an object as it was desired last."""
+    if isinstance(target, Helm):
+        return (item["metadata"]["annotations"]["crossplane.io/external-name"],)
+    return _identity(item if isinstance(target, Local) else item["spec"]["forProvider"]["manifest"])
 
 
 def _identity(manifest):
@@ -72,17 +83,14 @@ def _compose(state, tree, more=None, **fleet):
 
 
 def _serving(desired):
+    if isinstance(desired.target, Helm):
+        return Observed(desired.target, ready=True)
     manifest = settled.as_observed(desired.target.manifest)
     return Observed(Local(manifest, desired.target.ready_when), ready=True)
 
 
 def assert_all_stay(case):
-    before = {
-        key: _identity(case.state.resources[key])
-        if isinstance(item.target, Local)
-        else _identity(case.state.resources[key]["spec"]["forProvider"]["manifest"])
-        for key, item in case.observed.items()
-    }
+    before = {key: _stated_identity(item.target, case.state.resources[key]) for key, item in case.observed.items()}
     kept = case.kept()
     assert before.keys() <= kept.keys()
     # An object that is passed on as it was observed is what it was, whatever was observed of it.
@@ -194,6 +202,18 @@ def test_no_object_or_pool_of_a_cluster_leaves(shape, chosen):
             devices = [[device.name for device in pool.devices] for pool in case.result.status.gpu_pools]
             assert devices == [[device.name for device in pool.devices] for pool in published]
             assert case.condition("ClusterReady") != "True"
+
+
+@pytest.mark.parametrize("source", ["GKE", "EKS", "AKS", "Existing"])
+@given(chosen=damages())
+@settings(max_examples=25)
+def test_nothing_of_a_cluster_that_was_made_or_equipped_leaves(source, chosen):
+    state = settled.made_cluster(source)
+    for case in composed(state, damaged(state.tree, state.places, chosen)):
+        assert_all_stay(case)
+        if source != "Existing" and not all(item.ready for item in case.observed.values()):
+            kept = [key for key, item in case.observed.items() if key.startswith("cloud-") and not item.ready]
+            assert (case.condition("Provisioned") == "True") is not bool(kept)
 
 
 SERVICES = [("a", "replica"), ("aab", "replica"), ("abcc", "named"), ("ab", "credential"), ("", "replica")]

@@ -49,7 +49,30 @@ PULL = (
     "docker.io/vllm/vllm-openai:v1: not found"
 )
 NO_DEVICES = "0/4 nodes are available: 4 cannot allocate all claims. preemption: 0/4 nodes are available."
+INCOMPLETE = "/mnt/models: the volume is empty or its staging did not end: .modelplane/complete.json is not there"
 CAUSES = {
+    "a cache whose volume was emptied": (
+        pod(
+            container(waiting("PodInitializing")),
+            initContainerStatuses=[
+                container(
+                    waiting("CrashLoopBackOff", BACK_OFF),
+                    name="cache-check",
+                    lastState={"terminated": {"exitCode": 74, "reason": "Error", "message": f"{INCOMPLETE}\n"}},
+                )
+            ],
+        ),
+        Cause(Reason.CACHE_INCOMPLETE, f"init container cache-check: exit code 74 (Error): {INCOMPLETE}", BOUND),
+    ),
+    "a check that was killed": (
+        pod(
+            container(waiting("PodInitializing")),
+            initContainerStatuses=[
+                container({"terminated": {"exitCode": 137, "reason": "OOMKilled"}}, name="cache-check")
+            ],
+        ),
+        Cause(Reason.OOM_KILLED, "init container cache-check: exit code 137 (OOMKilled)", BOUND),
+    ),
     "an engine that is warmed up": (
         pod(container(RUNNING, ready=True), container(RUNNING, name="warm-up")),
         Cause(Reason.WARMING_UP, "container warm-up: its requests are not all answered yet", BOUND),

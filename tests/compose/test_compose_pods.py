@@ -1,6 +1,9 @@
 """What holds on every pod, under every backend and every scheduler."""
 
 import pytest
+from msgspec.structs import replace
+
+from modelplane.api.models import DeviceRequest
 
 SHAPES = ("single-gpu", "tensor-8", "pipeline-2", "data-parallel", "kimi-k2-5p3d", "qwen3-coder-lora", "gpt-oss-20b")
 BACKENDS = ("native", "kserve")
@@ -125,3 +128,51 @@ def test_members_of_a_gang_find_each_other_under_our_names(scene):
             "MODELPLANE_SERVED_MODEL_NAME",
             "HF_HUB_CACHE",
         ]
+
+
+@pytest.mark.parametrize(
+    ("classes", "keys"),
+    [
+        (("gpu.nvidia.com", "rdma.example.com"), ["nvidia.com/gpu"]),
+        (("gpu.amd.com",), ["amd.com/gpu"]),
+        (("gpu.nvidia.com", "gpu.amd.com"), ["nvidia.com/gpu", "amd.com/gpu"]),
+        ((), []),
+    ],
+)
+def test_pods_tolerate_the_taints_of_the_devices_that_they_claim(scene, classes, keys):
+    made = scene("tensor-8")
+    engine = made.replica.spec.engines[0]
+    requests = tuple(DeviceRequest(name=f"d{at}", device_class_name=name) for at, name in enumerate(classes))
+    members = tuple(replace(member, device_requests=requests) for member in engine.members)
+    spec = replace(made.replica.spec, engines=(replace(engine, members=members),))
+    made.replica = replace(made.replica, spec=spec)
+    ((_, _, pod),) = pods(made.compose())
+    found = [toleration["key"] for toleration in pod.get("tolerations", ())]
+    assert [key for key in found if key.endswith("/gpu")] == keys
+
+
+@pytest.mark.parametrize(
+    ("size_gib", "hours"),
+    [(20, 1), (300, 1), (352, 2), (1100, 4)],
+    ids=["small", "within an hour", "more than an hour", "a trillion parameters"],
+)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_engine_may_take_as_long_to_start_as_a_slow_volume_needs(scene, backend, size_gib, hours):
+    made = scene("qwen3-coder-lora", backend)
+    (weights,) = made.required["cache-qwen3-coder"]
+    weights["spec"]["storage"] = {"type": "PVC", "sizeGiB": size_gib}
+    result = made.compose()
+    budgets = {
+        probe["periodSeconds"] * probe["failureThreshold"]
+        for _, _, spec in pods(result)
+        for container in engines(spec)
+        if (probe := container.get("startupProbe"))
+    }
+    assert budgets == {hours * 3600}
+    kinds = {"native": {"Deployment"}, "kserve": set()}[backend]
+    deadlines = {
+        item.target.manifest["spec"]["progressDeadlineSeconds"]
+        for item in result.desired.values()
+        if item.target.manifest["kind"] in kinds
+    }
+    assert deadlines == ({hours * 3600 + 600} if kinds else set())

@@ -27,9 +27,9 @@ def context(shape: str, **spec: object) -> Context:
             id="no picker",
         ),
         pytest.param(
-            {"cluster": {"source": "GKE", "gke": {"region": "r"}}},
-            "spec.cluster.source: this build does not create GKE clusters; use Existing",
-            id="source",
+            {"stack": "Dynamo"},
+            "spec.stack: this build does not render for Dynamo; use Standard",
+            id="stack",
         ),
         pytest.param(
             {"scheduling": {"priorities": [{"name": "gold", "value": 1}], "defaultPriority": "tin"}},

@@ -43,7 +43,10 @@ def observe(made, *, ready=False, **statuses):
 
 
 def compose(made, now=NOW):
-    return model_replica.compose(ComposeRequest(made.replica, observed=made.observed, required=made.required, now=now))
+    request = ComposeRequest(
+        made.replica, observed=made.observed, required=made.required, now=now, loader_image="loader:1"
+    )
+    return model_replica.compose(request)
 
 
 def lose(made):

@@ -35,7 +35,7 @@ CALLERS = CallerDocument((Caller("ada", services=("team/*",)),), checks_keys=Fal
 
 
 def test_the_router_is_as_reviewed_and_well_formed(problems, golden):
-    objects = [*router_objects(SITE, [CHAT], CALLERS).values(), *endpoint_routes(CHAT)]
+    objects = [*router_objects(SITE, [CHAT], CALLERS).values(), *endpoint_routes(CHAT).values()]
     assert [found for item in objects for found in problems(item)] == []
     golden.check(GOLDEN, yaml.safe_dump_all(objects, sort_keys=False, width=110))
 

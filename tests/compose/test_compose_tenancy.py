@@ -47,3 +47,10 @@ def test_what_stands_beside_engines_is_restricted_in_full(scene):
         assert security["readOnlyRootFilesystem"]
         assert security["capabilities"] == {"drop": ["ALL"]}
         assert not security["allowPrivilegeEscalation"]
+
+
+@pytest.mark.parametrize(("backend", "level"), [("native", "baseline"), ("pool", "baseline"), ("kserve", "privileged")])
+def test_a_namespace_admits_what_the_backend_makes_of_ranks_over_nodes(scene, backend, level):
+    """KServe's data-parallel presets add IPC_LOCK, SYS_RAWIO and NET_RAW, which baseline refuses."""
+    labels = rendered(scene("data-parallel", backend), "Namespace")["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == level

@@ -14,7 +14,11 @@ def cache(name: str, namespace: str = "chat", **spec) -> ModelCache:
 
 
 def claim(found: ModelCache) -> str:
-    return claim_name(found.metadata.namespace, source_of(found).key)
+    return claim_name(found.metadata.namespace, key(found))
+
+
+def key(found: ModelCache) -> str:
+    return source_of(found).key
 
 
 def mount(name: str, path: str = "/mnt/models") -> CacheMount:
@@ -23,11 +27,11 @@ def mount(name: str, path: str = "/mnt/models") -> CacheMount:
 
 def test_weights_and_adapters_never_share_a_path():
     adapter = cache("sql", artifact={"kind": "Adapter"})
-    weights = cache("qwen", huggingFace={"repo": "Qwen/Q"})
+    weights = cache("qwen", huggingFace={"repo": "Qwen/Q"}, storage={"sizeGiB": 700})
     found = volumes_of((mount("qwen"), mount("sql")), {"qwen": weights, "sql": adapter})
     assert found == (
-        Volume("qwen", "Weights", claim(weights), "/mnt/models", repository="Qwen/Q", staged=True),
-        Volume("sql", "Adapter", claim(adapter), "/mnt/adapters/sql", repository="a/sql", staged=True),
+        Volume("qwen", "Weights", claim(weights), "/mnt/models", None, "Qwen/Q", None, True, key(weights), 700),
+        Volume("sql", "Adapter", claim(adapter), "/mnt/adapters/sql", None, "a/sql", None, True, key(adapter), 1),
     )
 
 

@@ -111,6 +111,8 @@ def _other(**entry):
         ([_cache_cluster(spec={"storage": {"storageClassName": "a"}})], None, None, True),
         (None, [_mounting(), _mounting(name="other")], None, False),
         (None, [_mounting("new")], None, True),
+        (None, [_mounting() | {"status": {"reason": "CrashLooping", "since": "2027-01-15T08:00:00Z"}}], None, False),
+        (None, [_mounting() | {"status": {"reason": "CacheIncomplete", "since": "2027-01-15T08:00:00Z"}}], None, True),
         (None, None, [_other(phase="Ready")], True),
     ],
 )

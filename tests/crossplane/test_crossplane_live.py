@@ -11,8 +11,10 @@ from modelplane.crossplane.calls import FunctionCall, answer
 from modelplane.crossplane.fleet_informers import CACHES, CLUSTERS, DEPLOYMENTS, REPLICAS
 from modelplane.crossplane.live import Live
 from modelplane.crossplane.packaging import DIGEST_ANNOTATION
-from tests.support.kube_api import running, tell, until
+from tests.support.kube_api import running, tell
+from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
 API = "modelplane.ai/v1alpha1"
 GPU = {"name": "gpu", "claim": "DRA", "driver": "gpu.nvidia.com", "deviceClassName": "gpu.nvidia.com", "count": 8}
 

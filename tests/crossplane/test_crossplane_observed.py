@@ -15,13 +15,18 @@ from tests.support.damage import damaged, damages
 pytestmark = pytest.mark.slow
 
 
+NOT_NEEDED = {"Provisioned", "RequirementsMet"}
+"""Conditions of a cluster that its Ready does not need: a pool without nodes displaces nothing."""
+
+
 def answers(state, tree, cache=None):
     """The answer to damaged inputs, and to those again once what it added serves."""
-    first = answer(state.call(tree), settled.NOW, cache, caches=settled.CACHES)
+    helm = "access-helm" in state.composed
+    first = answer(state.call(tree), settled.NOW, cache, caches=settled.CACHES, helm=helm)
     yield first
     if first.resources.keys() - tree["composed"].keys():
         composed = {**settled.serving(first, tree["composed"]), **tree["composed"]}
-        yield answer(state.call({**tree, "composed": composed}), settled.NOW, cache, caches=settled.CACHES)
+        yield answer(state.call({**tree, "composed": composed}), settled.NOW, cache, caches=settled.CACHES, helm=helm)
 
 
 def identities(resources):
@@ -35,7 +40,8 @@ def assert_all_stay(state, found, but=frozenset()):
     resources = {key: item.manifest for key, item in found.resources.items()}
     before, after = identities(state.resources), identities(resources)
     assert before.items() - {(key, before[key]) for key in but if key in before} <= after.items()
-    assert found.ready is False or all(condition.status.value == "True" for condition in found.conditions)
+    needed = [condition for condition in found.conditions if condition.type not in NOT_NEEDED]
+    assert found.ready is False or all(condition.status.value == "True" for condition in needed)
 
 
 @pytest.mark.parametrize("shape", [("b", 2, 8), ("bc", 3, 4), ("bcd", 4, 1)])
@@ -72,6 +78,15 @@ def test_no_namespace_usage_or_access_of_a_cluster_leaves(shape, cordoned, chose
     decided = cordoned and tree["required"].get("replicas") == ()
     for found in answers(state, tree):
         assert_all_stay(state, found, {"usage-of-itself"} if decided else set())
+
+
+@pytest.mark.parametrize("source", ["GKE", "Existing"])
+@given(chosen=damages())
+@settings(max_examples=10)
+def test_no_object_usage_or_access_of_a_cluster_that_was_made_or_equipped_leaves(source, chosen):
+    state = settled.made_cluster(source)
+    for found in answers(state, damaged(state.tree, state.places, chosen)):
+        assert_all_stay(state, found)
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,32 @@ def test_clusters_are_observed_unless_one_opts_out(words, flags, rights, capsys)
     assert [item["metadata"]["name"] for item in printed if item["kind"] == "Role"] == rights
 
 
+@pytest.mark.parametrize("urls", [(), ("http://router:9091/metrics",), ("http://a/metrics", "https://b/federate")])
+def test_the_function_may_write_traffic_where_metrics_are_named(urls, capsys):
+    words = [f"--traffic-metrics={url}" for url in urls]
+    assert main(["install", "--packages", "a.example/x", "--providers", "a.example/y", "--dry-run", *words]) == 0
+    printed = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(capsys.readouterr().out)}
+    runtime = printed["DeploymentRuntimeConfig", FUNCTION]
+    (container,) = runtime["spec"]["deploymentTemplate"]["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["--live", "--observe", *words]
+    rules = printed["ClusterRole", "modelplane:function"]["rules"]
+    given = [(rule["resources"], rule["verbs"]) for rule in rules if "modelendpoints" in rule["resources"][0]]
+    expected = [(["modelendpoints"], ["list"]), (["modelendpoints/status"], ["patch"])]
+    assert given == (expected if urls else [])
+
+
+def test_the_providers_of_clouds_are_there_where_they_are_asked_for():
+    made = installation(PackageSource("a.b/c", "a.b/d", "1.0.0", helm=True, clouds=("GKE",)))
+    packages = {item["metadata"]["name"]: item["spec"]["package"] for item in made if item["kind"] == "Provider"}
+    assert packages == {
+        "provider-kubernetes": "a.b/d/provider-kubernetes:v1.2.1",
+        "provider-helm": "a.b/d/provider-helm:v1.4.0",
+        "provider-gcp-compute": "a.b/d/provider-gcp-compute:v3.0.0",
+        "provider-gcp-container": "a.b/d/provider-gcp-container:v3.0.0",
+        "provider-gcp-cloudplatform": "a.b/d/provider-gcp-cloudplatform:v3.0.0",
+    }
+
+
 def test_helm_and_the_pull_secret_are_there_where_they_are_asked_for():
     made = installation(PackageSource("a.b/c", "a.b/d", "1.0.0", helm=True, pull_secret="pull"))
     packages = [item for item in made if "package" in item.get("spec", {})]

@@ -79,7 +79,7 @@ def test_every_signal_of_readiness_has_a_policy_that_the_provider_knows(when, pr
 
 
 def test_a_release_is_written_and_read_back(problems):
-    chart = Helm("east", "lws", "oci://example/charts", "0.10.0", "lws-system", {"replicaCount": 1})
+    chart = Helm("east", "lws", "oci://example/charts", "0.10.0", "lws-system", {"replicaCount": 1}, "mp-lws")
     made = to_provider_object(CLUSTER, "lws", Desired(chart), {})
     assert problems(made) == []
     composed = read_back({**made, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})

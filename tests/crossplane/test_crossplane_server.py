@@ -19,6 +19,7 @@ from modelplane.crossplane import messages
 from modelplane.crossplane import server as server_module
 from modelplane.crossplane.server import CannotStartError, FunctionServer, Options, ServerLimits
 from modelplane.crossplane.structs import StructCodec
+from tests.support.waiting import until
 
 API = "modelplane.ai/v1alpha1"
 STRUCTS = StructCodec(2**20)
@@ -126,6 +127,7 @@ def test_what_cannot_be_composed_applies_nothing_and_says_why(run):
     assert "no composer for kind Unheard" in response.results[0].message
 
 
+@pytest.mark.slow
 def test_a_call_that_takes_too_long_is_given_up_while_others_are_answered(run, monkeypatch):
     real = messages.read
     release = asyncio.Event()
@@ -139,8 +141,9 @@ def test_a_call_that_takes_too_long_is_given_up_while_others_are_answered(run, m
                 asyncio.run_coroutine_threadsafe(release.wait(), loop).result(30)
             return real(request, structs)
 
-        monkeypatch.setattr("modelplane.crossplane.server.read", read)
         async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+            await call(channel, request_for(GATEWAY))  # the first one is slower than all others
+            monkeypatch.setattr("modelplane.crossplane.server.read", read)
             waiting = asyncio.ensure_future(call(channel, slow))
             answered = await call(channel, request_for(GATEWAY))
             with pytest.raises(grpc.aio.AioRpcError) as raised:
@@ -167,12 +170,11 @@ def test_more_calls_than_may_wait_are_turned_away(run, monkeypatch):
         monkeypatch.setattr("modelplane.crossplane.server.read", read)
         async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
             calls = [asyncio.ensure_future(call(channel, request_for(GATEWAY))) for _ in range(5)]
-            done, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+            await until(lambda: sum(each.done() for each in calls) == 2)
             release.set()
-            found = await asyncio.gather(*calls, return_exceptions=True)
-            return len(done), found
+            return await asyncio.gather(*calls, return_exceptions=True)
 
-    _, found = run(served(work, limits=ServerLimits(threads=1, waiting=2)))
+    found = run(served(work, limits=ServerLimits(threads=1, waiting=2)))
     refused = [item.code() for item in found if isinstance(item, grpc.aio.AioRpcError)]
     assert refused == [grpc.StatusCode.RESOURCE_EXHAUSTED] * 2
     assert sum(isinstance(item, fnv1.RunFunctionResponse) for item in found) == 3
@@ -301,8 +303,7 @@ def test_a_server_without_tls_warns_again_and_again(run, caplog, monkeypatch):
     monkeypatch.setattr(server_module, "_WARNING_S", 0.05)
 
     async def work(_server):
-        await asyncio.sleep(0.3)
+        await until(lambda: sum("serving without TLS" in record.message for record in caplog.records) >= 3)
 
     with caplog.at_level(logging.WARNING):
         run(served(work))
-    assert sum("serving without TLS" in record.message for record in caplog.records) >= 3

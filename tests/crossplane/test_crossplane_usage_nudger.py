@@ -8,7 +8,8 @@ from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.fleet_informers import REPLICAS
 from modelplane.crossplane.live import Live
 from modelplane.crossplane.usage_nudger import NUDGE_ANNOTATION, USAGES
-from tests.support.kube_api import running, tell, until
+from tests.support.kube_api import running, tell
+from tests.support.waiting import until
 
 WHEN = "2026-01-01T00:00:00Z"
 

@@ -5,6 +5,7 @@ import base64
 import json
 from functools import partial
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from modelplane.compose.context import remote_namespace
@@ -17,7 +18,8 @@ from modelplane.crossplane.live import Live
 from modelplane.crossplane.packaging import DIGEST_ANNOTATION
 from modelplane.crossplane.workload_informers import WorkloadInformers
 from modelplane.kube import ChangeKind, GroupVersionResource
-from tests.support.kube_api import KubeApi, running, tell, until
+from tests.support.kube_api import KubeApi, running, tell
+from tests.support.waiting import until
 
 API = "modelplane.ai/v1alpha1"
 SECRETS = GroupVersionResource("", "v1", "secrets")
@@ -156,6 +158,7 @@ def test_a_secret_that_is_no_kubeconfig_harms_nobody():
     tell(story)
 
 
+@pytest.mark.slow
 def test_a_kubeconfig_that_was_rotated_is_read_again_once_the_old_one_fails():
     async def story(control, client):
         async with KubeApi().serving() as old, KubeApi().serving() as new:

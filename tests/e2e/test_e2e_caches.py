@@ -69,6 +69,7 @@ CACHES = ("tiny", "sql", "rust", "prompts", "tokenizer", "template")
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.submission
 def test_a_cache_from_every_source_and_a_request_for_an_adapter(up, tmp_path):
     folder = tmp_path / "registry"
     folder.mkdir()

@@ -15,7 +15,13 @@ import pytest
 FENCE = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PORT = 8080
 BASH = shutil.which("bash")
-PAGES = ("README.md", "examples/README.md", "docs/simulation.md", "docs/rollouts.md")
+PAGES = (
+    "README.md",
+    *(
+        pytest.param(page, marks=pytest.mark.submission)
+        for page in ("examples/README.md", "docs/simulation.md", "docs/rollouts.md")
+    ),
+)
 
 
 class Reader:

@@ -54,6 +54,7 @@ def blocks(address):
     return int(told.partition('num_gpu_blocks="')[2].partition('"')[0])
 
 
+@pytest.mark.submission
 @pytest.mark.timeout(500)
 def test_engines_are_what_their_gpus_are_and_come_back_when_they_crash(up):
     plane = up("-f", "examples/quickstart")
@@ -79,6 +80,7 @@ def test_engines_are_what_their_gpus_are_and_come_back_when_they_crash(up):
     plane.until(lambda: ask(small, "small").status_code == 200)
 
 
+@pytest.mark.submission
 @pytest.mark.timeout(500)
 def test_a_prompt_goes_to_prefill_and_its_answer_comes_from_decode_as_the_picker_says(up):
     plane = up("-f", "examples/prefill-decode")
@@ -95,6 +97,7 @@ def test_a_prompt_goes_to_prefill_and_its_answer_comes_from_decode_as_the_picker
     assert "x-prefilled-by" not in ask(address, "qwen3-32b", prompt="hello").headers
 
 
+@pytest.mark.submission
 @pytest.mark.timeout(500)
 def test_kserve_serves_prefill_and_decode_as_well(up):
     text = (up.root / "examples/prefill-decode/1-cluster.yaml").read_text()

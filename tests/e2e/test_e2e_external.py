@@ -94,6 +94,7 @@ def ask(address):
     )
 
 
+@pytest.mark.submission
 @pytest.mark.timeout(500)
 def test_a_provider_answers_while_no_replica_does(up, provider, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(provider.authorities))
@@ -120,6 +121,7 @@ def test_a_provider_answers_while_no_replica_does(up, provider, monkeypatch):
     plane.until(lambda: "x-served-by" in ask(address).headers)
 
 
+@pytest.mark.submission
 @pytest.mark.timeout(500)
 def test_a_provider_that_nobody_vouches_for_is_not_sent_the_key(up, provider):
     plane = up("-f", "examples/quickstart/1-hardware.yaml", "-f", "examples/quickstart/2-clusters.yaml")

@@ -56,6 +56,7 @@ def test_a_stream_that_was_begun_ends_before_the_plane_does(plane, gone):
     assert gone(family, ports)
 
 
+@pytest.mark.submission
 @pytest.mark.timeout(500)
 def test_what_hangs_does_not_keep_a_plane_from_ending(plane, gone):
     family, ports = plane.family(), plane.ports()

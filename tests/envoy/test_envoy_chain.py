@@ -11,6 +11,7 @@ from yarl import URL
 
 from modelplane.envoy import GatewayView, free_port, render
 from modelplane.sim.engine import Address
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.e2e
 
@@ -269,7 +270,7 @@ def test_a_stream_outlives_the_removal_of_its_whole_route(play, chain):
         engine, pod = await world.engine("east", speed=1)
         await world.envoy.start(chain.config(east=[pod], weights=(1, 0)))
         stream = asyncio.create_task(stream_lines(world, chain.url, max_tokens=300, ignore_eos=True))
-        await asyncio.sleep(0.15)
+        await until(lambda: engine._service.core.load == 1)
         await world.envoy.apply(chain.config(weights=(0, 1)))
         assert not stream.done()
         await engine.stop(grace_s=45)
@@ -287,12 +288,11 @@ def test_a_client_that_leaves_frees_the_engine_behind_two_hops(play, chain):
         body = {"model": "demo", "messages": [{"role": "user", "content": "hi"}], "stream": True, "ignore_eos": True}
         async with world.session.post(f"{chain.url}/v1/chat/completions", json=body) as answer:
             await answer.content.readline()
-        for _ in range(100):
-            metrics = (await world.get(f"http://{pod}/metrics")).body
-            if b'finished_reason="abort"} 1' in metrics:
-                return
-            await asyncio.sleep(0.01)
-        pytest.fail("the engine still works for a client that left a second ago")
+
+        async def aborted():
+            return b'finished_reason="abort"} 1' in (await world.get(f"http://{pod}/metrics")).body
+
+        await until(aborted)
 
     play(scenario)
 

@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+from tests.support.waiting import until
+
 PLANE = """
 import asyncio, pathlib, sys
 from modelplane.envoy import EnvoyProcess
@@ -37,11 +39,7 @@ def test_envoy_dies_with_a_plane_that_is_killed(tmp_path):
         assert is_running(envoy)
         os.kill(plane.pid, 9)
         await plane.wait()
-        for _ in range(100):
-            if not is_running(envoy):
-                return
-            await asyncio.sleep(0.02)
-        pytest.fail("Envoy outlived the plane by two seconds")
+        await until(lambda: not is_running(envoy))
 
     asyncio.run(scenario())
 

@@ -272,12 +272,12 @@ def test_silence_before_the_first_byte_leads_elsewhere_and_after_it_ends_the_str
             began = loop.time()
             status, headers, _ = await ask(world, port)
             assert (status, headers["x-served-by"]) == (200, "eu")
-            assert 0.4 < loop.time() - began < 5
+            assert 0.4 < loop.time() - began < 30
             us.fail = stall
             began = loop.time()
             with pytest.raises(Exception):  # noqa: B017, PT011  however the client names a cut stream
                 await ask(world, port)
-            assert 0.4 < loop.time() - began < 5
+            assert 0.4 < loop.time() - began < 30
 
     play(scenario)
 

@@ -20,6 +20,7 @@ from modelplane.envoy import (
     render,
 )
 from modelplane.plane.certificates import certificate_for_loopback
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.e2e
 
@@ -286,12 +287,7 @@ def test_requests_are_logged_without_secrets(play, build):
         send = {"modelplane-replica": "team-a/r", "authorization": "Bearer secret-token"}
         await world.chat(f"http://{HOST}:{port}", send=send)
         await world.get(f"http://{HOST}:{port}/health?key=secret-query", **send)
-        lines = []
-        for _ in range(100):
-            lines = world.envoy.access_log.read_text().splitlines()
-            if len(lines) == 2:
-                break
-            await asyncio.sleep(0.02)
+        lines = await logged(world.envoy.access_log, 2)
         assert "secret" not in "".join(lines)
         first = json.loads(lines[0])
         assert {name: first[name] for name in ("gateway", "method", "path", "status", "pool", "upstream")} == {
@@ -306,12 +302,14 @@ def test_requests_are_logged_without_secrets(play, build):
     play(scenario)
 
 
-async def lines_of(log, count):
+async def logged(log, count):
     """The lines of a log once it has so many: Envoy writes them a fraction of a second later."""
-    async with asyncio.timeout(30):
-        while not log.exists() or len(lines := log.read_text().splitlines()) < count:  # noqa: ASYNC110  there is no event to wait for
-            await asyncio.sleep(0.02)
-    return [json.loads(line)["path"] for line in lines]
+    await until(lambda: log.exists() and len(log.read_text().splitlines()) >= count)
+    return log.read_text().splitlines()
+
+
+async def paths_of(log, count):
+    return [json.loads(line)["path"] for line in await logged(log, count)]
 
 
 def test_a_log_that_is_long_is_begun_anew_and_the_one_before_kept(play, simple):
@@ -323,9 +321,9 @@ def test_a_log_that_is_long_is_begun_anew_and_the_one_before_kept(play, simple):
         assert not await world.envoy.rotate_log()
         for number in range(3):
             await world.get(f"http://{HOST}:{port}/{number}")
-            assert await lines_of(log, 1) == [f"/{number}"]
+            assert await paths_of(log, 1) == [f"/{number}"]
             assert await world.envoy.rotate_log()
-            assert await lines_of(log.with_name("access.log.1"), 1) == [f"/{number}"]
+            assert await paths_of(log.with_name("access.log.1"), 1) == [f"/{number}"]
         assert not await world.envoy.rotate_log()
         await world.envoy.stop()
         assert not await world.envoy.rotate_log()

@@ -32,7 +32,7 @@ class Peer:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(20) == 0
+        assert self.process.wait(60) == 0
         self.process.stdout.close()
 
 

@@ -9,7 +9,8 @@ from modelplane.apiserver.lifecycle import ensure_namespaces
 from modelplane.apiserver.store.database import Database, StoreSettings
 from modelplane.kube import GroupVersionResource, Informer, InformerSettings, NamespacedName, Query
 from modelplane.reconcile.clock import SystemClock
-from tests.support.kube_api import client_of, running, until
+from tests.support.kube_api import client_of, running
+from tests.support.waiting import until
 
 CONFIG_MAPS = GroupVersionResource("", "v1", "configmaps")
 

@@ -14,7 +14,8 @@ from modelplane.kube import (
     NamespacedName,
     Query,
 )
-from tests.support.kube_api import running, tell, until
+from tests.support.kube_api import running, tell
+from tests.support.waiting import until
 
 WIDGETS = GroupVersionResource("example.org", "v1", "widgets")
 QUICK = InformerSettings(page=2, backoff_first_s=0.01, backoff_most_s=0.05, short_s=0.2)

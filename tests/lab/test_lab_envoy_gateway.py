@@ -7,9 +7,19 @@ from pathlib import Path
 
 import pytest
 import yaml
+from cryptography import x509
 
 from lab.cluster import new_cluster
-from lab.envoy_gateway import CONTROLLER, EnvoyGateway, _class, _proxy, envoy_version, infrastructure
+from lab.envoy_gateway import (
+    CONTROLLER,
+    PROVIDER,
+    PROVIDER_PAIR,
+    EnvoyGateway,
+    _class,
+    _proxy,
+    envoy_version,
+    infrastructure,
+)
 from lab.namespace import find_isolation
 from lab.supervisor import Supervisor
 from modelplane.envoy.bootstrap import packaged_binary
@@ -59,3 +69,14 @@ def test_files_are_where_a_program_looks_for_them(tmp_path):
     done = subprocess.run((*prefix, *command), capture_output=True, text=True, check=False)
     assert done.stdout == "found True []\n", done.stderr
     assert not Path("/no-such-folder").exists()
+
+
+def test_envoy_trusts_the_provider_of_the_lab_beside_the_systems_authorities(tmp_path):
+    cluster = new_cluster("c", 21_000, tmp_path, lambda name: tmp_path / name)
+    gateway = EnvoyGateway(Supervisor(tmp_path), cluster, None, 2)
+    gateway._folder.mkdir()
+    bundle = gateway._trust().read_bytes()
+    assert bundle.endswith(cluster.keys.authority.pair.certificate)
+    served = x509.load_pem_x509_certificate((cluster.folder / PROVIDER_PAIR / "tls.crt").read_bytes())
+    names = served.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == [PROVIDER]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.supervisor import Phase, Program, ProgramError, Supervisor
+from tests.support.waiting import until
 
 ENOUGH_S = 40.0
 
@@ -22,12 +23,6 @@ def file_is_there(path: Path):
 def touching(name: str, marker: Path, *, after: tuple[str, ...] = ()) -> Program:
     """Makes a file, then sleeps."""
     return Program(name, ("sh", "-c", f"echo $$ >> {marker}; exec sleep 600"), file_is_there(marker), after=after)
-
-
-async def wait_until(holds) -> None:
-    async with asyncio.timeout(ENOUGH_S):
-        while not holds():  # noqa: ASYNC110 - what is waited for is in another process
-            await asyncio.sleep(0.01)
 
 
 def alive(pid: int) -> bool:
@@ -63,7 +58,7 @@ def test_what_is_killed_is_started_again(tmp_path):
         await supervisor.start(touching("one", marker))
         before = supervisor.runs["one"].pid
         supervisor.kill("one")
-        await wait_until(lambda: len(marker.read_text().split()) > 1)
+        await until(lambda: len(marker.read_text().split()) > 1)
         await supervisor.wait_ready("one")
         assert supervisor.runs["one"].pid not in {None, before}
         assert supervisor.runs["one"].restarts == 1
@@ -93,9 +88,9 @@ def test_stop_ends_children_of_children_too(tmp_path):
         marker = tmp_path / "pids"
         script = f"sleep 600 & echo $! $$ > {marker}; wait"
         await supervisor.start(Program("one", ("sh", "-c", script), file_is_there(marker)))
-        await wait_until(lambda: len(marker.read_text().split()) == 2)
+        await until(lambda: len(marker.read_text().split()) == 2)
         await supervisor.stop()
-        await wait_until(lambda: not any(alive(int(pid)) for pid in marker.read_text().split()))
+        await until(lambda: not any(alive(int(pid)) for pid in marker.read_text().split()))
 
     run(scenario())
 
@@ -146,9 +141,9 @@ asyncio.run(main())
 
     async def scenario():
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, cwd=Path.cwd())
-        await wait_until(lambda: marker.exists() and marker.read_text().strip())
+        await until(lambda: marker.exists() and marker.read_text().strip())
         process.kill()
         await process.wait()
-        await wait_until(lambda: not alive(int(marker.read_text())))
+        await until(lambda: not alive(int(marker.read_text())))
 
     run(scenario())

@@ -131,6 +131,18 @@ def test_one_that_does_not_serve_waits_for_nobody():
     assert turns.take(replica("a"), ReplicaDrain("", 0, None, FOREVER))
 
 
+def test_a_successor_that_serves_stays_while_another_deployment_has_the_turn():
+    """It was deleted as one too many, so two deployments took turns for ever and a drain did not end."""
+    clusters = [cluster("a", taints=(draining(),)), cluster("b"), cluster("z")]
+    own = [serving("a"), serving("b"), replica("z", serving=True, created=STARTED)]
+    others = [serving("a", 9, name="other"), replica("b", 9, name="other", created=STARTED)]
+    placed, dropped, _ = decided(place(replicas=2), clusters, [*own, *others])
+    assert (placed, dropped) == (
+        [("Kept", "b", 0), ("Kept", "z", 0)],
+        [("ScaledDown", 0, "the deployment wants 2 replicas")],
+    )
+
+
 EAST, WEST = cluster("east", taints=(draining(),)), cluster("west")
 
 

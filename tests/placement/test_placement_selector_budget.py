@@ -58,6 +58,7 @@ def test_selectors_share_one_budget_of_work(selectors, count, expected):
     assert evaluation_fault(wanting(*selectors), fleet(count)) == expected
 
 
+@pytest.mark.slow
 def test_the_answer_does_not_depend_on_what_was_evaluated_before_or_on_the_order_of_the_fleet():
     asked = wanting(*(LOOPS + " " * number for number in range(3)))
     found = []

@@ -14,15 +14,18 @@ from pathlib import Path
 import pytest
 import yaml
 
+from modelplane.api.errors import NotFoundError
 from modelplane.api.objects import GROUP, name_of, text_at
 from modelplane.hydrate import CacheVolume
 from modelplane.hydrate.peer_server import PeerServer
+from modelplane.plane.sim_commands import SimCommand, perform
 from modelplane.reconcile.clock import SystemClock
 from modelplane.reconcile.store import ObjectRef, ref_of
 from modelplane.sim.cluster import ClusterSettings
 from modelplane.testing.clock import run_virtual
 from tests.support.file_server import file_server
 from tests.support.local_fleet import running_fleet
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
@@ -157,11 +160,11 @@ def test_the_real_loader_fills_the_folder_of_each_volume(tmp_path):
         async with running_fleet(SystemClock(), settings=settings) as fleet:
             for manifest in platform():
                 fleet.plane.create(manifest)
-            await _until(lambda: fleet.is_ready("east") and fleet.is_ready("west"))
+            await until(lambda: fleet.is_ready("east") and fleet.is_ready("west"))
             fleet.plane.create(CACHE)
             fleet.plane.create(deployment())
-            await _until(lambda: fleet.replicas() == {("east", 0): "True", ("west", 0): "True"})
-            await _until(lambda: phases(fleet).get("west") == ("Ready", "Staged"))
+            await until(lambda: fleet.replicas() == {("east", 0): "True", ("west", 0): "True"})
+            await until(lambda: phases(fleet).get("west") == ("Ready", "Staged"))
             for name in ("east", "west"):
                 (volume,) = (tmp_path / name).iterdir()
                 marker = json.loads((volume / ".modelplane" / "complete.json").read_text())
@@ -176,16 +179,68 @@ def test_the_real_loader_fills_the_folder_of_each_volume(tmp_path):
             cache = fleet.get("ModelCache", "qwen", "default")
             other = {**cache["spec"], "inline": {"filename": "config.json", "content": "2"}}
             fleet.plane.replace({**cache, "spec": other})
-            await _until(lambda: phases(fleet)["east"] == ("Failed", "Unauthorized"))
-            await _until(lambda: phases(fleet)["west"] == ("Ready", "Staged"))
+            await until(lambda: phases(fleet)["east"] == ("Failed", "Unauthorized"))
+            await until(lambda: phases(fleet)["west"] == ("Ready", "Staged"))
             fleet.plane.create(_other_cache())
             fleet.plane.create(_other_deployment())
-            await _until(lambda: _status_of(fleet).get("reason") == "CacheFailed")
+            await until(lambda: _status_of(fleet).get("reason") == "CacheFailed")
             status = _status_of(fleet)
             assert "cache other cannot be staged here: Unauthorized: the source answers 401" in status["message"]
             assert not [item for item in fleet.plane.list(GROUP, "ModelReplica") if "other" in name_of(item)]
 
     asyncio.run(main())
+
+
+def test_no_engine_starts_on_a_volume_that_was_emptied_and_it_is_staged_again(tmp_path):
+    """The source is broken first, so that what the pods say can be seen."""
+
+    async def main():
+        settings = ClusterSettings(
+            volumes=tmp_path, pull_s=0.1, load_s=0.1, probe_s=0.1, restart_backoff_s=1, restart_backoff_most_s=1
+        )
+        async with running_fleet(SystemClock(), settings=settings) as fleet:
+            for manifest in platform():
+                if manifest["metadata"]["name"] != "west":
+                    fleet.plane.create(manifest)
+            fleet.plane.create(CACHE)
+            one = deployment()
+            fleet.plane.create({**one, "spec": {**one["spec"], "replicas": 1}})
+            await until(lambda: fleet.replicas() == {("east", 0): "True"})
+            (volume,) = (tmp_path / "east").iterdir()
+            with pytest.raises(NotFoundError, match="cluster east has no volume of ModelCache team/qwen"):
+                perform(fleet.clusters, SimCommand("empty-volume", "east", "team/qwen"))
+            assert perform(fleet.clusters, SimCommand("empty-volume", "east", "qwen")).startswith("the volume of qwen")
+            assert list(volume.iterdir()) == []
+            _set_sources(fleet, "broken=Unauthorized")
+            fleet.database.store("cluster/east").delete(ref_of(next(_engine_pods(fleet))))
+            await until(lambda: reason(fleet) == "CacheIncomplete")
+            assert "/mnt/models: the volume is empty or its staging did not end" in _message(fleet)
+            assert _message(fleet).endswith("; the cache is staged again, then its pods start")
+            await until(lambda: phases(fleet)["east"] == ("Failed", "Unauthorized"))
+            _set_sources(fleet, None)
+            retry = {**fleet.get("ModelCache", "qwen", "default")}
+            retry["metadata"] = {**retry["metadata"], "annotations": {"modelplane.ai/retry": "1"}}
+            fleet.plane.replace(retry)
+            await until(lambda: phases(fleet)["east"] == ("Ready", "Staged"))
+            await until(lambda: fleet.replicas() == {("east", 0): "True"})
+            assert (volume / "config.json").read_text() == "{}"
+
+    asyncio.run(main())
+
+
+def _set_sources(fleet, faults):
+    cluster = fleet.clusters.declared("east")
+    kept = {**cluster["metadata"].get("annotations", {}), "sim.modelplane.ai/sources": faults}
+    found = {name: value for name, value in kept.items() if value is not None}
+    fleet.plane.replace({**cluster, "metadata": {**cluster["metadata"], "annotations": found}})
+
+
+def _engine_pods(fleet):
+    return (pod for pod in fleet.pods("east") if text_at(pod, "metadata", "labels", "modelplane.ai/engine"))
+
+
+def _message(fleet):
+    return fleet.get("ModelDeployment", "qwen3-8b", "default")["status"]["message"]
 
 
 def _other_cache():
@@ -222,15 +277,15 @@ def test_a_server_of_this_machine_needs_permission_and_progress_is_shown(tmp_pat
             url = f"http://127.0.0.1:{port}"
             spec = {"source": "HTTP", "http": {"url": f"{url}/model.safetensors"}, "storage": {"sizeGiB": 1}}
             fleet.plane.create({**CACHE, "spec": spec})
-            await _until(lambda: phases(fleet).get("east") == ("Failed", "OutboundRefused"))
+            await until(lambda: phases(fleet).get("east") == ("Failed", "OutboundRefused"))
             gateway = fleet.get("InferenceGateway", "default")
             fleet.plane.replace({**gateway, "spec": {**gateway["spec"], "outbound": {"allow": ["127.0.0.0/8"]}}})
             seen = set()
-            await _until(lambda: _noted(fleet, seen) == ("Ready", "Staged"))
+            await until(lambda: _noted(fleet, seen) == ("Ready", "Staged"))
             assert any(0 < staged < total == 32 << 20 for staged, total in seen if total)
             cache = fleet.get("ModelCache", "qwen", "default")
             fleet.plane.replace({**cache, "spec": {**spec, "http": {"url": f"{url}/missing"}}})
-            await _until(lambda: phases(fleet)["east"] == ("Failed", "SourceNotFound"))
+            await until(lambda: phases(fleet)["east"] == ("Failed", "SourceNotFound"))
 
     handler = partial(_SlowHandler, directory=files)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -258,13 +313,13 @@ def test_a_relay_fetches_from_the_source_once(tmp_path):
             relay = {"cluster": "east", "url": f"http://127.0.0.1:{port}", "authSecretRef": {"name": "relay"}}
             spec = {"source": "HTTP", "http": {"url": url}, "storage": {"sizeGiB": 1}, "relay": relay}
             fleet.plane.create({**CACHE, "spec": spec})
-            await _until(lambda: phases(fleet).get("east") == ("Ready", "Staged"))
+            await until(lambda: phases(fleet).get("east") == ("Ready", "Staged"))
             assert phases(fleet)["west"][0] in {"Pending", "Hydrating"}
             (volume,) = (tmp_path / "east").iterdir()
             # The platform's way to the Service of the relay; its simulated pod answers nobody.
             peer = PeerServer(CacheVolume(volume), token)
             serving = asyncio.create_task(peer.serve("127.0.0.1", port, None, lambda *_: None))
-            await _until(lambda: phases(fleet)["west"] == ("Ready", "Staged"))
+            await until(lambda: phases(fleet)["west"] == ("Ready", "Staged"))
             serving.cancel()
             markers = [next((tmp_path / name).iterdir()) / ".modelplane" / "complete.json" for name in ("east", "west")]
             east, west = (json.loads(path.read_text()) for path in markers)
@@ -295,14 +350,6 @@ def _noted(fleet, seen):
     (entry,) = fleet.get("ModelCache", "qwen", "default")["status"]["clusters"]
     seen.add((entry.get("stagedBytes", 0), entry.get("totalBytes", 0)))
     return entry["phase"], entry["reason"]
-
-
-async def _until(holds):
-    for _ in range(400):
-        if holds():
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError("it did not come to that")
 
 
 def _jobs(fleet, cluster):

@@ -188,9 +188,15 @@ def test_an_object_that_is_not_desired_any_more_is_deleted_after_those_it_outliv
     assert left == [["backend"], []]
 
 
-def test_charts_are_not_installed(bench):
-    with pytest.raises(NotImplementedError, match="no charts"):
-        bench.run(a=Helm(EAST, "chart", "https://example.org", "1.0.0", "team"))
+def test_a_chart_is_released_by_an_object_of_the_plane(bench):
+    bench.run(a=Helm(EAST, "chart", "https://example.org", "1.0.0", "team", {"replicas": 2}, "mp-chart"))
+    (found,) = bench.plane.list("helm.m.crossplane.io", "Release")
+    assert found["metadata"]["namespace"] == "modelplane-system"
+    assert found["metadata"]["annotations"]["crossplane.io/external-name"] == "mp-chart"
+    assert found["spec"]["forProvider"]["values"] == {"replicas": 2}
+    bench.run(a=Helm(EAST, "chart", "https://example.org", "1.0.0", "team", {"replicas": 2}, "mp-chart"))
+    observed = bench.calls[-1].observed["a"]
+    assert (observed.ready, observed.target.ready_when.value) == (False, "Ready")
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_an_aborted_drain_leaves_what_serves_and_takes_back_what_does_not():
         end_drain(fleet, "east")
         await clock.sleep(LOAD_S)
         assert fleet.replicas() == before
-        assert drained(fleet, "east") == ("False", "NotDraining")
+        assert drained(fleet, "east") == ("Unknown", "NotDraining")
         assert events(fleet, "NotDraining") == {"NotDraining": 1}
         assert value_at(fleet.get("InferenceCluster", "east"), "status", "noExecuteTaints") is None
 

@@ -44,8 +44,9 @@ async def journey(folder):
         anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
         assert await refused(session, f"http://{address}") == "refused"
         assert await refused(session, f"https://{address}", ssl=anyone, server_hostname=SERVER_NAME) == "refused"
-        known = plane._routers.hop.options
-        assert await refused(session, f"https://{address}", **known) == "answered 404"
+        known = plane._routers.hop
+        shown = {"ssl": known.context, "server_hostname": known.server_name}
+        assert await refused(session, f"https://{address}", **shown) == "answered 404"
 
 
 @pytest.mark.slow

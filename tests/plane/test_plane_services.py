@@ -13,6 +13,7 @@ from modelplane.api.objects import GROUP
 from modelplane.cli import main
 from modelplane.plane.plane import Plane, PlaneSettings
 from modelplane.reconcile.store import ObjectRef
+from tests.support.waiting import until
 
 MANIFESTS = """
 apiVersion: modelplane.ai/v1alpha1
@@ -81,14 +82,6 @@ COMPLETION = {
 MESSAGES = [{"role": "user", "content": "hello"}]
 
 
-async def eventually(check, seconds=60.0):
-    deadline = asyncio.get_running_loop().time() + seconds
-    while not (found := check()):
-        assert asyncio.get_running_loop().time() < deadline
-        await asyncio.sleep(0.2)
-    return found
-
-
 class Provider:
     """Answers every request, and remembers whom it was sent to."""
 
@@ -135,7 +128,7 @@ async def check_services(plane, provider):
         found = status_of(plane, "ModelService", "chat", "helper")
         return found if found.get("routes") == {"total": 2, "ready": 2} else None
 
-    shown = await eventually(served)
+    shown = await until(served)
     assert shown["model"] == "chat/helper"
     (tier,) = shown["tiers"]
     assert tier == {
@@ -154,6 +147,7 @@ async def check_services(plane, provider):
         with pytest.raises(openai.AuthenticationError):
             await client.chat.completions.create(model="chat/helper", messages=MESSAGES)
     assert provider.asked == [("/openai/v1/chat/completions", "Bearer s3cret", f"localhost:{provider.port}")]
+    assert provider.models == ["acme/large-3"]
     # The other door asks for no keys and serves every service, by both ways in.
     async with openai.AsyncOpenAI(base_url=f"{plane.gateway_url}/chat/elsewhere/v1", api_key="x") as client:
         made = await client.chat.completions.create(model="anything", messages=MESSAGES)

@@ -11,6 +11,7 @@ from modelplane.plane.traffic import Traffic
 from modelplane.reconcile.clock import SystemClock
 from modelplane.reconcile.store import ObjectRef
 from modelplane.testing.clock import VirtualClock
+from tests.support.waiting import until
 
 GATEWAY = manifest("gateway.networking.k8s.io/v1", "Gateway", "modelplane", namespace="modelplane-system", spec={})
 PARENT = {"name": "modelplane", "namespace": "modelplane-system"}
@@ -164,12 +165,6 @@ def test_nothing_is_reported_while_envoy_did_not_take_it():
         return store.get(ObjectRef("gateway.networking.k8s.io", "HTTPRoute", "team", "chat"))
 
     assert "status" not in asyncio.run(main())
-
-
-async def until(condition):
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110  stores tell whoever subscribed, and this looks at several things
-            await asyncio.sleep(0.01)
 
 
 def shown(store):

@@ -20,7 +20,7 @@ class Lookups:
 def settled(resolver, host, expected):
     """The resolver's answer once its thread has run."""
     deadline = threading.Event()
-    for _ in range(500):
+    for _ in range(6000):
         if resolver(host) == expected:
             return True
         deadline.wait(0.01)

@@ -82,3 +82,13 @@ def test_a_saturated_endpoint_takes_no_more():
         True,
     ]
     assert found.takes_more(None, 1.0)
+
+
+def test_a_replica_is_called_by_the_name_that_it_lists_and_a_provider_by_the_one_that_is_written():
+    found = catalog(plan([endpoint("a", model="written")]))
+    one = found.endpoints["team/a"]
+    assert one.model == "written"
+    found.learned(one, ("listed", "written"))
+    assert one.model == "written"
+    found.learned(one, ("listed", "other"))
+    assert one.model == "listed"

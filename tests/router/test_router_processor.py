@@ -1,3 +1,5 @@
+import pytest
+
 from modelplane.compose.service_plan import PlanTimeouts
 from modelplane.epp.server.exchange import Budget
 from modelplane.epp.transport.calls import GrpcStatus
@@ -88,7 +90,7 @@ def test_what_is_no_message_ends_the_call(front):
 def test_an_endpoint_that_turns_a_request_away_leaves_it_to_another(front):
     door = front(plan([endpoint("a"), endpoint("b")]))
     call, found = processor(door)
-    found.message(begin(**{"x-request-id": "r"}))
+    found.message(begin(**{"x-request-id": "r", "x-envoy-attempt-count": "1"}))
     found.message(body(BODY))
     found.message(nested(3, header_map({":status": "429"})))
     assert b"x-modelplane-unserved" in call.sent[-1]
@@ -97,10 +99,53 @@ def test_an_endpoint_that_turns_a_request_away_leaves_it_to_another(front):
     assert all(each.health.admits(door.now_s) for each in door.catalog.endpoints.values())
 
 
-def test_without_another_endpoint_the_client_gets_what_there_is(front):
-    door = front(plan([endpoint("a")]))
+def attributes(**given):
+    entries = [
+        nested(1, nested(1, name.replace("__", ".").encode()) + nested(2, nested(3, text.encode())))
+        for name, text in given.items()
+    ]
+    return nested(9, nested(1, b"envoy.filters.http.ext_proc") + nested(2, b"".join(entries)))
+
+
+@pytest.mark.parametrize(
+    ("details", "ejects"),
+    [
+        ("upstream_reset_before_response_started{remote_connection_failure|delayed_connect_error:_111}", "the address"),
+        ("upstream_reset_before_response_started{connection_timeout}", "the address"),
+        ("no_healthy_upstream", "the address"),
+        ("cluster_not_found", "the endpoint"),
+        ("route_not_found", "the endpoint"),
+        ("upstream_reset_before_response_started{connection_termination}", "nobody"),
+        ("via_upstream", "nobody"),
+    ],
+)
+def test_a_gateway_that_reached_nobody_ejects_at_once(front, details, ejects):
+    first, other = endpoint("a"), endpoint("b", address="10.0.0.2")
+    door = front(plan([first, endpoint("c"), other]))
+    heard = []
+    door.director.on_refused = lambda: heard.append(True)
     call, found = processor(door)
-    found.message(begin())
+    found.message(begin(**{"x-session-id": "s"}))
+    found.message(body(BODY))
+    picked = next(each for each in door.catalog.endpoints.values() if each.candidate.requests_in_flight)
+    found.message(nested(3, header_map({":status": "503"})) + attributes(response__code_details=details))
+    found.closed()
+    there = {each.plan.key for each in door.catalog.endpoints.values() if each.plan.address == picked.plan.address}
+    ejected = {key for key, each in door.catalog.endpoints.items() if not each.health.admits(door.now_s)}
+    refused = ejects != "nobody"
+    assert ejected == {"the address": there, "the endpoint": {picked.plan.key}, "nobody": set()}[ejects]
+    assert heard == [True] * refused
+    assert (b"cannot be reached" in call.sent[-1], b"retry-after" in call.sent[-1]) == (refused, refused)
+    assert len(door.lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "headers"), [([endpoint("a")], {"x-envoy-attempt-count": "1"}), ([endpoint("a"), endpoint("b")], {})]
+)
+def test_without_another_endpoint_or_a_hop_that_tries_again_the_client_gets_what_there_is(front, endpoints, headers):
+    door = front(plan(endpoints))
+    call, found = processor(door)
+    found.message(begin(**headers))
     found.message(body(BODY))
     found.message(nested(3, header_map({":status": "429"})))
     assert b"x-modelplane-unserved" not in call.sent[-1]
@@ -111,7 +156,7 @@ def test_without_another_endpoint_the_client_gets_what_there_is(front):
 def test_a_silent_endpoint_is_given_up(front):
     door = front(plan([endpoint("a"), endpoint("b")], timeouts=PlanTimeouts(idle_s=5.0)))
     call, found = processor(door)
-    found.message(begin())
+    found.message(begin(**{"x-envoy-attempt-count": "1"}))
     found.message(body(BODY))
     door.now_s += 4.9
     assert door.stalls.sweep(door.now_s) == 0

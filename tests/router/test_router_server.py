@@ -12,6 +12,7 @@ from modelplane.router.probes import Prober
 from modelplane.router.served_models import ServedModels
 from modelplane.router.server import RouterServer, RouterSettings
 from tests.router.conftest import Front, endpoint, plan, provider
+from tests.support.waiting import until
 
 HOST = "127.0.0.1"
 
@@ -113,6 +114,83 @@ async def test_replicas_are_asked_for_their_models_and_probed():
         "team/b": False,
     }
     await runner.cleanup()
+
+
+async def models_of(answer):
+    """What is known of a replica that lists its models so."""
+    runner, port = await serve(answer)
+    catalog = ServiceCatalog()
+    catalog.replace([plan([endpoint("a", address=HOST, port=port, model=None)])])
+    async with aiohttp.ClientSession() as session:
+        await ServedModels(catalog).refresh(session, 100.0)
+    await runner.cleanup()
+    return catalog.endpoints["team/a"].served
+
+
+@run
+async def test_a_list_of_models_may_come_in_pieces():
+    async def answer(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for piece in (b'{"data": [{"id": "engine"},', b'{"id": "legal"}]}'):
+            await response.write(piece)
+            await asyncio.sleep(0.05)
+        return response
+
+    assert await models_of(answer) == ("engine", "legal")
+
+
+@run
+async def test_lists_of_models_that_are_too_much_are_none():
+    async def endless(_request):
+        return web.Response(body=b'{"data": [' + b" " * (2 << 20) + b"]}")
+
+    async def deep(_request):
+        return web.Response(body=b'{"other": ' + b"[" * 100_000)
+
+    assert [await models_of(endless), await models_of(deep)] == [(), ()]
+
+
+@run
+async def test_a_request_that_reached_nobody_has_all_addresses_probed_at_once():
+    router = RouterServer(RouterSettings(host=HOST, port=0, health_port=-1, admin_port=-1, drain_s=0.1))
+    router.replace([plan([endpoint("a", address=HOST, port=1)])])
+    router._prober._interval_s = 3600.0  # so that nothing else probes
+    await router.start()
+    try:
+        assert router.catalog.endpoints["team/a"].health.why == ""
+        router.director.on_refused()
+        await until(lambda: router.catalog.endpoints["team/a"].health.why)
+    finally:
+        await router.stop()
+
+
+@run
+async def test_an_address_that_closes_is_left_out_before_a_request_is_lost_there():
+    async def hold(reader, writer):
+        held.append(writer)
+        await reader.read()
+        writer.close()
+
+    held = []
+    server = await asyncio.start_server(hold, HOST, 0)
+    port = server.sockets[0].getsockname()[1]
+    catalog = ServiceCatalog()
+    catalog.replace([plan([endpoint("a", address=HOST, port=port)])])
+    health = catalog.endpoints["team/a"].health
+    prober = Prober(catalog, asyncio.get_running_loop().time, interval_s=3600.0)
+    await prober.start()
+    try:
+        prober.soon()
+        await until(lambda: held)
+        server.close()
+        held[0].close()
+        await until(lambda: health.why)
+        assert health.describe(asyncio.get_running_loop().time()).endswith("after a failed health check")
+    finally:
+        await prober.stop()
+        await server.wait_closed()
+    assert prober._held == {}
 
 
 @run

@@ -32,6 +32,7 @@ _MESSAGES = {
         6: "request_trailers HttpTrailers",
         7: "response_trailers HttpTrailers",
         8: "metadata_context Metadata",
+        9: "attributes *FilterMetadata",
         10: "observability_mode bool",
         11: "protocol_config ProtocolConfiguration",
         99: "unknown string",

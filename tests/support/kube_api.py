@@ -31,6 +31,9 @@ class KubeApi:
         self.url = ""
         self.asked: Counter[str] = Counter()
         """How often each verb was used: list, watch, get, patch."""
+        self.used: set[tuple[str, str, str]] = set()
+        """Verb, API group and resource of every request, as RBAC spells them."""
+        self.git_version = "v1.35.1"
         self.refusals: dict[str, int] = {}
         """HTTP status by verb: what is answered instead, until taken away."""
         self._objects: dict[_Key, Json] = {}
@@ -109,9 +112,12 @@ class KubeApi:
             event.set()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
+        if request.path == "/version":
+            return web.json_response({"gitVersion": self.git_version})
         kind, namespace, name = _target(request.path)
         verb = _verb(request, name)
         self.asked[verb] += 1
+        self.used.add((verb, kind.group, "/".join([kind.plural, *_subresource(request.path)])))
         if verb in self.refusals:
             status = self.refusals[verb]
             body = {"kind": "Status", "code": status, "reason": "Refused", "message": "told to refuse"}
@@ -187,12 +193,6 @@ async def running(main: Awaitable[None]) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 - the condition is anything at all
-            await asyncio.sleep(0.005)
-
-
 def tell(story: Callable[[KubeApi, KubeClient], Awaitable[None]]) -> None:
     """Run a story against a fresh API, with a client of it."""
 
@@ -222,6 +222,13 @@ def _target(path: str) -> tuple[GroupVersionResource, str, str]:
     if rest[0] == "namespaces":
         namespace, rest = rest[1], rest[2:]
     return GroupVersionResource(group, version, rest[0]), namespace, rest[1] if len(rest) > 1 else ""
+
+
+def _subresource(path: str) -> list[str]:
+    """What comes after the name of an object."""
+    parts = path.strip("/").split("/")
+    rest = parts[2:] if parts[0] == "api" else parts[3:]
+    return (rest[2:] if rest[0] == "namespaces" else rest)[2:]
 
 
 def _asked_for(request: web.Request, kind: GroupVersionResource, namespace: str, key: _Key, held: Json) -> bool:

@@ -11,6 +11,7 @@ from modelplane.apiserver.store.database import Database
 from modelplane.plane.clusters import Clusters
 from modelplane.plane.controller import PlaneController
 from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster import ClusterSettings
 from modelplane.sim.cluster.objects import condition_of
@@ -29,10 +30,14 @@ class LocalFleet:
         self.clusters = Clusters(
             self.controller,
             clock,
-            self.engines,
+            lambda _name: self.engines,
             settings or ClusterSettings(),
             gateway_view_changed=lambda _name: None,
         )
+
+    @property
+    def loops(self) -> tuple[Loop[ObjectRef] | Loop[ClusterName], ...]:
+        return self.controller.loop, self.clusters.loop, self.clusters.providers.loop
 
     def get(self, kind: str, name: str, namespace: str = "") -> Manifest:
         found = self.plane.get(ObjectRef(GROUP, kind, namespace, name))
@@ -66,7 +71,7 @@ async def running_fleet(
     clock: Clock, database: Database | None = None, settings: ClusterSettings | None = None
 ) -> AsyncIterator[LocalFleet]:
     fleet = LocalFleet(clock, database, settings)
-    loops = [asyncio.create_task(loop.run()) for loop in (fleet.controller.loop, fleet.clusters.loop)]
+    loops = [asyncio.create_task(loop.run()) for loop in fleet.loops]
     try:
         yield fleet
     finally:

@@ -16,6 +16,7 @@ from modelplane.api.models import ModelDeployment
 from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.calls import FunctionCall, FunctionResult, answer
 from modelplane.testing.placing import placed
+from tests.compose import clouds
 from tests.support import damage
 
 API = "modelplane.ai/v1alpha1"
@@ -23,7 +24,7 @@ SINCE = "2026-01-01T00:00:00Z"
 NOW = 1767225600.0 + 86_400.0
 DEPLOYMENTS = Path(__file__).resolve().parents[1] / "compose" / "deployments"
 Item = dict[str, Any]
-ROUNDS = 8
+ROUNDS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +53,13 @@ def settle(
     required: Callable[[Mapping[str, Item]], Mapping[str, tuple[Item, ...]]],
     places: Callable[[str, Item], Iterable[damage.Path]],
     before: Mapping[str, Item] | None = None,
+    *,
+    helm: bool = False,
 ) -> State:
     """`required` is what there is beside the composed objects; `places` are those to damage below a required object."""
     composed = dict(before or {})
     for _ in range(ROUNDS):
-        found = answer(FunctionCall(composite, composed, required(composed)), NOW)
+        found = answer(FunctionCall(composite, composed, required(composed)), NOW, helm=helm)
         composite = {**composite, "status": {**found.status, "conditions": _held("Ready")}}
         last, composed = composed, serving(found, composed)
         if last == composed:
@@ -121,11 +124,16 @@ def as_observed(manifest: Mapping[str, Any]) -> Item:
 def _observed(manifest: Mapping[str, Any], before: Item | None) -> Item:
     item = copy.deepcopy(dict(manifest))
     item["metadata"] |= {"creationTimestamp": SINCE, "generation": 1, "uid": "u"}
+    if item["kind"] == "FileSystem":
+        item["metadata"].setdefault("annotations", {})["crossplane.io/external-name"] = "fs-01"
     item["status"] = before.get("status") if before is not None else _status_of(item)
     return item
 
 
 def _status_of(item: Item) -> Item:
+    if str(item.get("apiVersion", "")).partition("/")[0].endswith(".m.upbound.io"):
+        there = {"id": "i", "email": "a@example.org", "identity": {"principalId": "p"}}
+        return {**_status(1), "atProvider": there}
     if item["kind"] != "Object":
         return _status(1)
     there = item["spec"]["forProvider"]["manifest"]
@@ -220,7 +228,8 @@ def replica(shape: str, backend: str, before: State | None = None) -> State:
         item = json.loads(json.dumps(item).replace("40Gi", "80Gi"))
     composite = {"apiVersion": API, "kind": "ModelReplica", **item, "metadata": {**item["metadata"], "uid": "r"}}
     images = {"picker": "example/picker:1", "routingSidecar": "example/routing-sidecar:1"}
-    given = {**BACKENDS[backend], **({"images": images} if backend != "kserve" else {})}
+    loader = {"loader": "example/loader:1"}
+    given = {**BACKENDS[backend], "images": loader if backend == "kserve" else {**images, **loader}}
     fixed = {"cluster": (make_cluster("east", backend=given),)}
     for mount in made.spec.caches:
         fixed[f"cache-{mount.name}"] = (_model_cache(mount.name, made.metadata.namespace),)
@@ -327,6 +336,19 @@ def cluster(scheduler: str, tenants: str, *, cordoned: bool = False) -> State:
     held = [_tenants_replica(tenant, index) for index, tenant in enumerate(tenants)]
     fixed = {"class-h200": (CLASS,), "replicas": tuple(held), **_capacity()}
     return settle(composite, lambda _composed: fixed, _anywhere)
+
+
+@cache
+def made_cluster(source: str) -> State:
+    """A cluster that is made on a cloud, or one whose software is installed."""
+    made = clouds.make_cloud(source, "fixed", "scaling") if source != "Existing" else make_cluster("east")
+    composite = {**make_cluster("east"), "spec": made["spec"], "status": {}}
+    if source == "Existing":
+        made["spec"]["cluster"]["existing"]["components"] = "Managed"
+    name = "h100" if source != "Existing" else "h200"
+    found = clouds.machine_class(source if source != "Existing" else "GKE", name)
+    fixed = {f"class-{name}": (found,), "replicas": (), "provider-config": ({"spec": {"projectID": "p"}},)}
+    return settle(composite, lambda _composed: fixed, lambda _key, _item: list(_UNREADABLE), helm=True)
 
 
 def _tenants_replica(tenant: str, index: int) -> Item:

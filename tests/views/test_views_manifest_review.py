@@ -1,16 +1,12 @@
 """Manifests that an API server would store and that could never run."""
 
-import re
 from pathlib import Path
 
 import pytest
 
 import modelplane
-from modelplane.api.definitions import definitions
-from modelplane.compose.refusal import UNREAD_FIELDS
 from modelplane.k8s.admission.documents import parse_documents
 from modelplane.k8s.admission.references import Severity
-from modelplane.k8s.admission.schemas import items_of, properties_of
 from modelplane.views.manifest_review import validate
 
 SOURCE = Path(modelplane.__file__).parent
@@ -54,6 +50,7 @@ def told(*manifests):
 
 TENSOR = "spec.workers.topology.tensor"
 CEL = "spec.nodeSelector.devices[0].selectors[0].cel"
+SPLIT = ", or split layers over nodes by tensorLocal"
 AGREE = "make both agree"
 
 
@@ -62,7 +59,15 @@ AGREE = "make both agree"
     [
         ({"count": 8, "topology": "tensor: 8"}, None),
         ({"count": 8, "topology": "tensor: 8, pipeline: 2"}, None),
-        ({"topology": "tensor: 8"}, f"{TENSOR}: tensor 8 needs 8 devices in a pod; nodeSelector requests 1; {AGREE}"),
+        (
+            {"topology": "tensor: 8"},
+            f"{TENSOR}: tensor 8 needs 8 devices in a pod; nodeSelector requests 1; {AGREE}{SPLIT}",
+        ),
+        ({"count": 8, "topology": "tensor: 16, tensorLocal: 8"}, None),
+        (
+            {"count": 4, "topology": "tensor: 16, tensorLocal: 8"},
+            f"{TENSOR}: tensorLocal 8 needs 8 devices in a pod; nodeSelector requests 4; {AGREE}",
+        ),
         (
             {"count": 4, "topology": "tensor: 2, data: 8, dataLocal: 4"},
             f"{TENSOR}: tensor 2 for each of 4 ranks needs 8 devices in a pod; nodeSelector requests 4; {AGREE}",
@@ -145,9 +150,11 @@ def test_what_composers_do_not_accept_is_told_before():
             "spec.scheduling.queue: a queue may hold {{ .Namespace }}, and no other token",
         )
     ]
-    assert told(CLASS, CLUSTER % ("{source: GKE, gke: {region: a}}", "team-a")) == [
-        ("warning", "spec.cluster.source: this build does not create GKE clusters; use Existing")
-    ]
+    zones = "spec.nodePools: [0].zones: GPUs are not in every zone of a region; name the zones of the pool"
+    found = told(CLASS, CLUSTER % ("{source: GKE, gke: {region: a}}", "team-a"))
+    assert found == [("warning", zones.replace(": [0].zones", ""))]
+    dynamo = (CLUSTER % (EXISTING, "team-a")).replace("spec:", "spec:\n  stack: Dynamo", 1)
+    assert told(CLASS, dynamo) == [("warning", "spec.stack: this build does not render for Dynamo; use Standard")]
 
 
 def test_an_older_form_is_told_with_the_newer_one():
@@ -160,20 +167,8 @@ def test_an_older_form_is_told_with_the_newer_one():
 def test_fields_without_effect_are_told_with_their_place():
     edited = (CLUSTER % (EXISTING, "a")).replace("className: h200", "className: h200, minNodeCount: 1, maxNodeCount: 2")
     assert told(CLASS, edited) == [
-        ("warning", "spec.nodePools[0].minNodeCount: is stored and has no effect in this build; leave it out")
+        ("warning", "spec.nodePools[0].minNodeCount: has no effect on a cluster that exists already; leave it out")
     ]
-
-
-@pytest.mark.parametrize(("kind", "path"), [(kind, path) for kind, paths in UNREAD_FIELDS.items() for path in paths])
-def test_a_field_without_effect_exists_and_is_not_read(kind, path):
-    """Whoever starts to read a field takes it from the table."""
-    schema = next(each.schema for (_, name), each in definitions().items() if name == kind)
-    for step in path:
-        schema = items_of(schema) if step == "[]" else properties_of(schema)[step]
-    attribute = re.sub(r"(?<=[a-z])[A-Z]", lambda found: f"_{found[0].lower()}", path[-1])
-    rooms = [SOURCE / room for room in ("compose", "placement", "crossplane", "plane", "reconcile")]
-    files = [file for room in rooms for file in room.rglob("*.py")]
-    assert [file.name for file in files if re.search(rf"\.{attribute}\b", file.read_text())] == []
 
 
 def test_earlier_forms_are_accepted_and_the_newer_ones_are_shown():

@@ -13,6 +13,7 @@ from modelplane.views.inputs import gather, merge
 from modelplane.views.plan import plan
 from modelplane.views.replay import decide, replay, snapshot_document
 from modelplane.views.shapes import Action, FitAnswer
+from tests.compose.clouds import machine_class, make_cloud
 
 CLASS = {
     "apiVersion": "modelplane.ai/v1alpha1",
@@ -244,13 +245,24 @@ def test_a_pool_that_shrank_below_what_is_held_does_not_fit():
     assert plan(large).answer is FitAnswer.FITS_NOW
 
 
-def test_a_cluster_that_this_build_cannot_create_takes_nothing():
+def test_a_cluster_that_this_build_does_not_render_for_takes_nothing():
     cloud = make_cluster("east")
-    cloud["spec"]["cluster"] = {"source": "GKE", "gke": {"region": "a"}}
+    cloud["spec"]["stack"] = "Dynamo"
     (one,) = plan(gather([CLASS, cloud, make_deployment(1)])).deployments
     assert [(row.action, row.reason) for row in one.rows] == [
-        (Action.WAIT, "Backend: spec.cluster.source: this build does not create GKE clusters; use Existing")
+        (Action.WAIT, "Backend: spec.stack: this build does not render for Dynamo; use Standard")
     ]
+
+
+@pytest.mark.parametrize("source", ["GKE", "EKS", "AKS"])
+def test_a_cluster_that_is_still_to_be_made_is_planned_as_it_will_be(source):
+    cloud = make_cloud(source, "scaling")
+    cloud["spec"]["nodePools"][0]["className"] = CLASS["metadata"]["name"]
+    made = {**CLASS, "spec": {**CLASS["spec"], "provisioning": machine_class(source)["spec"]["provisioning"]}}
+    (one,) = plan(gather([made, cloud, make_deployment(2)])).deployments
+    assert [(row.action, row.cluster) for row in one.rows] == [(Action.PLACE, "east")] * 2
+    with pytest.raises(InputError, match=r"pool scaling: InferenceClass .* has no spec.provisioning"):
+        plan(gather([CLASS, cloud, make_deployment(2)]))
 
 
 def test_weights_that_are_not_staged_take_time():

@@ -1,13 +1,16 @@
 """The way between plain objects and the typed kinds."""
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from modelplane.api.errors import InvalidObject
 
 T = TypeVar("T", bound=msgspec.Struct)
+# Made once: a decoder of a type takes as long to make as a condition to decode.
+_ENCODE: Final = msgspec.json.Encoder().encode
+_DECODE: Final = msgspec.json.Decoder(dict[str, object]).decode
 
 
 def decode(kind: type[T], manifest: Mapping[str, object]) -> T:
@@ -20,4 +23,4 @@ def decode(kind: type[T], manifest: Mapping[str, object]) -> T:
 
 def encode(value: msgspec.Struct) -> dict[str, object]:
     """The plain form of a struct, without fields that were left at their default."""
-    return msgspec.json.decode(msgspec.json.encode(value), type=dict[str, object])
+    return _DECODE(_ENCODE(value))

@@ -80,10 +80,13 @@ DEFAULT_GATEWAY = "default"
 
 ENGINE_CONTAINER = "engine"
 WARM_UP_CONTAINER = "warm-up"
+CACHE_CHECK_CONTAINER = "cache-check"
 ENGINE_PORT = 8000
 DECODE_PORT = 8001
 """Where a decode engine listens, behind the routing sidecar that takes the engine's usual port."""
 GPU_TAINT = "nvidia.com/gpu"
+GPU_TAINTS = {"nvidia.com": GPU_TAINT, "amd.com": "amd.com/gpu"}
+"""By the vendor's domain, as the names of DeviceClasses end: gpu.amd.com."""
 
 
 def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:

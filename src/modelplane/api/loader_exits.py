@@ -10,6 +10,8 @@ from types import MappingProxyType
 from modelplane.api.reasons import Reason
 
 EXIT_TRY_AGAIN = 75
+EXIT_INCOMPLETE = 74
+"""Of `hydrate check`, which no Job runs: a volume does not hold what was staged there."""
 _EXIT_FAILED = 1
 EXIT_REASONS: Mapping[int, Reason] = MappingProxyType(
     {

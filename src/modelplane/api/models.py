@@ -10,6 +10,7 @@ from modelplane.api.meta import ObjectMeta
 
 __all__ = [
     "Accelerator",
+    "Affinity",
     "ApiKeySecretRef",
     "Attribute",
     "AuthApiKey",
@@ -32,19 +33,26 @@ __all__ = [
     "CanarySettings",
     "CanaryStep",
     "Candidate",
+    "Capabilities",
     "Capacity",
     "CapacityBlock",
     "CelSelector",
+    "ClaimVolume",
     "ClaimsOfOther",
     "ClassDevice",
+    "ClusterAks",
     "ClusterEks",
+    "ClusterGateway",
     "ClusterGke",
     "ClusterPlacement",
     "ClusterSource",
     "ClusterStorage",
     "ConfigMap",
+    "ConfigMapVolume",
     "ConsumedCounters",
     "Container",
+    "ContainerLifecycle",
+    "ContainerSecurityContext",
     "Cost",
     "CounterValue",
     "CredentialApiKey",
@@ -58,6 +66,7 @@ __all__ = [
     "EKSClusterSpecNodePool",
     "EKSClusterSpecNodePoolFabric",
     "EKSClusterStatus",
+    "EmptyDirVolume",
     "EndpointApi",
     "EndpointCounts",
     "EndpointCredential",
@@ -66,11 +75,13 @@ __all__ = [
     "Env",
     "EnvFrom",
     "EnvoyGateway",
+    "ExecAction",
     "Existing",
     "ExistingPVC",
     "ExistingSecretRef",
     "FabricDomain",
     "Failover",
+    "Fallback",
     "FieldRef",
     "GKECluster",
     "GKEClusterSpec",
@@ -81,9 +92,12 @@ __all__ = [
     "GkeCredentials",
     "Gpu",
     "GpuPool",
+    "GrpcAction",
+    "HostPathVolume",
     "Http",
     "HttpAuthSecretRef",
     "HttpFile",
+    "HttpGetAction",
     "HuggingFace",
     "IdentitySecretRef",
     "Images",
@@ -97,13 +111,17 @@ __all__ = [
     "InferenceGateway",
     "InferenceGatewaySpec",
     "InferenceGatewayStatus",
+    "InitContainer",
     "Inline",
     "KINDS",
+    "KeyPath",
     "KeyReference",
     "Kserve",
     "LabelRequirement",
     "LabelSelector",
+    "LifecycleHook",
     "ListedModels",
+    "MatchExpression",
     "ModelCache",
     "ModelCacheSpec",
     "ModelCacheStatus",
@@ -120,12 +138,15 @@ __all__ = [
     "ModelService",
     "ModelServiceSpec",
     "ModelServiceStatus",
+    "MutualTLS",
     "NameReference",
     "Networking",
     "NoExecuteTaint",
+    "NodeAffinity",
     "NodePool",
     "NodePoolDrain",
     "NodeSelector",
+    "NodeSelectorTerm",
     "NotReady",
     "ObjectReference",
     "Oci",
@@ -134,30 +155,38 @@ __all__ = [
     "OlderStorage",
     "Outbound",
     "Overflow",
+    "Override",
     "Phase",
     "PlacementMetadata",
+    "PodSecurityContext",
     "PodSpec",
     "PodTemplate",
+    "PodVolume",
     "PoolDevice",
     "PoolDomain",
     "Port",
     "Preemption",
     "Preferred",
+    "PreferredDuringSchedulingIgnoredDuringExecution",
     "Priority",
+    "Probe",
     "ProviderAuth",
     "ProviderConfigRef",
     "Provisioning",
+    "ProvisioningAks",
     "ProvisioningEks",
     "ProvisioningGke",
     "Queue",
     "Quota",
     "Rebalance",
+    "RegistryMirror",
     "Relay",
     "RelayAuthSecretRef",
     "ReplicaEngine",
     "ReplicaMember",
     "ReplicaReference",
     "RequestedCapacity",
+    "RequiredDuringSchedulingIgnoredDuringExecution",
     "Resources",
     "RolloutHalt",
     "RouteCounts",
@@ -165,15 +194,19 @@ __all__ = [
     "S3",
     "Scheduling",
     "SecretSelector",
+    "SecretVolume",
     "ServiceTimeouts",
     "Serving",
     "ServingStack",
     "ServingStackSpec",
     "ServingStackStatus",
+    "ServingStackStatusGateway",
     "SharePolicy",
     "ShareRange",
     "SharedCounters",
     "SharedFilesystem",
+    "SleepAction",
+    "Software",
     "SpecCredentials",
     "SpecGateway",
     "SpecPlacement",
@@ -187,6 +220,7 @@ __all__ = [
     "StatusRollout",
     "StatusSecret",
     "Taint",
+    "TcpSocketAction",
     "Template",
     "TemplateMetadata",
     "TemplateRevision",
@@ -198,6 +232,7 @@ __all__ = [
     "Topology",
     "ValueFrom",
     "Versions",
+    "VolumeMount",
     "WarmUp",
     "WarmUpCall",
     "Weights",
@@ -206,13 +241,13 @@ __all__ = [
 ]
 
 
-class StatusGateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ServingStackStatusGateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     address: str | None = None
 
 
 class ServingStackStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conditions: tuple[Condition, ...] = ()
-    gateway: StatusGateway | None = None
+    gateway: ServingStackStatusGateway | None = None
 
 
 class SpecGateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -332,9 +367,125 @@ class NameReference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     name: str
 
 
+class Spread(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    topology_key: str = msgspec.field(name="topologyKey")
+    max_skew: int = msgspec.field(name="maxSkew", default=1)
+    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"] = msgspec.field(
+        name="whenUnsatisfiable", default="DoNotSchedule"
+    )
+
+
+class MatchExpression(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    match_expressions: tuple[MatchExpression, ...] = msgspec.field(name="matchExpressions")
+
+
+class PreferredDuringSchedulingIgnoredDuringExecution(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    weight: int
+    preference: NodeSelectorTerm
+
+
+class RequiredDuringSchedulingIgnoredDuringExecution(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = msgspec.field(name="nodeSelectorTerms")
+
+
+class NodeAffinity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    required_during_scheduling_ignored_during_execution: RequiredDuringSchedulingIgnoredDuringExecution | None = (
+        msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
+    )
+    preferred_during_scheduling_ignored_during_execution: tuple[
+        PreferredDuringSchedulingIgnoredDuringExecution, ...
+    ] = msgspec.field(name="preferredDuringSchedulingIgnoredDuringExecution", default=())
+
+
+class Affinity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    node_affinity: NodeAffinity | None = msgspec.field(name="nodeAffinity", default=None)
+
+
+class PodSecurityContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    run_as_user: int | None = msgspec.field(name="runAsUser", default=None)
+    run_as_group: int | None = msgspec.field(name="runAsGroup", default=None)
+    run_as_non_root: bool | None = msgspec.field(name="runAsNonRoot", default=None)
+    fs_group: int | None = msgspec.field(name="fsGroup", default=None)
+    fs_group_change_policy: Literal["Always", "OnRootMismatch"] | None = msgspec.field(
+        name="fsGroupChangePolicy", default=None
+    )
+    supplemental_groups: tuple[int, ...] = msgspec.field(name="supplementalGroups", default=())
+
+
+class HostPathVolume(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    path: str | None = None
+    type_: str | None = msgspec.field(name="type", default=None)
+
+
+class ClaimVolume(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    claim_name: str = msgspec.field(name="claimName")
+    read_only: bool | None = msgspec.field(name="readOnly", default=None)
+
+
+class KeyPath(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    key: str
+    path: str
+
+
+class SecretVolume(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    secret_name: str = msgspec.field(name="secretName")
+    items: tuple[KeyPath, ...] = ()
+    default_mode: int | None = msgspec.field(name="defaultMode", default=None)
+    optional: bool | None = None
+
+
+class ConfigMapVolume(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    items: tuple[KeyPath, ...] = ()
+    default_mode: int | None = msgspec.field(name="defaultMode", default=None)
+    optional: bool | None = None
+
+
+class EmptyDirVolume(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    medium: Literal["", "Memory"] | None = None
+    size_limit: int | str | None = msgspec.field(name="sizeLimit", default=None)
+
+
+class PodVolume(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    empty_dir: EmptyDirVolume | None = msgspec.field(name="emptyDir", default=None)
+    config_map: ConfigMapVolume | None = msgspec.field(name="configMap", default=None)
+    secret: SecretVolume | None = None
+    persistent_volume_claim: ClaimVolume | None = msgspec.field(name="persistentVolumeClaim", default=None)
+    host_path: HostPathVolume | None = msgspec.field(name="hostPath", default=None)
+
+
 class Resources(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     requests: Mapping[str, int | str] = msgspec.field(default_factory=dict)
     limits: Mapping[str, int | str] = msgspec.field(default_factory=dict)
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    add: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+
+class ContainerSecurityContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    run_as_user: int | None = msgspec.field(name="runAsUser", default=None)
+    run_as_group: int | None = msgspec.field(name="runAsGroup", default=None)
+    run_as_non_root: bool | None = msgspec.field(name="runAsNonRoot", default=None)
+    read_only_root_filesystem: bool | None = msgspec.field(name="readOnlyRootFilesystem", default=None)
+    privileged: bool | None = None
+    allow_privilege_escalation: bool | None = msgspec.field(name="allowPrivilegeEscalation", default=None)
+    capabilities: Capabilities | None = None
+
+
+class VolumeMount(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    mount_path: str = msgspec.field(name="mountPath")
+    sub_path: str | None = msgspec.field(name="subPath", default=None)
+    read_only: bool | None = msgspec.field(name="readOnly", default=None)
 
 
 class ObjectReference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -371,6 +522,64 @@ class Env(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     value_from: ValueFrom | None = msgspec.field(name="valueFrom", default=None)
 
 
+class InitContainer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    image: str
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: tuple[Env, ...] = ()
+    env_from: tuple[EnvFrom, ...] = msgspec.field(name="envFrom", default=())
+    working_dir: str | None = msgspec.field(name="workingDir", default=None)
+    volume_mounts: tuple[VolumeMount, ...] = msgspec.field(name="volumeMounts", default=())
+    security_context: ContainerSecurityContext | None = msgspec.field(name="securityContext", default=None)
+    resources: Resources | None = None
+
+
+class SleepAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    seconds: int
+
+
+class ExecAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    command: tuple[str, ...]
+
+
+class LifecycleHook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    exec_: ExecAction | None = msgspec.field(name="exec", default=None)
+    sleep: SleepAction | None = None
+
+
+class ContainerLifecycle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    post_start: LifecycleHook | None = msgspec.field(name="postStart", default=None)
+    pre_stop: LifecycleHook | None = msgspec.field(name="preStop", default=None)
+
+
+class GrpcAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    port: int
+    service: str | None = None
+
+
+class TcpSocketAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    port: int | str
+
+
+class HttpGetAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    path: str | None = None
+    port: int | str
+    scheme: Literal["HTTP", "HTTPS"] | None = None
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    http_get: HttpGetAction | None = msgspec.field(name="httpGet", default=None)
+    tcp_socket: TcpSocketAction | None = msgspec.field(name="tcpSocket", default=None)
+    grpc: GrpcAction | None = None
+    exec_: ExecAction | None = msgspec.field(name="exec", default=None)
+    initial_delay_seconds: int | None = msgspec.field(name="initialDelaySeconds", default=None)
+    period_seconds: int | None = msgspec.field(name="periodSeconds", default=None)
+    timeout_seconds: int | None = msgspec.field(name="timeoutSeconds", default=None)
+    failure_threshold: int | None = msgspec.field(name="failureThreshold", default=None)
+    success_threshold: int | None = msgspec.field(name="successThreshold", default=None)
+
+
 class Port(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str | None = None
     container_port: int = msgspec.field(name="containerPort")
@@ -387,11 +596,29 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ports: tuple[Port, ...] = ()
     env: tuple[Env, ...] = ()
     env_from: tuple[EnvFrom, ...] = msgspec.field(name="envFrom", default=())
+    working_dir: str | None = msgspec.field(name="workingDir", default=None)
+    volume_mounts: tuple[VolumeMount, ...] = msgspec.field(name="volumeMounts", default=())
+    startup_probe: Probe | None = msgspec.field(name="startupProbe", default=None)
+    readiness_probe: Probe | None = msgspec.field(name="readinessProbe", default=None)
+    liveness_probe: Probe | None = msgspec.field(name="livenessProbe", default=None)
+    lifecycle: ContainerLifecycle | None = None
+    security_context: ContainerSecurityContext | None = msgspec.field(name="securityContext", default=None)
     resources: Resources | None = None
 
 
 class PodSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     containers: tuple[Container, ...]
+    init_containers: tuple[InitContainer, ...] = msgspec.field(name="initContainers", default=())
+    volumes: tuple[PodVolume, ...] = ()
+    service_account_name: str | None = msgspec.field(name="serviceAccountName", default=None)
+    security_context: PodSecurityContext | None = msgspec.field(name="securityContext", default=None)
+    affinity: Affinity | None = None
+    topology_spread_constraints: tuple[Spread, ...] = msgspec.field(name="topologySpreadConstraints", default=())
+    runtime_class_name: str | None = msgspec.field(name="runtimeClassName", default=None)
+    hostname: str | None = None
+    host_network: bool | None = msgspec.field(name="hostNetwork", default=None)
+    host_pid: bool | None = msgspec.field(name="hostPID", default=None)
+    host_ipc: bool | None = msgspec.field(name="hostIPC", default=None)
     image_pull_secrets: tuple[NameReference, ...] = msgspec.field(name="imagePullSecrets", default=())
     termination_grace_period_seconds: int | None = msgspec.field(name="terminationGracePeriodSeconds", default=None)
 
@@ -432,16 +659,20 @@ class ReplicaMember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tensor: int = 1
+    tensor_local: int | None = msgspec.field(name="tensorLocal", default=None)
     pipeline: int = 1
     data: int = 1
     data_local: int | None = msgspec.field(name="dataLocal", default=None)
+    expert: bool | None = None
 
 
 class ReplicaEngine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     phase: Literal["Prefill", "Decode"] | None = None
     copies: int = 1
-    type_: Literal["vLLM", "SGLang", "Custom"] = msgspec.field(name="type", default="Custom")
+    type_: Literal["vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "TGI", "NIM", "Custom"] = msgspec.field(
+        name="type", default="Custom"
+    )
     coordination: Literal["Native", "Ray"] = "Native"
     topology: Topology | None = None
     members: tuple[ReplicaMember, ...]
@@ -709,7 +940,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Workers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     count: int = 1
-    engine: Literal["vLLM", "SGLang", "Custom"] = "vLLM"
+    engine: Literal["vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "TGI", "NIM", "Custom"] = "vLLM"
     coordination: Literal["Native", "Ray"] = "Native"
     topology: Topology | None = None
     template: PodTemplate
@@ -786,14 +1017,6 @@ class Rebalance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Preferred(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     weight: int
     selector: LabelSelector
-
-
-class Spread(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    topology_key: str = msgspec.field(name="topologyKey")
-    max_skew: int = msgspec.field(name="maxSkew", default=1)
-    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"] = msgspec.field(
-        name="whenUnsatisfiable", default="DoNotSchedule"
-    )
 
 
 class SpecPlacement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -902,9 +1125,15 @@ class RelayAuthSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_default
     key: str = "token"
 
 
+class Fallback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    cluster: str
+    url: str
+
+
 class Relay(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cluster: str
     url: str
+    fallbacks: tuple[Fallback, ...] = ()
     auth_secret_ref: RelayAuthSecretRef = msgspec.field(name="authSecretRef")
 
 
@@ -1038,6 +1267,10 @@ class Outbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     allow: tuple[str, ...] = ()
 
 
+class MutualTLS(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    issuer: Literal["CertManager"] = "CertManager"
+
+
 class GatewayRouter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replicas: int = 2
     image: str | None = None
@@ -1083,6 +1316,7 @@ class InferenceGatewaySpec(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     tls: Tls | None = None
     auth: CallerAuth | None = None
     router: GatewayRouter | None = None
+    mutual_tls: MutualTLS | None = msgspec.field(name="mutualTLS", default=None)
     service_selector: LabelSelector | None = msgspec.field(name="serviceSelector", default=None)
     outbound: Outbound | None = None
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
@@ -1202,6 +1436,12 @@ class GpuPool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     devices: tuple[PoolDevice, ...] = ()
 
 
+class StatusGateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    address: str | None = None
+    hostname: str | None = None
+    ca_certificate: str | None = msgspec.field(name="caCertificate", default=None)
+
+
 class ProviderConfigRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str | None = None
 
@@ -1212,6 +1452,7 @@ class InferenceClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_def
     provider_config_ref: ProviderConfigRef | None = msgspec.field(name="providerConfigRef", default=None)
     gateway: StatusGateway | None = None
     storage_class_name: str | None = msgspec.field(name="storageClassName", default=None)
+    kubernetes_version: str | None = msgspec.field(name="kubernetesVersion", default=None)
     nodes: int | None = None
     free_devices: int | None = msgspec.field(name="freeDevices", default=None)
     lost_devices: int | None = msgspec.field(name="lostDevices", default=None)
@@ -1221,6 +1462,10 @@ class InferenceClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_def
     no_execute_taints: tuple[NoExecuteTaint, ...] = msgspec.field(name="noExecuteTaints", default=())
     drain: StatusDrain | None = None
     queues: tuple[Queue, ...] = ()
+
+
+class ClusterGateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    mutual_tls: MutualTLS | None = msgspec.field(name="mutualTLS", default=None)
 
 
 class Images(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1322,7 +1567,26 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     taints: tuple[Taint, ...] = ()
     drain: NodePoolDrain | None = None
     capacity_block: CapacityBlock | None = msgspec.field(name="capacityBlock", default=None)
+    capacity_reservation: NameReference | None = msgspec.field(name="capacityReservation", default=None)
     fabric: InferenceClusterSpecNodePoolFabric | None = None
+
+
+class Override(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    enabled: bool | None = None
+    version: str | None = None
+    values: Mapping[str, object] = msgspec.field(default_factory=dict)
+
+
+class RegistryMirror(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    source: str
+    mirror: str
+
+
+class Software(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    paused: bool = False
+    registry_mirrors: tuple[RegistryMirror, ...] = msgspec.field(name="registryMirrors", default=())
+    overrides: tuple[Override, ...] = ()
 
 
 class GkeCredentials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1330,6 +1594,12 @@ class GkeCredentials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         name="type", default="ClusterProviderConfig"
     )
     name: str = "default"
+
+
+class ClusterAks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    location: str
+    kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="1.34")
+    credentials: GkeCredentials | None = None
 
 
 class ClusterEks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1340,6 +1610,7 @@ class ClusterEks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class ClusterGke(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     region: str
+    project: str | None = None
     kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="1.35")
     credentials: GkeCredentials | None = None
 
@@ -1359,18 +1630,22 @@ class ExistingSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 class Existing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     secret_ref: ExistingSecretRef = msgspec.field(name="secretRef")
+    components: Literal["Managed", "Provided"] | None = None
     identity_secret_ref: IdentitySecretRef | None = msgspec.field(name="identitySecretRef", default=None)
 
 
 class ClusterSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    source: Literal["Existing", "GKE", "EKS"]
+    source: Literal["Existing", "GKE", "EKS", "AKS"]
     existing: Existing | None = None
     gke: ClusterGke | None = None
     eks: ClusterEks | None = None
+    aks: ClusterAks | None = None
 
 
 class InferenceClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cluster: ClusterSource
+    stack: Literal["Standard", "Dynamo"] = "Standard"
+    software: Software | None = None
     node_pools: tuple[NodePool, ...] = msgspec.field(name="nodePools", default=())
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()
@@ -1380,6 +1655,7 @@ class InferenceClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     scheduling: Scheduling = Scheduling()
     storage: ClusterStorage = ClusterStorage()
     backend: Backend = Backend()
+    gateway: ClusterGateway | None = None
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
@@ -1398,6 +1674,12 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     count: int
 
 
+class ProvisioningAks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    vm_size: str = msgspec.field(name="vmSize")
+    disk_size_gb: int = msgspec.field(name="diskSizeGb", default=100)
+    accelerator: Accelerator
+
+
 class ProvisioningEks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     instance_type: str = msgspec.field(name="instanceType")
     disk_size_gb: int = msgspec.field(name="diskSizeGb", default=100)
@@ -1411,9 +1693,10 @@ class ProvisioningGke(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class Provisioning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    provider: Literal["GKE", "EKS"]
+    provider: Literal["GKE", "EKS", "AKS"]
     gke: ProvisioningGke | None = None
     eks: ProvisioningEks | None = None
+    aks: ProvisioningAks | None = None
 
 
 class ClassDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

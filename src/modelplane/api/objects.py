@@ -86,7 +86,13 @@ def group_of(api_version: object) -> str:
 
 def text_at(item: Manifest, *path: str) -> str:
     """The text at a path, or an empty one."""
-    value = value_at(item, *path)
+    # As value_at, without a second call: nothing else is called as often.
+    value: object = item
+    for step in path:
+        if type(value) is dict or (value is not None and isinstance(value, Mapping)):
+            value = value.get(step)
+        else:
+            return ""
     return value if isinstance(value, str) else ""
 
 
@@ -110,7 +116,7 @@ def items_at(item: Manifest, *path: str) -> Iterator[Manifest]:
 
 
 def as_mapping(value: object) -> Manifest:
-    return value if type(value) is dict or isinstance(value, Mapping) else _EMPTY
+    return value if type(value) is dict or (value is not None and isinstance(value, Mapping)) else _EMPTY
 
 
 def as_list(value: object) -> list[object]:
@@ -121,8 +127,8 @@ def value_at(item: Manifest, *path: str) -> object:
     """The value at a path, or None."""
     value: object = item
     for step in path:
-        # Nearly all are dicts, and asking an abstract class costs ten times as much.
-        if type(value) is dict or isinstance(value, Mapping):
+        # Nearly all are dicts or absent, and asking an abstract class costs ten times as much.
+        if type(value) is dict or (value is not None and isinstance(value, Mapping)):
             value = value.get(step)
         else:
             return None

@@ -53,6 +53,19 @@ class Reason(StrEnum):
         "A Secret with callers' keys is left out, or the gateway refuses them. The message says why. Other keys hold.",
     )
 
+    PROVISIONED = "Provisioned", "Every resource of the cluster on its cloud is ready."
+    PROVISIONING = "Provisioning", "The cloud makes the cluster. The message names what is not ready."
+    PROVISIONING_FAILED = (
+        "ProvisioningFailed",
+        "The cloud refuses a resource of the cluster. The message is the cloud's. It is tried again.",
+    )
+    REQUIREMENTS_MET = "RequirementsMet", "The cluster has the software that it needs."
+    REQUIREMENTS_MISSING = (
+        "RequirementsMissing",
+        "The cluster lacks software that it needs. The message lists it. docs/operations/requirements.md has versions.",
+    )
+    INSTALLING = "Installing", "Software is being installed on the cluster. The message names what is not ready."
+
     ALL_PLACED = "AllPlaced", "Every replica of spec.replicas has a cluster."
     NO_CLUSTERS = (
         "NoClusters",
@@ -60,7 +73,7 @@ class Reason(StrEnum):
     )
     INSUFFICIENT_CAPACITY = (
         "InsufficientCapacity",
-        "Some replicas have no cluster: no matching pool has capacity. status.placement says what is missing.",
+        "Some replicas have no cluster, or a cloud has no nodes for a pool. The message says what is missing where.",
     )
     WAITING_FOR_CLUSTERS = (
         "WaitingForClusters",
@@ -106,6 +119,10 @@ class Reason(StrEnum):
     )
     CACHE_STAGING = "CacheStaging", "A cache is not staged on the cluster yet. The pods are created when it is."
     CACHE_FAILED = "CacheFailed", "Staging a cache on the cluster failed. The status of the ModelCache says why."
+    CACHE_INCOMPLETE = (
+        "CacheIncomplete",
+        "The volume of a cache was emptied or replaced. The engine does not start on it. The cache is staged again.",
+    )
     STAGED = "Staged", "Every cluster that should hold the artifact does."
     HYDRATING = "Hydrating", "The loader fetches the artifact onto the volume. The status has how far it is."
     ADOPTED = "Adopted", "The artifact is on a claim that exists. Nothing is fetched."

@@ -2,10 +2,12 @@
 
 JSON that may have duplicate keys is parsed a second time, by a parser that finds them; clients get a warning. YAML is
 held to the limits of `modelplane.k8s.admission.documents`, which refuses duplicates altogether. JSON is held to the
-same depth: what comes after reads objects recursively.
+same depth: what comes after reads objects recursively. The number of its values is bounded, too: a million empty lists
+are 3 MB of text and take more than a second to read.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -20,10 +22,12 @@ from modelplane.k8s.admission.documents import parse_documents
 from modelplane.k8s.admission.yaml_reader import MAX_DEPTH
 
 MOST_BYTES: Final = 3 * 1024 * 1024
+MOST_VALUES: Final = 100_000
 LARGE_BYTES: Final = 256 * 1024
 """Larger bodies are parsed in a thread, so that other requests are served meanwhile."""
 
 _SHOWN: Final = 30
+_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,8 @@ class _DuplicateKeys(dict[str, object]):
 
 def read_json(raw: bytes, *, watch_duplicates: bool = True) -> Body:
     """A JSON body. Raises ValueError if it is invalid."""
+    if _marks(raw) > MOST_VALUES and count_values(raw) > MOST_VALUES:
+        raise ValueError(f"more than {MOST_VALUES} values")
     try:
         value = msgspec.json.decode(raw)
         if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
@@ -57,6 +63,16 @@ def read_json(raw: bytes, *, watch_duplicates: bool = True) -> Body:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(str(error)) from None
     return Body(value, tuple(_repeated(again, "")) if duplicates else ())
+
+
+def count_values(raw: bytes) -> int:
+    """The values of a JSON text, without the keys of objects and whatever is in strings."""
+    return _marks(_STRING.sub(b"", raw)) + 1
+
+
+def _marks(raw: bytes) -> int:
+    """A comma parts two values, and a bracket opens one that holds others."""
+    return raw.count(b",") + raw.count(b"[") + raw.count(b"{")
 
 
 def check_depth(value: object) -> None:

@@ -28,13 +28,11 @@ from modelplane.api.objects import (
 from modelplane.apiserver.objects import NAME_LABEL, NAMESPACE_FINALIZER
 from modelplane.apiserver.store.database import SqliteStore
 from modelplane.apiserver.writes import ALWAYS_THERE
+from modelplane.k8s.deletion import FOREGROUND, ORPHAN
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Done, Outcome
 from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
-
-FOREGROUND = "foregroundDeletion"
-ORPHAN = "orphan"
 
 
 def ensure_namespaces(store: SqliteStore) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -12,6 +11,7 @@ from modelplane.apiserver.protobuf import MAGIC, read_protobuf
 from modelplane.apiserver.tables import Include
 from modelplane.k8s.admission.admit import UnknownFields
 from modelplane.k8s.admission.problems import CauseType
+from modelplane.k8s.deletion import Propagation
 
 Query = Mapping[str, str]
 
@@ -19,14 +19,6 @@ _MANAGER_LONGEST: Final = 128
 _FALSE: Final = {"", "false", "0"}
 _LIST_OPTIONS: Final = "ListOptions"
 DEFAULT_TIMEOUT_S: Final = 3600.0
-
-
-class Propagation(StrEnum):
-    """The handling of dependents of a deleted object."""
-
-    BACKGROUND = "Background"
-    FOREGROUND = "Foreground"
-    ORPHAN = "Orphan"
 
 
 @dataclass(frozen=True, slots=True)

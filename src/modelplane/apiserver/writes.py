@@ -27,7 +27,7 @@ from modelplane.apiserver.bodies import Body, read_json, read_yaml
 from modelplane.apiserver.failures import ApiError, StatusCause, bad_request
 from modelplane.apiserver.managed_fields import WriteContext, Writer, apply, updated
 from modelplane.apiserver.objects import NAMESPACE_FINALIZER, AdmittedObject, StrictError, admitted
-from modelplane.apiserver.options import DeleteOptions, ListOptions, Propagation, WriteOptions
+from modelplane.apiserver.options import DeleteOptions, ListOptions, WriteOptions
 from modelplane.apiserver.patches import PatchError, json_patch, merge_patch, strategic_patch
 from modelplane.apiserver.paths import RequestInfo
 from modelplane.apiserver.reads import ListPage, Reads, ref_in
@@ -36,6 +36,7 @@ from modelplane.apiserver.scales import read_scale, scale_of, with_replicas
 from modelplane.apiserver.selectors import ListSelector
 from modelplane.apiserver.store.database import SqliteStore
 from modelplane.apiserver.wire import encode
+from modelplane.k8s.deletion import deletion_finalizers
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.store import ObjectRef
 
@@ -219,17 +220,15 @@ class Writes:
 
     def _begin_deletion(self, ref: ObjectRef, before: Manifest, options: DeleteOptions) -> None:
         """The finalizers that a deletion of this sort waits for."""
-        held = {Propagation.FOREGROUND: "foregroundDeletion", Propagation.ORPHAN: "orphan"}
-        wanted = [held[options.propagation]] if options.propagation in held else []
+        wanted = deletion_finalizers(ref.group, ref.kind, finalizers_of(before), options.propagation)
         if (ref.group, ref.kind) == ("", "Namespace"):
-            wanted = [NAMESPACE_FINALIZER]
+            wanted = list(dict.fromkeys([*finalizers_of(before), NAMESPACE_FINALIZER]))
             self._store.replace_status(
                 {**before, "status": {**as_mapping(before.get("status")), "phase": "Terminating"}}
             )
             before = self._store.get(ref) or before
-        added = [name for name in wanted if name not in finalizers_of(before)]
-        if added:
-            self._store.replace(with_metadata(before, finalizers=[*finalizers_of(before), *added]))
+        if wanted != list(finalizers_of(before)):
+            self._store.replace(with_metadata(before, finalizers=wanted or None))
 
     def delete_all(
         self, target: RequestInfo, selector: ListSelector, page: ListOptions, options: DeleteOptions

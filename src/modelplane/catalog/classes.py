@@ -8,6 +8,7 @@ from modelplane.catalog.machines import Catalog, GpuProduct, Machine
 FABRIC_DRIVER: Final = "fabric.modelplane.ai"
 _TYPES: Final = {"gpu.nvidia.com": "gpu", "gpu.amd.com": "amdgpu"}
 """What drivers publish as the type of a whole GPU."""
+_MACHINE_FIELDS: Final = {"GKE": "machineType", "EKS": "instanceType", "AKS": "vmSize"}
 _GKE_ACCELERATORS: Final = {
     "a100-40gb": "nvidia-tesla-a100", "a100-80gb": "nvidia-a100-80gb", "h100": "nvidia-h100-80gb",
     "h200": "nvidia-h200-141gb", "b200": "nvidia-b200", "gb200": "nvidia-gb200", "gb300": "nvidia-gb300",
@@ -65,9 +66,15 @@ def _devices(machine: Machine, product: GpuProduct) -> tuple[dict[str, object], 
 
 
 def _provisioning(machine: Machine) -> dict[str, object]:
-    if machine.provisioning == "GKE":
-        kind = "nvidia-h100-mega-80gb" if machine.type == "a3-megagpu-8g" else _GKE_ACCELERATORS[machine.product]
-        gke = {"machineType": machine.type, "accelerator": {"type": kind, "count": machine.count}}
-        return {"provider": "GKE", "gke": gke}
-    eks = {"instanceType": machine.type, "accelerator": {"type": machine.product, "count": machine.count}}
-    return {"provider": "EKS", "eks": eks}
+    """The block of the service that makes the node, under the name that the service has for a machine type."""
+    service = machine.provisioning or ""
+    block = {_MACHINE_FIELDS[service]: machine.type, "accelerator": _accelerator(machine)}
+    return {"provider": service, service.lower(): block}
+
+
+def _accelerator(machine: Machine) -> dict[str, object]:
+    """By Google's name on GKE, by ours elsewhere: a message may name it, and no other API takes it."""
+    if machine.provisioning != "GKE":
+        return {"type": machine.product, "count": machine.count}
+    kind = "nvidia-h100-mega-80gb" if machine.type == "a3-megagpu-8g" else _GKE_ACCELERATORS[machine.product]
+    return {"type": kind, "count": machine.count}

@@ -44,7 +44,7 @@ class Machine(_CatalogEntry, frozen=True):
     price_date: str = ""
     region: str = ""
     """Of the price."""
-    provisioning: Literal["EKS", "GKE"] | None = None
+    provisioning: str | None = None
     """What can make such a node."""
 
     @property

@@ -20,10 +20,12 @@ class Command(NamedTuple):  # importing dataclasses takes a third of the time of
 COMMANDS = (
     Command("validate", "check manifests offline: schema, unknown fields, rules, references", "validate"),
     Command("plan", "show what applying manifests would place, move, delete or leave pending, and its price", "plan"),
+    Command("render", "show the objects that deployments become, each with its cluster, as YAML", "render"),
     Command("explain", "explain a placement, or where a request went, with every candidate", "explain"),
     Command("fleet", "write the inputs of the scheduler to a file", "fleet"),
     Command("simulate", "run a fleet in virtual time: lose a cluster, scale, drain, and see what happens", "simulate"),
     Command("replay", "repeat the decisions of a snapshot, bit for bit", "replay"),
+    Command("cluster", "check a cluster, propose how it is declared, and adopt it", "cluster"),
     Command("catalog", "show real nodes, and print them as InferenceClasses", "catalog"),
     Command("crds", "print the plain CustomResourceDefinitions", "crds"),
     Command("conformance", "run conformance vectors and count what passes", "conformance"),
@@ -31,6 +33,13 @@ COMMANDS = (
     Command("router", "run the fleet router: an ext_proc server that chooses an endpoint of a service", "router"),
     Command("up", "start the embedded plane and keep it running", "up"),
     Command("status", "show whether clusters, deployments and services of a running plane are ready", "status"),
+    Command("get", "show objects: md, ms, inferencecluster and so on, or all", "get"),
+    Command("describe", "show an object, its conditions and its events", "describe"),
+    Command("apply", "create objects from manifests, or change those that exist", "apply"),
+    Command("delete", "delete objects, and say what holds them", "delete"),
+    Command("scale", "change how many replicas a deployment has", "scale"),
+    Command("wait", "wait until an object is ready or gone, and show what that waits for", "wait"),
+    Command("events", "show what happened, the newest last", "events"),
     Command("service", "show a service: its ways in, the share of each endpoint and why one has none", "service"),
     Command("chat", "talk to a service in the terminal", "chat"),
     Command("drain", "move the replicas of a cluster or a node pool away before maintenance", "drain"),
@@ -41,6 +50,7 @@ COMMANDS = (
     Command("hydrate", "stage the files of a model on a volume: resumable, checked, published at once", "hydrate"),
     Command("install", "install Modelplane on a control plane that runs Crossplane", "install"),
     Command("function", "serve the composition function of Crossplane", "function"),
+    Command("completion", "print what a shell needs to complete commands and names", "completion"),
     Command("demo", "run two clusters, one model and one request, then stop", "demo"),
 )
 
@@ -122,6 +132,13 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
             module = importlib.import_module(f"modelplane.cli.{command.module}")
             module.configure(subparser)
             subparser.set_defaults(run=module.run)
+    return parser
+
+
+def parser_of(command: Command) -> argparse.ArgumentParser:
+    """The parser of one command."""
+    parser = argparse.ArgumentParser(prog=f"modelplane {command.name}")
+    importlib.import_module(f"modelplane.cli.{command.module}").configure(parser)
     return parser
 
 

@@ -13,7 +13,9 @@ import msgspec
 from modelplane.api.errors import InputError
 from modelplane.api.objects import API_VERSION
 from modelplane.api.timestamps import epoch_s
+from modelplane.cli._formats import table_text
 from modelplane.cli.manifests import read_documents
+from modelplane.k8s.admission.layout import Document
 from modelplane.k8s.admission.references import Severity
 from modelplane.views.inputs import KINDS, SNAPSHOT_KIND, FleetManifests, gather, merge
 from modelplane.views.manifest_review import validate
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from modelplane.cli.running import RunningPlane
 
 EXIT_DOES_NOT_FIT = 3
-_GAP = "  "
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -122,6 +123,11 @@ def _objects_of(plane: "RunningPlane") -> Iterator[Mapping[str, object]]:
 
 
 def _reviewed(paths: Sequence[str]) -> FleetManifests:
+    return gather(document.value for document in reviewed_documents(paths) if isinstance(document.value, dict))
+
+
+def reviewed_documents(paths: Sequence[str | Path]) -> list[Document]:
+    """The documents of the paths. Those that an API server would refuse are refused, the first one by name."""
     documents = read_documents(list(paths))
     found = validate([document for document in documents if not _is_snapshot(document.value)])
     wrong = [finding for finding in found.findings if finding.severity is Severity.ERROR]
@@ -136,7 +142,7 @@ def _reviewed(paths: Sequence[str]) -> FleetManifests:
     if warnings:
         some = "1 warning" if warnings == 1 else f"{warnings} warnings"
         print(f"{some} about the manifests; `modelplane validate` shows them", file=sys.stderr)
-    return gather(document.value for document in documents if isinstance(document.value, dict))
+    return documents
 
 
 def _mappings(path: str) -> list[dict[str, object]]:
@@ -159,10 +165,7 @@ def print_value(value: object, output: str) -> None:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(row[at]) for row in (header, *rows)) for at in range(len(header))]
-    for row in (header, *rows):
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        print(_GAP.join(cells).rstrip())
+    sys.stdout.write(table_text(header, rows))
 
 
 def money(amount: float | None, currency: str) -> str:

@@ -1,24 +1,23 @@
 """`modelplane cache`: where caches are staged, how far that is, and to stage them somewhere now."""
 
 import argparse
-import json
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError
 from modelplane.api.labels import RETRY, WARM
 from modelplane.api.names import is_dns_label
 from modelplane.api.timestamps import timestamp
-from modelplane.cli._shown import print_table, seconds
-from modelplane.cli.running import RunningPlane, add_data_argument
+from modelplane.cli._formats import add_formats, add_plane, data_text, names_text, plane_of, table_text
+from modelplane.cli._shown import seconds
 from modelplane.views.caches import CacheRow, cache_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from modelplane.cli.running import RunningPlane
 
 _EPILOG = """\
 examples:
@@ -50,15 +49,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         verb.add_argument("name", help="name of the ModelCache")
         verb.add_argument("-n", "--namespace", default="default", help="its namespace (default)")
     for verb in (listed, shown):
-        verb.add_argument("-o", "--output", choices=("text", "json"), default="text")
+        add_formats(verb)
     for verb in (listed, shown, warm):
-        where = verb.add_mutually_exclusive_group()
-        where.add_argument("--kubeconfig", type=Path, metavar="FILE", help="the control plane of a kubeconfig")
-        add_data_argument(where)
+        add_plane(verb)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    plane = _plane(arguments)
+    plane = plane_of(arguments)
     match arguments.verb:
         case "list":
             return _list(plane, arguments)
@@ -68,38 +65,34 @@ def run(arguments: argparse.Namespace) -> int:
             return _warm(plane, arguments)
 
 
-def _plane(arguments: argparse.Namespace) -> RunningPlane:
-    if arguments.kubeconfig is not None:
-        from modelplane.cli.kubeconfig import read_kubeconfig
-
-        return read_kubeconfig(arguments.kubeconfig)
-    return RunningPlane.of(arguments.data)
-
-
-def _list(plane: RunningPlane, arguments: argparse.Namespace) -> int:
+def _list(plane: "RunningPlane", arguments: argparse.Namespace) -> int:
     rows = [row for row in cache_rows(plane.items("modelcaches")) if arguments.namespace in {"", row.namespace}]
-    if arguments.output == "json":
-        _print_json([asdict(row) for row in rows])
-        return 0
-    header = ("CACHE", "HEALTH", "ARTIFACT", "SOURCE", "STAGED", "PROGRESS", "REPLICAS", "WHY")
-    print_table(header, [_listed(row) for row in rows])
+    print(_listed(rows, arguments.output), end="")
     return 0
 
 
-def _listed(row: CacheRow) -> "Sequence[str]":
-    name = f"{row.namespace}/{row.name}"
-    health = row.health
-    rest = (row.staged, row.progress or "-", str(row.references), health.why)
-    return (name, health.state, row.artifact, row.source, *rest)
+def _listed(rows: "Sequence[CacheRow]", output: str) -> str:
+    if output in {"json", "yaml"}:
+        return data_text([asdict(row) for row in rows], output)
+    if output == "name":
+        return names_text("modelcache", (row.name for row in rows))
+    header = ("CACHE", "HEALTH", "ARTIFACT", "SOURCE", "STAGED", "PROGRESS", "REPLICAS", "WHY")
+    shown = table_text(header, [_cells(row) for row in rows])
+    return shown if output == "text" else "\n".join([shown, *(_by_cluster(row) for row in rows)])
 
 
-def _show(plane: RunningPlane, arguments: argparse.Namespace) -> int:
+def _cells(row: CacheRow) -> "Sequence[str]":
+    rest = (row.staged, row.progress or "-", str(row.references), row.health.why)
+    return (f"{row.namespace}/{row.name}", row.health.state, row.artifact, row.source, *rest)
+
+
+def _show(plane: "RunningPlane", arguments: argparse.Namespace) -> int:
     ends = None if arguments.timeout is None else time.monotonic() + arguments.timeout
     printed: object = None
     while True:
         (row,) = cache_rows([_get(plane, arguments)])
         if row != printed:
-            _print(row, arguments.output)
+            print(_shown(row, arguments.output), flush=True)
             printed = row
         failed = any(cluster.phase == "Failed" for cluster in row.clusters)
         ready = bool(row.clusters) and all(cluster.phase == "Ready" for cluster in row.clusters)
@@ -110,21 +103,23 @@ def _show(plane: RunningPlane, arguments: argparse.Namespace) -> int:
         time.sleep(_POLL_S)
 
 
-def _print(row: CacheRow, output: str) -> None:
-    if output == "json":
-        _print_json(asdict(row))
-        return
-    print(f"{row.namespace}/{row.name}  {row.artifact} from {row.source}, staged on {row.staged or '0/0'} clusters")
+def _shown(row: CacheRow, output: str) -> str:
+    if output in {"json", "yaml"}:
+        return data_text(asdict(row), output).rstrip("\n")
+    return names_text("modelcache", [row.name]).rstrip("\n") if output == "name" else _by_cluster(row)
+
+
+def _by_cluster(row: CacheRow) -> str:
     header = ("CLUSTER", "PHASE", "STAGED", "RATE", "LEFT", "REPLICAS", "DIGEST", "WHY")
     rows = [
         (c.cluster, c.phase, c.progress, c.rate, seconds(c.eta_s), str(c.references), c.digest[:12], c.why)
         for c in row.clusters
     ]
-    print_table(header, rows)
-    print(flush=True)
+    title = f"{row.namespace}/{row.name}  {row.artifact} from {row.source}, staged on {row.staged or '0/0'} clusters"
+    return f"{title}\n{table_text(header, rows)}"
 
 
-def _warm(plane: RunningPlane, arguments: argparse.Namespace) -> int:
+def _warm(plane: "RunningPlane", arguments: argparse.Namespace) -> int:
     unknown = [name for name in arguments.on if not any(item == name for item in _clusters(plane))]
     if unknown:
         raise InputError(f"InferenceCluster {', '.join(unknown)} does not exist")
@@ -147,12 +142,12 @@ def warm_patch(cache: Mapping[str, object], clusters: list[str], now: float) -> 
     return {"metadata": {"annotations": annotations}}
 
 
-def _clusters(plane: RunningPlane) -> list[str]:
+def _clusters(plane: "RunningPlane") -> list[str]:
     items = (item.get("metadata") for item in plane.items("inferenceclusters"))
     return [str(item.get("name")) for item in items if isinstance(item, Mapping)]
 
 
-def _get(plane: RunningPlane, arguments: argparse.Namespace) -> dict[str, object]:
+def _get(plane: "RunningPlane", arguments: argparse.Namespace) -> dict[str, object]:
     if not is_dns_label(arguments.name):
         raise InputError(f"{arguments.name!r} is not the name of a ModelCache")
     return plane.get(_path(arguments.namespace), arguments.name)
@@ -162,8 +157,3 @@ def _path(namespace: str) -> str:
     if not is_dns_label(namespace):
         raise InputError(f"{namespace!r} is not a namespace")
     return f"namespaces/{namespace}/modelcaches"
-
-
-def _print_json(value: object) -> None:
-    json.dump(value, sys.stdout, indent=2)
-    print()

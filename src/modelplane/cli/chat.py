@@ -4,6 +4,7 @@ import argparse
 import http.client
 import json
 import os
+import re
 import ssl
 import sys
 import urllib.error
@@ -15,7 +16,10 @@ from pathlib import Path
 from modelplane.api.errors import InputError, NotFoundError, UnavailableError
 from modelplane.api.objects import Manifest, name_of, text_at
 from modelplane.cli.running import RunningPlane, add_data_argument
+from modelplane.k8s.admission.decode import escape
 
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What a model might say to move the cursor or to reverse the writing direction."""
 _EPILOG = """\
 examples:
   modelplane chat chat
@@ -55,9 +59,14 @@ def run(arguments: argparse.Namespace) -> int:
         client.messages.append({"role": "system", "content": arguments.system})
     for line in [arguments.message] if arguments.message else _lines():
         for piece in client.say(line):
-            print(piece, end="", flush=True)
+            print(printed(piece), end="", flush=True)
         print(flush=True)
     return 0
+
+
+def printed(piece: str) -> str:
+    """What a model says, as a terminal may get it. Line breaks, tabs and joined emoji stay."""
+    return _CONTROLS.sub(lambda found: escape(found[0]), piece)
 
 
 def _lines() -> Iterator[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from modelplane.api.errors import ConflictError, InputError
 from modelplane.api.objects import items_at, text_at, value_at
 from modelplane.cli.running import RunningPlane, add_data_argument
+from modelplane.k8s.admission.decode import escape
 
 _EPILOG = """\
 examples:
@@ -118,7 +119,7 @@ def wait(read: Callable[[], Mapping[str, object]], generation: int, timeout_s: f
     while True:
         is_drained, message = progress(read(), generation)
         if message != printed:
-            print(message, flush=True)
+            print(escape(message), flush=True)
             printed = message
         if is_drained:
             return 0

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from modelplane.cli._kinds import read_target
 from modelplane.cli._shown import EXIT_DOES_NOT_FIT, add_inputs, add_output, print_table, print_value, read_inputs
 from modelplane.cli.explain_request import explain_request
+from modelplane.k8s.admission.decode import escape
 from modelplane.views.explain import explain, owner_of
 from modelplane.views.shapes import CandidateShown, FitAnswer, PlacementExplanation
 
@@ -63,9 +64,9 @@ def _request_of(words: Sequence[str]) -> str:
 
 
 def _show(found: PlacementExplanation) -> None:
-    print(f"{found.deployment}: {found.answer.value}: {found.summary}")
+    print(escape(f"{found.deployment}: {found.answer.value}: {found.summary}"))
     if found.state:
-        print(f"{found.deployment}: {found.state}")
+        print(escape(f"{found.deployment}: {found.state}"))
     print()
     print_table(("VERDICT", "CLUSTER", "POOL", "SCORE", "WHY"), [_cells(candidate) for candidate in found.candidates])
 

@@ -46,6 +46,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="with --live, watch nodes, devices, queues and pods of the workload clusters (default: as --live)",
     )
+    parser.add_argument(
+        "--traffic-metrics",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="with --live, metrics of routers or gateways, which canaries are judged by; may be given again",
+    )
     parser.add_argument("--kubeconfig", type=Path, help="for --live, outside a pod (default: as kubectl finds it)")
     parser.add_argument("--profile", type=Path, metavar="FILE", help="the plugins that place replicas")
     parser.add_argument(
@@ -73,6 +80,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise FunctionUsageError("--threads and --call-timeout must be greater than 0")
     if arguments.observe and not arguments.live:
         raise FunctionUsageError("--observe needs --live")
+    if arguments.traffic_metrics and not arguments.live:
+        raise FunctionUsageError("--traffic-metrics needs --live")
+    for url in arguments.traffic_metrics:
+        if not url.startswith(("http://", "https://")):
+            raise FunctionUsageError(f"--traffic-metrics {url!r}: is no http:// or https:// address")
     configure(debug=arguments.debug)
     logging.getLogger("aiohttp.access").disabled = True
     options = Options(
@@ -83,6 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
         helm=arguments.helm,
         live=arguments.live,
         observe=arguments.live if arguments.observe is None else arguments.observe,
+        traffic_metrics=tuple(arguments.traffic_metrics),
         kubeconfig=arguments.kubeconfig,
         profile=profile_of(arguments.profile),
         log_calls=arguments.log_calls,

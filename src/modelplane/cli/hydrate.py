@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelplane.api.errors import ModelplaneError
+from modelplane.api.loader_exits import EXIT_INCOMPLETE
 from modelplane.api.outbound import OutboundRule
 
 if TYPE_CHECKING:
@@ -21,11 +22,12 @@ examples:
   modelplane hydrate --source @/etc/modelplane/source.json --into /mnt/models --credentials-dir /etc/credentials
   modelplane hydrate --source file:///srv/weights --into /mnt/models
   modelplane hydrate serve --volume /mnt/models        serve a volume to other clusters, read-only
+  modelplane hydrate check --staged 6b3a5ff1c0d84e27=/mnt/models        fail unless it holds what was staged
 
 The same command goes on where the last one stopped, after a kill too. Progress is JSON, one object a line.
 Exit codes: 0 complete (or it was already), 1 failed for good, 2 wrong usage, 28 the volume is too small, 65 a wrong
-digest, 66 not found, 75 failed for now or stopped: run it again, 76 content that cannot be staged, 77 not authorized,
-78 refused by the outbound rule.
+digest, 66 not found, 74 check: a volume is incomplete, 75 failed for now or stopped: run it again, 76 content that
+cannot be staged, 77 not authorized, 78 refused by the outbound rule.
 """
 _MOST_CONNECTIONS = 64
 _EXIT_USAGE = 2
@@ -38,10 +40,19 @@ class HydrateUsageError(ModelplaneError):
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Stages the files of a model on a volume: resumable, checked, published at once."
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=("serve",), help="serve a volume instead of filling one")
+    parser.add_argument("action", nargs="?", choices=("serve", "check"), help="serve or check instead of staging")
     parser.add_argument("--source", metavar="JSON", help="a ModelCache's source block, or @FILE with it")
     parser.add_argument("--into", metavar="DIR", type=Path, help="the volume")
     parser.add_argument("--expect-key", metavar="KEY", help="the content key; a source with another one is refused")
+    parser.add_argument("--cache-key", metavar="KEY", help="the ModelCache's key of the source, for the marker")
+    parser.add_argument(
+        "--staged",
+        metavar="KEY=DIR",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="with check: a volume, and the key of the cache that was staged there",
+    )
     parser.add_argument("--layout", choices=("huggingface", "plain"), help="default: huggingface where the source is")
     parser.add_argument("--status-file", metavar="FILE", type=Path, help="holds the last line of progress")
     parser.add_argument("--progress-interval", metavar="S", type=float, default=5.0, help="default: %(default)s")
@@ -75,6 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         if arguments.action == "serve":
             return _serve(arguments)
+        if arguments.action == "check":
+            return _check_volumes(arguments.staged)
         _check(arguments)
     except HydrateUsageError as error:
         print(f"modelplane hydrate: {error}", file=sys.stderr)
@@ -108,6 +121,7 @@ def _hydrate(arguments: argparse.Namespace, progress: "HydrationProgress") -> No
     signal.signal(signal.SIGTERM, lambda *_: stop.set("stopped by SIGTERM"))
     options = HydrationOptions(
         expected_key=arguments.expect_key,
+        cache_key=arguments.cache_key,
         layout=arguments.layout,
         progress_interval_s=arguments.progress_interval,
         kept_revisions=arguments.keep_revisions,
@@ -120,6 +134,23 @@ def _hydrate(arguments: argparse.Namespace, progress: "HydrationProgress") -> No
     )
     origin = origin_of(read_source(arguments.source), access)
     Hydration(origin, CacheVolume(arguments.into), options, progress, stop).run()
+
+
+def _check_volumes(staged: list[str]) -> int:
+    """The last line on stderr is what a pod's status shows."""
+    from modelplane.hydrate import incomplete
+
+    if not staged:
+        raise HydrateUsageError("check needs --staged KEY=DIR")
+    for entry in staged:
+        key, _, folder = entry.partition("=")
+        if not key or not folder:
+            raise HydrateUsageError(f"--staged: {entry} is not KEY=DIR")
+        fault = incomplete(Path(folder), key)
+        if fault is not None:
+            print(f"{folder}: {fault}", file=sys.stderr)
+            return EXIT_INCOMPLETE
+    return 0
 
 
 def _serve(arguments: argparse.Namespace) -> int:

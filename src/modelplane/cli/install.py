@@ -25,12 +25,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--packages", required=True, metavar="REPOSITORY", help="where our packages were pushed")
     parser.add_argument("--providers", required=True, metavar="REPOSITORY", help="where provider-kubernetes is")
     parser.add_argument("--version", default="", help="version of the packages (default: that of this program)")
-    parser.add_argument("--helm", action="store_true", help="install provider-helm too")
+    parser.add_argument("--helm", action="store_true", help="install provider-helm too, for the software of clusters")
+    parser.add_argument(
+        "--cloud",
+        action="append",
+        default=[],
+        metavar="SOURCE",
+        help="install the providers that make clusters of this source, such as GKE, and provider-helm; may be repeated",
+    )
     parser.add_argument(
         "--observe",
         action=argparse.BooleanOptionalAction,
         default=True,
         help="watch nodes, queues and pods of clusters, which reads their kubeconfig Secrets (default: it does)",
+    )
+    parser.add_argument(
+        "--traffic-metrics",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="metrics of routers or gateways, which canaries are judged by; may be given again",
     )
     parser.add_argument("--pull-secret", default="", metavar="NAME", help="Secret in crossplane-system to pull with")
     parser.add_argument("--dry-run", action="store_true", help="print the objects and apply nothing")
@@ -40,6 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from modelplane.api.version import __version__
+    from modelplane.compose.clouds import CLOUDS
     from modelplane.crossplane.packaging import PackageSource, installation
     from modelplane.k8s.yaml import to_yaml_documents
 
@@ -47,12 +62,17 @@ def run(arguments: argparse.Namespace) -> int:
         repository = getattr(arguments, option)
         if "." not in repository.partition("/")[0] and ":" not in repository.partition("/")[0]:
             raise InputError(f"--{option} {repository!r}: Crossplane wants the registry's host first, host/path")
+    unknown = [name for name in arguments.cloud if name not in CLOUDS]
+    if unknown:
+        raise InputError(f"--cloud {unknown[0]}: there are {', '.join(CLOUDS)}")
     source = PackageSource(
         packages=arguments.packages.rstrip("/"),
         providers=arguments.providers.rstrip("/"),
         version=arguments.version.removeprefix("v") or __version__,
-        helm=arguments.helm,
+        helm=arguments.helm or bool(arguments.cloud),
+        clouds=tuple(dict.fromkeys(arguments.cloud)),
         observe=arguments.observe,
+        traffic_metrics=tuple(arguments.traffic_metrics),
         pull_secret=arguments.pull_secret,
     )
     text = to_yaml_documents(installation(source))

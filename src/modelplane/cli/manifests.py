@@ -39,7 +39,6 @@ def simulated_fleet(clusters: int, given: Sequence[Document] = ()) -> list[Docum
     """One InferenceClass, one InferenceGateway and that many InferenceClusters, without those that are given."""
     if clusters == 0:
         return []
-    known = {_identity(document) for document in given}
     pools = "nodePools: [{name: h200, className: h200-8x, nodeCount: 4}]"
     source = "cluster: {source: Existing, existing: {secretRef: {name: simulated}}}"
     each = [
@@ -48,7 +47,12 @@ def simulated_fleet(clusters: int, given: Sequence[Document] = ()) -> list[Docum
     ]
     parts = [_CLASS, "kind: InferenceGateway\nmetadata: {name: default}\nspec: {}", *each]
     text = "\n---\n".join(f"apiVersion: modelplane.ai/v1alpha1\n{part}" for part in parts)
-    documents = parse_documents(text.encode(), source="--clusters")
+    return unless_given(parse_documents(text.encode(), source="--clusters"), given)
+
+
+def unless_given(documents: Sequence[Document], given: Sequence[Document]) -> list[Document]:
+    """Less those whose kind and name are among the given."""
+    known = {_identity(document) for document in given}
     return [document for document in documents if _identity(document) not in known]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from modelplane.api.objects import Json, Manifest
 from modelplane.api.timestamps import timestamp
 from modelplane.cli._deployments import NamedDeployment, add_deployment
+from modelplane.k8s.admission.decode import escape
 from modelplane.views.rollouts import (
     RolloutPhase,
     RolloutView,
@@ -123,7 +124,7 @@ def _shown(deployment: NamedDeployment, before: RolloutView | None) -> RolloutVi
     """The state of the update. Printed where it is not what was printed before."""
     found = rollout_view(deployment.get())
     if found != before:
-        print(f"{deployment.name}: {found.state.value}: {found.message}", flush=True)
+        print(escape(f"{deployment.name}: {found.state.value}: {found.message}"), flush=True)
     return found
 
 

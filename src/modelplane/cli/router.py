@@ -41,6 +41,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--client-ca", type=Path, metavar="FILE", help="accept only clients with a certificate of this CA"
     )
+    parser.add_argument(
+        "--hop-identity", type=Path, metavar="DIR", help="tls.crt and tls.key for gateways of clusters with mutual TLS"
+    )
     parser.add_argument("--max-body", default="32Mi", metavar="SIZE", help="larger requests get 413 (default: 32Mi)")
     parser.add_argument(
         "--drain-timeout", default="30s", metavar="TIME", help="time for open requests to end (default: 30s)"
@@ -106,6 +109,7 @@ def build(arguments: argparse.Namespace) -> "RouterServer":
         plans=arguments.plans,
         summaries=arguments.summaries,
         probes=not arguments.no_probes,
+        hop_identity=arguments.hop_identity,
     )
     config = load_profile(_read(arguments.config), str(arguments.config)) if arguments.config is not None else None
     return RouterServer(settings, config, write_usage=_usage_log(arguments.usage_log))

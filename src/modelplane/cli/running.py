@@ -12,12 +12,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from modelplane.api.errors import ConflictError, InputError, ModelplaneError, NotFoundError, UnavailableError
 
 _TIMEOUT_S = 10.0
 _API = "/apis/modelplane.ai/v1alpha1"
-_REQUEST_FAULTS = {400: InputError, 404: NotFoundError, 409: ConflictError, 422: InputError}
+_REQUEST_FAULTS = {400: InputError, 403: InputError, 404: NotFoundError, 409: ConflictError, 422: InputError}
+MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 ENVIRONMENT = "MODELPLANE_DATA"
@@ -88,29 +90,37 @@ class RunningPlane:
 
     def items(self, plural: str) -> tuple[Mapping[str, object], ...]:
         """All objects of one of Modelplane's kinds."""
-        found = self._call(plural)["items"]
+        found = self.request("GET", f"{_API}/{plural}")["items"]
         return tuple(found) if isinstance(found, list) else ()
 
     def get(self, plural: str, name: str) -> dict[str, object]:
         """One object of a kind that has no namespace."""
-        return self._call(f"{plural}/{name}")
+        return self.request("GET", f"{_API}/{plural}/{name}")
 
     def patch(self, plural: str, name: str, patch: Mapping[str, object]) -> dict[str, object]:
         """The object after a JSON merge patch."""
-        return self._call(f"{plural}/{name}", patch)
+        return self.request("PATCH", f"{_API}/{plural}/{name}", patch)
 
-    def _call(self, path: str, patch: Mapping[str, object] | None = None) -> dict[str, object]:
-        headers = {"Accept": "application/json"}
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None = None,
+        *,
+        sent: str = MERGE_PATCH,
+        accepted: str = "application/json",
+    ) -> dict[str, object]:
+        """What the API answers. `sent` is the type of the body; a fault of the request is an InputError or so."""
+        headers = {"Accept": accepted}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         data = None
-        if patch is not None:
-            headers["Content-Type"] = "application/merge-patch+json"
-            data = json.dumps(patch).encode()
-        url, method = f"{self.server}{_API}/{path}", "GET" if patch is None else "PATCH"
-        request = urllib.request.Request(url, data=data, headers=headers, method=method)  # noqa: S310  our own https address
+        if body is not None:
+            headers["Content-Type"] = sent
+            data = json.dumps(body).encode()
+        made = urllib.request.Request(f"{self.server}{path}", data=data, headers=headers, method=method)  # noqa: S310  our own https address
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=self.context) as answer:  # noqa: S310  as above
+            with urllib.request.urlopen(made, timeout=_TIMEOUT_S, context=self.context) as answer:  # noqa: S310  as above
                 found: dict[str, object] = json.load(answer)
                 return found
         except urllib.error.HTTPError as error:
@@ -123,4 +133,4 @@ class RunningPlane:
         if error.code in _REQUEST_FAULTS:
             with suppress(ValueError, AttributeError):
                 return _REQUEST_FAULTS[error.code](str(json.load(error).get("message", "")) or str(error))
-        return UnavailableError(f"the plane at {self.server} returned {error.code} {error.reason} for {_API}/{path}")
+        return UnavailableError(f"the plane at {self.server} returned {error.code} {error.reason} for {path}")

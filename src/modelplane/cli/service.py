@@ -11,6 +11,7 @@ from modelplane.api.errors import NotFoundError, UnavailableError
 from modelplane.api.objects import Manifest, name_of, text_at
 from modelplane.cli._routers import fetch, router_urls
 from modelplane.cli.running import RunningPlane, add_data_argument
+from modelplane.k8s.admission.decode import escape
 from modelplane.views.services import EndpointShown, service_lines
 
 _EPILOG = """\
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         service = _service(plane, arguments.namespace, arguments.name)
         lines = service_lines(service, _seen(arguments.data, f"{arguments.namespace}/{arguments.name}"))
         if lines != shown:
-            print("\n".join([""] * bool(shown) + lines), flush=True)
+            print("\n".join([""] * bool(shown) + [escape(line) for line in lines]), flush=True)
             shown = lines
         if not arguments.watch:
             return 0

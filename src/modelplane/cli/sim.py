@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote
 
 from modelplane.api.errors import InputError, UnavailableError
+from modelplane.cli._formats import table_text
 from modelplane.cli.running import RunningPlane, add_data_argument
 
 _EPILOG = """\
@@ -24,6 +25,7 @@ examples:
   modelplane sim slow-pull east 60              new pods take 60 s to pull images
   modelplane sim slow-source east 20            caches are staged 20 times slower; `off` undoes it
   modelplane sim break-source east Unauthorized  new stagings end so; `off` undoes it
+  modelplane sim empty-volume east qwen3-8b     pods that start on it fail until it is staged again
   modelplane sim faults east error_rate=0.1     10 % of its requests fail; `off` undoes it
   modelplane sim faults east stalled --pod NAMESPACE/POD
   modelplane sim stock-out east h200            the provider has no node of that pool; `--nodes 1` leaves one
@@ -89,6 +91,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     broken = verbs.add_parser("break-source", help="how the sources of caches fail")
     broken.add_argument("cluster")
     broken.add_argument("value", metavar="REASON", help="SourceNotFound, Unauthorized and others, or `off`")
+    emptied = verbs.add_parser("empty-volume", help="remove what is on the volume of a cache")
+    emptied.add_argument("cluster")
+    emptied.add_argument("name", metavar="[NAMESPACE/]CACHE", help="name of the ModelCache")
     _configure_faults(verbs.add_parser("faults", help="faults of running engines"))
     _configure_node_loss(verbs.add_parser("node-loss", help="the same as `lose node`"))
     stock = verbs.add_parser("stock-out", help="limit the nodes of a pool")
@@ -251,8 +256,4 @@ def _show(found: Mapping[str, object]) -> None:
 
 def _table(columns: Sequence[str], rows: object, fields: Sequence[str]) -> None:
     found: Iterable[Mapping[str, str]] = rows if isinstance(rows, list) else ()
-    lines = [list(columns), *([row[field] or "-" for field in fields] for row in found)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(columns))]
-    for line in lines:
-        print("  ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip())
-    print()
+    print(table_text(columns, ([row[field] or "-" for field in fields] for row in found)))

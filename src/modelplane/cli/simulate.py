@@ -26,6 +26,7 @@ steps, each after the second it happens at:
   add pool CLUSTER/POOL CLASS NODES,  resize pool CLUSTER/POOL NODES
   scale NAMESPACE/NAME REPLICAS,  double NAMESPACE/NAME,  restart plane
 
+Clusters on clouds are made and have their software when the story begins.
 A scenario file is YAML: `seconds`, and `steps` as a list of such lines. Nothing is started and nothing is changed: what
 decides is real, API server, clusters and engines are modelled, and minutes take seconds. An engine is ready 4 s after
 its pod has devices. Gangs, KServe, queues and weights are not modelled.
@@ -105,12 +106,13 @@ def _scenario(path: Path) -> Mapping[str, object]:
 def _manifests(paths: Sequence[str]) -> list[Manifest]:
     from modelplane.k8s.admission.references import Severity
     from modelplane.views.manifest_review import validate
+    from modelplane.views.repool import as_equipped
 
     documents = read_documents(list(paths))
     wrong = [each for each in validate(documents).findings if each.severity is Severity.ERROR]
     if wrong:
         raise InputError(f"{wrong[0].source}:{wrong[0].line}: {wrong[0].problem}; `modelplane validate` shows all")
-    return [document.value for document in documents if isinstance(document.value, dict)]
+    return [as_equipped(document.value) for document in documents if isinstance(document.value, dict)]
 
 
 def _rendered(outcome: ScenarioOutcome) -> str:

@@ -1,38 +1,59 @@
-"""`modelplane status`: the clusters, deployments and services of a running plane, and replicas that do not serve."""
+"""`modelplane status`: the clusters, deployments and services of a control plane, and replicas that do not serve."""
 
 import argparse
-import json
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
+from modelplane.cli._formats import add_formats, add_plane, data_text, names_text, plane_of, table_text
 from modelplane.cli.ports import HOST, Ports, page_token
-from modelplane.cli.running import RunningPlane, add_data_argument
+from modelplane.cli.running import RunningPlane
 from modelplane.views.health import READY, ObjectHealth
-from modelplane.views.overview import Overview, overview
+from modelplane.views.overview import ClusterRow, Overview, overview
 
 _EPILOG = """\
 examples:
   modelplane status
+  modelplane status -w                          again whenever something changes, until Ctrl-C
+  modelplane status -n team -o wide             every replica of a namespace, pools, taints
+  modelplane status -o name                     inferencecluster.modelplane.ai/east and so on
   modelplane status --data ./plane -o json
+  modelplane status --kubeconfig ~/.kube/config
 
 Exit codes: 0 everything is ready, 1 no plane is running, 3 something is not ready.
 """
 _NOT_READY = 3
+_EVERY_S = 1.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Shows the clusters, deployments and services of a running plane, why one is not ready, and addresses."
+        "Shows the clusters, deployments and services of a control plane, why one is not ready, and addresses."
     )
     parser.epilog = _EPILOG
-    add_data_argument(parser)
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    add_plane(parser)
+    add_formats(parser)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("-n", "--namespace", default="", help="what is in one namespace, and the clusters (all)")
+    which.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces, as without it")
+    parser.add_argument("-w", "--watch", action="store_true", help="show it again when it changes, until interrupted")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    plane = RunningPlane.of(arguments.data)
+    plane, shown = plane_of(arguments), ""
+    while True:
+        found = _overview(plane, arguments.namespace)
+        text = _text(found, arguments)
+        if text != shown:
+            print(("\n" if shown else "") + text, end="", flush=True)
+            shown = text
+        if not arguments.watch:
+            return 0 if all(health.state == READY for health in _healths(found)) else _NOT_READY
+        time.sleep(_EVERY_S)
+
+
+def _overview(plane: RunningPlane, namespace: str) -> Overview:
     found = overview(
         clusters=plane.items("inferenceclusters"),
         deployments=plane.items("modeldeployments"),
@@ -40,13 +61,35 @@ def run(arguments: argparse.Namespace) -> int:
         services=plane.items("modelservices"),
         caches=plane.items("modelcaches"),
     )
-    if arguments.output == "json":
-        json.dump(asdict(found), sys.stdout, indent=2)
-        print()
-    else:
-        _show(found)
-        _show_addresses(arguments.data)
-    return 0 if all(health.state == READY for health in _healths(found)) else _NOT_READY
+    if not namespace:
+        return found
+    return replace(
+        found,
+        deployments=tuple(row for row in found.deployments if row.namespace == namespace),
+        replicas=tuple(row for row in found.replicas if row.namespace == namespace),
+        services=tuple(row for row in found.services if row.namespace == namespace),
+        caches=tuple(row for row in found.caches if row.namespace == namespace),
+    )
+
+
+def _text(found: Overview, arguments: argparse.Namespace) -> str:
+    match arguments.output:
+        case "json" | "yaml":
+            return data_text(asdict(found), arguments.output)
+        case "name":
+            return "".join(_names(found))
+        case form:
+            tables = "\n".join(_tables(found, wide=form == "wide"))
+            addresses = _addresses(arguments.data) if arguments.kubeconfig is None else ""
+            return f"{tables}\n{addresses}" if addresses else tables
+
+
+def _names(found: Overview) -> Iterator[str]:
+    yield names_text("inferencecluster", (row.name for row in found.clusters))
+    yield names_text("modeldeployment", (row.name for row in found.deployments))
+    yield names_text("modelreplica", (row.name for row in found.replicas))
+    yield names_text("modelcache", (row.name for row in found.caches))
+    yield names_text("modelservice", (row.name for row in found.services))
 
 
 def _healths(found: Overview) -> Iterator[ObjectHealth]:
@@ -55,33 +98,34 @@ def _healths(found: Overview) -> Iterator[ObjectHealth]:
     yield from (row.health for row in found.services)
 
 
-def _show(found: Overview) -> None:
-    _table(
-        ("CLUSTER", "HEALTH", "NODES", "FREE", "LOST", "REPLICAS", "WHY"),
+def _tables(found: Overview, *, wide: bool) -> Iterator[str]:
+    more: Sequence[str] = ("POOLS", "TAINTS") if wide else ()
+    yield table_text(
+        ("CLUSTER", "HEALTH", "NODES", "FREE", "LOST", "REPLICAS", *more, "WHY"),
         (
-            (c.name, c.health.state, c.nodes, c.free_devices, c.lost_devices, c.replicas, c.health.why)
+            (c.name, _state(c), c.nodes, c.free_devices, c.lost_devices, c.replicas, *_more(c, wide), c.health.why)
             for c in found.clusters
         ),
     )
-    _table(
+    yield table_text(
         ("DEPLOYMENT", "HEALTH", "WANTED", "PLACED", "SERVING", "WHY"),
         (
             (f"{d.namespace}/{d.name}", d.health.state, d.wanted, d.placed, d.serving, d.health.why or d.placement)
             for d in found.deployments
         ),
     )
-    idle = [replica for replica in found.replicas if replica.health.state != READY]
-    if idle:
-        _table(
+    replicas = [replica for replica in found.replicas if wide or replica.health.state != READY]
+    if replicas:
+        yield table_text(
             ("REPLICA", "HEALTH", "CLUSTER", "WHY"),
-            ((f"{r.namespace}/{r.name}", r.health.state, r.cluster, r.health.why) for r in idle),
+            ((f"{r.namespace}/{r.name}", r.health.state, r.cluster, r.health.why) for r in replicas),
         )
     if found.caches:
-        _table(
+        yield table_text(
             ("CACHE", "HEALTH", "STAGED", "PROGRESS", "WHY"),
             ((f"{c.namespace}/{c.name}", c.health.state, c.staged, c.progress, c.health.why) for c in found.caches),
         )
-    _table(
+    yield table_text(
         ("SERVICE", "HEALTH", "ENDPOINTS", "SERVING", "ADDRESS", "WHY"),
         (
             (f"{s.namespace}/{s.name}", s.health.state, s.endpoints, s.serving, s.address, s.health.why)
@@ -90,19 +134,21 @@ def _show(found: Overview) -> None:
     )
 
 
-def _show_addresses(data: Path) -> None:
+def _state(cluster: ClusterRow) -> str:
+    """With a mark where no replica is placed any more, as kubectl shows it for nodes."""
+    return f"{cluster.health.state},SchedulingDisabled" if cluster.cordoned else cluster.health.state
+
+
+def _more(cluster: ClusterRow, wide: bool) -> tuple[str, ...]:  # noqa: FBT001  the one option
+    return (", ".join(cluster.pools) or "-", ", ".join(cluster.taints) or "-") if wide else ()
+
+
+def _addresses(data: Path) -> str:
     """Where the plane is reached, as `up` printed it."""
     ports = Ports.of(data)
+    lines = []
     if "page" in ports.known:
-        print(f"page        http://{HOST}:{ports.known['page']}/?token={page_token(data)}")
+        lines.append(f"page        http://{HOST}:{ports.known['page']}/?token={page_token(data)}")
     if "gateway" in ports.known:
-        print(f"gateway     http://{HOST}:{ports.known['gateway']}")
-    print(f"kubeconfig  {data / 'kubeconfig'}")
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    lines = [columns, *([str(value) for value in row] for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(columns))]
-    for line in lines:
-        print("  ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip())
-    print()
+        lines.append(f"gateway     http://{HOST}:{ports.known['gateway']}")
+    return "\n".join([*lines, f"kubeconfig  {data / 'kubeconfig'}", ""])

@@ -13,6 +13,7 @@ examples:
   modelplane up --data ./plane --gateway-port 8080
   modelplane up --clusters 5
   modelplane up --clusters 2 -f examples/quickstart/3-model.yaml
+  modelplane up --this-machine -f model.yaml
 
 Then, in another terminal, with the data folder that it prints:
   export KUBECONFIG=FOLDER/kubeconfig
@@ -49,6 +50,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="let the fleet router decide at every gateway, asked for or not",
     )
     parser.add_argument(
+        "--this-machine",
+        action="store_true",
+        help="add this machine as a cluster: its GPUs, and processes in the place of containers",
+    )
+    parser.add_argument(
         "--mutual-tls", action="store_true", help="let gateways of clusters accept the fleet's gateways only"
     )
     parser.add_argument("--api-port", type=_port, default=0, metavar="N", help="port of the API (default: any)")
@@ -63,6 +69,7 @@ async def _up(arguments: argparse.Namespace) -> int:
     from modelplane.cli._plugins import profile_of
     from modelplane.cli.demo_steps import Steps
     from modelplane.cli.manifests import read_documents, simulated_fleet
+    from modelplane.cli.this_machine import this_machine
     from modelplane.plane.apply import check_documents
     from modelplane.plane.plane import Plane, PlaneSettings
     from modelplane.reconcile.collector import calm_collector
@@ -70,7 +77,8 @@ async def _up(arguments: argparse.Namespace) -> int:
 
     progress = Progress()
     given = read_documents(arguments.filename)
-    documents = [*simulated_fleet(arguments.clusters, given), *given]
+    machine = this_machine(arguments.data) if arguments.this_machine else None
+    documents = [*simulated_fleet(arguments.clusters, given), *(machine.documents(given) if machine else ()), *given]
     check_documents(documents)
     ports = Ports.of(arguments.data)
     settings = PlaneSettings(
@@ -82,7 +90,9 @@ async def _up(arguments: argparse.Namespace) -> int:
         mutual_tls=arguments.mutual_tls,
     )
     progress.say(f"starting the plane with the data folder {arguments.data}")
-    async with Plane(settings, report=progress.say) as plane:
+    if machine is not None:
+        progress.say(machine.summary)
+    async with Plane(settings, report=progress.say, machine=machine.engines if machine else None) as plane:
         calm_collector()
         progress.say(f"API         {plane.api_url}")
         progress.say(f"kubeconfig  {plane.kubeconfig}")

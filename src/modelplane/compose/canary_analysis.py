@@ -21,11 +21,16 @@ import msgspec
 
 from modelplane.api.labels import REVISION
 from modelplane.api.models import CanaryLimits, EndpointTraffic, StableLimits
-from modelplane.api.objects import Manifest, labels_of, value_at
+from modelplane.api.objects import Manifest, int_at, labels_of, value_at
 from modelplane.api.timestamps import epoch_s
 
+_DEFAULT_WINDOW_S = 60
 _STALE_S = 60.0
 """A fact counts for its window and this long after it."""
+_UNMEASURED = (
+    "the requests of the canaries are not measured: status.traffic of their ModelEndpoints is absent or old; "
+    "the step waits to be promoted"
+)
 
 
 class Verdict(StrEnum):
@@ -61,7 +66,7 @@ class TrafficFigures:
 
 def judge(limits: CanaryLimits, canaries: TrafficFigures | None, stable: TrafficFigures | None) -> CanaryFinding:
     if canaries is None:
-        return CanaryFinding(Verdict.NOT_MEASURED, "the requests of the canaries are not measured")
+        return CanaryFinding(Verdict.NOT_MEASURED, _UNMEASURED)
     at = canaries.measured_at
     if canaries.requests < limits.min_requests:
         words = f"{canaries.requests} of at least {limits.min_requests} requests in {limits.window_seconds} s"
@@ -126,6 +131,16 @@ def _ratio(what: str, found: float | None, stable: float | None, limit: int) -> 
         return Verdict.NOT_MEASURED, f"{what} is not measured"
     words = f"p95 {what} {found:.0f} ms, of the stable revision {stable:.0f} ms (limit {limit} % of it)"
     return (Verdict.FAILING if found > stable * limit / 100.0 else Verdict.PASSING), words
+
+
+def analysed_window_s(deployment: Manifest) -> int | None:
+    """None where no canary is analysed: none is wanted, or the revision is promoted or halted."""
+    analysis = value_at(deployment, "spec", "rollout", "canary", "analysis")
+    if not isinstance(analysis, dict) or value_at(deployment, "status", "rollout", "promoted") is not False:
+        return None
+    if value_at(deployment, "status", "rollout", "halted") is not None:
+        return None
+    return int_at(analysis, "windowSeconds") or _DEFAULT_WINDOW_S
 
 
 def percent(text: str) -> float:

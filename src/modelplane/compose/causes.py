@@ -20,6 +20,7 @@ WORST_FIRST = (
     Reason.NOT_SUPPORTED,
     Reason.CACHE_MISSING,
     Reason.CACHE_FAILED,
+    Reason.CACHE_INCOMPLETE,
     Reason.IMAGE_PULL_FAILED,
     Reason.SECRET_MISSING,
     Reason.CONFIG_MAP_MISSING,

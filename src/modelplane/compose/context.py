@@ -52,6 +52,10 @@ class Volume:
     """The image that nodes pull and mount, instead of a claim."""
     staged: bool = False
     """Whether our loader filled it, and so the cache of the hub is in it where it has a repository."""
+    key: str = ""
+    """The key of the source that is staged on it."""
+    size_gib: int = 0
+    """As its cache states it. 0: it does not."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ class Context:
     replica: ModelReplica
     cluster: InferenceCluster
     volumes: tuple[Volume, ...] = ()
+    loader_image: str = ""
+    """What looks at staged volumes before an engine starts. Empty: nothing does."""
 
     @cached_property
     def name(self) -> str:

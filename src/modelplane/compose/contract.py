@@ -9,8 +9,8 @@ input passes on what is observed instead of leaving it out: desired state never 
 malformed or late.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Generic, TypeVar
@@ -28,6 +28,7 @@ from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.snapshot import Fleet
 
 Resource = TypeVar("Resource", bound=msgspec.Struct)
+FleetOf = Callable[[Iterable[Manifest], Iterable[Manifest], Iterable[Manifest]], Fleet]
 _decode_replica = partial(decode, ModelReplica)
 
 
@@ -91,6 +92,8 @@ class Helm:
     version: str
     namespace: str
     values: Mapping[str, object] = field(default_factory=dict)
+    release: str = ""
+    """The name that Helm knows it by. Empty: the host's choice."""
 
 
 Target = Local | Remote | Helm
@@ -146,6 +149,12 @@ class ComposeRequest(Generic[Resource]):
     check no addresses."""
     loader_image: str = ""
     """The image that stages caches, where a cluster names none. Empty: the host knows none."""
+    charts: bool = True
+    """Whether the host can release charts on clusters."""
+    read_fleet: FleetOf | None = None
+    """How listed clusters, replicas and caches become a fleet, where the host caches that. None: without a cache."""
+    certificates: bool = True
+    """Whether cert-manager issues the certificates of gateways. False for a host that issues them itself."""
 
     def fetched(self, name: str) -> tuple[Manifest, ...] | None:
         """None until it is fetched, which is not the same as absent."""
@@ -217,3 +226,21 @@ def keep_observed(request: ComposeRequest[Resource]) -> dict[str, Desired]:
 def keep(observed: Observed) -> Desired:
     """An observed object as it was last desired."""
     return Desired(observed.target, observed.ready, observed.outlives)
+
+
+def keep_order(
+    desired: Mapping[str, Desired], kept: Mapping[str, Desired], observed: Mapping[str, Observed]
+) -> dict[str, Desired]:
+    """Both, where what is `kept` without a decision keeps its place in the order of deletion, too."""
+    made = {
+        key: replace(item, outlives=(*item.outlives, *_left_out(key, item, kept, observed)))
+        for key, item in desired.items()
+    }
+    return {**kept, **made}
+
+
+def _left_out(
+    key: str, item: Desired, kept: Mapping[str, Desired], observed: Mapping[str, Observed]
+) -> tuple[str, ...]:
+    before = observed[key].outlives if key in observed else ()
+    return tuple(user for user in before if user in kept and user not in item.outlives)

@@ -30,6 +30,7 @@ _NEXT: dict[str, str] = {
     Reason.VOLUME_PENDING: "the scheduler tries again",
     Reason.UNSCHEDULABLE: "the scheduler tries again",
     Reason.CACHE_STAGING: "its pods start once it is staged",
+    Reason.CACHE_INCOMPLETE: "the cache is staged again, then its pods start",
     Reason.NOT_SUPPORTED: "nothing changes until it is corrected",
     Reason.INVALID: "nothing changes until it is corrected",
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from modelplane.api.conditions import Condition, ConditionType, fails, holds
+from modelplane.api.conditions import Condition, ConditionType, fails, holds, unknown
 from modelplane.api.labels import DRAIN
 from modelplane.api.models import InferenceCluster, ModelReplica, NodePoolDrain, NoExecuteTaint, StatusDrain, Taint
 from modelplane.api.reasons import Reason
@@ -164,10 +164,13 @@ def _events(before: StatusDrain | None, status: StatusDrain) -> Iterable[Event]:
 
 
 def _ended(cluster: InferenceCluster, before: StatusDrain | None) -> DrainReport:
-    """Nothing is drained. A condition that was written before must not go on saying that something is."""
+    """Nothing is drained. A condition that was written before must not go on saying that something is.
+
+    Unknown, since `kubectl get` shows the reason of what is False.
+    """
     if before is None and not any(found.type == ConditionType.DRAINED for found in cluster.status.conditions):
         return DrainReport(None)
-    condition = fails(ConditionType.DRAINED, Reason.NOT_DRAINING, "neither the cluster nor a pool of it is drained")
+    condition = unknown(ConditionType.DRAINED, Reason.NOT_DRAINING, "neither the cluster nor a pool of it is drained")
     stay = (before.replicas if before else 0) or 0
     message = f"the drain was ended; {stay} of {(before.total if before else 0) or 0} replicas stay"
     events = (Event(EventType.NORMAL, Reason.NOT_DRAINING, message),) if before is not None else ()

@@ -1,17 +1,18 @@
 """The routes by which a gateway sends a request to the endpoint that the fleet router chose.
 
-One rule for each endpoint of a service: it matches the header that the router sets and a path that no client can use
+One for each endpoint of a service: it matches the header that the router sets and a path that no client can use
 without it, takes that path off again, puts the endpoint's prefix in the place of /v1, and gives the request what the
 endpoint needs of the gateway: its host, its credential and the header of its replica. The router holds no secret.
 
-A route has at most 16 rules, so a service with more endpoints has several routes.
+Each endpoint has a route of its own. Envoy Gateway names clusters by a rule's place in its route: were endpoints to
+share one, a new endpoint would move others to clusters that Envoy knows as somebody else's for a moment.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from ipaddress import ip_address
 
 from modelplane.api.labels import FLEET_GATEWAY, REPLICA_HEADER, SYSTEM_NAMESPACE
-from modelplane.api.names import make_name
+from modelplane.api.names import MAX_LABEL, make_name
 from modelplane.api.objects import Manifest, manifest, mapping_at
 from modelplane.compose.service_plan import PlanEndpoint, ServicePlan
 
@@ -20,9 +21,10 @@ RESIDENCY_HEADER = "x-modelplane-residency"
 """From clients: where a request may be served. Only the router can hold it, so static routes refuse what has it."""
 ROUTER_LABEL = "modelplane.ai/router"
 """On what the fleet router needs."""
+SERVICE_LABEL = "modelplane.ai/service"
+"""On the routes of a service's endpoints, so that its policy finds them."""
 ENDPOINT_PATHS = "/_endpoints"
 """No namespace begins with an underscore, so no service's path does."""
-_MOST_RULES = 16
 _VERSION = "/v1"
 _GATEWAY_API = "gateway.networking.k8s.io/v1"
 _ENVOY_GATEWAY = "gateway.envoyproxy.io"
@@ -33,14 +35,25 @@ def endpoint_path(plan: ServicePlan, endpoint: PlanEndpoint) -> str:
     return f"{ENDPOINT_PATHS}/{plan.key}/{endpoint.name}"
 
 
-def endpoint_routes(plan: ServicePlan, gateways: Sequence[str] = (FLEET_GATEWAY,)) -> Iterator[Manifest]:
-    """The HTTPRoutes of a service's endpoints that can answer, for the Gateways of these names."""
+def endpoint_routes(plan: ServicePlan, gateways: Sequence[str] = (FLEET_GATEWAY,)) -> dict[str, Manifest]:
+    """The HTTPRoutes of a service's endpoints that can answer, by endpoint, for the Gateways of these names."""
     parents = [{"name": name, "namespace": SYSTEM_NAMESPACE} for name in gateways]
-    rules = [_rule(plan, endpoint) for endpoint in plan.endpoints if endpoint.serves]
-    for number, first in enumerate(range(0, len(rules), _MOST_RULES)):
-        name = make_name(plan.name, "endpoints", str(number))
-        spec = {"parentRefs": parents, "rules": rules[first : first + _MOST_RULES]}
-        yield labelled(manifest(_GATEWAY_API, "HTTPRoute", name, namespace=plan.namespace, spec=spec))
+    return {
+        endpoint.name: _route(plan, endpoint, {"parentRefs": parents, "rules": [_rule(plan, endpoint)]})
+        for endpoint in plan.endpoints
+        if endpoint.serves
+    }
+
+
+def _route(plan: ServicePlan, endpoint: PlanEndpoint, spec: Manifest) -> Manifest:
+    name = make_name(f"{plan.name}-{endpoint.name}", plan.name, endpoint.name)
+    made = manifest(_GATEWAY_API, "HTTPRoute", name, namespace=plan.namespace, spec=spec)
+    return {**made, "metadata": {**mapping_at(made, "metadata"), "labels": route_labels(plan)}}
+
+
+def route_labels(plan: ServicePlan) -> dict[str, str]:
+    """On the routes of a service's endpoints, and on no other's."""
+    return {ROUTER_LABEL: FLEET_GATEWAY, SERVICE_LABEL: make_name(plan.name, plan.name, limit=MAX_LABEL)}
 
 
 def labelled(route: Manifest) -> Manifest:

@@ -9,11 +9,12 @@ from collections.abc import Iterable
 
 from modelplane.api.labels import selects
 from modelplane.api.models import InferenceGateway
-from modelplane.api.objects import API_VERSION, Manifest, namespace_of
+from modelplane.api.objects import API_VERSION, Manifest, namespace_of, text_at
 from modelplane.compose.caller_document import CallerDocument, gateway_callers
 from modelplane.compose.callers import CallerSecrets
 from modelplane.compose.contract import ComposeRequest, Desired, Local, Requirement, keep
 from modelplane.compose.fleet_gateways import composes_router, gateway_object_name
+from modelplane.compose.gateway_identity import hop_secret
 from modelplane.compose.namespace_plans import namespace_plans
 from modelplane.compose.router_objects import (
     PLANS,
@@ -25,16 +26,18 @@ from modelplane.compose.router_objects import (
 )
 from modelplane.compose.service_plan import ServicePlan
 
-_SERVICES, _ENDPOINTS = "services", "endpoints"
+_SERVICES, _ENDPOINTS, _CLUSTERS = "services", "endpoints", "clusters"
 
 
 def router_requirements(gateway: InferenceGateway) -> dict[str, Requirement]:
     """All services and endpoints, where it has a router that is made of objects."""
     if not composes_router(gateway):
         return {}
+    clusters = {_CLUSTERS: Requirement(API_VERSION, "InferenceCluster")} if gateway.spec.mutual_tls is not None else {}
     return {
         _SERVICES: Requirement(API_VERSION, "ModelService"),
         _ENDPOINTS: Requirement(API_VERSION, "ModelEndpoint"),
+        **clusters,
     }
 
 
@@ -48,14 +51,21 @@ def router_desired(request: ComposeRequest[InferenceGateway], callers: CallerSec
         gateway_object_name(gateway),
         gateway.spec.router.image,
         gateway.spec.router.replicas,
-        required=_restricts(gateway),
+        required=restricts_callers(gateway),
+        hop_secret=hop_secret(request),
+        cluster_authorities=_cluster_authorities(request),
     )
     maps = _maps(request, site, known, are_known=callers is not None or gateway.spec.auth is None)
     running = running_objects(site, [plan_map_name(site, key) for key in maps])
     return {**maps, **{key: _desired(request, key, item) for key, item in running.items()}}
 
 
-def _restricts(gateway: InferenceGateway) -> bool:
+def _cluster_authorities(request: ComposeRequest[InferenceGateway]) -> str:
+    found = (text_at(item, "status", "gateway", "caCertificate") for item in request.fetched(_CLUSTERS) or ())
+    return "\n".join(sorted({authority for authority in found if authority}))
+
+
+def restricts_callers(gateway: InferenceGateway) -> bool:
     """By what is written, whether or not the keys are read: it must not change when a Secret does."""
     names = [each.name for each in gateway.spec.auth.callers] if gateway.spec.auth is not None else []
     return gateway_callers(gateway, names).restricts
@@ -66,7 +76,8 @@ def _maps(
 ) -> dict[str, Desired]:
     services, endpoints = request.fetched(_SERVICES), request.fetched(_ENDPOINTS)
     before = {key: seen for key, seen in request.observed.items() if key.startswith(PLANS)}
-    if before and (services is None or endpoints is None or not are_known):
+    unread = request.resource.spec.mutual_tls is not None and request.fetched(_CLUSTERS) is None
+    if before and (services is None or endpoints is None or not are_known or unread):
         return {key: keep(seen) for key, seen in before.items()}
     known = [plan for seen in before.values() for plan in read_plan_map(seen.manifest)]
     plans = _plans(request.resource, services or (), endpoints or (), known)

@@ -1,10 +1,10 @@
 """The objects of Envoy Gateway for a service's plan: an HTTPRoute and a BackendTrafficPolicy.
 
 What they can say is less than the plan. Backends that need filters of their own, and every one of ours does, become
-clusters of their own in Envoy: a request is tried again at the endpoint it was sent to, and tiers change when the
-control plane sees that an endpoint stopped. A rule rewrites all its paths alike, so endpoints that share a tier must
-share the path that takes the place of /v1; those with most of the weight do, and `StaticRoute.left_out` has the others.
-The fleet router lifts all three limits, since it has a route for each endpoint.
+clusters of their own in Envoy: a request is tried again at the endpoint it was sent to, no endpoint is ejected, and
+tiers change when the control plane sees that an endpoint stopped. A rule rewrites all its paths alike, so endpoints
+that share a tier must share the path that takes the place of /v1; those with most of the weight do, and
+`StaticRoute.left_out` has the others. With the fleet router, which has a route for each endpoint, only the first holds.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ import msgspec
 from modelplane.api.labels import REPLICA_HEADER, SYSTEM_NAMESPACE
 from modelplane.api.names import make_name
 from modelplane.api.objects import Manifest, manifest
-from modelplane.compose.endpoint_routes import RESIDENCY_HEADER
+from modelplane.compose.endpoint_routes import RESIDENCY_HEADER, route_labels
 from modelplane.compose.endpoint_target import DEFAULT_PREFIX
 from modelplane.compose.service_plan import PlanEndpoint, ServicePlan
 
@@ -27,6 +27,8 @@ CALLER_HEADER = "x-modelplane-caller"
 _INTERNAL = (REPLICA_HEADER, CALLER_HEADER)
 _RETRY_CODES = (429, 502, 503, 504)
 _RETRY_AFTER_S = "2"
+_ROUTES = "gateway.networking.k8s.io"
+_BACK_OFF: Manifest = {"backOff": {"baseInterval": "25ms", "maxInterval": "50ms"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,33 +151,48 @@ def _is_number(host: str) -> bool:
 
 
 def traffic_policy(plan: ServicePlan) -> Manifest:
-    """Retries, ejection and deadlines of the service, as the embedded Envoy has them."""
-    target = {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": plan.name}
+    """Retries, limits and deadlines of the service, as the embedded Envoy has them.
+
+    Nothing is ejected. A Backend is a cluster of one address, which Envoy would eject, too: its share of the requests
+    would be refused for as long as that lasts, whether or not it answers again, and go nowhere else.
+    """
+    retry = {
+        "numRetries": 3,
+        "numAttemptsPerPriority": 1,
+        "retryOn": {
+            # Codes are inert without this trigger.
+            "triggers": ["connect-failure", "refused-stream", "reset", "retriable-status-codes"],
+            "httpStatusCodes": list(_RETRY_CODES),
+        },
+        "perRetry": dict(_BACK_OFF),
+    }
+    target = {"targetRefs": [{"group": _ROUTES, "kind": "HTTPRoute", "name": plan.name}]}
+    return _traffic_policy(plan, plan.name, target, retry)
+
+
+def endpoint_policy(plan: ServicePlan) -> Manifest:
+    """For the routes of single endpoints. What an endpoint said is the router's to judge, so it is not tried again.
+
+    It finds the routes by their labels, so it is there before them: a cluster that Envoy Gateway changes right after it
+    was made answers nothing for 15 s, since Envoy waits for addresses that it is not sent again.
+    """
+    selector = {"group": _ROUTES, "kind": "HTTPRoute", "matchLabels": route_labels(plan)}
+    retry = {
+        "numRetries": 1,
+        "retryOn": {"triggers": ["connect-failure", "refused-stream"]},
+        "perRetry": dict(_BACK_OFF),
+    }
+    name = make_name(plan.name, plan.name, "endpoints")
+    return _traffic_policy(plan, name, {"targetSelectors": [selector]}, retry)
+
+
+def _traffic_policy(plan: ServicePlan, name: str, target: Manifest, retry: Manifest) -> Manifest:
     spec = {
-        "targetRefs": [target],
+        **target,
         "loadBalancer": {"type": "LeastRequest"},
-        "retry": {
-            "numRetries": 3,
-            "numAttemptsPerPriority": 1,
-            "retryOn": {
-                # Codes are inert without this trigger.
-                "triggers": ["connect-failure", "refused-stream", "reset", "retriable-status-codes"],
-                "httpStatusCodes": list(_RETRY_CODES),
-            },
-            "perRetry": {"backOff": {"baseInterval": "25ms", "maxInterval": "50ms"}},
-        },
+        "retry": dict(retry),
         "timeout": {"http": _timeouts(plan)},
-        "healthCheck": {
-            # Above 0 requests would be spread over endpoints that are known to fail.
-            "panicThreshold": 0,
-            "passive": {
-                "consecutive5XxErrors": 5,
-                "consecutiveGatewayErrors": 3,
-                "interval": "1s",
-                "baseEjectionTime": "5s",
-                "maxEjectionPercent": 100,
-            },
-        },
+        # Without it Envoy Gateway allows 1,024 requests at a time.
         "circuitBreaker": {
             "maxConnections": 65_536,
             "maxPendingRequests": 65_536,
@@ -186,7 +203,7 @@ def traffic_policy(plan: ServicePlan) -> Manifest:
             },
         },
     }
-    return manifest(f"{ENVOY_GATEWAY}/v1alpha1", "BackendTrafficPolicy", plan.name, namespace=plan.namespace, spec=spec)
+    return manifest(f"{ENVOY_GATEWAY}/v1alpha1", "BackendTrafficPolicy", name, namespace=plan.namespace, spec=spec)
 
 
 def _timeouts(plan: ServicePlan) -> Manifest:

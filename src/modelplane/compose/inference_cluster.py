@@ -1,4 +1,4 @@
-"""InferenceCluster: its pools for placement, and its gateway.
+"""InferenceCluster: what it is made of on a cloud, its software, its gateway, and its pools for placement.
 
 A pool whose InferenceClass is missing or cannot be read keeps its last status: a class that is deleted by mistake must
 not displace running replicas. Placement counts the declared nodes; observed capacity refines that.
@@ -11,7 +11,7 @@ from contextlib import suppress
 import msgspec
 
 from modelplane.api.codec import decode
-from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
+from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, holds, summarise, unknown
 from modelplane.api.errors import InputError
 from modelplane.api.labels import CLUSTER, CLUSTER_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
@@ -26,9 +26,11 @@ from modelplane.api.models import (
     PoolDevice,
     StatusGateway,
 )
-from modelplane.api.objects import API_VERSION, manifest
+from modelplane.api.objects import API_VERSION, Json, manifest
 from modelplane.api.reasons import Reason
 from modelplane.compose import capacity
+from modelplane.compose.clouds import ProvisioningPlan, cloud_of, cloud_requirements, plan_cloud
+from modelplane.compose.cluster_hop import ClusterHop, cluster_hop, hop_requirements
 from modelplane.compose.contract import (
     ComposeRequest,
     ComposeResult,
@@ -45,7 +47,8 @@ from modelplane.compose.fleet_snapshot import class_kinds, placed_replica
 from modelplane.compose.free_parts import counted_once, with_free_parts
 from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.readiness import first_address
-from modelplane.compose.refusal import refuse, source_fault
+from modelplane.compose.refusal import cluster_fault, refuse
+from modelplane.compose.stack import StackInputs, StackPlan, charts_fault, plan_stack, stack_fault, stack_requirements
 from modelplane.compose.storage_class import class_name, shared_class
 from modelplane.compose.transitions import transitions
 
@@ -53,15 +56,17 @@ GATEWAY_CLASS = "envoy"
 _GATEWAY, _STORAGE, _REPLICAS = "gateway", "storage-class", "replicas"
 _MAX_MESSAGE = 1024
 _LOST = "the cluster does not answer"
+_HOP_REQUEUE_S = 10.0
 
 
 def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
-    unsupported = source_fault(request.resource)
-    if unsupported is not None:
-        return refuse(request, unsupported)
+    fault = cluster_fault(request.resource) or charts_fault(request)
+    if fault is not None and not request.observed:
+        return refuse(request, fault)
     cluster = with_seen(request.resource, seen_taints(request.resource, request.now))
     found = {pool.class_name: _class(request, pool.class_name) for pool in cluster.spec.node_pools}
     classes = {name: read for name, read in found.items() if isinstance(read, InferenceClass)}
+    provisioned, stack = _plans(request, {name: classes.get(name) for name in found})
     replicas = {replica.metadata.name: replica for replica in _replicas(request)}
     held = _held(replicas.values())
     known = {pool.name: pool for pool in cluster.status.gpu_pools}
@@ -71,38 +76,82 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
         for pool in cluster.spec.node_pools
         if (shown := _pool(cluster, pool, classes.get(pool.class_name), known.get(pool.name), held)) is not None
     )
+    pools = tuple(_without_nodes(pool) if pool.name in provisioned.missing_pools else pool for pool in pools)
     pools = with_free_parts(cluster, pools, replicas.values())
-    gateway = request.observed.get(_GATEWAY)
+    gateway, hop = request.observed.get(_GATEWAY), cluster_hop(request)
     address = first_address(gateway.manifest) if gateway else None
     answers = gateway is not None and gateway.ready
     # An address is all that makes the Gateway ready, so one that has it and is not cannot be read.
     lost = address is not None and not answers
-    conditions = (_cluster_condition(request, found, lost=lost), _gateway_condition(address, answers=answers))
+    conditions = (
+        _cluster_condition(request, found, provisioned.conditions, lost=lost),
+        _gateway_condition(hop, address, answers=answers),
+    )
+    # Neither is part of Ready: a pool without nodes, or an upgrade, must not displace what runs.
+    more = (*provisioned.conditions, *([stack.condition] if stack.condition else []))
     # A fault in the labels of pods keeps new replicas from being rendered; those that run go on.
-    accepted = _accepted(cluster)
+    accepted = _accepted(cluster, fault)
     drain = _drain(request, cluster, replicas)
     return ComposeResult(
-        desired={
-            "namespace": Desired(_namespace(cluster), ready=True),
-            **_storage(request, cluster),
-            _GATEWAY: Desired(_gateway(cluster), answers),
-        },
+        desired={**provisioned.desired, **stack.desired, **_remote(request, hop, provisioned, stack)},
         status=msgspec.structs.replace(
-            _status(
-                pools, address, request, {name: _devices(found) for name, found in replicas.items()}, answers=not lost
-            ),
+            _status(pools, request, {name: _devices(found) for name, found in replicas.items()}, answers=not lost),
+            gateway=_gateway_status(address, hop),
             no_execute_taints=cluster.status.no_execute_taints,
-            storage_class_name=class_name(cluster),
+            kubernetes_version=capacity.kubernetes_version(request),
+            storage_class_name=class_name(
+                cluster, made=provisioned.storage is not None or _STORAGE in request.observed
+            ),
             bound_pods=_bound_pods(cluster, pools, seen, replicas.values()),
             drain=drain.status,
         ),
-        conditions=(accepted, *conditions, *drain.conditions),
+        conditions=(accepted, *more, *conditions, *drain.conditions),
         ready=summarise(conditions),
-        events=(*transitions(cluster.status.conditions, conditions), *drain.events),
-        requirements=_requirements(cluster),
+        events=(*transitions(cluster.status.conditions, (*more, *conditions)), *drain.events),
+        requirements={**_requirements(cluster), **hop_requirements(request)},
         uses=_uses(cluster),
-        requeue_after_s=capacity.requeue_after_s(pools, cluster.spec.node_pools, request.now),
+        requeue_after_s=_requeue_after_s(capacity.requeue_after_s(pools, cluster.spec.node_pools, request.now), hop),
     )
+
+
+def _requeue_after_s(of_capacity: float | None, hop: ClusterHop) -> float | None:
+    """A gateway's certificate comes without an event here."""
+    waits = [wait for wait in (of_capacity, _HOP_REQUEUE_S if hop.waits else None) if wait]
+    return min(waits) if waits else None
+
+
+def _plans(
+    request: ComposeRequest[InferenceCluster], classes: Mapping[str, InferenceClass | None]
+) -> tuple[ProvisioningPlan, StackPlan]:
+    cloud = cloud_of(request.resource)
+    provisioned = ProvisioningPlan() if cloud is None else plan_cloud(cloud, request, classes)
+    return provisioned, plan_stack(request, StackInputs(classes, provisioned.facts, provisioned.reachable))
+
+
+def _remote(
+    request: ComposeRequest[InferenceCluster],
+    hop: ClusterHop,
+    provisioned: ProvisioningPlan,
+    stack: StackPlan,
+) -> dict[str, Desired]:
+    """Objects on the cluster, once it exists. What was made there stays whatever is not ready by then."""
+    cluster, seen = request.resource, request.observed.get(_GATEWAY)
+    made = {
+        "namespace": Desired(_namespace(cluster), ready=True),
+        **_storage(request, cluster, provisioned.storage),
+        **hop.desired,
+        _GATEWAY: Desired(_gateway(cluster, hop), seen is not None and seen.ready)
+        if hop.listeners or seen is None
+        else keep(seen),
+    }
+    late = {_GATEWAY} if not hop.listeners else set()
+    late |= {_GATEWAY, *hop.desired} if stack.holds_gateway else set()
+    startable = made.keys() - late if provisioned.reachable else set()
+    return {key: item for key, item in made.items() if key in startable or key in request.observed}
+
+
+def _without_nodes(pool: GpuPool) -> GpuPool:
+    return msgspec.structs.replace(_without_free(pool), nodes=0)
 
 
 def _bound_pods(
@@ -130,8 +179,10 @@ def _drain(
     return report_drain(cluster, replicas.values(), request.now, unread=len(fetched) - len(replicas))
 
 
-def _accepted(cluster: InferenceCluster) -> Condition:
-    fault = scheduling_fault(cluster.spec.scheduling)
+def _accepted(cluster: InferenceCluster, refused: str | None) -> Condition:
+    if refused is not None:
+        return fails(ConditionType.ACCEPTED, Reason.NOT_SUPPORTED, refused)
+    fault = scheduling_fault(cluster.spec.scheduling) or stack_fault(cluster)
     if fault is not None:
         return fails(ConditionType.ACCEPTED, Reason.INVALID, fault)
     return holds(ConditionType.ACCEPTED, Reason.ACCEPTED)
@@ -147,7 +198,8 @@ def _requirements(cluster: InferenceCluster) -> dict[str, Requirement]:
     wanted = {_class_key(name): Requirement(API_VERSION, "InferenceClass", name=name) for name in sorted(names)}
     labels = {CLUSTER: cluster.metadata.name}
     replicas = Requirement(API_VERSION, "ModelReplica", labels=labels)
-    return {**wanted, _REPLICAS: replicas, **capacity.requirements(cluster)}
+    clouds = cloud_requirements(cloud_of(cluster), cluster)
+    return {**wanted, _REPLICAS: replicas, **clouds, **stack_requirements(cluster), **capacity.requirements(cluster)}
 
 
 def _class_key(name: str) -> str:
@@ -245,28 +297,35 @@ def _namespace(cluster: InferenceCluster) -> Remote:
     return Remote(ClusterName(cluster.metadata.name), manifest("v1", "Namespace", SYSTEM_NAMESPACE), shared=True)
 
 
-def _storage(request: ComposeRequest[InferenceCluster], cluster: InferenceCluster) -> dict[str, Desired]:
+def _storage(
+    request: ComposeRequest[InferenceCluster], cluster: InferenceCluster, of_cloud: Json | None
+) -> dict[str, Desired]:
     """The class for shared volumes. One that exists stays as it is: its parameters cannot be changed."""
     made, seen = shared_class(cluster), request.observed.get(_STORAGE)
-    if made is None:
-        return {}
-    return {_STORAGE: Desired(made, ready=False) if seen is None else keep(seen)}
+    if made is None and of_cloud is not None:
+        made = Remote(ClusterName(cluster.metadata.name), of_cloud)
+    if seen is not None and (made is not None or cluster.spec.cluster.source != "Existing"):
+        return {_STORAGE: keep(seen)}
+    return {} if made is None else {_STORAGE: Desired(made, ready=False)}
 
 
-def _gateway(cluster: InferenceCluster) -> Remote:
-    listeners = [{"name": "http", "port": 80, "protocol": "HTTP", "allowedRoutes": {"namespaces": {"from": "All"}}}]
+def _gateway(cluster: InferenceCluster, hop: ClusterHop) -> Remote:
     gateway = manifest(
         "gateway.networking.k8s.io/v1",
         "Gateway",
         CLUSTER_GATEWAY,
         namespace=SYSTEM_NAMESPACE,
-        spec={"gatewayClassName": GATEWAY_CLASS, "listeners": listeners},
+        spec={"gatewayClassName": GATEWAY_CLASS, "listeners": list(hop.listeners)},
     )
     return Remote(ClusterName(cluster.metadata.name), gateway, ReadyWhen.ADDRESSED)
 
 
 def _cluster_condition(
-    request: ComposeRequest[InferenceCluster], classes: Mapping[str, InferenceClass | str | None], *, lost: bool
+    request: ComposeRequest[InferenceCluster],
+    classes: Mapping[str, InferenceClass | str | None],
+    provisioned: tuple[Condition, ...],
+    *,
+    lost: bool,
 ) -> Condition:
     waiting = [name for name in classes if request.fetched(_class_key(name)) is None]
     if waiting:
@@ -280,6 +339,9 @@ def _cluster_condition(
     if invalid:
         message = f"InferenceClass {'; '.join(invalid)}; its pools keep their last status"
         return fails(ConditionType.CLUSTER_READY, Reason.CLASS_INVALID, message[:_MAX_MESSAGE])
+    for made in provisioned:
+        if made.status is not ConditionStatus.TRUE and "namespace" not in request.observed:
+            return msgspec.structs.replace(made, type=ConditionType.CLUSTER_READY)
     if _GATEWAY not in request.observed:
         return unknown(
             ConditionType.CLUSTER_READY, Reason.WAITING_FOR_CLUSTER, "no object on the cluster is observed yet"
@@ -289,17 +351,24 @@ def _cluster_condition(
     return holds(ConditionType.CLUSTER_READY, Reason.CLUSTER_RUNNING)
 
 
-def _gateway_condition(address: str | None, *, answers: bool) -> Condition:
+def _gateway_condition(hop: ClusterHop, address: str | None, *, answers: bool) -> Condition:
+    note = f"; spec.gateway.mutualTLS waits: {hop.waits}" if hop.waits else ""
     if address is None:
-        return fails(ConditionType.GATEWAY_READY, Reason.WAITING_FOR_GATEWAY, "the cluster's gateway has no address")
+        message = f"the cluster's gateway has no address{note}"
+        return fails(ConditionType.GATEWAY_READY, Reason.WAITING_FOR_GATEWAY, message)
     if not answers:
         return fails(ConditionType.GATEWAY_READY, Reason.CLUSTER_LOST, _LOST)
-    return holds(ConditionType.GATEWAY_READY, Reason.GATEWAY_RUNNING, address)
+    return holds(ConditionType.GATEWAY_READY, Reason.GATEWAY_RUNNING, address + note)
+
+
+def _gateway_status(address: str | None, hop: ClusterHop) -> StatusGateway | None:
+    if address is None:
+        return None
+    return StatusGateway(address=address, hostname=hop.hostname, ca_certificate=hop.authority)
 
 
 def _status(
     pools: tuple[GpuPool, ...],
-    address: str | None,
     request: ComposeRequest[InferenceCluster],
     held: Mapping[str, capacity.ReplicaDevices],
     *,
@@ -310,7 +379,6 @@ def _status(
     free = sum(device.free or 0 for pool in pools for device in counted_once(pool.devices))
     return InferenceClusterStatus(
         namespace=SYSTEM_NAMESPACE,
-        gateway=StatusGateway(address=address) if address else None,
         nodes=sum(pool.nodes for pool in pools),
         free_devices=free if answers else 0,
         lost_devices=None if answers else free,

@@ -14,10 +14,18 @@ from modelplane.api.objects import Manifest, items_at, manifest
 from modelplane.api.reasons import Reason
 from modelplane.compose.callers import CallerSecrets, read_callers
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, ReadyWhen, Requirement, keep
-from modelplane.compose.fleet_gateways import certificate_refs, gateway_object_name
-from modelplane.compose.gateway_router import router_desired, router_requirements
+from modelplane.compose.fleet_gateways import certificate_refs, composes_router, gateway_object_name
+from modelplane.compose.gateway_identity import (
+    backend_tls,
+    client_authorities,
+    identity_desired,
+    identity_note,
+    identity_requirements,
+)
+from modelplane.compose.gateway_router import restricts_callers, router_desired, router_requirements
 from modelplane.compose.gateway_routes import CALLER_HEADER
 from modelplane.compose.readiness import first_address, programming_problem
+from modelplane.compose.router_objects import EXTENSION
 
 _GATEWAY, _POLICY = "gateway", "callers"
 _SECRETS = "secrets"
@@ -27,18 +35,19 @@ def compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
     callers = _callers(request)
     seen = request.observed.get(_GATEWAY)
     desired = {
-        _GATEWAY: Desired(Local(_gateway(request.resource), ReadyWhen.ADDRESSED), ready=bool(seen and seen.ready)),
+        _GATEWAY: Desired(Local(_gateway(request), ReadyWhen.ADDRESSED), ready=bool(seen and seen.ready)),
         **_policies(request, callers),
+        **identity_desired(request),
         **router_desired(request, callers),
     }
     address = first_address(seen.manifest) if seen else None
     condition = _condition(request, address, callers)
     return ComposeResult(
         desired=desired,
-        status=_status(request.resource, address, callers),
+        status=_status(request, address, callers),
         conditions=(condition,),
         ready=summarise([condition]),
-        requirements=_requirements(request.resource),
+        requirements={**_requirements(request.resource), **identity_requirements(request)},
     )
 
 
@@ -56,8 +65,8 @@ def _callers(request: ComposeRequest[InferenceGateway]) -> CallerSecrets | None:
     return read_callers(found) if found is not None and request.resource.spec.auth is not None else None
 
 
-def _gateway(gateway: InferenceGateway) -> Manifest:
-    spec = gateway.spec
+def _gateway(request: ComposeRequest[InferenceGateway]) -> Manifest:
+    gateway, spec = request.resource, request.resource.spec
     listener: dict[str, object] = {"name": "http", "port": 80, "protocol": "HTTP"}
     if spec.tls is not None:
         certificates = [{"name": each.name} for each in certificate_refs(spec.tls)]
@@ -71,7 +80,7 @@ def _gateway(gateway: InferenceGateway) -> Manifest:
         "Gateway",
         gateway_object_name(gateway),
         namespace=SYSTEM_NAMESPACE,
-        spec={"gatewayClassName": class_name, "listeners": [listener]},
+        spec={"gatewayClassName": class_name, "listeners": [listener], **backend_tls(request)},
     )
 
 
@@ -101,15 +110,23 @@ def _policy(gateway: InferenceGateway, callers: CallerSecrets) -> Manifest:
     return manifest("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", name, namespace=SYSTEM_NAMESPACE, spec=spec)
 
 
-def _status(gateway: InferenceGateway, address: str | None, callers: CallerSecrets | None) -> InferenceGatewayStatus:
+def _status(
+    request: ComposeRequest[InferenceGateway], address: str | None, callers: CallerSecrets | None
+) -> InferenceGatewayStatus:
+    gateway, authorities = request.resource, client_authorities(request)
     count = len(callers.callers) if callers is not None else gateway.status.callers
     if address is None:
-        return InferenceGatewayStatus(callers=count if gateway.spec.auth is not None else None)
+        return InferenceGatewayStatus(
+            callers=count if gateway.spec.auth is not None else None, client_ca_certificate=authorities
+        )
     scheme, host = ("http" if gateway.spec.tls is None else "https"), gateway.spec.hostname or address
     urls = BaseUrls(open_ai=f"{scheme}://{host}/v1", anthropic=f"{scheme}://{host}/anthropic/v1")
     shown = urls if gateway.spec.hostname is None or "*" not in gateway.spec.hostname else None
     return InferenceGatewayStatus(
-        address=address, endpoints=shown, callers=count if gateway.spec.auth is not None else None
+        address=address,
+        endpoints=shown,
+        callers=count if gateway.spec.auth is not None else None,
+        client_ca_certificate=authorities,
     )
 
 
@@ -123,8 +140,10 @@ def _condition(
         return fails(kind, waits, f"the gateway has no address: {problem}" if problem else "the gateway has no address")
     if problem is not None:
         return fails(kind, waits, f"the gateway rejected its latest configuration: {problem}")
-    running = holds(kind, Reason.GATEWAY_RUNNING, address + _note(request.resource))
-    return _callers_condition(request, callers) or running
+    running = holds(
+        kind, Reason.GATEWAY_RUNNING, address + _note(request.resource) + _router_note(request) + identity_note(request)
+    )
+    return _callers_condition(request, callers) or _router_condition(request) or running
 
 
 def _callers_condition(request: ComposeRequest[InferenceGateway], callers: CallerSecrets | None) -> Condition | None:
@@ -141,6 +160,26 @@ def _callers_condition(request: ComposeRequest[InferenceGateway], callers: Calle
     policy = request.observed.get(_POLICY)
     refused = _refusal(policy.manifest) if policy is not None else None
     return fails(kind, Reason.CALLER_KEYS_INVALID, f"the gateway refuses the keys: {refused}") if refused else None
+
+
+def _router_condition(request: ComposeRequest[InferenceGateway]) -> Condition | None:
+    """Where callers may not call every service, a gateway whose router is not called serves nobody."""
+    refused = _router_refusal(request)
+    if refused is None or not restricts_callers(request.resource):
+        return None
+    message = f"no request is served: the fleet router is not called: {refused}"
+    return fails(ConditionType.GATEWAY_READY, Reason.WAITING_FOR_GATEWAY, message)
+
+
+def _router_note(request: ComposeRequest[InferenceGateway]) -> str:
+    refused = _router_refusal(request)
+    return f"; the fleet router is not called, and limits do not hold: {refused}" if refused is not None else ""
+
+
+def _router_refusal(request: ComposeRequest[InferenceGateway]) -> str | None:
+    """What the gateway says against calling the router: that its Service has no ready endpoints, for one."""
+    policy = request.observed.get(EXTENSION) if composes_router(request.resource) else None
+    return _refusal(policy.manifest) if policy is not None else None
 
 
 def _refusal(policy: Manifest) -> str | None:

@@ -5,8 +5,7 @@ disaggregated    decode and prefill            two engines, one a phase
 engines          spelled out                   as they are
 template         the shape of v0.3             as they are, with what stands around them
 
-A worker that spans nodes (pipeline times data / dataLocal of them) is a Leader and its Workers; otherwise it is
-Standalone.
+A worker that spans nodes is a Leader and its Workers; otherwise it is Standalone.
 """
 
 from collections.abc import Mapping
@@ -25,7 +24,8 @@ from modelplane.api.models import (
     Topology,
     Workers,
 )
-from modelplane.compose.engines import EngineName
+from modelplane.compose.engines import ENGINES, EngineName
+from modelplane.compose.shapes import has_own_command, node_count, shape_fault
 from modelplane.placement.hardware import CapacityRequests
 from modelplane.placement.request import EngineRequest, MemberRequest, NodeDeviceRequest
 
@@ -51,6 +51,13 @@ class EngineSpec:
     type: EngineName = "Custom"
     coordination: Literal["Native", "Ray"] = "Native"
     topology: Topology | None = None
+
+    def fault(self) -> str | None:
+        """Why no cluster can run it: its pods are told to use more devices than they request."""
+        if not ENGINES[self.type].sized or self.topology is None or has_own_command(self.members[0].template):
+            return None
+        wrong = shape_fault(self.topology, sum(request.count for request in self.members[0].requests))
+        return wrong and f"engine {self.name}: {wrong}"
 
     def request(self) -> EngineRequest:
         members = tuple(MemberRequest(member.nodes, member.requests) for member in self.members)
@@ -106,7 +113,7 @@ def _from_workers(
     name: str, workers: Workers, selector: NodeSelector | None, phase: Literal["Prefill", "Decode"] | None = None
 ) -> EngineSpec:
     topology = workers.topology or Topology()
-    nodes = topology.pipeline * (topology.data // (topology.data_local or topology.data))
+    nodes = node_count(topology)
     requests = _requests(selector)
     roles: tuple[tuple[Role, int], ...] = (("Standalone", 1),) if nodes == 1 else (("Leader", 1), ("Worker", nodes - 1))
     members = tuple(MemberSpec(role, count, requests, workers.template) for role, count in roles)

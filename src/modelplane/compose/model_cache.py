@@ -16,7 +16,7 @@ import msgspec
 
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
 from modelplane.api.meta import ClusterName
-from modelplane.api.models import CacheOnCluster, CacheSummary, ModelCache, ModelCacheStatus
+from modelplane.api.models import CacheOnCluster, CacheSummary, InferenceCluster, ModelCache, ModelCacheStatus
 from modelplane.api.objects import API_VERSION, text_at
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import timestamp
@@ -30,6 +30,7 @@ from modelplane.compose.caching.targets import NEXT_PASS_S, Targets, targets
 from modelplane.compose.causes import FAULTS, in_words, rank
 from modelplane.compose.context import remote_namespace
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Event, EventType, Use, keep_observed
+from modelplane.compose.kubernetes_versions import image_volume_fault
 from modelplane.compose.transitions import transitions
 
 MAX_CLUSTERS = 1000
@@ -92,10 +93,21 @@ def _staging(inputs: CacheInputs, name: ClusterName) -> ClusterStaging:
     if inputs.storage.type == "ExistingPVC":
         found = _adopted(inputs, name)
     elif inputs.storage.type == "Image":
-        found = ClusterStaging(CacheOnCluster(name=name, phase="Ready", reason=Reason.PUBLISHED.value))
+        found = ClusterStaging(_image_volume(known, cluster))
     else:
         found = _volume_staging(site)
     return _counted(inputs, found, known)
+
+
+def _image_volume(known: CacheOnCluster, cluster: InferenceCluster | None) -> CacheOnCluster:
+    """Nodes pull it, where they can: nothing is staged.
+
+    An old node that joins a cluster where replicas mount it changes nothing for those.
+    """
+    fault = image_volume_fault(cluster.status.kubernetes_version) if cluster is not None else None
+    if fault is None or (known.phase == "Ready" and known.references):
+        return CacheOnCluster(name=known.name, phase="Ready", reason=Reason.PUBLISHED.value)
+    return CacheOnCluster(name=known.name, phase="Failed", reason=Reason.NOT_SUPPORTED.value, message=fault)
 
 
 def _volume_staging(site: Site) -> ClusterStaging:

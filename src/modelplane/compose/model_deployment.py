@@ -151,7 +151,7 @@ def _fleet(request: ComposeRequest[ModelDeployment]) -> Fleet | None:
     if clusters is None or replicas is None or caches is None:
         return None
     listed = without_contradicted(replicas, request.resource.metadata.key, request.observed)
-    return fleet_of(clusters, listed, caches)
+    return (request.read_fleet or fleet_of)(clusters, listed, caches)
 
 
 def _invalid_selector(fault: str) -> Condition:

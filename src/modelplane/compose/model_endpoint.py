@@ -4,9 +4,10 @@ What a user names is checked by the outbound rule of InferenceGateway default, i
 endpoint of a replica is not: its cluster's gateway may be in a private network. The ModelReplica's own status must then
 have that address, since anybody may write `spec.replica`.
 
-A Backend with its address, checked against the system's certificates where it is https. Credentials are added by a
-filter that the routes of services name; the gateway wants the whole value of the header under a key of its own, so it
-gets a Secret beside the user's.
+A Backend with its address, checked against the system's certificates where it is https. A replica whose cluster lets
+in fleet gateways only is checked against the CA of its cluster's gateway, in a ConfigMap beside the Backend.
+Credentials are added by a filter that the routes of services name; the gateway wants the whole value of the header
+under a key of its own, so it gets a Secret beside the user's.
 """
 
 import base64
@@ -21,13 +22,14 @@ from modelplane.api.names import make_name
 from modelplane.api.objects import API_VERSION, Manifest, manifest, text_at, value_at
 from modelplane.api.outbound import OutboundRule
 from modelplane.api.reasons import Reason
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Requirement, keep_observed
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Requirement, keep, keep_observed
 from modelplane.compose.endpoint_target import address_of, credential_of, endpoint_target, field_of_address
 from modelplane.compose.external import ExternalAddress
+from modelplane.compose.hop_certificates import hop_hostname
 
-_BACKEND, _CREDENTIAL, _FILTER = "backend", "credential", "filter"
+_BACKEND, _CREDENTIAL, _FILTER, _AUTHORITY = "backend", "credential", "filter", "authority"
 _SECRET = "secret"  # noqa: S105  the name of a requirement
-_GATEWAY, _REPLICA = "gateway", "replica"
+_GATEWAY, _REPLICA, _CLUSTER = "gateway", "replica", "cluster"
 _RESOLVING_S = 1.0
 _VOUCHING_S = 2.0
 _RECHECK_S = 60.0
@@ -45,12 +47,16 @@ def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
     problem = _not_vouched(request) if endpoint.spec.replica is not None else _refused(request, target)
     if problem is not None and not (_is_unchanged(request, target) and _may_stay(problem)):
         return _undecided(request, problem)
-    credentials = _credentials(request)
+    credentials = _hop_authority(request) if _is_hop(endpoint, target) else _credentials(request)
     if isinstance(credentials, Condition):
         return _undecided(request, credentials)
     objects = {_BACKEND: _backend(endpoint, target), **credentials}
     desired = {key: Desired(Local(item), _is_ready(request, key)) for key, item in objects.items()}
-    ready = all(each.ready for each in desired.values())
+    moving = _AUTHORITY in objects and _AUTHORITY not in request.observed and _BACKEND in request.observed
+    if moving:
+        # A Backend that names what is not there yet answers 500. Requests go on as before meanwhile.
+        desired[_BACKEND] = keep(request.observed[_BACKEND])
+    ready = desired[_BACKEND].ready and (moving or all(each.ready for each in desired.values()))
     condition = (
         holds(ConditionType.ROUTE_READY, Reason.ROUTE_CONFIGURED)
         if ready
@@ -72,6 +78,11 @@ def _is_unchanged(request: ComposeRequest[ModelEndpoint], target: ExternalAddres
     """Whether requests go to this address already: it was checked then."""
     seen = request.observed.get(_BACKEND)
     return seen is not None and value_at(seen.manifest, "spec") == _backend(request.resource, target)["spec"]
+
+
+def _is_hop(endpoint: ModelEndpoint, target: ExternalAddress) -> bool:
+    """Whether it is called by mutual TLS between gateways."""
+    return endpoint.spec.replica is not None and target.secure
 
 
 def _may_stay(problem: Condition) -> bool:
@@ -138,7 +149,11 @@ def _is_ready(request: ComposeRequest[ModelEndpoint], key: str) -> bool:
 def _requirements(endpoint: ModelEndpoint) -> dict[str, Requirement]:
     namespace, wanted, replica = endpoint.metadata.namespace, credential_of(endpoint), endpoint.spec.replica
     if replica is not None:
-        return {_REPLICA: Requirement(API_VERSION, "ModelReplica", name=replica.name, namespace=namespace)}
+        vouches = Requirement(API_VERSION, "ModelReplica", name=replica.name, namespace=namespace)
+        cluster = Requirement(API_VERSION, "InferenceCluster", name=replica.cluster_name)
+        target = endpoint_target(endpoint)
+        named = target is not None and _is_hop(endpoint, target.address)
+        return {_REPLICA: vouches, **({_CLUSTER: cluster} if named else {})}
     required = {_GATEWAY: Requirement(API_VERSION, "InferenceGateway", name=DEFAULT_GATEWAY)}
     if wanted is not None:
         required[_SECRET] = Requirement("v1", "Secret", name=wanted.secret, namespace=namespace)
@@ -147,10 +162,29 @@ def _requirements(endpoint: ModelEndpoint) -> dict[str, Requirement]:
 
 def _backend(endpoint: ModelEndpoint, target: ExternalAddress) -> Manifest:
     spec: dict[str, object] = {"type": "Endpoints", "endpoints": [target.address()]}
-    if target.secure:
+    if _is_hop(endpoint, target) and endpoint.spec.replica is not None:
+        trusted = {"group": "", "kind": "ConfigMap", "name": _authority_name(endpoint)}
+        spec["tls"] = {"caCertificateRefs": [trusted], "sni": hop_hostname(endpoint.spec.replica.cluster_name)}
+    elif target.secure:
         named = {"sni": target.host} if target.by_name else {}
         spec["tls"] = {"wellKnownCACertificates": "System", **named}
     return manifest(_GATEWAY_API, "Backend", endpoint.metadata.name, namespace=endpoint.metadata.namespace, spec=spec)
+
+
+def _hop_authority(request: ComposeRequest[ModelEndpoint]) -> dict[str, Manifest] | Condition:
+    """The CA of its cluster's gateway; or why it is not known."""
+    endpoint = request.resource
+    found = request.fetched(_CLUSTER) or ()
+    authority = next((text for item in found if (text := text_at(item, "status", "gateway", "caCertificate"))), "")
+    if not authority:
+        message = "spec.replica: the CA of the cluster's gateway is not read yet"
+        return unknown(ConditionType.ROUTE_READY, Reason.UNRESOLVED, message)
+    name, namespace = _authority_name(endpoint), endpoint.metadata.namespace
+    return {_AUTHORITY: manifest("v1", "ConfigMap", name, namespace=namespace, data={"ca.crt": authority})}
+
+
+def _authority_name(endpoint: ModelEndpoint) -> str:
+    return make_name(endpoint.metadata.name, endpoint.metadata.name, _AUTHORITY)
 
 
 def _credentials(request: ComposeRequest[ModelEndpoint]) -> dict[str, Manifest] | Condition:

@@ -26,6 +26,7 @@ from modelplane.api.models import ModelReplica
 from modelplane.api.objects import name_of
 from modelplane.api.reasons import Reason
 from modelplane.compose.backends.rendered import Rendered
+from modelplane.compose.cache_check import check_image
 from modelplane.compose.claims import KEY_PREFIX
 from modelplane.compose.context import ClusterRenderError, Context, RenderError
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Observed, Remote, keep_observed
@@ -84,8 +85,7 @@ def _desired(request: ComposeRequest[ModelReplica], inputs: ReplicaInputs) -> tu
         return keep_observed(request), unknown(ConditionType.ACCEPTED, Reason.UNRESOLVED, waiting)
     try:
         volumes = volumes_of(request.resource.spec.caches, inputs.caches)
-        context = Context(request.resource, inputs.cluster, volumes)
-        desired, rendered = render(context)
+        context, desired, rendered = _rendered(request, Context(request.resource, inputs.cluster, volumes))
     except RenderError as error:
         where = f"cluster {request.resource.spec.cluster_name}: " if isinstance(error, ClusterRenderError) else ""
         problem = fails(ConditionType.ACCEPTED, error.reason, f"{where}{error}; running pods stay")
@@ -96,6 +96,23 @@ def _desired(request: ComposeRequest[ModelReplica], inputs: ReplicaInputs) -> tu
         for key, item in _started(request, inputs, desired, rendered).items()
     }
     return {**_superseded(request, desired), **current}, holds(ConditionType.ACCEPTED, Reason.ACCEPTED)
+
+
+def _rendered(request: ComposeRequest[ModelReplica], bare: Context) -> tuple[Context, dict[str, Desired], Rendered]:
+    """With the newest loader to look at the caches, unless that alone would change pods that run."""
+    newest = bare.cluster.spec.backend.images.loader or request.loader_image
+    workloads = (item.manifest for key, item in request.observed.items() if key.startswith(WORKLOAD))
+    kept = next((check_image(item) for item in workloads), newest)
+    if kept != newest:
+        context = replace(bare, loader_image=kept)
+        desired, rendered = render(context)
+        if all(_has_spec(request.observed.get(key), desired[key]) for key in rendered.workloads):
+            return context, desired, rendered
+    if not newest and any(volume.staged for volume in bare.volumes):
+        message = "spec.backend.images.loader names no image that looks at the caches before an engine starts"
+        raise ClusterRenderError(Reason.NOT_SUPPORTED, message)
+    context = replace(bare, loader_image=newest)
+    return context, *render(context)
 
 
 def _with_copies(desired: dict[str, Desired], copied: dict[str, Desired]) -> dict[str, Desired]:
@@ -178,9 +195,9 @@ def _is_current(request: ComposeRequest[ModelReplica], key: str, item: Desired) 
     if not key.startswith(WORKLOAD):
         return True
     seen = request.observed.get(key)
-    return (
-        seen is not None
-        and isinstance(item.target, Remote)
-        and same_stamp(item.target.manifest, seen.manifest)
-        and rolled_out(seen.manifest)
-    )
+    return seen is not None and _has_spec(seen, item) and rolled_out(seen.manifest)
+
+
+def _has_spec(seen: Observed | None, item: Desired) -> bool:
+    """Whether a workload that was observed has the spec that it should have."""
+    return seen is not None and isinstance(item.target, Remote) and same_stamp(item.target.manifest, seen.manifest)

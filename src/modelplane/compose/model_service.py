@@ -39,6 +39,7 @@ from modelplane.compose.fleet_gateways import composes_router, gateway_object_na
 from modelplane.compose.gateway_routes import (
     StaticRoute,
     backend_ref,
+    endpoint_policy,
     http_route,
     path_rewrite,
     static_route,
@@ -52,7 +53,7 @@ from modelplane.compose.service_plan import ServicePlan, service_plan
 from modelplane.compose.service_status import tier_statuses
 
 _ROUTE, _POLICY, _UNSERVED, _GATEWAYS, _ENDPOINTS = "route", "policy", "unserved", "gateways", "endpoints"
-_ENDPOINT_ROUTES = "endpoints-"
+_ENDPOINT_ROUTES, _ENDPOINT_POLICY = "endpoints-", "endpoint-policy"
 
 
 def compose(request: ComposeRequest[ModelService]) -> ComposeResult:
@@ -75,7 +76,7 @@ def compose(request: ComposeRequest[ModelService]) -> ComposeResult:
             _ROUTE: route,
             _POLICY: _seen(request, _POLICY, traffic_policy(plan)),
             _UNSERVED: _seen(request, _UNSERVED, unserved_filter(plan)),
-            **_endpoint_routes(request, plan, gateways, endpoints.doubted),
+            **_router_objects(request, plan, gateways, endpoints.doubted),
         },
         status=_status(request, plan, gateways),
         conditions=conditions,
@@ -175,11 +176,27 @@ def _endpoint_routes(
     if before and (request.fetched(_ENDPOINTS) is None or gateways is None or doubted):
         return {key: keep(seen) for key, seen in before.items()}
     names = [gateway_object_name(each) for each in gateways or () if composes_router(each)]
-    made = endpoint_routes(plan, names) if names else ()
+    made = endpoint_routes(plan, names) if names else {}
     return {
         key: _seen(request, key, route)
-        for key, route in ((f"{_ENDPOINT_ROUTES}{number}", route) for number, route in enumerate(made))
+        for key, route in ((f"{_ENDPOINT_ROUTES}{name}", route) for name, route in made.items())
     }
+
+
+def _router_objects(
+    request: ComposeRequest[ModelService],
+    plan: ServicePlan,
+    gateways: Sequence[InferenceGateway] | None,
+    doubted: Sequence[str],
+) -> dict[str, Desired]:
+    """The routes of single endpoints, and their policy, which must be there before them."""
+    routes, policy = _endpoint_routes(request, plan, gateways, doubted), request.observed.get(_ENDPOINT_POLICY)
+    if policy is not None and gateways is None:
+        return {**routes, _ENDPOINT_POLICY: keep(policy)}
+    if not routes and not any(map(composes_router, gateways or ())):
+        return {}
+    known = routes if policy is not None else {key: each for key, each in routes.items() if key in request.observed}
+    return {**known, _ENDPOINT_POLICY: _seen(request, _ENDPOINT_POLICY, endpoint_policy(plan))}
 
 
 def _routes_to(before: ObservedRoute, backends: Sequence[Manifest]) -> bool:

@@ -10,7 +10,8 @@ A cause does not change while a container goes through its back-off, so equal ca
 import re
 from collections.abc import Iterable, Iterator
 
-from modelplane.api.labels import ENGINE, REPLICA, WARM_UP_CONTAINER
+from modelplane.api.labels import CACHE_CHECK_CONTAINER, ENGINE, REPLICA, WARM_UP_CONTAINER
+from modelplane.api.loader_exits import EXIT_INCOMPLETE
 from modelplane.api.meta import Timestamp
 from modelplane.api.objects import Manifest, int_at, is_deleting, items_at, mapping_at, text_at, value_at
 from modelplane.api.reasons import Reason
@@ -30,6 +31,7 @@ _IMAGE = frozenset(
 )
 _STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
 _BACK_OFF = "CrashLoopBackOff"
+_CACHE_CHECK = f"init container {CACHE_CHECK_CONTAINER}"
 _LOOPS_AFTER = 2
 """Restarts after which a container that runs and was never ready counts as crashing: its next exit is minutes away."""
 _SCHEDULER_WORDS = (
@@ -192,6 +194,8 @@ def _running(who: str, state: Manifest, ready: Manifest) -> Cause:
 
 def _crash(who: str, ended: Manifest, since: Timestamp | None) -> Cause:
     reason = Reason.OOM_KILLED if text_at(ended, "reason") == "OOMKilled" else Reason.CRASH_LOOPING
+    if ended.get("exitCode") == EXIT_INCOMPLETE and who == _CACHE_CHECK:
+        reason = Reason.CACHE_INCOMPLETE
     if text_at(ended, "reason") in {"StartError", "ContainerCannotRun"}:
         reason = Reason.CONTAINER_START_FAILED
     words = _exit(ended) or "it exits again and again"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from modelplane.api.models import Container, KeyReference, ModelReplica, ObjectReference, PodSpec
+from modelplane.api.models import Container, InitContainer, KeyReference, ModelReplica, ObjectReference, PodSpec
 from modelplane.api.names import make_name
 from modelplane.api.objects import Json, Manifest, as_mapping, items_at, text_at
 
@@ -19,6 +19,11 @@ _FIELDS: Mapping[str, ReferencedKind] = {
     "configMapKeyRef": "ConfigMap",
     "configMapRef": "ConfigMap",
 }
+_VOLUMES: tuple[tuple[str, str, ReferencedKind], ...] = (
+    ("secret", "secretName", "Secret"),
+    ("configMap", "name", "ConfigMap"),
+)
+"""By the field of a volume: where the name is, and of what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +48,18 @@ def references_of(replica: ModelReplica) -> tuple[PodReference, ...]:
 def _of_pod(template: PodSpec) -> Iterator[PodReference]:
     for secret in template.image_pull_secrets:
         yield PodReference("Secret", secret.name, pulls_images=True)
+    for volume in template.volumes:
+        if volume.secret is not None:
+            yield PodReference("Secret", volume.secret.secret_name, optional=bool(volume.secret.optional))
+        if volume.config_map is not None:
+            yield PodReference("ConfigMap", volume.config_map.name, optional=bool(volume.config_map.optional))
+    for each in template.init_containers:
+        yield from _of_container(each)
     for container in template.containers:
         yield from _of_container(container)
 
 
-def _of_container(container: Container) -> Iterator[PodReference]:
+def _of_container(container: Container | InitContainer) -> Iterator[PodReference]:
     for variable in container.env:
         source = variable.value_from
         if source is not None and source.secret_key_ref is not None:
@@ -81,6 +93,17 @@ def with_copies(replica: str, container: Manifest) -> Json:
         made["env"] = [_variable(replica, entry) for entry in items_at(container, "env")]
     if "envFrom" in made:
         made["envFrom"] = [_renamed(replica, entry) for entry in items_at(container, "envFrom")]
+    return made
+
+
+def volume_with_copy(replica: str, volume: Manifest) -> Json:
+    """A volume whose files come from the copy."""
+    made = dict(volume)
+    for field, key, kind in _VOLUMES:
+        source = made.get(field)
+        if source is not None:
+            found = as_mapping(source)
+            made[field] = {**found, key: copy_name(replica, kind, text_at(found, key))}
     return made
 
 

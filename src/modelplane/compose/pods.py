@@ -7,12 +7,14 @@ then the scheduler's, and ours win.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 
 from modelplane.api.codec import encode
-from modelplane.api.labels import ENGINE, ENGINE_CONTAINER, GPU_TAINT, POOL, RESERVED_PREFIX, ROLE, SERVING
+from modelplane.api.labels import ENGINE, ENGINE_CONTAINER, GPU_TAINT, GPU_TAINTS, POOL, RESERVED_PREFIX, ROLE, SERVING
 from modelplane.api.models import Container, ReplicaEngine, ReplicaMember, Topology
 from modelplane.api.objects import value_at
 from modelplane.api.reasons import Reason
+from modelplane.compose.cache_check import cache_check
 from modelplane.compose.claims import CLAIM, template_name
 from modelplane.compose.context import ClusterRenderError, Context, grace_seconds, group_size, is_gang
 from modelplane.compose.engines import ENGINES, NIXL
@@ -20,15 +22,26 @@ from modelplane.compose.engines.launch import SERVED_MODEL_NAME, Launch, LaunchR
 from modelplane.compose.gang.gang_metadata import GangMetadata
 from modelplane.compose.placeholders import PlaceholderValues, expand, placeholder_values, result_fault
 from modelplane.compose.pod_references import copy_name, with_copies
+from modelplane.compose.pod_template import (
+    PROBES,
+    check_template,
+    mounts,
+    pod_security,
+    security,
+    template_spec,
+    template_volumes,
+    with_probes,
+)
 from modelplane.compose.ports import engine_container, engine_port, is_routed
-from modelplane.compose.tenancy import ENGINE_SECURITY, POD_SECURITY, engine_security
+from modelplane.compose.tenancy import ENGINE_SECURITY, engine_security
 from modelplane.compose.volumes import HUB, pod_volumes, volume_mounts
 from modelplane.compose.warm_up import warm_up_containers
 
 HTTP = "http"
-START_PERIOD_S, START_ATTEMPTS = 10, 360
-"""An hour to load weights: large models from slow volumes take tens of minutes."""
-START_BUDGET_S = START_PERIOD_S * START_ATTEMPTS
+_START_PERIOD_S = 10
+_HOUR_S = 3600
+_SLOW_VOLUME_MIB_S = 100
+"""What a shared file system of the smallest size gives one reader."""
 _PROBE_TIMEOUT_S = 5
 _SHARED_MEMORY = "shared-memory"
 _DOWNLOADS, DOWNLOADS_PATH = "downloads", "/mnt/downloads"
@@ -114,12 +127,23 @@ def launch_of(context: Context, engine: ReplicaEngine, member: ReplicaMember) ->
         port=engine_port(context, engine),
         topology=engine.topology or Topology(),
         coordination=engine.coordination,
-        served_names=(context.deployment, *([weights.repository] if weights and weights.repository else [])),
+        served_names=_served_names(context),
         model_path=weights.mount_path if weights else None,
         adapters=tuple((volume.cache, volume.mount_path) for volume in context.adapters),
+        phase=engine.phase if context.disaggregated else None,
         moved=is_routed(context, engine),
     )
     return ENGINES[engine.type_].launch(request)
+
+
+def _served_names(context: Context) -> tuple[str, ...]:
+    """The deployment's name, its repository's, and one that no other deployment of the fleet has."""
+    repository = context.weights.repository if context.weights else None
+    return (context.deployment, *([repository] if repository else []), _fleet_name(context))
+
+
+def _fleet_name(context: Context) -> str:
+    return f"{context.replica.metadata.namespace}/{context.deployment}"
 
 
 def drain_seconds(member: ReplicaMember) -> int:
@@ -127,10 +151,20 @@ def drain_seconds(member: ReplicaMember) -> int:
     return grace_seconds(member) * 3 // 4
 
 
-def probes(port: int) -> dict[str, object]:
-    check = {"httpGet": {"path": "/health", "port": port}, "timeoutSeconds": _PROBE_TIMEOUT_S}
+def start_budget_s(context: Context) -> int:
+    """How long an engine may take to load: whole hours, one at least, and what a slow volume needs for the weights.
+
+    It follows from the stated size, which a cache keeps, so that no pod is replaced when a measured one is known.
+    """
+    reading_s = sum(volume.size_gib for volume in context.volumes) * 1024 / _SLOW_VOLUME_MIB_S
+    return max(1, ceil(reading_s / _HOUR_S)) * _HOUR_S
+
+
+def probes(context: Context, port: int, path: str = "/health") -> dict[str, object]:
+    attempts = start_budget_s(context) // _START_PERIOD_S
+    check = {"httpGet": {"path": path, "port": port}, "timeoutSeconds": _PROBE_TIMEOUT_S}
     return {
-        "startupProbe": {**check, "periodSeconds": START_PERIOD_S, "failureThreshold": START_ATTEMPTS},
+        "startupProbe": {**check, "periodSeconds": _START_PERIOD_S, "failureThreshold": attempts},
         "readinessProbe": {**check, "periodSeconds": 5, "failureThreshold": 3},
     }
 
@@ -139,6 +173,14 @@ def _spec(
     context: Context, engine: ReplicaEngine, member: ReplicaMember, gang_metadata: GangMetadata
 ) -> dict[str, object]:
     template = member.template.spec
+    ours: list[dict[str, object]] = [
+        {"name": _SHARED_MEMORY, "emptyDir": {"medium": "Memory"}},
+        *pod_volumes(context.volumes),
+    ]
+    if keeps_downloads(context, member):
+        ours.insert(1, {"name": _DOWNLOADS, "emptyDir": {}})
+    names = (str(volume["name"]) for volume in ours)
+    check_template(engine, member, names, routed=is_routed(context, engine))
     containers = [_container(context, engine, member, container) for container in template.containers]
     if gang_metadata.least and not any(_has_requests(container) for container in containers):
         containers = [_with_requests(container, gang_metadata.least) for container in containers]
@@ -148,14 +190,11 @@ def _spec(
         "nodeSelector": {POOL: member.node_pool_name},
         "enableServiceLinks": False,
         "automountServiceAccountToken": False,
-        "securityContext": dict(POD_SECURITY),
+        "securityContext": pod_security(template),
         "terminationGracePeriodSeconds": grace_seconds(member),
         "containers": containers,
-        "volumes": [
-            {"name": _SHARED_MEMORY, "emptyDir": {"medium": "Memory"}},
-            *([{"name": _DOWNLOADS, "emptyDir": {}}] if keeps_downloads(context, member) else []),
-            *pod_volumes(context.volumes),
-        ],
+        "volumes": [*ours, *template_volumes(context, template)],
+        **template_spec(context, engine, template, cache_check(context, containers)),
     }
     tolerations = _tolerations(context, engine)
     if tolerations:
@@ -202,8 +241,15 @@ def _tolerations(context: Context, engine: ReplicaEngine) -> list[dict[str, obje
     """
     found = [encode(toleration) for toleration in context.replica.spec.tolerations]
     if any(member.device_requests for member in engine.members):
-        found.append({"key": GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"})
+        found += [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in _taints(engine)]
     return found
+
+
+def _taints(engine: ReplicaEngine) -> list[str]:
+    """The taints that vendors put on nodes with the devices that the engine claims."""
+    classes = {request.device_class_name for member in engine.members for request in member.device_requests}
+    vendors = {GPU_TAINTS.get(name.partition(".")[2], GPU_TAINT) for name in classes}
+    return sorted(vendors, reverse=True)
 
 
 def _container(
@@ -211,25 +257,40 @@ def _container(
 ) -> dict[str, object]:
     rendered = {**encode(container), **_LAST_WORDS}
     if container.name != ENGINE_CONTAINER:
-        return {**with_copies(context.name, rendered), "securityContext": dict(ENGINE_SECURITY)}
+        return {**with_copies(context.name, rendered), "securityContext": security(container, ENGINE_SECURITY)}
     launch = launch_of(context, engine, member)
-    rendered = {key: value for key, value in rendered.items() if key not in {"command", "args"}} | _words(launch)
-    rendered["securityContext"] = engine_security(context, member.node_pool_name)
+    replaced = {"command", "args", *PROBES}
+    rendered = {key: value for key, value in rendered.items() if key not in replaced} | _words(launch)
+    rendered["securityContext"] = security(container, engine_security(context, member.node_pool_name))
     rendered["env"] = _env(context, engine, member, launch)
-    rendered["volumeMounts"] = [
-        {"name": _SHARED_MEMORY, "mountPath": "/dev/shm"},  # noqa: S108  a mount inside the container
-        *([{"name": _DOWNLOADS, "mountPath": DOWNLOADS_PATH}] if keeps_downloads(context, member) else []),
-        *volume_mounts(context.volumes),
-    ]
+    rendered["volumeMounts"] = _mounts(context, engine, member, container)
     if member.device_requests:
         resources = rendered.get("resources")
         rendered["resources"] = {**(resources if isinstance(resources, dict) else {}), "claims": [{"name": CLAIM}]}
     drain = drain_seconds(member)
     if drain:
-        rendered["lifecycle"] = {"preStop": {"sleep": {"seconds": drain}}}
+        rendered["lifecycle"] = {"preStop": {"sleep": {"seconds": drain}}, **_lifecycle(container)}
     if member.role != "Worker":
-        rendered |= _served(engine_port(context, engine), container, HTTP if not is_routed(context, engine) else None)
+        ours = probes(context, engine_port(context, engine), ENGINES[engine.type_].health)
+        rendered |= _ports(engine_port(context, engine), container, HTTP if not is_routed(context, engine) else None)
+        rendered |= with_probes(container, ours)
     return {key: value for key, value in with_copies(context.name, rendered).items() if value != []}
+
+
+def _mounts(
+    context: Context, engine: ReplicaEngine, member: ReplicaMember, container: Container
+) -> list[dict[str, object]]:
+    ours: list[dict[str, object]] = [
+        {"name": _SHARED_MEMORY, "mountPath": "/dev/shm"},  # noqa: S108  a mount inside the container
+        *volume_mounts(context.volumes),
+    ]
+    if keeps_downloads(context, member):
+        ours.insert(1, {"name": _DOWNLOADS, "mountPath": DOWNLOADS_PATH})
+    return mounts(engine, container, ours, frozenset(volume.mount_path for volume in context.volumes))
+
+
+def _lifecycle(container: Container) -> dict[str, object]:
+    return encode(container.lifecycle) if container.lifecycle else {}
 
 
 def keeps_downloads(context: Context, member: ReplicaMember) -> bool:
@@ -252,10 +313,10 @@ def _hub_env(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> 
     return [{"name": "HF_HUB_CACHE", "value": f"{weights.mount_path}/{HUB}"}]
 
 
-def _served(port: int, container: Container, name: str | None) -> dict[str, object]:
+def _ports(port: int, container: Container, name: str | None) -> dict[str, object]:
     first = {"containerPort": port, **({"name": name} if name else {})}
     others = [encode(other) for other in container.ports[1:] if other.container_port != port]
-    return {"ports": [first, *others], **probes(port)}
+    return {"ports": [first, *others]}
 
 
 def _words(launch: Launch) -> dict[str, object]:
@@ -265,8 +326,7 @@ def _words(launch: Launch) -> dict[str, object]:
 def _env(context: Context, engine: ReplicaEngine, member: ReplicaMember, launch: Launch) -> list[dict[str, object]]:
     """Ours first, so that the user's may refer to it; a name that the user gives is the user's."""
     container = engine_container(member)
-    name = f"{context.replica.metadata.namespace}/{context.deployment}"
-    served: dict[str, object] = {"name": SERVED_MODEL_NAME, "value": name}
+    served: dict[str, object] = {"name": SERVED_MODEL_NAME, "value": _fleet_name(context)}
     ours = [served, *launch.env, *_hub_env(context, engine, member)]
     if is_gang(engine):
         ours = [*group_env(), *ours]

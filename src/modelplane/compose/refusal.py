@@ -1,4 +1,4 @@
-"""What this build does not act on: kinds, fields and sources of clusters. A condition or a warning says so."""
+"""What this build does not act on: kinds, fields and clusters. A condition or a warning says so."""
 
 from collections.abc import Mapping
 from typing import Final, TypeVar
@@ -8,18 +8,17 @@ import msgspec
 from modelplane.api.conditions import ConditionType, fails, summarise
 from modelplane.api.models import InferenceCluster
 from modelplane.api.reasons import Reason
+from modelplane.compose.clouds import CLOUDS
 from modelplane.compose.contract import ComposeRequest, ComposeResult, keep_observed
 
 Resource = TypeVar("Resource", bound=msgspec.Struct)
 
-UNREAD_FIELDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
-    "InferenceClass": (("spec", "provisioning"),),
-    "InferenceCluster": (
-        ("spec", "nodePools", "[]", "capacityBlock"),
-        ("spec", "nodePools", "[]", "minNodeCount"),
-    ),
-}
-"""Fields that no composer reads, by kind; `[]` stands for every item of a list."""
+CLOUD_FIELDS: Final = (
+    ("spec", "nodePools", "[]", "capacityBlock"),
+    ("spec", "nodePools", "[]", "capacityReservation"),
+    ("spec", "nodePools", "[]", "minNodeCount"),
+)
+"""Fields of an InferenceCluster that matter to a cloud alone; `[]` stands for every item of a list."""
 
 _EARLIER = "is the earlier form"
 NOTED_FIELDS: Final[Mapping[str, tuple[tuple[tuple[str, ...], str, str], ...]]] = {
@@ -39,7 +38,6 @@ NOTED_FIELDS: Final[Mapping[str, tuple[tuple[tuple[str, ...], str, str], ...]]] 
 
 STORED_ONLY = frozenset({"ServingStack", "GKECluster", "EKSCluster"})
 """Kinds that are stored and validated and not reconciled."""
-_SOURCES = frozenset({"Existing"})
 
 
 def refuse(request: ComposeRequest[Resource], message: str) -> ComposeResult:
@@ -48,9 +46,13 @@ def refuse(request: ComposeRequest[Resource], message: str) -> ComposeResult:
     return ComposeResult(desired=keep_observed(request), conditions=(problem,), ready=summarise([problem]))
 
 
-def source_fault(cluster: InferenceCluster) -> str | None:
-    """Why nothing can run on a cluster from its source, as a sentence that names the field."""
-    source = cluster.spec.cluster.source
-    if source in _SOURCES:
-        return None
-    return f"spec.cluster.source: this build does not create {source} clusters; use {', '.join(sorted(_SOURCES))}"
+def stack_refusal(cluster: InferenceCluster) -> str | None:
+    """Why nothing is rendered for the stack of a cluster."""
+    stack = cluster.spec.stack
+    return None if stack == "Standard" else f"spec.stack: this build does not render for {stack}; use Standard"
+
+
+def cluster_fault(cluster: InferenceCluster) -> str | None:
+    """Why nothing can run on a cluster as it is written, as a sentence that names the field."""
+    cloud = CLOUDS.get(cluster.spec.cluster.source)
+    return stack_refusal(cluster) or (cloud.fault(cluster) if cloud is not None else None)

@@ -36,7 +36,7 @@ from modelplane.placement.values import PlacedReplica, PoolAssignment
 _MAX_DESCRIPTIONS = 16_384
 _MAX_ANSWERS = 4_096
 _SOME = "some"
-_Source = Literal["Existing", "GKE", "EKS"]
+_Stack = Literal["Standard", "Dynamo"]
 _encode = msgspec.json.Encoder(order="sorted").encode
 _encode_fast = msgspec.json.Encoder().encode
 
@@ -44,7 +44,7 @@ _encode_fast = msgspec.json.Encoder().encode
 def describe_rendering(cluster: InferenceCluster) -> bytes:
     """All that rendering reads of a cluster, for `RenderCheck`."""
     spec = cluster.spec
-    return _describe(_encode_fast((spec.cluster.source, spec.scheduling, spec.backend)), _shown_name(cluster))
+    return _describe(_encode_fast((spec.stack, spec.scheduling, spec.backend)), _shown_name(cluster))
 
 
 def _shown_name(cluster: InferenceCluster) -> str:
@@ -57,11 +57,12 @@ def _shown_name(cluster: InferenceCluster) -> str:
 @lru_cache(maxsize=_MAX_DESCRIPTIONS)
 def _describe(parts: bytes, name: str) -> bytes:
     """Cached by the parts as they are written, for most clusters of a fleet are written alike."""
-    source, scheduling, backend = msgspec.json.decode(parts, type=tuple[_Source, Scheduling, Backend])
+    stack, scheduling, backend = msgspec.json.decode(parts, type=tuple[_Stack, Scheduling, Backend])
     trimmed = InferenceCluster(
         metadata=ObjectMeta(name=name),
         spec=InferenceClusterSpec(
-            cluster=ClusterSource(source=source),
+            cluster=ClusterSource(source="Existing"),
+            stack=stack,
             scheduling=_trimmed_scheduling(scheduling),
             backend=_trimmed_backend(backend),
         ),
@@ -110,7 +111,13 @@ class RenderCheck:
 
     def refuse(self, rendering: bytes, artifacts: tuple[str, ...]) -> str | None:
         """Why clusters of this description cannot. `artifacts` are the kinds of the caches, in their order."""
+        if self._shape_fault is not None:
+            return self._shape_fault
         return _refuse(self._shape, rendering, artifacts) if rendering else None
+
+    @cached_property
+    def _shape_fault(self) -> str | None:
+        return next((wrong for engine in self.lowered.engines if (wrong := engine.fault())), None)
 
     @cached_property
     def _shape(self) -> _Shape:
@@ -133,7 +140,7 @@ def _refuse(shape: _Shape, rendering: bytes, artifacts: tuple[str, ...]) -> str 
         volumes = volumes_of(mounts, caches)
     except RenderError as error:
         return str(error)
-    return can_render(Context(msgspec.structs.replace(replica, spec=spec), cluster, volumes))
+    return can_render(Context(msgspec.structs.replace(replica, spec=spec), cluster, volumes, loader_image=_SOME))
 
 
 def _cache(name: str, kind: str) -> ModelCache:

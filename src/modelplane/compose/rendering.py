@@ -11,7 +11,7 @@ from modelplane.compose.context import ClusterRenderError, Context, RenderError
 from modelplane.compose.contract import Desired
 from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.pod_defaults import priority_fault
-from modelplane.compose.refusal import source_fault
+from modelplane.compose.refusal import stack_refusal
 from modelplane.compose.routes import http_route
 from modelplane.compose.tenancy import network_policy, tenant_namespace
 from modelplane.compose.workload_status import stamped
@@ -46,9 +46,9 @@ def can_render(context: Context) -> str | None:
 
 
 def _check(context: Context) -> None:
-    source = source_fault(context.cluster)
-    if source is not None:
-        raise ClusterRenderError(Reason.NOT_SUPPORTED, source)
+    refused = stack_refusal(context.cluster)
+    if refused is not None:
+        raise ClusterRenderError(Reason.NOT_SUPPORTED, refused)
     fault = scheduling_fault(context.scheduling) or priority_fault(context.scheduling, context.priority)
     if fault is not None:
         raise ClusterRenderError(Reason.INVALID, fault)

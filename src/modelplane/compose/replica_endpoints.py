@@ -7,6 +7,7 @@ from modelplane.api.meta import ClusterName
 from modelplane.api.models import ModelDeployment
 from modelplane.api.objects import API_VERSION, Manifest, int_at, labels_of, manifest, name_of, text_at
 from modelplane.compose.contract import ComposeRequest, Local, Observed
+from modelplane.compose.engines.served_name import served_name
 from modelplane.compose.observed_replicas import ENDPOINT_PREFIX, REPLICA_PREFIX
 from modelplane.compose.readiness import SERVING, is_denied, serves, stopped_at
 from modelplane.placement.values import PlacedReplica
@@ -54,13 +55,18 @@ def replica_endpoint(
         return None
     name, labels = name_of(target.manifest), labels_of(target.manifest)
     weight = _least(map(weigh, _revisions(target.manifest, seen.manifest)))
+    model = served_name(target.manifest)
     return manifest(
         API_VERSION,
         "ModelEndpoint",
         name,
         namespace=text_at(target.manifest, "metadata", "namespace"),
         labels={**labels, REPLICA: name, **({} if weight is None else {CANARY_WEIGHT: str(weight)})},
-        spec={"url": address, "replica": {"name": name, "clusterName": cluster}},
+        spec={
+            "url": address,
+            **({"model": model} if model is not None else {}),
+            "replica": {"name": name, "clusterName": cluster},
+        },
     )
 
 

@@ -118,9 +118,9 @@ def _cluster(request: ComposeRequest[ModelReplica]) -> tuple[InferenceCluster | 
 
 def _status(cluster: Manifest) -> Manifest:
     """What its replicas read of a cluster's status, without what is garbled: that is no reason not to render."""
-    address = text_at(cluster, "status", "gateway", "address")
+    gateway = {name: text_at(cluster, "status", "gateway", name) for name in ("address", "hostname")}
     conditions = [item for item in items_at(cluster, "status", "conditions") if _is_condition(item)]
-    return {"conditions": conditions, **({"gateway": {"address": address}} if address else {})}
+    return {"conditions": conditions, "gateway": {name: found for name, found in gateway.items() if found}}
 
 
 def _is_condition(item: Manifest) -> bool:
@@ -153,9 +153,14 @@ def _lost(cluster: InferenceCluster | None) -> Cause | None:
 
 
 def _address(request: ComposeRequest[ModelReplica], cluster: InferenceCluster | None) -> str | None:
-    """Where the cluster's gateway answers. What was known stays while the cluster cannot be read."""
+    """Where the cluster's gateway answers, by HTTPS where it lets in fleet gateways only.
+
+    What was known stays while the cluster cannot be read.
+    """
     gateway = cluster.status.gateway if cluster else None
-    return f"http://{gateway.address}" if gateway and gateway.address else request.resource.status.address
+    if gateway is None or not gateway.address:
+        return request.resource.status.address
+    return f"{'https' if gateway.hostname else 'http'}://{gateway.address}"
 
 
 def _caches(request: ComposeRequest[ModelReplica]) -> tuple[dict[str, ModelCache] | None, Condition]:

@@ -24,12 +24,19 @@ from modelplane.compose.service_plan import ServicePlan, plan_document, read_pla
 from modelplane.compose.tenancy import OWN_SECURITY, POD_SECURITY
 
 LABEL: Final = ROUTER_LABEL
+CODE_DETAILS: Final = "response.code_details"
+"""The attribute by which the router knows that the gateway reached nobody."""
 PLANS: Final = "router-plans-"
 """How the keys of plans begin."""
+EXTENSION: Final = "router-extension"
+"""The key of the policy by which the gateway calls the router."""
 _DEFAULT_NAME: Final = "modelplane-router"
 _CALLERS: Final = "callers.json"
 GRPC_PORT, HEALTH_PORT, ADMIN_PORT = 9012, 9013, 9091
-_PLANS_PATH: Final = "/etc/modelplane/plans"
+PLANS_PATH: Final = "/etc/modelplane/plans"
+HOP_PATH: Final = "/etc/modelplane/hop"
+CLUSTER_AUTHORITIES: Final = "clusters.pem"
+"""The file beside the plans with the CAs of clusters' gateways."""
 _MOST_BYTES: Final = 900_000
 _NOTICE_S, _DRAIN_S, _SPARE_S = 5, 30, 10
 _ENVOY_GATEWAY: Final = "gateway.envoyproxy.io/v1alpha1"
@@ -44,10 +51,21 @@ class RouterSite(NamedTuple):
     replicas: int = 2
     required: bool = False
     """Whether the gateway answers 503 when no router does: its callers may not call every service."""
+    hop_secret: str = ""
+    """The Secret with the certificate that gateways of clusters want; empty: none."""
+    cluster_authorities: str = ""
+    """The CAs of those gateways."""
 
     @property
     def name(self) -> str:
-        return make_name(self.gateway, self.gateway, "router") if self.gateway != FLEET_GATEWAY else _DEFAULT_NAME
+        return self._named("router", _DEFAULT_NAME)
+
+    @property
+    def metrics_name(self) -> str:
+        return self._named("router-metrics", f"{_DEFAULT_NAME}-metrics")
+
+    def _named(self, what: str, default: str) -> str:
+        return make_name(self.gateway, self.gateway, what) if self.gateway != FLEET_GATEWAY else default
 
 
 def router_objects(site: RouterSite, plans: Iterable[ServicePlan], callers: CallerDocument) -> dict[str, Manifest]:
@@ -61,8 +79,9 @@ def running_objects(site: RouterSite, maps: Sequence[str]) -> dict[str, Manifest
     return {
         "router": _deployment(site, maps),
         "router-service": _service(site),
+        "router-metrics": _metrics_service(site),
         "router-disruption": _disruption(site),
-        "router-extension": _extension(site),
+        EXTENSION: _extension(site),
         "router-headers": _client_headers(site),
         "router-unanswered": _unanswered(site),
         "router-models": _models_route(site),
@@ -72,6 +91,8 @@ def running_objects(site: RouterSite, maps: Sequence[str]) -> dict[str, Manifest
 def plan_maps(site: RouterSite, plans: Iterable[ServicePlan], callers: CallerDocument) -> dict[str, Manifest]:
     """The plans as ConfigMaps by key, in the order of their names. There is always one, with the callers."""
     data: dict[str, str] = {_CALLERS: write_callers(callers).decode()}
+    if site.cluster_authorities:
+        data[CLUSTER_AUTHORITIES] = site.cluster_authorities
     size, full = 0, []
     for plan in sorted(plans, key=lambda each: each.key):
         text = plan_document(plan).decode()
@@ -108,8 +129,8 @@ def _deployment(site: RouterSite, maps: Sequence[str]) -> Manifest:
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": _NOTICE_S + _DRAIN_S + _SPARE_S,
         "securityContext": dict(POD_SECURITY),
-        "containers": [_container(site.image)],
-        "volumes": [{"name": "plans", "projected": {"sources": [{"configMap": {"name": name}} for name in maps]}}],
+        "containers": [_container(site)],
+        "volumes": _volumes(site, maps),
         "topologySpreadConstraints": [
             {
                 "maxSkew": 1,
@@ -128,19 +149,30 @@ def _deployment(site: RouterSite, maps: Sequence[str]) -> Manifest:
     return manifest("apps/v1", "Deployment", site.name, namespace=SYSTEM_NAMESPACE, spec=spec)
 
 
-def _container(image: str) -> Manifest:
+def _volumes(site: RouterSite, maps: Sequence[str]) -> list[Manifest]:
+    plans: Manifest = {"name": "plans", "projected": {"sources": [{"configMap": {"name": name}} for name in maps]}}
+    hop: Manifest = {"name": "hop", "secret": {"secretName": site.hop_secret}}
+    return [plans, hop] if site.hop_secret else [plans]
+
+
+def _container(site: RouterSite) -> Manifest:
+    mounts = [{"name": "plans", "mountPath": PLANS_PATH, "readOnly": True}]
+    args = ["router", "--plans", PLANS_PATH, "--secure-serving", "false", "--usage-log", "-"]
+    if site.hop_secret:
+        mounts.append({"name": "hop", "mountPath": HOP_PATH, "readOnly": True})
+        args += ["--hop-identity", HOP_PATH]
     ports = (("grpc", GRPC_PORT), ("health", HEALTH_PORT), ("admin", ADMIN_PORT))
     return {
         "name": "router",
-        "image": image,
-        "args": ["router", "--plans", _PLANS_PATH, "--secure-serving", "false", "--usage-log", "-"],
+        "image": site.image,
+        "args": args,
         "ports": [{"name": name, "containerPort": port} for name, port in ports],
         "readinessProbe": {"grpc": {"port": HEALTH_PORT}, "periodSeconds": 2},
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "admin"}, "periodSeconds": 10},
         "lifecycle": {"preStop": {"sleep": {"seconds": _NOTICE_S}}},
         "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}},
         "securityContext": dict(OWN_SECURITY),
-        "volumeMounts": [{"name": "plans", "mountPath": _PLANS_PATH, "readOnly": True}],
+        "volumeMounts": mounts,
     }
 
 
@@ -148,6 +180,13 @@ def _service(site: RouterSite) -> Manifest:
     ports = [{"name": "grpc", "port": GRPC_PORT, "targetPort": "grpc", "appProtocol": "kubernetes.io/h2c"}]
     spec = {"selector": {LABEL: site.gateway}, "ports": ports}
     return manifest("v1", "Service", site.name, namespace=SYSTEM_NAMESPACE, spec=spec)
+
+
+def _metrics_service(site: RouterSite) -> Manifest:
+    """Headless: each router counts for itself, so whoever reads its metrics must reach each of them."""
+    ports = [{"name": "admin", "port": ADMIN_PORT, "targetPort": "admin"}]
+    spec = {"clusterIP": "None", "selector": {LABEL: site.gateway}, "ports": ports}
+    return manifest("v1", "Service", site.metrics_name, namespace=SYSTEM_NAMESPACE, spec=spec)
 
 
 def _disruption(site: RouterSite) -> Manifest:
@@ -159,7 +198,11 @@ def _extension(site: RouterSite) -> Manifest:
     """One second of patience, then the static routes, or nothing where what callers may call must hold."""
     called = {
         "backendRefs": [{"name": site.name, "port": GRPC_PORT}],
-        "processingMode": {"request": {"body": "Buffered"}, "response": {}, "allowModeOverride": True},
+        "processingMode": {
+            "request": {"body": "Buffered"},
+            "response": {"attributes": [CODE_DETAILS]},
+            "allowModeOverride": True,
+        },
         "messageTimeout": "1s",
         "failOpen": not site.required,
         "statusOnError": 503,
@@ -168,8 +211,8 @@ def _extension(site: RouterSite) -> Manifest:
 
 
 def _client_headers(site: RouterSite) -> Manifest:
-    """Taken off before keys are checked, which name the caller again."""
-    removed = [ENDPOINT_HEADER, REPLICA_HEADER, CALLER_HEADER]
+    """Taken off before keys are checked, which name the caller again. A further attempt would pass limits by."""
+    removed = [ENDPOINT_HEADER, REPLICA_HEADER, CALLER_HEADER, "x-envoy-attempt-count"]
     return _policy(site, "ClientTrafficPolicy", {"headers": {"earlyRequestHeaders": {"remove": removed}}})
 
 

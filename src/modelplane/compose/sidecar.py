@@ -46,7 +46,7 @@ def _sidecar(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> 
         ],
         "ports": [{"name": HTTP, "containerPort": port}],
         "securityContext": dict(OWN_SECURITY),
-        **probes(port),
+        **probes(context, port),
     }
     drain = drain_seconds(member)
     if drain:

@@ -40,10 +40,10 @@ def shared_class(cluster: InferenceCluster) -> Remote | None:
     return Remote(ClusterName(cluster.metadata.name), item)
 
 
-def class_name(cluster: InferenceCluster) -> str | None:
-    """What volumes of caches are made with, where the cluster says."""
-    made = SHARED_CLASS if cluster.spec.storage.shared_filesystem is not None else None
-    return cluster.spec.storage.storage_class_name or made
+def class_name(cluster: InferenceCluster, *, made: bool = False) -> str | None:
+    """What volumes of caches are made with, where the cluster says or its cloud `made` one."""
+    ours = SHARED_CLASS if made or cluster.spec.storage.shared_filesystem is not None else None
+    return cluster.spec.storage.storage_class_name or ours
 
 
 def _parameters(found: SharedFilesystem) -> dict[str, str]:

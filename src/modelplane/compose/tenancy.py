@@ -26,11 +26,17 @@ POD_SECURITY: Mapping[str, object] = {"seccompProfile": {"type": "RuntimeDefault
 
 def tenant_namespace(cluster: InferenceCluster, tenant: str) -> Remote:
     """The namespace of a tenant on a cluster. Replicas share it."""
-    enforced = "privileged" if any(_has_fabric(pool) for pool in cluster.spec.node_pools) else "baseline"
-    modes = {"enforce": enforced, "warn": "restricted", "audit": "restricted"}
+    modes = {"enforce": _enforced(cluster), "warn": "restricted", "audit": "restricted"}
     levels = {f"pod-security.kubernetes.io/{mode}": level for mode, level in modes.items()}
     namespace = manifest("v1", "Namespace", remote_namespace(tenant), labels={**levels, TENANT: tenant})
     return Remote(ClusterName(cluster.metadata.name), namespace, shared=True)
+
+
+def _enforced(cluster: InferenceCluster) -> str:
+    """What pods of the cluster may need. KServe's presets for ranks over nodes add capabilities that we cannot take."""
+    if cluster.spec.backend.type_ == "KServe" or any(_has_fabric(pool) for pool in cluster.spec.node_pools):
+        return "privileged"
+    return "baseline"
 
 
 def engine_security(context: Context, pool: str) -> dict[str, object]:

@@ -72,6 +72,8 @@ def _volume(mount: CacheMount, cache: ModelCache) -> Volume:
         repository=str(source.document["repo"]) if source is not None and "repo" in source.document else None,
         image=cache.spec.oci.reference if image and cache.spec.oci is not None else None,
         staged=storage.type == "PVC",
+        key=key,
+        size_gib=storage.size_gib if storage.type == "PVC" else 0,
     )
 
 

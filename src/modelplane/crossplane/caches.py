@@ -14,6 +14,7 @@ from modelplane.api.identity import IdentityMemo
 from modelplane.api.models import ModelReplica
 from modelplane.api.objects import Manifest
 from modelplane.compose.contract import Requirement
+from modelplane.compose.fleet_reader import FleetReader
 from modelplane.crossplane.bounded_cache import BoundedCache
 from modelplane.crossplane.dependency_digest import pools_digest
 from modelplane.crossplane.provider_objects import ComposedObject, read_back
@@ -40,6 +41,8 @@ class FunctionCaches:
         default_factory=lambda: IdentityMemo(partial(decode, ModelReplica), REPLICAS)
     )
     """Observed ModelReplicas, typed, by the same mapping."""
+    read_fleet: FleetReader = field(default_factory=FleetReader)
+    """Listed clusters, replicas and caches as a fleet, for servers that do not keep one."""
     pools_digest: IdentityMemo[object, str] = field(default_factory=lambda: IdentityMemo(pools_digest, POOLS))
     """Digests of pools for the dependency digest. Clusters whose pools are equal share one value of them."""
     resolve: Callable[[str], tuple[str, ...] | None] | None = None

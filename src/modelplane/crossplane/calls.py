@@ -8,7 +8,7 @@ A composite is composed as a whole or not at all. `CannotCompose` says why it is
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from modelplane.api.codec import decode, encode
@@ -16,7 +16,7 @@ from modelplane.api.conditions import Condition, ConditionStatus
 from modelplane.api.errors import InputError
 from modelplane.api.models import InferenceCluster
 from modelplane.api.objects import Manifest, name_of, text_at
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Event, Requirement
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Event, Requirement, Use
 from modelplane.compose.registry import COMPOSERS
 from modelplane.crossplane import access, copies, protection, tenants
 from modelplane.crossplane.bounded_cache import BoundedCache
@@ -139,6 +139,8 @@ def answer(
                 caches.decode_replica,
                 caches.resolve,
                 caches.loader_image,
+                charts=helm,
+                read_fleet=caches.read_fleet,
             )
         ),
         call,
@@ -150,13 +152,13 @@ def answer(
     conditions = result.conditions
     if isinstance(resource, InferenceCluster):
         replicas = required.get(_REPLICAS)
-        extra = access.provider_configs(resource, helm=helm)
+        extra = access.provider_configs(resource, helm=helm or access.HELM in call.composed)
         extra |= protection.of_itself(composite, replicas, call.composed, cordoned=resource.spec.cordoned)
         desired |= tenants.tenant_namespaces(resource, replicas, seen)
     users = _users(call, fleet_cache, to_fetch)
     conditions += protection.blocked_deletion(call.composite, users, call.composed)
     return FunctionResult(
-        resources=_resources(composite, replace(result, desired=desired), seen, extra, call.composed),
+        resources=_resources(composite, (desired, result.uses), seen, extra, call.composed),
         status=_status(result, call.composite),
         ready=_is_ready(result),
         conditions=conditions,
@@ -231,15 +233,16 @@ def _identity(composite: Manifest) -> Composite:
 
 def _resources(
     composite: Composite,
-    result: ComposeResult,
+    decided: tuple[Mapping[str, Desired], tuple[Use, ...]],
     seen: Mapping[str, ComposedObject],
     extra: Mapping[str, Manifest],
     existing: Container[str],
 ) -> dict[str, Composed]:
-    desired = {**result.desired, **protection.held_back(result.desired, seen)}
+    wanted, uses = decided
+    desired = {**wanted, **protection.held_back(wanted, seen)}
     objects = {key: to_provider_object(composite, key, item, seen) for key, item in desired.items()}
-    there = protection.ComposedObjects(objects, seen, existing)
-    usages = protection.usages(composite, desired, there, result.uses)
+    there = protection.ComposedObjects({**objects, **extra}, seen, existing)
+    usages = protection.usages(composite, desired, there, uses)
     others = {**extra, **usages, **copies.copy_objects(composite, desired)}
     composed = {key: Composed(item, desired[key].ready) for key, item in objects.items()}
     return composed | {key: Composed(item, ready=True) for key, item in others.items()}

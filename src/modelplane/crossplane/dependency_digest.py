@@ -8,7 +8,8 @@ Every server computes the same digest from the same objects, so equal dependenci
     InferenceCluster   the replicas on it and what they hold, and what is observed on it
     ModelDeployment    the clusters of its replicas that are not well, and the keys of the caches of its namespace;
                        while replicas wait for capacity, all capacity, and where those caches are
-    ModelCache         what it needs of each cluster, the replicas that mount it, and the other caches of its namespace
+    ModelCache         what it needs of each cluster, the replicas that mount it and whether they find it incomplete,
+                       and the other caches of its namespace
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -20,11 +21,13 @@ from modelplane.api.conditions import ConditionType
 from modelplane.api.meta import ClusterName, Key
 from modelplane.api.objects import Manifest, items_at, text_at, value_at
 from modelplane.api.reasons import Reason
+from modelplane.compose.caching.complaints import incomplete_since
 from modelplane.compose.pod_causes import by_engine, pods_cause
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import CacheInfo, PlacementTaint
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+_PLACE = (("metadata", "name"), ("spec", "clusterName"))
 _IGNORED = frozenset({"crossplane", "cordoned", "taints", "drain"})
 """Fields of a cluster's spec that its replicas do not depend on: Crossplane's list of composed objects grows with each
 replica, and whether a cluster is cordoned or drained matters to deployments."""
@@ -80,7 +83,7 @@ def _staging(entry: Manifest) -> list[object]:
 def of_cache(name: str, clusters: Iterable[Manifest], replicas: Iterable[Manifest], others: Iterable[Manifest]) -> str:
     """`replicas` and `others` are those of its namespace."""
     mounts = [
-        [text_at(item, "metadata", "name"), text_at(item, "spec", "clusterName"), text_at(mount, "key")]
+        [*(text_at(item, *path) for path in _PLACE), text_at(mount, "key"), incomplete_since(item)]
         for item in replicas
         for mount in items_at(item, "spec", "caches")
         if mount.get("name") == name

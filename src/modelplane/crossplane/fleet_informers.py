@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from modelplane.api.objects import GROUP, VERSION, Manifest, text_at, value_at
+from modelplane.api.objects import GROUP, VERSION, Manifest, int_at, text_at, value_at
+from modelplane.compose.canary_analysis import analysed_window_s
 from modelplane.crossplane.packaging import DIGEST_ANNOTATION
 from modelplane.kube import (
     ChangeKind,
@@ -103,6 +104,12 @@ class FleetInformers:
         """Deployments with replicas that wait for capacity."""
         return self._unscheduled
 
+    def analysed(self) -> dict[NamespacedName, int]:
+        """Deployments whose canary is analysed, with the seconds of its window."""
+        with self._lock:
+            held = [(key, item) for key, item in self.objects(DEPLOYMENTS).items() if _WINDOW_MARK in item.packed]
+        return {key: int_at(item.manifest, "status", _WINDOW) for key, item in held}
+
     def _on_events(self, kind: GroupVersionResource, events: Sequence[InformerEvent[CachedObject]]) -> None:
         with self._lock:
             for event in events:
@@ -123,6 +130,8 @@ class FleetInformers:
 
 
 _METADATA = ("name", "namespace", "uid", "generation", "creationTimestamp", "deletionTimestamp", "labels")
+_WINDOW = "analysisWindowSeconds"
+_WINDOW_MARK = _WINDOW.encode()
 _encode = msgspec.json.Encoder().encode
 
 
@@ -158,13 +167,15 @@ def _without_templates(engine: object) -> object:
 
 
 def _trim_deployment(raw: Manifest) -> CachedObject:
-    """Only whether replicas wait for capacity: calls for the deployment bring the rest."""
+    """Whether replicas wait for capacity, and the window of its canary's analysis: calls bring the rest."""
     conditions = value_at(raw, "status", "conditions")
     waits = any(
         isinstance(item, Mapping) and item.get("type") == "ReplicasScheduled" and item.get("status") != "True"
         for item in (conditions if isinstance(conditions, list) else ())
     )
-    return _packed(raw, None, {"waiting": waits})
+    window_s = analysed_window_s(raw)
+    analysed = {} if window_s is None else {_WINDOW: window_s}
+    return _packed(raw, None, {"waiting": waits, **analysed})
 
 
 def _packed(raw: Manifest, spec: object, status: object) -> CachedObject:

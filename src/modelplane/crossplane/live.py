@@ -5,11 +5,12 @@ WorkloadInformers   watch Nodes, devices, claims, queues and our pods of the wor
 InformerFleetCache  answers calls with the fleet, so that Crossplane sends nothing of its size
 Dependents          says which composites a change may change
 Requeuer            makes Crossplane call for them
+EndpointTrafficScraper  measures what clients get from canaries (with --traffic-metrics)
 UsageNudger         makes Crossplane look at the Usages of replicas that are being deleted
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from threading import RLock
 
 from prometheus_client import CollectorRegistry
@@ -28,11 +29,15 @@ from modelplane.crossplane.fleet_informers import (
     FleetInformers,
 )
 from modelplane.crossplane.requeue import CompositeKey, Requeuer
+from modelplane.crossplane.traffic_scraper import EndpointTrafficScraper
+from modelplane.crossplane.traffic_targets import TrafficTargets
 from modelplane.crossplane.usage_nudger import UsageNudger
 from modelplane.crossplane.workload_informers import WorkloadInformers
 from modelplane.kube import ChangeKind, GroupVersionResource, InformerEvent, KubeClient, NamespacedName
 
 _NUDGE_S = 1.5
+_SCRAPE_S = 5.0
+_SCRAPES = 3
 
 
 class Live:
@@ -46,8 +51,12 @@ class Live:
         *,
         pause_s: float = 2.0,
         observe: bool = False,
+        traffic_metrics: Sequence[str] = (),
     ) -> None:
-        """`observe` watches the workload clusters too, with the kubeconfigs that they were adopted with."""
+        """`observe` watches the workload clusters too, with the kubeconfigs that they were adopted with.
+
+        `traffic_metrics` has the addresses of the metrics that say what clients get from replicas.
+        """
         self._lock = RLock()
         self._workloads = WorkloadInformers(client, self._workload_changed, self._pods_changed) if observe else None
         self.informers = FleetInformers(client, self._on_event, self._lock)
@@ -57,6 +66,11 @@ class Live:
         self._dependents = Dependents(self.informers, self._workloads, self.cache.snapshot, caches.pools_digest)
         self._requeuer = Requeuer(client, self._digest, registry, pause_s=pause_s)
         self._nudger = UsageNudger(client, pause_s=min(pause_s, _NUDGE_S))
+        targets = TrafficTargets(traffic_metrics)
+        self._traffic = EndpointTrafficScraper(
+            client, targets, self.informers.analysed, interval_s=min(pause_s * _SCRAPES, _SCRAPE_S)
+        )
+        self._scrapes = bool(traffic_metrics)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -67,6 +81,8 @@ class Live:
                 self._observe_all()
                 tasks.create_task(self._requeuer.run())
                 tasks.create_task(self._nudger.run())
+                if self._scrapes:
+                    tasks.create_task(self._traffic.run())
         finally:
             if self._workloads is not None:
                 await self._workloads.close()

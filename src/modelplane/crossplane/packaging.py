@@ -5,7 +5,8 @@
 
 Rights name their kinds one by one. Crossplane's own manager gives it rights on what packages define; what is granted
 here is the rest: objects of the gateway's kinds that we compose, and for the function server, to look at the fleet, to
-annotate composites whose dependencies changed, and the Usages of replicas that are being deleted.
+annotate composites whose dependencies changed, and the Usages of replicas that are being deleted. With the addresses of
+metrics it also writes what they say into the status of ModelEndpoints.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ import msgspec
 from modelplane.api.definitions import Definition, definitions
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.objects import GROUP, Manifest
+from modelplane.compose.clouds import CLOUDS
 from modelplane.compose.registry import COMPOSERS
 
 FUNCTION = "function-modelplane"
@@ -35,6 +37,7 @@ _GATEWAY_KINDS = {
         *("httproutefilters", "securitypolicies"),
     ),
 }
+_CERTIFICATE_KINDS = {"cert-manager.io": ("certificates", "issuers")}
 _ROUTER_KINDS = {"": ("configmaps", "services"), "apps": ("deployments",), "policy": ("poddisruptionbudgets",)}
 _CROSSPLANE_KINDS = {
     "kubernetes.m.crossplane.io": ("clusterproviderconfigs", "objects"),
@@ -69,9 +72,13 @@ class PackageSource:
     """Of the providers."""
     version: str
     helm: bool = False
+    clouds: tuple[str, ...] = ()
+    """Sources of clusters whose providers are installed too."""
     observe: bool = True
     """Watch the workload clusters, which takes the right to read their kubeconfigs."""
     pull_secret: str = ""
+    traffic_metrics: tuple[str, ...] = ()
+    """Addresses of the metrics that canaries are judged by. The function then writes status.traffic of endpoints."""
 
 
 def configuration(version: str, function: str = "") -> tuple[Manifest, ...]:
@@ -189,7 +196,7 @@ def _part_of_us(item: Manifest) -> Manifest:
 def _installed(source: PackageSource) -> tuple[Manifest, ...]:
     return (
         _namespace(),
-        *_rights(),
+        *_rights(source),
         *(_secret_rights() if source.observe else ()),
         *_providers(source),
         _runtime(FUNCTION, _function_runtime(source), _SCRATCH),
@@ -208,6 +215,8 @@ def _providers(source: PackageSource) -> Iterator[Manifest]:
     wanted = [("provider-kubernetes", PROVIDER_KUBERNETES, ["--enable-watches", "--poll=1m", "--sanitize-secrets"])]
     if source.helm:
         wanted.append(("provider-helm", PROVIDER_HELM, ["--poll=5m"]))
+    for cloud in (CLOUDS[name] for name in source.clouds):
+        wanted += [(name, cloud.provider_version, []) for name in cloud.providers]
     for name, version, arguments in wanted:
         yield _runtime(name, {"args": arguments})
         yield _package("Provider", name, f"{source.providers}/{name}:{version}", source, name)
@@ -250,7 +259,11 @@ def _function_runtime(source: PackageSource) -> Mapping[str, object]:
     probe = {"httpGet": {"path": "/readyz", "port": 8080}, "periodSeconds": 5}
     alive = {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10}
     return {
-        "args": ["--live", *(flag for flag, wanted in flags.items() if wanted)],
+        "args": [
+            "--live",
+            *(flag for flag, wanted in flags.items() if wanted),
+            *(f"--traffic-metrics={url}" for url in source.traffic_metrics),
+        ],
         "ports": [{"name": "metrics", "containerPort": 8080}],
         "readinessProbe": probe,
         "livenessProbe": alive,
@@ -260,17 +273,17 @@ def _function_runtime(source: PackageSource) -> Mapping[str, object]:
     }
 
 
-def _rights() -> Iterator[Manifest]:
-    composed = {**_GATEWAY_KINDS, **_ROUTER_KINDS, **_CROSSPLANE_KINDS}
+def _rights(source: PackageSource) -> Iterator[Manifest]:
+    composed = {**_GATEWAY_KINDS, **_ROUTER_KINDS, **_CERTIFICATE_KINDS, **_CROSSPLANE_KINDS}
+    read = _rule("cert-manager.io", ("certificaterequests",), ("get", "list", "watch"))
     yield _role(
         "modelplane:aggregate-to-crossplane",
-        [_rule(group, kinds, _WRITE) for group, kinds in composed.items()],
+        [*(_rule(group, kinds, _WRITE) for group, kinds in composed.items()), read],
         {"rbac.crossplane.io/aggregate-to-crossplane": "true"},
     )
-    reads = [_rule(group, kinds, ("get", "list", "watch")) for group, kinds in _LIVE.items()]
-    patches = [_rule(group, kinds, ("patch",)) for group, kinds in _LIVE.items()]
+    live = [_rule(group, kinds, ("list", "patch", "watch")) for group, kinds in _LIVE.items()]
     nudges = _rule("protection.crossplane.io", ("usages",), ("list", "patch"))
-    yield _role("modelplane:function", [*reads, *patches, nudges])
+    yield _role("modelplane:function", [*live, nudges, *(_MEASURES if source.traffic_metrics else ())])
     yield {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",
@@ -331,3 +344,9 @@ def _role(name: str, rules: Sequence[Manifest], labels: Mapping[str, str] | None
 
 def _rule(group: str, kinds: Sequence[str], verbs: Sequence[str]) -> Manifest:
     return {"apiGroups": [group], "resources": sorted(kinds), "verbs": list(verbs)}
+
+
+_MEASURES = (
+    _rule(GROUP, ("modelendpoints",), ("list",)),
+    _rule(GROUP, ("modelendpoints/status",), ("patch",)),
+)

@@ -1,7 +1,8 @@
 """Deletion order: Usages, which Crossplane's webhook enforces even when no function is called.
 
 Crossplane reconciles each Usage every 30 s, so there are few: one for each target of a route, which must outlive the
-route when the whole composite is deleted. The rest may be deleted in any order. A Usage is desired only when both of
+route when the whole composite is deleted, and those of the resources and the software of a cluster that Modelplane made
+or equipped. The rest may be deleted in any order. A Usage is desired only when both of
 its objects exist, since it fails while one is missing. An object that a composer drops while its composite lives needs
 no Usage: it stays in the desired state until the objects that it outlives are gone. A Usage that exists stays as long
 as what it protects is desired and the user of that is desired or exists, whatever was observed of the two.
@@ -27,7 +28,7 @@ from modelplane.api.objects import (
     value_at,
 )
 from modelplane.api.reasons import Reason
-from modelplane.compose.contract import Desired, Requirement, Use, keep
+from modelplane.compose.contract import Desired, Local, Requirement, Use, keep
 from modelplane.crossplane.provider_objects import ComposedObject, Composite, reference
 
 PREFIX = "usage-"
@@ -62,7 +63,8 @@ def usages(
     composite: Composite, desired: Mapping[str, Desired], there: ComposedObjects, uses: Iterable[Use]
 ) -> dict[str, Manifest]:
     """By composition key."""
-    found = {_key(key, by): _between(composite, key, by, there) for key, by in _pairs(desired, there)}
+    ordered = composite.kind == "InferenceCluster"
+    found = {_key(key, by): _between(composite, key, by, there) for key, by in _pairs(desired, there, ordered=ordered)}
     for use in uses:
         if use.namespace == composite.namespace:
             key = f"{PREFIX}{use.kind}-{use.namespace}-{use.name}".lower()
@@ -136,16 +138,26 @@ def _key(key: str, by: str) -> str:
     return f"{PREFIX}{key}-by-{by}"
 
 
-def _pairs(desired: Mapping[str, Desired], there: ComposedObjects) -> Iterator[tuple[str, str]]:
+def _pairs(desired: Mapping[str, Desired], there: ComposedObjects, *, ordered: bool) -> Iterator[tuple[str, str]]:
     for key, item in desired.items():
         for by in item.outlives:
-            if (by in desired or by in there.seen) and (_key(key, by) in there.existing or _both_exist(key, by, there)):
+            known = by in desired or by in there.seen or by in there.objects
+            if known and (_key(key, by) in there.existing or _both_exist(key, by, there, ordered=ordered)):
                 yield key, by
 
 
-def _both_exist(key: str, by: str, there: ComposedObjects) -> bool:
-    seen = there.seen
-    return key in seen and by in seen and seen[by].observed.manifest.get("kind") == _ROUTE
+def _both_exist(key: str, by: str, there: ComposedObjects, *, ordered: bool) -> bool:
+    """`ordered`: every order of the composite is kept, not that of routes alone."""
+    if key not in there.seen or by not in there.existing:
+        return False
+    if not ordered:
+        return by in there.seen and there.seen[by].observed.manifest.get("kind") == _ROUTE
+    return by not in there.seen or not _is_held_by_config(there.seen[key], there.seen[by])
+
+
+def _is_held_by_config(kept: ComposedObject, user: ComposedObject) -> bool:
+    """Whether the provider configuration stands between them: it outlives each object on a cluster by itself."""
+    return isinstance(kept.observed.target, Local) and not isinstance(user.observed.target, Local)
 
 
 def held_back(desired: Mapping[str, Desired], seen: Mapping[str, ComposedObject]) -> dict[str, Desired]:

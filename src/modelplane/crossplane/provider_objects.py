@@ -23,13 +23,12 @@ from modelplane.api.objects import API_VERSION, Manifest, name_of, text_at, valu
 from modelplane.compose.contract import Desired, Helm, Local, Observed, ReadyWhen, Remote, Target
 from modelplane.compose.readiness import has_condition, is_ready
 from modelplane.compose.registry import COMPOSERS
+from modelplane.compose.releases import EXTERNAL_NAME, release_manifest
 from modelplane.crossplane.packaging import DIGEST_ANNOTATION
 
 OBJECT_API, OBJECT = "kubernetes.m.crossplane.io/v1alpha1", "Object"
-RELEASE_API, RELEASE = "helm.m.crossplane.io/v1beta1", "Release"
 READY_WHEN = "modelplane.ai/ready-when"
 OUTLIVES = "modelplane.ai/outlives"
-EXTERNAL_NAME = "crossplane.io/external-name"
 _MAX_RELEASE = 53
 _ALL_BUT_DELETE = ["Observe", "Create", "Update", "LateInitialize"]
 _UNREAD = ("connect failed", "observe failed")
@@ -127,25 +126,8 @@ def _object(composite: Composite, key: str, target: Remote) -> Manifest:
 
 
 def _release(composite: Composite, key: str, target: Helm) -> Manifest:
-    return {
-        "apiVersion": RELEASE_API,
-        "kind": RELEASE,
-        "metadata": {
-            "name": composite.name_for(key),
-            "namespace": composite.home,
-            "annotations": {EXTERNAL_NAME: composite.name_for(key, _MAX_RELEASE)},
-        },
-        "spec": {
-            "providerConfigRef": {"kind": "ClusterProviderConfig", "name": target.cluster},
-            "rollbackLimit": 3,
-            "forProvider": {
-                "namespace": target.namespace,
-                "wait": True,
-                "chart": {"repository": target.repository, "name": target.chart, "version": target.version},
-                "values": target.values,
-            },
-        },
-    }
+    made = replace(target, release=target.release or composite.name_for(key, _MAX_RELEASE))
+    return release_manifest(composite.name_for(key), composite.home, made)
 
 
 def _own_annotations(desired: Desired, target: Target) -> dict[str, str]:
@@ -233,6 +215,7 @@ def _read_release(item: Manifest) -> Helm:
         version=text_at(item, "spec", "forProvider", "chart", "version"),
         namespace=text_at(item, "spec", "forProvider", "namespace"),
         values=values if isinstance(values, Mapping) else {},
+        release=_annotation(item, EXTERNAL_NAME),
     )
 
 

@@ -68,6 +68,8 @@ class Options:
     """Whether to watch the fleet through the Kubernetes API."""
     observe: bool = False
     """Whether to watch the workload clusters too."""
+    traffic_metrics: tuple[str, ...] = ()
+    """Addresses of the metrics that say what clients get from canaries."""
     profile: PlacementProfile = DEFAULT_PROFILE
     """The plugins that place replicas."""
     kubeconfig: Path | None = None
@@ -298,7 +300,11 @@ class FunctionServer:
         """Watch the fleet. Without the right to, calls are answered from what Crossplane fetches."""
         self._client = KubeClient(load_config(self._options.kubeconfig))
         self._live = Live(
-            self._client, self.function.metrics.registry, self.function.caches, observe=self._options.observe
+            self._client,
+            self.function.metrics.registry,
+            self.function.caches,
+            observe=self._options.observe,
+            traffic_metrics=self._options.traffic_metrics,
         )
         self.function.use(self._live.cache)
         self.function.waits_for(partial(_wait_listed, self._live.informers))

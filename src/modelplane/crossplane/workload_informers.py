@@ -18,13 +18,17 @@ from typing import TYPE_CHECKING
 import msgspec
 import xxhash
 
+from modelplane.api.codec import decode
+from modelplane.api.errors import InputError
 from modelplane.api.labels import ALLOW_INSECURE, POOL, REPLICA, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
+from modelplane.api.models import InferenceCluster
 from modelplane.api.objects import Manifest, annotations_of, labels_of, namespace_of, text_at, value_at
 from modelplane.compose.admission_causes import trimmed_workload
 from modelplane.compose.context import TENANT_PREFIX
 from modelplane.compose.contract import Requirement
 from modelplane.compose.pod_causes import trimmed
+from modelplane.crossplane.access import access_of
 from modelplane.crossplane.logs import fields
 from modelplane.crossplane.pod_index import PodIndex
 from modelplane.kube import (
@@ -88,10 +92,9 @@ class WorkloadInformers:
         if change is ChangeKind.DELETED:
             self._drop(name)
             return
-        reference = value_at(cluster, "spec", "cluster", "existing", "secretRef")
-        if not isinstance(reference, Mapping):
+        secret = _kubeconfig(cluster)
+        if secret is None:
             return
-        secret = (str(reference.get("name")), str(reference.get("key") or "kubeconfig"))
         known = self._watched.get(name)
         if known is not None and known.secret == secret:
             return
@@ -218,9 +221,21 @@ class WorkloadInformers:
         return config_of(text, place, insecure=annotations_of(found).get(ALLOW_INSECURE) == "true")
 
 
+def _kubeconfig(cluster: Manifest) -> tuple[str, str] | None:
+    """The Secret that suffices to reach a cluster. One that needs an identity besides is not watched."""
+    try:
+        access = access_of(decode(InferenceCluster, cluster))
+    except InputError:
+        return None
+    if access is None or access.identity is not None:
+        return None
+    return access.kubeconfig.name, access.kubeconfig.key
+
+
 def _kind(requirement: Requirement) -> GroupVersionResource:
     group, _, version = requirement.api_version.rpartition("/")
-    return GroupVersionResource(group, version, f"{requirement.kind.lower()}s")
+    singular = requirement.kind.lower()
+    return GroupVersionResource(group, version, f"{singular}es" if singular.endswith("s") else f"{singular}s")
 
 
 def _trim(raw: Manifest) -> bytes:
@@ -228,7 +243,7 @@ def _trim(raw: Manifest) -> bytes:
 
 
 def _trim_node(raw: Manifest) -> bytes:
-    """Its labels and whether it takes pods: a Node changes in other fields every few seconds.
+    """Its labels, its kubelet and whether it takes pods: a Node changes in other fields every few seconds.
 
     Of a node in a pool all labels are kept, since the cluster says which one names its domain.
     """
@@ -241,7 +256,8 @@ def _trim_node(raw: Manifest) -> bytes:
     ]
     spec = {"unschedulable": value_at(raw, "spec", "unschedulable") is True}
     name = text_at(raw, "metadata", "name")
-    return _encode({"metadata": {"name": name, "labels": labels}, "spec": spec, "status": {"conditions": ready}})
+    status = {"conditions": ready, "nodeInfo": {"kubeletVersion": text_at(raw, "status", "nodeInfo", "kubeletVersion")}}
+    return _encode({"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status})
 
 
 def _trim_claim(raw: Manifest) -> bytes:

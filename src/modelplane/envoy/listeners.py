@@ -8,6 +8,7 @@ never leaves Envoy.
 from modelplane.envoy.callers import caller_filters
 from modelplane.envoy.ext_proc import ext_proc_filter
 from modelplane.envoy.fleet_router import ROUTER_ANSWERS, door_name, inner_address, inner_name, router_filter
+from modelplane.envoy.renaming import renaming_filter
 from modelplane.envoy.retries import UNSERVED_HEADER
 from modelplane.envoy.service_pools import provider_socket
 from modelplane.envoy.service_routes import MODEL_METADATA, RETRY_AFTER_S, model_filter
@@ -64,7 +65,7 @@ def listener(view: GatewayView, routes_source: Resource) -> Resource:
     host = view.name if view.router is None else door_name(view.name)
     config = _connection_manager(view.name, host, routes_source)
     if view.plans is not None:
-        reads = [] if view.router is not None else [model_filter()]
+        reads = [] if view.router is not None else [model_filter(), renaming_filter()]
         config |= {"http_filters": [*caller_filters(view.callers), *reads, *_filters()]}
     plain: Resource = {"filters": [_manager(config)]}
     chains = _chains(plain, view) if view.identities else {"filter_chains": [plain]}
@@ -91,7 +92,12 @@ def _inner_listener(view: GatewayView, routes_source: Resource) -> Resource:
         "generate_request_id": False,
         "access_log": [],
         "local_reply_config": {**_local_replies(), "mappers": [ROUTER_ANSWERS, *_mappers()]},
-        "http_filters": [router_filter(view.name), model_filter(), *_filters(suppress_envoy_headers=True)],
+        "http_filters": [
+            router_filter(view.name),
+            model_filter(),
+            renaming_filter(),
+            *_filters(suppress_envoy_headers=True),
+        ],
     }
     return {
         "@type": "type.googleapis.com/envoy.config.listener.v3.Listener",
@@ -109,7 +115,7 @@ def _provider_listener(view: GatewayView, routes_source: Resource) -> Resource:
         "skip_xff_append": True,
         "generate_request_id": False,
         "access_log": [],
-        "http_filters": _filters(suppress_envoy_headers=True),
+        "http_filters": [renaming_filter(), *_filters(suppress_envoy_headers=True)],
     }
     return {
         "@type": "type.googleapis.com/envoy.config.listener.v3.Listener",

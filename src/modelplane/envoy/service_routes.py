@@ -1,7 +1,8 @@
 """The routes of services: two ways in, the list of models, and the way out to providers.
 
     /NAMESPACE/SERVICE/v1/…     the address of a service
-    /v1/…                       the service that the body's `model` names, read by Envoy's own filter
+    /v1/…                       the service that the body's `model` names, read by Envoy's own filter; `renaming` puts
+                                the engine's name there
     /anthropic/v1/…             the same for Anthropic's clients, also below the address of a service
 
 A service without an endpoint that serves answers 503 with Retry-After, never 404: it exists. 404 is for a model that no
@@ -16,6 +17,7 @@ import msgspec
 from modelplane.api.labels import REPLICA_HEADER
 from modelplane.compose.endpoint_routes import RESIDENCY_HEADER
 from modelplane.compose.service_plan import PlanEndpoint, ServicePlan, model_names
+from modelplane.envoy.renaming import provider_renamings, service_renamings
 from modelplane.envoy.retries import service_retries
 from modelplane.envoy.service_pools import (
     provider_cluster_name,
@@ -51,15 +53,22 @@ def front_routes(gateway: str, plans: Iterable[ServicePlan], *, has_router: bool
     """The routes of the gateway's own listener, the most specific first."""
     found = sorted(plans, key=lambda plan: plan.key)
     names = model_names(found)
-    by_path = [route for plan in found for route in _by_path(gateway, plan)]
-    by_model = [route for name, plan in sorted(names.items()) for route in _by_model(gateway, name, plan)]
+    renamed = service_renamings(found)
+    by_path = [{**route, **renamed.get(plan.key, {})} for plan in found for route in _by_path(gateway, plan)]
+    by_model = [
+        {**route, **renamed.get(plan.key, {})}
+        for name, plan in sorted(names.items())
+        for route in _by_model(gateway, name, plan)
+    ]
     return [_residency(has_router=has_router), *by_path, *_models(names), *by_model, *_NO_MODEL]
 
 
 def provider_routes(gateway: str, plans: Iterable[ServicePlan], credentials: Mapping[str, str]) -> Iterator[Resource]:
     """The routes of the listener for providers, one for each endpoint."""
-    found = {endpoint.key: endpoint for plan in plans for endpoint in providers(plan)}
-    return (_outward(gateway, found[key], credentials.get(key)) for key in sorted(found))
+    known = list(plans)
+    found = {endpoint.key: endpoint for plan in known for endpoint in providers(plan)}
+    renamed = provider_renamings(known)
+    return ({**_outward(gateway, found[key], credentials.get(key)), **renamed.get(key, {})} for key in sorted(found))
 
 
 def model_filter() -> Resource:

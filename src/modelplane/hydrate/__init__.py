@@ -4,6 +4,7 @@
 sources over HTTP with the standard library (design/0023-the-loader.md).
 """
 
+from modelplane.hydrate.check import incomplete
 from modelplane.hydrate.errors import HydrateError, OutOfSpaceError, TryAgainError
 from modelplane.hydrate.hydration import Hydration, HydrationOptions
 from modelplane.hydrate.origins import OriginOptions, origin_of
@@ -20,6 +21,7 @@ __all__ = [
     "OriginOptions",
     "OutOfSpaceError",
     "TryAgainError",
+    "incomplete",
     "origin_of",
     "read_marker",
     "read_source",

@@ -8,6 +8,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from modelplane.api.reasons import Reason
 from modelplane.hydrate.artifact import ArtifactFile, Origin, ResolvedArtifact
 from modelplane.hydrate.errors import HydrateError, SourceChangedError, TryAgainError, as_hydrate_error
@@ -27,6 +29,8 @@ _WATCH_S = 0.2
 @dataclass(frozen=True, slots=True)
 class HydrationOptions:
     expected_key: str | None = None
+    cache_key: str | None = None
+    """The key of the ModelCache's source, for the marker."""
     layout: str | None = None
     progress_interval_s: float = 5.0
     kept_revisions: int = 1
@@ -90,7 +94,7 @@ class Hydration:
 
     def _laid_out(self, artifact: ResolvedArtifact, records: Mapping[str, FileRecord], layout: str) -> CompleteMarker:
         try:
-            return lay_out(self._volume, artifact, records, layout, self._stop.check)
+            return self._named(lay_out(self._volume, artifact, records, layout, self._stop.check))
         except OSError as error:
             raise as_hydrate_error(error) from error
 
@@ -109,9 +113,14 @@ class Hydration:
         marker = self._volume.marker(key) if key is not None else None
         if marker is None or not self._volume.holds(marker) or not fits_layout(marker, self._options.layout):
             return None
-        if self._volume.marker() != marker:
-            self._volume.publish(marker)
-        return marker
+        named = self._named(marker)
+        if self._volume.marker() != named:
+            self._volume.publish(named)
+        return named
+
+    def _named(self, marker: CompleteMarker) -> CompleteMarker:
+        key = self._options.cache_key
+        return marker if key is None else msgspec.structs.replace(marker, cache_key=key)
 
     def _reuse(self, artifact: ResolvedArtifact) -> None:
         """Contents that another revision has are linked, not fetched."""

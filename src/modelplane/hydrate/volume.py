@@ -54,6 +54,8 @@ class CompleteMarker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     completed_at: str
     repo: str | None = None
     ref: str | None = None
+    cache_key: str | None = None
+    """The key of the ModelCache's source that the volume was staged for. Earlier loaders wrote none."""
     version: int = 1
 
 
@@ -90,7 +92,12 @@ class CacheVolume:
 
     def holds(self, marker: CompleteMarker) -> bool:
         """The files of a marker are there with their sizes."""
-        return all(_size(self.root / marker.root / file.path) == file.size for file in marker.files)
+        return self.first_missing(marker) is None
+
+    def first_missing(self, marker: CompleteMarker) -> CompleteFile | None:
+        """A file of a marker that is not there, or has another size."""
+        root = self.root / marker.root
+        return next((file for file in marker.files if _size(root / file.path) != file.size), None)
 
     def check_space(self, needed: int) -> None:
         found = os.statvfs(self.root)

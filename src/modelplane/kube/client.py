@@ -1,4 +1,4 @@
-"""One page of a list, one watch, one object, one annotation.
+"""One page of a list, one watch, one object, one annotation, one status.
 
 Answers are decoded once, as plain data. A page and a watched object have a most size, so a server cannot make us hold
 more than that at a time.
@@ -97,12 +97,40 @@ class KubeClient:
     async def get(self, kind: GroupVersionResource, name: str, namespace: str | None = None) -> Raw:
         return _decoded(_OBJECT, await self._send("GET", kind.path(namespace, name), {}))
 
+    async def version(self) -> str:
+        """Of the API server, such as v1.35.1."""
+        found = _decoded(_OBJECT, await self._send("GET", "/version", {}))
+        return str(found.get("gitVersion", ""))
+
+    async def list_all(self, query: Query, *, limit: int = 500) -> tuple[dict[str, object], ...]:
+        """Every object, page by page."""
+        items: list[dict[str, object]] = []
+        after = ""
+        while True:
+            chunk = await self.page(query, limit=limit, after=after)
+            items += chunk.items
+            after = chunk.metadata.continue_
+            if not after:
+                return tuple(items)
+
+    async def label(self, kind: GroupVersionResource, name: str, labels: Mapping[str, str]) -> None:
+        """Set these labels of one object without a namespace. Others are left alone."""
+        patch = msgspec.json.encode({"metadata": {"labels": dict(labels)}})
+        await self._send("PATCH", kind.path(None, name), {"fieldManager": _AGENT}, patch)
+
     async def annotate(
         self, kind: GroupVersionResource, name: str, namespace: str | None, annotations: Mapping[str, str | None]
     ) -> None:
         """Set these annotations of one object; None takes one away. Others are left alone."""
         patch = msgspec.json.encode({"metadata": {"annotations": dict(annotations)}})
         await self._send("PATCH", kind.path(namespace, name), {"fieldManager": _AGENT}, patch)
+
+    async def patch_status(
+        self, kind: GroupVersionResource, name: str, namespace: str | None, status: Mapping[str, object]
+    ) -> None:
+        """Merge these fields into the status of one object. Others are left alone."""
+        body = msgspec.json.encode({"status": status})
+        await self._send("PATCH", f"{kind.path(namespace, name)}/status", {"fieldManager": _AGENT}, body)
 
     async def watch(
         self, query: Query, *, version: str, seconds: int, silent_s: float = 90.0

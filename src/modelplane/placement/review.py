@@ -158,6 +158,12 @@ def _drained(
     return None
 
 
+def is_waiting(state: SchedulingCycle, replica: PlacedReplica) -> bool:
+    """Whether it stays in a place that is drained until it is its turn."""
+    info = state.info(replica.cluster)
+    return find_drain(replica, info, state.request.tolerations, state.now)[0] is not None
+
+
 def _misplaced(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo, found: ReplicaReview) -> str | None:
     """Why the cluster is the wrong one."""
     request, cluster = state.request, info.cluster

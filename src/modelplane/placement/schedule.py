@@ -23,7 +23,7 @@ Time is an argument. `requeue_after_s` says when time alone will change the answ
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import islice
 
@@ -42,7 +42,7 @@ from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.rebalance import find_better_place, resume
 from modelplane.placement.repair import is_oversubscribed, resolve_conflicts
 from modelplane.placement.request import PlacementRequest
-from modelplane.placement.review import ReplicaReview, is_within, make_assignment, review, too_much
+from modelplane.placement.review import ReplicaReview, is_waiting, is_within, make_assignment, review, too_much
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.taints import FOREVER
 from modelplane.placement.tiers import tier_of
@@ -146,13 +146,25 @@ def _scale_down(state: SchedulingCycle, found: ReplicaReview) -> None:
         return
     load = Counter(replica.cluster for replica in found.kept)
     losers: dict[ReplicaKey, PlacedReplica] = {}
-    for serves in (False, True):
-        candidates = [replica for replica in found.kept if replica.serving is serves]
+    for candidates in _least_missed_first(state, found.kept):
         for loser in islice(_last_first(state, candidates, load), surplus - len(losers)):
             losers[loser.id] = loser
     found.kept = [replica for replica in found.kept if replica.id not in losers]
     why = f"the deployment wants {request.replicas} replicas"
     found.dropped += [Dropped(loser, DropReason.SCALED_DOWN, why) for loser in losers.values()]
+
+
+def _least_missed_first(state: SchedulingCycle, kept: Sequence[PlacedReplica]) -> Iterator[list[PlacedReplica]]:
+    """Those that do not serve, then those that wait their turn to leave a drained place, then the rest.
+
+    A successor that serves while another deployment has the turn must not go in the place of the drained replica: both
+    deployments would begin again, and the drain would not end.
+    """
+    yield [replica for replica in kept if not replica.serving]
+    serving = [replica for replica in kept if replica.serving]
+    waiting = {replica.id for replica in serving if is_waiting(state, replica)}
+    yield [replica for replica in serving if replica.id in waiting]
+    yield [replica for replica in serving if replica.id not in waiting]
 
 
 def _last_first(

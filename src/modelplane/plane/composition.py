@@ -17,8 +17,10 @@ from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionType, fails
 from modelplane.api.errors import ConflictError
 from modelplane.api.identity import IdentityMemo
+from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import ModelReplica
+from modelplane.api.names import make_name
 from modelplane.api.objects import (
     GROUP,
     INFRASTRUCTURE_GROUP,
@@ -35,8 +37,9 @@ from modelplane.api.objects import (
 )
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s, timestamp
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Helm, Local, Remote, Target
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Helm, Local, ReadyWhen, Remote, Target
 from modelplane.compose.registry import COMPOSERS, RegisteredKind
+from modelplane.compose.releases import release_manifest
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.snapshot import Fleet
@@ -140,6 +143,7 @@ class Composition:
                 self.decode_replica,
                 self.resolve,
                 self.loader_image,
+                certificates=False,
             )
             result = entry.compose(request)
             if result.requirements == wanted:
@@ -163,12 +167,13 @@ class Composition:
         return unreachable
 
     def _store_of(self, target: Target) -> Store | None:
-        return self.plane if isinstance(target, Local) else self.clusters(target.cluster)
+        """A chart is released by an object of the plane, as on Crossplane."""
+        return self.clusters(target.cluster) if isinstance(target, Remote) else self.plane
 
     def _write(self, store: Store, owner: Owner, key: str, desired: Desired) -> None:
         target = desired.target
         if isinstance(target, Helm):
-            raise NotImplementedError("the embedded plane has no charts to install")
+            target = _release(owner, key, target)
         shared = isinstance(target, Remote) and target.shared
         filled = self._filled(target)
         if filled is None:
@@ -294,6 +299,11 @@ class Composition:
         conditions = conditions_of(result, generation=metadata_of(composite).get("generation"))
         status = merged_status(composite.get("status"), result.status, conditions, self.clock.now())
         self.plane.replace_status({**composite, "status": status})
+
+
+def _release(owner: Owner, key: str, target: Helm) -> Local:
+    name = make_name(f"{owner.ref.name}-{key}", owner.ref.kind, owner.ref.name, key)
+    return Local(release_manifest(name, SYSTEM_NAMESPACE, target), ReadyWhen.READY)
 
 
 def _counted(objects: int) -> str:

@@ -15,9 +15,10 @@ from modelplane.api.labels import PROGRESS, TENANT
 from modelplane.api.meta import ClusterName
 from modelplane.api.objects import GROUP, Manifest, annotations_of, items_at, labels_of, mapping_at, text_at, value_at
 from modelplane.api.reasons import Reason
-from modelplane.api.version import __version__
 from modelplane.apiserver.store.database import Database, SqliteStore
 from modelplane.compose.admission_causes import trimmed_workload
+from modelplane.compose.caching.complaints import incomplete_since
+from modelplane.compose.caching.job import LOADER_IMAGE
 from modelplane.compose.contract import ComposeResult, Event
 from modelplane.compose.pod_causes import trimmed
 from modelplane.compose.registry import COMPOSERS
@@ -38,8 +39,6 @@ from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 from modelplane.sim.cluster.objects import condition_is
 
 CLUSTER_PREFIX = "cluster/"
-LOADER_IMAGE = f"modelplane-loader:v{__version__}"
-"""What simulated clusters stage caches with; they run the loader of this program."""
 _MAX_MESSAGE = 1024
 _log = logging.getLogger(__name__)
 # A deployment of 1,000 replicas is enqueued thousands of times while they start. That is no conflict of writers, so
@@ -263,7 +262,7 @@ def _changed_counts_only(change: StoreChange) -> bool:
     if change.type is not ChangeType.MODIFIED or _changed_beyond_status(change):
         return False
     if change.ref.kind == "ModelReplica":
-        return True
+        return incomplete_since(change.manifest) == incomplete_since(change.before or {})
     if change.ref.kind == "ModelEndpoint":
         return _unmeasured(change.manifest) == _unmeasured(change.before or {})
     return change.ref.kind == "InferenceCluster" and _uncounted(change.manifest) == _uncounted(change.before or {})

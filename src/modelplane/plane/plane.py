@@ -19,6 +19,7 @@ from typing import IO, Self
 from aiohttp import web
 
 from modelplane.api.errors import UnavailableError
+from modelplane.api.meta import ClusterName
 from modelplane.api.objects import GROUP
 from modelplane.apiserver.app import ApiServer
 from modelplane.apiserver.lifecycle import Lifecycle, ensure_namespaces
@@ -32,7 +33,7 @@ from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.plane.access_log import AccessLogReader
 from modelplane.plane.apply import admitted, apply_documents
 from modelplane.plane.certificates import server_context
-from modelplane.plane.clusters import Clusters
+from modelplane.plane.clusters import CLOUD_SPEED, Clusters
 from modelplane.plane.controller import PlaneController
 from modelplane.plane.events import EventExpiry
 from modelplane.plane.gateway_routers import GatewayRouters
@@ -61,6 +62,8 @@ class PlaneSettings:
     gateway_port: int = 0
     engine_speed: float = 1.0
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
+    cloud_speed: float = CLOUD_SPEED
+    """How much faster clusters are made than on a cloud."""
     profile: PlacementProfile = DEFAULT_PROFILE
     """The plugins that place replicas."""
     router: bool = False
@@ -79,8 +82,13 @@ class Plane:
         *,
         report: Callable[[str], None] = lambda _text: None,
         engines: EngineFactory | None = None,
+        machine: tuple[ClusterName, EngineFactory] | None = None,
     ) -> None:
-        """`report` gets a line for each part that starts. `engines` run the pods; by default simulated ones."""
+        """`report` gets a line for each part that starts. `engines` run the pods; by default simulated ones.
+
+        `machine` names a cluster whose pods are run by engines of its own.
+        """
+        self._machine = machine
         self._report = report
         self._engines = engines or LocalEngines(speed=settings.engine_speed)
         self._settings = settings
@@ -102,6 +110,9 @@ class Plane:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
+
+    def _engines_of(self, cluster: ClusterName) -> EngineFactory:
+        return self._machine[1] if self._machine is not None and self._machine[0] == cluster else self._engines
 
     @property
     def store(self) -> Store:
@@ -158,9 +169,10 @@ class Plane:
         self.clusters = Clusters(
             self._controller,
             self._clock,
-            self._engines,
+            self._engines_of,
             replace(self._settings.cluster, volumes=self._settings.cluster.volumes or data / "volumes"),
             gateway_view_changed=traffic.gateway_view_changed,
+            cloud_speed=self._settings.cloud_speed,
         )
         self._stack.push_async_callback(self.clusters.stop)
         self._stack.push_async_callback(envoy.drain)  # before the engines stop: requests in flight are answered
@@ -176,6 +188,7 @@ class Plane:
             ("plane", self._controller.loop),
             ("traffic", traffic.loop),
             ("clusters", self.clusters.loop),
+            ("providers", self.clusters.providers.loop),
             ("lifecycle", lifecycle.loop),
             ("events", EventExpiry(self._controller.plane, self._clock).loop),
         ):

@@ -17,6 +17,7 @@ from modelplane.api.codec import decode
 from modelplane.api.errors import InputError, NotFoundError
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster
+from modelplane.epp.transport.held_bodies import BodyRefused, read_at_most
 from modelplane.plane.clusters import Clusters
 from modelplane.plane.sim_command import SimCommand, reachable, require_pool
 from modelplane.plane.sim_failures import FAILURES
@@ -195,10 +196,10 @@ class Simulation:
 
 
 async def _read(request: web.BaseRequest) -> SimCommand:
-    body = await request.content.read(_MOST_BYTES)
     try:
+        body = await read_at_most(request.content.iter_any(), _MOST_BYTES, request.content_length)
         return msgspec.json.decode(body, type=SimCommand)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError, BodyRefused) as error:
         raise InputError(f"the body is not a SimCommand: {error}") from error
 
 

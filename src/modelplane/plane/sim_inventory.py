@@ -70,7 +70,7 @@ def _why(pod: Manifest) -> str:
     unscheduled = condition_of(pod, "PodScheduled")
     if unscheduled.get("status") == "False":
         return f"{unscheduled.get('reason')}: {unscheduled.get('message')}"
-    for container in items_at(pod, "status", "containerStatuses"):
+    for container in (*_failing_init_containers(pod), *items_at(pod, "status", "containerStatuses")):
         waiting = text_at(container, "state", "waiting", "reason")
         if waiting:
             message = _ended(container) if waiting == "CrashLoopBackOff" else ""
@@ -78,6 +78,13 @@ def _why(pod: Manifest) -> str:
             return f"{waiting}: {message}" if message else waiting
     loads = text_at(pod, "status", "phase") == "Running" and not condition_is(pod, "Ready")
     return "its readiness probe fails" if loads else ""
+
+
+def _failing_init_containers(pod: Manifest) -> Iterator[Manifest]:
+    """One that waits for its turn says nothing."""
+    for container in items_at(pod, "status", "initContainerStatuses"):
+        if text_at(container, "state", "waiting", "reason") == "CrashLoopBackOff":
+            yield container
 
 
 def _ended(container: Mapping[str, object]) -> str:

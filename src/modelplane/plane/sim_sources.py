@@ -1,11 +1,12 @@
-"""Commands for the sources of caches: slow ones, and broken ones."""
+"""Commands for caches: sources that are slow or broken, and volumes that somebody emptied."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from modelplane.api.errors import InputError
+from modelplane.api.errors import InputError, NotFoundError
+from modelplane.compose.context import remote_namespace
 from modelplane.plane.clusters import Clusters
-from modelplane.plane.sim_command import SimCommand
+from modelplane.plane.sim_command import SimCommand, reachable
 from modelplane.sim.cluster.loaders import BROKEN
 from modelplane.sim.cluster.settings import SOURCES
 
@@ -29,6 +30,14 @@ def break_source(clusters: Clusters, command: SimCommand) -> str:
     return f"new stagings on {command.cluster} end with {command.value}."
 
 
+def empty_volume(clusters: Clusters, command: SimCommand) -> str:
+    """`name` is the cache, with its namespace before a slash where that is not `default`."""
+    namespace, _, name = command.name.rpartition("/")
+    if not reachable(clusters, command).empty_volumes(remote_namespace(namespace or "default"), name):
+        raise NotFoundError(f"cluster {command.cluster} has no volume of ModelCache {command.name}")
+    return f"the volume of {command.name} on {command.cluster} is empty; new pods start when it is staged again."
+
+
 SOURCE_VERBS: Mapping[str, Callable[[Clusters, SimCommand], str]] = MappingProxyType(
-    {"slow-source": slow_source, "break-source": break_source}
+    {"slow-source": slow_source, "break-source": break_source, "empty-volume": empty_volume}
 )

@@ -16,24 +16,14 @@ from typing import Protocol
 from modelplane.api.codec import encode
 from modelplane.api.labels import DEPLOYMENT, REVISION
 from modelplane.api.models import EndpointTraffic
-from modelplane.api.objects import (
-    GROUP,
-    Manifest,
-    int_at,
-    labels_of,
-    mapping_at,
-    name_of,
-    namespace_of,
-    text_at,
-    value_at,
-)
+from modelplane.api.objects import GROUP, Manifest, labels_of, mapping_at, name_of, namespace_of, text_at
 from modelplane.api.timestamps import timestamp
+from modelplane.compose.canary_analysis import analysed_window_s
 from modelplane.plane.access_log import ServedRequest
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.store import Store
 
 _MEASURE_S = 2.0
-_DEFAULT_WINDOW_S = 60
 _MOST_REQUESTS = 100_000
 """Kept for each endpoint. Beyond it the oldest are forgotten before the window ends."""
 _P95 = 0.95
@@ -82,7 +72,7 @@ class TrafficMeter:
         analysed = {
             (namespace_of(item), name_of(item)): window_s
             for item in self._store.list(GROUP, "ModelDeployment")
-            if (window_s := _window_s(item)) is not None
+            if (window_s := analysed_window_s(item)) is not None
         }
         if not analysed:
             return
@@ -124,13 +114,3 @@ def percentile(values: Iterable[int | None]) -> int | None:
     """The value that 95 % of them do not exceed; None without any."""
     known = sorted(value for value in values if value is not None)
     return known[ceil(_P95 * len(known)) - 1] if known else None
-
-
-def _window_s(deployment: Manifest) -> int | None:
-    """None where no canary is analysed: none is wanted, or the revision is promoted or halted."""
-    analysis = value_at(deployment, "spec", "rollout", "canary", "analysis")
-    if not isinstance(analysis, dict) or value_at(deployment, "status", "rollout", "promoted") is not False:
-        return None
-    if value_at(deployment, "status", "rollout", "halted") is not None:
-        return None
-    return int_at(analysis, "windowSeconds") or _DEFAULT_WINDOW_S

@@ -66,7 +66,9 @@ class RouterAdmin:
         return _json({"endpoints": shown_endpoints(self._director, self._clock())})
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(text="\n".join(self._director.usage.lines()) + "\n")
+        director = self._director
+        lines = (*director.usage.lines(), *director.endpoint_metrics.lines(director.catalog.endpoints.keys()))
+        return web.Response(text="\n".join(lines) + "\n")
 
     async def _health(self, _: web.Request) -> web.Response:
         return web.Response(text="ok\n")

@@ -35,8 +35,14 @@ class FleetEndpoint:
 
     @property
     def model(self) -> str:
-        """The name that it knows the model by; empty: not known. The first of a provider's list is any of many."""
-        return self.plan.model or (self.served[0] if self.served and self.plan.replica is not None else "")
+        """The name that it knows the model by; empty: not known. The first of a provider's list is any of many.
+
+        A replica's own list is newer than its plan.
+        """
+        written = self.plan.model or ""
+        if self.plan.replica is None or not self.served or written in self.served:
+            return written
+        return self.served[0]
 
     def takes_more(self, overflow: PlanOverflow | None, saturation: float) -> bool:
         """Whether it has room by the limits of its group."""
@@ -164,6 +170,12 @@ class ServiceCatalog:
         if served != endpoint.served:
             endpoint.served = served
             self._find_adapters()
+
+    def refused(self, plan: PlanEndpoint, now_s: float, why: str) -> None:
+        """Nobody listens where an endpoint is. That is so for all that are there: replicas of one cluster share it."""
+        for other in self._endpoints.values():
+            if (other.plan.address, other.plan.port) == (plan.address, plan.port) and other.health.admits(now_s):
+                other.health.failed(now_s, why, refused=True)
 
     def _find_adapters(self) -> None:
         """Of two services whose replicas hold an adapter, the older has its name."""

@@ -25,7 +25,8 @@ from modelplane.router.addressing import FrontPath, read_path
 from modelplane.router.callers import Callers
 from modelplane.router.catalog import Member, NamedModel, RoutedService, ServiceCatalog
 from modelplane.router.decisions import Attempt, AttemptSteps, DecisionRing, Record
-from modelplane.router.exchange import FrontRequest, Rewritten
+from modelplane.router.endpoint_metrics import RouterEndpointMetrics
+from modelplane.router.exchange import EndpointReach, FrontRequest, Rewritten
 from modelplane.router.headers import (
     ATTEMPT,
     CALLER,
@@ -46,7 +47,7 @@ from modelplane.router.translation.values import TranslationError
 from modelplane.router.usage import UsageLog, UsageRecord, cost_of
 
 MOST_ATTEMPTS: Final = 4
-_RETRY_AFTER_S: Final = 1
+RETRY_AFTER_S: Final = 1
 _SERVER_ERRORS: Final = 500
 _TOO_MANY: Final = 429
 _GONE: Final = frozenset((Outcome.NO_ENDPOINTS, Outcome.EXCLUDED, Outcome.SATURATED))
@@ -96,6 +97,7 @@ class FrontResponse(msgspec.Struct, frozen=True, eq=False):
     """The client, or the hop before, reset the exchange."""
     retried: bool = False
     """The endpoint turned it away, and another attempt follows."""
+    reached: EndpointReach = EndpointReach.SOMEBODY
 
 
 class RouterDirector:
@@ -115,12 +117,15 @@ class RouterDirector:
         self.catalog = catalog
         self.callers = Callers()
         self.usage = UsageLog(write_usage)
+        self.endpoint_metrics = RouterEndpointMetrics()
         self.ring = DecisionRing()
         self.stopping = False
         self._scheduler = scheduler
         self._clock = clock
         self._wall_clock = wall_clock
         self._chance = chance
+        self.on_refused: Callable[[], object] = lambda: None
+        """Hears that an endpoint could not be reached."""
         catalog.on_change = scheduler.endpoints_changed
 
     def decide(self, front: FrontRequest) -> RoutedTo | RouterAnswer:
@@ -153,7 +158,7 @@ class RouterDirector:
         now_s: float,
     ) -> RoutedTo | RouterAnswer:
         if self.stopping:
-            raise RouteRefused(FrontOutcome.STOPPING, "the router is stopping", _RETRY_AFTER_S)
+            raise RouteRefused(FrontOutcome.STOPPING, "the router is stopping", RETRY_AFTER_S)
         if front.problem:
             raise RouteRefused(FrontOutcome.TOO_LARGE, front.problem)
         if path is None:
@@ -221,7 +226,8 @@ class RouterDirector:
             upstream.translator,
             counts_tokens=counts,
             response_headers=((SERVED_BY, member.plan.key),),
-            may_retry=_may_retry(service, request, member, attempt.number),
+            # Without its number there is no hop before this one that would try again.
+            may_retry=ATTEMPT in front.headers and _may_retry(service, request, member, attempt.number),
         )
         return RoutedTo(request, decision, member, rewritten, attempt, caller, overflows, now_s)
 
@@ -242,18 +248,22 @@ class RouterDirector:
             self._record(routed, response, now_s)
 
     def _judge(self, routed: RoutedTo, response: FrontResponse, now_s: float) -> None:
-        """What the response says of the endpoint's health."""
-        health, status = routed.member.endpoint.health, response.status
-        if response.unserved:
-            health.failed(now_s, "a refused connection", refused=True)
-        elif status >= _SERVER_ERRORS:
-            health.failed(now_s, f"status {status}")
-        elif status:
+        """What the response says of the endpoint's health, and of what clients get from it."""
+        health, status, key = routed.member.endpoint.health, response.status, routed.member.plan.key
+        if status and status < _SERVER_ERRORS and not response.unserved:
             health.succeeded(now_s)
-        elif response.cancelled and not _is_stalled(routed, now_s):
+            sent_s = routed.sent_s
+            self.endpoint_metrics.succeeded(key, response.first_byte_s - sent_s, now_s - sent_s)
+        elif not status and not response.unserved and response.cancelled and not _is_stalled(routed, now_s):
             health.abandoned()
         else:
-            health.failed(now_s, f"{now_s - routed.sent_s:.1f} s without a response")
+            why, refused = _failure(routed, response, now_s), _is_refused(response)
+            health.failed(now_s, why, refused=refused)
+            self.endpoint_metrics.failed(key)
+            if response.reached is EndpointReach.NOBODY:
+                self.catalog.refused(routed.member.plan, now_s, why)
+            if refused:
+                self.on_refused()
 
     def _record(self, routed: RoutedTo, response: FrontResponse, now_s: float) -> None:
         usage, service, plan = response.usage, routed.request.service.plan, routed.member.plan
@@ -307,6 +317,19 @@ def _may_retry(service: RoutedService, request: RoutedRequest, member: Member, a
         other.plan.serves and other.plan.key not in gone and (residency is None or residency.allows(other.plan))
         for other in service.members.values()
     )
+
+
+def _failure(routed: RoutedTo, response: FrontResponse, now_s: float) -> str:
+    if response.reached is EndpointReach.NOWHERE:
+        return "a gateway that has no route to it"
+    if _is_refused(response):
+        return "a refused connection"
+    return f"status {response.status}" if response.status else f"{now_s - routed.sent_s:.1f} s without a response"
+
+
+def _is_refused(response: FrontResponse) -> bool:
+    """Whether no engine received it."""
+    return response.unserved or response.reached is not EndpointReach.SOMEBODY
 
 
 def _is_stalled(routed: RoutedTo, now_s: float) -> bool:
@@ -393,4 +416,4 @@ def _unserved(decision: Decision, service: RoutedService, residency: Residency |
         return RouteRefused(FrontOutcome.FAULT, decision.why)
     if residency is not None and not any(residency.allows(member.plan) for member in service.members.values()):
         return RouteRefused(FrontOutcome.RESIDENCY, f"no endpoint of {service.key} is where {residency.text} allows it")
-    return RouteRefused(FrontOutcome.NOT_READY, f"no endpoint of {service.key} is ready", _RETRY_AFTER_S)
+    return RouteRefused(FrontOutcome.NOT_READY, f"no endpoint of {service.key} is ready", RETRY_AFTER_S)

@@ -14,9 +14,10 @@ from typing import Final, Protocol
 
 import msgspec
 
+from modelplane.compose.router_objects import CODE_DETAILS
 from modelplane.epp.scheduling.plugins import ResponseUsage
 from modelplane.epp.server.exchange import Budget
-from modelplane.epp.server.messages import UNCHANGED, replace_body
+from modelplane.epp.server.messages import UNCHANGED, read_metadata, replace_body
 from modelplane.epp.server.processing_request import BodyMode, ProcessingPhase, ProcessingRequest
 from modelplane.epp.server.sse import UsageReader
 from modelplane.router.headers import UNSERVED
@@ -29,7 +30,21 @@ _NO_USAGE: Final = ResponseUsage()
 _TURNED_AWAY: Final = frozenset((429, 503))
 """Statuses of an endpoint that did not begin to work on a request."""
 _TRY_ANOTHER: Final = ((UNSERVED, "true"),)
+_ATTRIBUTES, _DETAILS = b"envoy.filters.http.ext_proc", CODE_DETAILS.encode()
+_NO_CONNECTION: Final = ("connection_failure", "connection_timeout", "no_healthy_upstream")
+_NO_ROUTE: Final = ("cluster_not_found", "route_not_found")
+"""What Envoy calls it when a request reached nobody, and when its own configuration lacks the endpoint."""
 _WITHOUT_BODY: Final = frozenset((BodyMode.NONE, BodyMode.STREAMED))
+
+
+class EndpointReach(Enum):
+    """Whom the gateway reached with a request that was sent on."""
+
+    SOMEBODY = auto()
+    NOBODY = auto()
+    """Nobody listens at the endpoint's address."""
+    NOWHERE = auto()
+    """The gateway's own configuration lacks the endpoint: it is new, or was removed."""
 
 
 class FrontStage(Enum):
@@ -60,6 +75,8 @@ class FrontStep(msgspec.Struct, frozen=True):
     request: FrontRequest | None = None
     """Set once: the request is complete and has to be decided."""
     broken: str = ""
+    refused: bool = False
+    """The gateway reached nobody, and the client has no answer yet."""
 
 
 class BodyTranslator(Protocol):
@@ -97,6 +114,7 @@ class FrontExchange:
     first_byte_s = -1.0
     unserved = False
     """The response came from a gateway, and no engine received the request."""
+    reached = EndpointReach.SOMEBODY
     retried = False
     """The endpoint turned the request away, and the gateway was told to try another one."""
     is_complete = False
@@ -207,10 +225,13 @@ class FrontExchange:
         self.status = int(status) if status.isdecimal() else 0
         self.first_byte_s = now_s
         self.unserved = UNSERVED in headers
+        self.reached = EndpointReach.SOMEBODY if self.unserved else _reached(incoming)
         self.is_complete = incoming.ends
         rewritten = self._rewritten
         if rewritten is None:
             return FrontStep((continue_response(),))
+        if self.reached is not EndpointReach.SOMEBODY:
+            return FrontStep(refused=True)
         set_headers = rewritten.response_headers
         if rewritten.may_retry and self.status in _TURNED_AWAY and not self.unserved:
             self.retried = True
@@ -237,3 +258,13 @@ class FrontExchange:
             return FrontStep((UNCHANGED[ProcessingPhase.RESPONSE_BODY],))
         body = rewritten.translator.feed(incoming.body, ends=incoming.ends)
         return FrontStep((replace_body(ProcessingPhase.RESPONSE_BODY, body),))
+
+
+def _reached(incoming: ProcessingRequest) -> EndpointReach:
+    """By the reason that Envoy gives for a response of its own, where the gateway was told to send it."""
+    details = read_metadata(incoming.attributes, _ATTRIBUTES, _DETAILS) if incoming.attributes else None
+    if not isinstance(details, str):
+        return EndpointReach.SOMEBODY
+    if any(sign in details for sign in _NO_CONNECTION):
+        return EndpointReach.NOBODY
+    return EndpointReach.NOWHERE if details in _NO_ROUTE else EndpointReach.SOMEBODY

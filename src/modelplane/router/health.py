@@ -21,6 +21,8 @@ SUCCESSES_TO_RETURN: Final = 3
 FIRST_EJECTION_S: Final = 1.0
 LONGEST_EJECTION_S: Final = 30.0
 FORGET_S: Final = 30.0
+PROBE_HOLDS_S: Final = 5.0
+"""How long a failed check ejects: longer than until the next one, so that no request is spent on a dead endpoint."""
 
 
 class HealthState(StrEnum):
@@ -108,8 +110,9 @@ class EndpointHealth:
         elif not answers and state is not HealthState.EJECTED:
             self.why = "a failed health check"
             self._eject(now_s)
+            self._until_s = max(self._until_s, now_s + PROBE_HOLDS_S)
         elif not answers:
-            self._until_s = max(self._until_s, now_s + FIRST_EJECTION_S)
+            self._until_s = max(self._until_s, now_s + PROBE_HOLDS_S)
 
     def _eject(self, now_s: float) -> None:
         lasts_s = min(LONGEST_EJECTION_S, FIRST_EJECTION_S * 2.0 ** min(self._ejections, 10))

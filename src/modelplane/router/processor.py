@@ -7,7 +7,7 @@ from modelplane.epp.server.exchange import Budget
 from modelplane.epp.server.messages import read
 from modelplane.epp.transport.calls import GrpcStatus, ServerCall
 from modelplane.epp.transport.wire import WireError
-from modelplane.router.director import FrontResponse, RoutedTo, RouterDirector
+from modelplane.router.director import RETRY_AFTER_S, FrontResponse, RoutedTo, RouterDirector
 from modelplane.router.exchange import FrontExchange, FrontRequest, FrontStep
 from modelplane.router.refusals import FrontOutcome, FrontRefusal, answer, refuse
 from modelplane.router.stalls import Stalls
@@ -56,6 +56,8 @@ class FrontProcessor:
             self._call.send(*step.replies)
         if step.request is not None:
             self._decide(step.request)
+        if step.refused:
+            self._refused()
         if step.broken:
             self._finish(GrpcStatus.INVALID_ARGUMENT, step.broken)
 
@@ -69,6 +71,16 @@ class FrontProcessor:
         self._exchange.answered()
         reply = answer(decided.body) if decided.refusal is None else refuse(decided.refusal, decided.api)
         self._call.send(reply)
+        self._finish(GrpcStatus.OK)
+
+    def _refused(self) -> None:
+        """The gateway reached nobody: its own response is none of the client's API."""
+        routed = self._routed
+        if routed is None:
+            return
+        refusal = FrontRefusal(FrontOutcome.NOT_READY, f"{routed.member.plan.key} cannot be reached", RETRY_AFTER_S)
+        self._exchange.answered()
+        self._call.send(refuse(refusal, routed.request.api))
         self._finish(GrpcStatus.OK)
 
     def stalled(self) -> None:
@@ -96,6 +108,12 @@ class FrontProcessor:
         exchange = self._exchange
         cancelled = status is _CANCELLED and not exchange.status
         response = FrontResponse(
-            exchange.status, exchange.first_byte_s, exchange.unserved, exchange.usage, cancelled, exchange.retried
+            exchange.status,
+            exchange.first_byte_s,
+            exchange.unserved,
+            exchange.usage,
+            cancelled,
+            exchange.retried,
+            exchange.reached,
         )
         self._director.ended(routed, response)

@@ -12,6 +12,9 @@ import aiohttp
 import msgspec
 
 from modelplane.api.labels import REPLICA_HEADER
+from modelplane.compose.hop_certificates import hop_hostname
+from modelplane.compose.service_plan import PlanEndpoint
+from modelplane.epp.transport.held_bodies import BodyRefused, read_at_most
 from modelplane.router.addressing import upstream_path
 from modelplane.router.catalog import FleetEndpoint, ServiceCatalog
 
@@ -34,11 +37,13 @@ class HopContext(NamedTuple):
     """How gateways of clusters are called that let in only whom they know."""
 
     context: ssl.SSLContext
-    server_name: str
+    server_name: str = ""
+    """What all of them are called; empty: each by its cluster, where the plan says that it is called by HTTPS."""
 
-    @property
-    def options(self) -> "HopOptions":
-        return {"ssl": self.context, "server_hostname": self.server_name}
+    def options(self, plan: PlanEndpoint) -> "HopOptions":
+        if self.server_name:
+            return {"ssl": self.context, "server_hostname": self.server_name}
+        return {"ssl": self.context, "server_hostname": hop_hostname(plan.cluster or "")} if plan.secure else {}
 
 
 class HopOptions(TypedDict, total=False):
@@ -53,7 +58,7 @@ class ServedModels:
 
     def __init__(self, catalog: ServiceCatalog, hop: HopContext | None = None) -> None:
         self._catalog = catalog
-        self._hop = hop
+        self.hop = hop
         self._task: asyncio.Task[None] | None = None
         self._fetched_s: dict[FleetEndpoint, float] = {}
 
@@ -75,7 +80,7 @@ class ServedModels:
 
     async def refresh(self, session: aiohttp.ClientSession, now_s: float) -> None:
         """Fetch the lists that are not known or old."""
-        replicas = [each for each in self._catalog.endpoints.values() if each.plan.serves and _lists_models(each)]
+        replicas = [each for each in self._catalog.endpoints.values() if each.plan.serves and self._lists_models(each)]
         self._fetched_s = {each: self._fetched_s.get(each, -REFRESH_S) for each in replicas}
         due = [each for each, fetched_s in self._fetched_s.items() if not each.served or now_s - fetched_s >= REFRESH_S]
         for first in range(0, len(due), _MOST_AT_ONCE):
@@ -83,20 +88,20 @@ class ServedModels:
 
     async def _fetch(self, session: aiohttp.ClientSession, endpoint: FleetEndpoint, now_s: float) -> None:
         plan = endpoint.plan
-        tls: HopOptions = {} if self._hop is None else self._hop.options
+        tls: HopOptions = {} if self.hop is None else self.hop.options(plan)
         scheme = "https" if tls else "http"
         url = f"{scheme}://{endpoint.candidate.address}{upstream_path('/v1/models', plan.prefix)}"
         headers = {REPLICA_HEADER: plan.replica or ""}
         try:
             async with session.get(url, headers=headers, **tls) as response:
-                body = await response.content.read(_LARGEST)
+                body = await read_at_most(response.content.iter_any(), _LARGEST, response.content_length)
                 listed = msgspec.json.decode(body, type=_ModelList) if response.ok else None
-        except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError):
+        except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, RecursionError, BodyRefused):
             return
         if listed is not None:
             self._fetched_s[endpoint] = now_s
             self._catalog.learned(endpoint, tuple(each.id for each in listed.data[:_MOST_MODELS]))
 
-
-def _lists_models(endpoint: FleetEndpoint) -> bool:
-    return endpoint.plan.replica is not None and not endpoint.plan.secure
+    def _lists_models(self, endpoint: FleetEndpoint) -> bool:
+        """Whether it is a replica that the router may call."""
+        return endpoint.plan.replica is not None and (self.hop is not None or not endpoint.plan.secure)

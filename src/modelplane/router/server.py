@@ -30,6 +30,7 @@ from modelplane.epp.transport.tls import ServerIdentity
 from modelplane.router.admin import RouterAdmin
 from modelplane.router.catalog import ServiceCatalog
 from modelplane.router.director import RouterDirector
+from modelplane.router.hop_folder import HopFolder
 from modelplane.router.plans import PlanFolder
 from modelplane.router.probes import Prober
 from modelplane.router.processor import FrontProcessor
@@ -56,6 +57,8 @@ class RouterSettings(msgspec.Struct, frozen=True, kw_only=True):
     plans: Path | None = None
     summaries: Path | None = None
     """The loads of whole clusters, in the ecosystem's endpoints file."""
+    hop_identity: Path | None = None
+    """The folder with the certificate for gateways of clusters that want one."""
     probes: bool = True
     """Whether endpoints are checked, and replicas asked for their models."""
 
@@ -88,9 +91,12 @@ class RouterServer:
         self._admin = RouterAdmin(self.director, (self.settings.host, max(0, self.settings.admin_port)), time.monotonic)
         self._health = HealthService(lambda: self.catalog.known and not self.director.stopping)
         self._prober = Prober(self.catalog, time.monotonic)
+        self.director.on_refused = self._prober.soon
         self._models = ServedModels(self.catalog, hop)
         self._stalls = Stalls()
-        self._folder = PlanFolder(self.settings.plans) if self.settings.plans is not None else None
+        plans, identity = self.settings.plans, self.settings.hop_identity
+        self._folder = PlanFolder(plans) if plans is not None else None
+        self._hop_folder = HopFolder(identity, plans) if plans is not None and identity is not None else None
         self._summaries = b""
         self._servers: list[GrpcServer] = []
         self._task: asyncio.Task[None] | None = None
@@ -166,6 +172,9 @@ class RouterServer:
             if plans is not None:
                 self.replace(plans)
                 _LOG.info("read the plans of %d services", len(plans))
+            hop = self._hop_folder.read() if self._hop_folder is not None else None
+            if hop is not None:
+                self._models.hop = hop
             callers = self._folder.read_callers()
             if callers is not None:
                 self.director.callers.replace(callers)

@@ -13,6 +13,7 @@ from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster import ClusterSettings, NodePoolSpec, Running, SimulatedCluster
 from modelplane.sim.cluster.controller import ClusterStore
+from modelplane.sim.cluster.engine_exit import EngineExit
 from modelplane.sim.engine import Faults
 from modelplane.testing.clock import VirtualClock, run_virtual
 
@@ -29,6 +30,8 @@ class FakeEngines:
     faults: what they were set while they ran.
     """
 
+    simulated = True
+
     def __init__(self, clock: Clock, *, start_s: float = 0.0, stop_s: float = 0.0) -> None:
         self._clock = clock
         self._ports = itertools.count(20_000)
@@ -40,10 +43,17 @@ class FakeEngines:
         self.running: dict[Running, str] = {}
         self.shown: dict[str, Manifest] = {}
         self.faults: dict[str, Faults] = {}
-        self._crashes: dict[Running, Callable[[], None]] = {}
+        self._crashes: dict[Running, Callable[[EngineExit | None], None]] = {}
         self.stopped: list[tuple[str, float]] = []
 
-    async def start(self, pod: Manifest, cluster: str, *, crashed: Callable[[], None] = lambda: None) -> Running:
+    async def start(
+        self,
+        pod: Manifest,
+        cluster: str,
+        *,
+        store: ClusterStore | None = None,  # noqa: ARG002  it reads nothing
+        crashed: Callable[[EngineExit | None], None] = lambda _ended: None,
+    ) -> Running:
         await self._clock.sleep(self.start_s)
         if reason := self.refuses(pod):
             raise RuntimeError(reason)
@@ -59,7 +69,7 @@ class FakeEngines:
     def crash(self) -> None:
         """Every engine that runs ends by itself."""
         for running in list(self.running):
-            self._crashes[running]()
+            self._crashes[running](None)
 
     async def warm_up(self, _running: Running, _words: Sequence[str]) -> None:
         await self._clock.sleep(self.warm_s)

@@ -15,8 +15,10 @@ from modelplane.api.models import (
     Topology,
     Workers,
 )
+from modelplane.compose.engines import ENGINES
 from modelplane.compose.engines.launch import flag_value
 from modelplane.compose.lowering import EngineSpec, lower
+from modelplane.compose.shapes import has_own_command, shape_fault, spans_tensor
 from modelplane.k8s.admission.paths import Path
 from modelplane.k8s.admission.problems import Problem, describe
 from modelplane.k8s.admission.references import Severity
@@ -84,15 +86,13 @@ def _places(spec: ModelDeploymentSpec) -> Iterator[tuple[Path, Workers | None, N
 
 def _too_few(path: Path, workers: Workers, selector: NodeSelector | None) -> Problem | None:
     """A pod with fewer devices than its engine is told to use does not start. Custom engines are told nothing."""
-    topology = workers.topology or Topology()
-    local = topology.data_local or topology.data
-    devices = sum(device.count for device in selector.devices) if selector else 0
-    wanted = topology.tensor * local
-    if wanted <= devices or workers.engine == "Custom" or _engine(workers.template)[0]:
+    if not ENGINES[workers.engine].sized or has_own_command(workers.template):
         return None
-    ranks = f" for each of {local} ranks" if local > 1 else ""
-    wrong = f"tensor {topology.tensor}{ranks} needs {wanted} devices in a pod; nodeSelector requests {devices}"
-    return Problem((*path, "workers", "topology", "tensor"), wrong, "make both agree")
+    topology = workers.topology or Topology()
+    wrong = shape_fault(topology, sum(device.count for device in selector.devices) if selector else 0)
+    whole = topology.data == 1 and not spans_tensor(topology)
+    hint = "make both agree, or split layers over nodes by tensorLocal" if whole else "make both agree"
+    return Problem((*path, "workers", "topology", "tensor"), wrong, hint) if wrong else None
 
 
 def _too_many_flags(path: Path, engine: EngineSpec) -> Problem | None:

@@ -10,10 +10,11 @@ from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionStatus, ConditionType
 from modelplane.api.errors import InputError
 from modelplane.api.models import InferenceClass, ModelCache
+from modelplane.api.objects import value_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.caching.source import older_forms
 from modelplane.compose.contract import ComposeRequest
-from modelplane.compose.refusal import NOTED_FIELDS, UNREAD_FIELDS
+from modelplane.compose.refusal import CLOUD_FIELDS, NOTED_FIELDS
 from modelplane.compose.registry import COMPOSERS
 from modelplane.k8s.admission.layout import Document
 from modelplane.k8s.admission.paths import Path
@@ -48,9 +49,9 @@ def _problems(member: ReferencedObject, known: KnownDevices) -> Iterator[tuple[P
     if kind == "ModelCache":
         for field, newer in older_forms(decode(ModelCache, member.value).spec):
             yield Problem(field, "is an older form", f"write {newer}"), Severity.WARNING
-    for path in UNREAD_FIELDS.get(kind, ()):
-        for place in _places(member.value, path, ()):
-            yield Problem(place, "is stored and has no effect in this build", "leave it out"), Severity.WARNING
+    if kind == "InferenceCluster" and value_at(member.value, "spec", "cluster", "source") == "Existing":
+        for place in (place for path in CLOUD_FIELDS for place in _places(member.value, path, ())):
+            yield Problem(place, "has no effect on a cluster that exists already", "leave it out"), Severity.WARNING
     for path, message, hint in NOTED_FIELDS.get(kind, ()):
         for place in _places(member.value, path, ()):
             yield Problem(place, message, hint), Severity.WARNING

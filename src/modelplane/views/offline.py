@@ -9,6 +9,7 @@ from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.objects import Manifest, labels_of, name_of, namespace_of, text_at
 from modelplane.api.reasons import Reason
+from modelplane.compose.caching.job import LOADER_IMAGE
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Local, Remote, Requirement
 from modelplane.compose.registry import COMPOSERS
 from modelplane.k8s.admission.layout import Document
@@ -48,10 +49,12 @@ def compose_document(document: Document, documents: Iterable[Document] = (), *, 
     return _compose(manifest, [*fleet.clusters, *others], fleet)
 
 
-def render(fleet: FleetManifests) -> tuple[Remote, ...]:
+def render(fleet: FleetManifests, *, loader_image: str = LOADER_IMAGE) -> tuple[Remote, ...]:
     """Every object that the deployments of a fleet become, each with the cluster that it is for.
 
-    Deployments are decided one after the other, as `plan` does it. InputError: no cluster can run a deployment.
+    Deployments are decided one after the other, as `plan` does it, and their caches count as staged. `loader_image` is
+    for clusters that name none.
+    InputError: no cluster can run a deployment.
     """
     fleet, found = fleet.completed(), list[Remote]()
     for deployment in fleet.deployments:
@@ -62,7 +65,7 @@ def render(fleet: FleetManifests) -> tuple[Remote, ...]:
         known = {(namespace_of(item), name_of(item)): item for item in (*fleet.replicas, *replicas)}
         fleet = msgspec.structs.replace(fleet, replicas=tuple(known.values()))
         for replica in replicas:
-            found += _rendered(replica, fleet)
+            found += _rendered(replica, fleet, loader_image)
     return tuple(found)
 
 
@@ -72,21 +75,33 @@ def _check_runnable(deployment: Manifest, result: ComposeResult) -> None:
             raise InputError(f"ModelDeployment {namespace_of(deployment)}/{name_of(deployment)}: {condition.message}")
 
 
-def _rendered(replica: Manifest, fleet: FleetManifests) -> list[Remote]:
-    result = _compose(replica, (*fleet.clusters, *fleet.caches), fleet)
+def _rendered(replica: Manifest, fleet: FleetManifests, loader_image: str) -> list[Remote]:
+    caches = [_staged(cache, text_at(replica, "spec", "clusterName")) for cache in fleet.caches]
+    result = _compose(replica, (*fleet.clusters, *caches), fleet, loader_image)
     accepted = next(condition for condition in result.conditions if condition.type == "Accepted")
     if accepted.status != "True":
         raise InputError(f"ModelReplica {namespace_of(replica)}/{name_of(replica)}: {accepted.message}")
     return [desired.target for desired in result.desired.values() if isinstance(desired.target, Remote)]
 
 
-def _compose(manifest: Manifest, others: Sequence[Manifest], fleet: FleetManifests) -> ComposeResult:
+def _staged(cache: Manifest, cluster: str) -> Manifest:
+    """As it will be: until a cache is there, the workloads that mount it are not written."""
+    return {**cache, "status": {"clusters": [{"name": cluster, "phase": "Ready"}]}}
+
+
+def _compose(
+    manifest: Manifest, others: Sequence[Manifest], fleet: FleetManifests, loader_image: str = LOADER_IMAGE
+) -> ComposeResult:
     kind = text_at(manifest, "kind")
     if kind not in COMPOSERS:
         raise InputError(f"{kind or 'a document without a kind'} is not composed; use one of {', '.join(COMPOSERS)}")
     entry = COMPOSERS[kind]
     request = ComposeRequest(
-        decode(entry.resource, manifest), fleet=fleet.fleet(), now=fleet.now, profile=fleet.profile
+        decode(entry.resource, manifest),
+        fleet=fleet.fleet(),
+        now=fleet.now,
+        profile=fleet.profile,
+        loader_image=loader_image,
     )
     wanted = entry.compose(request).requirements
     required = {key: _find(one, others) for key, one in wanted.items() if one.cluster is None}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from modelplane.api.codec import decode
 from modelplane.api.conditions import ConditionType
-from modelplane.api.models import InferenceCluster, ModelDeployment, ModelReplica, ModelService
+from modelplane.api.models import InferenceCluster, ModelDeployment, ModelReplica, ModelService, Taint
 from modelplane.api.objects import Manifest
 from modelplane.views.caches import CacheRow, cache_rows
 from modelplane.views.health import ObjectHealth, object_health, reported_health
@@ -24,6 +24,9 @@ class ClusterRow:
     pools: tuple[str, ...]
     lost_devices: int = 0
     """Those that nobody holds on a cluster that does not answer."""
+    cordoned: bool = False
+    taints: tuple[str, ...] = ()
+    """As kubectl writes them: `key=value:effect`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,13 @@ def _cluster(item: InferenceCluster) -> ClusterRow:
         replicas=status.replicas or 0,
         pools=tuple(pool.name for pool in status.gpu_pools),
         lost_devices=status.lost_devices or 0,
+        cordoned=item.spec.cordoned,
+        taints=tuple(_taint(taint) for taint in item.spec.taints),
     )
+
+
+def _taint(taint: Taint) -> str:
+    return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
 
 
 def _with_drain(health: ObjectHealth, item: InferenceCluster) -> ObjectHealth:

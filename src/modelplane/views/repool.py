@@ -10,29 +10,67 @@ import msgspec
 
 from modelplane.api.codec import decode, encode
 from modelplane.api.errors import InputError
-from modelplane.api.models import GpuPool, InferenceCluster, InferenceClusterStatus, NodePool, PoolDevice, PoolDomain
-from modelplane.api.objects import Manifest
+from modelplane.api.models import (
+    ClusterSource,
+    GpuPool,
+    InferenceClass,
+    InferenceCluster,
+    InferenceClusterStatus,
+    NodePool,
+    PoolDevice,
+    PoolDomain,
+)
+from modelplane.api.objects import Manifest, mapping_at
 from modelplane.compose import inference_cluster
+from modelplane.compose.clouds import class_fault, cloud_of
 from modelplane.compose.contract import ComposeRequest
 
 
 def pools_of(cluster: InferenceCluster, classes: Mapping[str, Manifest]) -> tuple[GpuPool, ...]:
     """The pools that a cluster would publish, by the composer that does so in a plane.
 
-    A pool whose class is not among those given keeps what is known of it; where nothing is, that is refused.
+    A pool whose class is not among those given keeps what is known of it; where nothing is, that is refused. Pools of
+    a cluster on a cloud are those that it has once it is made.
     """
     known = {(pool.name, pool.class_name) for pool in cluster.status.gpu_pools}
     wanted = {pool.class_name for pool in cluster.spec.node_pools if (pool.name, pool.class_name) not in known}
     missing = sorted(wanted - classes.keys())
     if missing:
         raise InputError(f"InferenceCluster {cluster.metadata.name}: no InferenceClass named {', '.join(missing)}")
+    _refuse_unmakable(cluster, classes)
+    made = _as_made(cluster)
     required = {
         key: (classes[requirement.name],) if requirement.name in classes else ()
-        for key, requirement in inference_cluster.compose(ComposeRequest(cluster)).requirements.items()
+        for key, requirement in inference_cluster.compose(ComposeRequest(made)).requirements.items()
         if requirement.kind == "InferenceClass" and requirement.name is not None
     }
-    status = inference_cluster.compose(ComposeRequest(cluster, required=required)).status
+    status = inference_cluster.compose(ComposeRequest(made, required=required)).status
     return status.gpu_pools if isinstance(status, InferenceClusterStatus) else ()
+
+
+def _as_made(cluster: InferenceCluster) -> InferenceCluster:
+    spec = msgspec.structs.replace(cluster.spec, cluster=ClusterSource(source="Existing"))
+    return cluster if cloud_of(cluster) is None else msgspec.structs.replace(cluster, spec=spec)
+
+
+def as_equipped(manifest: Manifest) -> Manifest:
+    """An InferenceCluster as it is once it is made and its software is installed; any other object as it is."""
+    if manifest.get("kind") != "InferenceCluster":
+        return manifest
+    cluster = decode(InferenceCluster, manifest)
+    existing = cluster.spec.cluster.existing
+    secret = existing.secret_ref.name if existing is not None else f"{cluster.metadata.name}-kubeconfig"
+    found = {"source": "Existing", "existing": {"secretRef": {"name": secret}}}
+    return {**manifest, "spec": {**mapping_at(manifest, "spec"), "cluster": found}}
+
+
+def _refuse_unmakable(cluster: InferenceCluster, classes: Mapping[str, Manifest]) -> None:
+    cloud = cloud_of(cluster)
+    for pool in cluster.spec.node_pools if cloud is not None else ():
+        found = classes.get(pool.class_name)
+        fault = class_fault(cloud, pool, decode(InferenceClass, found)) if cloud and found is not None else None
+        if fault is not None:
+            raise InputError(f"InferenceCluster {cluster.metadata.name}: {fault}")
 
 
 def repooled(edited: Manifest, before: Manifest, classes: Mapping[str, Manifest]) -> Manifest:

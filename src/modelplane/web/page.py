@@ -1,8 +1,9 @@
-"""An overview as one HTML page: every text of an object is escaped, and there is no script."""
+"""An overview as one HTML page: every text of an object is escaped and prints, and there is no script."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from modelplane.k8s.admission.decode import escape as printable
 from modelplane.views.caches import CacheClusterRow
 from modelplane.views.health import ObjectHealth
 from modelplane.views.overview import Overview
@@ -99,6 +100,11 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]])
 
 def _cell(value: object) -> str:
     if isinstance(value, ObjectHealth):
-        why = f'<div class="why">{escape(value.why)}</div>' if value.why else ""
-        return f'<td><span class="{escape(value.state)}">{escape(value.state)}</span>{why}</td>'
-    return f"<td>{escape(str(value))}</td>"
+        why = f'<div class="why">{_text(value.why)}</div>' if value.why else ""
+        return f'<td><span class="{_text(value.state)}">{_text(value.state)}</span>{why}</td>'
+    return f"<td>{_text(str(value))}</td>"
+
+
+def _text(value: str) -> str:
+    """What does not print is spelled out: it could reverse the writing direction, or hide a name."""
+    return escape(printable(value))

@@ -15,7 +15,7 @@ from modelplane.epp.datalayer.kv_events import KvEventSubscriber, KvSettings, Kv
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.precise import PreciseIndex
 from modelplane.sim.engine.kv_events import BlockStoredEvent, KvEventLog
-from tests.support.kube_api import until
+from tests.support.waiting import until
 
 TOPIC = b"kv@pod@model"
 END = (-1).to_bytes(8, "big", signed=True)

@@ -86,12 +86,20 @@ async def _babbles():
     return web.Response(text="junk")
 
 
+async def _nests():
+    return web.Response(text='{"other":' + "[" * 100_000)
+
+
+async def _overflows():
+    return web.Response(text="x", headers={"Content-Length": str(1 << 40)})
+
+
 async def _hangs():
     await asyncio.sleep(60)
     return web.Response()
 
 
-@pytest.mark.parametrize("answer", [_refuses, _babbles, _hangs])
+@pytest.mark.parametrize("answer", [_refuses, _babbles, _nests, _overflows, _hangs])
 def test_after_a_failure_requests_continue_and_skip_the_tokenizer(run, answer):
     async def scenario():
         async with server(answer) as (url, noted):

@@ -545,3 +545,47 @@ def test_who_waits_for_tokens_may_go_away_and_does_not_hold_up_the_end():
     assert [result.decision.outcome for result in left.answers] == [Outcome.STOPPING]
     assert slow.taken_back == 2
     assert desk.counts == [(0, 0, 0)] * 2
+
+
+BLIND = """
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+featureGates: [flowControl]
+plugins:
+- type: queue-scorer
+- type: max-score-picker
+- type: utilization-detector
+schedulingProfiles:
+- name: default
+  plugins: [{pluginRef: utilization-detector}, {pluginRef: queue-scorer}, {pluginRef: max-score-picker}]
+flowControl:
+  saturationDetector: {pluginRef: utilization-detector}
+  defaultPriorityBand: {maxRequests: 1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "most"), [(200, 100), (600, 400)], ids=["loaded", "beyond what it is trusted with"]
+)
+@pytest.mark.parametrize("config", [BLIND, ""], ids=["by metrics alone", "as by default"])
+@pytest.mark.parametrize("scraped_s", [-1.0, 1.0], ids=["never scraped", "scraped long ago"])
+def test_a_pool_all_of_whose_metrics_are_stale_is_picked_from_under_load(config, scraped_s, in_flight, most):
+    """Half of the endpoints said that they were full when they were last heard of."""
+    desk = Desk(config, count=4)
+    for number, endpoint in enumerate(desk.source.current):
+        full = number % 2 == 0 and scraped_s > 0
+        load = EndpointMetrics(scraped_s=scraped_s, waiting=50.0 if full else 0.0, kv_cache_usage=1.0 if full else 0.0)
+        endpoint.metrics = load
+    running, outcomes = [], set()
+    for number in range(in_flight + 100):
+        desk.clock.now_s += 0.001
+        body = msgspec.json.encode({"model": "m", "messages": [{"role": "user", "content": f"{number} hello"}]})
+        result, waiter = desk.decide(body, x_request_id=f"r{number}")
+        outcomes.add(None if result is None else result.decision.outcome)
+        assert waiter.answers == []
+        running.append(result)
+        if len(running) > in_flight:
+            desk.end(running.pop(0))
+    assert outcomes == {Outcome.PICKED}
+    assert sum(counts[0] for counts in desk.counts) == in_flight
+    assert max(counts[0] for counts in desk.counts) <= most

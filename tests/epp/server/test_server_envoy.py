@@ -19,6 +19,7 @@ from modelplane.epp.transport.grpc_aio import GrpcAioServer
 from modelplane.epp.transport.h2.server import H2Server
 from modelplane.sim.engine import EngineConfig, SimulatedEngine
 from tests.support.extproc_envoy import EnvoyPlan, Mode, envoy
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.e2e
 
@@ -122,11 +123,8 @@ class Stage:
             return answer.status, answer.headers.copy(), await answer.read()
 
     async def until_ended(self, count):
-        for _ in range(2000):
-            if len(self.ends.ended_as) >= count:
-                return self.ends.ended_as
-            await asyncio.sleep(0.01)
-        raise AssertionError(f"only {self.ends.ended_as} ended")
+        await until(lambda: len(self.ends.ended_as) >= count)
+        return self.ends.ended_as
 
 
 @contextlib.asynccontextmanager
@@ -337,9 +335,9 @@ def test_a_client_that_goes_away_ends_its_request(tmp_path, run, shows_response)
     async def scenario():
         async with stage(tmp_path, shows_response=shows_response) as here:
             here.backends[0].pause_s = 10.0
-            with contextlib.suppress(asyncio.TimeoutError):
-                async with asyncio.timeout(0.3):
-                    await here.send(chat())
+            sending = asyncio.create_task(here.send(chat()))
+            await until(lambda: here.picker.source.current[0].requests_in_flight == 1)
+            sending.cancel()
             await here.until_ended(1)
             return here.picker.source.current[0].requests_in_flight
 

@@ -182,6 +182,17 @@ def test_metadata_is_read_as_the_library_writes_it(value):
     assert messages.read_metadata(metadata, b"nowhere", b"key") is None
 
 
+def test_attributes_are_read_as_the_library_writes_them():
+    request = REQUEST()
+    request.response_headers.SetInParent()
+    wanted = request.attributes.add(key="envoy.filters.http.ext_proc")
+    wanted.value.update({"response.code_details": "via_upstream"})
+    request.attributes.add(key="another").value.update({"response.code_details": "wrong"})
+    found = messages.read(request.SerializeToString())
+    read = messages.read_metadata(found.attributes, b"envoy.filters.http.ext_proc", b"response.code_details")
+    assert (found.phase, read) == (messages.ProcessingPhase.RESPONSE_HEADERS, "via_upstream")
+
+
 def test_deep_metadata_is_cut_off():
     value = nested(3, b"end")
     for _ in range(50):

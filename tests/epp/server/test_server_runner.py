@@ -1,7 +1,5 @@
 """What runs beside the server, and how it begins and ends with it."""
 
-import asyncio
-
 import aiohttp
 
 from modelplane.epp.config.config import load
@@ -11,6 +9,7 @@ from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.server.runner import PickerRunner, RunnerOptions
 from modelplane.epp.server.server import PickerSettings
 from modelplane.sim.engine import EngineConfig, SimulatedEngine
+from tests.support.waiting import until
 
 HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
 FLOWING = (
@@ -123,10 +122,7 @@ def test_the_load_of_endpoints_is_read(run):
         endpoint = Endpoint("ns/m-0", f"127.0.0.1:{address.port}")
         program = PickerRunner(StaticEndpoints([endpoint]), load(""), SETTINGS, RunnerOptions(metrics_port=-1))
         await program.start()
-        for _ in range(3000):
-            if endpoint.metrics.scraped_s > 0:
-                break
-            await asyncio.sleep(0.01)
+        await until(lambda: endpoint.metrics.scraped_s > 0)
         program.server.reload(load(""))
         await program.stop()
         await engine.stop()

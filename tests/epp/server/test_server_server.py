@@ -15,6 +15,7 @@ from modelplane.epp.server.health import CHECK
 from modelplane.epp.server.messages import METHOD
 from modelplane.epp.server.server import PickerServer, PickerSettings
 from tests.support.extproc_protos import load as load_protos
+from tests.support.waiting import until
 
 PROTOS = load_protos()
 REQUEST, RESPONSE = PROTOS["ProcessingRequest"], PROTOS["ProcessingResponse"]
@@ -139,25 +140,23 @@ def test_a_new_configuration_is_taken_and_a_wrong_one_is_not(make_server, run, t
     file = tmp_path / "config.yaml"
     file.write_text("")
 
-    async def until(call, count):
-        for _ in range(3000):
-            reply = await pick(call)
-            if destination(reply).count(",") == count - 1:
-                return True
-            await asyncio.sleep(0.02)
-        return False
+    async def endpoints_listed(call):
+        return destination(await pick(call)).count(",") + 1
 
     async def scenario():
         async with picking(make_server, config_file=file, config_poll_s=0.02) as (_, call):
-            assert await until(call, 1)
+            assert await endpoints_listed(call) == 1
             file.write_text("plugins: nonsense")
-            await asyncio.sleep(0.2)
-            assert await until(call, 1)
+            await until(lambda: "kept the previous configuration" in caplog.text)
+            assert await endpoints_listed(call) == 1
             file.write_text(LISTED)
-            return await until(call, 2)
 
-    assert run(scenario())
-    assert "kept the previous configuration" in caplog.text
+            async def both():
+                return await endpoints_listed(call) == 2
+
+            await until(both)
+
+    run(scenario())
 
 
 def test_tls_by_certificate(make_server, run, identity):

@@ -342,6 +342,77 @@ def test_bodies_have_a_limit_and_need_not_be_json():
     assert (prefill.seen, decode.bodies) == ([], [[1]])
 
 
+def test_a_body_of_any_depth_is_the_local_servers_to_judge(caplog):
+    prefill, decode = Server((200, {})), Server((200, {}))
+
+    async def scenario(session, url, addresses):
+        headers = {"x-prefiller-host-port": addresses[0]}
+        found = []
+        for depth in (100, 900, 100_000):
+            body = b'{"x":' + b"[" * depth + b"]" * depth + b"}"
+            async with session.post(f"{url}/v1/completions", data=body, headers=headers) as response:
+                found.append(response.status < 500)
+        return found
+
+    decode.handle = prefill.handle = accept
+    assert play(scenario, prefill, decode) == [True, True, True]
+    assert not caplog.records
+
+
+async def accept(request):
+    await request.content.read()
+    return web.json_response({})
+
+
+def test_bodies_have_a_limit_together():
+    class Busy(Server):
+        """Answers when it may, and says when it is asked."""
+
+        async def handle(self, request):
+            await request.content.read()
+            self.reached.set()
+            await self.go.wait()
+            return web.json_response({})
+
+    busy = Busy()
+
+    async def scenario(session, url, addresses):
+        busy.reached, busy.go = asyncio.Event(), asyncio.Event()
+        first = asyncio.create_task(send(session, url, addresses[0], body={"x": "y" * 150}))
+        async with asyncio.timeout(30):
+            await busy.reached.wait()
+        second = await send(session, url, addresses[0], body={"x": "y" * 150})
+        busy.go.set()
+        return (await first)[0], second[0], (await send(session, url, addresses[0], body={"x": "y" * 150}))[0]
+
+    decode = Server((200, {}))
+    assert play(scenario, busy, decode, most_body_bytes=200, most_held_bytes=300) == (200, 503, 200)
+    assert len(decode.seen) == 2
+
+
+@pytest.mark.parametrize(("decode_fallback", "expected"), [(False, 502), (True, 200)])
+def test_a_prefill_response_has_a_limit(decode_fallback, expected):
+    prefill, decode = Server((200, {"x": "y" * 300})), Server((200, {}))
+
+    async def scenario(session, url, addresses):
+        return (await send(session, url, addresses[0], body={"x": 1}))[0]
+
+    settings = {"most_body_bytes": 200, "decode_fallback": decode_fallback}
+    assert play(scenario, prefill, decode, **settings) == expected
+
+
+def test_a_long_response_of_the_local_server_is_not_held():
+    """Where it might say that too little is cached: that would be short."""
+    long = {"choices": [{"finish_reason": "stop", "text": "x" * (3 << 20)}]}
+    prefill, decode = Server((200, {})), Server((200, long))
+
+    async def scenario(session, url, addresses):
+        return await send(session, url, addresses[0], body={**CHAT, "cache_hit_threshold": 0.5})
+
+    status, body = play(scenario, prefill, decode, connector=Connector.SHARED_STORAGE, most_body_bytes=1 << 20)
+    assert (status, json.loads(body), prefill.seen) == (200, long, [])
+
+
 def test_a_rank_has_a_local_server_of_its_own():
     other, decode = Server((200, {"rank": 1})), Server((200, {"rank": 0}))
 

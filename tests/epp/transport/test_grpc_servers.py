@@ -9,6 +9,7 @@ import pytest
 from modelplane.epp.transport.calls import Settings
 from modelplane.epp.transport.h2.server import H2Server
 from modelplane.epp.transport.tls import ServerIdentity
+from tests.support.waiting import until
 
 ECHO = "/test.Echo/Talk"
 
@@ -50,14 +51,6 @@ async def status_of(call, *messages, **options):
     except grpc.aio.AioRpcError as error:
         return error.code(), error.details()
     return grpc.StatusCode.OK, ""
-
-
-async def until(condition):
-    for _ in range(8000):
-        if condition():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it did not come to pass")
 
 
 def test_messages_come_back_in_order(make_server, methods, log, run):
@@ -167,7 +160,7 @@ def test_idle_calls_get_later_messages_and_their_end(make_server, methods, log, 
 def test_a_call_beyond_its_deadline(make_server, methods, log, run):
     async def scenario():
         async with talking(make_server, methods) as call:
-            talk = call(timeout=0.2)
+            talk = call(timeout=1.0)
             await talk.write(b"silent")
             code = await talk.code()
             await until(lambda: "cancelled" in log)

@@ -1,19 +1,11 @@
 """The server's links: what becomes of them when their peers go."""
 
-import asyncio
 import socket
 
 from modelplane.epp.transport.calls import Settings
 from modelplane.epp.transport.h2.frames import PREFACE, FrameType, frame
 from modelplane.epp.transport.h2.server import H2Server
-
-
-async def until(condition):
-    for _ in range(20_000):
-        if condition():
-            return
-        await asyncio.sleep(0.002)
-    raise AssertionError("it did not come to pass")
+from tests.support.waiting import until
 
 
 def test_a_peer_that_resets_is_gone(run):

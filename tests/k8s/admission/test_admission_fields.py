@@ -60,6 +60,28 @@ def test_resources_are_quantities():
     ]
 
 
+@pytest.mark.parametrize(("port", "right"), [
+    (8000, True), ("http", True), ("h-1", True), (0, False), (65536, False), ("8000", False), ("a--b", False),
+    ("-a", False), ("a" * 16, False), ("HTTP", False),
+])  # fmt: skip
+def test_ports_are_numbers_or_names(port, right):
+    container = {"readinessProbe": {"httpGet": {"port": port}}}
+    spec = {"workers": {"template": {"spec": {"containers": [container]}}}}
+    assert (lines({"spec": spec}, "ModelDeployment") == []) is right
+
+
+def test_sizes_of_volumes_and_resources_of_init_containers_are_quantities():
+    pod = {
+        "volumes": [{"emptyDir": {"sizeLimit": "huge"}}],
+        "initContainers": [{"resources": {"requests": {"cpu": "one"}}}],
+    }
+    path = "spec.workers.template.spec"
+    assert lines({"spec": {"workers": {"template": {"spec": pod}}}}, "ModelDeployment") == [
+        f'{path}.initContainers[0].resources.requests[cpu]: "one" {QUANTITY}',
+        f'{path}.volumes[0].emptyDir.sizeLimit: "huge" {QUANTITY}',
+    ]
+
+
 @pytest.mark.parametrize(
     "value", [None, {}, {"spec": []}, {"spec": {"nodeSelector": {"devices": {}}}}, {"spec": devices()}]
 )

@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from modelplane.sim.cluster.engine_command import engine_command
-from modelplane.sim.cluster.engine_exits import EngineExit, load_exit, usage_exit
+from modelplane.sim.cluster.engine_exit import EngineExit
+from modelplane.sim.cluster.engine_exits import load_exit, usage_exit
 from modelplane.sim.cluster.engines import GPUS
 from modelplane.sim.engine.known_flags import SGLANG as SGLANG_FLAGS
 from modelplane.sim.engine.known_flags import VLLM, unrecognized
@@ -38,7 +39,7 @@ def pod(*args, gpus="", command=None, memory=None, size=1):
     marks = {GPUS: gpus, "leaderworkerset.sigs.k8s.io/size": str(size)}
     return {
         "metadata": {"name": "p", "namespace": "team", "annotations": marks},
-        "spec": {"containers": [container]},
+        "spec": {"containers": [container], "resourceClaims": [{"name": "devices", "resourceClaimTemplateName": "t"}]},
         "status": {"resourceClaimStatuses": [{"name": "devices", "resourceClaimName": "c"}]},
     }
 

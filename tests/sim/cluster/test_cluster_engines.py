@@ -24,6 +24,7 @@ from modelplane.testing.cluster import (
     route,
     service,
 )
+from tests.support.waiting import until
 
 
 def pod(*, command=None, args=None, image="vllm/vllm-openai:v1"):
@@ -171,9 +172,16 @@ def test_a_pod_is_shown_to_its_engine_with_the_gpus_of_its_claims():
         "spec": {"driver": "gpu.nvidia.com", "pool": {"name": "node-1"}, "devices": devices},
     }
     plain = pod(args=["m"])
-    holder = {**plain, "status": {"resourceClaimStatuses": [{"name": "gpus", "resourceClaimName": "p-gpus"}]}}
+    made = {"name": "gpus", "resourceClaimTemplateName": "gpus"}
+    holder = {
+        **plain,
+        "spec": {**plain["spec"], "resourceClaims": [made]},
+        "status": {"resourceClaimStatuses": [{"name": "gpus", "resourceClaimName": "p-gpus"}]},
+    }
+    shared = {**plain, "spec": {**plain["spec"], "resourceClaims": [{"name": "gpus", "resourceClaimName": "p-gpus"}]}}
     store = Shelf(claim, pieces)
     assert with_gpus(holder, store)["metadata"]["annotations"] == {GPUS: "NVIDIA H200,NVIDIA H200"}
+    assert with_gpus(shared, store)["metadata"]["annotations"] == {GPUS: "NVIDIA H200,NVIDIA H200"}
     assert with_gpus(plain, store) is plain
     assert with_gpus(holder, Shelf(claim)) is holder
     named = {**holder, "metadata": {**holder["metadata"], "annotations": {GPUS: "NVIDIA L4"}}}
@@ -206,13 +214,6 @@ def ask(address):
 def addresses(cluster):
     view = cluster.gateway_view()
     return [] if view is None else [f"{s['endpoints'][0]['addresses'][0]}:{s['ports'][0]['port']}" for s in view.slices]
-
-
-async def until(condition):
-    """What settles by the clock does so before a busy machine has come to it."""
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110  what it waits for tells nobody
-            await asyncio.sleep(0.02)
 
 
 def running(address):

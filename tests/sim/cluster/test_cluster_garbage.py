@@ -1,4 +1,7 @@
+import pytest
+
 from modelplane.api.objects import manifest, name_of
+from modelplane.k8s.deletion import Propagation
 from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster.garbage import delete_in_foreground
 from modelplane.testing.cluster import (
@@ -10,6 +13,7 @@ from modelplane.testing.cluster import (
     run_cluster,
     service,
 )
+from tests.sim.cluster.test_cluster_jobs import job
 
 
 def thing(name, *owners, namespace=TENANT_NAMESPACE):
@@ -66,6 +70,45 @@ def test_in_the_foreground_the_owner_goes_last():
 
     run_cluster(main)
     assert gone == ["grandchild", "child", "owner"]
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "propagation", "left"),
+    [
+        ([], None, ["Pod"]),
+        ([], Propagation.BACKGROUND, []),
+        ([], Propagation.FOREGROUND, []),
+        ([], Propagation.ORPHAN, ["Pod"]),
+        (["foregroundDeletion"], None, []),
+        (["foregroundDeletion"], Propagation.ORPHAN, ["Pod"]),
+        (["orphan"], None, ["Pod"]),
+    ],
+)
+def test_a_job_leaves_its_pods_behind_unless_it_is_told_otherwise(finalizers, propagation, left):
+    async def main(lab):
+        lab.apply({**job(seconds=3600), "metadata": {**job()["metadata"], "finalizers": finalizers}})
+        await lab.clock.sleep(20)
+        made = lab.get(job())
+        (pod,) = lab.pods()
+        lab.cluster.api.delete(ref_of(made), propagation=propagation)
+        await lab.clock.sleep(120)
+        found = [lab.store.get(ref_of(item)) for item in (made, pod)]
+        owners = [item["metadata"].get("ownerReferences", []) for item in found if item is not None]
+        return [item["kind"] for item in found if item is not None], owners
+
+    assert run_cluster(main, pools=[gpu_pool()]) == (left, [[]] * len(left))
+
+
+def test_in_the_foreground_what_has_another_owner_stays():
+    async def main(lab):
+        first, second = (lab.store.create(thing(name)) for name in ("first", "second"))
+        lab.store.create(thing("child", first, second))
+        await lab.settle()
+        lab.cluster.api.delete(ref_of(first), propagation=Propagation.FOREGROUND)
+        await lab.settle()
+        return names(lab)
+
+    assert run_cluster(main) == ["child", "second"]
 
 
 def test_what_names_an_owner_that_never_was_goes():

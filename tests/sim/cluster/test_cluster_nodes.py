@@ -58,6 +58,7 @@ def test_a_gpu_node_with_its_devices():
             "allocatable": {"pods": "110"},
             "addresses": [{"type": "Hostname", "address": "h200-0"}],
             "conditions": [READY],
+            "nodeInfo": {"kubeletVersion": "v1.36.0"},
         },
     }
     described = {

@@ -7,6 +7,7 @@ import pytest
 
 from modelplane.sim.engine import EngineRegistry, KvTransfer, SimulatedEngine
 from modelplane.sim.engine.kv_transfer import KvTransferParams, remote_cache
+from tests.support.waiting import until
 
 TRANSFER = KvTransfer(gb_per_s=1.0, latency_ms=100)
 THERE = {
@@ -136,10 +137,6 @@ def test_a_lost_cache_is_recomputed_if_configured(config):
 def test_a_lease_runs_out(config):
     async def scenario(session, prefill, _decode, engines):
         await ask(session, prefill, PREFILL)
-        for _ in range(100):
-            if not usage_of(engines[0]):
-                break
-            await asyncio.sleep(0.01)
-        assert usage_of(engines[0]) == 0
+        await until(lambda: usage_of(engines[0]) == 0)
 
     disaggregated(config, scenario, lease_s=30)

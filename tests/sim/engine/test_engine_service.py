@@ -6,6 +6,7 @@ import aiohttp
 import pytest
 
 from modelplane.sim.engine import Faults
+from tests.support.waiting import until
 
 CHAT = {"model": "demo", "messages": [{"role": "user", "content": "hello"}]}
 
@@ -100,11 +101,12 @@ def test_a_client_that_leaves_frees_its_place(play):
         async with aiohttp.ClientSession() as session, session.post(url, json=endless) as got:
             await got.content.readline()
             assert metric((await call(address, "GET", "/metrics"))[2], "num_requests_running") == 1
-        for _ in range(100):
+
+        async def idle():
             text = (await call(address, "GET", "/metrics"))[2]
-            if metric(text, "num_requests_running") == 0:
-                break
-            await asyncio.sleep(0.01)
+            return metric(text, "num_requests_running") == 0 and text
+
+        text = await until(idle)
         assert metric(text, "kv_cache_usage_perc") == 0
         assert metric(text, 'request_success_total{engine="0",model_name="demo",finished_reason="abort"') == 1
 

@@ -10,7 +10,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from modelplane.compose import model_deployment
+from modelplane.api.labels import STAGED
+from modelplane.api.objects import annotations_of
+from modelplane.compose import model_cache, model_deployment
+from modelplane.compose.caching import staging
+from modelplane.compose.caching.targets import Targets
 from modelplane.compose.context import Context
 from modelplane.crossplane import provider_objects, tenants
 from modelplane.testing.world.run import run_world
@@ -137,6 +141,47 @@ def fails_on_a_taint(monkeypatch):
     monkeypatch.setattr(model_deployment, "schedule", decide)
 
 
+def calls_every_job_complete(monkeypatch):
+    monkeypatch.setattr(staging, "_filled", lambda *_: True)
+
+
+def trusts_old_marks(monkeypatch):
+    """A claim that was made anew had the annotations of the one before, and counted as full."""
+    monkeypatch.setattr(staging, "staged_digest", lambda volume: annotations_of(volume).get(STAGED))
+
+
+def lets_claims_go(monkeypatch):
+    """A cluster gives up a cache as soon as replicas mount it."""
+    whole = model_cache.targets
+
+    def decide(inputs, present):
+        mounted = {entry.name for entry in inputs.cache.status.clusters if entry.references and entry.phase == "Ready"}
+        return Targets(tuple(name for name in whole(inputs, present).wanted if name not in mounted), ())
+
+    monkeypatch.setattr(model_cache, "targets", decide)
+
+
+def places_where_caches_failed(monkeypatch):
+    whole = model_deployment.placement_request
+    monkeypatch.setattr(model_deployment, "placement_request", lambda *given: but(whole(*given), caches=()))
+
+
+FAILING = ("volume-lost", "scale", "recreate")
+WEIGHTS = [
+    pytest.param(calls_every_job_complete, ("scale",), id="an engine on an empty directory"),
+    pytest.param(trusts_old_marks, ("volume-deleted",), id="a phase that lies"),
+    pytest.param(lets_claims_go, ("scale",), id="a claim goes while it is mounted"),
+    pytest.param(places_where_caches_failed, FAILING, id="a GPU held by a failed cache"),
+]
+WITH_CACHES = range(1, 60, 7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("broken", "faults"), WEIGHTS)
+def test_a_defect_of_caches_is_found_and_its_world_is_fine_without(monkeypatch, broken, faults):
+    is_found(monkeypatch, broken, faults, "weights", WITH_CACHES)
+
+
 DEFECTS = [
     pytest.param(forgets_observed, ("list-shortened",), "lost", id="a short list loses what serves"),
     pytest.param(lets_namespaces_go, ("recreate",), "tenants", id="a tenant's namespace goes while it is used"),
@@ -159,9 +204,13 @@ SEEDS = range(30)
 @pytest.mark.slow
 @pytest.mark.parametrize(("broken", "faults", "checker"), DEFECTS)
 def test_a_defect_is_found_by_its_checker_and_its_world_is_fine_without(monkeypatch, broken, faults, checker):
+    is_found(monkeypatch, broken, faults, checker, SEEDS)
+
+
+def is_found(monkeypatch, broken, faults, checker, seeds):
     with monkeypatch.context() as patched:
         broken(patched)
-        outcomes = (run_world(seed, only=faults) for seed in SEEDS)
+        outcomes = (run_world(seed, only=faults) for seed in seeds)
         found = next((outcome for outcome in outcomes if outcome.checker == checker), None)
     assert found is not None
     assert run_world(found.seed, only=faults).violation == ""

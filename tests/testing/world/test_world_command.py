@@ -1,7 +1,8 @@
 import pytest
 
 from modelplane.compose import model_deployment
-from modelplane.testing.world.command import main
+from modelplane.testing.world.command import main, required_probes
+from modelplane.testing.world.faults import FAULTS
 
 
 def test_a_seed_is_told_as_a_story(capsys):
@@ -30,3 +31,10 @@ def test_many_worlds_end_with_the_probes_that_were_never_hit(capsys):
     told = capsys.readouterr().out
     assert "4 worlds, " in told
     assert "never happened: " in told
+
+
+def test_rare_branches_are_asked_of_many_worlds_only():
+    few, many = required_probes(500), required_probes(20_000)
+    assert few == tuple(f"fault {fault.name}" for fault in FAULTS)
+    assert many[: len(few)] == few
+    assert "serving replica deleted: enough others serve" in many[len(few) :]

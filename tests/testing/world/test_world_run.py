@@ -20,10 +20,14 @@ def test_worlds_hold_and_settle(first):
     assert [story(outcome) for outcome in outcomes if outcome.violation] == []
 
 
+SEEDS_OF = {"volume-deleted": (1_000_007,)}
+"""A claim that is mounted cannot be deleted, so not every world with a cache has one to delete."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [fault.name for fault in FAULTS])
 def test_each_fault_happens_and_is_survived(fault):
-    outcomes = [run_world(seed, only=(fault,)) for seed in (1_000_000, 1_000_001)]
+    outcomes = [run_world(seed, only=(fault,)) for seed in SEEDS_OF.get(fault, (1_000_000, 1_000_001))]
     assert [story(outcome, (fault,)) for outcome in outcomes if outcome.violation] == []
     assert sum(outcome.probes[f"fault {fault}"] for outcome in outcomes) > 0
 

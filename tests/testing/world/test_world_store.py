@@ -1,5 +1,6 @@
+from modelplane.api.objects import with_metadata
 from modelplane.testing.world.clockwork import EPOCH_S, Clockwork
-from modelplane.testing.world.store import OWNER, ApiStore, ObjectId
+from modelplane.testing.world.store import OWNER, ApiStore, ObjectId, differs
 
 
 def make(kind="ModelReplica", name="r", **body):
@@ -18,7 +19,10 @@ def test_a_write_of_what_is_there_changes_nothing():
     store = new_store()
     first = store.apply(make(spec={"a": 1}), "me")
     assert store.apply(make(spec={"a": 1}), "me") is first
-    assert not store.differs(make(spec={"a": 1}), {})
+    assert not differs(first, make(spec={"a": 1}), {})
+    others = [make(spec={"a": 2}), make(spec={"a": 1}, data={}), with_metadata(make(spec={"a": 1}), labels={"a": "b"})]
+    assert all(differs(first, other, {}) for other in others)
+    assert differs(first, make(spec={"a": 1}), {"a": "b"})
     assert store.version == 1
 
 

@@ -8,7 +8,7 @@ from modelplane.api.models import ReplicaEngine
 from modelplane.compose.context import Context
 from modelplane.compose.contract import ReadyWhen, Remote
 from modelplane.compose.gang.gang_metadata import GangMetadata
-from modelplane.compose.pods import START_BUDGET_S, render_pod
+from modelplane.compose.pods import render_pod, start_budget_s
 from modelplane.compose.sidecar import with_sidecar
 from modelplane.compose.workload_metadata import annotated, engine_label, workload_metadata
 
@@ -23,7 +23,7 @@ def deployment(context: Context, engine: ReplicaEngine, gang_metadata: GangMetad
         "replicas": engine.copies,
         "selector": {"matchLabels": {REPLICA: context.name, ENGINE: engine.name}},
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
-        "progressDeadlineSeconds": START_BUDGET_S + _PROGRESS_MARGIN_S,
+        "progressDeadlineSeconds": start_budget_s(context) + _PROGRESS_MARGIN_S,
         "template": pod.template(),
     }
     merged = {**labels, **engine_label(engine)}

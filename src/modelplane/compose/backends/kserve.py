@@ -21,6 +21,7 @@ from modelplane.compose.backends.lws import leader_and_worker
 from modelplane.compose.backends.rendered import Rendered
 from modelplane.compose.context import Context, RenderError, group_size, head_member, is_gang
 from modelplane.compose.contract import ReadyWhen, Remote
+from modelplane.compose.engines import ENGINES, NIXL
 from modelplane.compose.engines.launch import is_path
 from modelplane.compose.engines.vllm import given_model
 from modelplane.compose.gang import SCHEDULERS
@@ -28,6 +29,7 @@ from modelplane.compose.gang.gang_metadata import GangMetadata, companion_metada
 from modelplane.compose.picker import GRPC_PORT, METRICS_PORT
 from modelplane.compose.pods import cluster_metadata, render_pod, scheduling_spec
 from modelplane.compose.ports import engine_container, engine_port, is_routed, serving_port
+from modelplane.compose.shapes import spans_ranks
 from modelplane.compose.workload_metadata import annotated, engine_label, workload_metadata
 
 MAX_NAME = 21
@@ -38,6 +40,7 @@ _ITS_OWN_LABELS = (ROLE, SERVING, "llm-d.ai/role")
 def render(context: Context) -> Rendered:
     release = release_of(context.cluster.spec.backend)
     _check_ports(context)
+    _check_connector(context)
     scheduler = SCHEDULERS[context.scheduling.type_]
     gang = gang_of(context, opaque=True)
     gang_metadata = scheduler.gang_metadata(gang)
@@ -158,15 +161,16 @@ def _workload(
 def _parallelism(engine: ReplicaEngine) -> dict[str, object]:
     """For KServe it decides how many nodes a group has; the engine reads its own flags."""
     topology = engine.topology or Topology()
-    sizes: dict[str, object] = {"tensor": topology.tensor}
+    sizes: dict[str, object] = {"tensor": topology.tensor_local or topology.tensor}
+    if topology.expert:
+        sizes["expert"] = True
     if _splits_ranks(engine):
         return {**sizes, "data": topology.data, "dataLocal": topology.data_local}
     return {**sizes, "pipeline": group_size(engine)} if is_gang(engine) else sizes
 
 
 def _splits_ranks(engine: ReplicaEngine) -> bool:
-    local = engine.topology.data_local if engine.topology else None
-    return engine.topology is not None and local is not None and local < engine.topology.data
+    return engine.topology is not None and spans_ranks(engine.topology)
 
 
 def _presets(context: Context, release: Release, heads: tuple[ReplicaEngine, ...]) -> dict[str, Remote]:
@@ -189,6 +193,14 @@ def _preset(context: Context, release: Release, name: str) -> dict[str, object]:
         labels={TENANT: context.replica.metadata.namespace},
         spec={"template": {"containers": [{"name": CONTAINER}]}},
     )
+
+
+def _check_connector(context: Context) -> None:
+    """KServe's routing sidecar is told the connector by a preset of its own."""
+    for engine in context.replica.spec.engines:
+        if is_routed(context, engine) and ENGINES[engine.type_].kv_connector != NIXL:
+            message = f"engine {engine.name}: KServe's routing sidecar speaks {NIXL}, and {engine.type_} does not"
+            raise RenderError(Reason.NOT_SUPPORTED, message)
 
 
 def _check_ports(context: Context) -> None:

@@ -8,11 +8,13 @@ from modelplane.api.reasons import Reason
 from modelplane.compose.backends.kserve_releases import Release
 from modelplane.compose.context import Context, RenderError
 from modelplane.compose.lowering import CACHE_PATH
+from modelplane.compose.pod_template import PROBES
 from modelplane.compose.pods import RenderedPod, drain_seconds, launch_of
-from modelplane.compose.ports import is_routed
+from modelplane.compose.ports import engine_container, is_routed
 
 CONTAINER = "main"
 """The name that KServe knows the engine's container by."""
+_HANDLERS = ("httpGet", "tcpSocket", "grpc", "exec")
 _LIVENESS = {"periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 30}
 
 
@@ -54,7 +56,7 @@ def _container(
     rendered.setdefault("args", [])
     # Its presets demand another user than root, which the images of most engines run as.
     rendered["securityContext"] = {**(security if isinstance(security, dict) else {}), "runAsNonRoot": False}
-    if "lifecycle" in rendered:
+    if "lifecycle" in rendered and not engine_container(member).lifecycle:
         # Its presets stop by a program, and a hook may be of one kind only.
         rendered["lifecycle"] = {"preStop": {"exec": {"command": ["/bin/sleep", str(drain_seconds(member))]}}}
     return {**rendered, **_probes(rendered)}
@@ -71,13 +73,21 @@ def _command(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> 
 
 def _probes(container: Mapping[str, object]) -> dict[str, object]:
     """Plain HTTP, whatever the presets say, and a liveness probe that a busy engine passes."""
-    found: dict[str, object] = {}
-    for name in ("startupProbe", "readinessProbe"):
-        probe = container.get(name)
-        if isinstance(probe, dict):
-            found[name] = {**probe, "httpGet": {**probe["httpGet"], "scheme": "HTTP"}}
-            found["livenessProbe"] = {"httpGet": {**probe["httpGet"], "scheme": "HTTP"}, **_LIVENESS}
-    return found
+    found = {name: _plain(probe) for name in PROBES if isinstance(probe := container.get(name), dict)}
+    if "readinessProbe" in found and "livenessProbe" not in found:
+        handler = {key: value for key, value in found["readinessProbe"].items() if key in _HANDLERS}
+        found["livenessProbe"] = {**handler, **_LIVENESS}
+    return dict(found)
+
+
+def _plain(probe: dict[str, object]) -> dict[str, object]:
+    """KServe's presets ask by HTTPS, and a merge would keep that."""
+    http_get = probe.get("httpGet")
+    return (
+        {**probe, "httpGet": {**http_get, "scheme": http_get.get("scheme", "HTTP")}}
+        if isinstance(http_get, dict)
+        else probe
+    )
 
 
 def _without_weights(context: Context, spec: dict[str, object]) -> dict[str, object]:
@@ -87,13 +97,14 @@ def _without_weights(context: Context, spec: dict[str, object]) -> dict[str, obj
         return spec
     if weights.mount_path != CACHE_PATH:
         raise RenderError(Reason.NOT_SUPPORTED, f"KServe 0.16 mounts weights at {CACHE_PATH} only")
-    index = context.volumes.index(weights)
+    index, initial = context.volumes.index(weights), _dicts(spec.get("initContainers"))
     name = f"cache-{index}"
     containers = [
         {**item, "volumeMounts": [mount for mount in _dicts(item.get("volumeMounts")) if mount["name"] != name]}
         for item in _dicts(spec["containers"])
     ]
-    volumes = [volume for volume in _dicts(spec["volumes"]) if volume["name"] != name]
+    checked = any(mount["name"] == name for item in initial for mount in _dicts(item.get("volumeMounts")))
+    volumes = [volume for volume in _dicts(spec["volumes"]) if checked or volume["name"] != name]
     return {**spec, "containers": containers, "volumes": volumes}
 
 

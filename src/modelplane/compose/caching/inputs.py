@@ -16,6 +16,8 @@ from modelplane.api.models import InferenceCluster, InferenceGateway, ModelCache
 from modelplane.api.objects import API_VERSION, Manifest, items_at, mapping_at, text_at
 from modelplane.api.outbound import OutboundRule
 from modelplane.api.reasons import Reason
+from modelplane.api.timestamps import epoch_s
+from modelplane.compose.caching.complaints import incomplete_since
 from modelplane.compose.caching.source import PEER, CacheSource
 from modelplane.compose.caching.storage import StorageSpec
 from modelplane.compose.causes import Cause
@@ -74,6 +76,19 @@ class CacheInputs:
             for mount in replica.spec.caches
             if mount.name == name
         ]
+
+    def incomplete_since(self, cluster: ClusterName, key: str) -> float | None:
+        """Since when pods find that the volume of a source is not what was staged; None where none does.
+
+        Of several complaints the newest: an older one is of a pod that has not looked again yet.
+        """
+        found = (
+            epoch_s(incomplete_since(item) or None)
+            for item in self.request.fetched(_REPLICAS) or ()
+            if text_at(item, "spec", "clusterName") == cluster
+            and any(mount.get("key") == key for mount in items_at(item, "spec", "caches"))
+        )
+        return max((since for since in found if since is not None), default=None)
 
     def pods(self, cluster: ClusterName) -> tuple[Manifest, ...]:
         return self.request.fetched(_pods_key(cluster)) or ()
@@ -190,7 +205,9 @@ def _claim_key(cluster: ClusterName) -> str:
 
 def _decoded_cluster(item: Manifest) -> InferenceCluster | None:
     """Without its pools, which are long and not read here. One without a name is none that anything is put on."""
-    status = {"conditions": list(items_at(item, "status", "conditions"))}
+    status: dict[str, object] = {"conditions": list(items_at(item, "status", "conditions"))}
+    if version := text_at(item, "status", "kubernetesVersion"):
+        status["kubernetesVersion"] = version
     with suppress(InputError):
         cluster = decode(InferenceCluster, {**item, "status": status})
         return cluster if cluster.metadata.name else None

@@ -14,16 +14,19 @@ from modelplane.api.loader_exits import PERMANENT
 from modelplane.api.models import InferenceCluster, ModelCache
 from modelplane.api.names import make_name
 from modelplane.api.objects import Manifest, manifest, with_metadata
+from modelplane.api.version import __version__
 from modelplane.compose.caching.source import CacheSource
 from modelplane.compose.caching.storage import claim_name
 from modelplane.compose.context import remote_namespace
 from modelplane.compose.tenancy import OWN_SECURITY
 
 LOADER = "loader"
+LOADER_IMAGE = f"modelplane-loader:v{__version__}"
+"""The image of this release, where no registry is known: on simulated clusters, and for what is rendered offline."""
 VOLUME_PATH = "/volume"
 _SECRET_PATH, _FILES_PATH = "/run/credentials", "/run/files"
 _TERMINATION_LOG = "/dev/termination-log"
-_USER = 65532
+LOADER_USER = 65532
 DEADLINE_S = 24 * 3600
 """How long one attempt may take, with all its pods."""
 _BACKOFF_LIMIT = 6
@@ -112,9 +115,9 @@ def pod_security() -> dict[str, object]:
         "enableServiceLinks": False,
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "fsGroup": _USER,
+            "runAsUser": LOADER_USER,
+            "runAsGroup": LOADER_USER,
+            "fsGroup": LOADER_USER,
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
@@ -164,7 +167,8 @@ def arguments(request: JobRequest) -> tuple[str, ...]:
     words = [
         "--source",
         json.dumps({request.source.block: document}, sort_keys=True, separators=(",", ":")),
-        *("--into", VOLUME_PATH, "--status-file", _TERMINATION_LOG, "--deadline", str(DEADLINE_S)),
+        *("--into", VOLUME_PATH, "--cache-key", request.source.key),
+        *("--status-file", _TERMINATION_LOG, "--deadline", str(DEADLINE_S)),
     ]
     if secret is not None:
         words += ["--credentials-dir", _SECRET_PATH]

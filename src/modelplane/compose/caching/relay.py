@@ -1,5 +1,7 @@
 """A relay: one cluster fetches from the source and serves its volume, and the others copy it from there.
 
+Another cluster takes its place while it does not answer, where the spec names one (`relay_choice`).
+
 The server is the loader's own, read-only, behind a Service. It knows the other clusters by a token, whose Secret is
 copied to both sides. Whoever runs the platform leads `spec.relay.url` to the Service, with TLS: we cannot know how one
 cluster reaches another.
@@ -11,6 +13,7 @@ from modelplane.api.objects import Manifest, manifest
 from modelplane.api.reasons import Reason
 from modelplane.compose.caching.copies import copied, copy_name
 from modelplane.compose.caching.job import VOLUME_PATH, pod_security
+from modelplane.compose.caching.relay_choice import relay_places
 from modelplane.compose.caching.sharing import entry_of
 from modelplane.compose.caching.site import RELAY_PARTS, Site
 from modelplane.compose.caching.source import relayed_source
@@ -27,7 +30,7 @@ _RESOURCES = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory
 
 def relay_obstacle(site: Site) -> Cause | None:
     """Why nothing is copied yet: the cluster that fetches from the source does not hold it."""
-    relay = site.inputs.cache.spec.relay
+    relay = site.relay
     if relay is None or relay.cluster == site.name:
         return None
     found = entry_of(site.inputs.cache, ClusterName(relay.cluster))
@@ -38,10 +41,12 @@ def relay_obstacle(site: Site) -> Cause | None:
 
 
 def relay_objects(site: Site, image: str) -> dict[str, Desired]:
-    """What serves the volume, on the cluster that fetched it."""
-    relay = site.inputs.cache.spec.relay
-    if relay is None or relay.cluster != site.name:
+    """What serves the volume, on the cluster that relays it. One that did so before goes on."""
+    relay = site.relay
+    if relay is None or site.name not in {place.cluster for place in relay_places(site.inputs)}:
         return {}
+    if relay.cluster != site.name:
+        return observed_relay(site)
     made = {f"relay-{site.name}": _server(site, image), f"relayservice-{site.name}": _service(site)}
     seen = site.inputs.request.observed
     objects = {key: Desired(target, key in seen and seen[key].ready) for key, target in made.items()}
@@ -57,7 +62,7 @@ def observed_relay(site: Site) -> dict[str, Desired]:
 def _token(site: Site) -> dict[str, Desired]:
     spec, key = site.inputs.cache.spec, f"relaysecret-{site.name}"
     # As another cluster reads it.
-    original = site.inputs.secret(relayed_source(spec, site.source, ""))
+    original = site.inputs.secret(relayed_source(spec, site.source, spec.relay.url if spec.relay else None))
     seen = site.inputs.request.observed.get(key)
     if original is None or spec.relay is None:
         return {key: keep(seen)} if seen is not None else {}

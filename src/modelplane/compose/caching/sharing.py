@@ -22,9 +22,10 @@ def owner_of(inputs: CacheInputs, cluster: InferenceCluster) -> ModelCache | Non
     own = entry_of(inputs.cache, name)
     if own is not None and own.shared_with is None and _has_begun(own):
         return None
-    open_ = [other for other in inputs.others if other.metadata.deletion_timestamp is None]
-    owners = [other for other in open_ if _owns(inputs, other, name)]
-    alike = (other for other in open_ if _is_alike(inputs, other))
+    # One that is being deleted has its volume until its users are gone, and this one is a user.
+    owners = [other for other in inputs.others if _owns(inputs, other, name)]
+    staying = (other for other in inputs.others if other.metadata.deletion_timestamp is None)
+    alike = (other for other in staying if _is_alike(inputs, other))
     coming = [other for other in alike if _will_stage(other, cluster) and _age(other) < _age(inputs.cache)]
     return min(owners or coming, key=_age, default=None)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import CacheOnCluster, InferenceCluster
 from modelplane.compose.caching.inputs import CacheInputs
+from modelplane.compose.caching.relay_choice import RelayPlace, chosen_relay
 from modelplane.compose.caching.source import CacheSource, relayed_source
 from modelplane.compose.contract import Desired, Observed, keep
 
@@ -43,7 +44,13 @@ class Site:
     @property
     def fetched(self) -> CacheSource:
         """What the loader fetches from here: the source, or the cluster that relays it."""
-        return relayed_source(self.inputs.cache.spec, self.source, self.name)
+        relay = self.relay
+        here = relay is None or relay.cluster == self.name
+        return relayed_source(self.inputs.cache.spec, self.source, None if here or relay is None else relay.url)
+
+    @property
+    def relay(self) -> RelayPlace | None:
+        return chosen_relay(self.inputs)
 
     @property
     def volume(self) -> Observed | None:

@@ -105,13 +105,13 @@ def source_of(cache: ModelCache) -> CacheSource | None:
     return CacheSource(block, document, _key(block, document), secret, config_map)
 
 
-def relayed_source(spec: ModelCacheSpec, source: CacheSource, cluster: str) -> CacheSource:
-    """What the loader on a cluster fetches from: the source, or the cluster that has it. The key is the source's."""
+def relayed_source(spec: ModelCacheSpec, source: CacheSource, url: str | None) -> CacheSource:
+    """What a loader fetches from: the source, or the cluster that relays it at a URL. The key is the source's."""
     relay = spec.relay
-    if relay is None or relay.cluster == cluster:
+    if relay is None or url is None:
         return source
     secret = SecretSource(relay.auth_secret_ref.name, relay.auth_secret_ref.key, "authSecretRef")
-    return CacheSource(PEER, {"url": relay.url}, source.key, secret)
+    return CacheSource(PEER, {"url": url}, source.key, secret)
 
 
 def older_forms(spec: ModelCacheSpec) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -9,7 +9,8 @@
 A source that was edited has another key, and is staged on a volume beside the old one. The old volume stays while a
 replica mounts one, and for `retention.unusedSeconds` after the last of them.
 
-Everything that was observed stays while an input is missing. A claim that is complete says so itself.
+Everything that was observed stays while an input is missing. A claim that is complete says so itself. When pods find
+its volume empty or changed, the Job runs again: it fetches what is missing.
 """
 
 from dataclasses import dataclass, field, replace
@@ -78,8 +79,9 @@ def stage(site: Site) -> ClusterStaging:
     if volume is not None and is_lost(volume.manifest):
         return _with(site, site.observed(), "Failed", Cause(Reason.VOLUME_LOST, "its PersistentVolume is lost"))
     said = newest_status(site.inputs.pods(site.name))
-    finished = next((seen for seen in site.jobs.values() if _filled(seen, volume)), None)
-    if volume is not None and (digest is not None or finished is not None):
+    since = _incomplete_since(site)
+    finished = next((seen for seen in site.jobs.values() if _filled(seen, volume, since)), None)
+    if volume is not None and ((digest is not None and since is None) or finished is not None):
         return _staged(site, volume, digest, finished, said)
     obstacle = site.inputs.obstacle(site.fetched) or _cluster_obstacle(site) or relay_obstacle(site)
     if obstacle is not None or site.cluster is None:
@@ -88,11 +90,23 @@ def stage(site: Site) -> ClusterStaging:
     return _fetching(site, site.cluster, said)
 
 
-def _filled(seen: Observed, volume: Observed | None) -> bool:
-    """Whether a Job completed, and after the claim was made: one that completed before filled another claim."""
+def _incomplete_since(site: Site) -> float | None:
+    """Since when pods find the volume incomplete, where it was not staged again after that.
+
+    Times have whole seconds. What was staged in the second of the complaint is looked at again: a Job that finds the
+    volume complete ends at once.
+    """
+    since = site.inputs.incomplete_since(site.name, site.source.key)
+    staged = epoch_s(site.known.last_hydrated_at)
+    return None if since is None or (staged is not None and staged > since) else since
+
+
+def _filled(seen: Observed, volume: Observed | None, emptied: float | None) -> bool:
+    """Whether a Job completed, and after the claim was made or emptied: one that completed before filled another."""
     done = epoch_s(completed_at(seen.manifest))
     made = epoch_s(text_at(volume.manifest, "metadata", "creationTimestamp") or None) if volume is not None else None
-    return is_complete(seen.manifest) and (done is None or made is None or done >= made)
+    since = max(made or 0.0, emptied or 0.0)
+    return is_complete(seen.manifest) and (done is None or done >= since)
 
 
 def _cluster_obstacle(site: Site) -> Cause | None:
@@ -179,10 +193,16 @@ def _staged(
         volume_key(site.name, key): Desired(marked, ready=True),
         **relay_objects(site, _image(site, site.cluster)),
         **older,
+        **(_completed(site, finished) if digest is None else {}),
     }
     entry = msgspec.structs.replace(entry, older_unused_since=since)
     # Until the claim has the digest, the pod that knows it is watched: a host composes again when that changes.
     return ClusterStaging(entry, desired, later, watches_pods=digest is None)
+
+
+def _completed(site: Site, finished: Observed | None) -> dict[str, Desired]:
+    """The Job stays until its claim is observed to be marked: without either, the source would be staged again."""
+    return {key: keep(seen) for key, seen in site.jobs.items() if seen is finished}
 
 
 def _claim_target(site: Site, cluster: InferenceCluster, volume: Observed) -> Remote:
@@ -293,7 +313,15 @@ def _inputs_hash(site: Site) -> str:
     inputs = site.inputs
     read = (inputs.secret(site.fetched), inputs.config_map)
     versions = (text_at(item or {}, "metadata", "resourceVersion") for item in read)
-    return inputs_hash(*versions, inputs.cache.metadata.annotations.get(RETRY, ""), *inputs.allowed)
+    # A copy that failed is tried again at once when another cluster relays.
+    relay = site.relay
+    moved = [relay.url] if relay is not None and relay.cluster not in {site.name, _first_relay(site)} else []
+    return inputs_hash(*versions, inputs.cache.metadata.annotations.get(RETRY, ""), *inputs.allowed, *moved)
+
+
+def _first_relay(site: Site) -> str | None:
+    relay = site.inputs.cache.spec.relay
+    return relay.cluster if relay is not None else None
 
 
 def _job(site: Site, cluster: InferenceCluster, attempt: StagingAttempt) -> Manifest:

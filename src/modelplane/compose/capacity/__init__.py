@@ -12,13 +12,14 @@ import msgspec
 
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster, Queue, Scheduling
-from modelplane.api.objects import Manifest
+from modelplane.api.objects import Manifest, text_at
 from modelplane.api.queues import MAX_QUEUES, is_per_namespace, queue_name, queue_scheduler, queue_template
 from modelplane.compose.capacity import kai, kueue, volcano
 from modelplane.compose.capacity.bound import bound_pods
 from modelplane.compose.capacity.devices import CLAIMS, NODES, SLICES, ObservedPool, held_by_replicas, observed_pools
 from modelplane.compose.capacity.refine import refined, requeue_after_s
 from modelplane.compose.contract import ComposeRequest, Requirement
+from modelplane.compose.kubernetes_versions import minor_version
 from modelplane.compose.pod_defaults import kueue_api
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "ObservedPool",
     "ReplicaDevices",
     "bound_pods",
+    "kubernetes_version",
     "pools_of",
     "queues_of",
     "refined",
@@ -135,6 +137,16 @@ def _with_used_by_others(queue: Queue, item: Manifest, reader: QueueReader, by_r
     used = queue.used or 0
     claimed = used if reader.claimed is None else reader.claimed(item)
     return msgspec.structs.replace(queue, used_by_others=max(used - min(by_replicas, claimed), 0))
+
+
+def kubernetes_version(request: ComposeRequest[InferenceCluster]) -> str | None:
+    """The oldest kubelet of the nodes: pods may run on any of them. Until they are read, what was known before."""
+    nodes = request.fetched(_NODES)
+    if nodes is None:
+        return request.resource.status.kubernetes_version
+    found = (text_at(node, "status", "nodeInfo", "kubeletVersion") for node in nodes)
+    known = {text: minor for text in found if (minor := minor_version(text)) is not None}
+    return min(known, key=lambda text: (known[text], text), default=None)
 
 
 def pools_of(

@@ -4,17 +4,21 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
 
-from modelplane.compose.engines import custom, sglang, vllm
+from modelplane.compose.engines import custom, llama_cpp, nim, sglang, tensorrt_llm, tgi, vllm
 from modelplane.compose.engines.launch import NIXL, EngineType
 
 __all__ = ["ENGINES", "NIXL", "EngineName"]
 
-EngineName = Literal["vLLM", "SGLang", "Custom"]
+EngineName = Literal["vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "TGI", "NIM", "Custom"]
 ENGINES: Mapping[EngineName, EngineType] = MappingProxyType(
     {
         "vLLM": EngineType(vllm.launch, label="vllm"),
         "SGLang": EngineType(sglang.launch, label="sglang", kv_connector="sglang"),
-        "Custom": EngineType(custom.launch),
+        "TensorRT-LLM": EngineType(tensorrt_llm.launch, label="trtllm-serve"),
+        "llama.cpp": EngineType(llama_cpp.launch, label="llama.cpp", sized=False),
+        "TGI": EngineType(tgi.launch, label="tgi"),
+        "NIM": EngineType(nim.launch, label="nim", health=nim.HEALTH, sized=False),
+        "Custom": EngineType(custom.launch, sized=False),
     }
 )
 """By the type that a ModelReplica names."""

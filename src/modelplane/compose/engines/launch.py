@@ -32,6 +32,8 @@ class LaunchRequest:
     model_path: str | None = None
     adapters: tuple[tuple[str, str], ...] = ()
     """Name and path of each LoRA adapter."""
+    phase: Literal["Prefill", "Decode"] | None = None
+    """None: the engine does both."""
     moved: bool = False
     """Whether the port is not the engine's own choice: another container takes its usual one."""
 
@@ -54,6 +56,10 @@ class EngineType:
     launch: Callable[[LaunchRequest], Launch]
     label: str = ""
     """The value of `llm-d.ai/engine-type` on its pods. Empty: they have no such label."""
+    health: str = "/health"
+    """The path that answers once requests do."""
+    sized: bool = True
+    """Whether it is told how many devices to use."""
     kv_connector: str = NIXL
     """How the routing sidecar moves KV caches from prefill to decode."""
 

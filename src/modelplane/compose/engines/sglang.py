@@ -19,10 +19,12 @@ from modelplane.compose.engines.launch import (
     unless_given,
     without_flag,
 )
+from modelplane.compose.shapes import spans_ranks
 
 SERVE = ("python3", "-m", "sglang.launch_server")
-_MODEL, _CONFIG = ("--model-path", "--model"), "--config"
+MODEL_FLAGS, _CONFIG = ("--model-path", "--model"), "--config"
 _RENDEZVOUS_PORT = 20000
+_SIDE, _BOOTSTRAP, BOOTSTRAP_PORT = "--disaggregation-mode", "--disaggregation-bootstrap-port", "8998"
 
 
 def launch(request: LaunchRequest) -> Launch:
@@ -31,13 +33,22 @@ def launch(request: LaunchRequest) -> Launch:
         raise RenderError(Reason.INVALID, message)
     model, rest = _model(request)
     return Launch(
-        SERVE, (*model, *_server(request), *_parallelism(request), *_nodes(request), *_adapters(request), *rest)
+        SERVE,
+        (
+            *model,
+            *_server(request),
+            *_parallelism(request),
+            *_nodes(request),
+            *_adapters(request),
+            *_disaggregation(request),
+            *rest,
+        ),
     )
 
 
 def _model(request: LaunchRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The model with its name, and what the user wrote besides. Weights that are mounted are not fetched again."""
-    flag = next((name for name in _MODEL if has_flag(request.args, name)), None)
+    flag = next((name for name in MODEL_FLAGS if has_flag(request.args, name)), None)
     given = flag_value(request.args, flag) if flag else None
     if has_flag(request.args, _CONFIG) or (given is not None and (request.model_path is None or is_path(given))):
         return (), request.args
@@ -59,7 +70,7 @@ def _server(request: LaunchRequest) -> tuple[str, ...]:
 
 def _parallelism(request: LaunchRequest) -> tuple[str, ...]:
     topology = request.topology
-    spans = topology.data_local is not None and topology.data_local < topology.data
+    spans = spans_ranks(topology)
     tensor = topology.tensor * topology.data if spans else topology.tensor
     sizes = (
         (tensor, ("--tp-size", "--tp", "--tensor-parallel-size")),
@@ -69,6 +80,8 @@ def _parallelism(request: LaunchRequest) -> tuple[str, ...]:
     flags = [
         word for size, names in sizes if size > 1 for word in unless_given(request.args, names, names[0], str(size))
     ]
+    if topology.expert:
+        flags += unless_given(request.args, ["--ep-size", "--ep", "--expert-parallel-size"], "--ep-size", str(tensor))
     if spans:
         flags += unless_given(request.args, ["--enable-dp-attention"], "--enable-dp-attention")
     return tuple(flags)
@@ -79,6 +92,18 @@ def _nodes(request: LaunchRequest) -> tuple[str, ...]:
         return ()
     address = f"$({LEADER_ADDRESS}):{_RENDEZVOUS_PORT}"
     return ("--nnodes", f"$({GROUP_SIZE})", "--node-rank", f"$({RANK})", "--dist-init-addr", address)
+
+
+def _disaggregation(request: LaunchRequest) -> tuple[str, ...]:
+    """The side of the pair that the engine is; the routing sidecar expects prefill engines on one port."""
+    if request.phase is None:
+        return ()
+    wanted, given = request.phase.lower(), flag_value(request.args, _SIDE)
+    if given is not None and given != wanted:
+        message = f"engine {request.engine}: {_SIDE} {given} in the args contradicts its phase, {request.phase}"
+        raise RenderError(Reason.INVALID, message)
+    port = unless_given(request.args, [_BOOTSTRAP], _BOOTSTRAP, BOOTSTRAP_PORT) if request.phase == "Prefill" else ()
+    return (*unless_given(request.args, [_SIDE], _SIDE, wanted), *port)
 
 
 def _adapters(request: LaunchRequest) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """vLLM: `vllm serve MODEL`, the entrypoint of its images.
 
 nodes of one worker      how they find each other
-layers split (pipeline)  the same command on all, with --nnodes, --node-rank and --master-addr; others are headless
+layers split (pipeline,  the same command on all, with --nnodes, --node-rank and --master-addr; others are headless
+or tensor over nodes)
 ranks split (data)       a bootstrap that works out each node's first rank
 Ray, when asked for      a Ray cluster first, then the server on the leader
 """
@@ -9,6 +10,7 @@ Ray, when asked for      a Ray cluster first, then the server on the leader
 from modelplane.api.reasons import Reason
 from modelplane.compose.context import RenderError
 from modelplane.compose.engines.bootstrap import PYTHON, RAY_WORKER, VLLM_DATA_PARALLEL, VLLM_RAY_LEADER
+from modelplane.compose.engines.kv_connector import kv_transfer
 from modelplane.compose.engines.launch import (
     GROUP_SIZE,
     LEADER_ADDRESS,
@@ -24,6 +26,7 @@ from modelplane.compose.engines.launch import (
     unless_given,
     without_flag,
 )
+from modelplane.compose.shapes import spans_ranks
 
 SERVE = ("vllm", "serve")
 DEFAULT_PORT = 8000
@@ -46,14 +49,14 @@ def launch(request: LaunchRequest) -> Launch:
     if request.coordination == "Ray" and request.role == "Worker":
         return Launch((*PYTHON, RAY_WORKER), (), env=(pod_ip("VLLM_HOST_IP"),))
     model, rest = _model(request)
-    args = (*model, *_port(request), *_parallelism(request), *_adapters(request))
+    args = (*model, *_port(request), *_parallelism(request), *_adapters(request), *kv_transfer(request))
     if request.role == "Standalone":
         return Launch((), (*args, *rest), SERVE)
     env = (pod_ip("VLLM_HOST_IP"),)
     if request.coordination == "Ray":
         return Launch((*PYTHON, VLLM_RAY_LEADER), (*args, *rest), env=env)
-    local = request.topology.data_local
-    if local is not None and local < request.topology.data:
+    if spans_ranks(request.topology):
+        local = request.topology.data_local
         return Launch((*PYTHON, VLLM_DATA_PARALLEL), (str(local), *args, *rest), env=env)
     return Launch((), (*args, *_nodes(request), *rest), SERVE, env)
 
@@ -74,15 +77,20 @@ def _model(request: LaunchRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """
     given, rest = given_model(request.args)
     if given is not None and (request.model_path is None or is_path(given)):
-        return (given,), rest
+        return (given, *_named(request, rest, given)), rest
     if given is None and has_flag(request.args, "--config"):
         return (), request.args
     if request.model_path is None:
         message = f"engine {request.engine}: no model: mount a cache of weights or name the model in the engine's args"
         raise RenderError(Reason.INVALID, message)
-    names = names_for(request, given)
-    named = unless_given(rest, ["--served-model-name"], "--served-model-name", *names) if names else ()
-    return (request.model_path, *named), rest
+    return (request.model_path, *_named(request, rest, given)), rest
+
+
+def _named(request: LaunchRequest, rest: tuple[str, ...], given: str | None) -> tuple[str, ...]:
+    """By all of its names: requests come in under any of them."""
+    if not request.served_names:
+        return ()
+    return unless_given(rest, ["--served-model-name"], "--served-model-name", *names_for(request, given))
 
 
 def _port(request: LaunchRequest) -> tuple[str, ...]:
@@ -102,10 +110,11 @@ def _parallelism(request: LaunchRequest) -> tuple[str, ...]:
         if size > 1
         for word in unless_given(request.args, [flag, short], flag, str(size))
     ]
-    local = topology.data_local
-    if local is not None and local < topology.data:
+    if topology.expert:
+        flags += unless_given(request.args, ["--enable-expert-parallel", "-ep"], "--enable-expert-parallel")
+    if spans_ranks(topology):
         names = ["--data-parallel-size-local", "-dpl"]
-        flags += unless_given(request.args, names, names[0], str(local))
+        flags += unless_given(request.args, names, names[0], str(topology.data_local))
         flags += unless_given(request.args, ["--data-parallel-rpc-port"], "--data-parallel-rpc-port", DATA_RPC_PORT)
     return tuple(flags)
 

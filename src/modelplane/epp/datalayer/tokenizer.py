@@ -18,11 +18,14 @@ import msgspec
 
 from modelplane.epp.datalayer.endpoints import EndpointSource
 from modelplane.epp.scheduling.requests import InferenceApi
+from modelplane.epp.transport.held_bodies import BodyRefused, read_at_most
 
 _LOG = logging.getLogger(__name__)
 _OK: Final = 200
 _MOST_PROMPTS: Final = 64
 _MAX_CONCURRENT: Final = 256
+_MOST_BYTES: Final = 64 << 20
+"""Of a response: a million tokens with their texts are 20 MB."""
 _CHAT_FIELDS: Final = frozenset((
     "model", "messages", "tools", "add_generation_prompt", "continue_final_message", "add_special_tokens",
     "chat_template", "chat_template_kwargs", "mm_processor_kwargs",
@@ -105,7 +108,7 @@ class Tokenizer:
     ) -> None:
         try:
             found = await asyncio.gather(*(_tokens(client, url, question) for question in questions))
-        except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError) as error:
+        except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, RecursionError, BodyRefused) as error:
             self.failures += 1
             self._paused_until_s = asyncio.get_running_loop().time() + self._settings.pause_s
             _LOG.warning("tokenizing at %s failed: %s", url, str(error) or type(error).__name__)
@@ -117,7 +120,7 @@ async def _tokens(client: aiohttp.ClientSession, url: str, question: bytes | tup
     if isinstance(question, tuple):
         return question
     async with client.post(url, data=question, headers={"content-type": "application/json"}) as answer:
-        body = await answer.read()
+        body = await read_at_most(answer.content.iter_any(), _MOST_BYTES, answer.content_length)
         if answer.status != _OK:
             raise aiohttp.ClientError(f"answered {answer.status}")
         return _ANSWER.decode(body).tokens

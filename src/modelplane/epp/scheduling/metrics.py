@@ -49,3 +49,15 @@ class EndpointMetrics(msgspec.Struct, frozen=True):
 
 
 NEVER_SCRAPED = EndpointMetrics()
+
+
+def aged(metrics: EndpointMetrics, share: float) -> EndpointMetrics:
+    """The load of an old scrape with a share of its weight, in [0, 1]. At 0 an endpoint has what was sent to it."""
+    return msgspec.structs.replace(
+        metrics,
+        waiting=metrics.waiting * share,
+        running=metrics.running * share,
+        kv_cache_usage=metrics.kv_cache_usage * share,
+        requests_at_scrape=int(metrics.requests_at_scrape * share),
+        tokens_at_scrape=int(metrics.tokens_at_scrape * share),
+    )

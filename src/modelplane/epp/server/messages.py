@@ -85,6 +85,10 @@ def _read_context(found: ProcessingRequest, data: bytes) -> None:
     found.metadata += data
 
 
+def _read_attributes(found: ProcessingRequest, data: bytes) -> None:
+    found.attributes += nested(1, data)
+
+
 def _read_request_headers(found: ProcessingRequest, data: bytes) -> None:
     found.phase = ProcessingPhase.REQUEST_HEADERS
     _read_headers(found, data)
@@ -138,6 +142,7 @@ _READERS: Final[dict[int, Callable[[ProcessingRequest, bytes], None]]] = {
     6: _read_request_trailers,
     7: _read_response_trailers,
     8: _read_context,
+    9: _read_attributes,
     11: _read_protocol,
 }
 """By the number of the field."""
@@ -222,7 +227,7 @@ def _read_header(data: bytes, place: int) -> tuple[str, str, int]:
 
 @lru_cache(maxsize=1024)
 def read_metadata(metadata: bytes, namespace: bytes, key: bytes) -> object:
-    """A value of the metadata context: a string, number, truth value, list or dict; None where there is none."""
+    """A value of the metadata context or of the attributes, a string, number, truth value, list or dict; else None."""
     found: object = None
     for group in _entries(metadata, namespace):
         for value in _entries(group, key):

@@ -41,6 +41,8 @@ class ProcessingRequest(msgspec.Struct):
     ends: bool = False
     metadata: bytes = b""
     """The metadata context, unread."""
+    attributes: bytes = b""
+    """What the filter was told to send of the exchange, unread, in the form of the metadata context."""
     request_mode: int = -1
     """Negative: absent."""
     response_mode: int = -1

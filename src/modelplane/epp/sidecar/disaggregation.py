@@ -37,10 +37,10 @@ class Connector(StrEnum):
 
 
 def read_body(text: bytes) -> dict[str, object] | None:
-    """The request; None if it is not a JSON object. The server rejects that."""
+    """The request; None if it is not a JSON object, or too deep. The server rejects that."""
     try:
         return msgspec.json.decode(text, type=dict[str, object])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -10,6 +10,8 @@ the list the sidecar would connect to any address.
 The prefill request is retried if it was not served (no connection, 502, 503, 504), `retries` times. If it fails the
 client gets its failure; with `decode_fallback` the local server computes the prompt instead, unless the prefill server
 rejected the request.
+
+Bodies that are held for prefill are bounded, each and together: a large one is answered 413, one too many 503.
 """
 
 import asyncio
@@ -39,6 +41,7 @@ from modelplane.epp.sidecar.disaggregation import (
     shared_decode_request,
     shared_prefill_request,
 )
+from modelplane.epp.transport.held_bodies import BodyRefused, HeldBodies
 from modelplane.epp.transport.sockets import ANY_ADDRESS, listen_any_address
 
 _log = logging.getLogger(__name__)
@@ -52,7 +55,8 @@ _HOP_BY_HOP = frozenset(
 _SIDECAR_HEADERS = frozenset((PREFILLER, PREFILLER_URL, ENCODERS, DATA_PARALLEL))
 _NOT_SERVED = frozenset((HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT))
 _UNWIND_S = 1.0
-_FIRST_EVENT_BYTES = 1 << 20
+_BEGINNING_BYTES = 1 << 20
+_EVENT_ENDS = (b"\n\n", b"\r\n\r\n")
 
 
 class SidecarSettings(msgspec.Struct, frozen=True):
@@ -72,6 +76,8 @@ class SidecarSettings(msgspec.Struct, frozen=True):
     """A bootstrap room for SGLang, unique in the fleet."""
     bootstrap_port: int = 8998
     most_body_bytes: int = 64 << 20
+    most_held_bytes: int = 512 << 20
+    """Of all bodies that are held at once."""
     connect_s: float = 5.0
 
 
@@ -100,6 +106,7 @@ class RoutingSidecar:
         self._connections: web.Server | None = None
         self._listener: asyncio.Server | None = None
         self._background: set[asyncio.Task[object]] = set()
+        self._bodies = HeldBodies(settings.most_body_bytes, settings.most_held_bytes)
 
     async def start(self, host: str, port: int = 0) -> tuple[str, int]:
         """Listens; port 0 takes any free one."""
@@ -143,14 +150,16 @@ class RoutingSidecar:
             if not self._settings.allows(prefiller):
                 _log.warning("prefill endpoint %s is not in the allowlist", prefiller)
                 return _refusal(HTTPStatus.FORBIDDEN, f"prefill server {prefiller} is not allowed")
-            text = await self._read(request)
-            if text is None:
-                most = self._settings.most_body_bytes
-                return _refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {most} bytes")
-            body = read_body(text)
-            if body is None:
-                return await self._forward(request, text)
-            return await self._disaggregate(request, body, prefiller)
+            with self._bodies.lease() as lease:
+                text = await lease.read(request.content.iter_any(), request.content_length)
+                body = read_body(text)
+                if body is None:
+                    return await self._forward(request, text)
+                return await self._disaggregate(request, body, prefiller)
+        except BodyRefused as refused:
+            return _refusal(refused.status, str(refused))
+        except RecursionError:
+            return _refusal(HTTPStatus.BAD_REQUEST, "the body is nested too deeply")
         except (aiohttp.ClientError, OSError) as error:
             _log.warning("the decode engine did not respond: %s", error)
             return _refusal(HTTPStatus.BAD_GATEWAY, "the local server did not respond")
@@ -213,8 +222,10 @@ class RoutingSidecar:
             sent = self._client().post(url, data=msgspec.json.encode(body), headers=headers, allow_redirects=False)
             async with sent as response:
                 kept = {"Content-Type": response.headers.get("Content-Type", "application/json")}
-                return _WholeResponse(response.status, await response.read(), kept)
-        except (aiohttp.ClientError, OSError) as error:
+                with self._bodies.lease() as lease:
+                    text = await lease.read(response.content.iter_any(), response.content_length)
+                return _WholeResponse(response.status, text, kept)
+        except (aiohttp.ClientError, OSError, BodyRefused) as error:
             _log.warning("prefill at %s failed: %s", url, error)
             error_body = _error_body(HTTPStatus.BAD_GATEWAY, "the prefill server did not respond")
             return _WholeResponse(HTTPStatus.BAD_GATEWAY, error_body, {"Content-Type": "application/json"})
@@ -231,7 +242,7 @@ class RoutingSidecar:
             if response.status != HTTPStatus.OK:
                 return await _relay(request, response, response.content.iter_any())
             streams = response.headers.get("Content-Type", "").startswith("text/event-stream")
-            begun = await _first_event(response) if streams else await response.read()
+            begun = await _beginning(response, _EVENT_ENDS if streams else ())
             if is_cache_miss(begun):
                 return None
             return await _relay(request, response, _after(begun, response))
@@ -246,18 +257,6 @@ class RoutingSidecar:
         rank = _port_of(request.headers.get(DATA_PARALLEL, ""))
         url = URL(f"http://{self._settings.ranks.get(rank, self._settings.decoder)}{request.raw_path}", encoded=True)
         return self._client().request(request.method, url, data=data, headers=headers, allow_redirects=False)
-
-    async def _read(self, request: web.BaseRequest) -> bytes | None:
-        """The body; None if it is too large."""
-        most = self._settings.most_body_bytes
-        if (request.content_length or 0) > most:
-            return None
-        text = bytearray()
-        async for chunk in request.content.iter_any():
-            text += chunk
-            if len(text) > most:
-                return None
-        return bytes(text)
 
     def _client(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -279,10 +278,10 @@ async def _relay(
     return response
 
 
-async def _first_event(response: aiohttp.ClientResponse) -> bytes:
-    """The stream up to the end of its first event, or up to _FIRST_EVENT_BYTES."""
+async def _beginning(response: aiohttp.ClientResponse, ends: tuple[bytes, ...]) -> bytes:
+    """The response up to one of the ends, or up to _BEGINNING_BYTES: that too little is cached is said in fewer."""
     begun = bytearray()
-    while b"\n\n" not in begun and b"\r\n\r\n" not in begun and len(begun) < _FIRST_EVENT_BYTES:
+    while len(begun) < _BEGINNING_BYTES and not any(end in begun for end in ends):
         chunk = await response.content.readany()
         if not chunk:
             break

@@ -16,6 +16,7 @@ import msgspec
 from aiohttp import web
 
 from modelplane.api.errors import InputError, ModelplaneError
+from modelplane.epp.transport.held_bodies import BodyRefused, read_at_most
 
 _POLL_S = 1.0
 _WATCH_S = 2.0
@@ -23,6 +24,8 @@ _HEALTH_S = 5.0
 _TOKENS = 16
 _WORDS, _DOUBLINGS = 8, 6
 _OK = 200
+_MOST_BYTES = 64 << 20
+_SHOWN_BYTES = 200
 _JSON = {"content-type": "application/json"}
 
 
@@ -108,9 +111,10 @@ async def _prompts(session: aiohttp.ClientSession, count: int) -> list[WarmUpReq
 async def _model(session: aiohttp.ClientSession) -> str | None:
     try:
         async with session.get("/v1/models") as answer:
-            models = msgspec.json.decode(await answer.read())["data"] if answer.status == _OK else []
+            text = await read_at_most(answer.content.iter_any(), _MOST_BYTES, answer.content_length)
+            models = msgspec.json.decode(text)["data"] if answer.status == _OK else []
             return str(models[0]["id"]) if models else None
-    except (aiohttp.ClientError, OSError, msgspec.DecodeError, KeyError, TypeError):
+    except (aiohttp.ClientError, OSError, msgspec.DecodeError, RecursionError, BodyRefused, KeyError, TypeError):
         return None
 
 
@@ -118,9 +122,10 @@ async def _post(session: aiohttp.ClientSession, request: WarmUpRequest) -> str |
     """Why it failed; None where it was answered."""
     try:
         async with session.post(request.path, data=request.body, headers=_JSON) as answer:
-            text = await answer.text()
-            return None if answer.ok else f"POST {request.path}: {answer.status} {text[:200]}"
-    except (aiohttp.ClientError, OSError) as error:
+            text = await read_at_most(answer.content.iter_any(), _MOST_BYTES, answer.content_length)
+            shown = text[:_SHOWN_BYTES].decode(errors="replace")
+            return None if answer.ok else f"POST {request.path}: {answer.status} {shown}"
+    except (aiohttp.ClientError, OSError, BodyRefused) as error:
         return f"POST {request.path}: {error}"
 
 

@@ -1,4 +1,4 @@
-"""Fields whose text has a grammar of its own: device selectors, quantities and versions.
+"""Fields whose text has a grammar of its own: device selectors, quantities, ports and versions.
 
 The table names each such field by kind. `[]` means every item of a list and `{}` every value of a map.
 """
@@ -15,6 +15,8 @@ from modelplane.k8s.semver import VersionError, parse_version
 
 Fault: TypeAlias = Callable[[object], str]
 """The problem of a value; the empty string if there is none."""
+_PORT_NAME: Final = re.compile(r"(?=.*[a-z])[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?")
+_MAX_PORT: Final = 65535
 
 
 def check_fields(value: object, kind: str) -> tuple[Problem, ...]:
@@ -82,6 +84,13 @@ def _fault_in_quantity(value: object) -> str:
     return ""
 
 
+def _fault_in_port(value: object) -> str:
+    named = isinstance(value, str) and _PORT_NAME.fullmatch(value) is not None and "--" not in value
+    if named or (isinstance(value, int) and 0 < value <= _MAX_PORT):
+        return ""
+    return f"must be a number from 1 to {_MAX_PORT}, or the name of a port"
+
+
 def _fault_in_version(value: object) -> str:
     try:
         parse_version(str(value))
@@ -104,11 +113,28 @@ def _selectors(*places: str) -> tuple[tuple[tuple[str, ...], str, Fault], ...]:
     return tuple((_steps(f".spec{place}[].selectors[].cel"), "device selector", _fault_in_selector) for place in places)
 
 
-def _resources(*places: str) -> tuple[tuple[tuple[str, ...], str, Fault], ...]:
-    return tuple(
-        (_steps(f".spec{place}.template.spec.containers[].resources.{part}{{}}"), "quantity", _fault_in_quantity)
-        for place in places
+_QUANTITIES: Final = (
+    *(
+        f".{kind}[].resources.{part}{{}}"
+        for kind in ("containers", "initContainers")
         for part in ("requests", "limits")
+    ),
+    ".volumes[].emptyDir.sizeLimit",
+)
+_PORTS: Final = tuple(
+    f".containers[].{probe}.{action}.port"
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe")
+    for action in ("httpGet", "tcpSocket")
+)
+
+
+def _pods(*places: str) -> tuple[tuple[tuple[str, ...], str, Fault], ...]:
+    """Quantities and ports of pod templates."""
+    return tuple(
+        (_steps(f".spec{place}.template.spec{field}"), grammar, fault)
+        for place in places
+        for fields, grammar, fault in ((_QUANTITIES, "quantity", _fault_in_quantity), (_PORTS, "port", _fault_in_port))
+        for field in fields
     )
 
 
@@ -119,7 +145,7 @@ _FIELDS: Final[Mapping[str, tuple[tuple[tuple[str, ...], str, Fault], ...]]] = {
     ),
     "ModelDeployment": (
         *_selectors(*(f"{place}.nodeSelector.devices" for place in _DEPLOYED)),
-        *_resources(*_TEMPLATED),
+        *_pods(*_TEMPLATED),
     ),
-    "ModelReplica": (*_selectors(f"{_MEMBERS}.deviceRequests"), *_resources(_MEMBERS)),
+    "ModelReplica": (*_selectors(f"{_MEMBERS}.deviceRequests"), *_pods(_MEMBERS)),
 }

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
 from modelplane.api.errors import NotFoundError, UnavailableError
-from modelplane.api.objects import Manifest, text_at
+from modelplane.api.objects import Manifest, finalizers_of, is_deleting, text_at, uid_of, with_metadata
+from modelplane.k8s.deletion import Propagation, deletion_finalizers
 from modelplane.reconcile.store import ObjectRef, StoreChange
 from modelplane.sim.cluster.controller import ClusterStore
 
@@ -46,8 +47,15 @@ class ClusterApi:
     def replace_status(self, manifest: Manifest) -> Manifest:
         return self._require_reachable().replace_status(manifest)
 
-    def delete(self, ref: ObjectRef, *, uid: str | None = None) -> None:
-        self._require_reachable().delete(ref, uid=uid)
+    def delete(self, ref: ObjectRef, *, uid: str | None = None, propagation: Propagation | None = None) -> None:
+        """Without a policy, dependents are deleted in the background, and pods of a Job stay."""
+        store = self._require_reachable()
+        item = store.get(ref)
+        if item is not None and not is_deleting(item) and uid in {None, uid_of(item)}:
+            wanted = deletion_finalizers(ref.group, ref.kind, finalizers_of(item), propagation)
+            if wanted != list(finalizers_of(item)):
+                store.replace(with_metadata(item, finalizers=wanted or None))
+        store.delete(ref, uid=uid)
 
     def subscribe(self, listener: Callable[[StoreChange], None]) -> Callable[[], None]:
         return self._store.subscribe(listener)

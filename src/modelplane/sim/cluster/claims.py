@@ -6,6 +6,7 @@ a ResourceQuota forbids, are reported by an Event.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from modelplane.api.objects import (
     Json,
@@ -50,6 +51,24 @@ def claim_names(pod: Manifest) -> dict[str, str | None]:
         name, given = str(entry.get("name")), entry.get("resourceClaimName")
         names[name] = given if isinstance(given, str) else made.get(name)
     return names
+
+
+class ClaimReader(Protocol):
+    """What the devices of a pod are read from: a cluster's store."""
+
+    def get(self, ref: ObjectRef) -> Manifest | None: ...
+
+
+def allocated_devices(pod: Manifest, store: ClaimReader) -> list[Manifest]:
+    """The devices that the pod's claims hold: driver, pool and device, as the scheduler wrote them."""
+    namespace = namespace_of(pod)
+    claims = (
+        store.get(ObjectRef(RESOURCE_GROUP, "ResourceClaim", namespace, name))
+        for name in claim_names(pod).values()
+        if name is not None
+    )
+    found = (items_at(claim, "status", "allocation", "devices", "results") for claim in claims if claim is not None)
+    return [device for devices in found for device in devices]
 
 
 class Claims:

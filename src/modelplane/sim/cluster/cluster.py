@@ -71,6 +71,7 @@ from modelplane.sim.cluster.services import Services
 from modelplane.sim.cluster.settings import CRASH, FAULTS, LOST, OUT_OF_MEMORY, ClusterSettings
 from modelplane.sim.cluster.sim_settings import SimSettings
 from modelplane.sim.cluster.statefulsets import StatefulSets
+from modelplane.sim.cluster.volume_folders import VolumeFolders
 from modelplane.sim.cluster.volumes import Volumes
 
 _DEFAULTS = ClusterSettings()
@@ -242,6 +243,10 @@ class SimulatedCluster:
         """Its engine is killed for want of memory, and restarts."""
         mark = f"{OUT_OF_MEMORY} {self._clock.now()!r}"
         self._store.replace(annotated(self._pod(namespace, name), CRASH, mark))
+
+    def empty_volumes(self, namespace: str, cache: str) -> int:
+        """Remove what is on the volumes of a cache, as by hand. Returns how many there are."""
+        return VolumeFolders(self._settings.volumes, self.name, self._store).empty(namespace, cache)
 
     def set_foreign_pods(self, pool: str, *, gpus: int, count: int) -> None:
         """Have pods of others on a pool."""

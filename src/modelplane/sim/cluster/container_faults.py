@@ -45,8 +45,8 @@ def mount_faults(pod: Manifest, store: ClusterStore) -> tuple[ContainerFault, ..
 def image_faults(pod: Manifest, store: ClusterStore, rules: Sequence[ImageRule]) -> tuple[ContainerFault, ...]:
     secrets = list(_pull_secrets(pod, store))
     return tuple(
-        ContainerFault(str(container.get("name")), fault.reason, fault.message, text_at(container, "image"))
-        for container in items_at(pod, "spec", "containers")
+        ContainerFault(_waits(pod, container), fault.reason, fault.message, text_at(container, "image"))
+        for container in containers_of(pod)
         if container.get("image") and (fault := pull_fault(text_at(container, "image"), rules, secrets)) is not None
     )
 
@@ -54,10 +54,20 @@ def image_faults(pod: Manifest, store: ClusterStore, rules: Sequence[ImageRule])
 def config_faults(pod: Manifest, store: ClusterStore) -> tuple[ContainerFault, ...]:
     """The first missing reference of each container."""
     return tuple(
-        ContainerFault(str(container.get("name")), CONFIG_ERROR, message)
-        for container in items_at(pod, "spec", "containers")
+        ContainerFault(_waits(pod, container), CONFIG_ERROR, message)
+        for container in containers_of(pod)
         if (message := next(_missing(container, namespace_of(pod), store), None)) is not None
     )
+
+
+def containers_of(pod: Manifest) -> tuple[Manifest, ...]:
+    """The init containers, then the others."""
+    return (*items_at(pod, "spec", "initContainers"), *items_at(pod, "spec", "containers"))
+
+
+def _waits(pod: Manifest, container: Manifest) -> str:
+    """Who waits for a container: all of them for one that runs before them."""
+    return "" if container in items_at(pod, "spec", "initContainers") else str(container.get("name"))
 
 
 def missing_pull_secrets(pod: Manifest, store: ClusterStore) -> tuple[str, ...]:
@@ -70,7 +80,7 @@ def referenced(pod: Manifest) -> frozenset[tuple[str, str]]:
     found = {("Secret", name) for name in _named_secrets(pod)}
     for volume in items_at(pod, "spec", "volumes"):
         found |= {(kind, _volume_name(volume, field)) for field, kind in _KINDS.items() if field in volume}
-    for container in items_at(pod, "spec", "containers"):
+    for container in containers_of(pod):
         found |= {(kind, text_at(entry, "name")) for kind, entry, _ in _references(container)}
     return frozenset(found)
 

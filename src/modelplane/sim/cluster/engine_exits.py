@@ -11,13 +11,14 @@ and `_HOST_SHARE` of the weights.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from modelplane.api.errors import InputError
-from modelplane.api.objects import Manifest, items_at, namespace_of, text_at
+from modelplane.api.objects import Manifest, text_at
 from modelplane.k8s.quantity import as_approximate_float, is_quantity, parse_quantity
-from modelplane.reconcile.store import ObjectRef
+from modelplane.sim.cluster.claims import allocated_devices
 from modelplane.sim.cluster.engine_command import EngineCommand, engine_command
+from modelplane.sim.cluster.engine_exit import EngineExit
 from modelplane.sim.cluster.engines import GPUS, Lookup
 from modelplane.sim.cluster.lws_pods import group_size
 from modelplane.sim.cluster.objects import annotation
@@ -35,23 +36,6 @@ _OFFLOADS = ("--cpu-offload-gb", "--cpu-offload-params", "--offload-")
 _NARROW = {"fp8": 1.0, "awq": 0.5, "gptq": 0.5, "bitsandbytes": 0.5, "mxfp4": 0.55}
 _WIDE = {"float32": 4.0, "float": 4.0}
 _GB, _GIB = 1e9, 2**30
-
-
-@dataclass(frozen=True, slots=True)
-class EngineExit:
-    """How the engine's process ended: its exit code, the kubelet's reason and the last line of its log."""
-
-    code: int
-    message: str
-    reason: str = "Error"
-
-
-class EngineExitedError(Exception):
-    """The engine's process ended before it served."""
-
-    def __init__(self, ended: EngineExit) -> None:
-        super().__init__(ended.message)
-        self.ended = ended
 
 
 def usage_exit(pod: Manifest, flags: FlagRules = _AS_KNOWN) -> EngineExit | None:
@@ -103,12 +87,7 @@ def _gpus_held(pod: Manifest, store: Lookup) -> int:
     """The GPUs of the pod's claims; 0 where it has no claim."""
     if named := annotation(pod, GPUS):
         return len(named.split(","))
-    names = (str(entry.get("resourceClaimName")) for entry in items_at(pod, "status", "resourceClaimStatuses"))
-    claims = (store.get(ObjectRef("resource.k8s.io", "ResourceClaim", namespace_of(pod), name)) for name in names)
-    results = (
-        entry for claim in claims if claim for entry in items_at(claim, "status", "allocation", "devices", "results")
-    )
-    return sum(str(entry.get("driver")).startswith("gpu.") for entry in results)
+    return sum(text_at(device, "driver").startswith("gpu.") for device in allocated_devices(pod, store))
 
 
 def _host_memory_exit(pod: Manifest, container: Mapping[str, object], arguments: ServeArguments) -> EngineExit | None:

@@ -1,17 +1,19 @@
 """The engines of pods: the interface that the kubelet uses, and engines that run in this process."""
 
-import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from modelplane.api.objects import Manifest, items_at, mapping_at, name_of, namespace_of, text_at
 from modelplane.epp.sidecar.warm_up import parse_plan, warm_up
-from modelplane.reconcile.store import ObjectRef
+from modelplane.sim.cluster.claims import ClaimReader, allocated_devices
 from modelplane.sim.cluster.controller import ClusterStore
+from modelplane.sim.cluster.engine_exit import EngineExit
 from modelplane.sim.cluster.objects import annotated, annotation
 from modelplane.sim.cluster.phases import DECODE, Peers, Running, phase_of
 from modelplane.sim.cluster.pickers import Pickers
+from modelplane.sim.cluster.probes import is_healthy
 from modelplane.sim.cluster.serve_arguments import ServeArguments
 from modelplane.sim.cluster.settings import FAULTS
 from modelplane.sim.engine import (
@@ -44,7 +46,12 @@ _PRODUCT_ATTRIBUTES = ("productName", "model")
 class EngineFactory(Protocol):
     """Starts and stops the servers of pods."""
 
-    async def start(self, pod: Manifest, cluster: str, *, crashed: Callable[[], None]) -> Running:
+    simulated: bool
+    """Whether images, loading and failures are made up. Real processes have their own."""
+
+    async def start(
+        self, pod: Manifest, cluster: str, *, store: ClusterStore, crashed: Callable[[EngineExit | None], None]
+    ) -> Running:
         """Return once it listens. Cancelled or failed, it leaves nothing behind; `crashed` is called when it exits."""
 
     async def start_picker(self, pod: Manifest, store: ClusterStore) -> Running:
@@ -63,10 +70,8 @@ class EngineFactory(Protocol):
         """Refuse new requests, let running ones end for up to grace_s, then cut what is left."""
 
 
-class Lookup(Protocol):
+class Lookup(ClaimReader, Protocol):
     """What `with_gpus` needs of a cluster's store."""
-
-    def get(self, ref: ObjectRef) -> Manifest | None: ...
 
     def list(self, group: str, kind: str) -> Iterable[Manifest]: ...
 
@@ -78,6 +83,8 @@ class LocalEngines:
     cache of an 8B on an H200.
     """
 
+    simulated = True
+
     def __init__(self, *, host: str = "127.0.0.1", speed: float = 1.0, timing: Timing = LLAMA_8B_H200) -> None:
         self._host = host
         self._speed = speed
@@ -87,10 +94,17 @@ class LocalEngines:
         self._peers = Peers()
         self._pickers = Pickers()
 
-    async def start(self, pod: Manifest, cluster: str, *, crashed: Callable[[], None] = lambda: None) -> Running:
+    async def start(
+        self,
+        pod: Manifest,
+        cluster: str,
+        *,
+        store: ClusterStore | None = None,  # noqa: ARG002  a simulated engine reads nothing
+        crashed: Callable[[EngineExit | None], None] = lambda _ended: None,
+    ) -> Running:
         config = engine_config(pod, cluster, speed=self._speed, timing=self._timing)
         prefillers = self._peers.prefillers(cluster, pod) if phase_of(pod) == DECODE else None
-        engine = SimulatedEngine(config, exchange=self._exchange, crashed=crashed, prefillers=prefillers)
+        engine = SimulatedEngine(config, exchange=self._exchange, crashed=partial(crashed, None), prefillers=prefillers)
         try:
             address = await engine.start(self._host)
         except BaseException:
@@ -105,11 +119,7 @@ class LocalEngines:
         return await self._pickers.start(pod, store)
 
     async def healthy(self, running: Running) -> bool:
-        try:
-            async with asyncio.timeout(_PROBE_TIMEOUT_S):
-                return await _responds(running)
-        except (OSError, TimeoutError):
-            return False
+        return await is_healthy(running, timeout_s=_PROBE_TIMEOUT_S)
 
     async def warm_up(self, running: Running, words: Sequence[str]) -> None:
         await warm_up(f"{running.host}:{running.port}", parse_plan(words))
@@ -129,16 +139,6 @@ class LocalEngines:
     def __len__(self) -> int:
         """The number of running engines."""
         return len(self._engines)
-
-
-async def _responds(running: Running) -> bool:
-    reader, writer = await asyncio.open_connection(running.host, running.port)
-    try:
-        writer.write(f"GET /health HTTP/1.1\r\nHost: {running.host}\r\nConnection: close\r\n\r\n".encode())
-        status = await reader.readline()
-        return status.split(b" ")[1:2] == [b"200"]
-    finally:
-        writer.close()
 
 
 def engine_config(pod: Manifest, cluster: str, *, speed: float, timing: Timing) -> EngineConfig:
@@ -175,13 +175,9 @@ def with_gpus(pod: Manifest, store: Lookup) -> Manifest:
     """The pod with the annotation `GPUS`: the product names of the GPUs that its claims hold."""
     if annotation(pod, GPUS):
         return pod
-    names = [str(entry.get("resourceClaimName")) for entry in items_at(pod, "status", "resourceClaimStatuses")]
-    claims = (store.get(ObjectRef(_RESOURCE_GROUP, "ResourceClaim", namespace_of(pod), name)) for name in names)
     held = [
-        (str(entry.get("driver")), str(entry.get("pool")), str(entry.get("device")))
-        for claim in claims
-        if claim is not None
-        for entry in items_at(claim, "status", "allocation", "devices", "results")
+        (text_at(each, "driver"), text_at(each, "pool"), text_at(each, "device"))
+        for each in allocated_devices(pod, store)
     ]
     products = _products(_slices(store, {pool for _, pool, _ in held})) if held else {}
     gpus = [products[device] for device in held if device in products]

@@ -1,8 +1,9 @@
 """The garbage collector and the namespace controller.
 
 Owner references match by uid, so a recreated owner does not keep the dependents of the old one. Deletion is in the
-background, as kubectl's default: the owner is deleted first. An object with several owners stays while one of them
-exists. Foreground deletion waits, by a finalizer, until the dependents are deleted.
+background unless the API left a finalizer: the owner is deleted first. An object with several owners stays while one of
+them exists. Foreground deletion waits until the dependents are deleted; one with another owner only loses the
+reference. Orphaned dependents lose it and stay.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,11 +18,10 @@ from modelplane.api.objects import (
     uid_of,
     with_metadata,
 )
+from modelplane.k8s.deletion import FOREGROUND, ORPHAN
 from modelplane.reconcile.outcomes import Done, Outcome
 from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ClusterStore, ControllerContext, is_about
-
-FOREGROUND = "foregroundDeletion"
 
 
 def delete_in_foreground(store: ClusterStore, item: Manifest) -> None:
@@ -48,7 +48,7 @@ class GarbageCollector:
         for uid in _owner_uids(change.manifest):
             self._dependents.setdefault(uid, set()).add(change.ref)
         added = change.type is ChangeType.ADDED and _owner_uids(change.manifest)
-        return (change.ref,) if added or _is_foreground_deleting(change.manifest) else ()
+        return (change.ref,) if added or _waits_for_dependents(change.manifest) else ()
 
     def _forget(self, uid: str, ref: ObjectRef) -> None:
         known = self._dependents.get(uid, set())
@@ -60,7 +60,9 @@ class GarbageCollector:
         item = self._store.get(ref)
         if item is None:
             return Done()
-        if _is_foreground_deleting(item):
+        if is_deleting(item) and ORPHAN in finalizers_of(item):
+            self._orphan_dependents(item)
+        elif _waits_for_dependents(item):
             self._delete_dependents(item)
         elif not is_deleting(item) and self._is_orphan(item):
             self._store.delete(ref, uid=uid_of(item))
@@ -68,14 +70,38 @@ class GarbageCollector:
 
     def _delete_dependents(self, item: Manifest) -> None:
         """Delete the dependents in the foreground; remove the finalizer when there are none."""
-        found = (self._store.get(ref) for ref in sorted(self._dependents.get(uid_of(item), ())))
-        dependents = [each for each in found if each is not None]
-        for each in dependents:
+        left = False
+        for each in self._dependents_of(item):
+            if self._has_other_owner(each, uid_of(item)):
+                self._remove_owner(each, uid_of(item))
+                continue
+            left = True
             if not is_deleting(each):
                 delete_in_foreground(self._store, each)
-        if not dependents:
-            left = [name for name in finalizers_of(item) if name != FOREGROUND]
-            self._store.replace(with_metadata(item, finalizers=left))
+        if not left:
+            self._release(item, FOREGROUND)
+
+    def _orphan_dependents(self, item: Manifest) -> None:
+        for each in self._dependents_of(item):
+            self._remove_owner(each, uid_of(item))
+        self._release(item, ORPHAN)
+
+    def _dependents_of(self, item: Manifest) -> list[Manifest]:
+        found = (self._store.get(ref) for ref in sorted(self._dependents.get(uid_of(item), ())))
+        return [each for each in found if each is not None and uid_of(item) in _owner_uids(each)]
+
+    def _remove_owner(self, item: Manifest, uid: str) -> None:
+        owners = [dict(owner) for owner in items_at(item, "metadata", "ownerReferences") if owner.get("uid") != uid]
+        self._store.replace(with_metadata(item, ownerReferences=owners or None))
+        self._forget(uid, ref_of(item))
+
+    def _has_other_owner(self, item: Manifest, uid: str) -> bool:
+        owners = [owner for owner in items_at(item, "metadata", "ownerReferences") if owner.get("uid") != uid]
+        return any(self._exists(namespace_of(item), owner) for owner in owners)
+
+    def _release(self, item: Manifest, finalizer: str) -> None:
+        left = [name for name in finalizers_of(item) if name != finalizer]
+        self._store.replace(with_metadata(item, finalizers=left or None))
 
     def _is_orphan(self, item: Manifest) -> bool:
         owners = list(items_at(item, "metadata", "ownerReferences"))
@@ -130,5 +156,5 @@ def _owner_refs(item: Manifest) -> list[ObjectRef]:
     return [ObjectRef(group, kind, namespace_of(item), name) for group, kind, name in owners]
 
 
-def _is_foreground_deleting(item: Manifest) -> bool:
-    return is_deleting(item) and FOREGROUND in finalizers_of(item)
+def _waits_for_dependents(item: Manifest) -> bool:
+    return is_deleting(item) and not {FOREGROUND, ORPHAN}.isdisjoint(finalizers_of(item))

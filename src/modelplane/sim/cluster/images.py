@@ -3,7 +3,8 @@
 An image is pulled when its repository is known and its tag looks like one of a release:
 
 - The repository has one of the words of `_KNOWN` in it, on any registry, so that a mirror has what its origin has.
-- The tag is a version, `latest`, `main`, `stable`, or begins with `nightly`. A digest always exists.
+- The tag is a version, `latest`, `main`, `stable`, begins with `nightly`, or is one of llama.cpp's, such as
+  `server-cuda`. A digest always exists.
 
 The annotation `sim.modelplane.ai/images` of an InferenceCluster adds to that and takes away: `acme/my-engine` is an
 image that exists with any tag, `!vllm/vllm-openai:v0.27.1` one that does not, and `acme/secret=registry-key` one that
@@ -16,10 +17,14 @@ from dataclasses import dataclass
 
 _KNOWN = (
     *("vllm", "sglang", "lmdeploy", "text-generation-inference", "tritonserver", "tensorrt-llm", "llama.cpp", "ollama"),
+    "nim/",
     *("llm-d", "inference-scheduler", "picker", "routing-sidecar", "modelplane"),
 )
 """Engines, what stands beside them, and Modelplane's own."""
-_TAG = re.compile(r"(v?\d+(\.\d+)*((rc|\.post|\.dev|a|b)\d+)*([-+][a-z0-9][\w.]*)*|latest|main|stable|nightly[\w.-]*)")
+_TAG = re.compile(
+    r"(v?\d+(\.\d+)*((rc|\.post|\.dev|a|b)\d+)*([-+][a-z0-9][\w.]*)*|latest|main|stable|nightly[\w.-]*"
+    r"|(server|full|light)(-[a-z0-9.]+)*)"
+)
 _HOST = r"(?:localhost|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+|[A-Za-z0-9-]+(?=:\d))(?::\d+)?"
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _REFERENCE = re.compile(

@@ -23,12 +23,12 @@ import math
 from collections.abc import Coroutine, Iterable
 from functools import partial
 
-from modelplane.api.labels import PROGRESS, WARM_UP_CONTAINER
+from modelplane.api.labels import CACHE_CHECK_CONTAINER, PROGRESS, WARM_UP_CONTAINER
+from modelplane.api.loader_exits import EXIT_INCOMPLETE
 from modelplane.api.objects import (
     Manifest,
     finalizers_of,
     is_deleting,
-    items_at,
     labels_of,
     namespace_of,
     text_at,
@@ -39,10 +39,12 @@ from modelplane.epp.sidecar.warm_up import WarmUpError
 from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
 from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.background import BackgroundTasks
+from modelplane.sim.cluster.cache_checks import cache_fault
 from modelplane.sim.cluster.claims import is_finished
-from modelplane.sim.cluster.container_faults import referenced
+from modelplane.sim.cluster.container_faults import containers_of, referenced
 from modelplane.sim.cluster.controller import ControllerContext, Enqueue, changed, is_about
-from modelplane.sim.cluster.engine_exits import EngineExit, EngineExitedError, load_exit, usage_exit
+from modelplane.sim.cluster.engine_exit import EngineExit, EngineExitedError
+from modelplane.sim.cluster.engine_exits import load_exit, usage_exit
 from modelplane.sim.cluster.engines import EngineFactory, faults_of, with_gpus
 from modelplane.sim.cluster.loaders import Loaders
 from modelplane.sim.cluster.lws_pods import GROUP_KEY, LEADER_NAME, group_size, is_leader
@@ -92,7 +94,7 @@ class Kubelet:
         self._enqueue = enqueue
         self.sim_settings = SimSettings()
         """Defaults for pods without simulation annotations."""
-        self._creation = ContainerCreation(context)
+        self._creation = ContainerCreation(context, pulls=engines.simulated)
         self._folders = VolumeFolders(context.settings.volumes, context.cluster, context.store)
         self._loaders = Loaders(self._folders, context.store)
         self._runs: dict[ObjectRef, PodRun] = {}
@@ -138,13 +140,15 @@ class Kubelet:
             uid=uid_of(pod),
             ip=self._address(pod),
             stage=stage,
-            due=now + (self._pull_s(pod) if stage is PodStage.PULLING else self._load_s(pod)),
+            due=now + self._pull_s(pod),
             admitted_s=self._context.clock.now(),
             restarts=0 if restarted is None else restarted + 1,
             crash_annotation=annotation(pod, CRASH),
             running_since_s=self._context.clock.now(),
         )
         self._runs[ref] = run
+        if stage is PodStage.LOADING:
+            self._run_containers(pod, run)
         return run
 
     def _address(self, pod: Manifest) -> str:
@@ -206,8 +210,14 @@ class Kubelet:
             self._run_containers(pod, run)
 
     def _run_containers(self, pod: Manifest, run: PodRun) -> None:
+        """The init containers once, then the others: a container that restarts does not run them again."""
         run.blocked = ()
         run.running_since_s = self._context.clock.now()
+        if not run.initialized and (fault := cache_fault(pod, self._folders)) is not None:
+            ended = Exit(EXIT_INCOMPLETE, "Error", fault, self._context.clock.now(), CACHE_CHECK_CONTAINER)
+            self._back_off(pod, run, ended)
+            return
+        run.initialized = True
         run.stage, run.due = PodStage.LOADING, self._context.clock.monotonic() + self._load_s(pod)
 
     def _exit(self, pod: Manifest, ended: EngineExit) -> Exit:
@@ -260,9 +270,9 @@ class Kubelet:
         shown = annotated(with_gpus(pod, self._store), FAULTS, run.faults or None)
         if (path := self._folders.unstaged(pod)) is not None:
             raise EngineExitedError(EngineExit(_FAILED, f"OSError: {path} does not hold a complete model"))
-        if (ended := load_exit(shown, self._store)) is not None:
+        if self._engines.simulated and (ended := load_exit(shown, self._store)) is not None:
             raise EngineExitedError(ended)
-        run.engine = await self._engines.start(shown, self._context.cluster, crashed=crashed)
+        run.engine = await self._engines.start(shown, self._context.cluster, store=self._store, crashed=crashed)
         while not await self._engines.healthy(run.engine):
             await self._context.clock.sleep(self._context.settings.probe_s)
         words = warm_up_words(pod)
@@ -271,10 +281,10 @@ class Kubelet:
             self._enqueue(run.ref)
             await self._engines.warm_up(run.engine, words)
 
-    def _on_exit(self, run: PodRun, restarts: int) -> None:
+    def _on_exit(self, run: PodRun, restarts: int, ended: EngineExit | None = None) -> None:
         """An engine exited. Exits of an engine from before the last restart are ignored."""
         if self._runs.get(run.ref) is run and run.restarts == restarts:
-            run.died = restarts
+            run.died, run.engine_exit = restarts, ended
             self._enqueue(run.ref)
 
     def _sync_exit(self, pod: Manifest, run: PodRun) -> None:
@@ -282,7 +292,7 @@ class Kubelet:
         if run.stage not in {PodStage.STARTING, PodStage.SERVING}:
             return
         if run.died == run.restarts:
-            self._back_off(pod, run, self._exit(pod, EngineExit(_KILLED, "the engine exited")))
+            self._back_off(pod, run, self._exit(pod, run.engine_exit or EngineExit(_KILLED, "the engine exited")))
         elif not self._group_runs(pod):
             self._back_off(pod, run, self._exit(pod, EngineExit(_FAILED, "a worker pod of its group is gone")))
 
@@ -332,7 +342,7 @@ class Kubelet:
         run.failures += 1
         run.last_exit = ended
         run.stage, run.due = PodStage.BACKOFF, self._context.clock.monotonic() + wait
-        for container in items_at(pod, "spec", "containers") if wait else ():
+        for container in containers_of(pod) if wait else ():
             if ended.covers(container.get("name")):
                 message = f"Back-off restarting failed container {container.get('name')} in pod {pod_id(pod)}"
                 warn(self._context, pod, "BackOff", message, source=self.name)
@@ -396,14 +406,16 @@ class Kubelet:
         self._store.replace_status({**pod, "status": pod_status(pod, run.view(), self._context.clock.now())})
 
     def _pull_s(self, pod: Manifest) -> float:
-        return pull_s(pod, self._context.settings, self.sim_settings)
+        return pull_s(pod, self._context.settings, self.sim_settings) if self._engines.simulated else 0.0
 
     def _load_s(self, pod: Manifest) -> float:
+        if not self._engines.simulated:
+            return 0.0
         usual = load_s(pod, self._context.settings, self.sim_settings)
         return min(usual, _PARSED_S) if self._usage_exit(pod) is not None else usual
 
     def _usage_exit(self, pod: Manifest) -> EngineExit | None:
-        return usage_exit(pod, self.sim_settings.flags)
+        return usage_exit(pod, self.sim_settings.flags) if self._engines.simulated else None
 
     async def power_off(self) -> None:
         """Stop every engine at once, as in a power cut. No status is written."""

@@ -44,6 +44,7 @@ PUBLISHED = "sim.modelplane.ai/published"
 LIFECYCLE_TAINTS = "node.kubernetes.io/"
 
 _POD_NETWORK = 10 << 24 | 128 << 16  # 10.128.0.0/9 in blocks of 256 addresses, one for each node
+_KUBELET = "v1.36.0"
 _BLOCKS = 1 << 15
 _MOST_DEVICES, _MOST_DEVICES_WITH_COUNTERS, _MOST_SETS = 128, 64, 8  # of a ResourceSlice
 
@@ -120,6 +121,7 @@ class Nodes:
             "allocatable": pods,
             "addresses": [{"type": "Hostname", "address": name}],
             "conditions": [ready_condition(self._context.clock.now())],
+            "nodeInfo": {"kubeletVersion": _KUBELET},
         }
         return manifest("v1", "Node", name, labels=_labels(name, pool, index), spec=spec, status=status)
 

@@ -32,13 +32,16 @@ _SOURCE = "kubelet"
 class ContainerCreation:
     """Blocks the pods whose containers cannot be created."""
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, *, pulls: bool = True) -> None:
+        """`pulls`: whether images are pulled at all."""
         self._context = context
+        self._pulls = pulls
 
     def faults(self, pod: Manifest, sim_settings: SimSettings) -> tuple[ContainerFault, ...]:
         """Why containers of the pod cannot be created; none when all can."""
         store = self._context.store
-        return mount_faults(pod, store) or image_faults(pod, store, sim_settings.images) or config_faults(pod, store)
+        images = image_faults(pod, store, sim_settings.images) if self._pulls else ()
+        return mount_faults(pod, store) or images or config_faults(pod, store)
 
     def has_changed(self, pod: Manifest, run: PodRun, sim_settings: SimSettings) -> bool:
         """Whether a Secret or ConfigMap that was missing is there: the kubelet watches those, and no registry."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster.container_faults import ContainerFault
+from modelplane.sim.cluster.engine_exit import EngineExit
 from modelplane.sim.cluster.phases import Running
 from modelplane.sim.cluster.pod_status import Exit, PodStage, PodView
 
@@ -20,7 +21,7 @@ class PodRun:
     died: the restart count at which its engine exited. faults: the faults that its engine simulates.
     progress: the last line of a loader. ended: how it ended.
     blocked: why containers cannot be created. pull_failures: consecutive failed pulls. backoff_s: the last back-off.
-    warming: whether its engine is healthy and answers warm-up requests.
+    warming: whether its engine is healthy and answers warm-up requests. initialized: its init containers completed.
     """
 
     ref: ObjectRef
@@ -39,10 +40,12 @@ class PodRun:
     starting: asyncio.Task[None] | None = None
     stopping: asyncio.Task[None] | None = None
     last_exit: Exit | None = None
+    engine_exit: EngineExit | None = None
     blocked: tuple[ContainerFault, ...] = ()
     pull_failures: int = 0
     backoff_s: float = 0.0
     warming: bool = False
+    initialized: bool = False
     progress: str = ""
     ended: Exit | None = None
 

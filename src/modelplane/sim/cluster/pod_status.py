@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from modelplane.api.labels import ENGINE_CONTAINER, WARM_UP_CONTAINER
+from modelplane.api.labels import CACHE_CHECK_CONTAINER, ENGINE_CONTAINER, WARM_UP_CONTAINER
 from modelplane.api.objects import Json, Manifest, items_at, labels_of, mapping_at, name_of, namespace_of, uid_of
 from modelplane.api.timestamps import timestamp
 from modelplane.sim.cluster.container_faults import CREATING, ContainerFault
 from modelplane.sim.cluster.lws_pods import is_worker
 from modelplane.sim.cluster.objects import merged_conditions
 
+INITIALIZING = "PodInitializing"
 KSERVE_CONTAINER = "main"
 KSERVE_PART = "kserve.io/component"
 KSERVE_SERVICE = "workload"
@@ -69,6 +70,15 @@ class PodView:
     backoff_s: float = 0.0
     warming: bool = False
 
+    @property
+    def fails_to_initialize(self) -> bool:
+        """Whether the init container that looks at caches ended, and is started again after a back-off."""
+        return self.stage is PodStage.BACKOFF and self.last_exit is not None and is_initial(self.last_exit)
+
+
+def is_initial(ended: Exit) -> bool:
+    return ended.container == CACHE_CHECK_CONTAINER
+
 
 def warm_up_words(pod: Manifest) -> list[str] | None:
     """The arguments of the warm-up container; None where the pod has none."""
@@ -91,10 +101,11 @@ def pod_status(pod: Manifest, view: PodView, now_s: float) -> Json:
     known = mapping_at(pod, "status")
     return {
         **known,
-        "phase": "Pending" if view.stage in _NOT_CREATED else "Running",
+        "phase": "Pending" if view.stage in _NOT_CREATED or view.fails_to_initialize else "Running",
         "startTime": timestamp(view.admitted_s),
         "podIP": view.ip,
         "podIPs": [{"ip": view.ip}],
+        **_initial(pod, view),
         "containerStatuses": [_container(pod, entry, view) for entry in items_at(pod, "spec", "containers")],
         "conditions": merged_conditions(items_at(pod, "status", "conditions"), _conditions(pod, view), now_s),
     }
@@ -152,8 +163,10 @@ def _conditions(pod: Manifest, view: PodView) -> list[Json]:
     containers = (entry.get("name") for entry in items_at(pod, "spec", "containers"))
     names = " ".join(str(name) for name in containers if not _runs_on(view, name))
     waiting = {"reason": "ContainersNotReady", "message": f"containers with unready status: [{names}]"}
+    initial = f"containers with incomplete status: [{CACHE_CHECK_CONTAINER}]"
+    failed = {"status": "False", "reason": "ContainersNotInitialized", "message": initial}
     return [
-        {"type": "Initialized", "status": "True"},
+        {"type": "Initialized", **(failed if view.fails_to_initialize else {"status": "True"})},
         {"type": "Ready", "status": "False", **waiting},
         {"type": "ContainersReady", "status": "False", **waiting},
     ]
@@ -163,9 +176,39 @@ def _runs_on(view: PodView, container: object) -> bool:
     """Whether a container is ready although others of its pod are not."""
     if view.warming and view.stage is PodStage.STARTING:
         return container != WARM_UP_CONTAINER
-    if view.stage is PodStage.BACKOFF and view.last_exit is not None:
+    if view.stage is PodStage.BACKOFF and view.last_exit is not None and not is_initial(view.last_exit):
         return not view.last_exit.covers(container)
     return view.stage is PodStage.BLOCKED and not any(fault.covers(container) for fault in view.blocked)
+
+
+def _initial(pod: Manifest, view: PodView) -> Json:
+    """The statuses of init containers, where there are such. One that is restarted always is a sidecar."""
+    statuses = [_init_container(pod, entry, view) for entry in items_at(pod, "spec", "initContainers")]
+    return {"initContainerStatuses": statuses} if statuses else {}
+
+
+def _init_container(pod: Manifest, container: Mapping[str, object], view: PodView) -> Json:
+    name = container.get("name")
+    failed = view.last_exit if view.last_exit is not None and view.last_exit.covers(name) else None
+    created = view.stage not in _NOT_CREATED and not view.fails_to_initialize
+    sidecar = created and container.get("restartPolicy") == "Always"
+    at = timestamp(view.running_since_s)
+    state: Json = {"waiting": {"reason": INITIALIZING}}
+    if view.fails_to_initialize and failed is not None:
+        state = {"waiting": _back_off(pod, name, view)}
+    elif sidecar:
+        state = {"running": {"startedAt": at}}
+    elif created:
+        state = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": at, "finishedAt": at}}
+    return {
+        "name": name,
+        "image": container.get("image"),
+        "ready": created,
+        "started": sidecar,
+        "restartCount": view.restarts if failed is not None else 0,
+        "state": state,
+        **({"lastState": {"terminated": _terminated(failed)}} if failed is not None else {}),
+    }
 
 
 def _container(pod: Manifest, container: Mapping[str, object], view: PodView) -> Json:
@@ -191,8 +234,12 @@ def _state(pod: Manifest, name: object, view: PodView) -> Json:
         return {"waiting": {"reason": CREATING}}
     if view.stage is PodStage.BLOCKED:
         return {"waiting": _waiting(next(fault for fault in view.blocked if fault.covers(name)))}
+    return {"waiting": {"reason": INITIALIZING} if view.fails_to_initialize else _back_off(pod, name, view)}
+
+
+def _back_off(pod: Manifest, name: object, view: PodView) -> Json:
     message = f"back-off {go_duration(view.backoff_s)} restarting failed container={name} pod={pod_id(pod)}"
-    return {"waiting": {"reason": "CrashLoopBackOff", "message": message}}
+    return {"reason": "CrashLoopBackOff", "message": message}
 
 
 def _waiting(fault: ContainerFault) -> Json:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from modelplane.api.models import InferenceCluster, Scheduling
 from modelplane.api.objects import Json, labels_of, manifest, with_metadata
 from modelplane.api.queues import is_per_namespace, queue_scheduler
+from modelplane.catalog.stack import load_stack
 from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster.controller import ClusterStore
 from modelplane.sim.cluster.gangs import KAI, KAI_QUEUE_LABELS, VOLCANO, VOLCANO_QUEUE
@@ -39,6 +40,7 @@ def prerequisites(
     for priority in scheduling.priorities:
         yield _object("scheduling.k8s.io/v1", "PriorityClass", priority.name, value=priority.value)
     yield from _classes(cluster)
+    yield from _software(cluster)
     queues = queue_names(cluster, namespaces)
     match queueing_scheduler(scheduling):
         case "KAI":
@@ -85,6 +87,17 @@ def _classes(cluster: InferenceCluster) -> Iterator[Json]:
     yield with_metadata(default, annotations={DEFAULT_CLASS: "true"})
     if named and named != "standard":
         yield _object("storage.k8s.io/v1", "StorageClass", named, **body)
+
+
+def _software(cluster: InferenceCluster) -> Iterator[Json]:
+    """The signs of the software that a simulated cluster behaves as if it had, where somebody looks for them."""
+    existing = cluster.spec.cluster.existing
+    if existing is None or existing.components != "Provided":
+        return
+    for component in load_stack().components:
+        for found in component.provides.objects():
+            if found.kind != "DeviceClass":  # the driver of its nodes publishes those
+                yield _object(found.api_version, found.kind, found.name)
 
 
 def _volcano(queue: str, quota: int | None) -> Json:
@@ -135,4 +148,6 @@ _KINDS = (
     ("scheduling.volcano.sh", "Queue"),
     ("kueue.x-k8s.io", "ClusterQueue"),
     ("kueue.x-k8s.io", "ResourceFlavor"),
+    ("apiregistration.k8s.io", "APIService"),
+    ("gateway.networking.k8s.io", "GatewayClass"),
 )

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from modelplane.api.labels import CACHE
-from modelplane.api.objects import Manifest, items_at, labels_of, namespace_of, text_at
+from modelplane.api.objects import Manifest, items_at, labels_of, name_of, namespace_of, text_at
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster.controller import ClusterStore
 
@@ -20,6 +20,11 @@ class VolumeFolders:
         self._root = root / cluster if root is not None else None
         self._store = store
 
+    @property
+    def are_kept(self) -> bool:
+        """Whether volumes are folders at all."""
+        return self._root is not None
+
     def folder(self, namespace: str, claim: str) -> Path | None:
         """The folder of a claim that is bound."""
         found = self._claim(namespace, claim)
@@ -30,6 +35,15 @@ class VolumeFolders:
         if self._root is not None and volume:
             with suppress(OSError):
                 shutil.rmtree(self._root / volume)
+
+    def empty(self, namespace: str, cache: str) -> int:
+        """Removes what is on the volumes of a cache. Returns how many there are."""
+        claims = self._store.list("", "PersistentVolumeClaim", namespace=namespace, labels={CACHE: cache})
+        folders = [folder for claim in claims if (folder := self.folder(namespace, name_of(claim))) is not None]
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True, exist_ok=True)
+        return len(folders)
 
     def unstaged(self, pod: Manifest) -> str | None:
         """The mount path of a cache that is not complete; None where there is none. Claims of others are not judged."""

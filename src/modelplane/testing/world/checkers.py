@@ -11,6 +11,7 @@ eventually   converges    within MAX_ROUNDS nothing is written any more, and pas
              placed       every replica that fits is placed, and no more than asked for
              truth        what is reported is what is
              clients      requests to what is ready are answered
+both         weights      see `weights`
 
 A violation is an AssertionError, so that nothing carries on.
 """
@@ -28,14 +29,17 @@ from modelplane.api.objects import (
     name_of,
     namespace_of,
     text_at,
+    uid_of,
     value_at,
 )
+from modelplane.testing.world.clusters import WorkloadCluster
 from modelplane.testing.world.control_plane import ControlPlane, WorldPass
 from modelplane.testing.world.judge import (
     Facts,
     capacity_of,
     demands,
     deployment_of,
+    has_failed_cache,
     held_on,
     replicas_of,
     shows_serving,
@@ -43,6 +47,7 @@ from modelplane.testing.world.judge import (
     why_wrong,
 )
 from modelplane.testing.world.store import ApiStore, ObjectId, id_of
+from modelplane.testing.world.weights import CLAIM, cache_phase, claim_on
 
 MAX_ROUNDS = 10
 _NEEDS_MESSAGE = frozenset({"False", "Unknown"})
@@ -61,6 +66,7 @@ class Truth(Protocol):
 
     store: ApiStore
     planes: list[ControlPlane]
+    clusters: dict[str, WorkloadCluster]
 
     @property
     def now(self) -> float: ...
@@ -79,6 +85,8 @@ class Checkers:
         self._check_home(done, item)
         if key.kind == "ModelReplica":
             self._check_not_lost(done, item)
+        if text_at(item, "spec", "forProvider", "manifest", "kind") == CLAIM:
+            self._check_not_mounted(done, item)
         if key.kind == "Object" and text_at(item, "spec", "forProvider", "manifest", "kind") == "Namespace":
             self._check_tenant_kept(done, item)
 
@@ -91,6 +99,7 @@ class Checkers:
                 return
             self._check_not_doubled(done, item)
             self._check_not_overcommitted(done, item)
+            self._check_cache_not_failed(done, item)
 
     def on_status(self, done: WorldPass, status: Mapping[str, object]) -> None:
         _check_conditions(done, status)
@@ -179,7 +188,7 @@ class Checkers:
         if place != tenant_place(done.id.namespace):
             raise WorldViolation("tenants", f"{done.author} writes into namespace {place} of a cluster")
         cluster = text_at(item, "spec", "providerConfigRef", "name")
-        if cluster != text_at(done.composite, "spec", "clusterName"):
+        if done.id.kind == "ModelReplica" and cluster != text_at(done.composite, "spec", "clusterName"):
             raise WorldViolation("tenants", f"{done.author} writes on cluster {cluster}")
 
     def _check_tenant_kept(self, done: WorldPass, item: Manifest) -> None:
@@ -193,6 +202,27 @@ class Checkers:
                     "tenants", f"{done.author} lets go of namespace {namespace}, where {id_of(replica)} runs"
                 )
 
+    def _check_cache_not_failed(self, done: WorldPass, replica: Manifest) -> None:
+        where = text_at(replica, "spec", "clusterName")
+        if done.fresh and has_failed_cache(self._world.store, replica, where):
+            raise WorldViolation("weights", f"{done.author} places {id_of(replica)} on {where}, where its cache failed")
+
+    def _check_not_mounted(self, done: WorldPass, item: Manifest) -> None:
+        cluster = self._world.clusters.get(text_at(item, "spec", "providerConfigRef", "name"))
+        claim = value_at(item, "spec", "forProvider", "manifest")
+        if cluster is not None and isinstance(claim, Mapping) and cluster.mounts(claim):
+            raise WorldViolation("weights", f"{done.author} lets go of {id_of(claim)}, which a workload mounts")
+
+    def _check_caches(self) -> None:
+        for cache in self._world.store.all_of("ModelCache"):
+            objects = list(self._world.store.all_of("Object"))
+            for name, cluster in self._world.clusters.items():
+                claims = [cluster.there.get(id_of(claim)) for claim in claim_on(objects, name)]
+                full = any(claim is not None and uid_of(claim) in cluster.volumes.full for claim in claims)
+                if full != (cache_phase(cache, name) == "Ready"):
+                    shown = cache_phase(cache, name) or "nothing"
+                    raise WorldViolation("weights", f"{id_of(cache)} says {shown} of {name}, and it is {full} there")
+
     def check_end(self) -> None:
         """When the faults are over and everything is quiet."""
         self.check_queues()
@@ -204,6 +234,7 @@ class Checkers:
             if shows_serving(replica) != self._world.truly_serves(replica):
                 raise WorldViolation("truth", f"{id_of(replica)} shows {shows_serving(replica)} for serving")
         self._check_no_lasting_overcommit()
+        self._check_caches()
 
     def _check_placed(self, deployment: Manifest) -> None:
         store, wanted = self._world.store, int_at(deployment, "spec", "replicas", default=1)
@@ -233,6 +264,8 @@ class Checkers:
                 continue
             for pool in items_at(cluster, "status", "gpuPools"):
                 name = text_at(pool, "name")
+                if has_failed_cache(store, deployment, name_of(cluster)):
+                    continue
                 if held_on(store, name_of(cluster), name) == 0 and _would_take(cluster, pool, deployment):
                     raise WorldViolation(
                         "placed", f"{id_of(deployment)} waits, and {name_of(cluster)}/{name} is empty and suits"

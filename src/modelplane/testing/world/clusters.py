@@ -2,20 +2,31 @@
 
 The provider applies the manifests of Objects here and reports them back. A workload's pods take devices of one node of
 their pool, become ready after a start, and lose their devices with their node. Who binds first is decided as badly as
-a scheduler may: a pod takes any node that has room.
+a scheduler may: a pod takes any node that has room. Claims and the Jobs that fill them are in `weights`.
 
 Not modelled: gangs, clusters that pack tightly, several kinds of devices on a pool, CPU and memory, image pulls, and
 the time pods take to end.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
 from modelplane.api.labels import POOL, RENDERED, REPLICA
-from modelplane.api.objects import Manifest, annotations_of, int_at, is_deleting, items_at, labels_of, text_at, value_at
+from modelplane.api.objects import (
+    Manifest,
+    annotations_of,
+    int_at,
+    is_deleting,
+    items_at,
+    labels_of,
+    text_at,
+    uid_of,
+    value_at,
+)
 from modelplane.testing.world.clockwork import Clockwork
 from modelplane.testing.world.store import ApiStore, ObjectId, WorldChange, id_of
+from modelplane.testing.world.weights import CLAIM, ClusterVolumes, claims_of
 
 _SYNC_S = 0.5
 _RETRY_S = 5.0
@@ -57,14 +68,26 @@ class EngineTrouble:
 class _Workload:
     pool: str
     pods: list[EnginePod] = field(default_factory=list)
+    starts: bool = True
+    """Whether what its pods mount is there."""
 
 
 class WorkloadCluster:
-    def __init__(self, name: str, store: ApiStore, clock: Clockwork, random: Random) -> None:
+    def __init__(
+        self,
+        name: str,
+        store: ApiStore,
+        clock: Clockwork,
+        random: Random,
+        on_empty: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`on_empty` is told of an engine that would start on an empty directory."""
         self.name = name
         self._store, self._clock, self._random = store, clock, random
         self.reachable = True
         self.engines = EngineTrouble()
+        self.volumes = ClusterVolumes(clock)
+        self._on_empty = on_empty
         self.nodes: dict[str, list[WorldNode]] = {}
         self.there: dict[ObjectId, Manifest] = {}
         self.workloads: dict[ObjectId, _Workload] = {}
@@ -117,12 +140,26 @@ class WorkloadCluster:
 
     def calm(self) -> None:
         self.reachable, self.engines = True, EngineTrouble()
+        self.volumes.calm()
         for nodes in self.nodes.values():
             for node in nodes:
                 node.ready, node.lost = True, 0
         for pod in self.pods():
             if pod.hung or (pod.node is not None and pod.ready_at > self._clock.elapsed + self.engines.start_s):
                 self.restart_pod(pod)
+        self.touch_all()
+
+    def claims(self) -> list[Manifest]:
+        return [item for key, item in self.there.items() if key.kind == CLAIM]
+
+    def mounts(self, claim: Manifest) -> bool:
+        """Whether a workload mounts it."""
+        return any(id_of(claim) in claims_of(self.there[key]) for key in self.workloads if key in self.there)
+
+    def delete_claim(self, claim: Manifest) -> None:
+        """By hand, with its content. The provider makes it anew."""
+        self.volumes.meddled = True
+        self._remove(id_of(claim))
         self.touch_all()
 
     def touch_all(self) -> None:
@@ -188,15 +225,19 @@ class WorkloadCluster:
         known = self.there.get(key)
         if known is not None and value_at(known, "spec") == value_at(wanted, "spec"):
             metadata = {**_metadata(wanted), "generation": int_at(known, "metadata", "generation")}
+            metadata |= self.volumes.metadata(wanted, known)
             self.there[key] = {**known, "metadata": metadata}
             return True
         generation = int_at(known, "metadata", "generation") + 1 if known is not None else 1
         status = {"status": known["status"]} if known is not None and "status" in known else {}
-        self.there[key] = {**wanted, **status, "metadata": {**_metadata(wanted), "generation": generation}}
+        metadata = {**_metadata(wanted), "generation": generation, **self.volumes.metadata(wanted, known)}
+        self.there[key] = {**wanted, **status, "metadata": metadata}
         return True
 
     def _remove(self, key: ObjectId) -> None:
-        self.there.pop(key, None)
+        known = self.there.pop(key, None)
+        if known is not None and key.kind == CLAIM:
+            self.volumes.full.discard(uid_of(known))
         self.workloads.pop(key, None)
         if key.kind == "Namespace":
             for inside in [each for each in self.there if each.namespace == key.name]:
@@ -206,21 +247,38 @@ class WorkloadCluster:
 
     def _run_pods(self) -> None:
         for key, item in self.there.items():
+            if key.kind == "Job":
+                self._run_job(item)
             if key.kind in _WORKLOADS:
                 self._match_pods(key, item)
         for pool, nodes in self.nodes.items():
             self._bind(pool, nodes)
+
+    def _run_job(self, job: Manifest) -> None:
+        claims = [self.there.get(key) for key in claims_of(job)]
+        again = self.volumes.run_job(job, next(iter(claims), None))
+        if again is not None:
+            self._clock.after(again, self.shake)
 
     def _match_pods(self, key: ObjectId, item: Manifest) -> None:
         """As many pods as wanted, made from the newest template."""
         pool = text_at(item, "spec", "template", "spec", "nodeSelector", POOL)
         workload = self.workloads.setdefault(key, _Workload(pool))
         workload.pool = pool
+        workload.starts = self._has_weights(key, item)
         stamp, wanted = annotations_of(item).get(RENDERED, ""), int_at(item, "spec", "replicas", default=1)
         workload.pods = [pod for pod in workload.pods if pod.stamp == stamp][:wanted]
         devices = self._devices(item, key.namespace)
         if devices is not None:
             workload.pods += [EnginePod(stamp, devices) for _ in range(wanted - len(workload.pods))]
+
+    def _has_weights(self, key: ObjectId, item: Manifest) -> bool:
+        """Whether its pods may start: every claim is there, and full."""
+        claims = [self.there.get(each) for each in claims_of(item)]
+        empty = [each for each in claims if each is not None and uid_of(each) not in self.volumes.full]
+        if empty and not self.volumes.meddled:
+            self._on_empty(f"{key} on {self.name} mounts {id_of(empty[0])}, which is empty")
+        return None not in claims and not empty
 
     def _devices(self, item: Manifest, namespace: str) -> int | None:
         """What a pod claims; None while a claim template is missing."""
@@ -236,7 +294,8 @@ class WorkloadCluster:
         return total
 
     def _bind(self, pool: str, nodes: list[WorldNode]) -> None:
-        pods = [pod for workload in self.workloads.values() if workload.pool == pool for pod in workload.pods]
+        there = [workload for workload in self.workloads.values() if workload.pool == pool]
+        pods = [pod for workload in there for pod in workload.pods if workload.starts or pod.node is not None]
         free = [node.usable for node in nodes]
         for pod in pods:
             if pod.node is not None and pod.node < len(nodes) and free[pod.node] >= pod.devices:
@@ -275,6 +334,8 @@ class WorkloadCluster:
                     for kind in ("Accepted", "ResolvedRefs")
                 ]
                 return {**item, "status": {"parents": [{"conditions": held}]}}
+            case "PersistentVolumeClaim" | "Job":
+                return {**item, "status": self.volumes.status(item)}
             case "Gateway":
                 return {**item, "status": {"addresses": [{"value": f"{self.name}.example.com"}]}}
             case _:

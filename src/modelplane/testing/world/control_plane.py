@@ -19,10 +19,10 @@ from modelplane.api.errors import InputError
 from modelplane.api.labels import CLUSTER
 from modelplane.api.objects import (
     Manifest,
-    annotations_of,
     is_deleting,
     labels_of,
     metadata_of,
+    text_at,
     uid_of,
     value_at,
 )
@@ -32,10 +32,21 @@ from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.calls import CannotCompose, FunctionCall, FunctionResult, answer
 from modelplane.testing.world.clockwork import Clockwork
 from modelplane.testing.world.live_cache import FLEET, LiveFleetCache, found_in, is_required
-from modelplane.testing.world.store import KEY, OWNER, ApiStore, ConflictFault, ObjectId, ReplyLost, id_of
+from modelplane.testing.world.store import (
+    KEY,
+    OWNER,
+    ApiStore,
+    ConflictFault,
+    ObjectId,
+    ReplyLost,
+    differs,
+    id_of,
+    owner_of,
+)
 from modelplane.testing.world.views import View
 
-COMPOSITES = frozenset({"InferenceCluster", "ModelDeployment", "ModelReplica", "ModelEndpoint"})
+COMPOSITES = frozenset({"InferenceCluster", "ModelCache", "ModelDeployment", "ModelReplica", "ModelEndpoint"})
+_LOADER = "loader:1"
 _PAUSE_S = 2.0
 """A composite is called at most this often, as a rate limiter would see to."""
 _RETRY_S = 2.0
@@ -108,7 +119,7 @@ class ControlPlane:
         self._busy: dict[ObjectId, None] = {}
         self._last: dict[ObjectId, float] = {}
         self._requires: dict[ObjectId, Mapping[str, Requirement]] = {}
-        self._caches = FunctionCaches()
+        self._caches = FunctionCaches(loader_image=_LOADER)
         self._cache = LiveFleetCache(self.view, self._clock) if self.live else None
 
     def restart(self) -> None:
@@ -155,24 +166,28 @@ class ControlPlane:
         shown = item if item is not None else before
         if shown is None:
             return
-        owner = annotations_of(shown).get(OWNER)
-        if owner is not None and owner in self.view.uids:
+        owner = owner_of(shown)
+        if owner in self.view.uids:
             self.wake(self.view.uids[owner])
         if item is before:
             return
         for composite, wanted in self._requires.items():
-            if any(is_required(each, key, shown) for each in wanted.values()):
-                self.wake(composite)
+            for each in wanted.values():
+                if each.kind == key.kind and is_required(each, key, shown):
+                    self.wake(composite)
+                    break
         if self.live and key.kind in FLEET:
             self._wake_dependents(key, shown)
 
     def _wake_dependents(self, key: ObjectId, shown: Manifest) -> None:
         """Whom a change of the fleet may concern: a live server requires nothing of it and wakes them itself."""
         by_kind = self.view.by_kind
-        woken = list(by_kind.get("ModelDeployment", ()))
+        woken = [*by_kind.get("ModelDeployment", ()), *by_kind.get("ModelCache", ())]
         if key.kind == "ModelReplica":
             woken.append(ObjectId("InferenceCluster", "", labels_of(shown).get(CLUSTER, "")))
             woken.append(ObjectId("ModelEndpoint", key.namespace, key.name))
+        elif key.kind == "ModelCache":
+            woken += [each for each in by_kind.get("ModelReplica", ()) if each.namespace == key.namespace]
         else:
             replicas = by_kind.get("ModelReplica", {}).items()
             woken += [each for each, item in replicas if labels_of(item).get(CLUSTER) == key.name]
@@ -231,7 +246,7 @@ class ControlPlane:
 
     def _decide(self, key: ObjectId, composite: Manifest) -> WorldPass:
         found = self.view.owned.get(uid_of(composite), {})
-        observed = {annotations_of(item).get(KEY, ""): item for item in found.values()}
+        observed = {text_at(item, "metadata", "annotations", KEY): item for item in found.values()}
         fresh, version = self.view.fresh, self._store.version
         result, damaged = self._call(key, composite, observed)
         fresh = fresh and not damaged
@@ -282,7 +297,7 @@ class ControlPlane:
     def _write_all(self, done: WorldPass) -> None:
         for key in done.removed:
             known = self._store.get(key)
-            if known is not None and annotations_of(known).get(OWNER) == uid_of(done.composite):
+            if known is not None and owner_of(known) == uid_of(done.composite):
                 self._watcher.on_delete(done, key)
                 self._write(partial(self._store.delete, key, done.author))
         for name, composed in done.result.resources.items():
@@ -290,13 +305,13 @@ class ControlPlane:
         self._write_status(done)
 
     def _apply(self, done: WorldPass, name: str, item: Manifest) -> None:
-        owner = uid_of(done.composite)
-        known = self._store.get(id_of(item))
-        if known is not None and (annotations_of(known).get(OWNER) != owner or is_deleting(known)):
-            raise ConflictFault(f"{id_of(item)} belongs to another or is being deleted")
+        owner, key = uid_of(done.composite), id_of(item)
+        known = self._store.get(key)
+        if known is not None and (owner_of(known) != owner or is_deleting(known)):
+            raise ConflictFault(f"{key} belongs to another or is being deleted")
         marked = {KEY: name, OWNER: owner}
         # A write of what is there is no write: a fault there would be none either, and it was checked when written.
-        if not self._store.differs(item, marked):
+        if known is not None and not differs(known, item, marked):
             return
         self._watcher.on_apply(done, item)
         self._write(lambda: self._store.apply(item, done.author, marked))

@@ -6,10 +6,12 @@ What operators do stays done. A fault that finds nothing to act on answers with 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from modelplane.api.objects import name_of, uid_of
 from modelplane.testing.world import operators
 from modelplane.testing.world.clusters import EngineTrouble, WorkloadCluster
 from modelplane.testing.world.control_plane import COMPOSITES, ControlPlane
 from modelplane.testing.world.layout import happens
+from modelplane.testing.world.weights import LoaderTrouble
 from modelplane.testing.world.world import World
 
 _FLEET = ("InferenceCluster", "ModelReplica", "ModelDeployment", "Object")
@@ -257,6 +259,54 @@ def _engines(world: World, trouble: EngineTrouble) -> str:
     return f"on {cluster.name} for {_for_a_while(world, end)} s"
 
 
+def _slow_source(world: World) -> str:
+    return _loaders(world, LoaderTrouble(seconds=45.0))
+
+
+def _broken_source(world: World) -> str:
+    return _loaders(world, LoaderTrouble(fails=True))
+
+
+def _loaders(world: World, trouble: LoaderTrouble) -> str:
+    cluster = _cluster(world)
+    if cluster is None or not world.store.by_kind.get("ModelCache"):
+        return ""
+
+    def end() -> None:
+        cluster.volumes.calm()
+        cluster.shake()
+
+    cluster.volumes.trouble = trouble
+    return f"for {cluster.name} for {_for_a_while(world, end)} s"
+
+
+def _volume_lost(world: World) -> str:
+    cluster = _cluster(world)
+    claims = cluster.claims() if cluster is not None else []
+    if cluster is None or not claims:
+        return ""
+    uid = uid_of(world.random.choice(claims))
+
+    def end() -> None:
+        cluster.volumes.lost.discard(uid)
+        cluster.shake()
+
+    cluster.volumes.lost.add(uid)
+    cluster.shake()
+    return f"{uid} on {cluster.name} for {_for_a_while(world, end)} s"
+
+
+def _volume_deleted(world: World) -> str:
+    """By hand, and its content with it. What a pod mounts cannot be deleted."""
+    clusters = world.clusters.values()
+    free = [(each, claim) for each in clusters for claim in each.claims() if not each.mounts(claim)]
+    if not free:
+        return ""
+    cluster, claim = world.random.choice(free)
+    cluster.delete_claim(claim)
+    return f"{name_of(claim)} on {cluster.name}"
+
+
 def _clock_forward(world: World) -> str:
     jump = world.random.choice([60.0, 3600.0])
     world.clock.skew_s += jump
@@ -309,4 +359,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault("clock-forward", _clock_forward),
     Fault("clock-back", _clock_back),
     Fault("drain", operators.drain),
+    Fault("slow-source", _slow_source),
+    Fault("broken-source", _broken_source),
+    Fault("volume-lost", _volume_lost),
+    Fault("volume-deleted", _volume_deleted),
 )

@@ -26,6 +26,7 @@ from modelplane.api.objects import (
 from modelplane.api.timestamps import epoch_s
 from modelplane.compose.context import remote_namespace
 from modelplane.testing.world.store import ObjectId
+from modelplane.testing.world.weights import cache_phase, mounted_caches
 
 _READINESS = frozenset({"Ready", "ClusterReady", "GatewayReady"})
 
@@ -116,9 +117,26 @@ def why_wrong(facts: Facts, deployment: Manifest, replica: Manifest, now: float)
         return "it is preempted"
     if _failing(cluster, deployment, now):
         return "its cluster fails for longer than its grace"
-    if not shows_serving(replica) and _is_crowded(facts, cluster, replica):
-        return "its pool is promised twice"
-    return _edited(deployment, replica) or _unsuitable(facts, cluster, deployment, replica)
+    return (
+        _in_the_way(facts, cluster, replica)
+        or _edited(deployment, replica)
+        or _unsuitable(facts, cluster, deployment, replica)
+    )
+
+
+def _in_the_way(facts: Facts, cluster: Manifest, replica: Manifest) -> str:
+    """What makes a replica leave that does not serve."""
+    if shows_serving(replica):
+        return ""
+    if has_failed_cache(facts, replica, name_of(cluster)):
+        return "its cache failed there"
+    return "its pool is promised twice" if _is_crowded(facts, cluster, replica) else ""
+
+
+def has_failed_cache(facts: Facts, user: Manifest, cluster: str) -> bool:
+    """Whether a cache that a deployment or a replica mounts is not staged on a cluster, and will not be soon."""
+    found = (facts.get(ObjectId("ModelCache", namespace_of(user), name)) for name in mounted_caches(user))
+    return any(cache_phase(cache, cluster) == "Failed" for cache in found)
 
 
 def _misses_cluster(replica: Manifest) -> bool:

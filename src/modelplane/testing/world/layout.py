@@ -2,7 +2,7 @@
 
 from random import Random
 
-from modelplane.api.objects import API_VERSION, Json, manifest
+from modelplane.api.objects import API_VERSION, Json, manifest, mapping_at, namespace_of
 
 DRIVER = "gpu.example.com"
 CLASSES = {"h200": ("H200", 8), "h100": ("H100", 4)}
@@ -80,3 +80,29 @@ def world_manifests(random: Random) -> list[Json]:
     owners = [("team-a", "chat"), ("team-b", "chat"), ("team-a", "code")][: random.choice([2, 2, 3])]
     deployments = [deployment_manifest(random, namespace, name) for namespace, name in owners]
     return [*(class_manifest(name) for name in CLASSES), *clusters, *deployments]
+
+
+_EVERY = 7
+"""Worlds with caches: the others stay as they were drawn before there were any."""
+
+
+def with_caches(seed: int, manifests: list[Json]) -> list[Json]:
+    """In one world of seven, the first team stages weights, and its deployments mount them."""
+    if seed % _EVERY != 1:
+        return manifests
+    random = Random(f"caches {seed}")  # noqa: S311  reproducible, not secret
+    spec: Json = {
+        "artifact": {"kind": "Weights"},
+        "source": "HuggingFace",
+        "huggingFace": {"repo": "team/model", "sizeGiB": 10},
+        "storage": {"type": "PVC"},
+        "replication": random.choice(["AllMatchingClusters", "WherePlaced"]),
+    }
+    cache = manifest(API_VERSION, "ModelCache", "weights", namespace=TEAMS[0], spec=spec)
+    return [*(_mounting(item) for item in manifests), cache]
+
+
+def _mounting(item: Json) -> Json:
+    if item["kind"] != "ModelDeployment" or namespace_of(item) != TEAMS[0]:
+        return item
+    return {**item, "spec": {**mapping_at(item, "spec"), "caches": [{"name": "weights"}]}}

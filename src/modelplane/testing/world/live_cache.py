@@ -12,7 +12,7 @@ from modelplane.testing.world.clockwork import Clockwork
 from modelplane.testing.world.store import ObjectId, id_of
 from modelplane.testing.world.views import View
 
-FLEET = frozenset({"InferenceCluster", "ModelReplica"})
+FLEET = frozenset({"InferenceCluster", "ModelCache", "ModelReplica"})
 _ASSUMED_S = 60.0
 
 
@@ -60,7 +60,10 @@ def found_in(view: View, requirement: Requirement) -> tuple[Manifest, ...]:
     if requirement.name is not None:
         item = view.get(ObjectId(requirement.kind, requirement.namespace or "", requirement.name))
         return (item,) if item is not None else ()
-    items = view.by_kind.get(requirement.kind, {}).items()
+    found = view.by_kind.get(requirement.kind, {})
+    if not requirement.labels and not requirement.namespace:
+        return tuple(found.values())
+    items = found.items()
     return tuple(item for key, item in items if is_required(requirement, key, item))
 
 

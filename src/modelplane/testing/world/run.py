@@ -100,7 +100,7 @@ def _check_quiet(world: World) -> None:
     """Every composite is called once more, by every plane, and nothing is written."""
     before = world.store.version
     for plane in world.planes:
-        for kind in ("InferenceCluster", "ModelDeployment", "ModelReplica", "ModelEndpoint"):
+        for kind in ("InferenceCluster", "ModelCache", "ModelDeployment", "ModelReplica", "ModelEndpoint"):
             for key in list(plane.view.by_kind.get(kind, ())):
                 plane.reconcile(key)
     if world.store.version != before:

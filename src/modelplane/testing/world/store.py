@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
 
-from modelplane.api.objects import Manifest, finalizers_of, is_deleting, metadata_of, with_metadata
+from modelplane.api.objects import Manifest, finalizers_of, is_deleting, metadata_of, text_at, with_metadata
 from modelplane.api.timestamps import timestamp
 
 FOREGROUND = "foregroundDeletion"
@@ -29,6 +29,9 @@ class ObjectId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.kind} {f'{self.namespace}/' if self.namespace else ''}{self.name}"
+
+
+_NOT_APPLIED = frozenset({"metadata", "status"})
 
 
 class ConflictFault(Exception):  # noqa: N818  an answer of the API server
@@ -56,8 +59,17 @@ def id_of(item: Manifest) -> ObjectId:
 
 
 def owner_of(item: Manifest) -> str:
-    annotations = metadata_of(item).get("annotations")
-    return str(annotations.get(OWNER, "")) if isinstance(annotations, Mapping) else ""
+    return text_at(item, "metadata", "annotations", OWNER)
+
+
+def differs(known: Manifest, item: Manifest, marks: Mapping[str, str]) -> bool:
+    """Whether applying the item with these annotations would change what is known."""
+    stated, was = metadata_of(item), metadata_of(known)
+    if was.get("labels", {}) != (stated.get("labels") or {}):
+        return True
+    if was.get("annotations", {}) != {**_texts(stated.get("annotations")), **marks}:
+        return True
+    return any(known.get(name) != value for name, value in item.items() if name not in _NOT_APPLIED)
 
 
 class ApiStore:
@@ -87,27 +99,16 @@ class ApiStore:
         stated = metadata_of(item)
         annotations = {**_texts(stated.get("annotations")), **(marks or {})}
         ours: dict[str, object] = {"labels": _texts(stated.get("labels")), "annotations": annotations}
-        body = {name: value for name, value in item.items() if name not in {"metadata", "status"}}
+        body = {name: value for name, value in item.items() if name not in _NOT_APPLIED}
         if known is None:
             return self._put(key, {**body, "metadata": {**self._born(key), **ours}}, None, by)
         was = metadata_of(known)
-        before = {name: value for name, value in known.items() if name not in {"metadata", "status"}}
+        before = {name: value for name, value in known.items() if name not in _NOT_APPLIED}
         if before == body and all(was.get(name, {}) == value for name, value in ours.items()):
             return known
         generation = was["generation"] if before == body else int(str(was["generation"])) + 1
         status = {"status": known["status"]} if "status" in known else {}
         return self._put(key, {**body, **status, "metadata": {**was, **ours, "generation": generation}}, known, by)
-
-    def differs(self, item: Manifest, marks: Mapping[str, str]) -> bool:
-        """Whether applying it would change anything."""
-        known = self.objects.get(id_of(item))
-        if known is None:
-            return True
-        stated, was = metadata_of(item), metadata_of(known)
-        ours = {"labels": _texts(stated.get("labels")), "annotations": {**_texts(stated.get("annotations")), **marks}}
-        return any(was.get(name, {}) != value for name, value in ours.items()) or any(
-            known.get(name) != value for name, value in item.items() if name not in {"metadata", "status"}
-        )
 
     def write_status(self, key: ObjectId, status: object, by: str) -> None:
         known = self.objects.get(key)

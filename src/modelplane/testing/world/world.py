@@ -1,9 +1,9 @@
 """A world: an API server, control planes, workload clusters and clients on one clock, and the checkers that watch.
 
 What it is made of is real where the product decides (the composers and the whole Crossplane call, placement, the live
-fleet) and modelled where others do (API server, watches, Crossplane, provider, kubelet, gateway, clients). Not
-modelled: Usages and their order of deletion, the embedded plane's own loop, weights, the picker, and the wake-ups of a
-live server (its deployments are called on every change of the fleet instead).
+fleet) and modelled where others do (API server, watches, Crossplane, provider, kubelet, loader, gateway, clients). Not
+modelled: Usages and their order of deletion, the embedded plane's own loop, the picker, and the wake-ups of a live
+server (its deployments and caches are called on every change of the fleet instead).
 """
 
 from collections import Counter
@@ -12,13 +12,13 @@ from itertools import count
 from random import Random
 
 from modelplane.api.objects import Manifest, int_at, items_at, name_of, namespace_of, text_at
-from modelplane.testing.world.checkers import Checkers
+from modelplane.testing.world.checkers import Checkers, WorldViolation
 from modelplane.testing.world.clients import WorldClients
 from modelplane.testing.world.clockwork import Clockwork
 from modelplane.testing.world.clusters import WorkloadCluster, report_failure
 from modelplane.testing.world.control_plane import ControlPlane
 from modelplane.testing.world.judge import tenant_place
-from modelplane.testing.world.layout import CLASSES, class_manifest, happens, world_manifests
+from modelplane.testing.world.layout import CLASSES, class_manifest, happens, with_caches, world_manifests
 from modelplane.testing.world.store import ApiStore, ObjectId, WorldChange, id_of
 
 SETTLE_S = 40.0
@@ -48,7 +48,7 @@ class World:
         self.add_plane(live=happens(self.random, 0.4))
         self.clients = WorldClients(self)
         self.store.listeners.append(self._follow_pools)
-        for item in manifests if manifests is not None else world_manifests(self.random):
+        for item in manifests if manifests is not None else with_caches(seed, world_manifests(self.random)):
             self.store.apply(item, USER)
 
     @property
@@ -125,10 +125,15 @@ class World:
             return
         name = change.id.name
         if name not in self.clusters:
-            self.clusters[name] = WorkloadCluster(name, self.store, self.clock, self.random)
+            self.clusters[name] = WorkloadCluster(name, self.store, self.clock, self.random, self._empty_directory)
+            # One that comes back has none of the claims that Objects describe.
+            self.clusters[name].volumes.meddled = self.clock.elapsed > 0
         for pool in items_at(change.manifest, "spec", "nodePools"):
             devices = self._node_devices.get(text_at(pool, "className"), 0)
             self.clusters[name].set_pool(text_at(pool, "name"), int_at(pool, "nodeCount"), devices)
+
+    def _empty_directory(self, words: str) -> None:
+        raise WorldViolation("weights", words)
 
     def _follow_class(self, name: str, item: Manifest) -> None:
         """Nodes are what their class was when it was last readable."""

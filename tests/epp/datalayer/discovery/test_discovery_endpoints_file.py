@@ -7,7 +7,7 @@ import pytest
 from modelplane.api.errors import InputError
 from modelplane.epp.datalayer.discovery.datastore import DiscoveredEndpoint
 from modelplane.epp.datalayer.discovery.endpoints_file import FileEndpoints, read_endpoints
-from tests.support.kube_api import until
+from tests.support.waiting import until
 
 ECOSYSTEM = b"""
 endpoints:

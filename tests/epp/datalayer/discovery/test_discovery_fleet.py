@@ -7,7 +7,8 @@ from modelplane.epp.datalayer.discovery.fleet import CLUSTERS, ENDPOINTS, REPLIC
 from modelplane.epp.datalayer.scrape.connections import ScrapeTarget
 from modelplane.epp.datalayer.scrape.targets import page_of
 from modelplane.epp.scheduling.endpoints import Endpoint
-from tests.support.kube_api import tell, until
+from tests.support.kube_api import tell
+from tests.support.waiting import until
 
 
 def endpoint(name, url="http://10.0.0.1:80", *, ready="True", replica=None, **metadata):

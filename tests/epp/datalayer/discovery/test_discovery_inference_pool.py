@@ -5,7 +5,8 @@ import pytest
 from modelplane.epp.datalayer.discovery import InferencePoolSpec, PoolEndpoints, SelectedPods
 from modelplane.epp.datalayer.discovery.inference_pool import INFERENCE_POOLS, pool_of
 from modelplane.epp.datalayer.discovery.pods import PODS
-from tests.support.kube_api import tell, until
+from tests.support.kube_api import tell
+from tests.support.waiting import until
 
 
 def pool(name="pool", ports=(8000,), failure_mode=None, **labels):

@@ -11,7 +11,8 @@ from modelplane.epp.datalayer.discovery.policies import (
     RewriteTarget,
     draw_target,
 )
-from tests.support.kube_api import tell, until
+from tests.support.kube_api import tell
+from tests.support.waiting import until
 
 
 def objective(name, priority=None, pool="pool"):

@@ -7,7 +7,7 @@ import pytest
 from modelplane.api.errors import InputError
 from modelplane.epp.datalayer.discovery import PolicyFile, Rewrite
 from modelplane.epp.datalayer.discovery.policy_file import read_policies
-from tests.support.kube_api import until
+from tests.support.waiting import until
 
 FILE = """\
 apiVersion: llm-d.ai/v1alpha2

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.epp.datalayer.scrape.intervals import MetricsInUse, ScrapeIntervals, ScrapeOutcome, next_interval_s
+from modelplane.epp.datalayer.scrape.intervals import (
+    MetricsInUse,
+    ScrapeIntervals,
+    ScrapeOutcome,
+    next_interval_s,
+    weight_left,
+)
 
 PACE = ScrapeIntervals(busy_s=0.1, warm_s=0.4, idle_s=1.6, failing_s=5, slow_s=10, scrapes_per_s=100)
 
@@ -57,3 +63,19 @@ def test_never_longer_than_the_idle_interval_or_the_budget(wait_s, failures, in_
 def test_numbers_that_make_no_sense(wrong):
     with pytest.raises(ValueError, match="scraping"):
         ScrapeIntervals(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("scraped_s", "since_s", "now_s", "share"),
+    [
+        (10.0, -1.0, 11.0, 1.0),
+        (10.0, -1.0, 12.0, 1.0),
+        (10.0, -1.0, 14.0, 0.5),
+        (10.0, -1.0, 18.0, 0.125),
+        (10.0, 14.0, 18.0, 0.25),
+        (10.0, 11.0, 14.0, 0.5),
+    ],
+    ids=["fresh", "stale now", "a half-life later", "three", "in two steps", "a step while it was fresh"],
+)
+def test_stale_numbers_lose_half_of_their_weight_every_two_seconds(scraped_s, since_s, now_s, share):
+    assert weight_left(ScrapeIntervals(), scraped_s, since_s, now_s) == share

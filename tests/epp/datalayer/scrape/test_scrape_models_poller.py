@@ -15,7 +15,7 @@ from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.transport.tls import self_signed, server_context
 from modelplane.sim.engine import EngineConfig, SimulatedEngine
-from tests.support.kube_api import until
+from tests.support.waiting import until
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from modelplane.epp.datalayer.scrape import Engines, MetricsInUse, ScrapeIntervals, Scraper, ScrapeSettings
@@ -12,7 +13,7 @@ from modelplane.epp.datalayer.scrape.engines import MetricFamily
 from modelplane.epp.datalayer.scrape.targets import page_of
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.sim.engine import EngineConfig, SimulatedEngine
-from tests.support.kube_api import until
+from tests.support.waiting import until
 
 QUICK = ScrapeSettings(
     ScrapeIntervals(busy_s=0.01, warm_s=0.02, idle_s=0.05, failing_s=0.05), timeout_s=30, tick_s=0.005
@@ -34,12 +35,14 @@ class Server:
         self.held = asyncio.Event()
         self.held.set()
         self.hang_up = False
+        self.paths = []
 
     async def serve(self, reader, writer):
         self.connections += 1
         try:
-            while await reader.readuntil(b"\r\n\r\n"):
+            while head := await reader.readuntil(b"\r\n\r\n"):
                 self.asked += 1
+                self.paths.append(head.split()[1].decode())
                 self.open += 1
                 self.most_open = max(self.most_open, self.open)
                 await self.held.wait()
@@ -143,6 +146,39 @@ def test_an_endpoint_that_fails_keeps_its_numbers_and_comes_back(answer, problem
     story(body)
 
 
+def test_numbers_of_a_page_that_hangs_age_until_what_was_sent_there_counts():
+    async def body(server):
+        server.answer = page(waiting=50, running=20, kv=0.9)
+        intervals = msgspec.structs.replace(QUICK.intervals, stale_s=0.02, half_life_s=0.02, failing_s=0.02)
+        endpoint = endpoint_of(server)
+        endpoint.requests_in_flight = 8
+        async with looking(endpoint, settings=ScrapeSettings(intervals, timeout_s=0.2, tick_s=0.005)) as scraper:
+            await until(lambda: endpoint.metrics.requests_at_scrape == 8)
+            assert (endpoint.waiting, endpoint.running) == (50, 20)
+            server.held.clear()
+            await until(lambda: endpoint.metrics.waiting < 0.5)
+            assert (round(endpoint.waiting), round(endpoint.running)) == (8, 8)
+            assert endpoint.kv_cache_usage < 0.05
+            assert scraper.stale() == [endpoint]
+            server.held.set()
+            await until(lambda: (endpoint.waiting, endpoint.running) == (50, 20))
+
+    story(body)
+
+
+def test_a_page_that_failed_is_tried_soon_while_requests_are_in_flight_there():
+    async def body(server):
+        server.answer = b"nonsense\r\n\r\n"
+        # The intervals of failures double: twenty of them take more than ten minutes.
+        intervals = msgspec.structs.replace(QUICK.intervals, failing_s=600.0, retry_s=0.01)
+        endpoint = endpoint_of(server)
+        endpoint.requests_in_flight = 1
+        async with looking(endpoint, settings=ScrapeSettings(intervals, timeout_s=30, tick_s=0.005)) as scraper:
+            await until(lambda: scraper.counts.failures == 20)
+
+    story(body)
+
+
 def test_an_unreachable_endpoint_is_stale_and_reported():
     async def main():
         endpoint = Endpoint("default/gone", "127.0.0.1:1")
@@ -176,6 +212,44 @@ def test_an_engine_label_that_comes_later_is_taken_up():
             scraper.watch([endpoint])
             await until(lambda: endpoint.metrics.waiting == 7)
             await until(lambda: not scraper.problems)
+
+    story(body)
+
+
+@pytest.mark.parametrize(
+    ("engine", "path", "names"),
+    [
+        ("vllm", "/metrics", ("vllm:num_requests_waiting", "vllm:num_requests_running")),
+        ("nim", "/v1/metrics", ("vllm:num_requests_waiting", "vllm:num_requests_running")),
+        ("trtllm-serve", "/prometheus/metrics", ("trtllm_num_requests_waiting", "trtllm_num_requests_running")),
+        ("llama.cpp", "/metrics", ("llamacpp:requests_deferred", "llamacpp:requests_processing")),
+        ("tgi", "/metrics", ("tgi_queue_size", "tgi_batch_current_size")),
+    ],
+)
+def test_the_page_of_each_engine_is_where_that_engine_has_it(engine, path, names):
+    async def body(server):
+        text = f"{names[0]} 4\n{names[1]} 2\n".encode()
+        server.answer = HEAD % (len(text), text)
+        endpoint = endpoint_of(server, **{"llm-d.ai/engine-type": engine})
+        async with looking(endpoint):
+            await until(lambda: endpoint.metrics.waiting == 4)
+        assert (set(server.paths), endpoint.metrics.running) == ({path}, 2)
+
+    story(body)
+
+
+def test_an_engine_that_becomes_another_is_read_at_its_other_path():
+    async def body(server):
+        endpoint = endpoint_of(server)
+        async with looking(endpoint) as scraper:
+            await until(lambda: endpoint.metrics.waiting == 1)
+            endpoint.labels = {"llm-d.ai/engine-type": "nim"}
+            scraper.watch([endpoint])
+            await until(lambda: server.paths[-1] == "/v1/metrics")
+            scraper.watch([endpoint])
+            server.answer = page(waiting=9)
+            await until(lambda: endpoint.metrics.waiting == 9)
+        assert server.connections == 2
 
     story(body)
 

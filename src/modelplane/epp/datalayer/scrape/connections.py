@@ -26,13 +26,14 @@ class ScrapeTarget(msgspec.Struct, frozen=True):
 
     host: str
     port: int
-    path: str = "/metrics"
+    path: str = ""
+    """Empty: where the endpoint's engine has its metrics."""
     tls: ssl.SSLContext | None = None
 
     @property
     def request(self) -> bytes:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        head = f"GET {self.path} HTTP/1.1\r\nHost: {host}:{self.port}\r\n"
+        head = f"GET {self.path or '/metrics'} HTTP/1.1\r\nHost: {host}:{self.port}\r\n"
         return f"{head}Accept: text/plain;version=0.0.4\r\nUser-Agent: modelplane\r\n\r\n".encode()
 
 

@@ -46,6 +46,8 @@ class EngineMetricNames(msgspec.Struct, frozen=True, kw_only=True):
     blocks: MetricFamily | None = None
     ranks: tuple[str, ...] = ("engine", "dp_rank")
     """Labels that separate independent parts of one server. Series with equal values of them are duplicates."""
+    path: str = "/metrics"
+    """Where its page is."""
     others: tuple[tuple[str, MetricFamily], ...] = ()
     """Numbers beyond those, by the attribute of the endpoint that shows them."""
 
@@ -61,15 +63,17 @@ def _trt(kind: str) -> MetricFamily:
     return MetricFamily("nv_trt_llm_kv_cache_block_metrics", (("kv_cache_block_type", kind),))
 
 
+_VLLM = EngineMetricNames(
+    name="vllm",
+    waiting=MetricFamily("vllm:num_requests_waiting"),
+    running=MetricFamily("vllm:num_requests_running"),
+    kv_use=MetricFamily("vllm:kv_cache_usage_perc"),
+    adapters=MetricFamily("vllm:lora_requests_info"),
+    cache_info=MetricFamily("vllm:cache_config_info"),
+)
 BUILT_IN: tuple[EngineMetricNames, ...] = (
-    EngineMetricNames(
-        name="vllm",
-        waiting=MetricFamily("vllm:num_requests_waiting"),
-        running=MetricFamily("vllm:num_requests_running"),
-        kv_use=MetricFamily("vllm:kv_cache_usage_perc"),
-        adapters=MetricFamily("vllm:lora_requests_info"),
-        cache_info=MetricFamily("vllm:cache_config_info"),
-    ),
+    _VLLM,
+    msgspec.structs.replace(_VLLM, name="nim", path="/v1/metrics"),
     EngineMetricNames(
         name="sglang",
         waiting=MetricFamily("sglang:num_queue_reqs"),
@@ -81,6 +85,7 @@ BUILT_IN: tuple[EngineMetricNames, ...] = (
     ),
     EngineMetricNames(
         name="trtllm-serve",
+        path="/prometheus/metrics",
         waiting=MetricFamily("trtllm_num_requests_waiting"),
         running=MetricFamily("trtllm_num_requests_running"),
         kv_use=MetricFamily("trtllm_kv_cache_utilization"),
@@ -100,6 +105,14 @@ BUILT_IN: tuple[EngineMetricNames, ...] = (
         name="triton", waiting=MetricFamily("nv_inference_pending_request_count"), ranks=("model", "version")
     ),
     EngineMetricNames(
+        name="llama.cpp",
+        waiting=MetricFamily("llamacpp:requests_deferred"),
+        running=MetricFamily("llamacpp:requests_processing"),
+    ),
+    EngineMetricNames(
+        name="tgi", waiting=MetricFamily("tgi_queue_size"), running=MetricFamily("tgi_batch_current_size")
+    ),
+    EngineMetricNames(
         name="picker",
         waiting=MetricFamily("llm_d_epp_average_queue_size"),
         running=MetricFamily("llm_d_epp_average_running_requests"),
@@ -107,7 +120,10 @@ BUILT_IN: tuple[EngineMetricNames, ...] = (
         ranks=("name",),
     ),
 )
-"""`picker` is a whole cluster, seen through the averages that its picker shows."""
+"""`picker` is a whole cluster, seen through the averages that its picker shows. `nim` is NIM 2, which runs vLLM.
+
+trtllm-serve has such a page with `return_perf_metrics: true` in its options; its `/metrics` is JSON.
+"""
 
 
 class BadEngine(ValueError):  # noqa: N818 - an outcome of reading a configuration

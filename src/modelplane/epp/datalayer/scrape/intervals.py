@@ -2,11 +2,17 @@
 
 Scrapes cost CPU on both sides, and most of them show nothing new. While the picker has requests in flight at an
 endpoint, or its metrics just changed, it is scraped often; while it works for others, less often; when nothing happens,
-rarely, but often enough not to be stale. An endpoint that does not answer is retried with a growing interval.
+rarely, but often enough not to be stale. An endpoint that does not answer is retried with a growing interval, and while
+requests are in flight there, every second.
+
+Old numbers age: once they are stale they halve every two seconds, so that an endpoint whose page hangs gets requests
+again, and is judged by what was sent to it.
 
 The whole pool has a limit of scrapes a second, shared among the endpoints that are scraped often: with many of them
 each is scraped less often, and the picker's own counts of what it sent carry the decision in between.
 """
+
+import math
 
 import msgspec
 
@@ -37,10 +43,15 @@ class ScrapeIntervals(msgspec.Struct, frozen=True, kw_only=True):
     jitter: float = 0.1
     """The most share by which a wait is shortened, so that servers found together do not stay together."""
     stale_s: float = 2.0
+    retry_s: float = 1.0
+    """At an endpoint that does not answer and has requests of ours."""
+    half_life_s: float = 2.0
+    """Of numbers that are stale."""
 
     def __post_init__(self) -> None:
-        waits = (self.busy_s, self.warm_s, self.idle_s, self.failing_s, self.slow_s, self.stale_s, self.scrapes_per_s)
-        if not all(wait > 0 for wait in waits) or not 0 <= self.jitter < 1:
+        waits = (self.busy_s, self.warm_s, self.idle_s, self.failing_s, self.slow_s, self.retry_s)
+        others = (self.stale_s, self.half_life_s, self.scrapes_per_s)
+        if not all(wait > 0 for wait in (*waits, *others)) or not 0 <= self.jitter < 1:
             raise ValueError("scraping: every wait must be above 0 s, and the jitter in [0, 1)")
 
 
@@ -73,6 +84,12 @@ def _interval_s(intervals: ScrapeIntervals, uses: MetricsInUse, outcome: ScrapeO
         return least_s
     most_s = max(least_s, intervals.warm_s if outcome.working else intervals.idle_s)
     return min(most_s, max(least_s, 2 * outcome.wait_s))
+
+
+def weight_left(intervals: ScrapeIntervals, scraped_s: float, since_s: float, now_s: float) -> float:
+    """The share that the numbers of a scrape keep of the weight that they had at `since_s`."""
+    stale_since_s = max(scraped_s + intervals.stale_s, since_s)
+    return math.pow(0.5, max(0.0, now_s - stale_since_s) / intervals.half_life_s)
 
 
 def busy_interval_s(intervals: ScrapeIntervals, often: int) -> float:

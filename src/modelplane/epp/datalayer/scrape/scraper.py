@@ -28,9 +28,11 @@ from modelplane.epp.datalayer.scrape.intervals import (
     ScrapeOutcome,
     busy_interval_s,
     next_interval_s,
+    weight_left,
 )
 from modelplane.epp.datalayer.scrape.targets import TargetOf, page_of
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.metrics import aged
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +65,8 @@ class _Watched:
     """One endpoint, its connection, and when it is scraped next."""
 
     __slots__ = (
-        "connection", "due_s", "endpoint", "failures", "problem", "reader", "seen", "started_s", "then", "wait_s",
+        "aged_s", "connection", "due_s", "endpoint", "failures", "problem", "reader", "seen", "started_s", "then",
+        "wait_s",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +78,8 @@ class _Watched:
         self.seen = NO_VALUES
         self.due_s = due_s
         self.started_s = -1.0
+        self.aged_s = -1.0
+        """When its old numbers last lost weight."""
         self.then = (0, 0)
         """Requests and tokens in flight at the time of the request: the page may or may not include what is sent after
         it.
@@ -112,9 +117,7 @@ class Scraper:
         kept: dict[int, _Watched] = {}
         for endpoint in endpoints:
             known = self._watched.pop(id(endpoint), None)
-            watched = known or self._add(endpoint, now)
-            if known is not None:
-                self._read_by_labels(known)
+            watched = self._add(endpoint, now) if known is None else self._read_by_labels(known, now)
             if watched is not None:
                 kept[id(endpoint)] = watched
         gone, self._watched = self._watched, kept
@@ -151,14 +154,20 @@ class Scraper:
         target = self._where(endpoint)
         if target is None:
             return None
-        connection = ScrapeConnection(target, timeout_s=self._settings.timeout_s)
-        return _Watched(endpoint, connection, MetricsExtractor(self._engines.of(endpoint.labels)), now)
+        engine = self._engines.of(endpoint.labels)
+        page = msgspec.structs.replace(target, path=target.path or engine.path)
+        connection = ScrapeConnection(page, timeout_s=self._settings.timeout_s)
+        return _Watched(endpoint, connection, MetricsExtractor(engine), now)
 
-    def _read_by_labels(self, watched: _Watched) -> None:
-        """A label that names another engine changes which metrics are read."""
+    def _read_by_labels(self, watched: _Watched, now: float) -> _Watched | None:
+        """A label that names another engine changes which metrics are read, and where."""
         engine = self._engines.of(watched.endpoint.labels)
+        if engine.path != watched.reader.engine.path:
+            self._remove(watched)
+            return self._add(watched.endpoint, now)
         if engine is not watched.reader.engine:
             watched.reader = MetricsExtractor(engine)
+        return watched
 
     def _remove(self, watched: _Watched) -> None:
         if watched.connection.busy:
@@ -172,10 +181,12 @@ class Scraper:
         busy_s = busy_interval_s(self._settings.intervals, self._often)
         often = 0
         hurries = self._settings.uses.load
+        retry_s = max(busy_s, self._settings.intervals.retry_s)
         for watched in self._watched.values():
-            busy = hurries and watched.endpoint.requests_in_flight > 0 and not watched.failures
-            often += busy
-            due_s = min(watched.due_s, watched.started_s + busy_s) if busy else watched.due_s
+            busy = hurries and watched.endpoint.requests_in_flight > 0
+            often += busy and not watched.failures
+            soon_s = watched.started_s + (retry_s if watched.failures else busy_s)
+            due_s = min(watched.due_s, soon_s) if busy else watched.due_s
             if now >= due_s and watched.due_s != _UNDER_WAY:
                 watched.due_s = _UNDER_WAY
                 self._ready.append(watched)
@@ -198,7 +209,7 @@ class Scraper:
         now = self._clock()
         changed = page is not None and self._read(watched, page, now)
         if page is None:
-            self._failed(watched, problem)
+            self._failed(watched, problem, now)
         load = watched.endpoint.metrics
         outcome = ScrapeOutcome(
             watched.wait_s,
@@ -227,10 +238,18 @@ class Scraper:
         self._note(watched, problem)
         return changed
 
-    def _failed(self, watched: _Watched, problem: str) -> None:
+    def _failed(self, watched: _Watched, problem: str, now: float) -> None:
         self.counts.failures += 1
         watched.failures += 1
+        self._age(watched, now)
         self._note(watched, problem)
+
+    def _age(self, watched: _Watched, now: float) -> None:
+        metrics = watched.endpoint.metrics
+        share = weight_left(self._settings.intervals, metrics.scraped_s, watched.aged_s, now)
+        if metrics.scraped_s >= 0.0 and share < 1.0:
+            watched.endpoint.metrics = aged(metrics, share)
+            watched.aged_s = now
 
     def _note(self, watched: _Watched, problem: str) -> None:
         """Logged when it begins and when it ends, not at every scrape."""

@@ -1,0 +1,73 @@
+"""The forms of output that commands about objects have, spelled as kubectl spells them."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from modelplane.api.objects import GROUP
+from modelplane.cli.running import RunningPlane, add_data_argument
+from modelplane.k8s.admission.decode import escape
+from modelplane.views.health import DELETING, NOT_READY, READY, UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FORMATS: Final = ("text", "wide", "json", "yaml", "name")
+_HELP = "text, with wide: more columns and rows, json, yaml, or name: KIND/NAME as kubectl takes them"
+_COLOURS: "Mapping[str, str]" = {READY: "32", NOT_READY: "31", UNKNOWN: "33", DELETING: "33"}
+"""Besides the word, never instead of it."""
+
+
+def add_formats(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", choices=FORMATS, default="text", help=_HELP)
+
+
+def add_plane(parser: argparse.ArgumentParser) -> None:
+    """Where the objects are: a plane of this machine, or any control plane."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--kubeconfig", type=Path, metavar="FILE", help="the control plane of a kubeconfig")
+    add_data_argument(where)
+
+
+def plane_of(arguments: argparse.Namespace) -> RunningPlane:
+    if arguments.kubeconfig is None:
+        return RunningPlane.of(arguments.data)
+    from modelplane.cli.kubeconfig import read_kubeconfig
+
+    return read_kubeconfig(arguments.kubeconfig)
+
+
+def data_text(value: object, output: str) -> str:
+    """As JSON or YAML."""
+    if output == "json":
+        return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    from modelplane.k8s.yaml import to_yaml
+
+    return to_yaml(value)
+
+
+def names_text(kind: str, names: Iterable[str]) -> str:
+    """`kind.group/name`, one a line. As with kubectl, without the namespace."""
+    return "".join(f"{kind}.{GROUP}/{name}\n" for name in names)
+
+
+def table_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """What objects say stays in its cell: it is escaped, as in tables of kubectl."""
+    lines = [tuple(header), *(tuple(escape(str(cell)) for cell in row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    painted = _paints()
+    return "".join("  ".join(_cells(line, widths, painted=painted)).rstrip() + "\n" for line in lines)
+
+
+def _cells(line: Sequence[str], widths: Sequence[int], *, painted: bool) -> Iterable[str]:
+    for cell, width in zip(line, widths, strict=True):
+        colour = _COLOURS.get(cell.partition(",")[0]) if painted else None
+        yield cell.ljust(width) if colour is None else f"\033[{colour}m{cell}\033[0m{' ' * (width - len(cell))}"
+
+
+def _paints() -> bool:
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

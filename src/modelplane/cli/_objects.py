@@ -1,0 +1,187 @@
+"""Objects of a control plane, embedded or not: found by the API's own discovery, read, applied and deleted."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from modelplane.api.definitions import definitions
+from modelplane.api.errors import InputError, NotFoundError
+from modelplane.api.objects import GROUP, Manifest, items_at, mapping_at, text_at
+from modelplane.cli.running import RunningPlane
+from modelplane.k8s.admission.structure import nearest
+
+_TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io, application/json"
+_APPLY: Final = "application/apply-patch+yaml"
+MANAGER: Final = "modelplane-cli"
+ALL: Final = "all"
+_SHOWN_BY_ALL: Final = (
+    "InferenceCluster",
+    "ModelDeployment",
+    "ModelReplica",
+    "ModelCache",
+    "ModelService",
+    "ModelEndpoint",
+)
+_WRITTEN: Final = frozenset({"resourceVersion", "generation", "managedFields"})
+_CORE: Final = {
+    "Namespace": ("namespaces", "namespace", "ns"),
+    "Secret": ("secrets", "secret"),
+    "ConfigMap": ("configmaps", "configmap", "cm"),
+}
+
+
+class ApiResource(NamedTuple):
+    """A kind as the API serves it."""
+
+    api_version: str
+    kind: str
+    plural: str
+    namespaced: bool
+
+    def path(self, namespace: str, name: str = "") -> str:
+        root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
+        scope = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace else ""
+        return f"{root}{scope}/{self.plural}" + (f"/{quote(name, safe='')}" if name else "")
+
+    def shown(self, name: str) -> str:
+        """`modeldeployment.modelplane.ai/NAME`, as kubectl writes it."""
+        group = self.api_version.partition("/")[0] if "/" in self.api_version else ""
+        return f"{self.kind.lower()}{f'.{group}' if group else ''}/{name}"
+
+
+def add_namespace(parser: argparse.ArgumentParser, *, every: bool = False) -> None:
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("-n", "--namespace", default="default", help="the namespace (default)")
+    if every:
+        which.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces")
+
+
+def kinds_of_word(word: str) -> tuple[str, ...]:
+    """The kinds that `md`, `modeldeployments`, `md,ms` or `all` name."""
+    if word.lower() == ALL:
+        return _SHOWN_BY_ALL
+    known = _spellings()
+    wrong = next((part for part in word.split(",") if part.lower() not in known), None)
+    if wrong is not None:
+        guess = nearest(wrong.lower(), known)
+        right = f"did you mean {guess}?" if guess else f"there are {', '.join(sorted(set(known.values())))}"
+        raise InputError(f"{wrong!r} is not a kind; {right}")
+    return tuple(known[part.lower()] for part in word.split(","))
+
+
+def kind_words() -> list[str]:
+    """One short word for each kind, for completion."""
+    words = [(each.names.short_names or (each.names.singular,))[0] for each in definitions().values()]
+    return sorted({ALL, *words, *(words[-1] for words in _CORE.values())})
+
+
+def read_names(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Kinds and names of `md`, `md NAME NAME`, `md/NAME` or `md,ms`."""
+    spelled, slash, name = words[0].partition("/")
+    names = (name, *words[1:]) if slash else tuple(words[1:])
+    kinds = kinds_of_word(spelled)
+    if slash and (not name or words[1:]):
+        raise InputError(f"{' '.join(words)!r} is neither KIND NAME nor KIND/NAME")
+    if names and len(kinds) > 1:
+        raise InputError(f"{spelled!r} are several kinds; a name goes with one")
+    return kinds, names
+
+
+def read_name(words: Sequence[str]) -> tuple[str, str]:
+    """One kind and one name."""
+    kinds, names = read_names(words)
+    if len(kinds) != 1 or len(names) != 1:
+        raise InputError(f"{' '.join(words)!r} is neither KIND NAME nor KIND/NAME")
+    return kinds[0], names[0]
+
+
+def _spellings() -> dict[str, str]:
+    found = {spelling: kind for kind, words in _CORE.items() for spelling in words}
+    for each in definitions().values():
+        names = each.names
+        plain = (names.plural, names.singular, *names.short_names)
+        found |= dict.fromkeys((*plain, *(f"{name}.{each.group}" for name in plain[:2])), names.kind)
+    return found
+
+
+class PlaneObjects:
+    """The objects of a plane."""
+
+    def __init__(self, plane: RunningPlane) -> None:
+        self._plane = plane
+        self._served: dict[str, tuple[ApiResource, ...]] = {}
+
+    def resource(self, kind: str, api_version: str = "") -> ApiResource:
+        """By the discovery of the API, which also knows kinds that this program does not."""
+        version = api_version or _version_of(kind)
+        found = next((each for each in self._resources(version) if each.kind == kind), None)
+        if found is None:
+            raise InputError(
+                f'no matches for kind "{kind}" in version "{version}": the control plane does not serve it'
+            )
+        return found
+
+    def get(self, resource: ApiResource, namespace: str, name: str) -> dict[str, object]:
+        return self._plane.request("GET", resource.path(namespace, name))
+
+    def find(self, resource: ApiResource, namespace: str, name: str) -> dict[str, object] | None:
+        try:
+            return self.get(resource, namespace, name)
+        except NotFoundError:
+            return None
+
+    def list(self, resource: ApiResource, namespace: str) -> list[dict[str, object]]:
+        """Items of a list have no kind of their own, so they get it."""
+        answer = self._plane.request("GET", resource.path(namespace))
+        whole = {"apiVersion": resource.api_version, "kind": resource.kind}
+        return [{**whole, **item} for item in items_at(answer, "items")]
+
+    def table(self, resource: ApiResource, namespace: str, name: str = "") -> Mapping[str, object]:
+        """As the API itself tabulates it, with the columns of the definition."""
+        return self._plane.request("GET", resource.path(namespace, name), accepted=_TABLE)
+
+    def apply(self, manifest: Manifest, namespace: str, *, force: bool) -> tuple[ApiResource, str]:
+        """Server-side apply; created, configured or unchanged."""
+        resource = self.resource(text_at(manifest, "kind"), text_at(manifest, "apiVersion"))
+        name = text_at(manifest, "metadata", "name")
+        where = text_at(manifest, "metadata", "namespace") or namespace
+        before = self.find(resource, where, name)
+        query = f"?fieldManager={MANAGER}{'&force=true' if force else ''}"
+        after = self._plane.request("PATCH", resource.path(where, name) + query, manifest, sent=_APPLY)
+        if before is None:
+            return resource, "created"
+        return resource, "unchanged" if _declared(before) == _declared(after) else "configured"
+
+    def delete(self, resource: ApiResource, namespace: str, name: str) -> None:
+        self._plane.request("DELETE", resource.path(namespace, name))
+
+    def patch(self, resource: ApiResource, namespace: str, name: str, patch: Manifest, part: str = "") -> None:
+        query = f"?fieldManager={MANAGER}"
+        self._plane.request("PATCH", resource.path(namespace, name) + (f"/{part}" if part else "") + query, patch)
+
+    def _resources(self, api_version: str) -> tuple[ApiResource, ...]:
+        if api_version not in self._served:
+            root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+            try:
+                served = tuple(items_at(self._plane.request("GET", root), "resources"))
+            except NotFoundError:
+                served = ()
+            self._served[api_version] = tuple(
+                ApiResource(api_version, text_at(each, "kind"), text_at(each, "name"), bool(each.get("namespaced")))
+                for each in served
+                if "/" not in text_at(each, "name")
+            )
+        return self._served[api_version]
+
+
+def _declared(item: Manifest) -> Manifest:
+    """Less what the server writes: its status changes while somebody applies."""
+    metadata = {key: value for key, value in mapping_at(item, "metadata").items() if key not in _WRITTEN}
+    return {**{key: value for key, value in item.items() if key != "status"}, "metadata": metadata}
+
+
+def _version_of(kind: str) -> str:
+    if kind in _CORE:
+        return "v1"
+    return next((each.api_version for each in definitions().values() if each.names.kind == kind), f"{GROUP}/v1alpha1")

@@ -1,0 +1,108 @@
+"""`modelplane events`: what happened to objects, the newest last."""
+
+import argparse
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from modelplane.api.objects import text_at, value_at
+from modelplane.api.timestamps import epoch_s
+from modelplane.cli._formats import add_formats, add_plane, data_text, plane_of, table_text
+from modelplane.cli._objects import ApiResource, PlaneObjects, add_namespace, read_name
+
+_EPILOG = """\
+examples:
+  modelplane events                           of the namespace default; clusters' are there as well
+  modelplane events -A -w                     of all namespaces, and new ones as they come
+  modelplane events --for md/qwen3-8b         of one object
+  modelplane events -n team --types Warning -o json
+"""
+_EVENTS = ApiResource("v1", "Event", "events", namespaced=True)
+_EVERY_S = 1.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Shows the events of a control plane."
+    parser.epilog = _EPILOG
+    add_namespace(parser, every=True)
+    add_plane(parser)
+    add_formats(parser)
+    parser.add_argument("--for", dest="target", metavar="KIND/NAME", help="those of one object")
+    parser.add_argument("--types", choices=("Normal", "Warning"), help="those of one type")
+    parser.add_argument("-w", "--watch", action="store_true", help="go on with new ones, until interrupted")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    objects = PlaneObjects(plane_of(arguments))
+    found = _selected(objects, arguments)
+    print(_text(found, arguments.output, heads=True), end="", flush=True)
+    while arguments.watch:
+        time.sleep(_EVERY_S)
+        seen = {_version(event) for event in found}
+        found = _selected(objects, arguments)
+        new = [event for event in found if _version(event) not in seen]
+        print(_text(new, arguments.output, heads=False) if new else "", end="", flush=True)
+    return 0
+
+
+def _selected(objects: PlaneObjects, arguments: argparse.Namespace) -> list[Mapping[str, object]]:
+    namespace = "" if arguments.all_namespaces else arguments.namespace
+    target = read_name([arguments.target]) if arguments.target else None
+    found = [
+        event
+        for event in objects.list(_EVENTS, namespace)
+        if arguments.types in {None, event.get("type")} and (target is None or _about(event) == target)
+    ]
+    return sorted(found, key=_last_seen)
+
+
+def events_of(objects: PlaneObjects, kind: str, namespace: str, name: str) -> list[Mapping[str, object]]:
+    """Those of one object. An object without a namespace has them in `default`."""
+    found = objects.list(_EVENTS, namespace or "default")
+    return sorted((event for event in found if _about(event) == (kind, name)), key=_last_seen)
+
+
+def events_text(events: Iterable[Mapping[str, object]]) -> str:
+    rows = [_row(event, time.time()) for event in events]
+    return table_text(("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows)
+
+
+def _text(events: Sequence[Mapping[str, object]], output: str, *, heads: bool) -> str:
+    if output in {"json", "yaml"}:
+        return data_text({"apiVersion": "v1", "kind": "List", "items": list(events)}, output)
+    if output == "name":
+        return "".join(f"event/{text_at(event, 'metadata', 'name')}\n" for event in events)
+    if not events:
+        return "nothing happened\n" if heads else ""
+    text = events_text(events)
+    return text if heads else text.partition("\n")[2]
+
+
+def _about(event: Mapping[str, object]) -> tuple[str, str]:
+    return text_at(event, "involvedObject", "kind"), text_at(event, "involvedObject", "name")
+
+
+def _version(event: Mapping[str, object]) -> str:
+    return f"{text_at(event, 'metadata', 'uid')}/{text_at(event, 'metadata', 'resourceVersion')}"
+
+
+def _last_seen(event: Mapping[str, object]) -> tuple[float, str]:
+    times = (value_at(event, *path) for path in (("lastTimestamp",), ("eventTime",), ("metadata", "creationTimestamp")))
+    known = (epoch_s(found) for found in times if isinstance(found, str))
+    return next((found for found in known if found is not None), 0.0), _version(event)
+
+
+def _row(event: Mapping[str, object], now: float) -> tuple[str, ...]:
+    from modelplane.apiserver.tables import duration
+
+    kind, name = _about(event)
+    count = event.get("count")
+    often = f" (x{count})" if isinstance(count, int) and count > 1 else ""
+    last_s = _last_seen(event)[0]
+    age = duration(now - last_s) if last_s else "-"
+    return (
+        f"{age}{often}",
+        text_at(event, "type"),
+        text_at(event, "reason"),
+        f"{kind}/{name}",
+        text_at(event, "message"),
+    )

@@ -1,0 +1,102 @@
+"""`modelplane get`: objects of a control plane, in the columns that its API gives them."""
+
+import argparse
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from modelplane.api.objects import items_at, text_at, value_at
+from modelplane.cli._formats import add_formats, add_plane, data_text, plane_of, table_text
+from modelplane.cli._objects import ApiResource, PlaneObjects, add_namespace, read_names
+
+_EPILOG = """\
+examples:
+  modelplane get md                              the ModelDeployments of the namespace default
+  modelplane get md,ms -A                        deployments and services of all namespaces
+  modelplane get inferencecluster east -o yaml   one object, whole
+  modelplane get all -n team -w                  again whenever something changes, until Ctrl-C
+  modelplane get md -o name --kubeconfig ~/.kube/config
+
+Kinds are spelled as kubectl spells them: md, modeldeployment, modeldeployments. `all` is what serves models.
+"""
+_EVERY_S = 1.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Shows objects of a control plane."
+    parser.epilog = _EPILOG
+    parser.add_argument("words", metavar="KIND [NAME]", nargs="+", help="a kind, several with commas, or all; names")
+    add_namespace(parser, every=True)
+    add_plane(parser)
+    add_formats(parser)
+    parser.add_argument("-w", "--watch", action="store_true", help="show it again when it changes, until interrupted")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    kinds, names = read_names(arguments.words)
+    objects, shown = PlaneObjects(plane_of(arguments)), ""
+    resources = [objects.resource(kind) for kind in kinds]
+    while True:
+        text = _text(objects, resources, names, arguments)
+        if text != shown:
+            print(("\n" if shown else "") + text, end="", flush=True)
+            shown = text
+        if not arguments.watch:
+            return 0
+        time.sleep(_EVERY_S)
+
+
+def _text(
+    objects: PlaneObjects, resources: Sequence[ApiResource], names: Sequence[str], arguments: argparse.Namespace
+) -> str:
+    if arguments.output in {"text", "wide"}:
+        tables = [text for each in resources for text in _tables(objects, each, names, arguments)]
+        nothing = "all namespaces" if arguments.all_namespaces else f"namespace {arguments.namespace}"
+        return "\n".join(tables) or f"nothing is in {nothing}\n"
+    namespace = _namespace(arguments)
+    found = [(each, item) for each in resources for item in _items(objects, each, namespace, names)]
+    if arguments.output == "name":
+        return "".join(f"{each.shown(text_at(item, 'metadata', 'name'))}\n" for each, item in found)
+    if len(names) == 1:
+        return data_text(found[0][1], arguments.output)
+    return data_text({"apiVersion": "v1", "kind": "List", "items": [item for _, item in found]}, arguments.output)
+
+
+def _namespace(arguments: argparse.Namespace) -> str:
+    return "" if arguments.all_namespaces else arguments.namespace
+
+
+def _items(
+    objects: PlaneObjects, resource: ApiResource, namespace: str, names: Sequence[str]
+) -> Sequence[Mapping[str, object]]:
+    return [objects.get(resource, namespace, name) for name in names] if names else objects.list(resource, namespace)
+
+
+def _tables(
+    objects: PlaneObjects, resource: ApiResource, names: Sequence[str], arguments: argparse.Namespace
+) -> Iterator[str]:
+    """None where there is nothing, as with kubectl."""
+    namespace = _namespace(arguments)
+    found = [objects.table(resource, namespace, name) for name in (names or ("",))]
+    wide = arguments.output == "wide"
+    columns = [
+        (index, text_at(each, "name"))
+        for index, each in enumerate(items_at(found[0], "columnDefinitions"))
+        if wide or not value_at(each, "priority")
+    ]
+    first = ("NAMESPACE",) if arguments.all_namespaces and resource.namespaced else ()
+    rows = [(*_place(row, first), *_cells(row, columns)) for table in found for row in items_at(table, "rows")]
+    if rows:
+        titles = (name.upper() if index else resource.kind.upper() for index, name in columns)
+        yield table_text((*first, *titles), rows)
+
+
+def _place(row: Mapping[str, object], first: Sequence[str]) -> tuple[str, ...]:
+    return (text_at(row, "object", "metadata", "namespace"),) if first else ()
+
+
+def _cells(row: Mapping[str, object], columns: Sequence[tuple[int, str]]) -> Iterator[str]:
+    cells = row.get("cells")
+    listed = cells if isinstance(cells, list) else []
+    for index, _ in columns:
+        cell = listed[index] if index < len(listed) else None
+        yield "" if cell is None else str(cell)

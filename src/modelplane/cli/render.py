@@ -1,0 +1,65 @@
+"""`modelplane render`: the objects that deployments become, each with the cluster that it is for."""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from modelplane.api.errors import InputError
+from modelplane.api.objects import name_of, namespace_of, text_at
+from modelplane.cli._formats import data_text
+from modelplane.cli._shown import add_inputs, read_inputs
+from modelplane.compose.caching.job import LOADER_IMAGE
+from modelplane.compose.contract import Remote
+from modelplane.views.offline import render
+
+_EPILOG = """\
+examples:
+  modelplane render -f examples/quickstart                     every object, as YAML
+  modelplane render -f examples/ --cluster east                those of one cluster
+  modelplane render -f model.yaml --kubeconfig ~/.kube/config  on the clusters of a control plane
+  diff <(modelplane render -f old.yaml) <(modelplane render -f new.yaml)
+
+Equal inputs give equal text: objects are in the order of cluster, kind, namespace and name. Nothing is applied.
+Workloads are shown as they will be once their caches are staged and their Secrets are there. A deployment that no
+cluster can run is refused with the reason.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Shows the objects that deployments become on their clusters, without applying anything."
+    parser.epilog = _EPILOG
+    add_inputs(parser, manifests_required=True)
+    parser.add_argument("--cluster", metavar="NAME", help="the objects of one cluster")
+    parser.add_argument(
+        "--loader-image", metavar="IMAGE", default=os.environ.get("MODELPLANE_LOADER_IMAGE") or LOADER_IMAGE,
+        help=f"what looks at caches where clusters name none (default: $MODELPLANE_LOADER_IMAGE, else {LOADER_IMAGE})",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    found = sorted(
+        _selected(render(read_inputs(arguments), loader_image=arguments.loader_image), arguments.cluster), key=_place
+    )
+    if arguments.output == "json":
+        sys.stdout.write(data_text([{"cluster": each.cluster, "object": each.manifest} for each in found], "json"))
+    else:
+        sys.stdout.write("---\n".join(_documents(found)))
+    return 0
+
+
+def _selected(found: Sequence[Remote], cluster: str | None) -> list[Remote]:
+    known = sorted({each.cluster for each in found})
+    if cluster is not None and cluster not in known:
+        raise InputError(f"nothing is rendered for cluster {cluster!r}; replicas are on {', '.join(known) or 'none'}")
+    return [each for each in found if cluster in {None, each.cluster}]
+
+
+def _place(item: Remote) -> tuple[str, str, str, str]:
+    return item.cluster, text_at(item.manifest, "kind"), namespace_of(item.manifest), name_of(item.manifest)
+
+
+def _documents(found: Sequence[Remote]) -> Iterator[str]:
+    for each in found:
+        yield f"# cluster {each.cluster}\n{data_text(each.manifest, 'yaml')}"

@@ -1,0 +1,172 @@
+"""What a cloud's module says of a cluster: the managed resources that it is made of, as plain values.
+
+A module lists resources with what they need. The engine makes the objects of them: names, references, readiness, the
+order of removal, and what they report when they fail.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from modelplane.api.labels import POOL
+from modelplane.api.models import Accelerator, GkeCredentials, InferenceCluster, NodePool, Provisioning
+from modelplane.api.names import make_name
+from modelplane.api.objects import Json, Manifest, manifest
+from modelplane.compose.caching.storage import SHARED_CLASS
+from modelplane.compose.contract import Observed, Requirement
+
+PREFIX = "cloud-"
+CLUSTER = f"{PREFIX}cluster"
+POOLS = f"{PREFIX}pool-"
+
+NO_ZONES = "zones: GPUs are not in every zone of a region; name the zones of the pool"
+MAX_NAME = 30
+"""Of a managed resource, which is its name on the cloud too. Service accounts of Google have the shortest."""
+
+
+def pool_key(pool: NodePool) -> str:
+    return f"{POOLS}{pool.name}"
+
+
+def shared_storage(provisioner: str, parameters: Mapping[str, object]) -> Json:
+    """The StorageClass for volumes that several nodes mount."""
+    return manifest(
+        "storage.k8s.io/v1",
+        "StorageClass",
+        SHARED_CLASS,
+        provisioner=provisioner,
+        parameters=dict(parameters),
+        reclaimPolicy="Delete",
+        allowVolumeExpansion=True,
+        volumeBindingMode="Immediate",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPlan:
+    """A GPU pool with the machines of its class."""
+
+    pool: NodePool
+    machine: str
+    disk_gb: int
+    accelerator: Accelerator
+
+    @property
+    def key(self) -> str:
+        return pool_key(self.pool)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {POOL: self.pool.name}
+
+    @property
+    def fewest(self) -> int:
+        return self.pool.node_count if self.pool.min_node_count is None else self.pool.min_node_count
+
+    @property
+    def most(self) -> int:
+        return self.pool.node_count if self.pool.max_node_count is None else self.pool.max_node_count
+
+    @property
+    def scales(self) -> bool:
+        return self.pool.max_node_count is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """A cluster to make on a cloud."""
+
+    cluster: InferenceCluster
+    pools: tuple[PoolPlan, ...]
+    observed: Mapping[str, Observed] = field(default_factory=dict)
+    """The managed resources that exist, for what only the cloud knows: an address, an identity."""
+    config: Manifest | None = None
+    """The provider configuration with the credentials; None until it is read, or where there is none."""
+
+    def name(self, key: str) -> str:
+        """The name of the managed resource of a key."""
+        cluster = self.cluster.metadata.name
+        short = key.removeprefix(PREFIX)
+        return make_name(f"{cluster}-{short}", "InferenceCluster", cluster, key, limit=MAX_NAME)
+
+    def ref(self, key: str) -> Json:
+        return {"name": self.name(key)}
+
+    def at_provider(self, key: str) -> Manifest:
+        """What the cloud reports of a resource; empty until it does."""
+        found = self.observed.get(key)
+        status = found.manifest.get("status") if found is not None else None
+        there = status.get("atProvider") if isinstance(status, Mapping) else None
+        return there if isinstance(there, Mapping) else {}
+
+    def stated(self, key: str, field_name: str) -> str:
+        """A field of a resource as it was last desired, for a fact that is no longer to be had elsewhere."""
+        found = self.observed.get(key)
+        spec = found.manifest.get("spec") if found is not None else None
+        stated = spec.get("forProvider") if isinstance(spec, Mapping) else None
+        return str(stated.get(field_name) or "") if isinstance(stated, Mapping) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedResource:
+    key: str
+    api_version: str
+    kind: str
+    body: Mapping[str, object]
+    """spec.forProvider."""
+    initial: Mapping[str, object] = field(default_factory=dict)
+    """spec.initProvider: what counts when it is made and belongs to an autoscaler afterwards."""
+    needs: tuple[str, ...] = ()
+    """Keys of the resources that are deleted after it."""
+    secret: str = ""
+    """The Secret for its connection details."""
+    late_initialize: bool = True
+    external_name: str = ""
+    """Its name on the cloud. Empty: the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretKeyRef:
+    name: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloudAccess:
+    """How a cluster is reached once it is made."""
+
+    kubeconfig: SecretKeyRef
+    identity: SecretKeyRef | None = None
+    identity_type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """A cloud that clusters are made on."""
+
+    source: str
+    providers: tuple[str, ...]
+    """The packages of its managed resources."""
+    provider_version: str
+    credentials: Callable[[InferenceCluster], GkeCredentials | None]
+    plan_pool: Callable[[NodePool, Provisioning], PoolPlan | None]
+    """None where the class has no machine of the cloud."""
+    resources: Callable[[ClusterPlan], Iterator[ManagedResource]]
+    access: Callable[[InferenceCluster], CloudAccess]
+    access_keys: tuple[str, ...]
+    """Resources without which the cluster cannot be reached."""
+    config_group: str
+    """The API group of its provider configurations."""
+    no_capacity: str
+    """A pattern of messages that say that the cloud has no nodes to give, for now or for this account."""
+    pool_fault: Callable[[InferenceCluster, NodePool], str | None] = lambda *_: None
+    """Why such a pool cannot be made: its field, a colon and a sentence."""
+    facts: Callable[[ClusterPlan], Mapping[str, str]] = lambda _: {}
+    storage: Callable[[ClusterPlan], Json | None] = lambda _: None
+    """The StorageClass for volumes that several nodes mount, once what it names is known."""
+    config_requirement: Callable[[InferenceCluster], Requirement | None] = lambda _: None
+    """The provider configuration, where it is read."""
+
+    def fault(self, cluster: InferenceCluster) -> str | None:
+        """Why such a cluster cannot be made, as a sentence that names the field."""
+        found = ((index, self.pool_fault(cluster, pool)) for index, pool in enumerate(cluster.spec.node_pools))
+        return next((f"spec.nodePools[{index}].{fault}" for index, fault in found if fault is not None), None)

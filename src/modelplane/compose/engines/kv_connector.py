@@ -1,0 +1,40 @@
+"""How vLLM moves KV caches from prefill to decode: NIXL, unless the args say otherwise.
+
+An engine that is not told of a connector answers all the same: decode computes the whole prompt again, and nothing
+shows it.
+"""
+
+import json
+
+from modelplane.api.reasons import Reason
+from modelplane.compose.context import RenderError
+from modelplane.compose.engines.launch import LaunchRequest, flag_value
+
+_FLAG = "--kv-transfer-config"
+_NIXL = '{"kv_connector":"NixlConnector","kv_role":"kv_both"}'
+_OTHER_SIDE = {"Prefill": "kv_consumer", "Decode": "kv_producer"}
+
+
+def kv_transfer(request: LaunchRequest) -> tuple[str, ...]:
+    """The words that we add."""
+    if request.phase is None or any(arg.startswith(f"{_FLAG}.") for arg in request.args):
+        return ()
+    given = flag_value(request.args, _FLAG)
+    if given is None:
+        return _FLAG, _NIXL
+    fault = _fault(given, request.phase)
+    if fault is not None:
+        raise RenderError(Reason.INVALID, f"engine {request.engine}: {_FLAG} {fault}")
+    return ()
+
+
+def _fault(given: str, phase: str) -> str | None:
+    try:
+        config = json.loads(given)
+    except ValueError:
+        return "is not JSON"
+    if not isinstance(config, dict) or not config.get("kv_connector"):
+        return "names no kv_connector"
+    if config.get("kv_role") == _OTHER_SIDE[phase]:
+        return f"has the role {_OTHER_SIDE[phase]}, and the engine's phase is {phase}"
+    return None

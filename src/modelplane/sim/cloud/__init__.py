@@ -1,0 +1,5 @@
+"""Clouds, simulated: managed resources that take their time, run out of stock and fail."""
+
+from modelplane.sim.cloud.providers import CLOUD_FAULTS, ManagedKey, SimulatedProviders
+
+__all__ = ["CLOUD_FAULTS", "ManagedKey", "SimulatedProviders"]

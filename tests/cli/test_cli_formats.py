@@ -1,0 +1,43 @@
+"""Tables on a terminal: what objects say stays text."""
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.cli._formats import table_text
+from modelplane.cli._shown import print_table
+from tests.support.hostile_texts import HOSTILE
+
+
+def test_a_table_has_columns_as_wide_as_their_cells():
+    found = table_text(("NAME", "HEALTH"), [("a", "Ready"), ("longer", 3)])
+    assert found == "NAME    HEALTH\na       Ready\nlonger  3\n"
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_a_cell_stays_in_its_cell(text, capsys):
+    shown = table_text(("NAME", "WHY"), [("a", text), (text, "b")])
+    assert len(shown.split("\n")) == 4
+    assert all(line.isprintable() for line in shown.split("\n"))
+    print_table(("NAME", "WHY"), [("a", text), (text, "b")])
+    assert capsys.readouterr().out == shown
+
+
+@given(st.text())
+def test_any_cell_prints(text):
+    assert all(line.isprintable() for line in table_text(("A",), [(text,)]).split("\n"))
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_colours_are_ours_alone(monkeypatch):
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    shown = table_text(("HEALTH", "WHY"), [("Ready", "\x1b[31mred")])
+    assert shown == "HEALTH  WHY\n\x1b[32mReady\x1b[0m   \\x1b[31mred\n"

@@ -1,0 +1,199 @@
+"""`modelplane get|describe|apply|delete|scale|wait|events`: their words, and a running plane that does it."""
+
+import argparse
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from modelplane.api.errors import InputError
+from modelplane.cli import main
+from modelplane.cli._objects import ApiResource, kinds_of_word, read_name, read_names
+from modelplane.cli.completion import candidates
+from modelplane.cli.wait import WaitGoal, _goal
+from modelplane.plane.plane import Plane, PlaneSettings
+from modelplane.sim.cluster import ClusterSettings
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
+OPTIONS = ["--data", "--help", "--kubeconfig", "--namespace", "-h", "-n"]
+READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("md", (("ModelDeployment",), ())),
+        ("ModelDeployments a b", (("ModelDeployment",), ("a", "b"))),
+        ("md/a", (("ModelDeployment",), ("a",))),
+        ("md,ms", (("ModelDeployment", "ModelService"), ())),
+        ("inferenceclusters.modelplane.ai east", (("InferenceCluster",), ("east",))),
+        ("ns", (("Namespace",), ())),
+    ],
+)
+def test_kinds_and_names_are_spelled_as_kubectl_spells_them(words, expected):
+    assert read_names(words.split()) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("mdd", "'mdd' is not a kind; did you mean md?"),
+        ("md,zebra", "'zebra' is not a kind; there are ConfigMap, EKSCluster"),
+        ("md/", "neither KIND NAME nor KIND/NAME"),
+        ("md/a b", "neither KIND NAME nor KIND/NAME"),
+        ("md,ms a", "'md,ms' are several kinds; a name goes with one"),
+    ],
+)
+def test_other_words_are_refused_with_what_is_right(words, message):
+    with pytest.raises(InputError, match="^.*" + message.replace("?", r"\?")):
+        read_names(words.split())
+
+
+def test_one_object_has_one_kind_and_one_name():
+    assert read_name(["md", "a"]) == ("ModelDeployment", "a")
+    for words in (["md"], ["md", "a", "b"], ["all"]):
+        with pytest.raises(InputError, match="neither KIND NAME nor KIND/NAME"):
+            read_name(words)
+    assert "ModelReplica" in kinds_of_word("all")
+
+
+@pytest.mark.parametrize(
+    ("resource", "path", "shown"),
+    [
+        (
+            ApiResource("modelplane.ai/v1alpha1", "ModelDeployment", "modeldeployments", namespaced=True),
+            "/apis/modelplane.ai/v1alpha1/namespaces/te%2Fam/modeldeployments/x",
+            "modeldeployment.modelplane.ai/x",
+        ),
+        (
+            ApiResource("modelplane.ai/v1alpha1", "InferenceCluster", "inferenceclusters", namespaced=False),
+            "/apis/modelplane.ai/v1alpha1/inferenceclusters/x",
+            "inferencecluster.modelplane.ai/x",
+        ),
+        (ApiResource("v1", "Secret", "secrets", namespaced=True), "/api/v1/namespaces/te%2Fam/secrets/x", "secret/x"),
+    ],
+)
+def test_the_path_and_the_name_of_an_object(resource, path, shown):
+    assert (resource.path("te/am", "x"), resource.shown("x")) == (path, shown)
+
+
+@pytest.mark.parametrize(
+    ("text", "goal"),
+    [
+        ("condition=Ready", WaitGoal("Ready", "True")),
+        ("condition=Placed=false", WaitGoal("Placed", "false")),
+        ("delete", WaitGoal.DELETED),
+    ],
+)
+def test_what_is_waited_for(text, goal):
+    assert _goal(text) == goal
+
+
+def test_when_a_wait_is_over():
+    with pytest.raises(argparse.ArgumentTypeError, match="is none of condition=TYPE"):
+        _goal("ready")
+    table = [
+        (WaitGoal(), READY),
+        (WaitGoal("Ready", "false"), READY),
+        (WaitGoal(), {}),
+        (WaitGoal(), None),
+        (WaitGoal.DELETED, READY),
+    ]
+    assert [goal.is_met(item) for goal, item in table] == [True, False, False, False, False]
+    assert WaitGoal.DELETED.is_met(None)
+
+
+@pytest.mark.parametrize(
+    "words", ["get", "describe", "apply", "scale md/x", "scale md/x --replicas -1", "wait md/x --for soon"]
+)
+def test_what_is_incomplete_is_wrong_usage(words, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(words.split())
+    assert f"usage: modelplane {words.split()[0]}" in capsys.readouterr().err
+
+
+class Typed:
+    """Commands against a running plane, by its data folder or its kubeconfig."""
+
+    def __init__(self, folder, capsys):
+        self._folder, self._capsys = folder, capsys
+
+    async def __call__(self, words, where="--data"):
+        given = self._folder if where == "--data" else self._folder / "kubeconfig"
+        code = await asyncio.to_thread(main, [*words.split(), where, str(given)])
+        found = self._capsys.readouterr()
+        return code, found.out, found.err
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(240)
+def test_a_model_is_applied_waited_for_scaled_and_deleted(tmp_path, capsys):
+    typed = Typed(tmp_path / "plane", capsys)
+    wrong = tmp_path / "wrong.yaml"
+    manifest = yaml.safe_load((EXAMPLES / "3-model.yaml").read_text().split("---")[0])
+    wrong.write_text(yaml.safe_dump({**manifest, "spec": {**manifest["spec"], "replicaz": 2}}))
+
+    async def applied():
+        assert await typed(f"apply -f {wrong}") == (
+            1,
+            "",
+            (
+                f"modelplane apply: {wrong}:{_line(wrong)}: ModelDeployment/qwen3-8b: spec.replicaz: unknown field; "
+                "did you mean replicas?; `modelplane validate` shows all\n"
+            ),
+        )
+        code, out, _ = await typed(f"apply -f {EXAMPLES}")
+        assert (code, {line.split()[-1] for line in out.splitlines()}) == (0, {"created"})
+        code, out, _ = await typed(f"apply -f {EXAMPLES}", "--kubeconfig")
+        assert (code, {line.split()[-1] for line in out.splitlines()}) == (0, {"unchanged"})
+        code, out, _ = await typed("wait md/qwen3-8b --timeout 100")
+        assert (code, out.splitlines()[-1]) == (0, "modeldeployment.modelplane.ai/qwen3-8b: condition Ready True")
+
+    async def shown():
+        code, out, _ = await typed("get md,ms")
+        deployments, services = (table.splitlines() for table in out.split("\n\n"))
+        assert (code, deployments[0].split()[:4]) == (0, ["MODELDEPLOYMENT", "DESIRED", "PLACED", "SERVING"])
+        assert deployments[1].split()[:4] == ["qwen3-8b", "2", "2", "2"]
+        assert services[1].split()[0] == "chat"
+        assert (await typed("get md -o name"))[1] == "modeldeployment.modelplane.ai/qwen3-8b\n"
+        assert json.loads((await typed("get md qwen3-8b -o json"))[1])["spec"]["replicas"] == 2
+        assert (await typed("get md -n empty"))[1] == "nothing is in namespace empty\n"
+        assert await typed("get md nope") == (
+            1, "", 'modelplane get: modeldeployments.modelplane.ai "nope" not found\n',
+        )  # fmt: skip
+        code, out, _ = await typed("describe md/qwen3-8b")
+        parts = {line for line in out.splitlines() if line and not line.startswith(" ")}
+        assert {"Conditions:", "Spec:", "Status:", "Events:"} <= parts
+        assert "AllReady" in (await typed("events --for md/qwen3-8b"))[1]
+        given = ["--data", str(tmp_path / "plane")]
+        assert await asyncio.to_thread(candidates, ["describe", "md", *given]) == ["qwen3-8b", *OPTIONS]
+
+    async def changed():
+        assert (await typed("scale md/qwen3-8b --replicas 3"))[1].endswith("scaled from 2 to 3\n")
+        code, _, err = await typed(f"apply -f {EXAMPLES}")
+        assert (code, err.rpartition("; ")[2]) == (1, "--force-conflicts takes them over\n")
+        assert (await typed(f"apply -f {EXAMPLES} --force-conflicts"))[0] == 0
+        assert json.loads((await typed("get md qwen3-8b -o json"))[1])["spec"]["replicas"] == 2
+        code, out, _ = await typed("delete inferencecluster east --timeout 1")
+        assert (code, "inferencecluster.modelplane.ai/east: InUse: in use by ModelReplica" in out) == (3, True)
+
+    async def deleted():
+        code, out, _ = await typed(f"delete -f {EXAMPLES} --timeout 100 --ignore-not-found")
+        gone = [line for line in out.splitlines() if line.endswith(": deleted")]
+        assert (code, gone[0]) == (0, "modelservice.modelplane.ai/chat: deleted")
+        code, _, err = await typed("delete md qwen3-8b")
+        assert (code, err) == (1, 'modelplane delete: modeldeployments.modelplane.ai "qwen3-8b" not found\n')
+
+    async def run():
+        quick = ClusterSettings(pull_s=0.1, load_s=0.1, probe_s=0.1)
+        async with Plane(PlaneSettings(data=tmp_path / "plane", cluster=quick)):
+            for step in (applied, shown, changed, deleted):
+                await step()
+
+    asyncio.run(run())
+
+
+def _line(path):
+    return next(number for number, text in enumerate(path.read_text().splitlines(), 1) if "replicaz" in text)

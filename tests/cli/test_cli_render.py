@@ -1,0 +1,79 @@
+"""`modelplane render`: what would be applied where."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from modelplane.cli import main
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.fixture
+def rendered(capsys):
+    def run(*words):
+        code = main(["render", "--offline", *words])
+        found = capsys.readouterr()
+        return code, found.out, found.err
+
+    return run
+
+
+def documents(text):
+    for part in text.split("---\n"):
+        head, _, body = part.partition("\n")
+        yield head.removeprefix("# cluster "), yaml.safe_load(body)
+
+
+def test_every_object_has_its_cluster_and_equal_inputs_give_equal_text(rendered):
+    code, text, _ = rendered("-f", str(EXAMPLES / "quickstart"))
+    found = [(cluster, item["kind"]) for cluster, item in documents(text)]
+    kinds = [kind for cluster, kind in found if cluster == "east"]
+    assert (code, found) == (0, [(cluster, kind) for cluster in ("east", "west") for kind in kinds])
+    assert kinds == sorted(kinds)
+    assert {"Deployment", "HTTPRoute", "Namespace", "ResourceClaimTemplate", "Service"} <= set(kinds)
+    assert rendered("-f", str(EXAMPLES / "quickstart"))[1] == text
+
+
+def test_one_cluster_and_json(rendered):
+    code, text, _ = rendered("-f", str(EXAMPLES / "quickstart"), "--cluster", "west", "-o", "json")
+    whole = rendered("-f", str(EXAMPLES / "quickstart"))[1]
+    assert (code, [(each["cluster"], each["object"]) for each in json.loads(text)]) == (
+        0,
+        [each for each in documents(whole) if each[0] == "west"],
+    )
+
+
+def test_a_change_of_the_manifest_is_the_difference_of_the_text(rendered, tmp_path):
+    before = rendered("-f", str(EXAMPLES / "quickstart"))[1].splitlines()
+    for path in (EXAMPLES / "quickstart").glob("*.yaml"):
+        (tmp_path / path.name).write_text(path.read_text().replace("vllm-openai:v0.27.1", "vllm-openai:v0.28.0"))
+    after = rendered("-f", str(tmp_path))[1].splitlines()
+    changed = [(old.strip(), new.strip()) for old, new in zip(before, after, strict=True) if old != new]
+    images = ("image: vllm/vllm-openai:v0.27.1", "image: vllm/vllm-openai:v0.28.0")
+    assert [pair for pair in changed if "modelplane.ai/rendered" not in pair[0]] == [images, images]
+
+
+def test_caches_are_looked_at_by_the_loader_that_is_given(rendered):
+    files = ("-f", str(EXAMPLES / "quickstart"), "-f", str(EXAMPLES / "caches"))
+    code, text, _ = rendered(*files, "--loader-image", "registry.example/loader:9")
+    checks = [
+        check["image"]
+        for _, item in documents(text)
+        for check in item.get("spec", {}).get("template", {}).get("spec", {}).get("initContainers", [])
+    ]
+    assert (code, set(checks)) == (0, {"registry.example/loader:9"})
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--cluster", "north"], "nothing is rendered for cluster 'north'; replicas are on east, west"),
+        (["-f", "/nowhere"], "/nowhere"),
+    ],
+)
+def test_what_cannot_be_rendered_is_one_sentence(rendered, words, message):
+    code, text, err = rendered("-f", str(EXAMPLES / "quickstart"), *words)
+    assert (code, text, message in err) == (1, "", True)

@@ -1,0 +1,304 @@
+"""Clusters that are made on clouds: golden files for each cloud and type of pool, and what holds of all of them."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from modelplane.compose.clouds import CLOUDS
+from modelplane.compose.contract import Helm, Local
+from tests.compose.clouds import ZONES, compose, machine_class, make_cloud, seen, settled
+
+GOLDEN = Path(__file__).parent / "golden-clouds"
+CASES = [
+    *((source, pool) for source in CLOUDS for pool in ("fixed", "scaling")),
+    ("GKE", "reserved"),
+    ("AKS", "reserved"),
+]
+
+
+class Plain(yaml.CSafeDumper):
+    def ignore_aliases(self, _data):
+        return True
+
+
+def condition(result, kind):
+    (found,) = [each for each in result.conditions if each.type == kind]
+    return found.status.value, found.reason, found.message
+
+
+def as_text(result):
+    parts = []
+    for key, desired in result.desired.items():
+        target = desired.target
+        if isinstance(target, Helm):
+            body = {name: getattr(target, name) for name in ("repository", "chart", "version", "namespace", "values")}
+        else:
+            body = {name: part for name, part in target.manifest.items() if name != "status"}
+        told = [type(target).__name__, *([f"outlives {', '.join(desired.outlives)}"] if desired.outlives else [])]
+        if isinstance(target, Local | Helm) or body["kind"] == "StorageClass":
+            parts.append(f"# {key}: {'; '.join(told)}\n{yaml.dump(body, Dumper=Plain, sort_keys=False, width=110)}")
+    return "---\n".join(parts)
+
+
+@pytest.mark.parametrize(("source", "pool"), CASES)
+def test_what_a_cloud_is_asked_for_is_as_reviewed_and_well_formed(golden, problems, source, pool):
+    result, _ = settled(make_cloud(source, pool))
+    made = {key: item.target.manifest for key, item in result.desired.items() if isinstance(item.target, Local)}
+    known = {key: item for key, item in made.items() if item["kind"] != "ManagedResourceActivationPolicy"}
+    assert not [f"{key}: {found}" for key, item in known.items() for found in problems(item)]
+    assert condition(result, "Provisioned") == ("True", "Provisioned", "")
+    assert result.ready.status.value == "True"
+    golden.check(GOLDEN / f"{source.lower()}.{pool}.yaml", as_text(result))
+
+
+def test_no_golden_file_of_a_cloud_is_left_over(golden):
+    golden.check_folder(GOLDEN, {f"{source.lower()}.{pool}.yaml" for source, pool in CASES})
+
+
+@pytest.mark.parametrize("source", CLOUDS)
+def test_nothing_is_put_on_a_cluster_before_it_can_be_reached(source):
+    """83a0897e, a4f7d9ee: nothing is ready before it was observed."""
+    result = compose(make_cloud(source, "fixed"))
+    assert {key.partition("-")[0] for key in result.desired} == {"cloud"}
+    assert not any(item.ready for item in result.desired.values())
+    assert condition(result, "Provisioned")[:2] == ("False", "Provisioning")
+    assert (result.ready.status.value, result.ready.reason) == ("False", "Provisioning")
+    assert [pool.nodes for pool in result.status.gpu_pools] == [0]
+
+
+@pytest.mark.parametrize("source", CLOUDS)
+def test_kinds_are_activated_before_the_first_of_them_is_composed(source):
+    """One kind that is not served keeps Crossplane from applying all others."""
+    item = make_cloud(source, "fixed")
+    first = compose(item)
+    assert list(first.desired) == ["cloud-activation"]
+    activated = {"cloud-activation": seen("cloud-activation", first.desired["cloud-activation"])}
+    second = compose(item, activated)
+    kinds = second.desired["cloud-activation"].target.manifest["spec"]["activate"]
+    assert len(second.desired) > 4
+    made = {
+        item.target.manifest["kind"].lower()[:-1] for key, item in second.desired.items() if key != "cloud-activation"
+    }
+    assert not [kind for kind in made if not any(name.startswith(kind) for name in kinds)]
+
+
+@pytest.mark.parametrize("source", CLOUDS)
+def test_every_managed_resource_counts(source):
+    """Seed 002: resources that nobody marked ready; here each one alone keeps the cluster from being provisioned."""
+    item = make_cloud(source, "fixed")
+    result, observed = settled(item)
+    keys = [key for key in result.desired if key.startswith("cloud-") and key != "cloud-activation"]
+    assert keys
+    for key in keys:
+        damaged = {**observed, key: replace(observed[key], ready=False)}
+        status, reason, message = condition(compose(item, damaged), "Provisioned")
+        assert (status, reason) == ("False", "Provisioning")
+        assert message.endswith(key.removeprefix("cloud-"))
+
+
+@pytest.mark.parametrize("source", CLOUDS)
+def test_nothing_leaves_when_the_cluster_or_a_class_or_the_credentials_flap(source):
+    """260a74d0, aaf14168: pools were dropped when the cluster flapped, and all when its credentials were deleted."""
+    item = make_cloud(source, "fixed", "scaling")
+    _, observed = settled(item)
+    unready = {key: replace(found, ready=False) for key, found in observed.items()}
+    bare = {key: seen(key, found, ready=False, status={"conditions": []}) for key, found in unready.items()}
+    for given in (observed, unready, bare):
+        for required in ({}, {"class-h100": ()}, {"provider-config": ()}, {"class-h100": ({"metadata": {}},)}):
+            assert observed.keys() <= compose(item, given, **required).desired.keys()
+
+
+@pytest.mark.parametrize("source", CLOUDS)
+def test_a_pool_leaves_when_it_leaves_the_spec(source):
+    _, observed = settled(make_cloud(source, "fixed", "scaling"))
+    result = compose(make_cloud(source, "fixed"), observed)
+    assert observed.keys() - result.desired.keys() == {"cloud-pool-scaling"}
+
+
+def _after(result):
+    """What each object is deleted after, directly or not."""
+    found = {key: set(item.outlives) & result.desired.keys() for key, item in result.desired.items()}
+    for _ in found:
+        found = {key: users.union(*(found[user] for user in users)) for key, users in found.items()}
+    return found
+
+
+@pytest.mark.parametrize("source", CLOUDS)
+def test_what_a_cluster_is_reached_by_goes_last_and_no_order_is_a_circle(source):
+    """0b7f3857: teardown hung for ever because the kubeconfig Secret went first."""
+    result, _ = settled(make_cloud(source, "fixed"))
+    after = _after(result)
+    assert not [key for key, users in after.items() if key in users]
+    remote = {key for key in result.desired if not key.startswith("cloud-")}
+    for key in CLOUDS[source].access_keys:
+        assert remote <= after[key]
+        assert {"access-kubernetes", "access-helm"} <= set(result.desired[key].outlives)
+    assert "cloud-pool-fixed" in after["cloud-cluster"]
+
+
+STOCKOUTS = {
+    "GKE": "googleapi: Error 503: The zone does not have enough resources available, GCE_STOCKOUT",
+    "EKS": "AsgInstanceLaunchFailures: InsufficientInstanceCapacity - We currently do not have sufficient p5 capacity",
+    "AKS": "AllocationFailed: the requested VM size is not available in the zone",
+}
+QUOTAS = {
+    "GKE": "Insufficient regional quota: QUOTA_EXCEEDED for NVIDIA_H100_GPUS",
+    "EKS": "You have requested more vCPU capacity than your current vCPU limit allows",
+    "AKS": "Operation could not be completed as it results in exceeding approved standardNDSH100v5Family Cores quota",
+}
+
+
+@pytest.mark.parametrize("source", CLOUDS)
+@pytest.mark.parametrize("messages", [STOCKOUTS, QUOTAS], ids=["stock-out", "quota"])
+def test_a_pool_that_the_cloud_has_no_nodes_for_is_named_and_takes_nothing(source, messages):
+    item = make_cloud(source, "fixed", "scaling")
+    _, observed = settled(item)
+    trouble = {"conditions": [{"type": "LastAsyncOperation", "status": "False", "message": messages[source]}]}
+    pool = seen("cloud-pool-scaling", observed["cloud-pool-scaling"], ready=False, status=trouble)
+    result = compose(item, {**observed, "cloud-pool-scaling": pool})
+    status, reason, message = condition(result, "Provisioned")
+    accelerator = "nvidia-h100-80gb" if source == "GKE" else "h100"
+    assert (status, reason) == ("False", "InsufficientCapacity")
+    assert message == f"pool scaling: no {accelerator} in {', '.join(ZONES[source])}: {messages[source]}"
+    assert {pool.name: pool.nodes for pool in result.status.gpu_pools} == {"fixed": 4, "scaling": 0}
+    assert result.ready.status.value == "True"
+    assert [(event.type, event.reason) for event in result.events if event.reason == reason]
+
+
+@pytest.mark.parametrize("source", CLOUDS)
+def test_another_refusal_of_a_cloud_is_shown_in_its_words(source):
+    item = make_cloud(source, "fixed")
+    _, observed = settled(item)
+    trouble = {"conditions": [{"type": "Synced", "status": "False", "message": "create failed: forbidden"}]}
+    broken = seen("cloud-cluster", observed["cloud-cluster"], ready=False, status=trouble)
+    result = compose(item, {**observed, "cloud-cluster": broken})
+    assert condition(result, "Provisioned") == ("False", "ProvisioningFailed", "cluster: create failed: forbidden")
+
+
+def test_a_class_without_machines_of_the_cloud_is_named():
+    """e89e9faf: a class that lacked provider settings was skipped silently and the pool never appeared."""
+    bare = {"metadata": {"name": "h100"}, "spec": machine_class("GKE")["spec"] | {"provisioning": None}}
+    told = "pool fixed: InferenceClass h100 has no spec.provisioning, and the cluster is made by GKE"
+    result = compose(make_cloud("GKE", "fixed"), **{"class-h100": (bare,)})
+    assert condition(result, "Provisioned") == ("False", "ProvisioningFailed", told)
+    other = compose(make_cloud("GKE", "fixed"), **{"class-h100": (machine_class("EKS"),)})
+    assert "is provisioned by EKS" in condition(other, "Provisioned")[2]
+
+
+@pytest.mark.parametrize("source", ["GKE", "EKS", "AKS"])
+def test_an_autoscaler_owns_the_size_of_a_pool_that_scales(source):
+    """b3a6c159: Crossplane reset the autoscaler's size every minute."""
+    spec = settled(make_cloud(source, "scaling"))[0].desired["cloud-pool-scaling"].target.manifest["spec"]
+    stated = yaml.dump(spec["forProvider"])
+    assert not re.search(r"\b(desiredSize|nodeCount|initialNodeCount):", stated)
+    assert spec["initProvider"]
+    assert "LateInitialize" not in spec["managementPolicies"]
+
+
+def test_an_eks_pool_has_an_autoscaler():
+    """200c42e1: the maximum never came, for nothing scaled the groups."""
+    release = settled(make_cloud("EKS", "scaling"))[0].desired["stack-cluster-autoscaler"].target
+    assert release.values["autoDiscovery"]["clusterName"].startswith("east-cluster-")
+    assert release.values["awsRegion"] == "us-east-1"
+
+
+def test_the_gke_identity_and_the_pool_that_starts_from_zero():
+    """f8d546cc: GKE's client certificates carry no rights. 190f7151: no cold start from zero without a label."""
+    result, _ = settled(make_cloud("GKE", "scaling"))
+    member = result.desired["cloud-member"].target.manifest["spec"]["forProvider"]
+    assert member["member"] == "serviceAccount:east@team-models.iam.example"
+    node = result.desired["cloud-pool-scaling"].target.manifest["spec"]["forProvider"]["nodeConfig"]
+    assert node["labels"]["cloud.google.com/gke-nvidia-gpu-dra-driver"] == "true"
+
+
+def test_the_project_comes_from_the_provider_configuration_and_stays():
+    item = make_cloud("GKE", "fixed")
+    del item["spec"]["cluster"]["gke"]["project"]
+    config = ({"spec": {"projectID": "of-the-config"}},)
+    result, observed = settled(item, **{"provider-config": config})
+    later = compose(item, observed, **{"provider-config": ()})
+    for found in (result, later):
+        assert found.desired["cloud-member"].target.manifest["spec"]["forProvider"]["project"] == "of-the-config"
+    assert result.requirements["provider-config"].name == "default"
+
+
+def test_a_zone_that_is_added_moves_no_subnet():
+    item = make_cloud("EKS", "fixed")
+    _, observed = settled(item)
+    item["spec"]["nodePools"][0]["zones"] = ["us-east-1a", "us-east-1b"]
+    result = compose(item, observed)
+    before = {key: found.manifest["spec"] for key, found in observed.items() if key.startswith("cloud-private")}
+    after = {key: result.desired[key].target.manifest["spec"] for key in before}
+    assert (before, "cloud-private-us-east-1a" in result.desired) == (after, True)
+
+
+FAULTS = [
+    ("GKE", {"zones": []}, "zones: GPUs are not in every zone of a region"),
+    ("EKS", {"zones": []}, "zones: GPUs are not in every zone of a region"),
+    ("EKS", {"zones": ["eu-west-1a"]}, "zones: eu-west-1a is none of us-east-1a to h"),
+    ("EKS", {"capacityBlock": {"capacityReservationId": "cr-1"}}, "capacityBlock: needs a launch template"),
+    ("EKS", {"fabric": {"type": "EFA"}}, "fabric: EFA needs a launch template"),
+    ("GKE", {"capacityBlock": {"capacityReservationId": "cr-1"}}, "capacityBlock: is for EKS"),
+    ("AKS", {"name": "too-long-for-azure"}, "name: AKS takes a letter and up to 11 more"),
+]
+
+
+@pytest.mark.parametrize(("source", "pool", "why"), FAULTS)
+def test_what_a_cloud_cannot_do_is_refused_at_once_and_changes_nothing_that_exists(source, pool, why):
+    item = make_cloud(source, "fixed")
+    _, observed = settled(item)
+    item["spec"]["nodePools"][0] |= pool
+    refused = compose(item)
+    assert refused.desired == {}
+    assert condition(refused, "Accepted")[:2] == ("False", "NotSupported")
+    assert condition(refused, "Accepted")[2].startswith(f"spec.nodePools[0].{why}")
+    later = compose(item, observed)
+    kept = {key: found.target for key, found in observed.items() if key.startswith("cloud-")}
+    assert {key: later.desired[key].target for key in kept} == kept
+    assert condition(later, "Accepted")[:2] == ("False", "NotSupported")
+
+
+@pytest.mark.parametrize("source", CLOUDS)
+def test_a_pool_whose_class_is_not_read_keeps_its_place_in_the_order(source):
+    item = make_cloud(source, "fixed")
+    _, observed = settled(item)
+    result = compose(item, observed, **{"class-h100": ()})
+    assert "cloud-pool-fixed" in result.desired["cloud-cluster"].outlives
+
+
+def test_an_aks_cluster_may_use_its_network():
+    """Without it, load balancers and private endpoints on a network of one's own are refused."""
+    item = make_cloud("AKS", "fixed")
+    result, observed = settled(item)
+    body = {"scope": "/subscriptions/s/networks/n", "roleDefinitionName": "Network Contributor", "principalId": "p-1"}
+    lost = {key: seen(key, found, ready=False, status={"conditions": []}) for key, found in observed.items()}
+    for found in (result, compose(item, lost)):
+        assert found.desired["cloud-network-role"].target.manifest["spec"]["forProvider"] == body
+
+
+def test_gke_takes_the_driver_and_its_priority_class():
+    """44b53c07: GKE refused the priority class of the DRA driver, and has the GPU driver elsewhere."""
+    desired = settled(make_cloud("GKE", "fixed"))[0].desired
+    assert desired["stack-dra-driver-nvidia"].target.values["nvidiaDriverRoot"] == "/home/kubernetes/bin/nvidia"
+    quota = desired["stack-dra-driver-quota-resourcequota"].target.manifest
+    assert quota["metadata"]["namespace"] == desired["stack-dra-driver-nvidia"].target.namespace
+    assert (
+        settled(make_cloud("EKS", "fixed"))[0].desired["stack-dra-driver-nvidia"].target.values["nvidiaDriverRoot"]
+        == "/"
+    )
+
+
+@pytest.mark.parametrize("source", CLOUDS)
+def test_the_packages_of_a_cloud_bring_its_kinds(source):
+    """30c21a4a: versions of one family conflicted; here a cloud has one."""
+    groups = {
+        item.target.manifest["apiVersion"].partition(".")[0]
+        for key, item in settled(make_cloud(source, "fixed"))[0].desired.items()
+        if key.startswith("cloud-") and key != "cloud-activation"
+    }
+    names = {name.rpartition("-")[2] for name in CLOUDS[source].providers}
+    # The group of a family, such as azure's resource groups, comes with each package of it.
+    assert groups - {"azure"} == names

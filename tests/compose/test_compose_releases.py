@@ -1,0 +1,24 @@
+from modelplane.compose.contract import Helm
+from modelplane.compose.releases import release_manifest
+
+
+def test_a_release_as_the_provider_takes_it(problems):
+    chart = Helm("east", "lws", "oci://example/charts", "0.10.0", "lws-system", {"replicaCount": 1}, "mp-lws")
+    made = release_manifest("east-lws", "modelplane-system", chart)
+    assert problems(made) == []
+    assert made["metadata"] == {
+        "name": "east-lws",
+        "namespace": "modelplane-system",
+        "annotations": {"crossplane.io/external-name": "mp-lws"},
+    }
+    assert made["spec"]["forProvider"] == {
+        "namespace": "lws-system",
+        "wait": True,
+        "chart": {"repository": "oci://example/charts", "name": "lws", "version": "0.10.0"},
+        "values": {"replicaCount": 1},
+    }
+
+
+def test_without_a_name_of_its_own_helm_knows_it_by_the_objects():
+    made = release_manifest("east-lws", "s", Helm("east", "lws", "oci://a", "1.0.0", "n"))
+    assert made["metadata"]["annotations"] == {"crossplane.io/external-name": "east-lws"}

@@ -1,0 +1,220 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.api.codec import decode
+from modelplane.api.models import InferenceCluster
+from modelplane.catalog.stack import load_stack
+from modelplane.compose import inference_cluster
+from modelplane.compose.contract import ComposeRequest, Helm
+from modelplane.compose.stack import PREFIX, components_of
+from tests.compose.clouds import seen
+
+NVIDIA = {"metadata": {"name": "h200"}, "spec": {"devices": [{"name": "g", "driver": "gpu.nvidia.com", "count": 8}]}}
+BASIC = (
+    "cert-manager",
+    "envoy-gateway",
+    "gateway-class",
+    "leader-worker-set",
+    "node-feature-discovery",
+    "dra-driver-nvidia",
+)
+
+
+def make(components="Managed", **spec):
+    existing = {"secretRef": {"name": "east"}, **({"components": components} if components else {})}
+    body = {
+        "cluster": {"source": "Existing", "existing": existing},
+        "nodePools": [{"name": "gpu", "className": "h200"}],
+        **spec,
+    }
+    return decode(InferenceCluster, {"metadata": {"name": "east"}, "spec": body})
+
+
+def compose(cluster, observed=None, **required):
+    given = {"class-h200": (NVIDIA,), "replicas": (), **required}
+    return inference_cluster.compose(ComposeRequest(cluster, observed or {}, given))
+
+
+def settle(cluster):
+    """The last result, what is observed then, and the keys that were added in each round."""
+    observed, rounds = {}, []
+    for _ in range(10):
+        result = compose(cluster, observed)
+        added = sorted(key for key in result.desired if key.startswith(PREFIX) and key not in observed)
+        if not result.desired.keys() - observed.keys():
+            return result, observed, [each for each in rounds if each]
+        rounds.append(added)
+        observed = {key: seen(key, desired) for key, desired in result.desired.items()}
+    raise AssertionError("the cluster does not settle")
+
+
+def met(result):
+    (found,) = [each for each in result.conditions if each.type == "RequirementsMet"]
+    return found.status.value, found.reason, found.message
+
+
+def test_software_is_installed_in_the_order_of_what_it_needs():
+    result, _, rounds = settle(make())
+    assert rounds == [
+        ["stack-cert-manager", "stack-envoy-gateway", "stack-node-feature-discovery"],
+        [
+            "stack-dra-driver-nvidia",
+            "stack-gateway-class-envoyproxy",
+            "stack-gateway-class-gatewayclass",
+            "stack-leader-worker-set",
+        ],
+    ]
+    assert met(result) == ("True", "RequirementsMet", "")
+    assert result.desired["stack-leader-worker-set"].target == Helm(
+        cluster="east",
+        chart="lws",
+        repository="oci://registry.k8s.io/lws/charts",
+        version="0.10.0",
+        namespace="lws-system",
+        values={"enableCertManager": True},
+        release="mp-leader-worker-set",
+    )
+
+
+def test_the_gateway_waits_for_what_runs_it():
+    """85cd0105: the definitions of the Gateway API were absent on a fresh cluster."""
+    cluster = make()
+    first = compose(cluster)
+    assert "gateway" not in first.desired
+    assert met(first) == ("False", "Installing", f"6 of 6 components are not ready: {', '.join(BASIC)}")
+    assert "gateway" in settle(cluster)[0].desired
+
+
+def test_what_is_used_is_removed_after_its_users():
+    """df9060f6, d75d72f0: webhooks and definitions went before what needs them."""
+    result, _, _ = settle(make(scheduling={"type": "Kueue"}, backend={"type": "KServe"}))
+    assert set(result.desired["stack-cert-manager"].outlives) >= {"stack-leader-worker-set", "stack-kserve"}
+    assert set(result.desired["stack-envoy-gateway"].outlives) >= {"stack-gateway-class-gatewayclass", "gateway"}
+    assert result.desired["stack-kserve-crds"].outlives == ("stack-kserve",)
+
+
+def test_nothing_is_installed_where_nobody_asked():
+    for components in (None, "Provided"):
+        assert not [key for key in compose(make(components)).desired if key.startswith(PREFIX)]
+    assert not [each for each in compose(make(None)).conditions if each.type == "RequirementsMet"]
+
+
+@given(st.sets(st.sampled_from(BASIC)), st.sampled_from([(), None, ({"metadata": {}},)]))
+def test_nothing_that_is_installed_leaves_when_something_is_not_ready_or_not_read(broken, classes):
+    cluster = make()
+    _, observed, _ = settle(cluster)
+    names = tuple(f"{PREFIX}{name}" for name in broken)
+    damaged = {key: replace(item, ready=not key.startswith(names)) for key, item in observed.items()}
+    required = {} if classes is None else {"class-h200": classes}
+    result = compose(cluster, damaged, **required)
+    assert observed.keys() <= result.desired.keys()
+
+
+def test_a_component_leaves_by_a_decision():
+    _, observed, _ = settle(make(scheduling={"type": "Kueue"}))
+    edited = compose(make(), observed)
+    assert observed.keys() - edited.desired.keys() == {"stack-kueue"}
+    off = make(software={"overrides": [{"name": "leader-worker-set", "enabled": False}]})
+    assert "stack-leader-worker-set" not in compose(off, observed).desired
+
+
+def test_overrides_and_mirrors():
+    software = {
+        "registryMirrors": [
+            {"source": "registry.k8s.io", "mirror": "mirror.example/k8s"},
+            {"source": "registry.k8s.io/lws", "mirror": "mirror.example/lws"},
+            {"source": "charts.jetstack.io", "mirror": "mirror.example/jetstack"},
+        ],
+        "overrides": [
+            {"name": "leader-worker-set", "version": "0.9.0", "values": {"replicaCount": 3}},
+            {"name": "keda", "enabled": True},
+        ],
+    }
+    result, _, _ = settle(make(software=software))
+    lws = result.desired["stack-leader-worker-set"].target
+    assert (lws.repository, lws.version) == ("oci://mirror.example/lws/charts", "0.9.0")
+    assert lws.values == {
+        "enableCertManager": True,
+        "replicaCount": 3,
+        "image": {"manager": {"repository": "mirror.example/lws/lws"}},
+    }
+    features = result.desired["stack-node-feature-discovery"].target
+    assert features.repository == "oci://mirror.example/k8s/nfd/charts"
+    assert features.values["image"] == {"repository": "mirror.example/k8s/nfd/node-feature-discovery"}
+    assert result.desired["stack-cert-manager"].target.repository == "https://mirror.example/jetstack"
+    assert "stack-keda" in result.desired
+
+
+def test_paused_software_keeps_its_version():
+    _, observed, _ = settle(make())
+    newer = {"overrides": [{"name": "cert-manager", "version": "v1.21.0"}]}
+    old, new = (
+        compose(make(software={**newer, "paused": paused}), observed).desired["stack-cert-manager"].target.version
+        for paused in (True, False)
+    )
+    assert (old, new) == ("v1.20.2", "v1.21.0")
+
+
+@pytest.mark.parametrize(
+    ("override", "why"),
+    [
+        ({"name": "nonsense"}, "spec.software.overrides: there is no component nonsense; components: ai-gateway,"),
+        (
+            {"name": "envoy-gateway", "version": "v1.9.0"},
+            "spec.software.overrides: ai-gateway needs envoy-gateway >=1.8.1 <1.9.0, not v1.9.0",
+        ),
+    ],
+)
+def test_software_that_does_not_fit_together_is_refused(override, why):
+    accepted = compose(make(software={"overrides": [override]})).conditions[0]
+    assert (accepted.reason, accepted.message.startswith(why)) == ("Invalid", True)
+
+
+def have(*components):
+    """The objects of a cluster that has components of the table."""
+    found = {"APIService": [], "DeviceClass": [], "GatewayClass": []}
+    for component in load_stack().components:
+        for item in component.provides.objects() if component.name in components else ():
+            found[item.kind].append({"metadata": {"name": item.name}})
+    return {
+        f"observed-{kind.lower()}{'es' if kind.endswith('s') else 's'}": tuple(each) for kind, each in found.items()
+    }
+
+
+def test_what_a_provided_cluster_lacks_is_listed():
+    cluster = make("Provided")
+    assert met(compose(cluster, **have(*BASIC))) == ("True", "RequirementsMet", "")
+    lacking = have(*(name for name in BASIC if name not in {"leader-worker-set", "dra-driver-nvidia"}))
+    told = "missing: leader-worker-set (leaderworkerset.x-k8s.io/v1); dra-driver-nvidia (DeviceClass gpu.nvidia.com)"
+    assert met(compose(cluster, **lacking)) == ("False", "RequirementsMissing", told)
+    assert met(compose(cluster))[:2] == ("Unknown", "Unresolved")
+    assert met(compose(cluster, **have(*BASIC), **{"class-h200": ()}))[:2] == ("Unknown", "Unresolved")
+
+
+def test_what_is_read_of_a_provided_cluster():
+    wanted = compose(make("Provided")).requirements
+    assert {key: wanted[key].kind for key in have()} == {
+        "observed-apiservices": "APIService",
+        "observed-deviceclasses": "DeviceClass",
+        "observed-gatewayclasses": "GatewayClass",
+    }
+    assert not have().keys() & compose(make(None)).requirements.keys()
+
+
+def test_components_follow_from_the_cluster():
+    kserve = make(backend={"type": "KServe"}, scheduling={"type": "KAI"})
+    found = {component.name for component in components_of(kserve, [])}
+    assert {"kserve", "kserve-crds", "inference-extension", "kai"} <= found
+
+
+def test_every_component_counts():
+    """05e8b4c9: releases of the AI gateway were never marked ready, and the stack was stuck."""
+    cluster = make(backend={"type": "KServe"}, scheduling={"type": "KAI"})
+    result, observed, _ = settle(cluster)
+    assert met(result) == ("True", "RequirementsMet", "")
+    for key in (key for key in observed if key.startswith(PREFIX)):
+        found = met(compose(cluster, {**observed, key: replace(observed[key], ready=False)}))
+        assert found[:2] == ("False", "Installing")

@@ -1,0 +1,96 @@
+import pytest
+
+from modelplane.api.codec import decode
+from modelplane.api.models import InferenceCluster
+from modelplane.crossplane.access import access_of, provider_configs
+from modelplane.crossplane.calls import FunctionCall, answer
+from tests.compose.clouds import make_cloud
+from tests.support import settled
+
+KUBERNETES, HELM = "kubernetes.m.crossplane.io/v1alpha1", "helm.m.crossplane.io/v1beta1"
+
+
+def cluster(item):
+    return decode(InferenceCluster, item)
+
+
+def reference(name, key="kubeconfig"):
+    return {"namespace": "modelplane-system", "name": name, "key": key}
+
+
+def test_a_cluster_that_exists_is_reached_with_the_secret_that_it_names():
+    found = provider_configs(cluster(settled.make_cluster("east")), helm=False)
+    assert found == {
+        "access-kubernetes": {
+            "apiVersion": KUBERNETES,
+            "kind": "ClusterProviderConfig",
+            "metadata": {"name": "east"},
+            "spec": {"credentials": {"source": "Secret", "secretRef": reference("east")}},
+        }
+    }
+
+
+@pytest.mark.parametrize("source", ["GKE", "EKS", "AKS"])
+def test_a_cluster_on_a_cloud_is_reached_with_the_secret_that_the_cloud_writes(source, problems):
+    found = provider_configs(cluster(make_cloud(source, "fixed")), helm=True)
+    assert {key: item["apiVersion"] for key, item in found.items()} == {
+        "access-kubernetes": KUBERNETES,
+        "access-helm": HELM,
+    }
+    for item in found.values():
+        assert problems(item) == []
+        assert item["spec"]["credentials"]["secretRef"] == reference("east-kubeconfig")
+        assert ("identity" in item["spec"]) == (source == "GKE")
+
+
+def test_the_secrets_of_a_cloud_are_those_that_its_resources_write():
+    for source in ("GKE", "EKS", "AKS"):
+        state = settled.made_cluster(source)
+        specs = [item["spec"] for item in state.resources.values() if "spec" in item]
+        written = {spec["writeConnectionSecretToRef"]["name"] for spec in specs if "writeConnectionSecretToRef" in spec}
+        access = access_of(cluster(state.composite))
+        assert written == {access.kubeconfig.name, *([access.identity.name] if access.identity else [])}
+
+
+def test_an_object_without_a_block_has_no_access():
+    item = settled.make_cluster("east")
+    item["spec"]["cluster"] = {"source": "Existing"}
+    assert (access_of(cluster(item)), provider_configs(cluster(item), helm=True)) == (None, {})
+
+
+@pytest.mark.parametrize("source", ["GKE", "EKS", "AKS", "Existing"])
+def test_usages_keep_the_order_of_removal(source, problems):
+    """bb3791bc, 41208234: one Usage for each user, for a selector protects its first match alone."""
+    resources = settled.made_cluster(source).resources
+    usages = {key: item for key, item in resources.items() if key.startswith("usage-") and "-by-" in key}
+    assert not [found for item in usages.values() for found in problems(item)]
+    assert all(item["kind"] == "Usage" and "resourceRef" in item["spec"]["by"] for item in usages.values())
+    # 97fb939d: a namespaced Usage cannot protect an object of the whole cluster.
+    kept = {
+        key: item["metadata"].get("namespace") for key, item in resources.items() if f"usage-{key}-by-" in str(usages)
+    }
+    assert all(kept.values())
+    keys = set(usages)
+    assert "usage-stack-cert-manager-by-stack-leader-worker-set" in keys
+    assert "usage-stack-envoy-gateway-by-gateway" in keys
+    if source != "Existing":
+        assert {"usage-cloud-cluster-by-cloud-pool-fixed", "usage-cloud-cluster-by-access-kubernetes"} <= keys
+        # The provider configuration stands between: it waits for each object on the cluster by itself.
+        assert "usage-cloud-cluster-by-gateway" not in keys
+
+
+@pytest.mark.parametrize(
+    ("source", "field"), [("GKE", "spec.cluster.source"), ("Existing", "spec.cluster.existing.components")]
+)
+def test_without_a_provider_for_charts_software_is_refused_at_once_and_kept_where_it_is(source, field):
+    """c48c1833, and worse: one kind that is not served keeps Crossplane from applying all others."""
+    state = settled.made_cluster(source)
+    refused = answer(FunctionCall({**state.composite, "status": {}}, {}, state.required), settled.NOW)
+    told = (
+        f"{field}: this control plane has no provider-helm to install software with; modelplane install --helm adds it"
+    )
+    (accepted,) = [each for each in refused.conditions if each.type == "Accepted"]
+    assert (accepted.reason, accepted.message) == ("NotSupported", told)
+    assert not [key for key, item in refused.resources.items() if "helm." in item.manifest["apiVersion"]]
+    later = answer(state.call(), settled.NOW)
+    assert state.composed.keys() <= later.resources.keys()
