@@ -5,6 +5,7 @@ versions share.
 """
 
 import asyncio
+import contextlib
 import json
 import re
 import subprocess
@@ -25,6 +26,7 @@ from modelplane.plane.certificates import server_context
 from modelplane.plane.kubeconfig import write_kubeconfig
 from modelplane.reconcile.clock import SystemClock
 from tests.support.kubectl import find_kubectl, find_kubectls
+from tests.support.loops import end_loop
 
 TOKEN = "a-token"
 MANIFEST = """
@@ -78,10 +80,8 @@ def plane(folder):
 
     def run():
         asyncio.set_event_loop(loop)
-        try:
+        with contextlib.suppress(asyncio.CancelledError):
             loop.run_until_complete(task)
-        except asyncio.CancelledError:
-            loop.close()
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -91,6 +91,7 @@ def plane(folder):
     finally:
         loop.call_soon_threadsafe(task.cancel)
         thread.join(60)
+        end_loop(loop)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from modelplane.cli import main
 from modelplane.kube import GroupVersionResource
 from modelplane.views.workload_rights import ROLE
 from tests.support.kube_api import KubeApi
+from tests.support.loops import end_loop
 from tests.views.test_views_cluster_review import node, published, signs
 
 NODES = GroupVersionResource("", "v1", "nodes")
@@ -44,7 +45,7 @@ def serving(api):
     finally:
         loop.call_soon_threadsafe(done.set)
         thread.join()
-        loop.close()
+        end_loop(loop)
 
 
 def api_of(*lacking, **labels):

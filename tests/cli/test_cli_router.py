@@ -12,6 +12,7 @@ from modelplane.cli._main import _parser, main
 from modelplane.cli.explain_request import fetch_request, routers_of
 from modelplane.compose.service_plan import plan_document
 from tests.router.conftest import Front, endpoint, plan
+from tests.support.loops import end_loop
 
 FLAGS = ("--secure-serving", "false", "--grpc-port", "0", "--grpc-health-port", "0", "--admin-port", "0", "--no-probes")
 
@@ -33,7 +34,7 @@ def running(tmp_path):
     asyncio.run_coroutine_threadsafe(router.stop(), loop).result(60)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
-    loop.close()
+    end_loop(loop)
 
 
 def test_a_request_is_explained(running, capsys):

@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from modelplane.plane.certificates import server_context
+from tests.support.loops import end_loop
 
 MANIFESTS = """
 apiVersion: v1
@@ -57,7 +58,6 @@ class Provider:
     def _run(self):
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._serve())
-        self._loop.close()
 
     async def _serve(self):
         self._ending = asyncio.Event()
@@ -78,6 +78,7 @@ class Provider:
     def close(self):
         self._loop.call_soon_threadsafe(self._ending.set)
         self._thread.join()
+        end_loop(self._loop)
 
 
 @pytest.fixture

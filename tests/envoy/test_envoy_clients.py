@@ -13,6 +13,7 @@ from modelplane.envoy import EnvoyProcess, GatewayView, free_port, render
 from modelplane.envoy.view import RouterAddress
 from modelplane.router.server import RouterServer, RouterSettings
 from tests.envoy.conftest import HOST
+from tests.support.loops import end_loop
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -147,7 +148,7 @@ def fleet(tmp_path_factory):
     made.loop = loop
     yield made
     loop.run_until_complete(made.stop())
-    loop.close()
+    end_loop(loop)
 
 
 @pytest.mark.filterwarnings("default:.*ReadOnly:UserWarning")  # pydantic's on LiteLLM's own types

@@ -14,6 +14,7 @@ from modelplane.envoy import EnvoyProcess, GatewayView, free_port, render
 from modelplane.envoy.view import RouterAddress
 from modelplane.router.server import RouterServer, RouterSettings
 from tests.envoy.conftest import HOST
+from tests.support.loops import end_loop
 
 NAMESPACE = "team-a"
 
@@ -119,7 +120,7 @@ class Door:
 def loop():
     loop = asyncio.new_event_loop()
     yield loop
-    loop.close()
+    end_loop(loop)
 
 
 @pytest.fixture(scope="module")
