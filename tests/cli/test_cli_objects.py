@@ -10,7 +10,8 @@ import yaml
 
 from modelplane.api.errors import InputError
 from modelplane.cli import main
-from modelplane.cli._objects import ApiResource, kinds_of_word, read_name, read_names
+from modelplane.cli._kinds import kinds_of_word, read_name, read_names
+from modelplane.cli._objects import ApiResource
 from modelplane.cli.completion import candidates
 from modelplane.cli.wait import WaitGoal, _goal
 from modelplane.plane.plane import Plane, PlaneSettings

@@ -1,12 +1,66 @@
 """Kinds and names on the command line, as kubectl spells them: `md NAME`, `md/NAME`, `modeldeployments NAME`."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
-from modelplane.api.definitions import Definition, definitions
+from modelplane.api.definitions import definitions
 from modelplane.api.errors import InputError
-from modelplane.api.objects import GROUP
 from modelplane.k8s.admission.problems import listing
 from modelplane.k8s.admission.structure import nearest
+
+ALL: Final = "all"
+CORE_KINDS: Final = {
+    "Namespace": ("namespaces", "namespace", "ns"),
+    "Secret": ("secrets", "secret"),
+    "ConfigMap": ("configmaps", "configmap", "cm"),
+}
+_KINDS_OF_ALL: Final = (
+    "InferenceCluster",
+    "ModelDeployment",
+    "ModelReplica",
+    "ModelCache",
+    "ModelService",
+    "ModelEndpoint",
+)
+
+
+def kinds_of_word(word: str) -> tuple[str, ...]:
+    """The kinds that `md`, `modeldeployments`, `md,ms` or `all` name."""
+    if word.lower() == ALL:
+        return _KINDS_OF_ALL
+    known = _spellings()
+    wrong = next((part for part in word.split(",") if part.lower() not in known), None)
+    if wrong is not None:
+        guess = nearest(wrong.lower(), known)
+        right = f"did you mean {guess}?" if guess else f"there are {', '.join(sorted(set(known.values())))}"
+        raise InputError(f"{wrong!r} is not a kind; {right}")
+    return tuple(known[part.lower()] for part in word.split(","))
+
+
+def kind_words() -> list[str]:
+    """One short word for each kind, for completion."""
+    words = [(each.names.short_names or (each.names.singular,))[0] for each in definitions().values()]
+    return sorted({ALL, *words, *(words[-1] for words in CORE_KINDS.values())})
+
+
+def read_names(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Kinds and names of `md`, `md NAME NAME`, `md/NAME` or `md,ms`."""
+    spelled, slash, name = words[0].partition("/")
+    names = (name, *words[1:]) if slash else tuple(words[1:])
+    kinds = kinds_of_word(spelled)
+    if slash and (not name or words[1:]):
+        raise InputError(f"{' '.join(words)!r} is neither KIND NAME nor KIND/NAME")
+    if names and len(kinds) > 1:
+        raise InputError(f"{spelled!r} are several kinds; a name goes with one")
+    return kinds, names
+
+
+def read_name(words: Sequence[str]) -> tuple[str, str]:
+    """One kind and one name."""
+    kinds, names = read_names(words)
+    if len(kinds) != 1 or len(names) != 1:
+        raise InputError(f"{' '.join(words)!r} is neither KIND NAME nor KIND/NAME")
+    return kinds[0], names[0]
 
 
 def read_target(words: Sequence[str], kinds: Mapping[str, str]) -> tuple[str, str]:
@@ -17,7 +71,8 @@ def read_target(words: Sequence[str], kinds: Mapping[str, str]) -> tuple[str, st
         raise InputError(
             f"{' '.join(words)!r} is not KIND NAME or KIND/NAME, such as {next(iter(kinds.values()))}/NAME"
         )
-    known = {spelling: kind for kind, word in kinds.items() for spelling in _spellings(kind, word)}
+    known = {spelling: kind for spelling, kind in _spellings().items() if kind in kinds}
+    known |= {spelling: kind for kind, word in kinds.items() for spelling in (word, f"{word}s")}
     found = known.get(parts[0].lower())
     if found is None:
         guess = nearest(parts[0], known)
@@ -26,11 +81,10 @@ def read_target(words: Sequence[str], kinds: Mapping[str, str]) -> tuple[str, st
     return found, parts[1]
 
 
-def _spellings(kind: str, word: str) -> tuple[str, ...]:
-    names = _definition(kind).names
-    api = (names.plural, names.singular, *names.short_names)
-    return (*api, *(f"{name}.{GROUP}" for name in (names.plural, names.singular)), word, f"{word}s")
-
-
-def _definition(kind: str) -> Definition:
-    return next(each for (_, name), each in definitions().items() if name == kind)
+def _spellings() -> dict[str, str]:
+    found = {spelling: kind for kind, words in CORE_KINDS.items() for spelling in words}
+    for each in definitions().values():
+        names = each.names
+        plain = (names.plural, names.singular, *names.short_names)
+        found |= dict.fromkeys((*plain, *(f"{name}.{each.group}" for name in plain[:2])), names.kind)
+    return found

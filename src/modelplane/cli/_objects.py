@@ -1,34 +1,20 @@
 """Objects of a control plane, embedded or not: found by the API's own discovery, read, applied and deleted."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from modelplane.api.definitions import definitions
 from modelplane.api.errors import InputError, NotFoundError
 from modelplane.api.objects import GROUP, Manifest, items_at, mapping_at, text_at
+from modelplane.cli._kinds import CORE_KINDS
 from modelplane.cli.running import RunningPlane
-from modelplane.k8s.admission.structure import nearest
 
 _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io, application/json"
 _APPLY: Final = "application/apply-patch+yaml"
 MANAGER: Final = "modelplane-cli"
-ALL: Final = "all"
-_SHOWN_BY_ALL: Final = (
-    "InferenceCluster",
-    "ModelDeployment",
-    "ModelReplica",
-    "ModelCache",
-    "ModelService",
-    "ModelEndpoint",
-)
 _WRITTEN: Final = frozenset({"resourceVersion", "generation", "managedFields"})
-_CORE: Final = {
-    "Namespace": ("namespaces", "namespace", "ns"),
-    "Secret": ("secrets", "secret"),
-    "ConfigMap": ("configmaps", "configmap", "cm"),
-}
 
 
 class ApiResource(NamedTuple):
@@ -55,54 +41,6 @@ def add_namespace(parser: argparse.ArgumentParser, *, every: bool = False) -> No
     which.add_argument("-n", "--namespace", default="default", help="the namespace (default)")
     if every:
         which.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces")
-
-
-def kinds_of_word(word: str) -> tuple[str, ...]:
-    """The kinds that `md`, `modeldeployments`, `md,ms` or `all` name."""
-    if word.lower() == ALL:
-        return _SHOWN_BY_ALL
-    known = _spellings()
-    wrong = next((part for part in word.split(",") if part.lower() not in known), None)
-    if wrong is not None:
-        guess = nearest(wrong.lower(), known)
-        right = f"did you mean {guess}?" if guess else f"there are {', '.join(sorted(set(known.values())))}"
-        raise InputError(f"{wrong!r} is not a kind; {right}")
-    return tuple(known[part.lower()] for part in word.split(","))
-
-
-def kind_words() -> list[str]:
-    """One short word for each kind, for completion."""
-    words = [(each.names.short_names or (each.names.singular,))[0] for each in definitions().values()]
-    return sorted({ALL, *words, *(words[-1] for words in _CORE.values())})
-
-
-def read_names(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Kinds and names of `md`, `md NAME NAME`, `md/NAME` or `md,ms`."""
-    spelled, slash, name = words[0].partition("/")
-    names = (name, *words[1:]) if slash else tuple(words[1:])
-    kinds = kinds_of_word(spelled)
-    if slash and (not name or words[1:]):
-        raise InputError(f"{' '.join(words)!r} is neither KIND NAME nor KIND/NAME")
-    if names and len(kinds) > 1:
-        raise InputError(f"{spelled!r} are several kinds; a name goes with one")
-    return kinds, names
-
-
-def read_name(words: Sequence[str]) -> tuple[str, str]:
-    """One kind and one name."""
-    kinds, names = read_names(words)
-    if len(kinds) != 1 or len(names) != 1:
-        raise InputError(f"{' '.join(words)!r} is neither KIND NAME nor KIND/NAME")
-    return kinds[0], names[0]
-
-
-def _spellings() -> dict[str, str]:
-    found = {spelling: kind for kind, words in _CORE.items() for spelling in words}
-    for each in definitions().values():
-        names = each.names
-        plain = (names.plural, names.singular, *names.short_names)
-        found |= dict.fromkeys((*plain, *(f"{name}.{each.group}" for name in plain[:2])), names.kind)
-    return found
 
 
 class PlaneObjects:
@@ -182,6 +120,6 @@ def _declared(item: Manifest) -> Manifest:
 
 
 def _version_of(kind: str) -> str:
-    if kind in _CORE:
+    if kind in CORE_KINDS:
         return "v1"
     return next((each.api_version for each in definitions().values() if each.names.kind == kind), f"{GROUP}/v1alpha1")

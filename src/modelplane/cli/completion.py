@@ -94,7 +94,7 @@ def _choices(parser: argparse.ArgumentParser, position: int) -> Iterable[str]:
 
 
 def _kinds_or_names(rest: Sequence[str], before: Sequence[str]) -> list[str]:
-    from modelplane.cli._objects import kind_words, kinds_of_word
+    from modelplane.cli._kinds import kind_words, kinds_of_word
 
     if not rest:
         return kind_words()

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from modelplane.api.errors import InputError, NotFoundError
 from modelplane.api.objects import text_at
 from modelplane.cli._formats import add_plane, plane_of
-from modelplane.cli._objects import ApiResource, PlaneObjects, add_namespace, read_names
+from modelplane.cli._kinds import read_names
+from modelplane.cli._objects import ApiResource, PlaneObjects, add_namespace
 from modelplane.cli.apply import manifests_of
 from modelplane.cli.wait import WaitGoal, wait_for
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 
 from modelplane.api.objects import annotations_of, items_at, labels_of, text_at
 from modelplane.cli._formats import add_plane, plane_of, table_text
-from modelplane.cli._objects import PlaneObjects, add_namespace, read_name
+from modelplane.cli._kinds import read_name
+from modelplane.cli._objects import PlaneObjects, add_namespace
 from modelplane.cli.events import events_of, events_text
 from modelplane.k8s.admission.decode import escape
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from modelplane.api.objects import text_at, value_at
 from modelplane.api.timestamps import epoch_s
 from modelplane.cli._formats import add_formats, add_plane, data_text, plane_of, table_text
-from modelplane.cli._objects import ApiResource, PlaneObjects, add_namespace, read_name
+from modelplane.cli._kinds import read_name
+from modelplane.cli._objects import ApiResource, PlaneObjects, add_namespace
 
 _EPILOG = """\
 examples:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from modelplane.api.objects import items_at, text_at, value_at
 from modelplane.cli._formats import add_formats, add_plane, data_text, plane_of, table_text
-from modelplane.cli._objects import ApiResource, PlaneObjects, add_namespace, read_names
+from modelplane.cli._kinds import read_names
+from modelplane.cli._objects import ApiResource, PlaneObjects, add_namespace
 
 _EPILOG = """\
 examples:

@@ -5,7 +5,8 @@ import argparse
 from modelplane.api.errors import InputError
 from modelplane.api.objects import value_at
 from modelplane.cli._formats import add_plane, plane_of
-from modelplane.cli._objects import PlaneObjects, add_namespace, read_name
+from modelplane.cli._kinds import read_name
+from modelplane.cli._objects import PlaneObjects, add_namespace
 
 _EPILOG = """\
 examples:

@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from modelplane.api.objects import items_at, mapping_at, text_at
 from modelplane.cli._formats import add_plane, plane_of
-from modelplane.cli._objects import ApiResource, PlaneObjects, add_namespace, read_names
+from modelplane.cli._kinds import read_names
+from modelplane.cli._objects import ApiResource, PlaneObjects, add_namespace
 from modelplane.k8s.admission.decode import escape
 
 _EPILOG = """\
