@@ -18,10 +18,11 @@ from modelplane.api.errors import NotFoundError
 from modelplane.api.objects import GROUP, name_of, text_at
 from modelplane.hydrate import CacheVolume
 from modelplane.hydrate.peer_server import PeerServer
-from modelplane.plane.sim_commands import SimCommand, perform
 from modelplane.reconcile.clock import SystemClock
 from modelplane.reconcile.store import ObjectRef, ref_of
 from modelplane.sim.cluster import ClusterSettings
+from modelplane.sim.commands.command import SimCommand
+from modelplane.sim.commands.verbs import perform
 from modelplane.testing.clock import run_virtual
 from tests.support.file_server import file_server
 from tests.support.local_fleet import running_fleet
@@ -207,8 +208,9 @@ def test_no_engine_starts_on_a_volume_that_was_emptied_and_it_is_staged_again(tm
             fleet.plane.create({**one, "spec": {**one["spec"], "replicas": 1}})
             await until(lambda: fleet.replicas() == {("east", 0): "True"})
             (volume,) = (tmp_path / "east").iterdir()
-            with pytest.raises(NotFoundError, match="cluster east has no volume of ModelCache team/qwen"):
-                perform(fleet.clusters, SimCommand("empty-volume", "east", "team/qwen"))
+            for name, message in (("other", "no volume of ModelCache other"), ("team/qwen", "no namespace team")):
+                with pytest.raises(NotFoundError, match=f"cluster east has {message}"):
+                    perform(fleet.clusters, SimCommand("empty-volume", "east", name))
             assert perform(fleet.clusters, SimCommand("empty-volume", "east", "qwen")).startswith("the volume of qwen")
             assert list(volume.iterdir()) == []
             _set_sources(fleet, "broken=Unauthorized")

@@ -8,7 +8,7 @@ import yaml
 
 from modelplane.api.objects import GROUP, labels_of
 from modelplane.api.timestamps import timestamp
-from modelplane.plane.access_log import ServedRequest
+from modelplane.envoy.access_log import ServedRequest
 from modelplane.plane.traffic_meter import TrafficMeter
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster.objects import condition_of

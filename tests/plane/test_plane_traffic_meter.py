@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from modelplane.api.objects import GROUP, manifest
 from modelplane.apiserver.store.database import Database
-from modelplane.plane.access_log import ServedRequest
+from modelplane.envoy.access_log import ServedRequest
 from modelplane.plane.traffic_meter import TrafficMeter, percentile
 from modelplane.reconcile.store import ObjectRef
 from modelplane.testing.clock import VirtualClock

@@ -26,11 +26,11 @@ from modelplane.apiserver.lifecycle import Lifecycle, ensure_namespaces
 from modelplane.apiserver.served_kinds import ensure_kinds
 from modelplane.apiserver.store.database import Database
 from modelplane.envoy import EnvoyProcess, free_port
+from modelplane.envoy.access_log import AccessLogReader
 from modelplane.envoy.die_with_parent import lift_file_limit
 from modelplane.k8s.admission.layout import Document
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
-from modelplane.plane.access_log import AccessLogReader
 from modelplane.plane.apply import admitted, apply_documents
 from modelplane.plane.certificates import server_context
 from modelplane.plane.clusters import CLOUD_SPEED, Clusters
@@ -40,7 +40,7 @@ from modelplane.plane.gateway_routers import GatewayRouters
 from modelplane.plane.hop_identity import HopIdentity
 from modelplane.plane.kubeconfig import write_kubeconfig
 from modelplane.plane.provider_models import ProviderModels
-from modelplane.plane.sim_commands import PREFIX, Simulation
+from modelplane.plane.simulation import PREFIX, Simulation
 from modelplane.plane.traffic import Traffic
 from modelplane.plane.traffic_meter import TrafficMeter
 from modelplane.reconcile.clock import Clock, SystemClock

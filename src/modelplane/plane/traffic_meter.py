@@ -19,7 +19,7 @@ from modelplane.api.models import EndpointTraffic
 from modelplane.api.objects import GROUP, Manifest, labels_of, mapping_at, name_of, namespace_of, text_at
 from modelplane.api.timestamps import timestamp
 from modelplane.compose.canary_analysis import analysed_window_s
-from modelplane.plane.access_log import ServedRequest
+from modelplane.envoy.access_log import ServedRequest
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.store import Store
 

@@ -297,14 +297,22 @@ def _volume_lost(world: World) -> str:
 
 
 def _volume_deleted(world: World) -> str:
-    """By hand, and its content with it. What a pod mounts cannot be deleted."""
-    clusters = world.clusters.values()
-    free = [(each, claim) for each in clusters for claim in each.claims() if not each.mounts(claim)]
-    if not free:
-        return ""
-    cluster, claim = world.random.choice(free)
-    cluster.delete_claim(claim)
-    return f"{name_of(claim)} on {cluster.name}"
+    """By hand, and its content with it. What a pod mounts cannot be deleted, so whoever wants to waits for another."""
+    is_done = False
+
+    def attempt() -> None:
+        nonlocal is_done
+        clusters = () if is_done else world.clusters.values()
+        free = [(each, claim) for each in clusters for claim in each.claims() if not each.mounts(claim)]
+        if free:
+            is_done = True
+            cluster, claim = world.random.choice(free)
+            cluster.delete_claim(claim)
+            world.happened("volume-deleted", f"{name_of(claim)} on {cluster.name}")
+
+    for seconds in range(0, 60, 4):
+        world.later(seconds, attempt)
+    return ""
 
 
 def _clock_forward(world: World) -> str:

@@ -70,8 +70,7 @@ def storm(world: World, faults: list[Fault]) -> None:
 def inject(world: World, fault: Fault) -> None:
     what = fault.inject(world)
     if what:
-        world.log(f"{fault.name}: {what}")
-        world.probe(f"fault {fault.name}")
+        world.happened(fault.name, what)
 
 
 def settle(world: World) -> int:

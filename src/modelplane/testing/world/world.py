@@ -94,6 +94,10 @@ class World:
         if act is not None:
             act()
 
+    def happened(self, fault: str, what: str) -> None:
+        self.log(f"{fault}: {what}")
+        self.probe(f"fault {fault}")
+
     def calm(self) -> None:
         """Every fault ends. What operators did stays, but for their mistakes."""
         for number in list(self._planned):

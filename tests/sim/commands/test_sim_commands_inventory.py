@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.plane.sim_inventory import _why
+from modelplane.sim.commands.inventory import _why
 
 INITIALIZING = {"name": "engine", "state": {"waiting": {"reason": "PodInitializing"}}}
 LAST = {"terminated": {"exitCode": 74, "message": "/mnt/models: the volume is empty"}}

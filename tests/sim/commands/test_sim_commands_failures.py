@@ -7,13 +7,13 @@ import yaml
 
 from modelplane.api.errors import InputError, NotFoundError
 from modelplane.api.objects import GROUP, name_of, namespace_of
-from modelplane.plane.sim_command import SimCommand
-from modelplane.plane.sim_commands import inventory, perform
 from modelplane.sim.cluster.settings import ENGINE_FLAGS, IMAGES
+from modelplane.sim.commands.command import SimCommand
+from modelplane.sim.commands.verbs import inventory, perform
 from modelplane.testing.clock import run_virtual
 from tests.support.local_fleet import running_fleet
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "quickstart"
 IMAGE = "vllm/vllm-openai:v0.27.1"
 
 

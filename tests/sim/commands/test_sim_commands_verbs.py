@@ -8,14 +8,15 @@ import yaml
 
 from modelplane.api.errors import InputError, NotFoundError, UnavailableError
 from modelplane.api.objects import name_of, namespace_of, text_at
-from modelplane.plane.sim_commands import VERBS, SimCommand, inventory, perform
 from modelplane.sim.cluster.objects import condition_of
 from modelplane.sim.cluster.settings import FAULTS
+from modelplane.sim.commands.command import SimCommand
+from modelplane.sim.commands.verbs import VERBS, inventory, perform
 from modelplane.sim.engine import Faults
 from modelplane.testing.clock import run_virtual
 from tests.support.local_fleet import running_fleet
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "quickstart"
 
 
 def virtually(story):

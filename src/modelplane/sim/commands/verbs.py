@@ -2,102 +2,91 @@
 
 A command to a whole cluster sets an annotation of its InferenceCluster, so it survives a restart of the plane and works
 with kubectl as well. A command to a node or a pod sets an annotation of that object in the simulated cluster.
-
-    POST /modelplane/sim                    {"verb": ..., "cluster": ..., "name": ..., "value": ...}
-    GET  /modelplane/sim/clusters/NAME      its nodes and pods
 """
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-import msgspec
-from aiohttp import web
-
 from modelplane.api.codec import decode
-from modelplane.api.errors import InputError, NotFoundError
+from modelplane.api.errors import InputError
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster
-from modelplane.epp.transport.held_bodies import BodyRefused, read_at_most
-from modelplane.plane.clusters import Clusters
-from modelplane.plane.sim_command import SimCommand, reachable, require_pool
-from modelplane.plane.sim_failures import FAILURES
-from modelplane.plane.sim_inventory import Row
-from modelplane.plane.sim_inventory import inventory as held
-from modelplane.plane.sim_sources import SOURCE_VERBS
 from modelplane.sim.cluster.prerequisites import queueing_scheduler
 from modelplane.sim.cluster.settings import FAULTS, LOAD_SECONDS, PULL_SECONDS, QUOTA, STOCK
 from modelplane.sim.cluster.sim_settings import seconds, stock_of, stock_text
+from modelplane.sim.commands.command import SimCommand, SimulatedFleet, reachable, require_pool
+from modelplane.sim.commands.failures import FAILURES
+from modelplane.sim.commands.inventory import Row
+from modelplane.sim.commands.inventory import inventory as held
+from modelplane.sim.commands.sources import SOURCE_VERBS
 from modelplane.sim.engine import read_list
 
-PREFIX = "/modelplane/sim"
-_CLUSTERS = f"{PREFIX}/clusters/"
-_MOST_BYTES = 64 * 1024
 _QUEUEING = {"KAI", "Kueue", "Volcano"}
 
 
-def fail_cluster(clusters: Clusters, command: SimCommand) -> str:
-    clusters.fail(command.cluster_name)
+def fail_cluster(fleet: SimulatedFleet, command: SimCommand) -> str:
+    fleet.fail(command.cluster_name)
     return (
         f"cluster {command.cluster} failed: its API, gateway and engines are stopped. "
         "Deployments replace its replicas after the grace period in spec.failover."
     )
 
 
-def recover_cluster(clusters: Clusters, command: SimCommand) -> str:
-    clusters.recover(command.cluster_name)
+def recover_cluster(fleet: SimulatedFleet, command: SimCommand) -> str:
+    fleet.recover(command.cluster_name)
     return f"cluster {command.cluster} recovers: every container restarts."
 
 
-def lose_node(clusters: Clusters, command: SimCommand) -> str:
-    reachable(clusters, command).lose_node(command.name)
+def lose_node(fleet: SimulatedFleet, command: SimCommand) -> str:
+    reachable(fleet, command).lose_node(command.name)
     return f"node {command.name} of {command.cluster} is lost; it turns NotReady, and then its pods are evicted."
 
 
-def restore_node(clusters: Clusters, command: SimCommand) -> str:
-    reachable(clusters, command).restore_node(command.name)
+def restore_node(fleet: SimulatedFleet, command: SimCommand) -> str:
+    reachable(fleet, command).restore_node(command.name)
     return f"node {command.name} of {command.cluster} is restored; its pods restart."
 
 
-def cordon_node(clusters: Clusters, command: SimCommand) -> str:
-    reachable(clusters, command).cordon_node(command.name)
+def cordon_node(fleet: SimulatedFleet, command: SimCommand) -> str:
+    reachable(fleet, command).cordon_node(command.name)
     return f"node {command.name} of {command.cluster} is cordoned; its pods stay."
 
 
-def uncordon_node(clusters: Clusters, command: SimCommand) -> str:
-    reachable(clusters, command).cordon_node(command.name, cordoned=False)
+def uncordon_node(fleet: SimulatedFleet, command: SimCommand) -> str:
+    reachable(fleet, command).cordon_node(command.name, cordoned=False)
     return f"node {command.name} of {command.cluster} is uncordoned."
 
 
-def drain_node(clusters: Clusters, command: SimCommand) -> str:
-    evicted, waiting = reachable(clusters, command).drain_node(command.name)
+def drain_node(fleet: SimulatedFleet, command: SimCommand) -> str:
+    evicted, waiting = reachable(fleet, command).drain_node(command.name)
     later = f" {_pods(waiting)} kept by a PodDisruptionBudget for now: drain the node again." if waiting else ""
     return f"node {command.name} of {command.cluster} is cordoned; {_pods(evicted)} being deleted.{later}"
 
 
-def crash_pod(clusters: Clusters, command: SimCommand) -> str:
+def crash_pod(fleet: SimulatedFleet, command: SimCommand) -> str:
     namespace, _, name = command.name.rpartition("/")
-    reachable(clusters, command).crash_pod(namespace, name)
+    reachable(fleet, command).crash_pod(namespace, name)
     return f"the containers of pod {command.name} of {command.cluster} exit once and restart."
 
 
-def slow_load(clusters: Clusters, command: SimCommand) -> str:
-    taken = _slow(clusters, command, LOAD_SECONDS)
+def slow_load(fleet: SimulatedFleet, command: SimCommand) -> str:
+    taken = _slow(fleet, command, LOAD_SECONDS)
     return f"new engines on {command.cluster} take {taken} to load their models."
 
 
-def slow_pull(clusters: Clusters, command: SimCommand) -> str:
-    taken = _slow(clusters, command, PULL_SECONDS)
+def slow_pull(fleet: SimulatedFleet, command: SimCommand) -> str:
+    taken = _slow(fleet, command, PULL_SECONDS)
     return f"new pods on {command.cluster} take {taken} to pull their images."
 
 
-def _slow(clusters: Clusters, command: SimCommand, key: str) -> str:
+def _slow(fleet: SimulatedFleet, command: SimCommand, key: str) -> str:
     if command.value != "off" and seconds(command.value) is None:
         raise InputError(f"{command.value!r} is not a number of seconds; use a number or `off`")
-    clusters.annotate(command.cluster_name, key, None if command.value == "off" else command.value)
+    fleet.annotate(command.cluster_name, key, None if command.value == "off" else command.value)
     return "the usual time" if command.value == "off" else f"{command.value} s"
 
 
-def set_faults(clusters: Clusters, command: SimCommand) -> str:
+def set_faults(fleet: SimulatedFleet, command: SimCommand) -> str:
     """For all engines of a cluster, or for that of one pod."""
     faults = None if command.value == "off" else command.value
     if faults is not None:
@@ -107,9 +96,9 @@ def set_faults(clusters: Clusters, command: SimCommand) -> str:
             raise InputError(str(error)) from None
     if command.name:
         namespace, _, name = command.name.rpartition("/")
-        reachable(clusters, command).set_faults(namespace, name, faults)
+        reachable(fleet, command).set_faults(namespace, name, faults)
     else:
-        clusters.annotate(command.cluster_name, FAULTS, faults)
+        fleet.annotate(command.cluster_name, FAULTS, faults)
     which = f"the engine of pod {command.name}" if command.name else "every engine"
     return (
         f"{which} of {command.cluster} has no faults."
@@ -118,35 +107,35 @@ def set_faults(clusters: Clusters, command: SimCommand) -> str:
     )
 
 
-def stock_out(clusters: Clusters, command: SimCommand) -> str:
+def stock_out(fleet: SimulatedFleet, command: SimCommand) -> str:
     """The provider has at most that many nodes of a pool; further nodes are removed."""
-    declared = clusters.declared(command.cluster_name)
-    require_pool(clusters, command)
+    declared = fleet.declared(command.cluster_name)
+    require_pool(fleet, command)
     if command.value != "off" and not command.value.isdecimal():
         raise InputError(f"{command.value!r} is not a number of nodes; use a number or `off`")
     stock = {name: nodes for name, nodes in stock_of(declared).items() if name != command.name}
     if command.value != "off":
         stock[command.name] = int(command.value)
-    clusters.annotate(command.cluster_name, STOCK, stock_text(stock))
+    fleet.annotate(command.cluster_name, STOCK, stock_text(stock))
     if command.value == "off":
         return f"pool {command.name} of {command.cluster} has all its nodes."
     nodes = "1 node" if command.value == "1" else f"{command.value} nodes"
     return f"pool {command.name} of {command.cluster} has at most {nodes}; pods on removed nodes are lost."
 
 
-def set_quota(clusters: Clusters, command: SimCommand) -> str:
+def set_quota(fleet: SimulatedFleet, command: SimCommand) -> str:
     if command.value != "off" and not command.value.isdecimal():
         raise InputError(f"{command.value!r} is not a number of devices; use a number or `off`")
-    scheduling = decode(InferenceCluster, clusters.declared(command.cluster_name)).spec.scheduling
+    scheduling = decode(InferenceCluster, fleet.declared(command.cluster_name)).spec.scheduling
     if queueing_scheduler(scheduling) is None:
         queueing = ", ".join(sorted(_QUEUEING))
         raise InputError(f"cluster {command.cluster} has no queue: its scheduler is none of {queueing}")
-    clusters.annotate(command.cluster_name, QUOTA, None if command.value == "off" else command.value)
+    fleet.annotate(command.cluster_name, QUOTA, None if command.value == "off" else command.value)
     amount = "all devices" if command.value == "off" else f"{command.value} devices"
     return f"each scheduler queue of {command.cluster} has a quota of {amount}."
 
 
-VERBS: Mapping[str, Callable[[Clusters, SimCommand], str]] = MappingProxyType(
+VERBS: Mapping[str, Callable[[SimulatedFleet, SimCommand], str]] = MappingProxyType(
     {
         "fail-cluster": fail_cluster,
         "recover-cluster": recover_cluster,
@@ -167,44 +156,17 @@ VERBS: Mapping[str, Callable[[Clusters, SimCommand], str]] = MappingProxyType(
 )
 
 
-def perform(clusters: Clusters, command: SimCommand) -> str:
+def perform(fleet: SimulatedFleet, command: SimCommand) -> str:
     """Run a command and return a sentence about its effect. Raises InputError, NotFoundError or UnavailableError."""
     action = VERBS.get(command.verb)
     if action is None:
         raise InputError(f"verb: {command.verb!r} is unknown; use one of {', '.join(VERBS)}")
-    return action(clusters, command)
+    return action(fleet, command)
 
 
-def inventory(clusters: Clusters, name: ClusterName) -> dict[str, list[Row]]:
+def inventory(fleet: SimulatedFleet, name: ClusterName) -> dict[str, list[Row]]:
     """The nodes, pods and warnings of a cluster."""
-    return held(reachable(clusters, SimCommand("", name)).api)
-
-
-class Simulation:
-    """The same over HTTP."""
-
-    def __init__(self, clusters: Clusters) -> None:
-        self._clusters = clusters
-
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.method == "GET" and request.path.startswith(_CLUSTERS):
-            return _json(inventory(self._clusters, ClusterName(request.path.removeprefix(_CLUSTERS))))
-        if request.method == "POST" and request.path == PREFIX:
-            answer = perform(self._clusters, await _read(request))
-            return _json({"said": answer})
-        raise NotFoundError(f"{request.method} {request.path} is not served; see modelplane sim --help")
-
-
-async def _read(request: web.BaseRequest) -> SimCommand:
-    try:
-        body = await read_at_most(request.content.iter_any(), _MOST_BYTES, request.content_length)
-        return msgspec.json.decode(body, type=SimCommand)
-    except (msgspec.DecodeError, RecursionError, BodyRefused) as error:
-        raise InputError(f"the body is not a SimCommand: {error}") from error
-
-
-def _json(value: object) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), content_type="application/json")
+    return held(reachable(fleet, SimCommand("", name)).api)
 
 
 def _pods(count: int) -> str:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from modelplane.plane.access_log import AccessLogReader, ServedRequest, read_line
+from modelplane.envoy.access_log import AccessLogReader, ServedRequest, read_line
 
 
 def line(**fields):

@@ -1,0 +1,1 @@
+"""Trouble for simulated clusters, by name: what `modelplane sim` asks for."""
