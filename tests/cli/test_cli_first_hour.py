@@ -1,4 +1,7 @@
-"""The first commands that people type, as the help spells them: real processes in the root of the repository."""
+"""The first commands that people type, as the help spells them, in the root of the repository.
+
+What the help teaches runs as real processes; tables of spellings run in this one, since a process takes seconds.
+"""
 
 import os
 import re
@@ -7,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from modelplane.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(sys.executable).with_name("modelplane")
@@ -25,6 +30,23 @@ def typed(*words, **environment):
         text=True,
         timeout=120,
     )
+
+
+@pytest.fixture
+def here(monkeypatch, capfd):
+    """The same in this process: the exit code, what is printed, and what is complained about."""
+    monkeypatch.chdir(ROOT)
+    for name in ("KUBECONFIG", "MODELPLANE_DATA"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*words):
+        try:
+            code = main(list(words))
+        except SystemExit as end:
+            code = end.code
+        return code, *capfd.readouterr()
+
+    return run
 
 
 def taught(help_text):
@@ -67,10 +89,10 @@ def test_the_examples_share_objects_that_are_the_same():
         ["modeldeployments.modelplane.ai/qwen3-8b"],
     ],
 )
-def test_kinds_are_spelled_as_for_kubectl(spelled):
-    shown = typed("explain", *spelled, "-f", "examples/quickstart")
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert shown.stdout.startswith("default/qwen3-8b: FitsNow: 2 of 2 replicas are placed")
+def test_kinds_are_spelled_as_for_kubectl(here, spelled):
+    code, shown, complaints = here("explain", *spelled, "-f", "examples/quickstart")
+    assert (code, complaints) == (0, "")
+    assert shown.startswith("default/qwen3-8b: FitsNow: 2 of 2 replicas are placed")
 
 
 @pytest.mark.parametrize(
@@ -85,10 +107,10 @@ def test_kinds_are_spelled_as_for_kubectl(spelled):
         (["valdiate", "-f", "examples/"], 2, "did you mean 'validate'?"),
     ],
 )
-def test_what_is_misspelled_is_told_with_a_guess(words, code, says):
+def test_what_is_misspelled_is_told_with_a_guess(here, words, code, says):
     given = ["-f", "examples/quickstart"] if words[0] == "explain" else []
-    done = typed(*words, *given)
-    assert (done.returncode, says in done.stderr, "Traceback" in done.stderr) == (code, True, False), done.stderr
+    ended, _, complaints = here(*words, *given)
+    assert (ended, says in complaints, "Traceback" in complaints) == (code, True, False), complaints
 
 
 def test_a_plane_that_does_not_run_leaves_a_plan_to_its_manifests(tmp_path):

@@ -264,7 +264,7 @@ def test_a_start_that_cannot_be_is_one_sentence(tmp_path, option, value, says):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("option", ["--api-port", "--gateway-port"])
+@pytest.mark.parametrize("option", ["--api-port", pytest.param("--gateway-port", marks=pytest.mark.submission)])
 def test_a_port_in_use_is_named(tmp_path, option):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -280,7 +280,11 @@ def test_a_port_in_use_is_named(tmp_path, option):
     [
         ("kind: [", r"modelplane demo: .*bad.yaml:\d+:\d+: "),
         ("apiVersion: modelplane.ai/v1alpha1\nkind: ModelService\nmetadata: {name: a}\nspec: {}\n", "spec.endpoints"),
-        ("apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n", "no ModelService to send a request to"),
+        pytest.param(
+            "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n",
+            "no ModelService to send a request to",
+            marks=pytest.mark.submission,
+        ),
     ],
 )
 def test_bad_manifests_end_the_demo_with_one_sentence(tmp_path, text, says):
