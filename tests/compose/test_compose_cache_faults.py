@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from modelplane.api.codec import decode
 from modelplane.api.models import ModelCache
 from modelplane.api.timestamps import timestamp
-from modelplane.compose.fleet_snapshot import cache_of
+from modelplane.compose.cache_info import cache_of
 from tests.compose.caches import Fleet, make_cache, make_cluster, make_replica
 
 pytestmark = pytest.mark.slow

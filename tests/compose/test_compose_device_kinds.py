@@ -5,7 +5,7 @@ import pytest
 from modelplane.api.codec import decode
 from modelplane.api.errors import InvalidObject
 from modelplane.api.models import InferenceClass
-from modelplane.compose.fleet_snapshot import class_kinds
+from modelplane.compose.pool_hardware import class_kinds
 from modelplane.placement.hardware import drawn_by, has_capacity
 from modelplane.placement.partitions import CounterDraw, Partition
 

@@ -6,15 +6,10 @@ from modelplane.api.codec import decode
 from modelplane.api.errors import InvalidObject
 from modelplane.api.meta import Key
 from modelplane.api.models import InferenceClass, InferenceCluster, ModelCache, ModelReplica
-from modelplane.compose.fleet_snapshot import (
-    cache_of,
-    class_kinds,
-    cluster_of,
-    epoch_s,
-    fleet_of,
-    placed_replica,
-    read_cache,
-)
+from modelplane.compose.cache_info import cache_of
+from modelplane.compose.fleet_snapshot import cluster_of, epoch_s, fleet_of, read_cache
+from modelplane.compose.placed_replica import placed_replica
+from modelplane.compose.pool_hardware import class_kinds
 from modelplane.placement.values import BoundPods, Effect, Packing, PlacementTaint, Price, QueueInfo
 
 READY = {"type": "Ready", "status": "True", "reason": "Available", "observedGeneration": 3}

@@ -13,7 +13,8 @@ from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster, ModelDeployment, ModelReplica
 from modelplane.compose import deployment_status, inference_cluster, model_deployment
 from modelplane.compose.contract import ComposeRequest, Local, Observed
-from modelplane.compose.fleet_snapshot import cluster_of, fleet_of, placed_replica
+from modelplane.compose.fleet_snapshot import cluster_of, fleet_of
+from modelplane.compose.placed_replica import placed_replica
 from modelplane.k8s.admission.documents import parse_documents
 from modelplane.k8s.admission.review import review
 from modelplane.placement.request import CacheRequest

@@ -11,7 +11,8 @@ import msgspec
 
 from modelplane.api.errors import InputError
 from modelplane.api.models import ClassDevice, GpuPool, InferenceCluster, ModelReplica, PoolDevice
-from modelplane.compose.fleet_snapshot import cluster_of, placed_replica
+from modelplane.compose.fleet_snapshot import cluster_of
+from modelplane.compose.placed_replica import placed_replica
 from modelplane.placement.cluster_info import ClusterInfo, make_cluster_info
 from modelplane.placement.pool_usage import free_slots
 from modelplane.placement.values import PlacedReplica

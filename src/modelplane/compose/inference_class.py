@@ -5,8 +5,8 @@ from modelplane.api.errors import InvalidObject
 from modelplane.api.models import InferenceClass, InferenceClassStatus
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult
-from modelplane.compose.fleet_snapshot import class_kinds
 from modelplane.compose.free_parts import counted_once
+from modelplane.compose.pool_hardware import class_kinds
 
 
 def compose(request: ComposeRequest[InferenceClass]) -> ComposeResult:

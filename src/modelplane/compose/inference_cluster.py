@@ -43,9 +43,10 @@ from modelplane.compose.contract import (
 )
 from modelplane.compose.drains import DrainReport, report_drain, seen_taints, with_seen
 from modelplane.compose.fabric_domains import pool_domain
-from modelplane.compose.fleet_snapshot import class_kinds, placed_replica
 from modelplane.compose.free_parts import counted_once, with_free_parts
 from modelplane.compose.gang import scheduling_fault
+from modelplane.compose.placed_replica import placed_replica
+from modelplane.compose.pool_hardware import class_kinds
 from modelplane.compose.readiness import first_address
 from modelplane.compose.refusal import cluster_fault, refuse
 from modelplane.compose.stack import StackInputs, StackPlan, charts_fault, plan_stack, stack_fault, stack_requirements

@@ -15,7 +15,8 @@ from modelplane.api.meta import ClusterName, Key
 from modelplane.api.models import ModelReplica
 from modelplane.api.objects import Manifest, int_at, name_of, namespace_of, text_at
 from modelplane.compose.contract import Observed
-from modelplane.compose.fleet_snapshot import placed_replica, read_replica
+from modelplane.compose.fleet_snapshot import read_replica
+from modelplane.compose.placed_replica import placed_replica
 from modelplane.compose.readiness import SERVING, is_denied, serves
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import PlacedReplica, ReplicaKey
