@@ -69,7 +69,10 @@ async def fewest_endpoints(fleet, clock, seconds):
     fewest = fleet.endpoints().total()
     for _ in range(seconds):
         await clock.sleep(1)
-        fewest = min(fewest, fleet.endpoints().total())
+        found = fleet.endpoints().total()
+        if found < fewest:
+            fewest, missing = found, {where: state for where, state in fleet.replicas().items() if state != "True"}
+            print(f"{clock.monotonic():.0f} s: {found} endpoints; replicas that are not ready: {missing}")  # noqa: T201  shown when it fails
     return fewest
 
 
