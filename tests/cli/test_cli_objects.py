@@ -3,11 +3,13 @@
 import argparse
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
+from modelplane import __version__
 from modelplane.api.errors import InputError
 from modelplane.cli import main
 from modelplane.cli._kinds import kinds_of_word, read_name, read_names
@@ -190,10 +192,19 @@ def test_a_model_is_applied_waited_for_scaled_and_deleted(tmp_path, capsys):
     async def run():
         quick = ClusterSettings(pull_s=0.1, load_s=0.1, probe_s=0.1)
         async with Plane(PlaneSettings(data=tmp_path / "plane", cluster=quick)):
-            for step in (applied, shown, changed, deleted):
+            for step in (applied, shown, partial(_fleet_is_shown, typed), changed, deleted):
                 await step()
 
     asyncio.run(run())
+
+
+async def _fleet_is_shown(typed):
+    """By the commands that read many objects, with a kubeconfig as with a data folder."""
+    assert (await typed("version -o json"))[:2] == (await typed("version -o json", "--kubeconfig"))[:2]
+    assert json.loads((await typed("version -o json"))[1])["plane"] == __version__
+    used = json.loads((await typed("top -o json", "--kubeconfig"))[1])
+    assert sum(pool["readyReplicas"] for pool in used["pools"]) == 2
+    assert (used["deployments"][0]["readyReplicas"], used["deployments"][0]["traffic"]) == (2, None)
 
 
 def _line(path):

@@ -33,6 +33,7 @@ COMMANDS = (
     Command("router", "run the fleet router: an ext_proc server that chooses an endpoint of a service", "router"),
     Command("up", "start the embedded plane and keep it running", "up"),
     Command("status", "show whether clusters, deployments and services of a running plane are ready", "status"),
+    Command("top", "show devices, replicas, requests and prices by class, pool and deployment", "top"),
     Command("get", "show objects: md, ms, inferencecluster and so on, or all", "get"),
     Command("describe", "show an object, its conditions and its events", "describe"),
     Command("apply", "create objects from manifests, or change those that exist", "apply"),
