@@ -29,6 +29,9 @@ def plain(before):
         ("rollout", ["status", "history", "undo", "restart", "pause", "resume", "promote", "abort"]),
         ("rollout status", []),
         ("completion", ["bash", "zsh", "fish", "words"]),
+        ("trace", ["ic", "mc", "md", "me", "mr", "ms"]),
+        ("top", []),
+        ("version", []),
     ],
 )
 def test_commands_verbs_and_choices(before, expected):

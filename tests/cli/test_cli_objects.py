@@ -109,7 +109,7 @@ def test_when_a_wait_is_over():
 
 
 @pytest.mark.parametrize(
-    "words", ["get", "describe", "apply", "scale md/x", "scale md/x --replicas -1", "wait md/x --for soon"]
+    "words", ["get", "describe", "apply", "scale md/x", "scale md/x --replicas -1", "trace", "wait md/x --for soon"]
 )
 def test_what_is_incomplete_is_wrong_usage(words, capsys):
     with pytest.raises(SystemExit, match="2"):
@@ -205,6 +205,11 @@ async def _fleet_is_shown(typed):
     used = json.loads((await typed("top -o json", "--kubeconfig"))[1])
     assert sum(pool["readyReplicas"] for pool in used["pools"]) == 2
     assert (used["deployments"][0]["readyReplicas"], used["deployments"][0]["traffic"]) == (2, None)
+    code, out, _ = await typed("trace md/qwen3-8b", "--kubeconfig")
+    leaves = [line.split()[-3:-1] for line in out.splitlines() if "ModelService" in line]
+    assert (code, out.splitlines()[1].split()[:2]) == (0, ["ModelDeployment/qwen3-8b", "Ready"])
+    assert leaves == [["ModelService/chat", "Ready"]] * 2
+    assert (await typed("trace md/nope"))[::2] == (1, "modelplane trace: ModelDeployment default/nope does not exist\n")
 
 
 def _line(path):
