@@ -30,6 +30,7 @@ def plain(before):
         ("rollout status", []),
         ("completion", ["bash", "zsh", "fish", "words"]),
         ("trace", ["ic", "mc", "md", "me", "mr", "ms"]),
+        ("logs", ["md", "mr"]),
         ("top", []),
         ("version", []),
     ],

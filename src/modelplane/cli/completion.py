@@ -36,7 +36,7 @@ compdef _modelplane modelplane
 complete -c modelplane -a '(modelplane completion words -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
 """,
 }
-_BY_KIND = frozenset({"get", "describe", "delete", "wait", "scale", "trace"})
+_BY_KIND = frozenset({"get", "describe", "delete", "wait", "scale", "trace", "logs"})
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -94,11 +94,12 @@ def _choices(parser: argparse.ArgumentParser, position: int) -> Iterable[str]:
 
 
 def _kinds_or_names(command: str, rest: Sequence[str], before: Sequence[str]) -> list[str]:
+    from modelplane.cli import logs
     from modelplane.cli._kinds import kind_words, kinds_of_word
     from modelplane.views.object_tree import TREE_KINDS
 
     if not rest:
-        return kind_words(TREE_KINDS if command == "trace" else ())
+        return kind_words({"trace": TREE_KINDS, "logs": logs.KINDS}.get(command, {}))
     with suppress(ModelplaneError, OSError):
         kinds = kinds_of_word(rest[0])
         return _names(kinds[0], before) if len(kinds) == 1 else []
