@@ -5,6 +5,7 @@ import json
 import pytest
 
 from modelplane.api.definitions import definitions
+from modelplane.api.version import __version__
 from modelplane.apiserver import discovery, openapi
 from modelplane.apiserver.media import wants_aggregated
 from modelplane.apiserver.resources import resources
@@ -130,7 +131,8 @@ def test_discovery_is_served(over_http):
         assert (await client.ask("GET", "/api"))[1]["versions"] == ["v1"]
         assert (await client.ask("GET", "/apis/modelplane.ai"))[1]["kind"] == "APIGroup"
         assert (await client.ask("GET", "/api/v1"))[1]["kind"] == "APIResourceList"
-        assert (await client.ask("GET", "/version"))[1]["minor"] == "36"
+        version = (await client.ask("GET", "/version"))[1]
+        assert (version["minor"], version["gitVersion"]) == ("36", f"v1.36.0+modelplane.{__version__}")
         assert "paths" in (await client.ask("GET", "/openapi/v3"))[1]
         assert (await client.ask("GET", "/openapi/v3/api/v1?hash=x"))[1]["openapi"] == "3.0.0"
         assert (await client.ask("GET", "/openapi/v2"))[1]["swagger"] == "2.0"

@@ -29,6 +29,10 @@ def plain(before):
         ("rollout", ["status", "history", "undo", "restart", "pause", "resume", "promote", "abort"]),
         ("rollout status", []),
         ("completion", ["bash", "zsh", "fish", "words"]),
+        ("trace", ["ic", "mc", "md", "me", "mr", "ms"]),
+        ("logs", ["md", "mr"]),
+        ("top", []),
+        ("version", []),
     ],
 )
 def test_commands_verbs_and_choices(before, expected):

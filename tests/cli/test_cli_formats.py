@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.cli._formats import table_text
+from modelplane.cli import _formats
+from modelplane.cli._formats import print_changes, table_text
 from modelplane.cli._shown import print_table
 from tests.support.hostile_texts import HOSTILE
 
@@ -41,3 +42,20 @@ def test_colours_are_ours_alone(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     shown = table_text(("HEALTH", "WHY"), [("Ready", "\x1b[31mred")])
     assert shown == "HEALTH  WHY\n\x1b[32mReady\x1b[0m   \\x1b[31mred\n"
+
+
+def test_a_watched_text_is_printed_when_it_becomes_another(monkeypatch, capsys):
+    texts = iter(["a\n", "a\n", "b\n"])
+    monkeypatch.setattr(_formats, "_EVERY_S", 0.0)
+
+    def text():
+        found = next(texts, None)
+        if found is None:
+            raise KeyboardInterrupt
+        return found
+
+    with pytest.raises(KeyboardInterrupt):
+        print_changes(text, watch=True)
+    assert capsys.readouterr().out == "a\n\nb\n"
+    print_changes(lambda: "once\n", watch=False)
+    assert capsys.readouterr().out == "once\n"

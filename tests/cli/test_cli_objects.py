@@ -3,11 +3,13 @@
 import argparse
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
+from modelplane import __version__
 from modelplane.api.errors import InputError
 from modelplane.cli import main
 from modelplane.cli._kinds import kinds_of_word, read_name, read_names
@@ -107,7 +109,7 @@ def test_when_a_wait_is_over():
 
 
 @pytest.mark.parametrize(
-    "words", ["get", "describe", "apply", "scale md/x", "scale md/x --replicas -1", "wait md/x --for soon"]
+    "words", ["get", "describe", "apply", "scale md/x", "scale md/x --replicas -1", "trace", "wait md/x --for soon"]
 )
 def test_what_is_incomplete_is_wrong_usage(words, capsys):
     with pytest.raises(SystemExit, match="2"):
@@ -190,10 +192,24 @@ def test_a_model_is_applied_waited_for_scaled_and_deleted(tmp_path, capsys):
     async def run():
         quick = ClusterSettings(pull_s=0.1, load_s=0.1, probe_s=0.1)
         async with Plane(PlaneSettings(data=tmp_path / "plane", cluster=quick)):
-            for step in (applied, shown, changed, deleted):
+            for step in (applied, shown, partial(_fleet_is_shown, typed), changed, deleted):
                 await step()
 
     asyncio.run(run())
+
+
+async def _fleet_is_shown(typed):
+    """By the commands that read many objects, with a kubeconfig as with a data folder."""
+    assert (await typed("version -o json"))[:2] == (await typed("version -o json", "--kubeconfig"))[:2]
+    assert json.loads((await typed("version -o json"))[1])["plane"] == __version__
+    used = json.loads((await typed("top -o json", "--kubeconfig"))[1])
+    assert sum(pool["readyReplicas"] for pool in used["pools"]) == 2
+    assert (used["deployments"][0]["readyReplicas"], used["deployments"][0]["traffic"]) == (2, None)
+    code, out, _ = await typed("trace md/qwen3-8b", "--kubeconfig")
+    leaves = [line.split()[-3:-1] for line in out.splitlines() if "ModelService" in line]
+    assert (code, out.splitlines()[1].split()[:2]) == (0, ["ModelDeployment/qwen3-8b", "Ready"])
+    assert leaves == [["ModelService/chat", "Ready"]] * 2
+    assert (await typed("trace md/nope"))[::2] == (1, "modelplane trace: ModelDeployment default/nope does not exist\n")
 
 
 def _line(path):

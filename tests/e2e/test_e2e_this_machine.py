@@ -68,6 +68,8 @@ def test_a_process_answers_crashes_comes_back_and_ends(up, gone):
     assert [pod[3] for pod in pods] == ["1"], pods
     logs = list((plane.data / "this-machine" / "logs").rglob("engine.log"))
     assert [log.read_text() for log in logs] == ["RuntimeError: asked to exit\n"]
+    printed = f"[{logs[0].parent.name}/engine] RuntimeError: asked to exit\n"
+    assert plane.modelplane("logs", "md/small") == (0, printed)
 
     os.kill(plane.process.pid, signal.SIGKILL)
     plane.process.wait()

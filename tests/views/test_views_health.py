@@ -3,7 +3,7 @@ import pytest
 from modelplane.api.conditions import Condition, ConditionStatus
 from modelplane.api.meta import ObjectMeta
 from modelplane.api.models import ModelDeploymentStatus, ModelReplicaStatus
-from modelplane.views.health import ObjectHealth, object_health, reported_health
+from modelplane.views.health import ObjectHealth, object_health, reported_health, state_since
 
 SINCE = "2026-11-16T08:24:51Z"
 HERE, LEAVING = ObjectMeta(name="x"), ObjectMeta(name="x", deletion_timestamp=SINCE)
@@ -58,3 +58,25 @@ def test_an_object_says_how_it_is(metadata, conditions, health):
 )
 def test_a_status_with_a_reason_of_its_own_comes_first(status, health):
     assert reported_health(HERE, status) == health
+
+
+AT = "2026-11-16T08:00:00Z"
+
+
+def timed(kind, status):
+    return Condition(type=kind, status=ConditionStatus(status), reason="R", last_transition_time=AT)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "conditions", "since"),
+    [
+        (HERE, [], ""),
+        (HERE, [condition("Ready", "True", "Available")], ""),
+        (HERE, [timed("Accepted", "True"), timed("Ready", "False")], AT),
+        (HERE, [timed("Deletable", "False"), condition("Ready", "True", "Available")], AT),
+        (HERE, [condition("Deletable", "True", "Free"), timed("Ready", "True")], AT),
+        (LEAVING, [timed("Ready", "True")], SINCE),
+    ],
+)
+def test_an_object_says_since_when(metadata, conditions, since):
+    assert state_since(metadata, conditions) == since

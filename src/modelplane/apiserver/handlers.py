@@ -8,6 +8,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from modelplane.api.objects import Json
+from modelplane.api.version import __version__
 from modelplane.apiserver import bodies, discovery, openapi
 from modelplane.apiserver.failures import ApiError, bad_request, not_allowed, not_found, unsupported_media
 from modelplane.apiserver.media import JSON, accepts, media_of, wanted_form, wants_aggregated
@@ -28,7 +29,7 @@ _WRITE_TIMEOUT_S: Final = 30.0
 _VERSION: Final[Json] = {
     "major": "1",
     "minor": "36",
-    "gitVersion": "v1.36.0+modelplane",
+    "gitVersion": f"v1.36.0+modelplane.{__version__}",
     "gitCommit": "",
     "gitTreeState": "",
     "buildDate": "1970-01-01T00:00:00Z",

@@ -4,7 +4,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ FORMATS: Final = ("text", "wide", "json", "yaml", "name")
 _HELP = "text, with wide: more columns and rows, json, yaml, or name: KIND/NAME as kubectl takes them"
 _COLOURS: "Mapping[str, str]" = {READY: "32", NOT_READY: "31", UNKNOWN: "33", DELETING: "33"}
 """Besides the word, never instead of it."""
+_EVERY_S = 1.0
 
 
 def add_formats(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +33,23 @@ def add_plane(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--kubeconfig", type=Path, metavar="FILE", help="the control plane of a kubeconfig")
     add_data_argument(where)
+
+
+def add_watch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-w", "--watch", action="store_true", help="show it again when it changes, until interrupted")
+
+
+def print_changes(text: Callable[[], str], *, watch: bool) -> None:
+    """Print a text, and print it again whenever it has become another one."""
+    shown = ""
+    while True:
+        found = text()
+        if found != shown:
+            print(("\n" if shown else "") + found, end="", flush=True)
+            shown = found
+        if not watch:
+            return
+        time.sleep(_EVERY_S)
 
 
 def plane_of(arguments: argparse.Namespace) -> RunningPlane:

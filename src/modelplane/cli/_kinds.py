@@ -1,6 +1,6 @@
 """Kinds and names on the command line, as kubectl spells them: `md NAME`, `md/NAME`, `modeldeployments NAME`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from modelplane.api.definitions import definitions
@@ -37,10 +37,12 @@ def kinds_of_word(word: str) -> tuple[str, ...]:
     return tuple(known[part.lower()] for part in word.split(","))
 
 
-def kind_words() -> list[str]:
-    """One short word for each kind, for completion."""
-    words = [(each.names.short_names or (each.names.singular,))[0] for each in definitions().values()]
-    return sorted({ALL, *words, *(words[-1] for words in CORE_KINDS.values())})
+def kind_words(kinds: Collection[str] = ()) -> list[str]:
+    """One short word for each kind, for completion; of some kinds alone, where a command takes no others."""
+    words = {each.names.kind: (each.names.short_names or (each.names.singular,))[0] for each in definitions().values()}
+    if kinds:
+        return sorted(words[kind] for kind in kinds)
+    return sorted({ALL, *words.values(), *(words[-1] for words in CORE_KINDS.values())})
 
 
 def read_names(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -91,9 +91,9 @@ def _observed(arguments: argparse.Namespace) -> Iterable[Mapping[str, object]]:
     if arguments.kubeconfig:
         from modelplane.cli.kubeconfig import read_kubeconfig
 
-        return _objects_of(read_kubeconfig(arguments.kubeconfig))
+        return objects_of(read_kubeconfig(arguments.kubeconfig))
     plane = None if arguments.offline else _plane(arguments)
-    return _objects_of(plane) if plane is not None else ()
+    return objects_of(plane) if plane is not None else ()
 
 
 def _plane(arguments: argparse.Namespace) -> "RunningPlane | None":
@@ -115,7 +115,7 @@ def _plane(arguments: argparse.Namespace) -> "RunningPlane | None":
     return RunningPlane.of(folder)
 
 
-def _objects_of(plane: "RunningPlane") -> Iterator[Mapping[str, object]]:
+def objects_of(plane: "RunningPlane") -> Iterator[Mapping[str, object]]:
     """All objects that placement reads. Items of a list have no kind of their own."""
     for kind, plural in KINDS.items():
         for item in plane.items(plural):

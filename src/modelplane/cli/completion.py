@@ -36,7 +36,7 @@ compdef _modelplane modelplane
 complete -c modelplane -a '(modelplane completion words -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
 """,
 }
-_BY_KIND = frozenset({"get", "describe", "delete", "wait", "scale"})
+_BY_KIND = frozenset({"get", "describe", "delete", "wait", "scale", "trace", "logs"})
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +67,7 @@ def candidates(before: Sequence[str]) -> list[str]:
     parser, rest = _verb(parser_of(command), plain[1:])
     options = sorted(option for action in parser._actions for option in action.option_strings)  # noqa: SLF001  there is no other way to list them
     if command.name in _BY_KIND:
-        return [*_kinds_or_names(rest, before), *options]
+        return [*_kinds_or_names(command.name, rest, before), *options]
     return [*_choices(parser, len(rest)), *options]
 
 
@@ -93,11 +93,13 @@ def _choices(parser: argparse.ArgumentParser, position: int) -> Iterable[str]:
     return [str(choice) for choice in chosen] if chosen else ()
 
 
-def _kinds_or_names(rest: Sequence[str], before: Sequence[str]) -> list[str]:
+def _kinds_or_names(command: str, rest: Sequence[str], before: Sequence[str]) -> list[str]:
+    from modelplane.cli import logs
     from modelplane.cli._kinds import kind_words, kinds_of_word
+    from modelplane.views.object_tree import TREE_KINDS
 
     if not rest:
-        return kind_words()
+        return kind_words({"trace": TREE_KINDS, "logs": logs.KINDS}.get(command, {}))
     with suppress(ModelplaneError, OSError):
         kinds = kinds_of_word(rest[0])
         return _names(kinds[0], before) if len(kinds) == 1 else []

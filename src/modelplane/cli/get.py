@@ -1,11 +1,18 @@
 """`modelplane get`: objects of a control plane, in the columns that its API gives them."""
 
 import argparse
-import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from modelplane.api.objects import items_at, text_at, value_at
-from modelplane.cli._formats import add_formats, add_plane, data_text, plane_of, table_text
+from modelplane.cli._formats import (
+    add_formats,
+    add_plane,
+    add_watch,
+    data_text,
+    plane_of,
+    print_changes,
+    table_text,
+)
 from modelplane.cli._kinds import read_names
 from modelplane.cli._objects import ApiResource, PlaneObjects, add_namespace
 
@@ -19,7 +26,6 @@ examples:
 
 Kinds are spelled as kubectl spells them: md, modeldeployment, modeldeployments. `all` is what serves models.
 """
-_EVERY_S = 1.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,21 +35,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_namespace(parser, every=True)
     add_plane(parser)
     add_formats(parser)
-    parser.add_argument("-w", "--watch", action="store_true", help="show it again when it changes, until interrupted")
+    add_watch(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     kinds, names = read_names(arguments.words)
-    objects, shown = PlaneObjects(plane_of(arguments)), ""
+    objects = PlaneObjects(plane_of(arguments))
     resources = [objects.resource(kind) for kind in kinds]
-    while True:
-        text = _text(objects, resources, names, arguments)
-        if text != shown:
-            print(("\n" if shown else "") + text, end="", flush=True)
-            shown = text
-        if not arguments.watch:
-            return 0
-        time.sleep(_EVERY_S)
+    print_changes(lambda: _text(objects, resources, names, arguments), watch=arguments.watch)
+    return 0
 
 
 def _text(

@@ -150,7 +150,7 @@ def percent(text: str) -> float:
 
 def canary_figures(endpoints: Sequence[Manifest], now: float) -> TrafficFigures | None:
     """None where the traffic of one of them is not known: it may be the one that fails."""
-    found = [_traffic(item, now) for item in endpoints]
+    found = [endpoint_traffic(item, now) for item in endpoints]
     known = [each for each in found if each is not None]
     if not known or len(known) < len(found):
         return None
@@ -169,7 +169,7 @@ def canary_figures(endpoints: Sequence[Manifest], now: float) -> TrafficFigures 
 
 def stable_figures(endpoints: Sequence[Manifest], now: float) -> TrafficFigures | None:
     """Of those that are known; None where none is."""
-    known = [each for item in endpoints if (each := _traffic(item, now)) is not None]
+    known = [each for item in endpoints if (each := endpoint_traffic(item, now)) is not None]
     if not known:
         return None
     return TrafficFigures(
@@ -187,7 +187,8 @@ def _mean(found: Sequence[tuple[int, int | None]]) -> float | None:
     return sum(requests * value for requests, value in known) / total if total else None
 
 
-def _traffic(endpoint: Manifest, now: float) -> EndpointTraffic | None:
+def endpoint_traffic(endpoint: Manifest, now: float) -> EndpointTraffic | None:
+    """What was measured of the revision that it has; None where that is nothing, or too long ago."""
     try:
         found = msgspec.convert(value_at(endpoint, "status", "traffic"), EndpointTraffic)
     except msgspec.ValidationError:

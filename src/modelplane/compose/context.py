@@ -115,8 +115,8 @@ class Context:
             raise ClusterRenderError(Reason.NOT_SUPPORTED, message)
         return image
 
-    def workload_name(self, engine: ReplicaEngine, limit: int = MAX_GANG_NAME) -> str:
-        return make_name(f"{self.name}-{engine.name}", self.name, engine.name, limit=limit)
+    def workload_name(self, engine: ReplicaEngine) -> str:
+        return workload_name(self.name, engine.name)
 
     def child_name(self, *parts: str) -> str:
         return make_name("-".join((self.name, *parts)), self.name, *parts, limit=MAX_LABEL)
@@ -130,6 +130,11 @@ class Context:
 
     def remote(self, item: Manifest, ready_when: ReadyWhen = ReadyWhen.CREATED, *, shared: bool = False) -> Remote:
         return Remote(ClusterName(self.replica.spec.cluster_name), item, ready_when, shared)
+
+
+def workload_name(replica: str, engine: str) -> str:
+    """Of the workload that runs an engine of a replica. Names of its pods begin with it and a dash."""
+    return make_name(f"{replica}-{engine}", replica, engine, limit=MAX_GANG_NAME)
 
 
 def remote_namespace(namespace: str) -> str:

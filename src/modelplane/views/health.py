@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from modelplane.api.conditions import Condition, ConditionStatus, ConditionType
 from modelplane.api.meta import ObjectMeta
-from modelplane.api.models import ModelDeploymentStatus, ModelReplicaStatus
+from modelplane.api.models import InferenceCluster, ModelDeploymentStatus, ModelReplicaStatus
 from modelplane.api.reasons import Reason
 
 READY, NOT_READY, UNKNOWN, DELETING = "Ready", "NotReady", "Unknown", "Deleting"
@@ -42,6 +42,23 @@ def reported_health(metadata: ObjectMeta, status: ModelReplicaStatus | ModelDepl
     if health.state in {READY, DELETING} or not status.reason or status.reason in _FINE:
         return health
     return ObjectHealth(health.state, _words(status.reason, _since(status)))
+
+
+def cluster_health(item: InferenceCluster) -> ObjectHealth:
+    """A cluster that is ready and drained says how far the drain is."""
+    health = object_health(item.metadata, item.status.conditions)
+    drained = next((condition for condition in item.status.conditions if condition.type == ConditionType.DRAINED), None)
+    if health.why or item.status.drain is None or drained is None:
+        return health
+    return ObjectHealth(health.state, _words(drained.reason, drained.message))
+
+
+def state_since(metadata: ObjectMeta, conditions: Iterable[Condition]) -> str:
+    """When an object came into the state that its health says; empty where that is not known."""
+    known = {condition.type: condition for condition in conditions}
+    ready, held = known.get(ConditionType.READY), known.get(ConditionType.DELETABLE)
+    decisive = held if held is not None and held.status is ConditionStatus.FALSE else ready
+    return metadata.deletion_timestamp or (decisive.last_transition_time if decisive is not None else None) or ""
 
 
 def _since(status: ModelReplicaStatus | ModelDeploymentStatus) -> str:

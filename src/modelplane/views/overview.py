@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from modelplane.api.codec import decode
-from modelplane.api.conditions import ConditionType
 from modelplane.api.models import InferenceCluster, ModelDeployment, ModelReplica, ModelService, Taint
 from modelplane.api.objects import Manifest
 from modelplane.views.caches import CacheRow, cache_rows
-from modelplane.views.health import ObjectHealth, object_health, reported_health
+from modelplane.views.health import ObjectHealth, cluster_health, object_health, reported_health
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ def _cluster(item: InferenceCluster) -> ClusterRow:
     status = item.status
     return ClusterRow(
         name=item.metadata.name,
-        health=_with_drain(object_health(item.metadata, status.conditions), item),
+        health=cluster_health(item),
         nodes=status.nodes or 0,
         free_devices=status.free_devices or 0,
         replicas=status.replicas or 0,
@@ -102,14 +101,6 @@ def _cluster(item: InferenceCluster) -> ClusterRow:
 
 def _taint(taint: Taint) -> str:
     return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
-
-
-def _with_drain(health: ObjectHealth, item: InferenceCluster) -> ObjectHealth:
-    """A cluster that is ready and drained says how far the drain is."""
-    drained = next((condition for condition in item.status.conditions if condition.type == ConditionType.DRAINED), None)
-    if health.why or item.status.drain is None or drained is None:
-        return health
-    return ObjectHealth(health.state, f"{drained.reason}: {drained.message}")
 
 
 def _deployment(item: ModelDeployment) -> DeploymentRow:

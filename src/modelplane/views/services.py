@@ -31,6 +31,11 @@ def service_lines(service: Manifest, seen: Mapping[str, EndpointShown] | None = 
     return [*_head(service), "", *table] if len(rows) > 1 else [*_head(service), "", "no endpoints match"]
 
 
+def why_left_out(reason: str, message: str) -> str:
+    """Why an endpoint of a tier gets no requests; empty where it gets some."""
+    return f"{reason}: {message}" if reason and message else reason
+
+
 def _head(service: Manifest) -> Iterator[str]:
     routes = value_at(service, "status", "routes")
     counts = routes if isinstance(routes, Mapping) else {}
@@ -54,8 +59,7 @@ def _rows(service: Manifest, seen: Mapping[str, EndpointShown] | None) -> Iterat
 def _row(tier: str, percent: int, endpoint: Manifest, seen: Mapping[str, EndpointShown] | None) -> tuple[str, ...]:
     permille = endpoint.get("sharePermille")
     share = percent * permille / 1000 if isinstance(permille, int) else 0.0
-    reason, message = text_at(endpoint, "reason"), text_at(endpoint, "message")
-    why = f"{reason}: {message}" if reason and message else reason
+    why = why_left_out(text_at(endpoint, "reason"), text_at(endpoint, "message"))
     names = (text_at(endpoint, field) for field in ("name", "group", "cluster"))
     row = (tier, f"{share:.1f}%", *names)
     if seen is None:

@@ -1,0 +1,130 @@
+"""`modelplane logs`: what the engines of a deployment or a replica print on this machine.
+
+Engines of `up --this-machine` are processes, and what they print is in files of the data folder. Simulated engines
+print nothing, and logs of pods on Kubernetes are on their own cluster, which a control plane does not read.
+"""
+
+import argparse
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from modelplane.api.errors import InputError, NotFoundError
+from modelplane.api.objects import API_VERSION, Manifest, items_at, name_of, namespace_of, text_at
+from modelplane.cli._kinds import read_target
+from modelplane.cli._objects import ApiResource, add_namespace
+from modelplane.cli.running import RunningPlane, add_data_argument
+from modelplane.k8s.admission.decode import escape
+
+_EPILOG = """\
+examples:
+  modelplane logs md/qwen3-8b                     of every engine of its replicas
+  modelplane logs mr qwen3-8b-ve5dztjuov --tail 20
+  modelplane logs md/qwen3-8b -f                  and what they print from now on, until Ctrl-C
+
+Logs are kept for pods of `modelplane up --this-machine`. Simulated engines print nothing; for pods on Kubernetes use
+`kubectl logs -n NAMESPACE -l modelplane.ai/replica=NAME` on their own cluster.
+"""
+KINDS: Final = {"ModelDeployment": "deployment", "ModelReplica": "replica"}
+_DEPLOYMENTS: Final = ApiResource(API_VERSION, "ModelDeployment", "modeldeployments", namespaced=True)
+_REPLICAS: Final = ApiResource(API_VERSION, "ModelReplica", "modelreplicas", namespaced=True)
+_EVERY_S = 0.5
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Shows what engines print that are processes of this machine."
+    parser.epilog = _EPILOG
+    parser.add_argument("words", metavar="KIND/NAME", nargs="+", help="a ModelDeployment or a ModelReplica")
+    add_namespace(parser)
+    add_data_argument(parser)
+    parser.add_argument("--tail", type=_count, metavar="N", help="the last N lines of each container (all)")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on with new lines, until interrupted")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of lines")
+    return int(text)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    kind, name = read_target(arguments.words, KINDS)
+    plane = RunningPlane.of(arguments.data)
+    read: dict[Path, ContainerLog] = {}
+    tail = arguments.tail
+    while True:
+        for path in log_files(arguments.data, replicas_of(plane, kind, arguments.namespace, name)):
+            read.setdefault(path, ContainerLog(path))
+        for line in _new_lines(read.values(), tail, follow=arguments.follow):
+            print(line, flush=arguments.follow)
+        if not arguments.follow:
+            return 0
+        tail = None
+        time.sleep(_EVERY_S)
+
+
+def replicas_of(plane: RunningPlane, kind: str, namespace: str, name: str) -> list[Manifest]:
+    """The replica of that name, or those of the deployment."""
+    if kind == "ModelReplica":
+        return [plane.request("GET", _REPLICAS.path(namespace, name))]
+    plane.request("GET", _DEPLOYMENTS.path(namespace, name))
+    found = items_at(plane.request("GET", _REPLICAS.path(namespace)), "items")
+    return [item for item in found if text_at(item, "spec", "deployment", "name") == name]
+
+
+def log_files(data: Path, replicas: Sequence[Manifest]) -> list[Path]:
+    """One for each container that printed. A name has no wildcard: the API has checked it."""
+    from modelplane.compose.context import remote_namespace, workload_name
+    from modelplane.machine.fleet import CLUSTER
+
+    here = [item for item in replicas if text_at(item, "spec", "clusterName") == CLUSTER]
+    if not here:
+        raise _not_kept(replicas)
+    pods = [
+        data / CLUSTER / "logs" / remote_namespace(namespace_of(item)) / workload_name(name_of(item), engine)
+        for item in here
+        for engine in (text_at(each, "name") for each in items_at(item, "spec", "engines"))
+    ]
+    return sorted(file for pod in pods for file in pod.parent.glob(f"{pod.name}-*/*.log"))
+
+
+def _not_kept(replicas: Sequence[Manifest]) -> InputError | NotFoundError:
+    if not replicas:
+        return NotFoundError("there are no replicas, so nothing was printed; `modelplane status` says why")
+    clusters = ", ".join(sorted({text_at(item, "spec", "clusterName") for item in replicas}))
+    return InputError(
+        f"its replicas are on {clusters}; logs are kept for pods of `modelplane up --this-machine` alone: simulated "
+        "engines print nothing, and `kubectl logs` on a cluster shows those of its pods"
+    )
+
+
+@dataclass(slots=True)
+class ContainerLog:
+    """The file of one container, which grows, and how far it was read."""
+
+    path: Path
+    position: int = 0
+
+    @property
+    def title(self) -> str:
+        return f"[{self.path.parent.name}/{self.path.stem}]"
+
+    def lines(self, *, whole: bool) -> list[str]:
+        """Those since the last call. Without `whole` a line that is not ended yet is left for the next one."""
+        with self.path.open("rb") as file:
+            file.seek(self.position)
+            found = file.read()
+        if not whole:
+            found = found[: found.rfind(b"\n") + 1]
+        self.position += len(found)
+        return found.decode(errors="replace").splitlines()
+
+
+def _new_lines(logs: Iterable[ContainerLog], tail: int | None, *, follow: bool) -> Iterator[str]:
+    """Each with its pod and container. What an engine prints stays text on a terminal."""
+    for log in logs:
+        for line in deque(log.lines(whole=not follow), tail):
+            yield f"{log.title} {escape(line.expandtabs())}"

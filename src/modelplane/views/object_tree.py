@@ -1,0 +1,248 @@
+"""What an object leads to: from what was declared over replicas and endpoints to services, each in its own words.
+
+    ModelDeployment   its caches and its replicas
+    ModelReplica      its cluster and its endpoints
+    ModelEndpoint     the services that select it
+    ModelService      its endpoints, each with its replica and that one's cluster
+    ModelCache        the deployments that mount it
+    InferenceCluster  the replicas on it
+
+Pods are no objects of a control plane: a replica says what they wait for.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+import msgspec
+
+from modelplane.api.codec import decode
+from modelplane.api.errors import NotFoundError
+from modelplane.api.labels import selects
+from modelplane.api.models import (
+    InferenceCluster,
+    ModelCache,
+    ModelDeployment,
+    ModelEndpoint,
+    ModelReplica,
+    ModelService,
+)
+from modelplane.api.objects import Manifest, name_of, namespace_of
+from modelplane.views.health import (
+    DELETING,
+    UNKNOWN,
+    ObjectHealth,
+    cluster_health,
+    object_health,
+    reported_health,
+    state_since,
+)
+from modelplane.views.services import why_left_out
+
+TREE_KINDS: Final[Mapping[str, str]] = {
+    "ModelDeployment": "deployment",
+    "ModelReplica": "replica",
+    "ModelEndpoint": "endpoint",
+    "ModelService": "service",
+    "ModelCache": "cache",
+    "InferenceCluster": "cluster",
+}
+"""The kinds of a tree, each with a word of ours for it."""
+_MISSING = "it does not exist"
+_Place = tuple[str, str]
+_Object = InferenceCluster | ModelCache | ModelDeployment | ModelEndpoint | ModelReplica | ModelService
+_Kind = TypeVar("_Kind", InferenceCluster, ModelCache, ModelDeployment, ModelEndpoint, ModelReplica, ModelService)
+
+
+class ObjectTree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    kind: str
+    namespace: str = ""
+    name: str
+    state: str
+    since: str = ""
+    why: str = ""
+    children: tuple["ObjectTree", ...] = ()
+
+    def rows(self, lead: str = "", mark: str = "") -> Iterator[tuple[str, "ObjectTree"]]:
+        """Each object with the lines that lead to it, from the root down."""
+        yield f"{lead}{mark}{self.kind}/{self.name}", self
+        below = lead + {"": "", "├─ ": "│  ", "└─ ": "   "}[mark]
+        for number, child in enumerate(self.children, 1):
+            yield from child.rows(below, "└─ " if number == len(self.children) else "├─ ")
+
+
+@dataclass(frozen=True, slots=True)
+class TracedObjects:
+    """Objects by namespace and name."""
+
+    deployments: Mapping[_Place, ModelDeployment] = field(default_factory=dict)
+    replicas: Mapping[_Place, ModelReplica] = field(default_factory=dict)
+    endpoints: Mapping[_Place, ModelEndpoint] = field(default_factory=dict)
+    services: Mapping[_Place, ModelService] = field(default_factory=dict)
+    caches: Mapping[_Place, ModelCache] = field(default_factory=dict)
+    clusters: Mapping[_Place, InferenceCluster] = field(default_factory=dict)
+    endpoints_of: Mapping[_Place, list[_Place]] = field(default_factory=dict)
+    """The endpoints of each replica."""
+
+    @classmethod
+    def of(cls, manifests: Iterable[Manifest]) -> "TracedObjects":
+        """Objects of other kinds are left alone."""
+        found = sorted(manifests, key=lambda item: (namespace_of(item), name_of(item)))
+        endpoints = _decoded(found, ModelEndpoint)
+        of_replicas: defaultdict[_Place, list[_Place]] = defaultdict(list)
+        for place, endpoint in endpoints.items():
+            of_replicas[place[0], _replica_of(endpoint)].append(place)
+        return cls(
+            _decoded(found, ModelDeployment),
+            _decoded(found, ModelReplica),
+            endpoints,
+            _decoded(found, ModelService),
+            _decoded(found, ModelCache),
+            _decoded(found, InferenceCluster),
+            of_replicas,
+        )
+
+    def tree(self, kind: str, namespace: str, name: str) -> ObjectTree:
+        place = (namespace, name)
+        if place not in self._of_kind(kind):
+            raise NotFoundError(f"{kind} {f'{namespace}/' if namespace else ''}{name} does not exist")
+        return _TREES[kind](self, place)
+
+    def _of_kind(self, kind: str) -> Mapping[_Place, _Object]:
+        held: tuple[Mapping[_Place, _Object], ...] = (
+            self.deployments,
+            self.replicas,
+            self.endpoints,
+            self.services,
+            self.caches,
+            self.clusters,
+        )
+        return dict(zip(TREE_KINDS, held, strict=True))[kind]
+
+    def deployment(self, place: _Place) -> ObjectTree:
+        mounted = [self._cache((place[0], name)) for name in _caches_of(self.deployments[place])]
+        return self._deployment(place, mounted)
+
+    def replica(self, place: _Place) -> ObjectTree:
+        cluster = self._cluster(self.replicas[place].spec.cluster_name)
+        return _replica(self.replicas[place], [cluster, *self._endpoints(place)])
+
+    def endpoint(self, place: _Place) -> ObjectTree:
+        return _tree(self.endpoints[place], children=self._services(place))
+
+    def service(self, place: _Place) -> ObjectTree:
+        item = self.services[place]
+        chosen = [each for each, endpoint in self.endpoints.items() if _selects(item, endpoint)]
+        return _tree(item, children=[self._source(each, _left_out(item, each[1])) for each in chosen])
+
+    def cache(self, place: _Place) -> ObjectTree:
+        using = [
+            each for each, item in self.deployments.items() if each[0] == place[0] and place[1] in _caches_of(item)
+        ]
+        return _tree(self.caches[place], children=[self._deployment(each) for each in using])
+
+    def cluster(self, place: _Place) -> ObjectTree:
+        item = self.clusters[place]
+        there = [(each, replica) for each, replica in self.replicas.items() if replica.spec.cluster_name == place[1]]
+        children = [_replica(replica, self._endpoints(each)) for each, replica in there]
+        return _tree(item, cluster_health(item), children)
+
+    def _deployment(self, place: _Place, before: Iterable[ObjectTree] = ()) -> ObjectTree:
+        item = self.deployments[place]
+        owned = [self.replica(each) for each, replica in self.replicas.items() if _owner(replica) == place]
+        return _tree(item, reported_health(item.metadata, item.status), [*before, *owned])
+
+    def _endpoints(self, replica: _Place) -> list[ObjectTree]:
+        return [self.endpoint(each) for each in self.endpoints_of.get(replica, ())]
+
+    def _services(self, endpoint: _Place) -> list[ObjectTree]:
+        chosen = [item for item in self.services.values() if _selects(item, self.endpoints[endpoint])]
+        return [_tree(item, why=_left_out(item, endpoint[1])) for item in chosen]
+
+    def _source(self, endpoint: _Place, why: str) -> ObjectTree:
+        """An endpoint of a service with what it comes from. An external one comes from elsewhere."""
+        item = self.endpoints[endpoint]
+        name = _replica_of(item)
+        if not name:
+            return _tree(item, why=why)
+        replica = self.replicas.get((endpoint[0], name))
+        if replica is None:
+            return _tree(item, children=[_missing("ModelReplica", name, endpoint[0])], why=why)
+        cluster = self._cluster(replica.spec.cluster_name)
+        return _tree(item, children=[_replica(replica, [cluster])], why=why)
+
+    def _cache(self, place: _Place) -> ObjectTree:
+        item = self.caches.get(place)
+        return _missing("ModelCache", place[1], place[0]) if item is None else _tree(item)
+
+    def _cluster(self, name: str) -> ObjectTree:
+        item = self.clusters.get(("", name))
+        return _missing("InferenceCluster", name) if item is None else _tree(item, cluster_health(item))
+
+
+_TREES: Final[Mapping[str, Callable[[TracedObjects, _Place], ObjectTree]]] = {
+    "ModelDeployment": TracedObjects.deployment,
+    "ModelReplica": TracedObjects.replica,
+    "ModelEndpoint": TracedObjects.endpoint,
+    "ModelService": TracedObjects.service,
+    "ModelCache": TracedObjects.cache,
+    "InferenceCluster": TracedObjects.cluster,
+}
+
+
+def _decoded(manifests: Iterable[Manifest], kind: type[_Kind]) -> dict[_Place, _Kind]:
+    ours = (item for item in manifests if item.get("kind") == kind.__name__)
+    return {(namespace_of(item), name_of(item)): decode(kind, item) for item in ours}
+
+
+def _tree(
+    item: _Object, health: ObjectHealth | None = None, children: Iterable[ObjectTree] = (), why: str = ""
+) -> ObjectTree:
+    """`why` is what another object says of it, which is nearer to the question than its own words."""
+    known = health or object_health(item.metadata, item.status.conditions)
+    return ObjectTree(
+        kind=item.kind,
+        namespace=item.metadata.namespace,
+        name=item.metadata.name,
+        state=known.state,
+        since=state_since(item.metadata, item.status.conditions),
+        why=why or known.why,
+        children=tuple(children),
+    )
+
+
+def _replica(item: ModelReplica, children: Iterable[ObjectTree]) -> ObjectTree:
+    """Its status has a time of its own: since when it has its reason."""
+    found = _tree(item, reported_health(item.metadata, item.status), children)
+    if found.state == DELETING or not item.status.since:
+        return found
+    return msgspec.structs.replace(found, since=item.status.since)
+
+
+def _missing(kind: str, name: str, namespace: str = "") -> ObjectTree:
+    return ObjectTree(kind=kind, namespace=namespace, name=name, state=UNKNOWN, why=_MISSING)
+
+
+def _owner(replica: ModelReplica) -> _Place:
+    return replica.metadata.namespace, replica.spec.deployment.name if replica.spec.deployment else ""
+
+
+def _replica_of(endpoint: ModelEndpoint) -> str:
+    return endpoint.spec.replica.name if endpoint.spec.replica else ""
+
+
+def _caches_of(deployment: ModelDeployment) -> list[str]:
+    spec = deployment.spec
+    named = spec.template.spec.model_cache_ref if spec.template else None
+    return [*(cache.name for cache in spec.caches), *([named.name] if named else [])]
+
+
+def _selects(service: ModelService, endpoint: ModelEndpoint) -> bool:
+    same = service.metadata.namespace == endpoint.metadata.namespace
+    return same and any(selects(group.selector, endpoint.metadata.labels) for group in service.spec.endpoints)
+
+
+def _left_out(service: ModelService, endpoint: str) -> str:
+    entries = (entry for tier in service.status.tiers for entry in tier.endpoints if entry.name == endpoint)
+    return next((why_left_out(entry.reason or "", entry.message or "") for entry in entries), "")

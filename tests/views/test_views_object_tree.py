@@ -1,0 +1,155 @@
+"""Trees of objects, each root with the rows below it."""
+
+import pytest
+
+from modelplane.api.errors import NotFoundError
+from modelplane.views.object_tree import TREE_KINDS, ObjectTree, TracedObjects
+
+API = "modelplane.ai/v1alpha1"
+THEN, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
+POD = {"spec": {"containers": [{"name": "engine", "image": "x"}]}}
+ENGINES = [{"name": "main", "members": [{"role": "Standalone", "nodePoolName": "a", "template": POD}]}]
+READY = {"conditions": [{"type": "Ready", "status": "True", "reason": "Available", "lastTransitionTime": THEN}]}
+LOST = {"type": "Ready", "status": "False", "reason": "ClusterLost", "message": "it does not answer"}
+LABELS = {"app": "chat"}
+
+
+def make(kind, name, spec, status=READY, namespace="team", **metadata):
+    return {
+        "apiVersion": API,
+        "kind": kind,
+        "metadata": {"name": name, **({"namespace": namespace} if namespace else {}), **metadata},
+        "spec": spec,
+        "status": status,
+    }
+
+
+def replica(name, where, status=READY, deployment="chat", namespace="team"):
+    spec = {"clusterName": where, "deployment": {"name": deployment}, "engines": ENGINES}
+    return make("ModelReplica", name, spec, status, namespace)
+
+
+def endpoint(name, **spec):
+    return make("ModelEndpoint", name, {"url": "http://x", **spec}, labels=LABELS)
+
+
+def placed(name, where):
+    return endpoint(name, replica={"name": name, "clusterName": where})
+
+
+PULLING = {
+    "conditions": [{"type": "Ready", "status": "False", "reason": "Creating", "lastTransitionTime": THEN}],
+    "reason": "ImagePullFailed",
+    "message": "1 of 1 pod: no such image",
+    "since": LATER,
+}
+TIERS = [
+    {"priority": 0, "endpoints": [{"name": "chat-b", "reason": "NotReady", "message": "its replica is not ready"}]}
+]
+SELECTOR = {"selector": {"matchLabels": LABELS}}
+OBJECTS = [
+    make("ModelDeployment", "chat", {"replicas": 2, "caches": [{"name": "weights"}, {"name": "gone"}]}),
+    make("ModelDeployment", "other", {"replicas": 1}),
+    replica("chat-a", "east"),
+    replica("chat-b", "west", PULLING),
+    replica("foreign", "east", deployment="chat", namespace="elsewhere"),
+    placed("chat-a", "east"),
+    placed("chat-b", "west"),
+    endpoint("provider"),
+    placed("orphan", "east"),
+    make("ModelService", "api", {"endpoints": [SELECTOR]}, {**READY, "tiers": TIERS}),
+    make("ModelService", "unrelated", {"endpoints": [{"selector": {"matchLabels": {"app": "x"}}}]}),
+    make("ModelCache", "weights", {"source": "HuggingFace"}),
+    make("InferenceCluster", "east", {"cluster": {"source": "Existing"}}, namespace=""),
+    make(
+        "InferenceCluster",
+        "west",
+        {"cluster": {"source": "Existing"}},
+        {"conditions": [{**LOST, "lastTransitionTime": LATER}]},
+        namespace="",
+    ),
+    {"kind": "ConfigMap", "metadata": {"name": "unread"}},
+]
+WORDS = f"ImagePullFailed: 1 of 1 pod: no such image (since {LATER})"
+WAITS = "NotReady: its replica is not ready"
+
+
+def rows(kind, name, namespace="team"):
+    found = TracedObjects.of(OBJECTS).tree(kind, namespace, name)
+    return [(title, each.state, each.since, each.why) for title, each in found.rows()]
+
+
+GOOD = ("Ready", THEN, "")
+TREES = {
+    ("ModelDeployment", "chat", "team"): [
+        ("ModelDeployment/chat", *GOOD),
+        ("├─ ModelCache/weights", *GOOD),
+        ("├─ ModelCache/gone", "Unknown", "", "it does not exist"),
+        ("├─ ModelReplica/chat-a", *GOOD),
+        ("│  ├─ InferenceCluster/east", *GOOD),
+        ("│  └─ ModelEndpoint/chat-a", *GOOD),
+        ("│     └─ ModelService/api", *GOOD),
+        ("└─ ModelReplica/chat-b", "NotReady", LATER, WORDS),
+        ("   ├─ InferenceCluster/west", "NotReady", LATER, "ClusterLost: it does not answer"),
+        ("   └─ ModelEndpoint/chat-b", *GOOD),
+        ("      └─ ModelService/api", "Ready", THEN, WAITS),
+    ],
+    ("ModelDeployment", "other", "team"): [("ModelDeployment/other", *GOOD)],
+    ("ModelReplica", "foreign", "elsewhere"): [
+        ("ModelReplica/foreign", *GOOD),
+        ("└─ InferenceCluster/east", *GOOD),
+    ],
+    ("ModelEndpoint", "provider", "team"): [("ModelEndpoint/provider", *GOOD), ("└─ ModelService/api", *GOOD)],
+    ("ModelService", "unrelated", "team"): [("ModelService/unrelated", *GOOD)],
+    ("ModelService", "api", "team"): [
+        ("ModelService/api", *GOOD),
+        ("├─ ModelEndpoint/chat-a", *GOOD),
+        ("│  └─ ModelReplica/chat-a", *GOOD),
+        ("│     └─ InferenceCluster/east", *GOOD),
+        ("├─ ModelEndpoint/chat-b", "Ready", THEN, WAITS),
+        ("│  └─ ModelReplica/chat-b", "NotReady", LATER, WORDS),
+        ("│     └─ InferenceCluster/west", "NotReady", LATER, "ClusterLost: it does not answer"),
+        ("├─ ModelEndpoint/orphan", *GOOD),
+        ("│  └─ ModelReplica/orphan", "Unknown", "", "it does not exist"),
+        ("└─ ModelEndpoint/provider", *GOOD),
+    ],
+    ("ModelCache", "weights", "team"): [
+        ("ModelCache/weights", *GOOD),
+        ("└─ ModelDeployment/chat", *GOOD),
+        ("   ├─ ModelReplica/chat-a", *GOOD),
+        ("   │  ├─ InferenceCluster/east", *GOOD),
+        ("   │  └─ ModelEndpoint/chat-a", *GOOD),
+        ("   │     └─ ModelService/api", *GOOD),
+        ("   └─ ModelReplica/chat-b", "NotReady", LATER, WORDS),
+        ("      ├─ InferenceCluster/west", "NotReady", LATER, "ClusterLost: it does not answer"),
+        ("      └─ ModelEndpoint/chat-b", *GOOD),
+        ("         └─ ModelService/api", "Ready", THEN, WAITS),
+    ],
+    ("InferenceCluster", "east", ""): [
+        ("InferenceCluster/east", *GOOD),
+        ("├─ ModelReplica/foreign", *GOOD),
+        ("└─ ModelReplica/chat-a", *GOOD),
+        ("   └─ ModelEndpoint/chat-a", *GOOD),
+        ("      └─ ModelService/api", *GOOD),
+    ],
+}
+
+
+@pytest.mark.parametrize("root", TREES, ids=lambda root: "/".join(root[:2]))
+def test_the_tree_of_each_kind(root):
+    assert rows(*root) == TREES[root]
+
+
+@pytest.mark.parametrize("kind", TREE_KINDS)
+def test_a_root_that_does_not_exist_is_refused(kind):
+    with pytest.raises(NotFoundError, match=f"^{kind} team/nope does not exist$"):
+        rows(kind, "nope")
+
+
+def test_a_replica_that_is_deleted_says_since_when():
+    gone = replica("chat-a", "nowhere", {"reason": "Serving", "since": THEN})
+    gone["metadata"]["deletionTimestamp"] = LATER
+    cluster = ObjectTree(kind="InferenceCluster", name="nowhere", state="Unknown", why="it does not exist")
+    assert TracedObjects.of([gone]).tree("ModelReplica", "team", "chat-a") == ObjectTree(
+        kind="ModelReplica", namespace="team", name="chat-a", state="Deleting", since=LATER, children=(cluster,)
+    )
