@@ -205,3 +205,29 @@ def test_a_listener_that_raises_at_a_reload_is_logged_with_its_traceback(caplog)
     messages = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert messages == ["plugin breaks: raised RuntimeError: boom"]
     assert 'raise RuntimeError("boom")' in caplog.text
+
+
+FULL = (
+    HEAD
+    + """featureGates: [flowControl]
+plugins: [{type: full}, {type: queue-scorer}]
+schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer}]}]
+flowControl: {saturationDetector: {pluginRef: full}}
+"""
+)
+
+
+class Full:
+    def __init__(self, name, _parameters):
+        self.name = name
+
+    def saturation(self, _endpoints, _now_s, _grown):
+        return 7.0
+
+
+def test_a_saturation_detector_of_another_package():
+    registry = builtin_registry().extended([plugin_type("full", Full, NoParameters).serving_as("detector")])
+    config = load(FULL, "config.yaml", registry)
+    source = StaticEndpoints([Endpoint("ns/a", "10.0.0.1:80")])
+    program = PickerRunner(source, config, SETTINGS, RunnerOptions(metrics_port=-1, scrapes=False))
+    assert program.server.director.saturation == {"decode": 7.0}

@@ -220,7 +220,7 @@ def assemble(config: Config, before: Assembly | None = None) -> tuple[Scheduler,
     scheduler = Scheduler(assembly)
     if not config.gates.get("flowControl", False):
         return scheduler, None
-    detector = detector_of(assembly.plugins.get(config.saturation_detector))
+    detector = detector_of(assembly.plugins.get(config.saturation_detector), scheduler.count_fault)
     settings = settings_of(config.flow_control, assembly.plugins.get)
     evictor = Evictor() if settings.evicts else None
     return scheduler, Flow(FlowControl(settings), PoolSaturation(detector), evictor)
