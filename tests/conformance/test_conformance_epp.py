@@ -8,13 +8,16 @@ import pytest
 
 from modelplane.cli import main
 from modelplane.conformance.epp import CASES, PickerUnderTest, run_cases
+from modelplane.conformance.epp.file_pool import FilePool
 from modelplane.conformance.epp.upstreams import Upstreams
+from modelplane.epp.datalayer.discovery.endpoints_file import read_endpoints
 from modelplane.epp.server.messages import METHOD, UNCHANGED, immediate_response, mutate_request, read, stream_body
 from modelplane.epp.server.processing_request import ProcessingPhase
 from modelplane.epp.transport.calls import Settings
 from modelplane.epp.transport.h2.server import H2Server
 
 
+@pytest.mark.submission
 def test_our_own_picker_passes_every_case(capsys):
     assert main(["picker", "conformance", "--self", "--strict"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"{len(CASES)} passed, 0 failed"
@@ -126,6 +129,31 @@ def test_a_target_that_is_not_there_fails_and_ends(capsys):
     assert main(["picker", "conformance", *words, "--case", "destination-in-metadata", "-o", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert [(item["case"], item["verdict"]) for item in found] == [("destination-in-metadata", "failed")]
+
+
+def test_cases_that_change_the_pool_are_skipped_where_the_kit_cannot(capsys):
+    words = ["--target", "127.0.0.1:1", "--plaintext", "--pool", "127.0.0.1:0,127.0.0.1:0"]
+    assert main(["picker", "conformance", *words, "--case", "pool-changes-are-followed"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "0 passed, 0 failed, 1 skipped"
+
+
+def test_a_pool_in_a_file(tmp_path):
+    """Written as our own file discovery reads it."""
+    addresses = ["10.0.0.1:80", "10.0.0.1:81", "[2001:db8::1]:80"]
+    path = tmp_path / "endpoints.yaml"
+    pool = FilePool(path, addresses)
+
+    def listed():
+        found = read_endpoints(path.read_bytes(), "endpoints.yaml")
+        assert not found.wrong
+        return {name: [endpoint.address for endpoint in each] for name, each in found.entries.items()}
+
+    before = listed()
+    pool.replace(addresses[1:])
+    assert [each for (each,) in before.values()] == addresses
+    assert listed() == {name: each for name, each in before.items() if each != addresses[:1]}
+    pool.replace([])
+    assert listed() == {}
 
 
 def test_cases_have_names_levels_and_titles_of_their_own(capsys):

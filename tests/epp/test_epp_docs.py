@@ -6,7 +6,13 @@ from pathlib import Path
 from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.config.config import load
 from modelplane.epp.replay.snapshot import decode
+from modelplane.epp.scheduling.decisions import Outcome
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.metrics import EndpointMetrics
+from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
+from modelplane.epp.server.server import assemble
+from modelplane.testing.picking import chances
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "picker.md").read_text()
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -34,10 +40,38 @@ def test_the_state_that_is_shown_is_one():
     assert len(decode(text).endpoints) == len(decode(text).sent) == 1
 
 
-def test_the_plugin_that_is_shown_works():
-    (text,) = fences("python", "plugin_type")
+HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
+GUARDED = (
+    HEAD
+    + """featureGates: [flowControl]
+plugins: [{type: not-warming-up}, {type: by-waiting}]
+schedulingProfiles: [{name: default, plugins: [{pluginRef: not-warming-up}]}]
+flowControl: {saturationDetector: {pluginRef: by-waiting}}
+"""
+)
+
+
+def with_shown(word):
+    """The built-in plugin types, and those that a block of the page defines."""
+    (text,) = fences("python", word)
     names = {}
     exec(compile(text, "picker.md", "exec"), names)  # noqa: S102  our own page
-    known = builtin_registry().extended(names["TYPES"])
-    head = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
-    assert load(head + "plugins: [{type: gold-first}]", registry=known).profiles[0].scorers == (("gold-first", 1.0),)
+    return builtin_registry().extended(names["TYPES"])
+
+
+def test_the_scorer_that_is_shown_works():
+    config = load(HEAD + "plugins: [{type: gold-first}]", registry=with_shown("gold-first"))
+    assert config.profiles[0].scorers == (("gold-first", 1.0),)
+
+
+def test_the_filter_and_the_detector_that_are_shown_work():
+    scheduler, flow = assemble(load(GUARDED, registry=with_shown("by-waiting")))
+    warming = Endpoint("ns/a", "10.0.0.1:80", labels={"warming-up": "true"}, metrics=EndpointMetrics(waiting=4))
+    ready = Endpoint("ns/b", "10.0.0.2:80", metrics=EndpointMetrics(waiting=8))
+    decision = scheduler.schedule(Request("r"), (warming, ready), 0.0, chances())
+    assert (decision.destinations, flow.gauge.read((warming, ready), 0.0)) == ("10.0.0.2:80", 0.75)
+    refused = scheduler.schedule(Request("r"), (warming,), 0.0, chances())
+    assert (refused.outcome, refused.why) == (
+        Outcome.SATURATED,
+        "profile default admits no endpoint: not-warming-up: ns/a is warming up",
+    )

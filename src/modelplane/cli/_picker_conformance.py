@@ -19,9 +19,13 @@ examples:
   modelplane picker conformance --self
   modelplane picker conformance --target 127.0.0.1:9002
   modelplane picker conformance --target picker.example:9002 --pool 10.0.0.5:18101,10.0.0.5:18102,10.0.0.5:18103
+  modelplane picker conformance --target 127.0.0.1:9002 --endpoints-file endpoints.yaml
 
 The kit serves the addresses of --pool itself, and starts an Envoy that asks the target. Give the target exactly these
-addresses as its pool before the run. MUST cases are the protocol; SHOULD cases are what operators rely on beside it.
+addresses as its pool before the run, or the file of --endpoints-file: the kit writes it in the form of llm-d's
+file-discovery and changes it. Without the file, cases that change the pool are skipped. MUST cases are the protocol;
+SHOULD cases are what operators rely on beside it. Those about choosing want a picker that counts requests in flight,
+scrapes queues and KV caches, knows prefixes, and sheds when 5,000 requests wait at each endpoint.
 Exit codes: 0 every MUST case passed (with --strict every case), 1 one failed.
 """
 _POOL = "127.0.0.1:18101,127.0.0.1:18102,127.0.0.1:18103"
@@ -36,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     target.add_argument("--self", action="store_true", dest="own", help="start our own picker and try that")
     parser.add_argument("--plaintext", action="store_true", help="the target serves without TLS")
     parser.add_argument("--pool", default=_POOL, help="addresses of the pool, with commas (default: %(default)s)")
+    parser.add_argument("--endpoints-file", metavar="PATH", help="a file that the target reads its pool from")
     parser.add_argument("--case", action="append", default=[], help="try this case only; may be repeated")
     parser.add_argument("--list", action="store_true", dest="only_list", help="name the cases and try nothing")
     parser.add_argument("--strict", action="store_true", help="fail where a SHOULD case fails, too")
@@ -61,20 +66,27 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         print(json.dumps([_shown(finding) for finding in findings], indent=2))
     else:
-        print(f"{len(findings) - len(failed)} passed, {len(failed)} failed")
+        skipped = sum(finding.verdict == "skipped" for finding in findings)
+        tail = f", {skipped} skipped" if skipped else ""
+        print(f"{len(findings) - len(failed) - skipped} passed, {len(failed)} failed{tail}")
     return int(any(arguments.strict or finding.case.level == "MUST" for finding in failed))
 
 
 async def _findings(
     arguments: argparse.Namespace, pool: Sequence[str], cases: "Sequence[ConformanceCase]"
 ) -> "list[CaseResult]":
+    from pathlib import Path
+
     from modelplane.conformance.epp import PickerUnderTest, run_cases
+    from modelplane.conformance.epp.file_pool import FilePool
     from modelplane.conformance.epp.own import own_picker
     from modelplane.conformance.epp.upstreams import Upstreams
 
     async with Upstreams().serving(pool) as upstreams:
         if not arguments.own:
-            target = PickerUnderTest(arguments.target, tls=not arguments.plaintext)
+            file = arguments.endpoints_file
+            control = FilePool(Path(file), upstreams.addresses) if file else None
+            target = PickerUnderTest(arguments.target, tls=not arguments.plaintext, pool=control)
             return await _print_findings(run_cases(target, upstreams, cases), arguments)
         async with own_picker(upstreams) as target:
             return await _print_findings(run_cases(target, upstreams, cases), arguments)

@@ -165,6 +165,14 @@ class Runner(Generic[S, C]):
             reporter.picked(self.profile.name, ranked[0].candidate)
         return Result(RunOutcome.PICKED, ranked)
 
+    def catch_up(self) -> None:
+        """Read the candidates that changed, for the next run to find those that change from here on."""
+        for ranking in list(self._rankings):
+            try:
+                ranking.refresh()
+            except PluginFault:
+                self._rankings.remove(ranking)
+
     def rank(self, state: S, candidates: Sequence[C], reporter: Reporter[C] | None = None) -> tuple[Scored[C], ...]:
         """The picker's order of candidates that were admitted, each with its total and its parts.
 

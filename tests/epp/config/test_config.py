@@ -19,7 +19,7 @@ from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.scheduling.units import Amount, Duration
-from modelplane.framework.registry import NoParameters, Registry, plugin_type
+from modelplane.framework.registry import NoParameters, Registry, declared_type, plugin_type
 from modelplane.testing.picking import chances, endpoints_with
 
 HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
@@ -710,3 +710,13 @@ flowControl: {priorityBands: [{priority: 1}, {priority: 2, ttl: 5s}]}
         "epp.yaml:8: schedulingProfiles[0].plugins[0].pluginRef: no plugin is named queue-scorr",
         "epp.yaml:9: flowControl.priorityBands[1].ttl: no such field",
     ]
+
+
+@pytest.mark.parametrize("part", ["parser", "source", "extractor", "discovery"])
+def test_a_type_of_another_package_that_nothing_would_read(part):
+    """A parser that nothing reads would leave every body unread."""
+    registry = builtin_registry().extended([declared_type("theirs", part)])
+    with pytest.raises(ConfigError) as raised:
+        load(HEAD + "plugins: [{type: theirs}, {type: openai-parser}]\n", "epp.yaml", registry)
+    (line,) = str(raised.value).splitlines()
+    assert line == f"epp.yaml:3: plugins[0].type: theirs serves as {part} and is of another package: nothing reads it"

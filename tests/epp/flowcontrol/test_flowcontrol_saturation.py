@@ -107,6 +107,38 @@ def test_no_request_is_let_go_beyond_what_endpoints_may_have(count, most, ends):
         pool[ended % count].requests_in_flight = 0
 
 
+class Returns:
+    """A detector of another package."""
+
+    name = "theirs"
+
+    def __init__(self, value):
+        self._value = value
+
+    def saturation(self, _endpoints, _now_s, _grown):
+        if isinstance(self._value, Exception):
+            raise self._value
+        return self._value
+
+
+@pytest.mark.parametrize(
+    ("value", "saturation", "faults"),
+    [
+        (0.5, 0.5, []),
+        (3, 3.0, []),
+        (float("nan"), 0.0, ["plugin theirs: returned a saturation of nan, which is not 0 or more"]),
+        (-1.0, 0.0, ["plugin theirs: returned a saturation of -1.0, which is not 0 or more"]),
+        (RuntimeError("boom"), 0.0, ["plugin theirs: raised RuntimeError: boom"]),
+    ],
+    ids=["some", "more than full", "no number", "negative", "raises"],
+)
+def test_a_detector_of_another_package(value, saturation, faults):
+    """One that fails stops no request: its fault is reported."""
+    reported = []
+    found = pool_saturation(detector_of(Returns(value), reported.append), [server()], NOW_S)
+    assert (found, [str(fault) for fault in reported]) == (saturation, faults)
+
+
 def test_the_rules_are_those_of_the_configured_detector():
     by_count = detectors.ConcurrencyDetector("c", ConcurrencyParameters(max_concurrency=4))
     by_metrics = detectors.UtilizationDetector("u", UtilizationDetectorParameters(queue_depth_threshold=2))

@@ -2,13 +2,18 @@
 
 import aiohttp
 
+from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.config.config import load
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
 from modelplane.epp.replay.snapshot import decode
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.server.observe.plugin_durations import EVERY
 from modelplane.epp.server.runner import PickerRunner, RunnerOptions
 from modelplane.epp.server.server import PickerSettings
+from modelplane.framework.registry import NoParameters, plugin_type
 from modelplane.sim.engine import EngineConfig, SimulatedEngine
+from modelplane.testing.picking import chances
 from tests.support.waiting import until
 
 HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
@@ -146,3 +151,83 @@ def test_a_picker_that_drains_is_not_ready(run):
     before, draining = run(scenario())
     assert before == (200, "ok\n")
     assert draining == [(503, "the picker is stopping\n"), (200, "ok\n")]
+
+
+def test_the_page_has_the_durations_of_plugins(run):
+    async def scenario():
+        source = StaticEndpoints([Endpoint("ns/a", "10.0.0.1:80")])
+        program = PickerRunner(source, load(""), SETTINGS, RunnerOptions(metrics_port=0, scrapes=False))
+        await program.start()
+        _, before = await page(program, "/metrics")
+        for at in range(EVERY):
+            program.server.director.scheduler.schedule(Request(f"r{at}"), source.current, 0.0, chances())
+        shown = await until(lambda: shows(program, "llm_d_epp_plugin_duration_seconds_count"))
+        await program.stop()
+        return before, shown
+
+    before, shown = run(scenario())
+    assert "# TYPE llm_d_epp_plugin_duration_seconds histogram" in before
+    labels = 'extension_point="Scorer",plugin_type="prefix-cache-scorer",plugin_name="prefix-cache-scorer"'
+    assert f"llm_d_epp_plugin_duration_seconds_count{{{labels}}} 1" in shown
+
+
+async def shows(program, text):
+    """The page once it has the text: it is kept for a while after it was made."""
+    _, found = await page(program, "/metrics")
+    return found if text in found else ""
+
+
+class Breaks:
+    reads_bodies = False
+
+    def __init__(self, name, _parameters):
+        self.name = name
+
+    def endpoints_changed(self, _endpoints):
+        raise RuntimeError("boom")
+
+    response_complete = pre_request = endpoints_changed
+
+
+BROKEN = (
+    HEAD
+    + """plugins: [{type: breaks}, {type: queue-scorer}]
+schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer}]}]
+"""
+)
+
+
+def test_a_listener_that_raises_at_a_reload_is_logged_with_its_traceback(caplog):
+    """It learns of the pool before the first request."""
+    registry = builtin_registry().extended([plugin_type("breaks", Breaks, NoParameters)])
+    program = PickerRunner(StaticEndpoints(), load(""), SETTINGS, RunnerOptions(metrics_port=-1, scrapes=False))
+    program.server.reload(load(BROKEN, "config.yaml", registry))
+    messages = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert messages == ["plugin breaks: raised RuntimeError: boom"]
+    assert 'raise RuntimeError("boom")' in caplog.text
+
+
+FULL = (
+    HEAD
+    + """featureGates: [flowControl]
+plugins: [{type: full}, {type: queue-scorer}]
+schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer}]}]
+flowControl: {saturationDetector: {pluginRef: full}}
+"""
+)
+
+
+class Full:
+    def __init__(self, name, _parameters):
+        self.name = name
+
+    def saturation(self, _endpoints, _now_s, _grown):
+        return 7.0
+
+
+def test_a_saturation_detector_of_another_package():
+    registry = builtin_registry().extended([plugin_type("full", Full, NoParameters).serving_as("detector")])
+    config = load(FULL, "config.yaml", registry)
+    source = StaticEndpoints([Endpoint("ns/a", "10.0.0.1:80")])
+    program = PickerRunner(source, config, SETTINGS, RunnerOptions(metrics_port=-1, scrapes=False))
+    assert program.server.director.saturation == {"decode": 7.0}

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import aiohttp
 import msgspec
@@ -18,7 +18,7 @@ DESTINATION = "x-gateway-destination-endpoint"
 CHAT = "/v1/chat/completions"
 _ABORTS, _AT_ONCE = 30, 100
 _PROMPT_BYTES = 400_000
-_SOON_S = 10.0
+SOON_S = 15.0
 _POLLS = 50
 _OK, _MALFORMED, _UNAVAILABLE = 200, 400, 503
 _SEVEN_BITS = 0x7F
@@ -52,12 +52,30 @@ def expect(held: object, otherwise: str) -> None:
         raise Failure(otherwise)
 
 
+class PoolControl(Protocol):
+    """Changes the pool of the picker under test."""
+
+    def replace(self, addresses: Sequence[str], /) -> None:
+        """The pool has these of the kit's servers, and no others."""
+
+
 class Bench:
     """The proxy, the upstream servers and an HTTP client."""
 
-    def __init__(self, proxy: Proxy, upstreams: Upstreams, session: aiohttp.ClientSession) -> None:
+    def __init__(
+        self,
+        proxy: Proxy,
+        upstreams: Upstreams,
+        session: aiohttp.ClientSession,
+        pool_control: "PoolControl | None" = None,
+        *,
+        soon_s: float = SOON_S,
+    ) -> None:
         self.proxy = proxy
         self.upstreams = upstreams
+        self.pool_control = pool_control
+        self.soon_s = soon_s
+        """How long a picker may take to follow a change."""
         self._session = session
 
     @property
@@ -81,9 +99,9 @@ class Bench:
             found = {name.lower(): text for name, text in response.headers.items()}
             return HttpResponse(response.status, found, await response.read())
 
-    def stream(self, mode: str) -> "aiohttp.client._RequestContextManager":
+    def stream(self, mode: str, headers: dict[str, str] | None = None) -> "aiohttp.client._RequestContextManager":
         body = json.dumps({**chat(), "stream": True}).encode()
-        headers = {"content-type": "application/json"}
+        headers = {"content-type": "application/json", **(headers or {})}
         return self._session.post(self.proxy.url(mode, CHAT), data=body, headers=headers)
 
 
@@ -95,6 +113,7 @@ class ConformanceCase(NamedTuple):
     name: str
     level: CaseLevel
     run: Callable[[Bench], Awaitable[None]]
+    changes_pool: bool = False
 
     @property
     def title(self) -> str:
@@ -104,9 +123,11 @@ class ConformanceCase(NamedTuple):
 CASES: list[ConformanceCase] = []
 
 
-def case(level: CaseLevel) -> Callable[[Callable[[Bench], Awaitable[None]]], Callable[[Bench], Awaitable[None]]]:
+def case(
+    level: CaseLevel, *, changes_pool: bool = False
+) -> Callable[[Callable[[Bench], Awaitable[None]]], Callable[[Bench], Awaitable[None]]]:
     def listed(run: Callable[[Bench], Awaitable[None]]) -> Callable[[Bench], Awaitable[None]]:
-        CASES.append(ConformanceCase(run.__name__.replace("_", "-"), level, run))
+        CASES.append(ConformanceCase(run.__name__.replace("_", "-"), level, run, changes_pool))
         return run
 
     return listed
@@ -187,6 +208,30 @@ async def requests_without_a_body(bench: Bench) -> None:
     for mode in MODES:
         seen = (await bench.send(mode=mode, path="/v1/models", method="GET", headers={ROUTE: "metadata"})).reached
         expect(seen.endpoint in bench.pool, f"{mode}: GET went to {seen.endpoint}, which the picker did not pick")
+
+
+@case(CaseLevel.MUST)
+async def request_trailers(bench: Bench) -> None:
+    """Picks for a request that ends with trailers."""
+    body = json.dumps(chat()).encode()
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: kit\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n"
+    chunk = b"%x\r\n%b\r\n0\r\nx-kit-trailer: last\r\n\r\n" % (len(body), body)
+    for mode in ("full", "both"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", bench.proxy.port(mode))
+        try:
+            writer.write(head.encode() + b"connection: close\r\n\r\n" + chunk)
+            async with asyncio.timeout(bench.soon_s):
+                status = (await reader.readline()).decode()
+        except TimeoutError:
+            raise Failure(f"{mode}: no response after {bench.soon_s:g} s") from None
+        finally:
+            writer.close()
+        expect(f" {_OK} " in status, f"{mode}: {status.strip()!r}")
+
+
+def subset_of(addresses: Sequence[str]) -> dict[str, str]:
+    """The headers that make the proxy hint at these endpoints."""
+    return {SUBSET_VALUE: _value(addresses)}
 
 
 def _value(addresses: Sequence[str]) -> str:
@@ -299,7 +344,7 @@ async def streams_flow(bench: Bench) -> None:
     """Forwards a streamed response event by event, whole and in order."""
     for mode in ("full", "both"):
         bench.upstreams.released.clear()
-        async with asyncio.timeout(_SOON_S), bench.stream(mode) as response:
+        async with asyncio.timeout(bench.soon_s), bench.stream(mode) as response:
             expect(response.status == _OK, f"{mode}: status {response.status}")
             first = await response.content.readuntil(b"\n\n")
             expect(b'"0"' in first, f"{mode}: the first event is {first!r}")
@@ -372,6 +417,6 @@ async def grpc_health(bench: Bench) -> None:
         for _ in range(_POLLS):
             if await bench.proxy.healthy(service):
                 break
-            await asyncio.sleep(_SOON_S / _POLLS)
+            await asyncio.sleep(bench.soon_s / _POLLS)
         else:
             raise Failure(f"service {service!r} is not SERVING")

@@ -133,6 +133,7 @@ def _listener(mode: str) -> Json:
     manager = {
         "@type": f"{_TYPES}.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": mode,
+        "http_protocol_options": {"enable_trailers": True},
         "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": routes}]},
         "http_filters": [
             _hints(),

@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -15,16 +16,27 @@ EVENTS = 5
 _MOST_BODY = 64 * 1024 * 1024
 _STREAMED = re.compile(rb'"stream"\s*:\s*true')
 """Matches bodies that a picker corrupted, too."""
-_METRICS = b"""\
+_METRICS = """\
 # TYPE vllm:num_requests_running gauge
-vllm:num_requests_running{engine="0",model_name="kit"} 0.0
+vllm:num_requests_running{engine="0",model_name="kit"} %d
 # TYPE vllm:num_requests_waiting gauge
-vllm:num_requests_waiting{engine="0",model_name="kit"} 0.0
+vllm:num_requests_waiting{engine="0",model_name="kit"} %d
 # TYPE vllm:kv_cache_usage_perc gauge
-vllm:kv_cache_usage_perc{engine="0",model_name="kit"} 0.0
+vllm:kv_cache_usage_perc{engine="0",model_name="kit"} %g
 # TYPE vllm:cache_config_info gauge
 vllm:cache_config_info{block_size="16",num_gpu_blocks="1000",engine="0"} 1.0
 """
+
+
+class ShownLoad(NamedTuple):
+    """The load that a server shows in its metrics, whatever it does."""
+
+    running: int = 0
+    waiting: int = 0
+    kv_cache_usage: float = 0.0
+
+
+IDLE = ShownLoad()
 
 
 class Reached(msgspec.Struct, frozen=True):
@@ -48,6 +60,11 @@ class Upstreams:
         self.stray_address = ""
         self.released = asyncio.Event()
         """Streams send the first event, and the others once this is set."""
+        self.loads: dict[str, ShownLoad] = {}
+        """By address; the others are idle."""
+        self.answering_metrics = asyncio.Event()
+        """While this is clear, the metrics of all servers hang."""
+        self.answering_metrics.set()
 
     @asynccontextmanager
     async def serving(self, addresses: Sequence[str]) -> AsyncIterator["Upstreams"]:
@@ -71,7 +88,12 @@ class Upstreams:
         async def answer(request: web.Request) -> web.StreamResponse:
             return await self._answer(request, names[0])
 
-        application.router.add_get("/metrics", _metrics)
+        async def metrics(_request: web.Request) -> web.Response:
+            await self.answering_metrics.wait()
+            load = self.loads.get(names[0], IDLE)
+            return web.Response(text=_METRICS % load, content_type="text/plain")
+
+        application.router.add_get("/metrics", metrics)
         application.router.add_route("*", "/{path:.*}", answer)
         await runner.setup()
         await web.TCPSite(runner, host, int(port)).start()
@@ -80,7 +102,10 @@ class Upstreams:
         return taken
 
     async def _answer(self, request: web.Request, endpoint: str) -> web.StreamResponse:
-        body = await request.read()
+        try:
+            body = await request.read()
+        except ConnectionResetError:  # the picker let only a part of the request pass
+            return web.Response(status=400)
         seen = Reached(
             endpoint,
             request.method,
@@ -91,11 +116,13 @@ class Upstreams:
             meaning(body),
         )
         if _STREAMED.search(body):
-            return await self._stream(request, endpoint)
+            response = web.StreamResponse(headers={"content-type": "text/event-stream", "x-upstream": endpoint})
+            with suppress(ConnectionResetError):  # the client has disconnected, which some cases try
+                await self._stream(request, response)
+            return response
         return web.json_response(msgspec.to_builtins(seen), headers={"x-upstream": endpoint})
 
-    async def _stream(self, request: web.Request, endpoint: str) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"content-type": "text/event-stream", "x-upstream": endpoint})
+    async def _stream(self, request: web.Request, response: web.StreamResponse) -> None:
         await response.prepare(request)
         for number in range(EVENTS):
             await response.write(f'data: {{"choices": [{{"delta": {{"content": "{number}"}}}}]}}\n\n'.encode())
@@ -107,14 +134,9 @@ class Upstreams:
         await asyncio.sleep(0)
         await response.write(f"{usage[20:]}\n\ndata: [DONE]\n\n".encode())
         await response.write_eof()
-        return response
 
 
 def meaning(body: bytes) -> str:
     with suppress(msgspec.DecodeError):
         body = msgspec.json.encode(msgspec.json.decode(body), order="sorted")
     return hashlib.sha256(body).hexdigest()
-
-
-async def _metrics(_request: web.Request) -> web.Response:
-    return web.Response(body=_METRICS, content_type="text/plain")

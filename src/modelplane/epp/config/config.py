@@ -21,7 +21,7 @@ from difflib import get_close_matches
 
 import msgspec
 
-from modelplane.epp.config.builtin import builtin_registry
+from modelplane.epp.config.builtin import builtin_registry, unread_part
 from modelplane.epp.config.default_producers import with_producers
 from modelplane.epp.config.fields import (
     GROUPS,
@@ -231,6 +231,11 @@ class _Loader:
             self._warn(("plugins", at, "type"), f"{plugin.type} is deprecated; use {kind.replaced_by}")
         elif INERT in kind.parts:
             self._warn(("plugins", at, "type"), f"{plugin.type} has no effect here")
+        if part := unread_part(kind):
+            self._wrong(
+                ("plugins", at, "type"), f"{plugin.type} serves as {part} and is of another package: nothing reads it"
+            )
+            return None
         try:
             parameters = convert(plugin.parameters or {}, kind.parameters)
         except msgspec.ValidationError as error:

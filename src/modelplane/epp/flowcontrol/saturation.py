@@ -5,6 +5,7 @@ stage's is the mean of its endpoints. A pool without endpoints is saturated.
 
     Utilization    from scraped metrics: the worse of queue and KV cache, each over its threshold
     Concurrency    from requests or tokens in flight, over the maximum of an endpoint
+    others         plugins of other packages that have `saturation`
 
 An endpoint whose metrics are stale, or were never scraped, is judged by the picker's own requests in flight there, and
 never as saturated: when scrapes fail, requests are spread and not stopped.
@@ -14,9 +15,9 @@ idle at the last scrape, requests sent since count as waiting, beyond as many as
 scrapes a server is sent at most as much again as it was running.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from modelplane.api.errors import InputError
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -27,6 +28,8 @@ from modelplane.epp.scheduling.filters.detectors import (
     DetectorMode,
     UtilizationDetectorParameters,
 )
+from modelplane.framework import PluginFault
+from modelplane.framework.ranking import raised
 
 if TYPE_CHECKING:
     from modelplane.epp.scheduling.metrics import EndpointMetrics
@@ -37,10 +40,12 @@ NEARLY_FULL = 0.99
 _PREFILL_ROLES = frozenset({"prefill", "encode-prefill"})
 _ENCODE_ROLES = frozenset({"encode"})
 
+OnFault = Callable[[PluginFault], None]
 
 _NOTHING_NEW: Mapping[Endpoint, int] = MappingProxyType({})
 
 
+@runtime_checkable
 class SaturationDetector(Protocol):
     def saturation(
         self, endpoints: Sequence[Endpoint], now_s: float, grown: Mapping[Endpoint, int] = _NOTHING_NEW, /
@@ -87,12 +92,37 @@ class Concurrency:
         return tokens if limits.concurrency_mode is DetectorMode.TOKENS else max(requests, tokens)
 
 
-def detector_of(plugin: object) -> SaturationDetector:
-    """The detector of a configured plugin; None: the default one."""
+class GuardedDetector:
+    """A detector of another package. Where it fails, requests are sent and not stopped, as where scrapes fail."""
+
+    def __init__(self, name: str, detector: SaturationDetector, on_fault: OnFault) -> None:
+        self._name = name
+        self._detector = detector
+        self._on_fault = on_fault
+
+    def saturation(
+        self, endpoints: Sequence[Endpoint], now_s: float, grown: Mapping[Endpoint, int] = _NOTHING_NEW
+    ) -> float:
+        try:
+            found = float(self._detector.saturation(endpoints, now_s, grown))
+        except Exception as error:  # noqa: BLE001  a plugin's defect must not stop the queue
+            self._on_fault(raised(self._name, error))
+            return 0.0
+        # Written so that NaN is out of range.
+        if found >= 0.0:
+            return found
+        self._on_fault(PluginFault(self._name, f"returned a saturation of {found}, which is not 0 or more"))
+        return 0.0
+
+
+def detector_of(plugin: object, on_fault: OnFault = lambda _fault: None) -> SaturationDetector:
+    """The detector of a configured plugin; None: the default one. `on_fault` gets the faults of other packages'."""
     if plugin is None or isinstance(plugin, detectors.UtilizationDetector):
         return Utilization(plugin.parameters if plugin else None)
     if isinstance(plugin, detectors.ConcurrencyDetector):
         return Concurrency(plugin.parameters)
+    if isinstance(plugin, SaturationDetector):
+        return GuardedDetector(getattr(plugin, "name", type(plugin).__name__), plugin, on_fault)
     raise InputError(f"{type(plugin).__name__} is no saturation detector")
 
 

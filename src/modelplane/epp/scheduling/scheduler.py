@@ -59,6 +59,8 @@ class Scheduler:
         self.last_fault = ""
         self.on_fault: Callable[[PluginFault], None] | None = None
         """Called with each fault, also with those that change no decision."""
+        self.sampler: Callable[[], Scheduler | None] | None = None
+        """A call that returns a scheduler has that one do the work: it has the same plugins, and times them."""
 
     def schedule(
         self,
@@ -74,12 +76,19 @@ class Scheduler:
         """
         if not endpoints:
             return _NONE_READY
+        if self.sampler is not None and (timed := self.sampler()) is not None:
+            return timed.schedule(request, endpoints, now_s, chance, reporter)
         allowed = endpoints if request.subset is None else self._subset_filter.of(endpoints, request.subset)
         context = SchedulingContext(request, allowed, now_s, chance, self._positions)
         if reporter is not None and _records_inputs(reporter):
             return self._decide_recorded(reporter, context, endpoints)
         decision = self.decide(context, reporter)
         return self._send(context, decision) if decision.outcome is Outcome.PICKED else decision
+
+    def catch_up(self) -> None:
+        """Read the endpoints that changed since this scheduler decided last."""
+        for runner in self._runners.values():
+            runner.catch_up()
 
     def decide(self, context: SchedulingContext, reporter: Reporter[Endpoint] | None = None) -> Decision:
         """Decides without `PreRequest`: for explain and replay."""
@@ -89,7 +98,7 @@ class Scheduler:
         try:
             decision = self._decide(context, reporter)
         except PluginFault as fault:
-            self._count(fault)
+            self.count_fault(fault)
             return Decision(Outcome.FAULT, why=str(fault))
         if decision.outcome is not Outcome.PICKED:
             return decision
@@ -110,24 +119,30 @@ class Scheduler:
             try:
                 produce(context)
             except Exception as error:  # noqa: BLE001  as where it decides, but there is no request to end
-                self._count(raised(plugin, error))
+                self.count_fault(raised(plugin, error))
         self._send(context, decision)
 
     def response_received(self, request: Request, decision: Decision) -> None:
         """The headers of a response arrived."""
+        if self.sampler is not None and (timed := self.sampler()) is not None:
+            timed.response_received(request, decision)
+            return
         for listener in self._response_received:
             try:
                 listener.response_received(request, decision)
             except Exception as error:  # noqa: BLE001  as below
-                self._count(raised(listener.name, error))
+                self.count_fault(raised(listener.name, error))
 
     def response_complete(self, request: Request, decision: Decision, served: EndpointResponse) -> None:
         """A response is complete."""
+        if self.sampler is not None and (timed := self.sampler()) is not None:
+            timed.response_complete(request, decision, served)
+            return
         for listener in self._response_complete:
             try:
                 listener.response_complete(request, decision, served)
             except Exception as error:  # noqa: BLE001  a plugin's defect must not reach a response that is fine
-                self._count(raised(listener.name, error))
+                self.count_fault(raised(listener.name, error))
 
     def endpoints_changed(self, endpoints: Sequence[Endpoint]) -> None:
         """The pool has these endpoints and no others."""
@@ -135,7 +150,7 @@ class Scheduler:
             try:
                 listener.endpoints_changed(endpoints)
             except Exception as error:  # noqa: BLE001  a plugin's defect must not stop discovery
-                self._count(raised(listener.name, error))
+                self.count_fault(raised(listener.name, error))
 
     def _decide_recorded(
         self, recorder: DecisionRecorder, context: SchedulingContext, endpoints: Sequence[Endpoint]
@@ -155,7 +170,7 @@ class Scheduler:
                 try:
                     found[plugin.name] = plugin.capture(context)
                 except Exception as error:  # noqa: BLE001  what cannot be written down must not cost the request anything
-                    self._count(raised(plugin.name, error))
+                    self.count_fault(raised(plugin.name, error))
         return {name: memory for name, memory in found.items() if memory is not None}
 
     def _decide(self, context: SchedulingContext, reporter: Reporter[Endpoint] | None) -> Decision:
@@ -198,7 +213,7 @@ class Scheduler:
         try:
             return self._runners[name].run(context, context.endpoints, reporter)
         except PluginFault as fault:
-            self._count(fault)
+            self.count_fault(fault)
             return _NOTHING
 
     def _send(self, context: SchedulingContext, decision: Decision) -> Decision:
@@ -209,7 +224,7 @@ class Scheduler:
             try:
                 added.extend(listener.pre_request(context, decision))
             except Exception as error:  # noqa: BLE001  what a listener misses must not cost the request its endpoint
-                self._count(raised(listener.name, error))
+                self.count_fault(raised(listener.name, error))
         if cached := _cached_tokens(context, decision):
             decision = msgspec.structs.replace(decision, cached_tokens=cached)
         if not added:
@@ -224,10 +239,11 @@ class Scheduler:
             try:
                 headers.update(plugin.response_headers(context, decision))
             except Exception as error:  # noqa: BLE001  as above
-                self._count(raised(plugin.name, error))
+                self.count_fault(raised(plugin.name, error))
         return msgspec.structs.replace(decision, response_headers=tuple(headers.items()))
 
-    def _count(self, fault: PluginFault) -> None:
+    def count_fault(self, fault: PluginFault) -> None:
+        """A plugin raised or broke its contract."""
         self.faults[fault.plugin] = self.faults.get(fault.plugin, 0) + 1
         self.last_fault = str(fault)
         if self.on_fault is not None:

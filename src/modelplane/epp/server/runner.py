@@ -34,6 +34,7 @@ from modelplane.epp.server.observe import (
 )
 from modelplane.epp.server.observe.collector import PrefixIndexStats
 from modelplane.epp.server.observe.metrics import Histogram
+from modelplane.epp.server.observe.plugin_durations import PluginDurations
 from modelplane.epp.server.observe.plugin_faults import PluginFaults
 from modelplane.epp.server.server import MakeServer, PickerServer, PickerSettings
 from modelplane.epp.transport.h2.server import H2Server
@@ -91,6 +92,7 @@ class PickerRunner:
         self._faults = PluginFaults(time.monotonic)
         self._observer = PickObserver(PickerMetrics(), log=options.log, tracing=options.tracing)
         self.server = PickerServer(source, config, settings, make_server=options.make_server, observer=self._observer)
+        self._durations = PluginDurations(self.server.director.scheduler, time.perf_counter)
         self.server.director.rules = options.rules
         self.server.on_reload = self._reloaded
         self._scraper = scraper_of(config, options.scrape_interval_s) if options.scrapes else None
@@ -136,6 +138,7 @@ class PickerRunner:
     def _scheduler_changed(self, scheduler: Scheduler, config: Config) -> None:
         """Give the current scheduler to the other components."""
         scheduler.on_fault = self._faults.report
+        self._durations.follow(scheduler)
         self._observer.configured(config)
         self.server.director.tokenizer = self._tokenizer if precise_of(scheduler.assembly) is not None else None
         self._observer.divides = isinstance(scheduler.assembly.handler, DisaggregatedHandler)
@@ -160,6 +163,7 @@ class PickerRunner:
 
     def _pool(self) -> PoolStats:
         scraper = self._scraper
+        self._durations.scraped()
         return PoolStats(
             name=self._pool_name,
             endpoints=self._source.current,
@@ -171,6 +175,7 @@ class PickerRunner:
             prefix=_prefix(self.server.director.scheduler.assembly, self._source.current),
             queues=self.server.director.queues,
             faults=self._faults.counts,
+            durations=self._durations.histograms,
         )
 
 

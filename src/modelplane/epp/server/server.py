@@ -89,7 +89,7 @@ class PickerServer:
         self.director.apis = apis_of(config)
         self.director.observer = observer
         self.on_reload: Callable[[Scheduler, Config], None] = lambda _scheduler, _config: None
-        """Called with each scheduler that takes over."""
+        """Called with each scheduler before it takes over."""
         self._budget = Budget(self.settings.held_bytes)
         self.port = 0
         self.health_port = 0
@@ -140,8 +140,9 @@ class PickerServer:
         scheduler, flow = assemble(config, self.director.scheduler.assembly)
         self.director.apis = apis_of(config)
         self._is_calm = flow is None
-        self.director.reload(scheduler, flow)
+        # First, for what a plugin does when it learns of the pool is to be observed.
         self.on_reload(scheduler, config)
+        self.director.reload(scheduler, flow)
 
     async def _serve(self, server: GrpcServer) -> int:
         port = await server.start()
@@ -219,7 +220,7 @@ def assemble(config: Config, before: Assembly | None = None) -> tuple[Scheduler,
     scheduler = Scheduler(assembly)
     if not config.gates.get("flowControl", False):
         return scheduler, None
-    detector = detector_of(assembly.plugins.get(config.saturation_detector))
+    detector = detector_of(assembly.plugins.get(config.saturation_detector), scheduler.count_fault)
     settings = settings_of(config.flow_control, assembly.plugins.get)
     evictor = Evictor() if settings.evicts else None
     return scheduler, Flow(FlowControl(settings), PoolSaturation(detector), evictor)

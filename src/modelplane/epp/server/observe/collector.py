@@ -1,9 +1,8 @@
 """Prometheus' view of the metrics, under the names that operators already chart.
 
 Names, labels and buckets are those of the ecosystem's picker (`llm_d_epp_…`). Only known values are exported: there is
-no series for the time between tokens, since responses do not pass through the picker, nor for single plugins, since
-they are not timed. Deprecated names are exported in addition on demand: the same metrics, summed over the labels that
-the old series lack.
+no series for the time between tokens, since responses do not pass through the picker. Deprecated names are exported in
+addition on demand: the same metrics, summed over the labels that the old series lack.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,6 +43,8 @@ class PoolStats(msgspec.Struct, frozen=True):
     """None without a prefix index."""
     faults: Mapping[str, int] = {}
     """Faults of plugins, by the plugin's name."""
+    durations: Mapping[tuple[str, str, str], Histogram] = {}
+    """How long plugins took, by extension point, type and name."""
 
 
 class PrefixIndexStats(msgspec.Struct, frozen=True):
@@ -267,6 +268,13 @@ class PickerCollector(Collector):
             for name, text, histogram in shown:
                 yield _histogram(f"{prefixed}{name}", text, (), {(): histogram})
 
+    def _durations(self, pool: PoolStats) -> Iterator[Family]:
+        names = ("extension_point", "plugin_type", "plugin_name")
+        text = "Seconds that a plugin took for a request, while the page is scraped."
+        found: Histograms = dict(pool.durations.items())
+        for prefixed in (PREFIX, "inference_extension_") if self._legacy else (PREFIX,):
+            yield _histogram(f"{prefixed}plugin_duration_seconds", text, names, found)
+
     def _rest(self, pool: PoolStats) -> Iterator[Family]:
         metrics = self._metrics
         rewrites: Values = dict(metrics.rewrites.items())
@@ -287,6 +295,7 @@ class PickerCollector(Collector):
         faults: Values = {(plugin,): count for plugin, count in pool.faults.items()}
         text = "Calls of a plugin that raised or broke its contract, in shadow profiles and listeners, too."
         yield _counter(f"{PREFIX}plugin_faults_total", text, ("plugin_name",), faults)
+        yield from self._durations(pool)
         if pool.prefix is not None:
             yield from self._prefix(pool.prefix)
         opened: Values = {(): metrics.streams_open}
