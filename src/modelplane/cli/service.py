@@ -1,7 +1,6 @@
 """`modelplane service`: the ways in to a service, its tiers, and why endpoints get no requests."""
 
 import argparse
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import msgspec
 
 from modelplane.api.errors import NotFoundError, UnavailableError
 from modelplane.api.objects import Manifest, name_of, text_at
+from modelplane.cli._formats import add_watch, print_changes
 from modelplane.cli._routers import fetch, router_urls
 from modelplane.cli.running import RunningPlane, add_data_argument
 from modelplane.k8s.admission.decode import escape
@@ -21,7 +21,6 @@ examples:
 
 Exit codes: 0 shown, 1 no plane is running or no such service exists.
 """
-_EVERY_S = 1.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,22 +31,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("name", metavar="NAME", help="the ModelService")
     parser.add_argument("-n", "--namespace", default="default", help="its namespace (default)")
-    parser.add_argument("-w", "--watch", action="store_true", help="show it again when it changes, until interrupted")
+    add_watch(parser)
     add_data_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     plane = RunningPlane.of(arguments.data)
-    shown: list[str] = []
-    while True:
+
+    def text() -> str:
         service = _service(plane, arguments.namespace, arguments.name)
         lines = service_lines(service, _seen(arguments.data, f"{arguments.namespace}/{arguments.name}"))
-        if lines != shown:
-            print("\n".join([""] * bool(shown) + [escape(line) for line in lines]), flush=True)
-            shown = lines
-        if not arguments.watch:
-            return 0
-        time.sleep(_EVERY_S)
+        return "".join(f"{escape(line)}\n" for line in lines)
+
+    print_changes(text, watch=arguments.watch)
+    return 0
 
 
 def _service(plane: RunningPlane, namespace: str, name: str) -> Manifest:

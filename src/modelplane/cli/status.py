@@ -1,12 +1,20 @@
 """`modelplane status`: the clusters, deployments and services of a control plane, and replicas that do not serve."""
 
 import argparse
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from modelplane.cli._formats import add_formats, add_plane, data_text, names_text, plane_of, table_text
+from modelplane.cli._formats import (
+    add_formats,
+    add_plane,
+    add_watch,
+    data_text,
+    names_text,
+    plane_of,
+    print_changes,
+    table_text,
+)
 from modelplane.cli.ports import HOST, Ports, page_token
 from modelplane.cli.running import RunningPlane
 from modelplane.views.health import READY, ObjectHealth
@@ -24,7 +32,6 @@ examples:
 Exit codes: 0 everything is ready, 1 no plane is running, 3 something is not ready.
 """
 _NOT_READY = 3
-_EVERY_S = 1.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,20 +44,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-n", "--namespace", default="", help="what is in one namespace, and the clusters (all)")
     which.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces, as without it")
-    parser.add_argument("-w", "--watch", action="store_true", help="show it again when it changes, until interrupted")
+    add_watch(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    plane, shown = plane_of(arguments), ""
-    while True:
+    plane = plane_of(arguments)
+    found = Overview()
+
+    def text() -> str:
+        nonlocal found
         found = _overview(plane, arguments.namespace)
-        text = _text(found, arguments)
-        if text != shown:
-            print(("\n" if shown else "") + text, end="", flush=True)
-            shown = text
-        if not arguments.watch:
-            return 0 if all(health.state == READY for health in _healths(found)) else _NOT_READY
-        time.sleep(_EVERY_S)
+        return _text(found, arguments)
+
+    print_changes(text, watch=arguments.watch)
+    return 0 if all(health.state == READY for health in _healths(found)) else _NOT_READY
 
 
 def _overview(plane: RunningPlane, namespace: str) -> Overview:
