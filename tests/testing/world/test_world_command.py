@@ -33,8 +33,7 @@ def test_many_worlds_end_with_the_probes_that_were_never_hit(capsys):
     assert "never happened: " in told
 
 
-def test_rare_branches_are_asked_of_many_worlds_only():
-    few, many = required_probes(500), required_probes(20_000)
-    assert few == tuple(f"fault {fault.name}" for fault in FAULTS)
-    assert many[: len(few)] == few
-    assert "serving replica deleted: enough others serve" in many[len(few) :]
+def test_what_is_rare_is_asked_of_many_worlds_only():
+    few, many = set(required_probes(500)), set(required_probes(20_000))
+    assert few == {f"fault {fault.name}" for fault in FAULTS} - {"fault volume-deleted"}
+    assert many - few >= {"fault volume-deleted", "serving replica deleted: enough others serve"}
