@@ -33,6 +33,7 @@ def plain(before):
         ("logs", ["md", "mr"]),
         ("top", []),
         ("version", []),
+        ("debug-bundle", []),
     ],
 )
 def test_commands_verbs_and_choices(before, expected):
@@ -50,6 +51,7 @@ def test_without_a_plane_no_name_is_offered(tmp_path):
 def test_options_are_those_of_the_verb():
     assert {"--to-revision", "--kubeconfig", "-n"} <= set(candidates(["rollout", "undo"]))
     assert "--to-revision" not in candidates(["rollout", "status"])
+    assert {"-o", "--output", "--data", "--kubeconfig"} <= set(candidates(["debug-bundle"]))
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -38,6 +38,7 @@ COMMANDS = (
     Command("describe", "show an object, its conditions and its events", "describe"),
     Command("trace", "show what an object leads to, from deployment to service, with reasons and times", "trace"),
     Command("logs", "show what engines of this machine print", "logs"),
+    Command("debug-bundle", "write what an issue needs into one archive, without credentials", "debug_bundle"),
     Command("apply", "create objects from manifests, or change those that exist", "apply"),
     Command("delete", "delete objects, and say what holds them", "delete"),
     Command("scale", "change how many replicas a deployment has", "scale"),
