@@ -34,6 +34,7 @@ def plain(before):
         ("top", []),
         ("version", []),
         ("debug-bundle", []),
+        ("new", []),
     ],
 )
 def test_commands_verbs_and_choices(before, expected):
@@ -52,6 +53,7 @@ def test_options_are_those_of_the_verb():
     assert {"--to-revision", "--kubeconfig", "-n"} <= set(candidates(["rollout", "undo"]))
     assert "--to-revision" not in candidates(["rollout", "status"])
     assert {"-o", "--output", "--data", "--kubeconfig"} <= set(candidates(["debug-bundle"]))
+    assert {"--parameters", "--dtype", "--class", "--max-model-len"} <= set(candidates(["new"]))
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -27,6 +27,7 @@ COMMANDS = (
     Command("replay", "repeat the decisions of a snapshot, bit for bit", "replay"),
     Command("cluster", "check a cluster, propose how it is declared, and adopt it", "cluster"),
     Command("catalog", "show real nodes, and print them as InferenceClasses", "catalog"),
+    Command("new", "print manifests for a model, sized for the hardware that is there", "new"),
     Command("crds", "print the plain CustomResourceDefinitions", "crds"),
     Command("conformance", "run conformance vectors and count what passes", "conformance"),
     Command("picker", "the endpoint picker: check its configuration, explain its decisions", "_picker"),
