@@ -15,7 +15,10 @@ from modelplane.views.masking import MASK, CredentialMask, names_credential
         ("--tokenizer-mode=auto", "--tokenizer-mode=auto"),
         ('{"apiKey": "abc", "key": "default/chat"}', f'{{"apiKey": "{MASK}", "key": "default/chat"}}'),
         (r'"{\"token\": \"abc\"}"', rf'"{{\"token\": "{MASK}"}}"'),
-        ("Authorization: Bearer abcdefgh1", f"Authorization: Bearer {MASK}"),
+        ("curl -H 'Authorization: Basic abc=' x", f"curl -H 'Authorization: {MASK}' x"),
+        ("got Bearer abcdefgh1, refused", f"got Bearer {MASK}, refused"),
+        ("Cookie: a=1; b=2\nnext", f"Cookie: {MASK}\nnext"),
+        ("a -----BEGIN PRIVATE KEY-----\nMIIcut", f"a {MASK}"),
         ("https://user:pw@host/a b", f"https://{MASK}@host/a b"),
         ("https://host/model?X-Signature=1&b=2 x", f"https://host/model?{MASK} x"),
         ("hf_abcdefghijklmnop is wrong", f"{MASK} is wrong"),
@@ -109,3 +112,13 @@ def test_a_value_that_one_object_names_is_masked_in_every_text():
     mask = CredentialMask.of([ITEM])
     assert mask == CredentialMask(("hunter2hunter2", "a-long-value"))
     assert mask.text("engine got a-long-value, short") == f"engine got {MASK}, short"
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["a", "key", "token.", "http://", "a://", '"secret', "'", "= ", "bearer ", "-----BEGIN PRIVATE KEY-----", "key "],
+)
+def test_a_long_text_takes_time_by_its_length(word):
+    """A quadratic pattern takes hours here, which the time limit of a test ends."""
+    text = word * (60_000 // len(word))
+    assert len(CredentialMask().text(text)) <= len(text) + len(MASK)

@@ -23,20 +23,30 @@ _OPAQUE: Final = frozenset({"template", "body"})
 _OUR_ANNOTATIONS: Final = re.compile(r"(?:^|\.)(?:modelplane\.ai|crossplane\.io)/")
 _SHORTEST: Final = 8
 """A shorter value is masked in its place and not wherever its letters occur."""
-_PRIVATE_KEY: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
+_PRIVATE_KEY: Final = re.compile(
+    r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----"
+    r"(?:.{0,16384}?-----END [A-Z ]{0,32}PRIVATE KEY-----|.{0,16384})",
+    re.DOTALL,
+)
+"""A key that was cut off has no end."""
 _BY_SHAPE: Final = re.compile(
     r"\b(?:hf_|sk-|gh[opsu]_|github_pat_|glpat-|xox[abp]-|AKIA|ASIA|nvapi-|eyJ)[A-Za-z0-9._-]{12,}"
 )
-_BEARER: Final = re.compile(r"(?i)\b(bearer\s+)[\w.~+/=-]{8,}")
-_USERINFO: Final = re.compile(r"(\w://)[^/\s@\"']+@")
-_QUERY: Final = re.compile(r"(https?://[^\s?\"']+\?)[^\s\"']+")
+_BEARER: Final = re.compile(r"(?i)\b(bearer\s{1,8})[\w.~+/=-]{8,}")
+_HEADER: Final = re.compile(r"(?i)\b((?:authorization|cookie|x-api-key)[ \t]{0,8}:[ \t]{0,8})[^\s\"'][^\n\"']*")
+_USERINFO: Final = re.compile(r"(\w://)[^/\s@\"']{1,2048}@")
+_QUERY: Final = re.compile(r"(https?://[^\s?\"']{1,2048}\?)[^\s\"']+")
 _ASSIGNED: Final = re.compile(
-    rf"(?P<name>[\w.-]*{_CREDENTIAL}[\w.-]*)(?P<equals>\s*=\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s\"',;&]+)",
+    rf"(?P<name>{_CREDENTIAL}[\w.-]{{0,64}})(?P<equals>\s{{0,8}}=\s{{0,8}})"
+    r"(?P<value>\"[^\"]*\"|'[^']*'|[^\s\"',;&]+)",
     re.IGNORECASE,
 )
 _QUOTED: Final = re.compile(
-    rf"(?P<name>\\?\"(?!key\\?\")[\w.-]*{_CREDENTIAL}[\w.-]*\\?\"\s*:\s*)\\?\"[^\"]*\"", re.IGNORECASE
+    rf"(?P<name>\\?\"(?!key\\?\")[\w.-]{{0,64}}?{_CREDENTIAL}[\w.-]{{0,64}}\\?\"\s{{0,8}}:\s{{0,8}})"
+    r"\\?\"[^\"]*\"",
+    re.IGNORECASE,
 )
+# Every repetition before what decides a match is bounded: one long word takes time by its length, and not squared.
 
 
 def names_credential(name: str, value: str) -> bool:
@@ -126,6 +136,7 @@ def _hidden_words(words: Sequence[object]) -> frozenset[int]:
 def _by_pattern(text: str) -> str:
     text = _PRIVATE_KEY.sub(MASK, text)
     text = _BY_SHAPE.sub(MASK, text)
+    text = _HEADER.sub(rf"\1{MASK}", text)
     text = _BEARER.sub(rf"\1{MASK}", text)
     text = _USERINFO.sub(rf"\1{MASK}@", text)
     text = _QUERY.sub(rf"\1{MASK}", text)
