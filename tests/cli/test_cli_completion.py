@@ -33,6 +33,8 @@ def plain(before):
         ("logs", ["md", "mr"]),
         ("top", []),
         ("version", []),
+        ("debug-bundle", []),
+        ("new", []),
     ],
 )
 def test_commands_verbs_and_choices(before, expected):
@@ -50,6 +52,8 @@ def test_without_a_plane_no_name_is_offered(tmp_path):
 def test_options_are_those_of_the_verb():
     assert {"--to-revision", "--kubeconfig", "-n"} <= set(candidates(["rollout", "undo"]))
     assert "--to-revision" not in candidates(["rollout", "status"])
+    assert {"-o", "--output", "--data", "--kubeconfig"} <= set(candidates(["debug-bundle"]))
+    assert {"--parameters", "--dtype", "--class", "--max-model-len"} <= set(candidates(["new"]))
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -209,6 +209,9 @@ async def _fleet_is_shown(typed):
     leaves = [line.split()[-3:-1] for line in out.splitlines() if "ModelService" in line]
     assert (code, out.splitlines()[1].split()[:2]) == (0, ["ModelDeployment/qwen3-8b", "Ready"])
     assert leaves == [["ModelService/chat", "Ready"]] * 2
+    sized = await typed("new Qwen/Qwen3-8B")
+    assert (sized[0], "(class h200-8x)" in sized[1]) == (0, True)
+    assert sized == await typed("new Qwen/Qwen3-8B", "--kubeconfig")
     assert (await typed("trace md/nope"))[::2] == (1, "modelplane trace: ModelDeployment default/nope does not exist\n")
 
 

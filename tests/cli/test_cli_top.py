@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from modelplane.cli.top import _text
+from modelplane.cli.top import load_text
 from modelplane.views.fleet_load import (
     ClassLoad,
     DeploymentLoad,
@@ -71,12 +71,12 @@ team/idle   0/1    0        -      -         -         -            0/0       -
 
 @pytest.mark.parametrize(("form", "expected"), [("text", TEXT), ("wide", WIDE)])
 def test_the_tables(form, expected):
-    assert _text(FOUND, form) == expected
+    assert load_text(FOUND, form) == expected
 
 
 def test_data_is_the_same_in_json_and_yaml():
-    found = json.loads(_text(FOUND, "json"))
-    assert found == yaml.safe_load(_text(FOUND, "yaml"))
+    found = json.loads(load_text(FOUND, "json"))
+    assert found == yaml.safe_load(load_text(FOUND, "yaml"))
     assert found["pools"][1] == {
         "cluster": "west",
         "pool": "mig",

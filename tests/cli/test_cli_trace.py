@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from modelplane.cli import main
-from modelplane.cli.trace import _text
+from modelplane.cli.trace import tree_text
 from modelplane.views.object_tree import ObjectTree
 
 THEN = "2026-01-01T00:00:00Z"
@@ -24,7 +24,7 @@ CLUSTER = ObjectTree(kind="InferenceCluster", name="east", state="Ready", since=
 
 
 def test_one_namespace_is_not_repeated_in_each_row():
-    assert _text(REPLICA, "text") == (
+    assert tree_text(REPLICA, "text") == (
         "OBJECT                   HEALTH    SINCE                 WHY\n"
         f"ModelReplica/chat-a      NotReady  {THEN}  ImagePullFailed: no\\n such image\n"
         f"└─ ModelEndpoint/chat-a  Ready     {THEN}\n"
@@ -32,7 +32,7 @@ def test_one_namespace_is_not_repeated_in_each_row():
 
 
 def test_what_is_on_a_cluster_has_its_namespaces():
-    assert _text(CLUSTER, "text") == (
+    assert tree_text(CLUSTER, "text") == (
         "OBJECT                      NAMESPACE  HEALTH    SINCE                 WHY\n"
         f"InferenceCluster/east                  Ready     {THEN}\n"
         f"└─ ModelReplica/chat-a      team       NotReady  {THEN}  ImagePullFailed: no\\n such image\n"
@@ -41,8 +41,8 @@ def test_what_is_on_a_cluster_has_its_namespaces():
 
 
 def test_data_is_the_same_in_json_and_yaml():
-    found = json.loads(_text(CLUSTER, "json"))
-    assert found == yaml.safe_load(_text(CLUSTER, "yaml"))
+    found = json.loads(tree_text(CLUSTER, "json"))
+    assert found == yaml.safe_load(tree_text(CLUSTER, "yaml"))
     assert found["children"][0]["children"] == [
         {"kind": "ModelEndpoint", "namespace": "team", "name": "chat-a", "state": "Ready", "since": THEN}
     ]

@@ -10,7 +10,7 @@ import yaml
 from modelplane import __version__
 from modelplane.cli import main
 from modelplane.cli.running import RunningPlane
-from modelplane.cli.version import PlaneVersion, _text, plane_version
+from modelplane.cli.version import PlaneVersion, plane_version, version_text
 from modelplane.kube.kinds import GroupVersionResource
 from tests.support.kube_api import KubeApi
 
@@ -99,5 +99,8 @@ def test_a_kubeconfig_that_is_none_is_refused(tmp_path, capsys):
 
 def test_every_form():
     expected = {"client": __version__, "plane": "0.2.0", "kubernetes": "v1.35.1"}
-    assert (json.loads(_text(KNOWN, "json")), yaml.safe_load(_text(KNOWN, "yaml"))) == (expected, expected)
-    assert _text(KNOWN, "text").splitlines()[2:] == ["plane       0.2.0", "kubernetes  v1.35.1"]
+    assert (json.loads(version_text(KNOWN, "json")), yaml.safe_load(version_text(KNOWN, "yaml"))) == (
+        expected,
+        expected,
+    )
+    assert version_text(KNOWN, "text").splitlines()[2:] == ["plane       0.2.0", "kubernetes  v1.35.1"]

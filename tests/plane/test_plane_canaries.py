@@ -5,6 +5,7 @@ import base64
 import json
 import logging
 import stat
+import tarfile
 from pathlib import Path
 
 import aiohttp
@@ -303,6 +304,7 @@ async def journey(data, capfd, caplog):
             assert provider.credentials >= {f"Bearer {CANARY['bearer-key']}", CANARY["raw-key"]}
             shown = [each async for each in pages(session, plane)]
             shown += [await output(words, capfd) for words in commands(data, ids)]
+            shown += [each for words in bundles(data) for each in await bundled(words, data, capfd)]
             check_files(data)
     finally:
         await provider.runner.cleanup()
@@ -322,6 +324,21 @@ async def output(words, capfd):
     return " ".join(words), found.out + found.err
 
 
+def bundles(data):
+    yield ["debug-bundle", "--data", str(data)]
+    yield ["debug-bundle", "--kubeconfig", str(data / "kubeconfig")]
+
+
+async def bundled(words, data, capfd):
+    """Every file of the archive, by the command and its name."""
+    file = data.with_name("bundle.tar.gz")
+    said = await output([*words, "-o", str(file)], capfd)
+    with tarfile.open(file) as archive:
+        members = [(f"{words[1]} {name}", archive.extractfile(name).read().decode()) for name in archive.getnames()]
+    assert len(members) > 10, said
+    return [said, *members]
+
+
 @pytest.mark.submission
 @pytest.mark.e2e
 def test_no_output_has_a_secret_or_a_prompt(tmp_path, capfd, caplog):
@@ -332,6 +349,13 @@ def test_no_output_has_a_secret_or_a_prompt(tmp_path, capfd, caplog):
     assert {name: found for name, text in shown if (found := found_in(text))} == {}
     with_names = {name.partition(" --data")[0].rpartition("/")[2] for name, text in shown if SHOWN in text}
     assert with_names >= {"page", "requests", "ModelService", "status -o text", "status -o wide", "status -o json"}
+    assert with_names >= {
+        "modelservices.modelplane.ai.yaml",
+        "status.txt",
+        "trace.txt",
+        "access.log",
+        "1-requests.json",
+    }
 
 
 @pytest.mark.parametrize("lead", ["", "a", "ab", "abc", "abcd"])

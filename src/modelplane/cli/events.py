@@ -17,7 +17,7 @@ examples:
   modelplane events --for md/qwen3-8b         of one object
   modelplane events -n team --types Warning -o json
 """
-_EVENTS = ApiResource("v1", "Event", "events", namespaced=True)
+EVENTS = ApiResource("v1", "Event", "events", namespaced=True)
 _EVERY_S = 1.0
 
 
@@ -50,16 +50,16 @@ def _selected(objects: PlaneObjects, arguments: argparse.Namespace) -> list[Mapp
     target = read_name([arguments.target]) if arguments.target else None
     found = [
         event
-        for event in objects.list(_EVENTS, namespace)
+        for event in objects.list(EVENTS, namespace)
         if arguments.types in {None, event.get("type")} and (target is None or _about(event) == target)
     ]
-    return sorted(found, key=_last_seen)
+    return sorted(found, key=last_seen)
 
 
 def events_of(objects: PlaneObjects, kind: str, namespace: str, name: str) -> list[Mapping[str, object]]:
     """Those of one object. An object without a namespace has them in `default`."""
-    found = objects.list(_EVENTS, namespace or "default")
-    return sorted((event for event in found if _about(event) == (kind, name)), key=_last_seen)
+    found = objects.list(EVENTS, namespace or "default")
+    return sorted((event for event in found if _about(event) == (kind, name)), key=last_seen)
 
 
 def events_text(events: Iterable[Mapping[str, object]]) -> str:
@@ -86,7 +86,7 @@ def _version(event: Mapping[str, object]) -> str:
     return f"{text_at(event, 'metadata', 'uid')}/{text_at(event, 'metadata', 'resourceVersion')}"
 
 
-def _last_seen(event: Mapping[str, object]) -> tuple[float, str]:
+def last_seen(event: Mapping[str, object]) -> tuple[float, str]:
     times = (value_at(event, *path) for path in (("lastTimestamp",), ("eventTime",), ("metadata", "creationTimestamp")))
     known = (epoch_s(found) for found in times if isinstance(found, str))
     return next((found for found in known if found is not None), 0.0), _version(event)
@@ -98,7 +98,7 @@ def _row(event: Mapping[str, object], now: float) -> tuple[str, ...]:
     kind, name = _about(event)
     count = event.get("count")
     often = f" (x{count})" if isinstance(count, int) and count > 1 else ""
-    last_s = _last_seen(event)[0]
+    last_s = last_seen(event)[0]
     age = duration(now - last_s) if last_s else "-"
     return (
         f"{age}{often}",

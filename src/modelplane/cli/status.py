@@ -86,9 +86,14 @@ def _text(found: Overview, arguments: argparse.Namespace) -> str:
         case "name":
             return "".join(_names(found))
         case form:
-            tables = "\n".join(_tables(found, wide=form == "wide"))
+            tables = overview_text(found, wide=form == "wide")
             addresses = _addresses(arguments.data) if arguments.kubeconfig is None else ""
             return f"{tables}\n{addresses}" if addresses else tables
+
+
+def overview_text(found: Overview, *, wide: bool) -> str:
+    """Without addresses, of which one has the token of the page."""
+    return "\n".join(_tables(found, wide=wide))
 
 
 def _names(found: Overview) -> Iterator[str]:

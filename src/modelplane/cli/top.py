@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     plane = plane_of(arguments)
-    print_changes(lambda: _text(_load(plane, arguments.namespace), arguments.output), watch=arguments.watch)
+    print_changes(lambda: load_text(_load(plane, arguments.namespace), arguments.output), watch=arguments.watch)
     return 0
 
 
@@ -58,7 +58,7 @@ def _load(plane: "RunningPlane", namespace: str) -> "FleetLoad":
     return msgspec.structs.replace(found, deployments=ours)
 
 
-def _text(found: "FleetLoad", output: str) -> str:
+def load_text(found: "FleetLoad", output: str) -> str:
     if output in {"json", "yaml"}:
         import msgspec
 

@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     namespace = arguments.namespace if objects.resource(kind).namespaced else ""
 
     def text() -> str:
-        return _text(_read(objects, namespace).tree(kind, namespace, name), arguments.output)
+        return tree_text(_read(objects, namespace).tree(kind, namespace, name), arguments.output)
 
     print_changes(text, watch=arguments.watch)
     return 0
@@ -49,7 +49,7 @@ def _read(objects: PlaneObjects, namespace: str) -> TracedObjects:
     return TracedObjects.of(item for each in resources for item in objects.list(each, namespace))
 
 
-def _text(tree: ObjectTree, output: str) -> str:
+def tree_text(tree: ObjectTree, output: str) -> str:
     if output != "text":
         return data_text(msgspec.to_builtins(tree), output)
     header = ("OBJECT", "NAMESPACE", "HEALTH", "SINCE", "WHY")

@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    print(_text(_found(arguments), arguments.output), end="")
+    print(version_text(_found(arguments), arguments.output), end="")
     return 0
 
 
@@ -76,7 +76,7 @@ def _installed(plane: RunningPlane, kubernetes: str) -> PlaneVersion:
     return PlaneVersion(tag[1], kubernetes) if tag else PlaneVersion("", kubernetes, f"{package} has no version")
 
 
-def _text(found: PlaneVersion, output: str) -> str:
+def version_text(found: PlaneVersion, output: str) -> str:
     if output != "text":
         return data_text(_data(found), output)
     rows = (("client", __version__), ("plane", found.plane or "-"), ("kubernetes", found.kubernetes or "-"))
