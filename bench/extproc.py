@@ -19,7 +19,8 @@ from typing import Final
 
 import msgspec
 
-from tests.support.extproc_envoy import EnvoyPlan, Mode, Running, answering, envoy, free_port
+from modelplane.envoy.ports import free_port
+from tests.support.extproc_envoy import EnvoyPlan, Mode, Running, answering, envoy
 
 _ENDPOINTS: Final = 10
 _TICKS: Final = os.sysconf("SC_CLK_TCK")

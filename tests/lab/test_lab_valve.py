@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from lab.valve import Valve
+from modelplane.envoy.ports import free_port
 
 
 @asynccontextmanager
@@ -19,14 +20,6 @@ async def an_echo(said):
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         yield server.sockets[0].getsockname()[1]
-
-
-def free_port():
-    import socket
-
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 async def within(seconds, awaited):

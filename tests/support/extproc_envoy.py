@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import socket
 from collections.abc import AsyncIterator
 from enum import Enum
 from pathlib import Path
@@ -12,6 +11,7 @@ import aiohttp
 import msgspec
 
 from modelplane.envoy.bootstrap import packaged_binary
+from modelplane.envoy.ports import free_port
 
 _EXTENSIONS = "type.googleapis.com/envoy.extensions"
 _Json = dict[str, object]
@@ -165,13 +165,6 @@ def bootstrap(plan: EnvoyPlan, port: int, admin: int) -> _Json:
 
 def _socket(port: int) -> _Json:
     return {"socket_address": {"address": "127.0.0.1", "port_value": port}}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Running(msgspec.Struct, frozen=True):

@@ -3,13 +3,14 @@
 import hashlib
 import json
 import shutil
-import socket
 import subprocess
 import time
 import urllib.request
 from contextlib import contextmanager
 
 import pytest
+
+from modelplane.envoy.ports import free_port
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
@@ -37,8 +38,7 @@ def registry_server(folder):
     program = shutil.which("docker-registry")
     if program is None:
         pytest.skip("docker-registry is not installed")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        place = f"127.0.0.1:{free.getsockname()[1]}"
+    place = f"127.0.0.1:{free_port()}"
     config = {
         "version": "0.1",
         "log": {"level": "error", "accesslog": {"disabled": True}},

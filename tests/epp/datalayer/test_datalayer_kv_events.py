@@ -1,7 +1,6 @@
 """KV events over real ZeroMQ sockets, with engines that lose batches and engines that start over."""
 
 import asyncio
-import socket
 from collections import deque
 from contextlib import asynccontextmanager
 
@@ -11,6 +10,7 @@ import zmq
 import zmq.asyncio
 
 from modelplane.api.errors import InputError
+from modelplane.envoy.ports import free_port
 from modelplane.epp.datalayer.kv_events import KvEventSubscriber, KvSettings, KvTarget, settings_from, targets_of
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.precise import PreciseIndex
@@ -251,12 +251,6 @@ def test_the_configuration_of_the_ecosystem():
     assert settings_from({}) == KvSettings(5557, 0, "kv@")
     assert settings_from({"discoverPods": False}) == KvSettings(bind="tcp://*:5557")
     assert settings_from({"discoverPods": False, "zmqEndpoint": "tcp://*:9"}) == KvSettings(bind="tcp://*:9")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def stored(block, rank=None):
