@@ -3,13 +3,9 @@
 import pytest
 
 from modelplane.api.codec import decode
-from modelplane.api.errors import InvalidObject
 from modelplane.api.meta import Key
-from modelplane.api.models import InferenceClass, InferenceCluster, ModelCache, ModelReplica
-from modelplane.compose.cache_info import cache_of
-from modelplane.compose.fleet_snapshot import cluster_of, epoch_s, fleet_of, read_cache
-from modelplane.compose.placed_replica import placed_replica
-from modelplane.compose.pool_hardware import class_kinds
+from modelplane.api.models import InferenceCluster
+from modelplane.compose.fleet_snapshot import cluster_of, epoch_s, fleet_of
 from modelplane.placement.values import BoundPods, Effect, Packing, PlacementTaint, Price, QueueInfo
 
 READY = {"type": "Ready", "status": "True", "reason": "Available", "observedGeneration": 3}
@@ -207,113 +203,9 @@ def test_equal_pools_of_different_clusters_are_one_value():
     assert counted.pools[0] is read().pools[0]
 
 
-def test_a_class_whose_devices_cannot_be_read_is_refused_with_the_place():
-    broken = {
-        "metadata": {"name": "h200"},
-        "spec": {"devices": [{**GPU, "capacity": {"memory": {"value": "lots"}}}]},
-    }
-    with pytest.raises(InvalidObject, match=r"spec.devices: device gpu: capacity\[memory\].value"):
-        class_kinds(decode(InferenceClass, broken))
-
-
-def test_synthetic_devices_have_no_class():
-    kinds = class_kinds(
-        decode(
-            InferenceClass,
-            {"metadata": {"name": "x"}, "spec": {"devices": [GPU, {**GPU, "name": "f", "claim": "Synthetic"}]}},
-        )
-    )
-    assert [(kind.name, kind.device_class) for kind in kinds] == [("f", None), ("gpu", "c")]
-
-
-@pytest.mark.parametrize(
-    ("conditions", "serving"),
-    [
-        ([], False),
-        ([("Ready", "True")], True),
-        ([("WorkloadReady", "True"), ("RouteReady", "True"), ("Ready", "False")], True),
-        ([("WorkloadReady", "True")], False),
-    ],
-)
-def test_what_a_replica_holds_and_whether_it_serves(conditions, serving):
-    manifest = {
-        "metadata": {"name": "r", "namespace": "team", "creationTimestamp": "2026-01-01T00:00:00Z"},
-        "spec": {
-            "clusterName": "east",
-            "index": 2,
-            "protected": True,
-            "preempts": ["r-abc"],
-            "deployment": {"name": "chat", "uid": "u"},
-            "engines": [
-                {
-                    "name": "main",
-                    "copies": 3,
-                    "members": [
-                        {
-                            "role": "Worker",
-                            "nodes": 2,
-                            "nodePoolName": "gpus",
-                            "deviceRequests": [{"name": "gpu", "deviceClassName": "c", "count": 4}],
-                            "template": {"spec": {"containers": []}},
-                        }
-                    ],
-                }
-            ],
-        },
-        "status": {"conditions": [{"type": kind, "status": value, "reason": "x"} for kind, value in conditions]},
-    }
-    held = placed_replica(decode(ModelReplica, manifest))
-    assert (str(held.deployment), held.cluster, held.index, held.devices) == ("team/chat", "east", 2, 24)
-    assert (held.serving, held.protected, held.preempts, held.leaving) == (serving, True, ("r-abc",), False)
-
-
-def test_a_cache_is_where_its_staging_is_done():
-    clusters = [{"name": "a", "phase": "Ready"}, {"name": "b", "phase": "Hydrating"}]
-    manifest = {
-        "metadata": {"name": "w", "namespace": "team"},
-        "spec": {"source": "HuggingFace", "huggingFace": {"repo": "a/b"}},
-        "status": {"clusters": clusters},
-    }
-    assert cache_of(decode(ModelCache, manifest)).staged == {"a"}
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [(None, None), ("", None), ("soon", None), ("1970-01-01T00:00:10Z", 10.0), ("1970-01-01T00:00:10", 10.0)],
 )
 def test_moments(text, expected):
     assert epoch_s(text) == expected
-
-
-def _cache(entries=(), uid="", conditions=(), **spec):
-    return {
-        "metadata": {"name": "w", "namespace": "team", **({"uid": uid} if uid else {})},
-        "spec": {"source": "Inline", "inline": {"filename": "a", "content": "b"}, **spec},
-        "status": {"clusters": list(entries), "conditions": list(conditions)},
-    }
-
-
-def test_what_a_cache_says_of_each_cluster():
-    key = read_cache(_cache()).key
-    entries = [
-        {"name": "a", "phase": "Ready", "stagedKeys": [key]},
-        {"name": "b", "phase": "Hydrating", "stagedKeys": ["old"]},
-        {"name": "c", "phase": "Hydrating"},
-        {"name": "d", "phase": "Hydrating", "etaSeconds": 100},
-        {"name": "e", "phase": "Failed", "reason": "NoSpace", "message": "1 GiB is missing; 2 attempts failed"},
-        {"name": "f", "phase": "Failed", "reason": "NoSpace", "stagedKeys": ["old"]},
-    ]
-    found = read_cache(_cache(entries))
-    assert (found.staged, found.keys) == ({"a", "b", "f"}, {"b": "old", "f": "old"})
-    assert (found.awaited, found.refused) == ({"c"}, (("NoSpace: 1 GiB is missing", frozenset({"e"})),))
-    assert read_cache(_cache(entries, replication="WherePlaced")).awaited == frozenset()
-
-
-def test_a_cache_that_nobody_reconciled_is_not_settled():
-    condition = {"type": "Ready", "status": "False", "reason": "Hydrating"}
-    made = (_cache(), _cache(uid="u"), _cache(uid="u", conditions=[condition]))
-    assert [read_cache(each).settled for each in made] == [True, False, True]
-
-
-def test_a_cache_without_a_source_is_a_fault():
-    assert read_cache({**_cache(), "spec": {}}).fault == "spec.source: the cache has no source"

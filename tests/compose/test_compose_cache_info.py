@@ -1,0 +1,50 @@
+"""Where a cache is, will be, and cannot be."""
+
+from modelplane.api.codec import decode
+from modelplane.api.models import ModelCache
+from modelplane.compose.cache_info import cache_of
+from modelplane.compose.fleet_snapshot import read_cache
+
+
+def test_a_cache_is_where_its_staging_is_done():
+    clusters = [{"name": "a", "phase": "Ready"}, {"name": "b", "phase": "Hydrating"}]
+    manifest = {
+        "metadata": {"name": "w", "namespace": "team"},
+        "spec": {"source": "HuggingFace", "huggingFace": {"repo": "a/b"}},
+        "status": {"clusters": clusters},
+    }
+    assert cache_of(decode(ModelCache, manifest)).staged == {"a"}
+
+
+def _cache(entries=(), uid="", conditions=(), **spec):
+    return {
+        "metadata": {"name": "w", "namespace": "team", **({"uid": uid} if uid else {})},
+        "spec": {"source": "Inline", "inline": {"filename": "a", "content": "b"}, **spec},
+        "status": {"clusters": list(entries), "conditions": list(conditions)},
+    }
+
+
+def test_what_a_cache_says_of_each_cluster():
+    key = read_cache(_cache()).key
+    entries = [
+        {"name": "a", "phase": "Ready", "stagedKeys": [key]},
+        {"name": "b", "phase": "Hydrating", "stagedKeys": ["old"]},
+        {"name": "c", "phase": "Hydrating"},
+        {"name": "d", "phase": "Hydrating", "etaSeconds": 100},
+        {"name": "e", "phase": "Failed", "reason": "NoSpace", "message": "1 GiB is missing; 2 attempts failed"},
+        {"name": "f", "phase": "Failed", "reason": "NoSpace", "stagedKeys": ["old"]},
+    ]
+    found = read_cache(_cache(entries))
+    assert (found.staged, found.keys) == ({"a", "b", "f"}, {"b": "old", "f": "old"})
+    assert (found.awaited, found.refused) == ({"c"}, (("NoSpace: 1 GiB is missing", frozenset({"e"})),))
+    assert read_cache(_cache(entries, replication="WherePlaced")).awaited == frozenset()
+
+
+def test_a_cache_that_nobody_reconciled_is_not_settled():
+    condition = {"type": "Ready", "status": "False", "reason": "Hydrating"}
+    made = (_cache(), _cache(uid="u"), _cache(uid="u", conditions=[condition]))
+    assert [read_cache(each).settled for each in made] == [True, False, True]
+
+
+def test_a_cache_without_a_source_is_a_fault():
+    assert read_cache({**_cache(), "spec": {}}).fault == "spec.source: the cache has no source"
