@@ -50,3 +50,25 @@ def test_worlds_that_failed_once(seed):
     """26: a tenant's namespace was let go. 47 and 177: replicas stayed Ready without their cluster's credentials."""
     assert (FIRST[0], FIRST[-1]) == ("conflict", "clock-back")
     assert run_world(seed, only=FIRST).violation == ""
+
+
+FAILING = {
+    102_331: "clients",
+    102_463: "status",
+    102_749: "doubled",
+    103_475: "queues",
+    105_073: "overcommit",
+    110_620: "doubled",
+    111_569: "overcommit",
+    112_109: "lost",
+    112_491: "queues",
+    113_016: "queues",
+}
+"""Seeds, with the checker that is violated: ten of 16 in 20,000 worlds from seed 100,000 on."""
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(reason="defects of the product or of the world that are known and not mended")
+@pytest.mark.parametrize("seed", FAILING)
+def test_worlds_that_fail_still(seed):
+    assert run_world(seed).violation == ""
