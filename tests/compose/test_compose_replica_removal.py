@@ -72,3 +72,32 @@ def test_a_replica_that_must_go_waits_for_nobodys_endpoint():
 def test_what_is_not_wanted_any_more_waits_for_nobodys_endpoint(wanted):
     observed = without_endpoints(settled(), "endpoint-a-0")
     assert keys(compose(wanted, observed, [cluster("a", nodes=2), cluster("b", nodes=2)])) == ["replica-b-0"]
+
+
+def two_pools(nodes, **spec):
+    """Cluster a with so many nodes in its first pool and two in its second."""
+    made = cluster("a", nodes=nodes)
+    (declared,), (shown,) = made["spec"]["nodePools"], made["status"]["gpuPools"]
+    made["spec"] |= {"nodePools": [declared, {**declared, "name": "more", "nodeCount": 2}], **spec}
+    made["status"]["gpuPools"] = [shown, {**shown, "name": "more", "nodes": 2}]
+    return made
+
+
+QUOTA = {"quotas": [{"namespace": "team", "devices": 1}]}
+
+
+@pytest.mark.parametrize(
+    ("after", "composed"),
+    [
+        pytest.param(two_pools(0), {"replica-a-0", "replica-a-1"}, id="its successor has another pool"),
+        pytest.param(two_pools(0, **QUOTA), {"replica-a-0"}, id="both would be too many for their quota"),
+    ],
+)
+def test_a_successor_waits_for_the_removal_only_where_the_two_are_too_many(after, composed):
+    """The pool of a replica that starts loses its nodes."""
+    observed = serving(compose(1, serving(compose(1, {}, [cluster("a")])), [cluster("a")]))
+    starting = observed["replica-a-0"].target.manifest
+    starting["status"]["conditions"] = [{"type": "WorkloadReady", "status": "False", "reason": "WorkloadStarting"}]
+    made = compose(1, observed, [after])
+    assert made.desired.keys() == composed
+    assert made.conditions[0].reason == "AllPlaced"

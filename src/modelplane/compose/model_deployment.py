@@ -183,7 +183,7 @@ def _decided(
     requirements: dict[str, Requirement],
     weigh: Callable[[str], int | None],
 ) -> tuple[ComposeResult, Rollout]:
-    removal = removal_of(request, decided)
+    removal = removal_of(request, decided, fleet)
     desired = {**_kept_unplaced(request), **removal.lingering}
     serving: Counter[str] = Counter()
     graces: list[float] = []

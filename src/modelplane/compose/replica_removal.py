@@ -7,8 +7,8 @@ keeps its endpoint     until every replica that serves has an endpoint that is r
 loses its endpoint     in the next pass
 is removed             in the first pass that does not observe the endpoint
 
-A new replica that takes the place of one that goes is composed when that one is removed. Before, the two would be too
-many for the pool, and the new one would give way.
+A new replica in a pool that one leaves, or within the same quota, is composed when that one is removed. Before, the two
+would be too many for the pool, and the new one would give way.
 
 Its pods go on answering for their drain time after that. A replica that leaves for another reason does not wait for
 the endpoints of others.
@@ -16,7 +16,7 @@ the endpoints of others.
 
 from dataclasses import dataclass
 
-from modelplane.api.meta import ClusterName
+from modelplane.api.meta import ClusterName, PoolName
 from modelplane.api.models import ModelDeployment
 from modelplane.compose.contract import ComposeRequest, Desired
 from modelplane.compose.readiness import serves
@@ -24,7 +24,11 @@ from modelplane.compose.replica_endpoints import endpoint_is_stale, endpoint_key
 from modelplane.compose.replica_targets import replica_key
 from modelplane.placement.decisions import Dropped, DropReason, Placement, ReplicaDecision
 from modelplane.placement.schedule import Schedule
+from modelplane.placement.snapshot import Fleet
+from modelplane.placement.values import PlacedReplica
 
+_Place = tuple[ClusterName, PoolName | None]
+"""A pool, or all of a cluster."""
 LINGER_S = 1.0
 """How soon it is seen whether the endpoint is gone, where nothing else says so."""
 
@@ -35,17 +39,20 @@ class ReplicaRemoval:
     """Dropped replicas that stay as they are for another pass, with the endpoints that they keep."""
     removed: tuple[Dropped, ...]
     """Observed replicas that leave the desired state."""
-    vacating: frozenset[ClusterName] = frozenset()
-    """Clusters where a replica lingers whose place may be given to another already."""
+    vacating: frozenset[_Place] = frozenset()
+    """Where replicas linger whose place may be given to others already."""
 
     def holds_back(self, placement: Placement) -> bool:
-        return placement.decision is ReplicaDecision.NEW and placement.replica.cluster in self.vacating
+        if placement.decision is not ReplicaDecision.NEW:
+            return False
+        cluster = placement.replica.cluster
+        return (cluster, None) in self.vacating or not self.vacating.isdisjoint(_places(placement.replica))
 
 
-def removal_of(request: ComposeRequest[ModelDeployment], decided: Schedule) -> ReplicaRemoval:
+def removal_of(request: ComposeRequest[ModelDeployment], decided: Schedule, fleet: Fleet) -> ReplicaRemoval:
     lingering: dict[str, Desired] = {}
     removed: list[Dropped] = []
-    vacating: set[ClusterName] = set()
+    vacating: set[_Place] = set()
     routed = _is_routed(request, decided)
     for dropped in decided.dropped:
         key, endpoint = replica_key(dropped.replica), endpoint_key(dropped.replica)
@@ -56,11 +63,22 @@ def removal_of(request: ComposeRequest[ModelDeployment], decided: Schedule) -> R
             removed.append(dropped)
             continue
         lingering[key] = Desired(seen.target, seen.ready)
-        vacating.add(dropped.replica.cluster)
+        vacating |= _places(dropped.replica)
+        if _has_quota(fleet, dropped.replica):
+            vacating.add((dropped.replica.cluster, None))
         waits = dropped.reason is DropReason.REPLACED and not routed
         if waits and not endpoint_is_stale(request, endpoint):
             lingering[endpoint] = Desired(known.target, known.ready)
     return ReplicaRemoval(lingering, tuple(removed), frozenset(vacating))
+
+
+def _places(replica: PlacedReplica) -> set[_Place]:
+    return {(replica.cluster, assignment.pool) for assignment in replica.assignments}
+
+
+def _has_quota(fleet: Fleet, replica: PlacedReplica) -> bool:
+    cluster = fleet.cluster(replica.cluster)
+    return cluster is not None and cluster.quota_of(replica.deployment.namespace) is not None
 
 
 def _is_routed(request: ComposeRequest[ModelDeployment], decided: Schedule) -> bool:

@@ -52,23 +52,13 @@ def test_worlds_that_failed_once(seed):
     assert run_world(seed, only=FIRST).violation == ""
 
 
-FAILING = {
-    102_331: "clients",
-    102_463: "status",
-    102_749: "doubled",
-    103_475: "queues",
-    105_073: "overcommit",
-    110_620: "doubled",
-    111_569: "overcommit",
-    112_109: "lost",
-    112_491: "queues",
-    113_016: "queues",
-}
-"""Seeds, with the checker that is violated: ten of 16 in 20,000 worlds from seed 100,000 on."""
-
-
 @pytest.mark.slow
-@pytest.mark.xfail(reason="defects of the product or of the world that are known and not mended")
-@pytest.mark.parametrize("seed", FAILING)
-def test_worlds_that_fail_still(seed):
+@pytest.mark.parametrize(
+    "seed",
+    [102_331, 102_463, 102_749, 103_475, 105_073, 110_620, 111_569, 112_109, 112_491, 113_016],
+)
+def test_worlds_that_failed_in_the_first_run_of_20_000(seed):
+    """102463: a replica waited for another that left a pool that was not its own. In the others the world was at fault:
+    nobody collected orphans whose writer lost the reply, and passes were judged by what was known after they decided.
+    """
     assert run_world(seed).violation == ""

@@ -35,7 +35,6 @@ from modelplane.api.objects import (
 from modelplane.testing.world.clusters import WorkloadCluster
 from modelplane.testing.world.control_plane import ControlPlane, WorldPass
 from modelplane.testing.world.judge import (
-    Facts,
     capacity_of,
     demands,
     deployment_of,
@@ -47,6 +46,7 @@ from modelplane.testing.world.judge import (
     why_wrong,
 )
 from modelplane.testing.world.store import ApiStore, ObjectId, id_of
+from modelplane.testing.world.views import Facts
 from modelplane.testing.world.weights import CLAIM, cache_phase, claim_on
 
 MAX_ROUNDS = 10
@@ -122,7 +122,7 @@ class Checkers:
         truth = self._world.store.get(done.id)
         if truth is None or is_deleting(truth):
             return ["the deployment is gone"]
-        return [judge(done.plane.view, done.composite), judge(self._world.store, truth)]
+        return [judge(done.facts, done.composite), judge(self._world.store, truth)]
 
     def _check_not_lost(self, done: WorldPass, replica: Manifest) -> None:
         if not (shows_serving(replica) and self._world.truly_serves(replica)) or is_deleting(replica):
@@ -137,7 +137,7 @@ class Checkers:
                 return "enough others are placed"
             if sum(shows_serving(item) for item in left) >= wanted:
                 return "enough others serve"
-            return why_wrong(facts, deployment, replica, self._world.now)
+            return why_wrong(facts, deployment, facts.get(id_of(replica)) or replica, self._world.now)
 
         reasons = self._judged(done, reason)
         if not any(reasons):

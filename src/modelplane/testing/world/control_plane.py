@@ -9,7 +9,7 @@ an object that it composed or one that it requires changes, and when its ttl is 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Protocol
@@ -43,7 +43,7 @@ from modelplane.testing.world.store import (
     id_of,
     owner_of,
 )
-from modelplane.testing.world.views import View
+from modelplane.testing.world.views import Facts, View
 
 COMPOSITES = frozenset({"InferenceCluster", "ModelCache", "ModelDeployment", "ModelReplica", "ModelEndpoint"})
 _LOADER = "loader:1"
@@ -70,6 +70,8 @@ class WorldPass:
     fresh: bool
     """Whether all that was read is what the API server had, and nothing was written since."""
     removed: tuple[ObjectId, ...]
+    facts: Facts
+    """What the plane knew when it decided."""
 
     @property
     def author(self) -> str:
@@ -234,15 +236,16 @@ class ControlPlane:
         self._wake_at(key, self._clock.elapsed + done.result.ttl_s)
         if self.trouble.slow_s:
             self._busy[key] = None
-            epoch = self._epoch
-            self._clock.after(self.trouble.slow_s, lambda: self._finish_later(done, epoch))
+            late = replace(done, facts=self.view.copy())
+            epoch, version = self._epoch, self._store.version
+            self._clock.after(self.trouble.slow_s, lambda: self._finish_later(late, epoch, version))
         else:
             self._finish(done)
 
-    def _finish_later(self, done: WorldPass, epoch: int) -> None:
+    def _finish_later(self, done: WorldPass, epoch: int, version: int) -> None:
         if epoch == self._epoch:
             self._busy.pop(done.id, None)
-            self._finish(done)
+            self._finish(replace(done, fresh=done.fresh and version == self._store.version))
 
     def _decide(self, key: ObjectId, composite: Manifest) -> WorldPass:
         found = self.view.owned.get(uid_of(composite), {})
@@ -253,7 +256,8 @@ class ControlPlane:
         if self._cache is not None and key.kind == "ModelDeployment":
             self._cache.assume(key.kind, [each.manifest for each in result.resources.values()])
         removed = tuple(id_of(item) for name, item in observed.items() if name not in result.resources)
-        return WorldPass(self, key, composite, observed, result, fresh and version == self._store.version, removed)
+        fresh = fresh and version == self._store.version
+        return WorldPass(self, key, composite, observed, result, fresh, removed, self.view)
 
     def _call(
         self, key: ObjectId, composite: Manifest, observed: Mapping[str, Manifest]
@@ -314,9 +318,10 @@ class ControlPlane:
         if known is not None and not differs(known, item, marked):
             return
         self._watcher.on_apply(done, item)
-        self._write(lambda: self._store.apply(item, done.author, marked))
         if owner not in self._store.uids:
+            # The garbage collector finds it, whether or not the writer hears of its write.
             self._clock.after(1.0, self._store.collect_orphans)
+        self._write(lambda: self._store.apply(item, done.author, marked))
 
     def _write_status(self, done: WorldPass) -> None:
         known = self._store.get(done.id)

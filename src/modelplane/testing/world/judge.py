@@ -5,9 +5,8 @@ is late is right when the view gives a reason for it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import Protocol
 
 from modelplane.api.labels import CLUSTER, DEPLOYMENT
 from modelplane.api.objects import (
@@ -26,6 +25,7 @@ from modelplane.api.objects import (
 from modelplane.api.timestamps import epoch_s
 from modelplane.compose.context import remote_namespace
 from modelplane.testing.world.store import ObjectId
+from modelplane.testing.world.views import Facts
 from modelplane.testing.world.weights import cache_phase, mounted_caches
 
 _READINESS = frozenset({"Ready", "ClusterReady", "GatewayReady"})
@@ -35,13 +35,6 @@ _READINESS = frozenset({"Ready", "ClusterReady", "GatewayReady"})
 def tenant_place(namespace: str) -> str:
     """The namespace of a tenant on workload clusters."""
     return remote_namespace(namespace)
-
-
-class Facts(Protocol):
-    """Objects as somebody knows them."""
-
-    def get(self, key: ObjectId) -> Manifest | None: ...
-    def all_of(self, kind: str) -> Iterable[Manifest]: ...
 
 
 def replicas_of(facts: Facts, deployment: Manifest) -> list[Manifest]:
@@ -74,21 +67,44 @@ def is_held(item: Manifest, kind: str) -> bool:
 def demands(replica: Manifest) -> Counter[str]:
     """Devices that a replica holds, by pool."""
     found: Counter[str] = Counter()
+    for pool, pods, devices in _members(replica):
+        found[pool] += pods * devices
+    return found
+
+
+def pods_on(facts: Facts, cluster: str, pool: str) -> list[int]:
+    """The devices of each pod that is promised a pool."""
+    return [
+        devices
+        for item in facts.all_of("ModelReplica")
+        if text_at(item, "spec", "clusterName") == cluster
+        for where, pods, devices in _members(item)
+        if where == pool
+        for _ in range(pods)
+    ]
+
+
+def _members(replica: Manifest) -> Iterator[tuple[str, int, int]]:
+    """The pool, the number of pods and the devices of a pod."""
     for engine in items_at(replica, "spec", "engines"):
         for member in items_at(engine, "members"):
             pods = int_at(engine, "copies", default=1) * int_at(member, "nodes", default=1)
             devices = sum(int_at(request, "count", default=1) for request in items_at(member, "deviceRequests"))
-            found[text_at(member, "nodePoolName")] += pods * devices
-    return found
+            yield text_at(member, "nodePoolName"), pods, devices
 
 
 def capacity_of(cluster: Manifest, pool: str) -> int:
-    """Devices of a pool: as declared or as published, whichever is more."""
+    nodes, devices = _nodes_of(cluster, pool)
+    return nodes * devices
+
+
+def _nodes_of(cluster: Manifest, pool: str) -> tuple[int, int]:
+    """Nodes of a pool, as declared or as published, whichever is more; and the devices of one."""
     published = {text_at(each, "name"): each for each in items_at(cluster, "status", "gpuPools")}
     declared = {text_at(each, "name"): int_at(each, "nodeCount") for each in items_at(cluster, "spec", "nodePools")}
     shown = published.get(pool, {})
     devices = sum(int_at(device, "count") for device in items_at(shown, "devices"))
-    return max(declared.get(pool, 0), int_at(shown, "nodes")) * devices
+    return max(declared.get(pool, 0), int_at(shown, "nodes")), devices
 
 
 def held_on(facts: Facts, cluster: str, pool: str, *, without: Iterable[ObjectId] = ()) -> int:
@@ -152,8 +168,18 @@ def _is_preempted(facts: Facts, replica: Manifest) -> bool:
 
 
 def _is_crowded(facts: Facts, cluster: Manifest, replica: Manifest) -> bool:
+    """Whether a pool of the replica is promised twice, or its scheduler can bind pods so that one finds no node."""
     where = name_of(cluster)
-    return any(held_on(facts, where, pool) > capacity_of(cluster, pool) for pool in demands(replica))
+    return any(
+        held_on(facts, where, pool) > capacity_of(cluster, pool)
+        or _may_strand(pods_on(facts, where, pool), *_nodes_of(cluster, pool))
+        for pool in demands(replica)
+    )
+
+
+def _may_strand(pods: list[int], nodes: int, devices: int) -> bool:
+    """Whether the other pods are enough to leave a pod too few devices on each node."""
+    return any(sum(pods) - pod >= nodes * (devices - pod + 1) for pod in set(pods))
 
 
 def _failing(cluster: Manifest, deployment: Manifest, now: float) -> bool:

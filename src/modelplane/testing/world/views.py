@@ -10,14 +10,22 @@ compact   the version it asks for is gone, and it lists again
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
+from typing import Protocol
 
 from modelplane.api.objects import Manifest, uid_of
 from modelplane.testing.world.store import ApiStore, ObjectId, WorldChange, owner_of
 
 Listener = Callable[[ObjectId, Manifest | None, Manifest | None, str], None]
 """Hears of an object: as it is, as it was, and who wrote it."""
+
+
+class Facts(Protocol):
+    """Objects as somebody knows them."""
+
+    def get(self, key: ObjectId) -> Manifest | None: ...
+    def all_of(self, kind: str) -> Iterable[Manifest]: ...
 
 
 class View:
@@ -38,6 +46,12 @@ class View:
 
     def all_of(self, kind: str) -> list[Manifest]:
         return list(self.by_kind.get(kind, {}).values())
+
+    def copy(self) -> Facts:
+        """What it shows now, whatever is delivered later."""
+        copied = View(self._store, self._random, lambda *_: None)
+        copied.by_kind = {kind: dict(items) for kind, items in self.by_kind.items()}
+        return copied
 
     @property
     def fresh(self) -> bool:
