@@ -12,7 +12,7 @@ def event(change, name, replica, **fields):
 
 
 def test_a_replica_finds_its_pods_and_no_others():
-    index = PodIndex()
+    index = PodIndex("modelplane.ai/replica")
     events = [event(ChangeKind.ADDED, name, replica) for name, replica in (("a", "chat"), ("b", "chat"), ("c", "code"))]
     assert index.apply(events) == (CHAT, CODE)
     assert index.of(CHAT) == [events[0].value, events[1].value]
@@ -22,10 +22,10 @@ def test_a_replica_finds_its_pods_and_no_others():
 
 
 def test_what_is_deleted_leaves_nothing_behind():
-    index = PodIndex()
+    index = PodIndex("modelplane.ai/replica")
     index.apply([event(ChangeKind.ADDED, "a", "chat")])
     assert index.apply([event(ChangeKind.DELETED, "a", "chat")]) == (CHAT,)
     assert index.apply([event(ChangeKind.DELETED, "a", "chat")]) == (CHAT,)
     assert index.of(CHAT) == []
-    assert index._by_replica == {}
+    assert index._by_owner == {}
     assert index.apply([]) == ()

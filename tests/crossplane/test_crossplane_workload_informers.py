@@ -17,7 +17,7 @@ from modelplane.crossplane.fleet_informers import CLUSTERS, REPLICAS
 from modelplane.crossplane.live import Live
 from modelplane.crossplane.packaging import DIGEST_ANNOTATION
 from modelplane.crossplane.workload_informers import WorkloadInformers
-from modelplane.kube import ChangeKind, GroupVersionResource
+from modelplane.kube import ChangeKind, GroupVersionResource, Query
 from tests.support.kube_api import KubeApi, running, tell
 from tests.support.waiting import until
 
@@ -158,6 +158,14 @@ def test_a_secret_that_is_no_kubeconfig_harms_nobody():
     tell(story)
 
 
+class Deaf:
+    """Hears of changes and does nothing."""
+
+    def cluster_changed(self, cluster): ...
+    def replicas_changed(self, cluster, replicas): ...
+    def caches_changed(self, cluster, caches): ...
+
+
 @pytest.mark.slow
 def test_a_kubeconfig_that_was_rotated_is_read_again_once_the_old_one_fails():
     async def story(control, client):
@@ -165,7 +173,7 @@ def test_a_kubeconfig_that_was_rotated_is_read_again_once_the_old_one_fails():
             control.put(SECRETS, secret(old.url))
             old.put(NODES, node("before"))
             new.put(NODES, node("after"))
-            informers = WorkloadInformers(client, lambda _: None, lambda _cluster, _pods: None, retry_s=0.02)
+            informers = WorkloadInformers(client, Deaf(), retry_s=0.02)
             informers.on_event(ChangeKind.ADDED, CLUSTER)
             names = partial(node_names, informers)
             await until(lambda: names() == ["before"])
@@ -316,6 +324,6 @@ def test_a_queue_that_admits_nothing_is_the_cause_of_pods_behind_its_gate():
         before = digest_of(control)
         workload_api.put(WORKLOADS, workload("couldn't assign flavors: insufficient unused quota for gpu"))
         await until(lambda: composed_replica(live) == "QuotaExceeded" and digest_of(control) != before)
-        assert len(live.cache._workloads._watched["east"].informers[WORKLOADS].snapshot) == 1
+        assert len(live.cache._workloads._watched["east"].informers[Query(WORKLOADS)].snapshot) == 1
 
     with_two_apis(story)

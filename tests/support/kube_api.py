@@ -36,6 +36,8 @@ class KubeApi:
         self.git_version = "v1.35.1"
         self.refusals: dict[str, int] = {}
         """HTTP status by verb: what is answered instead, until taken away."""
+        self.logs: dict[str, str] = {}
+        """The log of each pod, by its name."""
         self._objects: dict[_Key, Json] = {}
         self._history: list[tuple[int, str, _Key, Json]] = []
         self._forgotten = 0
@@ -130,6 +132,9 @@ class KubeApi:
         if found is None:
             body = {"kind": "Status", "code": 404, "reason": "NotFound", "message": f"{kind} {name} not found"}
             return web.json_response(body, status=404)
+        if _subresource(request.path) == ["log"]:
+            lines = self.logs.get(name, "").splitlines()[-int(request.query["tailLines"]) :]
+            return web.Response(text="\n".join(lines))
         if verb == "patch":
             _merge(found, await request.json())
             self.put(kind, found)

@@ -9,7 +9,7 @@ Every server computes the same digest from the same objects, so equal dependenci
     ModelDeployment    the clusters of its replicas that are not well, and the keys of the caches of its namespace;
                        while replicas wait for capacity, all capacity, and where those caches are
     ModelCache         what it needs of each cluster, the replicas that mount it and whether they find it incomplete,
-                       and the other caches of its namespace
+                       the other caches of its namespace, and what its loaders say where they are watched
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -22,6 +22,7 @@ from modelplane.api.meta import ClusterName, Key
 from modelplane.api.objects import Manifest, items_at, text_at, value_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.caching.complaints import incomplete_since
+from modelplane.compose.caching.progress import newest_status
 from modelplane.compose.pod_causes import by_engine, pods_cause
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import CacheInfo, PlacementTaint
@@ -80,8 +81,14 @@ def _staging(entry: Manifest) -> list[object]:
     return [entry.get(name) for name in ("name", "phase", "reason", "stagedKeys", "sharedWith")]
 
 
-def of_cache(name: str, clusters: Iterable[Manifest], replicas: Iterable[Manifest], others: Iterable[Manifest]) -> str:
-    """`replicas` and `others` are those of its namespace."""
+def of_cache(
+    name: str,
+    clusters: Iterable[Manifest],
+    replicas: Iterable[Manifest],
+    others: Iterable[Manifest],
+    staging: Iterable[object] = (),
+) -> str:
+    """`replicas` and `others` are those of its namespace. `staging` is what is seen of it on clusters."""
     mounts = [
         [*(text_at(item, *path) for path in _PLACE), text_at(mount, "key"), incomplete_since(item)]
         for item in replicas
@@ -97,7 +104,13 @@ def of_cache(name: str, clusters: Iterable[Manifest], replicas: Iterable[Manifes
         ]
         for item in others
     ]
-    return _digest([sorted(map(_for_caches, clusters), key=str), sorted(mounts), sorted(beside, key=str)])
+    known = [sorted(map(_for_caches, clusters), key=str), sorted(mounts), sorted(beside, key=str)]
+    return _digest([*known, sorted(staging, key=str)])
+
+
+def of_loaders(pods: Collection[Manifest]) -> list[object]:
+    """How far the loaders are, and why they do not start."""
+    return [newest_status(pods), pods_cause(pods)]
 
 
 def _for_caches(cluster: Manifest) -> list[object]:

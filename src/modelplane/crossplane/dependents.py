@@ -8,6 +8,7 @@ from modelplane.api.errors import InputError
 from modelplane.api.meta import ClusterName, Key, Uid
 from modelplane.api.models import Scheduling
 from modelplane.api.objects import Manifest, items_at, mapping_at, name_of, text_at, value_at
+from modelplane.compose.caching.inputs import claim_requirement, loaders_requirement
 from modelplane.compose.replica_inputs import admissions_requirement, pods_requirement
 from modelplane.crossplane import dependency_digest
 from modelplane.crossplane.fleet_informers import CACHES, CLUSTERS, DEPLOYMENTS, REPLICAS, CachedObject, FleetInformers
@@ -15,6 +16,8 @@ from modelplane.crossplane.requeue import CompositeKey
 from modelplane.crossplane.workload_informers import WorkloadInformers
 from modelplane.kube import GroupVersionResource, InformerEvent, NamespacedName
 from modelplane.placement.snapshot import Fleet
+
+_SETTLED = frozenset({"Ready", "Failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +61,29 @@ class Dependents:
         if kind == CLUSTERS:
             return self._of_cluster(key.name)
         if kind == CACHES:
-            return self._of_cache(key)
+            return self._of_cache(key, held.manifest)
         return self._of_replica(key, held.manifest) if kind == REPLICAS else self._of_deployment(key, held.manifest)
 
-    def _of_cache(self, key: NamespacedName) -> str:
+    def _of_cache(self, key: NamespacedName, manifest: Manifest) -> str:
         clusters = (item.manifest for item in self.informers.objects(CLUSTERS).values())
         replicas = self._manifests(REPLICAS, key.namespace)
         others = [item for item in self._manifests(CACHES, key.namespace) if name_of(item) != key.name]
-        return dependency_digest.of_cache(key.name, clusters, replicas, others)
+        return dependency_digest.of_cache(key.name, clusters, replicas, others, self._staging(key, manifest))
+
+    def _staging(self, key: NamespacedName, manifest: Manifest) -> list[object]:
+        """What is seen of a cache on the clusters that do not hold it yet, or whose claim it has not made."""
+        if self.workloads is None:
+            return []
+        claim = text_at(manifest, "spec", "storage", "existingPVC", "claimName")
+        found: list[object] = []
+        for entry in items_at(manifest, "status", "clusters"):
+            cluster = ClusterName(text_at(entry, "name"))
+            if claim:
+                found.append([cluster, self.workloads.find(claim_requirement(key.namespace, claim, cluster))])
+            elif entry.get("phase") not in _SETTLED:
+                pods = self.workloads.find(loaders_requirement(key.namespace, key.name, cluster))
+                found.append([cluster, None if pods is None else dependency_digest.of_loaders(pods)])
+        return found
 
     def _manifests(self, kind: GroupVersionResource, namespace: str) -> list[Manifest]:
         objects = self.informers.objects(kind)

@@ -38,6 +38,8 @@ from modelplane.kube import ChangeKind, GroupVersionResource, InformerEvent, Kub
 _NUDGE_S = 1.5
 _SCRAPE_S = 5.0
 _SCRAPES = 3
+_LOG_READS = 5
+"""Pauses between two readings of what loaders say."""
 
 
 class Live:
@@ -58,7 +60,7 @@ class Live:
         `traffic_metrics` has the addresses of the metrics that say what clients get from replicas.
         """
         self._lock = RLock()
-        self._workloads = WorkloadInformers(client, self._workload_changed, self._pods_changed) if observe else None
+        self._workloads = WorkloadInformers(client, self, progress_s=pause_s * _LOG_READS) if observe else None
         self.informers = FleetInformers(client, self._on_event, self._lock)
         self.cache = InformerFleetCache(
             self.informers, self._workloads, self._lock, capacity_changed=self._capacity_changed
@@ -107,18 +109,23 @@ class Live:
         else:
             self._requeuer.observe((kind, event.key), event.value.digest)
 
-    def _workload_changed(self, cluster: ClusterName) -> None:
+    def cluster_changed(self, cluster: ClusterName) -> None:
         self._requeuer.enqueue((CLUSTERS, NamespacedName("", cluster)))
 
-    def _pods_changed(self, cluster: ClusterName, replicas: Collection[NamespacedName]) -> None:
+    def replicas_changed(self, cluster: ClusterName, replicas: Collection[NamespacedName]) -> None:
         """Requeues the replicas whose pods changed; those with the same cause keep their digest."""
-        names = {replica.name for replica in replicas}
         with self._lock:
             for key in self.informers.replicas_on(cluster):
-                if key.name in names or "" in names:
-                    there = remote_namespace(key.namespace)
-                    if not {(there, key.name), (there, "")}.isdisjoint(replicas):
-                        self._requeuer.enqueue((REPLICAS, key))
+                if _is_among(key, replicas):
+                    self._requeuer.enqueue((REPLICAS, key))
+
+    def caches_changed(self, cluster: ClusterName, caches: Collection[NamespacedName]) -> None:
+        """Requeues the caches whose loaders or claims changed."""
+        del cluster
+        with self._lock:
+            for key in self.informers.objects(CACHES):
+                if _is_among(key, caches):
+                    self._requeuer.enqueue((CACHES, key))
 
     def _capacity_changed(self) -> None:
         for deployment in self.informers.unscheduled:
@@ -127,3 +134,11 @@ class Live:
     def _digest(self, composite: CompositeKey) -> str | None:
         with self._lock:
             return self._dependents.digest(composite)
+
+
+def _is_among(key: NamespacedName, named: Collection[NamespacedName]) -> bool:
+    """Whether an object is one of those that are named by their namespace on a workload cluster."""
+    if not any(each.name in {key.name, ""} for each in named):
+        return False
+    there = remote_namespace(key.namespace)
+    return not {(there, key.name), (there, "")}.isdisjoint(named)

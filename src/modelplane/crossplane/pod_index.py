@@ -1,38 +1,43 @@
-"""The pods of a workload cluster by their replica: a call for one replica reads its pods and no others."""
+"""The pods of a workload cluster by their replica or cache: a call for one reads its pods and no others."""
 
 from collections.abc import Collection, Iterable
 
 import msgspec
 
-from modelplane.api.labels import REPLICA
 from modelplane.api.objects import text_at
 from modelplane.kube import ChangeKind, InformerEvent, NamespacedName
 
 
 class PodIndex:
-    """Follows the events of one informer of pods. A replica is named by its namespace on the cluster and its name."""
+    """Follows the events of one informer of pods. An owner is named by its namespace on the cluster and its name."""
 
-    def __init__(self) -> None:
-        self._by_replica: dict[NamespacedName, dict[NamespacedName, bytes]] = {}
+    def __init__(self, label: str) -> None:
+        """`label` names the owner of a pod."""
+        self._label = label
+        self._by_owner: dict[NamespacedName, dict[NamespacedName, bytes]] = {}
 
     def apply(self, events: Iterable[InformerEvent[bytes]]) -> Collection[NamespacedName]:
-        """Returns the replicas whose pods changed."""
+        """Returns the owners whose pods changed."""
         changed: dict[NamespacedName, None] = {}
         for event in events:
             labelled = msgspec.json.decode(event.value)
-            replica = NamespacedName(event.key.namespace, text_at(labelled, "metadata", "labels", REPLICA))
-            changed[replica] = None
-            self._put(replica, event)
+            owner = NamespacedName(event.key.namespace, text_at(labelled, "metadata", "labels", self._label))
+            changed[owner] = None
+            self._put(owner, event)
         return tuple(changed)
 
-    def of(self, replica: NamespacedName) -> list[bytes]:
-        return list(self._by_replica.get(replica, {}).values())
+    def of(self, owner: NamespacedName) -> list[bytes]:
+        return list(self._by_owner.get(owner, {}).values())
 
-    def _put(self, replica: NamespacedName, event: InformerEvent[bytes]) -> None:
-        pods = self._by_replica.setdefault(replica, {})
+    def pods(self) -> dict[NamespacedName, bytes]:
+        """All of them."""
+        return {key: packed for pods in self._by_owner.values() for key, packed in pods.items()}
+
+    def _put(self, owner: NamespacedName, event: InformerEvent[bytes]) -> None:
+        pods = self._by_owner.setdefault(owner, {})
         if event.change is ChangeKind.DELETED:
             pods.pop(event.key, None)
         else:
             pods[event.key] = event.value
         if not pods:
-            del self._by_replica[replica]
+            del self._by_owner[owner]

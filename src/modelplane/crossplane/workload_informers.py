@@ -1,6 +1,7 @@
-"""Informers of the workload clusters: their Nodes, ResourceSlices, ResourceClaims, queues, and the pods of replicas.
+"""Informers of the workload clusters: their Nodes, ResourceSlices, ResourceClaims, queues, claims, and pods.
 
-Of pods only ours are listed, and of each only what its cause depends on is kept, so a pod in back-off changes nothing.
+Of pods only those of replicas and of loaders are listed, and of each only what its cause depends on is kept, so a pod
+in back-off changes nothing.
 
 Each cluster is watched with the kubeconfig that it was adopted with. While one cannot be reached, nothing is known of
 it: unknown is not absent, and its declared capacity counts. When a watch fails and the Secret holds another kubeconfig
@@ -11,24 +12,27 @@ import asyncio
 import base64
 import binascii
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import xxhash
 
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
-from modelplane.api.labels import ALLOW_INSECURE, POOL, REPLICA, SYSTEM_NAMESPACE
+from modelplane.api.labels import ALLOW_INSECURE, CACHE, POOL, REPLICA, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster
 from modelplane.api.objects import Manifest, annotations_of, labels_of, namespace_of, text_at, value_at
 from modelplane.compose.admission_causes import trimmed_workload
+from modelplane.compose.caching.progress import trimmed_loader
 from modelplane.compose.context import TENANT_PREFIX
 from modelplane.compose.contract import Requirement
 from modelplane.compose.pod_causes import trimmed
 from modelplane.crossplane.access import access_of
+from modelplane.crossplane.loader_logs import LoaderLogs
 from modelplane.crossplane.logs import fields
 from modelplane.crossplane.pod_index import PodIndex
 from modelplane.kube import (
@@ -36,6 +40,7 @@ from modelplane.kube import (
     ChangeKind,
     GroupVersionResource,
     Informer,
+    InformerEvent,
     KubeClient,
     KubeError,
     Listener,
@@ -50,9 +55,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _SECRETS = GroupVersionResource("", "v1", "secrets")
 PODS = GroupVersionResource("", "v1", "pods")
-_SELECT = {PODS: REPLICA}
-"""Label selectors of kinds of which most objects are not ours."""
-_WORKLOADS = "workloads"
+_REPLICA_PODS, _LOADER_PODS = Query(PODS, labels=REPLICA), Query(PODS, labels=CACHE)
+"""Most pods of a cluster are not ours."""
+_WORKLOADS, _VOLUME_CLAIMS = "workloads", "persistentvolumeclaims"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -60,31 +65,38 @@ class _WatchedCluster(msgspec.Struct):
     secret: tuple[str, str]
     task: "asyncio.Task[None]"
     restart: asyncio.Event
-    informers: dict[GroupVersionResource, Informer[bytes]]
-    pods: PodIndex
+    informers: dict[Query, Informer[bytes]]
+    pods: dict[Query, PodIndex]
+
+
+class WorkloadListener(Protocol):
+    """Whom a change on a workload cluster concerns.
+
+    Replicas and caches are named by their namespace there and their name; an empty name means any of the namespace.
+    """
+
+    def cluster_changed(self, cluster: ClusterName) -> None: ...
+    def replicas_changed(self, cluster: ClusterName, replicas: Collection[NamespacedName]) -> None: ...
+    def caches_changed(self, cluster: ClusterName, caches: Collection[NamespacedName]) -> None: ...
 
 
 class WorkloadInformers:
-    """Calls `changed` with the name of a cluster when an object on it changed. Runs in one event loop.
-
-    `pods_changed` gets the cluster, and the replicas whose pods changed, by their namespace there and name; an empty
-    name means any replica of the namespace.
-    """
+    """Runs in one event loop."""
 
     def __init__(
         self,
         client: KubeClient,
-        changed: Callable[[ClusterName], None],
-        pods_changed: Callable[[ClusterName, Collection[NamespacedName]], None],
+        listener: WorkloadListener,
         *,
         retry_s: float = 30.0,
+        progress_s: float = 10.0,
     ) -> None:
+        """`progress_s`: how often the logs of loaders are read."""
         self._client = client
-        self._changed = changed
-        self._pods_changed = pods_changed
-        self._retry_s = retry_s
+        self._listener = listener
+        self._retry_s, self._progress_s = retry_s, progress_s
         self._watched: dict[ClusterName, _WatchedCluster] = {}
-        self._kinds: dict[ClusterName, set[GroupVersionResource]] = {}
+        self._queries: dict[ClusterName, set[Query]] = {}
 
     def on_event(self, change: ChangeKind, cluster: Manifest) -> None:
         """Starts, restarts or stops watching an InferenceCluster."""
@@ -101,8 +113,8 @@ class WorkloadInformers:
         self._drop(name)
         restart = asyncio.Event()
         task = asyncio.get_running_loop().create_task(self._run(name, secret, restart))
-        self._watched[name] = _WatchedCluster(secret, task, restart, {}, PodIndex())
-        if self._kinds.get(name):
+        self._watched[name] = _WatchedCluster(secret, task, restart, {}, {})
+        if self._queries.get(name):
             restart.set()
 
     def _drop(self, name: ClusterName) -> None:
@@ -122,29 +134,29 @@ class WorkloadInformers:
         watched = self._watched.get(name) if name is not None else None
         if name is None or watched is None:
             return None
-        kind = _kind(requirement)
-        kinds = self._kinds.setdefault(name, set())
-        if kind not in kinds:
-            kinds.add(kind)
+        query = _query(requirement)
+        queries = self._queries.setdefault(name, set())
+        if query not in queries:
+            queries.add(query)
             watched.task.get_loop().call_soon_threadsafe(watched.restart.set)
-        informer = watched.informers.get(kind)
+        informer = watched.informers.get(query)
         if informer is None or not informer.synced or informer.problem:
             return None
-        if kind == PODS:
-            replica = NamespacedName(requirement.namespace or "", requirement.labels.get(REPLICA, ""))
-            return tuple(msgspec.json.decode(packed) for packed in watched.pods.of(replica))
-        where = requirement.namespace
-        found = [packed for key, packed in list(informer.snapshot.items()) if where in {None, key.namespace}]
+        pods = watched.pods.get(query)
+        if pods is not None:
+            owner = NamespacedName(requirement.namespace or "", requirement.labels.get(query.labels, ""))
+            return tuple(msgspec.json.decode(packed) for packed in pods.of(owner))
+        found = [packed for key, packed in list(informer.snapshot.items()) if _is_required(requirement, key)]
         return tuple(msgspec.json.decode(packed) for packed in found)
 
     def digest(self, name: ClusterName) -> str:
-        """A digest of what is watched on a cluster, less what matters to replicas: their pods and Workloads."""
+        """A digest of what is watched on a cluster, less what matters to replicas and caches."""
         watched = self._watched.get(name)
         whole = xxhash.xxh3_64()
-        for kind, informer in sorted((watched.informers if watched else {}).items(), key=lambda item: str(item[0])):
-            if kind == PODS or kind.plural == _WORKLOADS:
+        for query, informer in sorted((watched.informers if watched else {}).items(), key=lambda item: str(item[0])):
+            if query.kind == PODS or query.kind.plural in {_WORKLOADS, _VOLUME_CLAIMS}:
                 continue
-            whole.update(f"{kind} {informer.synced and not informer.problem}".encode())
+            whole.update(f"{query.kind} {informer.synced and not informer.problem}".encode())
             for key, packed in sorted(informer.snapshot.items()):
                 whole.update(f"{key}".encode() + packed)
         return whole.hexdigest()
@@ -183,17 +195,17 @@ class WorkloadInformers:
     ) -> None:
         """Runs an informer for each kind, until `rotated`. A kind that is added restarts none of the others."""
         watched = self._watched[name]
-        watched.informers, watched.pods = {}, PodIndex()
-        tasks: list[asyncio.Task[None]] = []
+        watched.informers, watched.pods = {}, {query: PodIndex(query.labels) for query in (_REPLICA_PODS, _LOADER_PODS)}
+        loaders = watched.pods[_LOADER_PODS]
+        logs = LoaderLogs(client, loaders, partial(self._listener.caches_changed, name), every_s=self._progress_s)
+        tasks = [asyncio.create_task(logs.run())]
         try:
             while not rotated.done():
                 restart.clear()
-                for kind in self._kinds[name] - watched.informers.keys():
-                    informer = Informer(
-                        client, Query(kind, labels=_SELECT.get(kind, "")), _TRIM.get(kind.plural, _trim)
-                    )
-                    watched.informers[kind] = informer
-                    informer.listen(self._listener(name, kind, watched.pods))
+                for query in self._queries[name] - watched.informers.keys():
+                    informer = Informer(client, query, _trim_of(query))
+                    watched.informers[query] = informer
+                    informer.listen(self._on_events(name, query, watched.pods))
                     tasks.append(asyncio.create_task(informer.run()))
                 added = asyncio.create_task(restart.wait())
                 await asyncio.wait((added, rotated), return_when=asyncio.FIRST_COMPLETED)
@@ -203,12 +215,17 @@ class WorkloadInformers:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _listener(self, name: ClusterName, kind: GroupVersionResource, pods: PodIndex) -> Listener[bytes]:
-        if kind == PODS:
-            return lambda events: self._pods_changed(name, pods.apply(events))
-        if kind.plural == _WORKLOADS:
-            return lambda events: self._pods_changed(name, {NamespacedName(each.key.namespace, "") for each in events})
-        return lambda _events: self._changed(name)
+    def _on_events(self, name: ClusterName, query: Query, pods: Mapping[Query, PodIndex]) -> Listener[bytes]:
+        listener = self._listener
+        if query == _REPLICA_PODS:
+            return lambda events: listener.replicas_changed(name, pods[query].apply(events))
+        if query == _LOADER_PODS:
+            return lambda events: listener.caches_changed(name, pods[query].apply(events))
+        if query.kind.plural == _WORKLOADS:
+            return lambda events: listener.replicas_changed(name, _namespaces(events))
+        if query.kind.plural == _VOLUME_CLAIMS:
+            return lambda events: listener.caches_changed(name, _namespaces(events))
+        return lambda _events: listener.cluster_changed(name)
 
     async def _credentials(self, secret: tuple[str, str]) -> "ClientConfig":
         name, key = secret
@@ -232,10 +249,25 @@ def _kubeconfig(cluster: Manifest) -> tuple[str, str] | None:
     return access.kubeconfig.name, access.kubeconfig.key
 
 
-def _kind(requirement: Requirement) -> GroupVersionResource:
+def _query(requirement: Requirement) -> Query:
     group, _, version = requirement.api_version.rpartition("/")
     singular = requirement.kind.lower()
-    return GroupVersionResource(group, version, f"{singular}es" if singular.endswith("s") else f"{singular}s")
+    kind = GroupVersionResource(group, version, f"{singular}es" if singular.endswith("s") else f"{singular}s")
+    if kind != PODS:
+        return Query(kind)
+    return _LOADER_PODS if CACHE in requirement.labels else _REPLICA_PODS
+
+
+def _is_required(requirement: Requirement, key: NamespacedName) -> bool:
+    return requirement.namespace in {None, key.namespace} and requirement.name in {None, key.name}
+
+
+def _namespaces(events: Iterable[InformerEvent[bytes]]) -> set[NamespacedName]:
+    return {NamespacedName(event.key.namespace, "") for event in events}
+
+
+def _trim_of(query: Query) -> Callable[[Manifest], bytes | None]:
+    return _trim_loader if query == _LOADER_PODS else _TRIM.get(query.kind.plural, _trim)
 
 
 def _trim(raw: Manifest) -> bytes:
@@ -271,6 +303,18 @@ def _trim_pod(raw: Manifest) -> bytes:
     return _encode(trimmed(raw))
 
 
+def _trim_loader(raw: Manifest) -> bytes:
+    return _encode(trimmed_loader(raw))
+
+
+def _trim_volume_claim(raw: Manifest) -> bytes | None:
+    """Those of tenants, with their phase: sizes and annotations change for reasons of others."""
+    if not namespace_of(raw).startswith(TENANT_PREFIX):
+        return None
+    phase = {"phase": text_at(raw, "status", "phase")}
+    return _encode({"metadata": _metadata(raw, ("name", "namespace")), "status": phase})
+
+
 def _trim_workload(raw: Manifest) -> bytes | None:
     """Of Kueue's Workloads those of tenants: a cluster may have thousands for batch jobs."""
     return _encode(trimmed_workload(raw)) if namespace_of(raw).startswith(TENANT_PREFIX) else None
@@ -281,6 +325,7 @@ _TRIM: Mapping[str, Callable[[Manifest], bytes | None]] = {
     "resourceclaims": _trim_claim,
     "pods": _trim_pod,
     _WORKLOADS: _trim_workload,
+    _VOLUME_CLAIMS: _trim_volume_claim,
 }
 
 

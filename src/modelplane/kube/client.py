@@ -21,6 +21,7 @@ Raw = Mapping[str, object]
 """An object as its API sent it."""
 
 _LINE_MOST_BYTES = 16 * 1024 * 1024
+_LOG_MOST_BYTES = 4096
 _OK_BELOW = 300
 _AGENT = "modelplane"
 
@@ -96,6 +97,13 @@ class KubeClient:
 
     async def get(self, kind: GroupVersionResource, name: str, namespace: str | None = None) -> Raw:
         return _decoded(_OBJECT, await self._send("GET", kind.path(namespace, name), {}))
+
+    async def last_log_line(self, pod: str, namespace: str) -> str:
+        """Of a pod with one container."""
+        kind = GroupVersionResource("", "v1", "pods")
+        parameters = {"tailLines": "1", "limitBytes": str(_LOG_MOST_BYTES)}
+        body = await self._send("GET", f"{kind.path(namespace, pod)}/log", parameters)
+        return body.decode(errors="replace").strip()
 
     async def version(self) -> str:
         """Of the API server, such as v1.35.1."""

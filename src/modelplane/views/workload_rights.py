@@ -37,7 +37,7 @@ WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
 """What composers put on a cluster, by API group."""
 
 READ: Final[Mapping[str, tuple[str, ...]]] = {
-    "": ("nodes", "pods"),
+    "": ("nodes", "pods", "pods/log"),
     "apiregistration.k8s.io": ("apiservices",),
     "cert-manager.io": ("certificaterequests",),
     "gateway.networking.k8s.io": ("gatewayclasses",),

@@ -179,16 +179,24 @@ def requirements(inputs: CacheInputs, staging: list[ClusterName], adopted: list[
         wanted[_SECRET] = Requirement("v1", "Secret", name=source.secret.name, namespace=metadata.namespace)
     if source is not None and source.config_map is not None:
         wanted[_CONFIG_MAP] = Requirement("v1", "ConfigMap", name=source.config_map, namespace=metadata.namespace)
-    namespace = remote_namespace(metadata.namespace)
     for cluster in staging:
-        labels = {CACHE: metadata.name}
-        wanted[_pods_key(cluster)] = Requirement("v1", "Pod", namespace=namespace, labels=labels, cluster=cluster)
+        wanted[_pods_key(cluster)] = loaders_requirement(metadata.namespace, metadata.name, cluster)
     existing = inputs.storage.existing
     for cluster in adopted if existing is not None else ():
         name = existing.claim_name if existing else ""
-        claim = Requirement("v1", "PersistentVolumeClaim", name=name, namespace=namespace, cluster=cluster)
-        wanted[_claim_key(cluster)] = claim
+        wanted[_claim_key(cluster)] = claim_requirement(metadata.namespace, name, cluster)
     return wanted
+
+
+def loaders_requirement(namespace: str, name: str, cluster: ClusterName) -> Requirement:
+    """The pods of a cache's loaders on a cluster."""
+    return Requirement("v1", "Pod", namespace=remote_namespace(namespace), labels={CACHE: name}, cluster=cluster)
+
+
+def claim_requirement(namespace: str, name: str, cluster: ClusterName) -> Requirement:
+    """A claim that exists on a cluster."""
+    there = remote_namespace(namespace)
+    return Requirement("v1", "PersistentVolumeClaim", name=name, namespace=there, cluster=cluster)
 
 
 def _secret_key(source: CacheSource) -> str:

@@ -13,12 +13,13 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.api.labels import PROGRESS
+from modelplane.api.labels import CACHE, PROGRESS
 from modelplane.api.loader_exits import EXIT_REASONS
 from modelplane.api.meta import Timestamp
-from modelplane.api.objects import Manifest, annotations_of, items_at, text_at
+from modelplane.api.objects import Manifest, annotations_of, items_at, mapping_at, text_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.causes import Cause, in_words, last_line
+from modelplane.compose.pod_causes import trimmed
 
 FAILED = "Failed"
 """The phase of a loader that ended without success."""
@@ -60,6 +61,27 @@ def _last_words(pod: Manifest) -> Iterable[str]:
     for container in items_at(pod, "status", "containerStatuses"):
         for state in ("state", "lastState"):
             yield text_at(container, state, "terminated", "message")
+
+
+def trimmed_loader(pod: Manifest) -> dict[str, object]:
+    """What of a loader's pod the status of its cache depends on: its cause, and its last words as they are."""
+    found = trimmed(pod)
+    metadata = mapping_at(found, "metadata")
+    words = next((line for text in _last_words(pod) if _parse(line := last_line(text)) is not None), "")
+    return {
+        **found,
+        "metadata": {**metadata, **_identity(pod), **({"annotations": {PROGRESS: words}} if words else {})},
+    }
+
+
+def with_progress(pod: Manifest, line: str) -> dict[str, object]:
+    """A trimmed pod with the last line of its log."""
+    return {**pod, "metadata": {**mapping_at(pod, "metadata"), "annotations": {PROGRESS: line}}}
+
+
+def _identity(pod: Manifest) -> dict[str, object]:
+    labels = {CACHE: text_at(pod, "metadata", "labels", CACHE)}
+    return {"labels": labels, "creationTimestamp": text_at(pod, "metadata", "creationTimestamp")}
 
 
 def _parse(line: str) -> LoaderStatus | None:
