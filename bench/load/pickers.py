@@ -78,9 +78,9 @@ def is_compiled_there() -> bool:
 
 @contextlib.asynccontextmanager
 async def picker(
-    which: Which, folder: Path, pool: tuple[str, ...], config: str = CONFIG
+    which: Which, folder: Path, pool: tuple[str, ...], config: str = CONFIG, *, flags: tuple[str, ...] = ()
 ) -> AsyncIterator[tuple[int, int]]:
-    """One that is ready: its port and its process."""
+    """One that is ready: its port and its process. `flags` are further ones."""
     port = free_port()
     async with contextlib.AsyncExitStack() as stack:
         environment = dict(os.environ)
@@ -91,7 +91,7 @@ async def picker(
             words = _own_words(which, port, folder, pool)
             if which is Which.COMPILED:
                 environment["PYTHONPATH"] = str(_COMPILED)
-        words += ["--config-text", config, "--secure-serving=false"]
+        words += ["--config-text", config, "--secure-serving=false", *flags]
         log = stack.enter_context((folder / f"picker-{port}.log").open("wb"))
         process = await asyncio.create_subprocess_exec(
             *words, env=environment, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL

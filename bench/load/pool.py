@@ -1,6 +1,6 @@
 """Simulated engines in a process of their own, each at an address of its own.
 
-python -m load.pool ADDRESS…        serves until it is ended
+python -m load.pool SEQUENCES ADDRESS…        serves until it is ended, so many sequences a step
 """
 
 import asyncio
@@ -33,11 +33,12 @@ def vllm_page() -> str:
 
 
 @contextlib.asynccontextmanager
-async def engine_pool(addresses: tuple[str, ...]) -> AsyncIterator[int]:
+async def engine_pool(addresses: tuple[str, ...], max_num_seqs: int = 256) -> AsyncIterator[int]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "load.pool",
+        str(max_num_seqs),
         *addresses,
         env={**os.environ, "PYTHONPATH": f"{_BENCH}:{os.environ.get('PYTHONPATH', '')}"},
         stdout=asyncio.subprocess.PIPE,
@@ -52,11 +53,16 @@ async def engine_pool(addresses: tuple[str, ...]) -> AsyncIterator[int]:
         await process.wait()
 
 
-async def _serve(addresses: list[str]) -> None:
+async def _serve(max_num_seqs: int, addresses: list[str]) -> None:
     for number, address in enumerate(addresses):
         host, port = address.split(":")
         config = EngineConfig(
-            cluster="bench", namespace="bench", pod=f"engine-{number}", models=(MODEL,), max_loras=_ADAPTERS
+            cluster="bench",
+            namespace="bench",
+            pod=f"engine-{number}",
+            models=(MODEL,),
+            max_num_seqs=max_num_seqs,
+            max_loras=_ADAPTERS,
         )
         await SimulatedEngine(config).start(host, int(port))
     print("ready", flush=True)
@@ -64,4 +70,4 @@ async def _serve(addresses: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(sys.argv[1:]))
+    asyncio.run(_serve(int(sys.argv[1]), sys.argv[2:]))

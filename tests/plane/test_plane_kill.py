@@ -115,3 +115,47 @@ def test_nothing_that_the_api_acknowledged_is_lost(tmp_path):
     with plane(tmp_path):
         found = asyncio.run(written(tmp_path))
     assert all(found[name] >= count for name, count in acknowledged.items())
+
+
+async def write_across_a_stop(folder, process, seconds):
+    """Two writers count up; the plane is stopped meanwhile and goes on. What was acknowledged, and the longest wait."""
+    acknowledged, waits = {}, []
+    ends = time.monotonic() + seconds + 2
+
+    async def write(session, name):
+        while time.monotonic() < ends:
+            count = acknowledged.get(name, 0) + 1
+            metadata = {"name": name}
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"count": f"{count}"}}
+            verb, path = ("POST", PATH) if count == 1 else ("PUT", f"{PATH}/{name}")
+            began = time.monotonic()
+            async with session.request(verb, path, json=body) as answer:
+                assert answer.status in {200, 201}, await answer.text()
+            acknowledged[name] = count
+            waits.append(time.monotonic() - began)
+
+    async def stop():
+        await asyncio.sleep(0.5)
+        os.killpg(process.pid, signal.SIGSTOP)
+        before = dict(acknowledged)
+        await asyncio.sleep(seconds)
+        # Answers that the kernel had may still arrive; nothing is written by a process that is stopped.
+        assert all(acknowledged[name] <= count + 1 for name, count in before.items())
+        os.killpg(process.pid, signal.SIGCONT)
+
+    async with client(folder) as session:
+        await asyncio.gather(stop(), *(write(session, f"stopped-{number}") for number in range(2)))
+    return acknowledged, max(waits)
+
+
+@pytest.mark.submission
+def test_a_plane_that_is_stopped_goes_on_where_it_was(tmp_path):
+    """SIGSTOP of the plane and all that it started, as a laptop that sleeps or a virtual machine that is moved."""
+    stopped_s = 4.0
+    with plane(tmp_path) as process:
+        acknowledged, longest = asyncio.run(write_across_a_stop(tmp_path, process, stopped_s))
+        assert stopped_s / 2 < longest < stopped_s + 5
+        assert asyncio.run(written(tmp_path)).items() >= acknowledged.items()
+        assert process.poll() is None
+    with plane(tmp_path):
+        assert asyncio.run(written(tmp_path)).items() >= acknowledged.items()
