@@ -40,7 +40,7 @@ _REFUSED: Final[Mapping[str, str]] = {
 """Flags whose meaning this picker does not have, and what to do instead."""
 
 _REFUSED_IF_TRUE: Final[Mapping[str, str]] = {
-    "ha-enable-leader-election": "every replica answers; there is no leader",
+    "ha-enable-leader-election": "every replica answers: there is no leader; with --peers they share what they know",
     "metrics-endpoint-auth": "the metrics port has no authentication; restrict it by a NetworkPolicy",
     "emit-endpoint-scores": "scores are in --decision-log",
     "disable-endpoint-subset-filter": "the proxy's subset is always kept to",

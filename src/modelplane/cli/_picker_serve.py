@@ -10,6 +10,7 @@ from modelplane.cli._picker_flags import add_flags, check_flags, log_level
 if TYPE_CHECKING:
     from modelplane.epp.config.config import Config
     from modelplane.epp.datalayer.endpoints import EndpointSource
+    from modelplane.epp.datalayer.peers import Peers
     from modelplane.epp.server.observe import DecisionLog, Tracing
     from modelplane.epp.server.runner import PickerRunner, PolicySource
     from modelplane.epp.server.server import MakeServer, PickerSettings
@@ -73,6 +74,13 @@ def _add_ports(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--grpc-port", default="9002", metavar="N", help="external processing (default: 9002)")
     parser.add_argument("--grpc-health-port", default="9003", metavar="N", help="health, plain text (default: 9003)")
     parser.add_argument("--metrics-port", default="9090", metavar="N", help="Prometheus and probes (default: 9090)")
+    parser.add_argument(
+        "--peers",
+        default="",
+        metavar="HOST:PORT,…",
+        help="the other pickers of the pool, such as a headless Service: they share loads and prompts",
+    )
+    parser.add_argument("--peer-port", default="9004", metavar="N", help="where peers are heard (default: 9004)")
 
 
 def _add_security(parser: argparse.ArgumentParser) -> None:
@@ -171,8 +179,24 @@ def build(arguments: argparse.Namespace) -> "PickerRunner":
         shows_state=arguments.debug_state,
         log=_decision_log(arguments),
         tracing=_tracing(arguments),
+        peers=_peers(arguments),
     )
     return PickerRunner(source, config, settings, options)
+
+
+def _peers(arguments: argparse.Namespace) -> "Peers | None":
+    from modelplane.epp.datalayer.peers import Peers, named_peers
+    from modelplane.epp.server.flags import port
+
+    if not arguments.peers:
+        return None
+    names: list[tuple[str, int]] = []
+    for each in arguments.peers.split(","):
+        host, colon, number = each.strip().rpartition(":")
+        if not (host and colon and number.isdecimal() and 0 < int(number) < 1 << 16):
+            raise InputError(f"--peers: {each!r} is not HOST:PORT")
+        names.append((host.strip("[]"), int(number)))
+    return Peers(named_peers(names), port(arguments.peer_port), arguments.host)
 
 
 def _decision_log(arguments: argparse.Namespace) -> "DecisionLog | None":

@@ -33,7 +33,7 @@ def nested(dotted, value):
 VALUES = {
     "hashAlgorithm": "xxh64", "kvBlockIndexConfig": {}, "prefixStoreConfig": {}, "tokenizersPoolConfig": {},
     "useEncoderCacheFeatures": True, "samplingMean": 10, "maxDecodeTokenSamplesForPrediction": 1,
-    "syncCrossReplicaState": True, "hashBlockSize": 4,
+    "hashBlockSize": 4,
 }  # fmt: skip
 
 

@@ -14,7 +14,6 @@ _ONE_INDEX = "there is one kind of index"
 _NO_TOKENIZER = "the index has no tokenizer of its own; token-producer configures one"
 _ONE_COUNT = "there is one count of requests in flight, and one prefix index a profile"
 _NO_FEATURE = "the regressions have no such feature"
-_NOT_SHARED = "pickers do not share what they count"
 _RUNS_OUT = "a request counts until its stream ends, however long that takes"
 
 _PRECISE: Mapping[str, str] = {
@@ -40,7 +39,6 @@ NO_EFFECT: Mapping[str, Mapping[str, str]] = {
     "precise-prefix-cache-scorer": _PRECISE,
     "predicted-latency-producer": _LATENCY,
     "predicted-latency-scorer": {"endpointRoleLabel": _LATENCY["endpointRoleLabel"], "samplingMean": _NO_FEATURE},
-    "inflight-load-producer": {"syncCrossReplicaState": _NOT_SHARED},
     "active-request-scorer": {"requestTimeout": _RUNS_OUT},
     "no-hit-lru-scorer": {"prefixPluginType": "the name of the plugin is enough"},
     "pd-profile-handler": {"hashBlockSize": "the index has its own block size"},

@@ -20,9 +20,10 @@ engines anyway.
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -35,7 +36,6 @@ _LOG = logging.getLogger(__name__)
 TELL_S: Final = 0.05
 SILENT_S: Final = 3.0
 _ALIVE_S: Final = 1.0
-_FIND_S: Final = 5.0
 _GREETING: Final = 8
 _LENGTH: Final = 4
 _MOST_FRAME: Final = 8 << 20
@@ -44,15 +44,16 @@ _MOST_PROMPTS: Final = 1_000
 """Kept between two messages: a picker that sends more prompts than that in `TELL_S` shares the first of them."""
 
 PeerAddress = tuple[str, int]
+_Natural = Annotated[int, msgspec.Meta(ge=0)]
 Load = tuple[int, int]
 """Requests and tokens in flight."""
 
 
 class SentPrompt(msgspec.Struct, frozen=True, array_like=True):
     endpoint: str
-    block_tokens: int
-    chains: tuple[tuple[int, ...], ...]
-    lengths: tuple[int, ...]
+    block_tokens: Annotated[int, msgspec.Meta(gt=0)]
+    chains: tuple[tuple[_Natural, ...], ...]
+    lengths: tuple[_Natural, ...]
 
 
 class PeerNews(msgspec.Struct, frozen=True, array_like=True):
@@ -65,12 +66,38 @@ _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(PeerNews)
 
 
+FindPeers = Callable[[], Awaitable[set[PeerAddress]]]
+
+
+class Peers(msgspec.Struct, frozen=True, eq=False):
+    """How a picker finds the others of its pool: addresses of all, this one's among them or not."""
+
+    find: FindPeers
+    port: int = 0
+    """Where this one listens; 0: chosen by the system."""
+    host: str = ""
+    find_s: float = 5.0
+    """Between two looks for others."""
+
+
+def named_peers(names: Sequence[PeerAddress]) -> FindPeers:
+    """The addresses that host names resolve to, such as that of a headless Service."""
+
+    async def find() -> set[PeerAddress]:
+        loop, found = asyncio.get_running_loop(), set[PeerAddress]()
+        for host, port in names:
+            infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found |= {(str(info[4][0]), port) for info in infos}
+        return found
+
+    return find
+
+
 class PeerSync:
     """A background service of a picker. Runs in its event loop."""
 
-    def __init__(self, source: EndpointSource, find: Callable[[], "asyncio.Future[set[PeerAddress]]"], port: int) -> None:
-        """`find` answers with the addresses of all pickers, this one's among them or not. `port` is its own."""
-        self._source, self._find, self._wanted_port = source, find, port
+    def __init__(self, source: EndpointSource, peers: Peers) -> None:
+        self._source, self._settings = source, peers
         self._identity = secrets.token_bytes(_GREETING)
         self._shared = SharedLoads()
         self._producer: ApproxPrefixProducer | None = None
@@ -88,6 +115,10 @@ class PeerSync:
         """Other pickers that this one hears."""
         return self._shared.peers
 
+    def share_loads(self, *, shared: bool) -> None:
+        """Whether this picker tells what it has in flight, and counts what others have."""
+        self._shared.is_on = shared
+
     def share_prompts(self, producer: ApproxPrefixProducer | None) -> None:
         """Of this producer, instead of the one before."""
         if self._producer is not None:
@@ -99,7 +130,8 @@ class PeerSync:
     async def start(self) -> None:
         self._source.on_change(self._follow)
         self._follow(self._source.current)
-        self._server = await asyncio.start_server(self._accepted, port=self._wanted_port)
+        settings = self._settings
+        self._server = await asyncio.start_server(self._accept, settings.host or None, settings.port)
         self.port = self._server.sockets[0].getsockname()[1]
         self._tasks = [asyncio.create_task(self._find_peers()), asyncio.create_task(self._tell())]
 
@@ -112,6 +144,7 @@ class PeerSync:
             link.close()
         if self._server is not None:
             self._server.close()
+            await self._server.wait_closed()
 
     def _follow(self, endpoints: Endpoints) -> None:
         self._by_name = {endpoint.name: endpoint for endpoint in endpoints}
@@ -128,14 +161,14 @@ class PeerSync:
         """Keeps a connection to every other picker."""
         while True:
             with suppress(OSError):
-                found = await self._find()
+                found = await self._settings.find()
                 self._found = {host for host, _ in found}
                 for address in self._links.keys() - found:
                     self._links.pop(address).close()
                 for address in found - self._links.keys():
                     self._links[address] = _Link(address)
             await asyncio.gather(*(link.connect(self._identity) for link in self._links.values()))
-            await asyncio.sleep(_FIND_S if any(link.is_open for link in self._links.values()) else TELL_S * 4)
+            await asyncio.sleep(self._settings.find_s)
 
     async def _tell(self) -> None:
         loop, told, last = asyncio.get_running_loop(), dict[str, Load](), 0.0
@@ -152,14 +185,14 @@ class PeerSync:
                 link.send(PeerNews(own, news.prompts) if link.is_fresh else news if is_due else None)
             last = loop.time() if is_due else last
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        if task is not None:
-            self._readers.add(task)
-            task.add_done_callback(self._readers.discard)
-        host = str(writer.get_extra_info("peername")[0])
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._hear(reader, writer))
+        self._readers.add(task)
+        task.add_done_callback(self._readers.discard)
+
+    async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            if host in self._found:
+            if writer.get_extra_info("peername")[0] in self._found:
                 writer.write(self._identity)
                 await self._read(reader)
         finally:
@@ -191,6 +224,7 @@ class SharedLoads:
         self._heard: dict[object, dict[str, Load]] = {}
         self._added: dict[Endpoint, Load] = {}
         self._endpoints: dict[str, Endpoint] = {}
+        self.is_on = True
 
     @property
     def peers(self) -> int:
@@ -199,7 +233,7 @@ class SharedLoads:
     def own(self, endpoints: Sequence[Endpoint]) -> dict[str, Load]:
         """What this picker has in flight itself, where there is something."""
         found: dict[str, Load] = {}
-        for endpoint in endpoints:
+        for endpoint in endpoints if self.is_on else ():
             requests, tokens = self._added.get(endpoint, (0, 0))
             own = endpoint.requests_in_flight - requests, endpoint.tokens_in_flight - tokens
             if own != (0, 0):
@@ -215,8 +249,9 @@ class SharedLoads:
 
     def hear(self, peer: object, loads: dict[str, Load]) -> None:
         held = self._heard.setdefault(peer, {})
-        held |= loads
-        self._add(loads)
+        if self.is_on:
+            held |= loads
+            self._add(loads)
 
     def forget(self, peer: object) -> None:
         self._add(self._heard.pop(peer, {}))

@@ -15,11 +15,13 @@ import msgspec
 from modelplane.api.version import __version__
 from modelplane.epp.config.config import Config
 from modelplane.epp.datalayer.endpoints import Endpoints, EndpointSource
+from modelplane.epp.datalayer.peers import Peers, PeerSync
 from modelplane.epp.datalayer.setup import kv_listener_of, models_watcher_of, precise_of, scraper_of, tokenizer_of
 from modelplane.epp.replay.snapshot import encode
 from modelplane.epp.scheduling.assembly import Assembly
 from modelplane.epp.scheduling.handlers.disaggregated import DisaggregatedHandler
 from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProducer, Tally
+from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.compiled import describe_build
 from modelplane.epp.server.interfaces import PoolPolicies
@@ -78,6 +80,8 @@ class RunnerOptions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Show endpoints and their loads at /debug/state."""
     log: DecisionLog | None = None
     tracing: Tracing | None = None
+    peers: Peers | None = None
+    """The other pickers of the pool."""
 
 
 class PickerRunner:
@@ -105,8 +109,10 @@ class PickerRunner:
         page = PickerCollector(self._observer.numbers, self._pool, version=__version__, legacy=options.legacy_metrics)
         state = self._state if options.shows_state else None
         self._admin = AdminServer(page, address, problem=self._problem, state=state)
+        self.peers = PeerSync(source, options.peers) if options.peers is not None else None
         self._services: list[BackgroundService] = [
             *self._watchers,
+            *([self.peers] if self.peers is not None else ()),
             *([options.rules] if options.rules is not None else ()),
             *([self._admin] if options.metrics_port >= 0 else ()),
         ]
@@ -142,6 +148,9 @@ class PickerRunner:
         self._observer.configured(config)
         self.server.director.tokenizer = self._tokenizer if precise_of(scheduler.assembly) is not None else None
         self._observer.divides = isinstance(scheduler.assembly.handler, DisaggregatedHandler)
+        if self.peers is not None:
+            self.peers.share_loads(shared=shares_loads(scheduler.assembly))
+            self.peers.share_prompts(prefix_producer(scheduler.assembly))
         if scheduler.reads_bodies:
             _LOG.info(
                 "plugins read token usage from response bodies: set response_body_mode in Envoy's processing_mode"
@@ -176,12 +185,23 @@ class PickerRunner:
             queues=self.server.director.queues,
             faults=self._faults.counts,
             durations=self._durations.histograms,
+            peers=self.peers.peers if self.peers is not None else None,
         )
+
+
+def prefix_producer(assembly: Assembly) -> ApproxPrefixProducer | None:
+    return next((one for one in assembly.plugins.values() if isinstance(one, ApproxPrefixProducer)), None)
+
+
+def shares_loads(assembly: Assembly) -> bool:
+    """Unless the producer of loads is told not to."""
+    producers = (one for one in assembly.plugins.values() if isinstance(one, InFlightProducer))
+    return all(one.parameters.sync_cross_replica_state for one in producers)
 
 
 def _prefix(assembly: Assembly, endpoints: Endpoints) -> PrefixIndexStats | None:
     """Size and hit statistics of the prefix index; None without one."""
-    producer = next((one for one in assembly.plugins.values() if isinstance(one, ApproxPrefixProducer)), None)
+    producer = prefix_producer(assembly)
     if producer is None:
         return None
     blocks = sum(producer.index.blocks_of(endpoint) for endpoint in endpoints)

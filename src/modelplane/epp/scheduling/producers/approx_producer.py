@@ -1,7 +1,7 @@
 """The producer of the approximate prefix index: matches prompts before the profiles run, and records what was sent."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
@@ -12,11 +12,13 @@ from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.producers.approximate import ApproximateIndex
 from modelplane.epp.scheduling.producers.hashing import BYTES_A_TOKEN
 from modelplane.epp.scheduling.producers.limits import PrefixLimits
+from modelplane.epp.scheduling.producers.matches import PrefixMatch
 from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of, put_prefix, read_prefix, write_prefix
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.results import picked_of
 from modelplane.framework.registry import plugin_type
 
+OnRecord = Callable[[Sequence[Endpoint], PrefixMatch], None]
 PREFILL = "prefill"
 """The profile whose pick computes the prompt's KV blocks in addition to the primary one."""
 
@@ -57,6 +59,8 @@ class ApproxPrefixProducer:
         self.hit_ratios = Tally(RATIOS)
         """The share of prompts that the picked endpoint has cached."""
         self.hit_bytes = Tally(SIZES)
+        self.on_record: OnRecord | None = None
+        """Called with each prompt that is sent, and where to."""
 
     def produce(self, context: SchedulingContext) -> None:
         put_prefix(context, self.name, self.index.match(context.request, context.endpoints))
@@ -73,7 +77,10 @@ class ApproxPrefixProducer:
             held = context.value(match.matched, picked_of(decision)) if any_held(match) else 0
             self.hit_ratios.add(held / match.total_blocks)
             self.hit_bytes.add(held * match.block_size * BYTES_A_TOKEN)
-        self.index.record(context.request, computing(decision), match)
+        endpoints = computing(decision)
+        self.index.record(context.request, endpoints, match)
+        if self.on_record is not None and match is not None and match.total_blocks:
+            self.on_record(endpoints, match)
         return ()
 
     def response_complete(self, request: Request, _decision: Decision, served: EndpointResponse) -> None:

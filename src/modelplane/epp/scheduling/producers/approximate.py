@@ -156,14 +156,29 @@ class ApproximateIndex:
         for endpoint in endpoints:
             block_tokens = known.block_size if known else self._block_tokens((endpoint,))
             chains, lengths = (known.chains, known.lengths) if known else self._chains(request, block_tokens)
-            server = self._servers.get(endpoint) or self._add_server(endpoint)
-            room = self._room(endpoint, block_tokens)
-            for landmarks, length in zip(chains, lengths, strict=True):
-                fits = landmarks if length <= room else landmarks[: bisect_right(_PLACES, room)]
-                if fits:
-                    self._remember(server, fits)
-            while server.blocks > room:
-                self._drop_from_oldest(server, server.blocks - room, _SPARE)
+            self._record_on(endpoint, block_tokens, chains, lengths)
+        self._keep_bounds()
+
+    def record_chains(
+        self, endpoint: Endpoint, block_tokens: int, chains: Sequence[Sequence[int]], lengths: Sequence[int]
+    ) -> None:
+        """What another picker sent there."""
+        self._record_on(endpoint, block_tokens, chains, lengths)
+        self._keep_bounds()
+
+    def _record_on(
+        self, endpoint: Endpoint, block_tokens: int, chains: Sequence[Sequence[int]], lengths: Sequence[int]
+    ) -> None:
+        server = self._servers.get(endpoint) or self._add_server(endpoint)
+        room = self._room(endpoint, block_tokens)
+        for landmarks, length in zip(chains, lengths, strict=True):
+            fits = landmarks if length <= room else landmarks[: bisect_right(_PLACES, room)]
+            if fits:
+                self._remember(server, fits)
+        while server.blocks > room:
+            self._drop_from_oldest(server, server.blocks - room, _SPARE)
+
+    def _keep_bounds(self) -> None:
         if self._gone:
             self._sweep()
         while self._recorded > self._limits.most_landmarks:

@@ -32,7 +32,7 @@ class InFlightParameters(Parameters, frozen=True):
     """0: no limit."""
     prefix_match_info_producer_name: str = ""
     sync_cross_replica_state: bool = True
-    """Read, and without effect: pickers do not share what they count."""
+    """Whether pickers of one pool share what they count, where they know each other (`--peers`)."""
 
 
 class _Counted(msgspec.Struct, frozen=True, eq=False):
@@ -48,7 +48,7 @@ class InFlightProducer:
 
     def __init__(self, name: str, parameters: InFlightParameters | None = None) -> None:
         self.name = name
-        self._parameters = parameters or InFlightParameters()
+        self.parameters = parameters or InFlightParameters()
         self._counted: dict[Request, _Counted] = {}
 
     @property
@@ -102,13 +102,13 @@ class InFlightProducer:
 
     def _prompt_tokens(self, context: SchedulingContext, endpoint: Endpoint) -> int:
         tokens = context.request.tokens
-        match = prefix_of(context, self._parameters.prefix_match_info_producer_name)
+        match = prefix_of(context, self.parameters.prefix_match_info_producer_name)
         if match is not None and any_held(match):
             tokens = max(0, tokens - context.aligned(match.matched, (endpoint,))[0] * match.block_size)
         return tokens
 
     def _output_tokens(self, request: Request) -> int:
-        limits = self._parameters
+        limits = self.parameters
         if not limits.add_estimated_output_tokens:
             return 0
         estimated = int(request.tokens * limits.output_ratio)

@@ -45,6 +45,8 @@ class PoolStats(msgspec.Struct, frozen=True):
     """Faults of plugins, by the plugin's name."""
     durations: Mapping[tuple[str, str, str], Histogram] = {}
     """How long plugins took, by extension point, type and name."""
+    peers: int | None = None
+    """Other pickers of the pool that this one hears; None where it shares nothing."""
 
 
 class PrefixIndexStats(msgspec.Struct, frozen=True):
@@ -287,6 +289,8 @@ class PickerCollector(Collector):
         text = "Disaggregation decisions, by type."
         yield _counter(f"{PREFIX}disagg_decision_total", text, ("model_name", "decision_type"), splits)
         yield _counter(f"{PREFIX}pd_decision_total", text, ("model_name", "decision_type"), splits)
+        if pool.peers is not None:
+            yield _gauge(f"{PREFIX}peers", "Other pickers of the pool that this one hears.", (), {(): pool.peers})
         polls: Values = {("metrics-data-source",): pool.poll_errors}
         extracts: Values = {("metrics-data-source", "core-metrics-extractor"): pool.extract_errors}
         yield _counter(f"{PREFIX}datalayer_poll_errors_total", "Scrapes that failed.", ("source_type",), polls)
