@@ -12,10 +12,12 @@ little. So every row is of several, with the percentiles of all their requests t
 """
 
 import argparse
+import json
 import random
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -29,12 +31,16 @@ from load.prompts import words
 from load.shapes import LONG, PUBLISHED, SHORT, Shape
 from load.virtual import VirtualTime
 
+from modelplane.compose.picker import picker_config
 from modelplane.epp.config.config import load
+from modelplane.epp.datalayer.peers import TELL_S, Load, SharedLoads
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.plugins import EndpointResponse
+from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProducer
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
+from modelplane.epp.scheduling.producers.matches import PrefixMatch
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.sim.engine.engine_loop import EngineLoop
@@ -53,6 +59,8 @@ _SCRAPE_S: Final = 0.1
 _WAY_S: Final = 0.001
 _OK: Final = 200
 _BUDGET: Final = 8_192
+_RENDERED: Final = json.dumps(picker_config(disaggregated=False))
+"""As deployments get it."""
 _HEAD: Final = """\
 | policy | TTFT p50 | TTFT p90 | p90 of single seeds | TTFT mean | output tokens/s | prefix hit rate |
 |---|---|---|---|---|---|---|"""
@@ -167,6 +175,7 @@ class Ours(Policy):
         self.endpoints = tuple(Endpoint(f"pool/{at}", f"10.0.0.{at}:8000") for at in range(len(pool.engines)))
         self._places = {endpoint: at for at, endpoint in enumerate(self.endpoints)}
         self._scheduler.endpoints_changed(self.endpoints)
+        self.prefixes = next(plugin for plugin in plugins if isinstance(plugin, ApproxPrefixProducer))
         self._chance = trial.chance().random
         for at in range(len(self.endpoints)):
             # Looks at different servers fall at different moments.
@@ -207,6 +216,55 @@ class Ours(Policy):
             tokens_at_scrape=self.endpoints[at].tokens_shown,
         )
         self._clock.call_at(now_s + self._look_s, lambda: self._look(at))
+
+
+class Several(Policy):
+    """So many pickers before one pool, in turn, each with its own endpoints, counts and index.
+
+    Those that share do it as the product does (`datalayer.peers`): news every 10 ms, a millisecond on the way.
+    """
+
+    def __init__(self, trial: Trial, pool: Pool, clock: VirtualTime, count: int, *, share: bool) -> None:
+        self._clock, self._next = clock, -1
+        self._pickers = [Ours(trial, pool, clock, _RENDERED) for _ in range(count)]
+        self._chosen: dict[Prompt, Ours] = {}
+        self._shared = [SharedLoads() for _ in self._pickers] if share else []
+        self._prompts: list[list[tuple[Endpoint, PrefixMatch]]] = [[] for _ in self._pickers]
+        for at, shared in enumerate(self._shared):
+            shared.follow(self._pickers[at].endpoints)
+            self._pickers[at].prefixes.on_record = partial(self._recorded, at)
+            clock.call_at(TELL_S * (at + 1) / count, partial(self._tell, at))
+
+    def choose(self, question: Question, prompt: Prompt) -> int:
+        self._next = (self._next + 1) % len(self._pickers)
+        picker = self._chosen[prompt] = self._pickers[self._next]
+        return picker.choose(question, prompt)
+
+    def began(self, prompt: Prompt) -> None:
+        self._chosen[prompt].began(prompt)
+
+    def ended(self, prompt: Prompt) -> None:
+        self._chosen.pop(prompt).ended(prompt)
+
+    def _recorded(self, at: int, endpoints: Sequence[Endpoint], match: PrefixMatch) -> None:
+        self._prompts[at] += [(endpoint, match) for endpoint in endpoints]
+
+    def _tell(self, at: int) -> None:
+        loads, prompts = self._shared[at].own(self._pickers[at].endpoints), self._prompts[at]
+        self._prompts[at] = []
+        names = {endpoint.name: loads.get(endpoint.name, (0, 0)) for endpoint in self._pickers[at].endpoints}
+        now_s = self._clock.now()
+        self._clock.call_at(now_s + _WAY_S, lambda: self._hear(at, names, prompts))
+        self._clock.call_at(now_s + TELL_S, lambda: self._tell(at))
+
+    def _hear(self, by: int, loads: dict[str, Load], prompts: list[tuple[Endpoint, PrefixMatch]]) -> None:
+        for at, picker in enumerate(self._pickers):
+            if at == by:
+                continue
+            self._shared[at].hear(by, loads)
+            for endpoint, match in prompts:
+                there = picker.endpoints[self._pickers[by].endpoints.index(endpoint)]
+                picker.prefixes.index.record_chains(there, match.block_size, match.chains, match.lengths)
 
 
 def questions(trial: Trial) -> Iterator[Question]:
@@ -285,6 +343,11 @@ POLICIES: Final[dict[str, Make]] = {
     "ours": lambda trial, pool, clock: Ours(trial, pool, clock, CONFIG),
     "ours, as last seen": lambda trial, pool, clock: Ours(trial, pool, clock, CONFIG, blind=True),
     "ours, counting": lambda trial, pool, clock: Ours(trial, pool, clock, COUNTING),
+    "1 picker": lambda trial, pool, clock: Several(trial, pool, clock, 1, share=False),
+    "2 pickers": lambda trial, pool, clock: Several(trial, pool, clock, 2, share=False),
+    "2 pickers that share": lambda trial, pool, clock: Several(trial, pool, clock, 2, share=True),
+    "4 pickers": lambda trial, pool, clock: Several(trial, pool, clock, 4, share=False),
+    "4 pickers that share": lambda trial, pool, clock: Several(trial, pool, clock, 4, share=True),
     "oracle": lambda trial, pool, _clock: Greedy(trial.shape, pool),
 }
 

@@ -5,10 +5,12 @@ import re
 import signal
 import sys
 
+import aiohttp
 import grpc
 import pytest
 
 from modelplane.cli import main
+from modelplane.envoy.ports import free_port
 from modelplane.epp.server.health import CHECK
 
 ENDPOINTS = "endpoints:\n- {name: a, address: 127.0.0.1, port: 9}\n"
@@ -38,6 +40,8 @@ def listed(tmp_path):
         (["--endpoints", "{listed}", "--decision-log", "no/folder"], "--decision-log no/folder: No such file"),
         (["--endpoints", "{listed}", "--decision-log-share", "2"], "'2' is no share"),
         (["--endpoints", "{listed}", "--tracing-share", "x"], "'x' is no share"),
+        (["--endpoints", "{listed}", "--peers", "pickers"], "--peers: 'pickers' is not HOST:PORT"),
+        (["--endpoints", "{listed}", "--peers", "a:1,b:0"], "--peers: 'b:0' is not HOST:PORT"),
         (["--endpoints", "{listed}", "--tracing-endpoint", "http://x"], "--tracing-endpoint needs --tracing-share"),
     ],
 )
@@ -71,3 +75,36 @@ def test_it_serves_until_it_is_told_to_stop(listed, flags):
             return await _serve_and_stop(listed, "--no-scrape", *flags)
 
     assert asyncio.run(limited()) == (b"\x08\x01", 0)
+
+
+async def _two_that_share(listed):
+    ports = [free_port(), free_port()]
+    peers = ",".join(f"127.0.0.1:{port}" for port in ports)
+    flags = ["--no-scrape", "--secure-serving", "false", "--peers", peers]
+    words = [sys.executable, "-m", "modelplane", "picker", "serve", "--endpoints", str(listed), *ANYWHERE, *flags]
+    processes = [
+        await asyncio.create_subprocess_exec(*words, "--peer-port", str(port), stdout=asyncio.subprocess.PIPE)
+        for port in ports
+    ]
+    try:
+        lines = [(await process.stdout.readline()).decode() for process in processes]
+        pages = [re.search(r"metrics on (\d+)", line)[1] for line in lines]
+        async with aiohttp.ClientSession() as client:
+            while True:
+                texts = [await (await client.get(f"http://127.0.0.1:{port}/metrics")).text() for port in pages]
+                if all("llm_d_epp_peers 1\n" in text for text in texts):
+                    return True
+                await asyncio.sleep(0.1)
+    finally:
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+            await process.communicate()
+
+
+@pytest.mark.e2e
+def test_two_processes_hear_each_other(listed):
+    async def limited():
+        async with asyncio.timeout(50):
+            return await _two_that_share(listed)
+
+    assert asyncio.run(limited())

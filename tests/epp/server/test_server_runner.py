@@ -5,6 +5,7 @@ import aiohttp
 from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.config.config import load
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
+from modelplane.epp.datalayer.peers import Peers
 from modelplane.epp.replay.snapshot import decode
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.requests import Request
@@ -231,3 +232,45 @@ def test_a_saturation_detector_of_another_package():
     source = StaticEndpoints([Endpoint("ns/a", "10.0.0.1:80")])
     program = PickerRunner(source, config, SETTINGS, RunnerOptions(metrics_port=-1, scrapes=False))
     assert program.server.director.saturation == {"decode": 7.0}
+
+
+def test_pickers_with_peers_share_loads_and_prompts_until_the_configuration_says_no(run):
+    prompt = b"The same beginning of every conversation. " * 100
+
+    def runner(everyone):
+        async def find():
+            return set(everyone)
+
+        source = StaticEndpoints([Endpoint("pool/a", "127.0.0.1:9"), Endpoint("pool/b", "127.0.0.1:10")])
+        config = load(HEAD + "plugins: [{type: prefix-cache-scorer}, {type: active-request-scorer}]\n")
+        options = RunnerOptions(metrics_port=0, scrapes=False, peers=Peers(find, 0, "127.0.0.1", 0.02))
+        return PickerRunner(source, config, SETTINGS, options)
+
+    def picked(program):
+        director = program.server.director
+        request = Request("r", "m", prompts=(prompt,))
+        return director.scheduler.schedule(request, program.server.source.current, 0.0, chances(7)).picked
+
+    async def scenario():
+        everyone = set()
+        one, two = runner(everyone), runner(everyone)
+        for each in (one, two):
+            await each.start()
+            everyone.add(("127.0.0.1", each.peers.port))
+        try:
+            await until(lambda: one.peers.peers == two.peers.peers == 1)
+            first = picked(one)
+            await until(lambda: [each.requests_in_flight for each in two.server.source.current].count(1) == 1)
+            again = picked(two)
+            _, text = await page(two, "/metrics")
+            alone = HEAD + (
+                "plugins: [{type: prefix-cache-scorer}, {type: active-request-scorer},"
+                " {type: inflight-load-producer, parameters: {syncCrossReplicaState: false}}]\n"
+            )
+            two.server.reload(load(alone))
+            return first.name == again.name, "llm_d_epp_peers 1\n" in text, two.peers._shared.is_on
+        finally:
+            await one.stop()
+            await two.stop()
+
+    assert run(scenario()) == (True, True, False)

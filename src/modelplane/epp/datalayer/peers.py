@@ -33,7 +33,7 @@ from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProd
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
 
 _LOG = logging.getLogger(__name__)
-TELL_S: Final = 0.05
+TELL_S: Final = 0.01
 SILENT_S: Final = 3.0
 _ALIVE_S: Final = 1.0
 _GREETING: Final = 8
@@ -141,7 +141,7 @@ class PeerSync:
             task.cancel()
         await asyncio.gather(*self._tasks, *self._readers, return_exceptions=True)
         for link in self._links.values():
-            link.close()
+            await link.close()
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()
@@ -164,7 +164,7 @@ class PeerSync:
                 found = await self._settings.find()
                 self._found = {host for host, _ in found}
                 for address in self._links.keys() - found:
-                    self._links.pop(address).close()
+                    await self._links.pop(address).close()
                 for address in found - self._links.keys():
                     self._links[address] = _Link(address)
             await asyncio.gather(*(link.connect(self._identity) for link in self._links.values()))
@@ -196,7 +196,7 @@ class PeerSync:
                 writer.write(self._identity)
                 await self._read(reader)
         finally:
-            writer.close()
+            await _close(writer)
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         peer = object()
@@ -207,7 +207,9 @@ class PeerSync:
                 for prompt in news.prompts:
                     self._learn(prompt)
         except (OSError, EOFError, TimeoutError, msgspec.DecodeError) as end:
-            _LOG.info("a peer ended: %s", type(end).__name__)
+            # A picker that called itself ends before it says anything.
+            if self._shared.knows(peer):
+                _LOG.info("a peer is no longer heard: %s", type(end).__name__)
         finally:
             self._shared.forget(peer)
 
@@ -229,6 +231,9 @@ class SharedLoads:
     @property
     def peers(self) -> int:
         return len(self._heard)
+
+    def knows(self, peer: object) -> bool:
+        return peer in self._heard
 
     def own(self, endpoints: Sequence[Endpoint]) -> dict[str, Load]:
         """What this picker has in flight itself, where there is something."""
@@ -290,10 +295,14 @@ class _Link:
             return
         with suppress(OSError, EOFError, TimeoutError):
             reader, writer = await asyncio.wait_for(asyncio.open_connection(*self._address), SILENT_S)
-            greeting = await asyncio.wait_for(reader.readexactly(_GREETING), SILENT_S)
-            if greeting == identity:
-                self._is_self = True
+            try:
+                greeting = await asyncio.wait_for(reader.readexactly(_GREETING), SILENT_S)
+            except BaseException:
                 writer.close()
+                raise
+            self._is_self = greeting == identity
+            if self._is_self:
+                await _close(writer)
             else:
                 self._writer, self.is_fresh = writer, True
 
@@ -309,9 +318,15 @@ class _Link:
         writer.write(len(frame).to_bytes(_LENGTH) + frame)
         self.is_fresh = False
 
-    def close(self) -> None:
+    async def close(self) -> None:
         if self._writer is not None:
-            self._writer.close()
+            await _close(self._writer)
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 async def _next_news(reader: asyncio.StreamReader) -> PeerNews:

@@ -1,12 +1,13 @@
 """An address that serves requests, with its metrics as last scraped and as expected.
 
 The identity never changes. The metrics are a frozen value that each scrape replaces as a whole. Requests and tokens in
-flight are the picker's own: sent to the endpoint and not seen to complete.
+flight are the picker's own, and those of pickers that share: sent to the endpoint and not seen to complete.
 
 Many requests are scheduled between two scrapes, and by the last scrape alone all would go to the endpoint that was best
 then. So scorers read `expected`: the last scrape, plus what this picker sent since, minus what completed since.
 Requests sent since count as waiting and as running. An endpoint that was never scraped is expected to have what was
-sent to it. Several pickers of one pool each count their own requests; the next scrape shows the rest.
+sent to it. What other pickers of the pool have in flight is added where they share it (`datalayer.peers`), else the
+next scrape shows it.
 
 The uncached tokens of a prompt count towards the KV cache until its response is received: engines allocate blocks as
 they compute, so a scrape shows next to nothing of a long prompt that was just sent. What a scrape shows of it by then
