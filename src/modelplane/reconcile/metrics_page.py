@@ -12,13 +12,18 @@ from typing import Final, NamedTuple
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 
+from modelplane.api.version import __version__
 from modelplane.reconcile.certificate_expiry import CERTIFICATES, certificate_expiry
 from modelplane.views.fleet_metrics import FLEET_METRICS, fleet_metrics
 from modelplane.views.inputs import FleetManifests
 from modelplane.views.metric_families import SERIES_LEFT_OUT, MetricSpec, SampleFamily, SecondsHistogram, bounded
 from modelplane.views.replica_durations import DURATION_METRICS, ReplicaDurations
 
-FLEET_PAGE_METRICS: Final[tuple[MetricSpec, ...]] = (*FLEET_METRICS, *DURATION_METRICS, CERTIFICATES, SERIES_LEFT_OUT)
+BUILD: Final = MetricSpec(
+    name="modelplane_build", type="info", labels=("version",), help="The version of the host. It is always there."
+)
+_BUILD: Final = SampleFamily(BUILD, {(__version__,): 1})
+FLEET_PAGE_METRICS: Final = (BUILD, *FLEET_METRICS, *DURATION_METRICS, CERTIFICATES, SERIES_LEFT_OUT)
 """What the page of a fleet has on every host."""
 
 
@@ -49,7 +54,7 @@ class FleetPage:
             self._durations.observe(inputs.replicas)
             durations = self._durations.families()
         certificates = certificate_expiry(self._serving, inputs.clusters)
-        return bounded((*fleet_metrics(inputs), *durations, certificates, *more))
+        return bounded((_BUILD, *fleet_metrics(inputs), *durations, certificates, *more))
 
 
 class _Together(CollectorRegistry):

@@ -1,6 +1,6 @@
 """Metric families as values: what is on a metrics page, before any host writes it.
 
-Names and units follow OpenMetrics: a counter's family has no `_total`, which its samples get, and a unit ends the name.
+Names and units follow OpenMetrics: a unit ends the name, and the samples of a counter or an info have a suffix more.
 A family has a bounded number of series whatever the fleet is: the first by their labels stay, and how many do not is
 said by a family of its own.
 """
@@ -13,6 +13,7 @@ import msgspec
 
 MOST_SERIES: Final = 10_000
 LEFT_OUT: Final = "modelplane_metrics_series_left_out"
+_SUFFIXES: Final = {"counter": "_total", "info": "_info"}
 Labels = tuple[str, ...]
 
 
@@ -20,7 +21,7 @@ class MetricSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What a page of the documentation says of a metric."""
 
     name: str
-    type: Literal["counter", "gauge", "histogram"] = "gauge"
+    type: Literal["counter", "gauge", "histogram", "info"] = "gauge"
     labels: Labels = ()
     help: str
     unit: str = ""
@@ -28,7 +29,7 @@ class MetricSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def shown_name(self) -> str:
         """The name that queries have."""
-        return f"{self.name}_total" if self.type == "counter" else self.name
+        return self.name + _SUFFIXES.get(self.type, "")
 
 
 class SecondsHistogram(msgspec.Struct, frozen=True):
