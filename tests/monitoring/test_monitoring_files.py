@@ -71,7 +71,8 @@ def test_an_alert_says_what_is_wrong_and_names_a_command_that_exists(name):
     words = shlex.split(re.sub(r"\{\{ \$labels\.(\w+) \}\}", r"\1", notes["runbook"]))
     assert words[0] == "modelplane"
     command = {command.name: command for command in COMMANDS}[words[1]]
-    parser_of(command).parse_args(words[2:])
+    for where in ("--data", "--kubeconfig"):
+        parser_of(command).parse_args([*words[2:], where, "somewhere"])
 
 
 @pytest.mark.parametrize("name", ALERTS)
