@@ -41,6 +41,7 @@ async def conversation(client, plane):
     for name, arguments in (
         ("fleet_status", {}),
         ("top", {"namespace": "default"}),
+        ("cost", {}),
         ("trace", {"kind": "modeldeployment", "name": "qwen3-8b"}),
         ("explain", {"deployment": "qwen3-8b"}),
         ("plan", {"manifests": MANIFESTS.replace("replicas: 2", "replicas: 3")}),
@@ -51,6 +52,7 @@ async def conversation(client, plane):
         found[name] = called.structured_content
     assert {row["name"] for row in found["fleet_status"]["deployments"]} == {"qwen3-8b"}
     assert [row["name"] for row in found["top"]["deployments"]] == ["qwen3-8b"]
+    assert [row["namespace"] for row in found["cost"]["teams"]] == ["default"]
     assert found["trace"]["name"] == "qwen3-8b"
     assert found["explain"]["deployment"] == "default/qwen3-8b"
     assert found["plan"]["answer"] in {"FitsNow", "FitsAfterScaleUp"}

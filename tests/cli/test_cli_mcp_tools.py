@@ -8,7 +8,7 @@ from modelplane.cli._mcp_tools import TOOLS, command_line, structured
 
 BY_NAME = {tool.name: tool for tool in TOOLS}
 WHERE = ("--data", "/plane")
-READING = {"status", "top", "trace", "explain", "plan", "simulate"}
+READING = {"status", "top", "cost", "trace", "explain", "plan", "simulate"}
 
 
 def line(name, folder, /, **arguments):

@@ -61,18 +61,38 @@ async def until_counted(plane, folder):
         while True:
             _, kind, page = await asyncio.to_thread(fetch, plane, folder)
             found = families(page)
-            if found["modelplane_requests"] and found["modelplane_replicas_ready"][DEPLOYMENT] == 2:
+            if (
+                found["modelplane_requests"]
+                and found["modelplane_tokens"]
+                and found["modelplane_replicas_ready"][DEPLOYMENT] == 2
+            ):
                 return kind, found
             await asyncio.sleep(0.5)
 
 
 DEPLOYMENT = ("default", "qwen3-8b")
+KEYS = """
+apiVersion: v1
+kind: Secret
+metadata: {name: keys, namespace: modelplane-system, labels: {keys: all}}
+stringData: {ada: key-a}
+---
+apiVersion: modelplane.ai/v1alpha1
+kind: InferenceGateway
+metadata: {name: default}
+spec:
+  auth: {method: APIKey, apiKey: {secretSelector: {matchLabels: {keys: all}}}}
+"""
 
 
 async def journey(folder):
     settings = PlaneSettings(data=folder, router=True, engine_speed=50)
-    async with Plane(settings) as plane, aiohttp.ClientSession() as session:
+    keys = folder.parent / "keys.yaml"
+    keys.write_text(KEYS)
+    authorized = {"Authorization": "Bearer key-a"}
+    async with Plane(settings) as plane, aiohttp.ClientSession(headers=authorized) as session:
         plane.apply(read_documents([EXAMPLES / "quickstart"]))
+        plane.apply(read_documents([keys]))
         await answered(session, plane)
         kind, found = await until_counted(plane, folder)
         assert kind.startswith("application/openmetrics-text; version=1.0.0")
@@ -109,12 +129,12 @@ def test_tokens_are_those_of_a_service_whoever_called():
 
 @pytest.mark.slow
 def test_a_plane_shows_its_fleet_requests_and_tokens(tmp_path):
-    found, text, refused = asyncio.run(journey(tmp_path))
+    found, text, refused = asyncio.run(journey(tmp_path / "plane"))
     assert found["modelplane_replicas_desired"] == {DEPLOYMENT: 2}
     assert set(found["modelplane_cluster_connected"].values()) == {1.0}
     assert sum(found["modelplane_replica_gpus"].values()) > 0
     assert found["modelplane_requests"][*DEPLOYMENT, "2xx"] >= 1
-    assert found["modelplane_tokens"] == {}  # callers have no keys here, so the router reads no response
+    assert found["modelplane_tokens"]["default", "chat", "output"] >= 4
     assert found["modelplane_certificate_expiry_timestamp_seconds"]["serving", ""] > 1.7e9
     assert refused == [401, 404]
     histograms = {spec.name for spec in PLANE_METRICS if spec.type == "histogram"}

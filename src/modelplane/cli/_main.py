@@ -35,6 +35,7 @@ COMMANDS = (
     Command("up", "start the embedded plane and keep it running", "up"),
     Command("status", "show whether clusters, deployments and services of a running plane are ready", "status"),
     Command("top", "show devices, replicas, requests and prices by class, pool and deployment", "top"),
+    Command("cost", "show what teams and deployments cost, by the hour and for a million tokens", "cost"),
     Command("get", "show objects: md, ms, inferencecluster and so on, or all", "get"),
     Command("describe", "show an object, its conditions and its events", "describe"),
     Command("trace", "show what an object leads to, from deployment to service, with reasons and times", "trace"),

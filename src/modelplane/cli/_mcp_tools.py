@@ -152,6 +152,14 @@ TOOLS: Final = (
         _in_namespace("top"),
     ),
     McpTool(
+        "cost",
+        "What teams and deployments cost by the hour, what of the nodes nobody takes, and what a million tokens cost "
+        "where tokens were counted.",
+        {"namespace": _NAMESPACE},
+        (),
+        _in_namespace("cost"),
+    ),
+    McpTool(
         "trace",
         "What an object leads to, as a tree from deployment over replicas, clusters and endpoints to services, each "
         "with its state, since when, and why.",

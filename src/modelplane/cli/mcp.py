@@ -19,7 +19,7 @@ examples:
   modelplane mcp --kubeconfig ~/.kube/config      any control plane, with the rights of that file
 
 An assistant starts it, as `{"command": "modelplane", "args": ["mcp"]}` in its list of MCP servers. Tools: fleet_status,
-top, trace, explain, plan, simulate. Each is the command of this name with JSON for output, and none changes anything.
+top, cost, trace, explain, plan, simulate. Each is the command of this name with JSON for output. None changes anything.
 """
 _MOST_LINE: Final = 4 << 20
 _MOST_OUTPUT: Final = 400_000
