@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from modelplane.crossplane.fleet_informers import CACHES, CLUSTERS, DEPLOYMENTS, REPLICAS
 from modelplane.crossplane.server import FunctionServer, Options
-from modelplane.epp.transport.tls import issue_hop
+from modelplane.epp.transport.tls import issue_hop, self_signed_loopback
 from modelplane.reconcile.metrics_page import FLEET_PAGE_METRICS
 from tests.support.kube_api import KubeApi
 from tests.support.waiting import until
@@ -150,10 +150,28 @@ def test_the_fleet_that_a_server_watches_is_on_its_page(tmp_path):
     serving(story, tmp_path, live=True)
 
 
-def test_a_server_that_does_not_watch_shows_its_own_work_only(tmp_path):
+def test_a_server_shows_when_its_own_certificate_expires(tmp_path):
+    certificate, key = self_signed_loopback("function", time.time(), timedelta(days=20))
+    for name, content in (("tls.crt", certificate), ("tls.key", key), ("ca.crt", certificate)):
+        (tmp_path / name).write_bytes(content)
+
+    async def main():
+        server = FunctionServer(Options("127.0.0.1:0", tmp_path, "127.0.0.1:0"))
+        await server.start()
+        try:
+            return await asyncio.to_thread(page, server.admin_port)
+        finally:
+            await server.stop()
+
+    expiry = values(asyncio.run(main())["modelplane_certificate_expiry_timestamp_seconds"])["serving", ""]
+    assert abs(expiry - time.time() - 20 * 86400) < 120
+
+
+def test_a_server_that_does_not_watch_shows_its_own_work_and_itself(tmp_path):
     async def story(_api, server):
         found = await asyncio.to_thread(page, server.admin_port)
-        assert all(name.startswith("modelplane_function_") for name in found)
+        others = {name for name in found if not name.startswith("modelplane_function_")}
+        assert others == {"modelplane_build", "modelplane_certificate_expiry_timestamp_seconds"}
         assert "modelplane_function_calls" in found
 
     serving(story, tmp_path)

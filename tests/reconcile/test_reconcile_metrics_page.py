@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
+from modelplane.api.version import __version__
 from modelplane.reconcile.metrics_page import FLEET_PAGE_METRICS, FleetPage, metrics_page
 from modelplane.views.inputs import FleetManifests
 from modelplane.views.metric_families import MetricSpec, SampleFamily, SecondsHistogram
@@ -88,3 +89,13 @@ def test_the_page_of_a_fleet_has_every_family_and_those_of_its_host():
         values = {family.spec.name: family.values for family in found}
         assert values["modelplane_replicas_placed"] == {("team", ""): 1}
         assert values["modelplane_replica_ready_duration_seconds"]["team", ""].total_s == 40
+
+
+def test_a_host_that_does_not_know_its_fleet_shows_itself():
+    found = FleetPage(0.0).families(None, FAMILIES[:1])
+    assert [family.spec.name for family in found] == [
+        "modelplane_build",
+        "modelplane_certificate_expiry_timestamp_seconds",
+        "modelplane_ready",
+    ]
+    assert found[0].values == {(__version__,): 1}

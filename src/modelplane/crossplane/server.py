@@ -332,7 +332,7 @@ class FunctionServer:
         return web.Response(body=page.content, headers={"Content-Type": page.content_type})
 
     def _page(self, held: HeldFleet | None, accept: str) -> Exposition:
-        families = self._fleet_page.families(held.manifests()) if held is not None else ()
+        families = self._fleet_page.families(held.manifests() if held is not None else None)
         return metrics_page(families, accept, self.function.metrics.registry)
 
     async def stop(self) -> None:

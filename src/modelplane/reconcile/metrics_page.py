@@ -49,7 +49,10 @@ class FleetPage:
         self._durations = ReplicaDurations(began_s)
         self._lock = Lock()
 
-    def families(self, inputs: FleetManifests, more: Iterable[SampleFamily] = ()) -> tuple[SampleFamily, ...]:
+    def families(self, inputs: FleetManifests | None, more: Iterable[SampleFamily] = ()) -> tuple[SampleFamily, ...]:
+        """None: the host does not know its fleet, or not yet."""
+        if inputs is None:
+            return (_BUILD, certificate_expiry(self._serving, ()), *more)
         with self._lock:
             self._durations.observe(inputs.replicas)
             durations = self._durations.families()
