@@ -84,6 +84,9 @@ async def talk(data, mode):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("mode", "version"), [("auto", VERSIONS[0]), ("legacy", HANDSHAKE_VERSIONS[0])])
+@pytest.mark.parametrize(
+    ("mode", "version"),
+    [("auto", VERSIONS[0]), pytest.param("legacy", HANDSHAKE_VERSIONS[0], marks=pytest.mark.submission)],
+)
 def test_the_official_client_reads_a_fleet(tmp_path, mode, version):
     assert asyncio.run(talk(tmp_path, mode)) == version

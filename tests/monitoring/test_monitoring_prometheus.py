@@ -24,6 +24,7 @@ SCRAPE = re.search(r"^```yaml\n(scrape_configs:.*?)^```$", PAGE, re.MULTILINE | 
 DEPLOYMENT = {"namespace": "default", "deployment": "qwen3-8b"}
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.submission,
     pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not on this machine"),
 ]
 
