@@ -112,3 +112,16 @@ def test_a_million_tokens_cost_the_price_over_the_time_in_which_they_were_counte
 def test_without_records_hours_and_tokens_are_not_known():
     found = fleet_cost(FleetLoad(deployments=(deployment("chat", usd(1.0)),)))
     assert (found.hours, found.deployments[0].used, found.totals) == (None, None, ())
+
+
+def test_a_currency_that_nobody_takes_is_all_rest():
+    found = fleet_cost(FleetLoad(pools=(pool(usd(80.0)),)))
+    assert found.totals == (
+        CurrencyCost(currency="USD", nodes_per_hour=80.0, deployments_per_hour=0.0, rest_per_hour=80.0),
+    )
+
+
+@pytest.mark.parametrize(("devices", "unpriced"), [(0, 0), (1, 1)])
+def test_a_deployment_without_devices_lacks_no_price(devices, unpriced):
+    found = fleet_cost(FleetLoad(deployments=(deployment("chat", None, devices=devices),)))
+    assert found.teams[0].unpriced == unpriced

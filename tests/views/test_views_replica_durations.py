@@ -12,19 +12,29 @@ def at(minute, second=0):
     return f"2026-01-01T00:{minute:02}:{second:02}Z"
 
 
-def replica(uid="a", *, created="2026-01-01T00:01:00Z", staged=None, serves=None, caches=(), served=None):
+def replica(
+    uid="a",
+    *,
+    created="2026-01-01T00:01:00Z",
+    staged=None,
+    serves=None,
+    caches=(),
+    served=None,
+    owner="chat",
+    status="True",
+):
     since = {"CachesReady": staged, "Ready": serves}
     return {
         "metadata": {"name": "chat-0", "namespace": "team", "uid": uid, "creationTimestamp": created},
         "spec": {
             "clusterName": "east",
-            "deployment": {"name": "chat", "uid": "u"},
+            "deployment": {"name": owner, "uid": "u"},
             "caches": list(caches),
             "engines": [],
         },
         "status": {
             "conditions": [
-                {"type": kind, "status": "True", "reason": "R", "lastTransitionTime": time}
+                {"type": kind, "status": status, "reason": "R", "lastTransitionTime": time}
                 for kind, time in since.items()
                 if time
             ],
@@ -95,3 +105,25 @@ def test_a_replica_with_the_same_name_and_another_uid_is_another_one():
 
 def test_what_has_no_time_is_passed_over():
     assert counted([replica(created="yesterday", serves=at(2)), {"metadata": 5}]) == NOTHING
+
+
+def test_a_condition_counts_while_it_holds():
+    found = counted([replica(status="False", staged=at(2), serves=at(3))], [replica(status="Unknown", serves=at(3))])
+    assert found == NOTHING
+
+
+def test_deployments_beyond_the_most_are_counted_together():
+    found = counted([replica(f"{n}", owner=f"d{n:04}", serves=at(2)) for n in range(1002)])
+    assert len(found[READY]) == 1001
+    assert (found[READY]["team", "d0999"], found[READY]["other", "other"]) == (histogram(60), histogram(60, 60))
+    others = [replica(f"{n}", owner=f"d{n:04}", serves=at(2)) for n in range(1000)]
+    again = counted([replica("a", serves=at(2))], others, [replica("b", serves=at(2))])
+    assert (again[READY][CHAT], again[READY]["other", "other"]) == (histogram(60, 60), histogram(60))
+
+
+def test_the_histograms_are_those_of_the_page():
+    assert [(spec.name, spec.type, spec.labels, spec.unit) for spec in (READY, STAGING, WARMUP)] == [
+        (f"modelplane_replica_{name}_seconds", "histogram", ("namespace", "deployment"), "seconds")
+        for name in ("ready_duration", "staging", "warmup")
+    ]
+    assert BOUNDS_S == (5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400)
