@@ -177,6 +177,14 @@ def test_gangs_are_replicas_of_several_nodes():
     assert found["gang_incomplete"] == {("team", "two"): 2, ("team", "whole"): 0}
 
 
+def test_a_replica_with_one_engine_of_several_nodes_is_a_gang():
+    split = replica("split-0", nodes=2)
+    (decode,) = split["spec"]["engines"]
+    prefill = {"name": "prefill", "members": [{**decode["members"][0], "nodes": 1}]}
+    split["spec"]["engines"].append(prefill)
+    assert values(split)["gang_incomplete"] == {("team", "split"): 1}
+
+
 def test_a_broken_object_hides_no_other():
     broken = {"apiVersion": API, "kind": "ModelReplica", "metadata": {"name": "b", "namespace": "team"}, "spec": 5}
     found = values(EAST, broken, deployment("chat", 1, 1), replica("chat-0", condition("Ready")))

@@ -35,3 +35,23 @@ def test_a_counter_is_left_out_under_the_name_that_queries_have():
 def test_a_bound_is_the_most_that_its_bucket_holds(seconds, counts):
     made = SecondsHistogram.empty((1.0, 2.0)).with_one(seconds)
     assert made == SecondsHistogram((1.0, 2.0), counts, seconds)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("gauge", "modelplane_x"),
+        ("histogram", "modelplane_x"),
+        ("counter", "modelplane_x_total"),
+        ("info", "modelplane_x_info"),
+    ],
+)
+def test_queries_name_counters_and_infos_with_their_suffix(kind, name):
+    assert MetricSpec(name="modelplane_x", type=kind, help="X.").shown_name == name
+
+
+def test_a_metric_has_ten_thousand_series_at_most():
+    many = SampleFamily(SPEC, {(f"{n:05}",): 1.0 for n in range(10_001)})
+    kept, left_out = bounded([many])
+    assert (len(kept.values), left_out.values) == (10_000, {("modelplane_things",): 1})
+    assert (left_out.spec.name, left_out.spec.labels) == ("modelplane_metrics_series_left_out", ("metric",))
