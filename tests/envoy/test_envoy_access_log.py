@@ -22,10 +22,10 @@ def line(**fields):
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (line(), ServedRequest("default/chat-1", False, 12, 80)),
-        (line(status=503), ServedRequest("default/chat-1", True, 12, 80)),
-        (line(status=0, first_byte_ms=None), ServedRequest("default/chat-1", True, None, 80)),
-        (line(status=400), ServedRequest("default/chat-1", False, 12, 80)),
+        (line(), ServedRequest("default/chat-1", False, 12, 80, 200)),
+        (line(status=503), ServedRequest("default/chat-1", True, 12, 80, 503)),
+        (line(status=0, first_byte_ms=None), ServedRequest("default/chat-1", True, None, 80, 0)),
+        (line(status=400), ServedRequest("default/chat-1", False, 12, 80, 400)),
         (line(gateway="fleet"), None),
         (line(replica=None), None),
         (line(status="many"), None),

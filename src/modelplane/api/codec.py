@@ -1,6 +1,6 @@
 """The way between plain objects and the typed kinds."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -19,6 +19,17 @@ def decode(kind: type[T], manifest: Mapping[str, object]) -> T:
         return msgspec.convert(manifest, kind, strict=True)
     except msgspec.ValidationError as error:
         raise InvalidObject(str(error)) from error
+
+
+def decode_readable(kind: type[T], manifests: Iterable[Mapping[str, object]]) -> list[T]:
+    """The typed forms of those that can be read: for views, where one broken object must not hide the others."""
+    found: list[T] = []
+    for manifest in manifests:
+        try:
+            found.append(decode(kind, manifest))
+        except InvalidObject:
+            continue
+    return found
 
 
 def encode(value: msgspec.Struct) -> dict[str, object]:

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +23,7 @@ _HELP = "text, with wide: more columns and rows, json, yaml, or name: KIND/NAME 
 _COLOURS: "Mapping[str, str]" = {READY: "32", NOT_READY: "31", UNKNOWN: "33", DELETING: "33"}
 """Besides the word, never instead of it."""
 _EVERY_S = 1.0
+_UNITS: "Mapping[str, int]" = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def add_formats(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +52,14 @@ def print_changes(text: Callable[[], str], *, watch: bool) -> None:
         if not watch:
             return
         time.sleep(_EVERY_S)
+
+
+def duration_s(text: str) -> int:
+    """`90s`, `30m`, `2h` or `7d` in seconds."""
+    found = re.fullmatch(r"([0-9]{1,7})([smhd]?)", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 90s, 30m or 2h")
+    return int(found[1]) * _UNITS[found[2] or "s"]
 
 
 def plane_of(arguments: argparse.Namespace) -> RunningPlane:

@@ -1,7 +1,6 @@
 """`modelplane drain`: moves the replicas of a cluster or a pool away, and back in when it is over."""
 
 import argparse
-import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from modelplane.api.errors import ConflictError, InputError
 from modelplane.api.objects import items_at, text_at, value_at
+from modelplane.cli._formats import duration_s
 from modelplane.cli.running import RunningPlane, add_data_argument
 from modelplane.k8s.admission.decode import escape
 
@@ -30,7 +30,6 @@ A drained cluster takes no new replicas until the drain is aborted. docs/operati
 Exit codes: 0 done, 1 refused, 3 the wait ended before the drain did.
 """
 _PLURAL = "inferenceclusters"
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _POLL_S = 1.0
 _ATTEMPTS = 5
 """The status of a cluster is written often, and each write is a new version."""
@@ -54,12 +53,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", choices=("cluster", "pool"))
     parser.add_argument("name", help="name of the cluster, or CLUSTER/POOL")
     parser.add_argument(
-        "--deadline", type=_seconds, metavar="TIME", help="when replicas leave without a successor: 30m"
+        "--deadline", type=duration_s, metavar="TIME", help="when replicas leave without a successor: 30m"
     )
     parser.add_argument("--at-a-time", type=_count, metavar="N", help="most replicas that move at a time (4)")
     parser.add_argument("--abort", action="store_true", help="end the drain; replicas that have not left stay")
     parser.add_argument("--wait", action="store_true", help="show the progress until no replica is left")
-    parser.add_argument("--timeout", type=_seconds, metavar="TIME", help="how long to wait (no limit)")
+    parser.add_argument("--timeout", type=duration_s, metavar="TIME", help="how long to wait (no limit)")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--kubeconfig", type=Path, metavar="FILE", help="the control plane of a kubeconfig")
     add_data_argument(where)
@@ -163,13 +162,6 @@ def _plane(arguments: argparse.Namespace) -> RunningPlane:
 
         return read_kubeconfig(arguments.kubeconfig)
     return RunningPlane.of(arguments.data)
-
-
-def _seconds(text: str) -> int:
-    found = re.fullmatch(r"([0-9]{1,7})([smhd]?)", text)
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 90s, 30m or 2h")
-    return int(found[1]) * _UNITS[found[2] or "s"]
 
 
 def _count(text: str) -> int:

@@ -7,7 +7,7 @@ deployments with replicas that are not scheduled.
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from threading import RLock
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -24,6 +24,7 @@ from modelplane.kube import (
     NamespacedName,
     Query,
 )
+from modelplane.views.inputs import FleetManifests
 
 CLUSTERS: Final = GroupVersionResource(GROUP, VERSION, "inferenceclusters")
 REPLICAS: Final = GroupVersionResource(GROUP, VERSION, "modelreplicas")
@@ -49,6 +50,20 @@ class CachedObject(msgspec.Struct, frozen=True):
     @property
     def manifest(self) -> dict[str, object]:
         return msgspec.json.decode(self.packed, type=dict[str, object])
+
+
+class HeldFleet(NamedTuple):
+    """Everything that was cached at one time. It may be read in another thread."""
+
+    clusters: tuple[CachedObject, ...]
+    replicas: tuple[CachedObject, ...]
+    caches: tuple[CachedObject, ...]
+    deployments: tuple[CachedObject, ...]
+
+    def manifests(self) -> FleetManifests:
+        """As views read them: deployments without their pods, replicas without their templates."""
+        clusters, replicas, caches, deployments = (tuple(item.manifest for item in part) for part in self)
+        return FleetManifests(clusters=clusters, replicas=replicas, caches=caches, deployments=deployments)
 
 
 Handler = Callable[[GroupVersionResource, InformerEvent[CachedObject]], None]
@@ -95,6 +110,9 @@ class FleetInformers:
     def objects(self, kind: GroupVersionResource) -> Mapping[NamespacedName, CachedObject]:
         """A live view."""
         return self._informers[kind].snapshot
+
+    def held(self) -> HeldFleet:
+        return HeldFleet(*(tuple(self.objects(kind).values()) for kind in (CLUSTERS, REPLICAS, CACHES, DEPLOYMENTS)))
 
     def replicas_on(self, cluster: str) -> Collection[NamespacedName]:
         return self._on_cluster.get(cluster, ())
@@ -145,9 +163,9 @@ def _trim_replica(raw: Manifest) -> CachedObject:
     engines = value_at(raw, "spec", "engines")
     lean = [_without_templates(engine) for engine in engines] if isinstance(engines, list) else engines
     kept = {**spec, "engines": lean} if isinstance(spec, Mapping) else spec
+    known = {name: value_at(raw, "status", name) for name in ("address", "servedGeneration")}
     status = {"conditions": value_at(raw, "status", "conditions") or []}
-    address = text_at(raw, "status", "address")
-    return _packed(raw, kept, {**status, "address": address} if address else status)
+    return _packed(raw, kept, {**status, **{name: value for name, value in known.items() if value}})
 
 
 _NO_PODS: Manifest = {"spec": {"containers": []}}
@@ -167,7 +185,10 @@ def _without_templates(engine: object) -> object:
 
 
 def _trim_deployment(raw: Manifest) -> CachedObject:
-    """Whether replicas wait for capacity, and the window of its canary's analysis: calls bring the rest."""
+    """How many replicas there are, whether some wait for capacity, and the window of its canary's analysis.
+
+    Calls bring the rest.
+    """
     conditions = value_at(raw, "status", "conditions")
     waits = any(
         isinstance(item, Mapping) and item.get("type") == "ReplicasScheduled" and item.get("status") != "True"
@@ -175,7 +196,8 @@ def _trim_deployment(raw: Manifest) -> CachedObject:
     )
     window_s = analysed_window_s(raw)
     analysed = {} if window_s is None else {_WINDOW: window_s}
-    return _packed(raw, None, {"waiting": waits, **analysed})
+    counts = {"replicas": int_at(raw, "spec", "replicas", default=1)}
+    return _packed(raw, counts, {"waiting": waits, "readyReplicas": int_at(raw, "status", "readyReplicas"), **analysed})
 
 
 def _packed(raw: Manifest, spec: object, status: object) -> CachedObject:

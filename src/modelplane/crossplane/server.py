@@ -18,12 +18,12 @@ from typing import NamedTuple, Self
 import grpc  # type: ignore[import-untyped]  # it ships no types
 from aiohttp import web
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from modelplane.api.errors import InputError
 from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.calls import CannotCompose, FleetCache, FunctionCall, FunctionResult, NoFleetCache, answer
-from modelplane.crossplane.fleet_informers import FleetInformers
+from modelplane.crossplane.fleet_informers import FleetInformers, HeldFleet
+from modelplane.crossplane.function_metrics import FunctionMetrics
 from modelplane.crossplane.live import Live
 from modelplane.crossplane.logs import fields
 from modelplane.crossplane.messages import read, refuse, write
@@ -32,6 +32,7 @@ from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.reconcile.clock import SystemClock
 from modelplane.reconcile.collector import calm_collector, collect_between_calls
+from modelplane.reconcile.metrics_page import Exposition, FleetPage, metrics_page
 from modelplane.reconcile.resolver import HostResolver
 
 _log = logging.getLogger(__name__)
@@ -78,43 +79,6 @@ class Options:
     """Whether each call is a line of the log."""
     loader_image: str = ""
     """What stages caches on clusters that name no image of their own."""
-
-
-class FunctionMetrics:
-    """Prometheus metrics of the server."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.calls = Counter(
-            "modelplane_function_calls",
-            "Calls by kind and outcome.",
-            ["kind", "outcome"],
-            registry=self.registry,
-        )
-        self.seconds = Histogram(
-            "modelplane_function_seconds",
-            "Seconds from the start of a composition to its response, without the wait for a thread.",
-            ["kind"],
-            buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 20),
-            registry=self.registry,
-        )
-        self.work = Histogram(
-            "modelplane_function_work_seconds",
-            "CPU seconds of a composition.",
-            ["kind"],
-            buckets=(0.0005, 0.001, 0.002, 0.003, 0.004, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.5),
-            registry=self.registry,
-        )
-        self.bytes = Histogram(
-            "modelplane_function_message_bytes",
-            "Bytes of a message.",
-            ["kind", "direction"],
-            buckets=tuple(1024 * 4**power for power in range(7)),
-            registry=self.registry,
-        )
-        self.waiting = Gauge(
-            "modelplane_function_calls_in_hand", "Calls that are not answered yet.", registry=self.registry
-        )
 
 
 class Received(NamedTuple):
@@ -270,6 +234,9 @@ class FunctionServer:
             log_calls=options.log_calls,
             loader_image=options.loader_image,
         )
+        folder = options.certificates
+        self._identity = None if folder is None else _identity_in(folder)
+        self._fleet_page = FleetPage(time.time(), serving=self._identity[1] if self._identity is not None else b"")
         self._client: KubeClient | None = None
         self._live: Live | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -316,12 +283,12 @@ class FunctionServer:
         calm_collector()
 
     def _listen(self, server: grpc.aio.Server) -> int:
-        address, folder = self._options.address, self._options.certificates
+        address = self._options.address
         try:
             port = (
                 server.add_insecure_port(address)
-                if folder is None
-                else server.add_secure_port(address, _credentials(folder))
+                if self._identity is None
+                else server.add_secure_port(address, _credentials(*self._identity))
             )
         except RuntimeError as error:
             raise CannotStartError(f"--address {address}: {error}") from error
@@ -358,9 +325,15 @@ class FunctionServer:
             return web.Response(status=503, text="listing the fleet\n")
         return web.Response(text="ok\n")
 
-    async def _metrics(self, _request: web.Request) -> web.Response:
-        page = generate_latest(self.function.metrics.registry)
-        return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE_LATEST})
+    async def _metrics(self, request: web.Request) -> web.Response:
+        """In a thread: calls are answered meanwhile."""
+        held = self._live.informers.held() if self._live is not None and self._live.informers.synced else None
+        page = await asyncio.to_thread(self._page, held, request.headers.get("Accept", ""))
+        return web.Response(body=page.content, headers={"Content-Type": page.content_type})
+
+    def _page(self, held: HeldFleet | None, accept: str) -> Exposition:
+        families = self._fleet_page.families(held.manifests() if held is not None else None)
+        return metrics_page(families, accept, self.function.metrics.registry)
 
     async def stop(self) -> None:
         """Calls in progress are answered; new ones go to another server."""
@@ -389,10 +362,14 @@ class FunctionServer:
             await self.stop()
 
 
-def _credentials(folder: Path) -> grpc.ServerCredentials:
-    """Callers must present a certificate of the authority in ca.crt, as Crossplane does."""
-    key, certificate, authority = (_file(folder / name) for name in ("tls.key", "tls.crt", "ca.crt"))
+def _credentials(key: bytes, certificate: bytes, authority: bytes) -> grpc.ServerCredentials:
+    """Callers must present a certificate of the authority, as Crossplane does."""
     return grpc.ssl_server_credentials([(key, certificate)], root_certificates=authority, require_client_auth=True)
+
+
+def _identity_in(folder: Path) -> tuple[bytes, bytes, bytes]:
+    """Key, certificate and the authority of callers."""
+    return _file(folder / "tls.key"), _file(folder / "tls.crt"), _file(folder / "ca.crt")
 
 
 def _file(path: Path) -> bytes:

@@ -37,6 +37,7 @@ class ServedRequest:
     failed: bool
     first_byte_ms: int | None
     duration_ms: int | None
+    status: int = 0
 
 
 def read_line(line: bytes) -> ServedRequest | None:
@@ -48,7 +49,7 @@ def read_line(line: bytes) -> ServedRequest | None:
     if not found.replica or not found.gateway.startswith(_CLUSTER):
         return None
     failed = found.status == 0 or found.status >= _FIRST_ERROR
-    return ServedRequest(found.replica, failed, found.first_byte_ms, found.duration_ms)
+    return ServedRequest(found.replica, failed, found.first_byte_ms, found.duration_ms, found.status)
 
 
 class AccessLogReader:

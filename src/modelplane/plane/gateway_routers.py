@@ -6,7 +6,8 @@ of each router's side door, for the commands that read decisions.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -62,6 +63,10 @@ class GatewayRouters:
     def urls(self) -> dict[str, str]:
         """The side door of each router by its gateway."""
         return {listener: router.url for listener, router in sorted(self._routers.items())}
+
+    def tokens(self) -> Iterator[tuple[str, str, float]]:
+        """Service, direction and tokens, of every router."""
+        return chain.from_iterable(router.server.director.usage.tokens() for router in self._routers.values())
 
     async def sync(self, doors: Iterable[ServedGateway], plans: Sequence[ServicePlan]) -> dict[str, RouterAddress]:
         """Where the router of each gateway is, by listener: those that are missing are started."""

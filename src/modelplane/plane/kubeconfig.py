@@ -19,9 +19,18 @@ def write_kubeconfig(path: Path, *, server: str, token: str, certificate: bytes)
         "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME, "namespace": "default"}}],
         "current-context": _NAME,
     }
+    _write(path, json.dumps(document, indent=1))
+
+
+def write_token(path: Path, token: str) -> None:
+    """Beside the kubeconfig, for programs that read a token from a file, as Prometheus does."""
+    _write(path, token)
+
+
+def _write(path: Path, text: str) -> None:
     beside = path.with_suffix(".new")
     beside.unlink(missing_ok=True)  # An existing file would keep its mode.
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        json.dump(document, file, indent=1)
+        file.write(text)
     beside.replace(path)

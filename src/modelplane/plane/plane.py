@@ -38,12 +38,15 @@ from modelplane.plane.controller import PlaneController
 from modelplane.plane.events import EventExpiry
 from modelplane.plane.gateway_routers import GatewayRouters
 from modelplane.plane.hop_identity import HopIdentity
-from modelplane.plane.kubeconfig import write_kubeconfig
+from modelplane.plane.kubeconfig import write_kubeconfig, write_token
+from modelplane.plane.metrics import METRICS_PATH, PlaneMetrics
 from modelplane.plane.provider_models import ProviderModels
+from modelplane.plane.request_counter import RequestCounter
 from modelplane.plane.simulation import PREFIX, Simulation
 from modelplane.plane.traffic import Traffic
 from modelplane.plane.traffic_meter import TrafficMeter
 from modelplane.reconcile.clock import Clock, SystemClock
+from modelplane.reconcile.metrics_page import FleetPage
 from modelplane.reconcile.resolver import HostResolver
 from modelplane.reconcile.store import ObjectRef, Store
 from modelplane.sim.cluster.engines import EngineFactory, LocalEngines
@@ -197,7 +200,8 @@ class Plane:
         self._background(asyncio.create_task(traffic.rotate_logs(), name="rotate Envoy's log"))
         requests = AccessLogReader(envoy.access_log)
         self._stack.callback(requests.close)
-        meter = TrafficMeter(self._controller.plane, requests, self._clock)
+        self._requests = RequestCounter(self._controller.plane, requests)
+        meter = TrafficMeter(self._controller.plane, self._requests, self._clock)
         self._background(asyncio.create_task(meter.run(), name="measure traffic"))
         providers = ProviderModels(self._controller.plane, self._clock)
         self._background(asyncio.create_task(providers.run(), name="list models of providers"))
@@ -212,12 +216,15 @@ class Plane:
 
     async def _serve_api(self) -> None:
         token = secrets.token_urlsafe(32)
-        others = {PREFIX: Simulation(self.clusters).answer}
+        context, certificate = server_context(self._settings.data, now=self._clock.now())
+        metrics = PlaneMetrics(
+            self._controller.plane, FleetPage(self._clock.now(), serving=certificate), self._requests, self._routers
+        )
+        others = {PREFIX: Simulation(self.clusters).answer, METRICS_PATH: metrics.answer}
         server = ApiServer(self._controller.plane, token=token, clock=self._clock, others=others)
         runner = server.runner
         await runner.setup()
         self._stack.push_async_callback(server.close)
-        context, certificate = server_context(self._settings.data, now=self._clock.now())
         site = web.TCPSite(runner, HOST, self._settings.api_port, ssl_context=context)
         try:
             await site.start()
@@ -227,6 +234,7 @@ class Plane:
             ) from error
         self.api_url = f"https://{HOST}:{runner.addresses[0][1]}"
         write_kubeconfig(self.kubeconfig, server=self.api_url, token=token, certificate=certificate)
+        write_token(self._settings.data / "api.token", token)
 
 
 def _why(error: OSError) -> str:

@@ -76,6 +76,12 @@ class UsageLog:
         """A request that was not sent on: without an endpoint and without tokens."""
         self.add(UsageRecord(time, request_id, caller, service, "", status, 0.0, attempts=attempts))
 
+    def tokens(self) -> Iterator[tuple[str, str, float]]:
+        """Service, direction and tokens of all callers together."""
+        for (metric, _, service, _), value in self._totals.items():
+            if metric in {"input_tokens", "output_tokens"}:
+                yield service, metric.removesuffix("_tokens"), value
+
     def lines(self) -> Iterator[str]:
         """In Prometheus' text format."""
         for metric in ("requests", "input_tokens", "output_tokens", "cost"):

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from modelplane.api.codec import decode
+from modelplane.api.codec import decode_readable
 from modelplane.api.labels import DEPLOYMENT
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import (
@@ -107,14 +107,14 @@ class FleetLoad(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def fleet_load(inputs: FleetManifests, endpoints: Sequence[Manifest]) -> FleetLoad:
     """Of the clusters, replicas and deployments, and of the ModelEndpoints. `inputs.now` is when."""
-    replicas = [decode(ModelReplica, item) for item in inputs.replicas]
-    clusters = [decode(InferenceCluster, item) for item in inputs.clusters]
+    replicas = decode_readable(ModelReplica, inputs.replicas)
+    clusters = decode_readable(InferenceCluster, inputs.clusters)
     placed = _by_name((place, item) for item in replicas for place in _places(item))
     fleet = inputs.fleet()
     pools = tuple(_pool(cluster, pool, placed, fleet) for cluster in clusters for pool in cluster.status.gpu_pools)
     owned = _by_name((_owner(item), item) for item in replicas)
     served = _by_name((_served(item), item) for item in endpoints)
-    deployments = (decode(ModelDeployment, item) for item in inputs.deployments)
+    deployments = decode_readable(ModelDeployment, inputs.deployments)
     return FleetLoad(
         classes=tuple(_class(name, pools) for name in sorted({pool.class_name for pool in pools})),
         pools=pools,
@@ -217,7 +217,7 @@ def _deployment(
         name=key.name,
         replicas=item.spec.replicas,
         ready_replicas=item.status.ready_replicas or 0,
-        devices=sum(_devices(each) for each in ours),
+        devices=sum(devices_of(each) for each in ours),
         endpoints=len(reached),
         traffic=_traffic([found for each in reached if (found := endpoint_traffic(each, now)) is not None]),
         price=_sum_of_prices([HourlyPrice(*price) if price else None for price in prices]),
@@ -248,7 +248,8 @@ def _slowest(values: Iterable[int | None]) -> int | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _devices(replica: ModelReplica) -> int:
+def devices_of(replica: ModelReplica) -> int:
+    """Devices that the pods of a replica claim."""
     return sum(
         engine.copies * member.nodes * request.count
         for engine in replica.spec.engines

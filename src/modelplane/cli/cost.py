@@ -1,0 +1,164 @@
+"""`modelplane cost`: what teams and deployments cost by the hour, and for a million tokens."""
+
+import argparse
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modelplane.cli._formats import add_plane, data_text, duration_s, plane_of, table_text
+
+if TYPE_CHECKING:
+    from modelplane.router.usage import UsageRecord
+    from modelplane.views.fleet_cost import DeploymentCost, EndpointUsage, FleetCost, TeamCost
+    from modelplane.views.fleet_load import HourlyPrice
+
+_EPILOG = """\
+examples:
+  modelplane cost
+  modelplane cost -n team --since 7d
+  modelplane cost -o json --kubeconfig ~/.kube/config
+  modelplane cost --kubeconfig ~/.kube/config --usage router.jsonl      records that a fleet router wrote
+
+PRICE/H is that of the InferenceClass: a deployment costs the parts of nodes that its replicas take, and REST/H is what
+nobody took. PER 1M TOKENS is the price of now over the time in which tokens were counted, so it holds for deployments
+that were not scaled meanwhile. Tokens are those of usage records: a plane of this machine has them where callers have
+keys at a gateway with a router. SPENT is what records say of providers. What is not known is `-`.
+"""
+_FORMATS = ("text", "json", "yaml")
+_NOT_KNOWN = "-"
+_LEAST_WINDOW_S = 60.0
+_HOURS_FROM = 2.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Shows what a fleet costs, by team and deployment, by the hour and for a million tokens."
+    parser.epilog = _EPILOG
+    add_plane(parser)
+    parser.add_argument("-n", "--namespace", default="", help="one team (all)")
+    parser.add_argument(
+        "--since", type=duration_s, default="24h", metavar="TIME", help="count tokens of this long: 90m, 7d (24h)"
+    )
+    parser.add_argument(
+        "--usage", type=Path, action="append", default=[], metavar="FILE",
+        help="usage records of a fleet router, JSON lines; may be repeated (those of the plane)",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", choices=_FORMATS, default="text", help="text, json, or yaml")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    print(cost_text(_cost(arguments), arguments.output), end="")
+    return 0
+
+
+def _cost(arguments: argparse.Namespace) -> "FleetCost":
+    import msgspec
+
+    from modelplane.cli._shown import objects_of
+    from modelplane.views.fleet_cost import fleet_cost
+    from modelplane.views.fleet_load import fleet_load
+    from modelplane.views.inputs import gather
+
+    plane, now = plane_of(arguments), time.time()
+    endpoints = plane.items("modelendpoints")
+    files = arguments.usage or ([] if arguments.kubeconfig else sorted((arguments.data / "usage").glob("*.jsonl*")))
+    usage, window_s = read_usage(files, now, arguments.since)
+    found = fleet_cost(fleet_load(gather(objects_of(plane), now=now), ()), endpoints, usage, window_s=window_s)
+    if not arguments.namespace:
+        return found
+    return msgspec.structs.replace(
+        found,
+        teams=tuple(row for row in found.teams if row.namespace == arguments.namespace),
+        deployments=tuple(row for row in found.deployments if row.namespace == arguments.namespace),
+    )
+
+
+def read_usage(files: Iterable[Path], now: float, since_s: float) -> "tuple[list[EndpointUsage], float]":
+    """What was used of each endpoint, and for how long that was counted: since the first record, at most `since_s`."""
+    from modelplane.api.timestamps import epoch_s
+    from modelplane.views.fleet_cost import EndpointUsage
+
+    sums: dict[str, EndpointUsage] = {}
+    first = now
+    for record in _records(files):
+        at = epoch_s(record.time)
+        if at is None or not now - since_s <= at <= now or not record.endpoint:
+            continue
+        first = min(first, at)
+        before = sums.get(record.endpoint, EndpointUsage(endpoint=record.endpoint))
+        sums[record.endpoint] = EndpointUsage(
+            endpoint=record.endpoint,
+            requests=before.requests + 1,
+            input_tokens=before.input_tokens + max(0, record.input_tokens),
+            output_tokens=before.output_tokens + max(0, record.output_tokens),
+            spent=before.spent + record.cost,
+        )
+    return list(sums.values()), max(now - first, _LEAST_WINDOW_S)
+
+
+def _records(files: Iterable[Path]) -> "Iterator[UsageRecord]":
+    """Every line that is a record: the last one of a router that was killed may be half a line."""
+    import msgspec
+
+    from modelplane.router.usage import UsageRecord
+
+    decode = msgspec.json.Decoder(UsageRecord).decode
+    for file in files:
+        with file.open("rb") as lines:
+            for line in lines:
+                try:
+                    yield decode(line)
+                except msgspec.DecodeError:
+                    continue
+
+
+def cost_text(found: "FleetCost", output: str) -> str:
+    if output != "text":
+        import msgspec
+
+        return data_text(msgspec.to_builtins(found), output)
+    return "\n".join(_tables(found))
+
+
+def _tables(found: "FleetCost") -> Iterator[str]:
+    yield table_text(
+        ("CURRENCY", "NODES/H", "DEPLOYMENTS/H", "REST/H"),
+        (
+            (each.currency, *(f"{a:.2f}" for a in (each.nodes_per_hour, each.deployments_per_hour, each.rest_per_hour)))
+            for each in found.totals
+        ),
+    )
+    yield table_text(
+        ("TEAM", "DEPLOYMENTS", "DEVICES", "PRICE/H", "SPENT"), (_team(row, found.hours) for row in found.teams)
+    )
+    yield table_text(
+        ("DEPLOYMENT", "DEVICES", "PRICE/H", "REQUESTS", "INPUT", "OUTPUT", "PER 1M TOKENS"),
+        (_deployment(row) for row in found.deployments),
+    )
+    if found.hours is not None:
+        yield f"requests and tokens are those of the last {_span(found.hours)}\n"
+
+
+def _span(hours: float) -> str:
+    return f"{hours:.0f} hours" if hours >= _HOURS_FROM else f"{hours * 60:.0f} minutes"
+
+
+def _team(row: "TeamCost", hours: float | None) -> Sequence[object]:
+    known = " + ".join(map(_price, row.prices))
+    lacks = f" + {row.unpriced} unpriced" if row.unpriced and known else ""
+    spent = _NOT_KNOWN if hours is None else f"{row.spent:.2f}"
+    return row.namespace, row.deployments, row.devices, f"{known}{lacks}" or _NOT_KNOWN, spent
+
+
+def _deployment(row: "DeploymentCost") -> Sequence[object]:
+    used = row.used
+    counted = (used.requests, used.input_tokens, used.output_tokens) if used else (_NOT_KNOWN,) * 3
+    price = _price(row.price) if row.price is not None else _NOT_KNOWN
+    million = _NOT_KNOWN
+    if row.per_million_tokens is not None and row.price is not None:
+        million = f"{row.per_million_tokens:.2f} {row.price.currency}"
+    return f"{row.namespace}/{row.name}", row.devices, price, *counted, million
+
+
+def _price(price: "HourlyPrice") -> str:
+    return f"{price.per_hour:.2f} {price.currency}"
