@@ -97,7 +97,12 @@ async def _up(arguments: argparse.Namespace) -> int:
         progress.say(f"API         {plane.api_url}")
         progress.say(f"kubeconfig  {plane.kubeconfig}")
         progress.say(f"gateway     {plane.gateway_url}")
-        page = await serve(plane.overview, token=page_token(arguments.data), port=ports.again("page", 0))
+        page = await serve(
+            plane.store,
+            token=page_token(arguments.data),
+            gateway=plane.gateway_url,
+            port=ports.again("page", 0),
+        )
         ports.remember(api=plane.api_url, gateway=plane.gateway_url, page=page.url)
         progress.say(f"page        {page.url}")
         steps = Steps(plane, progress)

@@ -1,0 +1,147 @@
+"""The newest snapshot of a store: made when somebody wants one, and again when something changed.
+
+A snapshot of a large fleet takes a while to make, so it is made in a thread, for all who watch together, and after each
+there is a rest in proportion: whoever watches a busy fleet takes a fifth of one core and no more.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from modelplane.api.errors import ModelplaneError
+from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.store import Store, StoreChange
+from modelplane.web.snapshot import KINDS, DashboardSnapshot
+
+_LOG = logging.getLogger(__name__)
+_REST_S = 0.2
+"""Changes come in bursts: one push for a burst."""
+_REST_FACTOR = 4.0
+_KEPT_S = 60.0
+"""How long a snapshot is kept that nobody watches."""
+
+
+class LiveSnapshot:
+    def __init__(self, store: Store, clock: Clock, *, gateway: str = "") -> None:
+        self._store = store
+        self._clock = clock
+        self._gateway = gateway
+        self._newest: DashboardSnapshot | None = None
+        self._changed = asyncio.Event()
+        self._published = asyncio.Condition()
+        self._making = asyncio.Lock()
+        self._watchers = 0
+        self._task: asyncio.Task[None] | None = None
+        self._unsubscribe: Callable[[], None] | None = None
+        self._took_s = 0.0
+        self._made_s = float("-inf")
+
+    async def current(self) -> DashboardSnapshot:
+        """One that has all changes, unless the last one is so young that the next has to wait."""
+        self._follow_changes()
+        async with self._making:
+            newest = self._newest
+            if newest is None or (newest.revision != self._store.revision and self._rest_s() <= 0):
+                newest = await self._make()
+            return newest
+
+    @asynccontextmanager
+    async def watch(self) -> AsyncIterator["SnapshotWatch"]:
+        """While anybody is inside, a snapshot is made after every change."""
+        self._watchers += 1
+        try:
+            yield SnapshotWatch(self, await self.current())
+        finally:
+            self._watchers -= 1
+
+    async def after(self, known: DashboardSnapshot) -> DashboardSnapshot:
+        """Waits for another snapshot than this."""
+        async with self._published:
+            await self._published.wait_for(lambda: self._newest is not None and self._newest is not known)
+        return self._newest or known
+
+    async def close(self) -> None:
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _follow_changes(self) -> None:
+        if self._unsubscribe is None:
+            self._unsubscribe = self._store.subscribe(self._on_change)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._follow(), name="dashboard snapshots")
+
+    def _on_change(self, change: StoreChange) -> None:
+        if KINDS.get(change.ref.kind) == change.ref.group:
+            self._changed.set()
+
+    async def _follow(self) -> None:
+        """Until nobody watches any more."""
+        while True:
+            try:
+                async with asyncio.timeout(_KEPT_S):
+                    await self._changed.wait()
+            except TimeoutError:
+                if not self._watchers:
+                    break
+                continue
+            if not self._watchers:
+                break
+            await self._clock.sleep(self._rest_s())
+            async with self._making:
+                await self._make_again()
+        self._stop_following()
+
+    async def _make_again(self) -> None:
+        """What cannot be read leaves the last snapshot as it is: whoever opens a view gets the reason."""
+        if self._newest is None or self._newest.revision != self._store.revision:
+            try:
+                await self._make()
+            except ModelplaneError as error:
+                _LOG.warning("the dashboard cannot be made anew: %s", error)
+
+    def _stop_following(self) -> None:
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        self._unsubscribe = self._task = self._newest = None
+
+    def _rest_s(self) -> float:
+        return max(_REST_S, self._took_s * _REST_FACTOR) - (self._clock.monotonic() - self._made_s)
+
+    async def _make(self) -> DashboardSnapshot:
+        started = self._clock.monotonic()
+        self._changed.clear()
+        revision = self._store.revision
+        manifests = {}
+        for kind, group in KINDS.items():
+            manifests[kind] = self._store.list(group, kind)
+            await asyncio.sleep(0)
+        made = await asyncio.to_thread(
+            DashboardSnapshot.of, manifests, now=self._clock.now(), revision=revision, gateway=self._gateway
+        )
+        self._made_s = self._clock.monotonic()
+        self._took_s = self._made_s - started
+        self._newest = made
+        async with self._published:
+            self._published.notify_all()
+        return made
+
+
+class SnapshotWatch:
+    """The snapshots from one on, each once; those between are left out where the reader is slower."""
+
+    def __init__(self, live: LiveSnapshot, first: DashboardSnapshot) -> None:
+        self._live = live
+        self.newest = first
+
+    async def next(self, within_s: float) -> bool:
+        """Waits for the next one. False where there was none within this time."""
+        try:
+            async with asyncio.timeout(within_s):
+                self.newest = await self._live.after(self.newest)
+        except TimeoutError:
+            return False
+        return True

@@ -1,0 +1,54 @@
+"""Server-sent events: the summary and one view, once at first and again whenever they are another.
+
+event: summary   the figures of the header
+event: view      what the view's own address returns
+event: gone      the object of the view does not exist, or not any more
+"""
+
+from contextlib import suppress
+
+from aiohttp import web
+
+from modelplane.api.errors import ModelplaneError
+from modelplane.web.guard import HEADERS
+from modelplane.web.live import LiveSnapshot, SnapshotWatch
+from modelplane.web.pages import VIEWS, to_json, view_json
+from modelplane.web.paging import ViewQuery
+from modelplane.web.snapshot import DashboardSnapshot
+
+_BEAT_S = 15.0
+"""A comment this often keeps what is between from closing the stream, and finds out who left."""
+
+
+async def send_events(request: web.Request, live: LiveSnapshot, view: str, query: ViewQuery) -> web.StreamResponse:
+    response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
+    async with live.watch() as watch:
+        await response.prepare(request)
+        with suppress(ConnectionResetError):
+            await _send(response, watch, view, query)
+    return response
+
+
+async def _send(response: web.StreamResponse, watch: SnapshotWatch, view: str, query: ViewQuery) -> None:
+    """Until the reader has left."""
+    sent: tuple[bytes, ...] = ()
+    while True:
+        found = events_of(view, watch.newest, query)
+        for event in found:
+            if event not in sent:
+                await response.write(event)
+        sent = found
+        while not await watch.next(_BEAT_S):
+            await response.write(b": beat\n\n")
+
+
+def events_of(view: str, snapshot: DashboardSnapshot, query: ViewQuery) -> tuple[bytes, ...]:
+    summary = _event("summary", to_json(VIEWS["summary"](snapshot, query)))
+    try:
+        return summary, _event("view", view_json(view, snapshot, query))
+    except ModelplaneError as error:
+        return summary, _event("gone", to_json({"error": str(error)}))
+
+
+def _event(name: str, data: bytes) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
