@@ -235,6 +235,15 @@ def fleet_objects() -> list[Json]:
     return [inference_class(), *_clusters(), *_models(), *_events()]
 
 
+def by_kind(objects):
+    """Objects by kind and place, as a snapshot takes them."""
+    found = {}
+    for item in objects:
+        place = item["metadata"].get("namespace", ""), item["metadata"]["name"]
+        found.setdefault(item["kind"], {})[place] = item
+    return found
+
+
 class FixedClock(SystemClock):
     """It is always the same time of day, and waiting takes as long as it does."""
 

@@ -5,7 +5,7 @@ import pytest
 from modelplane.web.activities import activities
 from modelplane.web.shapes import Activity
 from modelplane.web.snapshot import DashboardSnapshot
-from tests.support.dashboard_fleet import NOW, cache, cluster, deployment, fleet_objects, pool, ready, rolling
+from tests.support.dashboard_fleet import NOW, by_kind, cache, cluster, deployment, fleet_objects, pool, ready, rolling
 
 DRAINED = {"startTime": "2026-08-29T10:00:00Z", "deadline": "2026-08-29T11:00:00Z", "replicas": 0, "total": 3,
            "summary": "no replica is left"}  # fmt: skip
@@ -38,8 +38,7 @@ CASES = [
 
 
 def found_in(objects):
-    kinds = {each["kind"]: [item for item in objects if item["kind"] == each["kind"]] for each in objects}
-    return list(activities(DashboardSnapshot.of(kinds, now=NOW)))
+    return list(activities(DashboardSnapshot.of(by_kind(objects), now=NOW)))
 
 
 @pytest.mark.parametrize(("objects", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])

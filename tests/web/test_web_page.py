@@ -17,6 +17,7 @@ from modelplane.web.server import serve
 from modelplane.web.snapshot import DashboardSnapshot
 from tests.support.dashboard_fleet import (
     NOW,
+    by_kind,
     cache,
     cluster,
     deployment,
@@ -63,10 +64,7 @@ def everything(text, name):
 
 def sent(text, name):
     """Every view of that fleet, as a reader of JSON has it."""
-    manifests = {}
-    for item in everything(text, name):
-        manifests.setdefault(item["kind"], []).append(item)
-    snapshot = DashboardSnapshot.of(manifests, now=NOW, gateway=text)
+    snapshot = DashboardSnapshot.of(by_kind(everything(text, name)), now=NOW, gateway=text)
     named = ViewQuery(namespace=name, name=name)
     queries = {view: named if view in {"deployment", "service"} else ViewQuery(name=name) for view in VIEWS}
     return {view: json.loads(view_json(view, snapshot, query)) for view, query in queries.items()}

@@ -5,7 +5,7 @@ import pytest
 from modelplane.cli import main
 from modelplane.web.snapshot import DashboardSnapshot
 from modelplane.web.summary import next_steps
-from tests.support.dashboard_fleet import NOW, cluster, deployment, fleet_objects, pool, ready, service
+from tests.support.dashboard_fleet import NOW, by_kind, cluster, deployment, fleet_objects, pool, ready, service
 
 CLUSTER = cluster("east", pool())
 MODEL = deployment("a", 1, conditions=[ready()])
@@ -19,8 +19,7 @@ CASES = [
 
 
 def steps(objects):
-    kinds = {each["kind"]: [item for item in objects if item["kind"] == each["kind"]] for each in objects}
-    return next_steps(DashboardSnapshot.of(kinds, now=NOW))
+    return next_steps(DashboardSnapshot.of(by_kind(objects), now=NOW))
 
 
 @pytest.mark.parametrize(("objects", "title"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])

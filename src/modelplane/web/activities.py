@@ -8,11 +8,12 @@ from modelplane.api.objects import Manifest, items_at, text_at, value_at
 from modelplane.views.caches import amount
 from modelplane.views.rollouts import RolloutPhase, rollout_view
 from modelplane.web.shapes import Activity
-from modelplane.web.snapshot import DashboardSnapshot
+from modelplane.web.snapshot import DashboardSnapshot, once_per_snapshot
 
 _WHOLE = 100
 
 
+@once_per_snapshot
 def activities(snapshot: DashboardSnapshot) -> tuple[Activity, ...]:
     """What has a time comes first, the soonest before the others."""
     found = [*_of_deployments(snapshot), *_drains(snapshot), *_stagings(snapshot)]

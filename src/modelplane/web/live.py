@@ -6,44 +6,44 @@ there is a rest in proportion: whoever watches a busy fleet takes a fifth of one
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from modelplane.api.errors import ModelplaneError
 from modelplane.reconcile.clock import Clock
-from modelplane.reconcile.store import Store, StoreChange
-from modelplane.web.snapshot import KINDS, DashboardSnapshot
+from modelplane.web.mirror import ObjectMirror, ScannedStore
+from modelplane.web.pages import prepared
+from modelplane.web.snapshot import DashboardSnapshot
 
 _LOG = logging.getLogger(__name__)
 _REST_S = 0.2
 """Changes come in bursts: one push for a burst."""
 _REST_FACTOR = 4.0
 _KEPT_S = 60.0
-"""How long a snapshot is kept that nobody watches."""
+"""How long objects are kept that nobody watches."""
 
 
 class LiveSnapshot:
-    def __init__(self, store: Store, clock: Clock, *, gateway: str = "") -> None:
+    def __init__(self, store: ScannedStore, clock: Clock, *, gateway: str = "") -> None:
         self._store = store
         self._clock = clock
         self._gateway = gateway
+        self._mirror: ObjectMirror | None = None
         self._newest: DashboardSnapshot | None = None
-        self._changed = asyncio.Event()
         self._published = asyncio.Condition()
         self._making = asyncio.Lock()
         self._watchers = 0
         self._task: asyncio.Task[None] | None = None
-        self._unsubscribe: Callable[[], None] | None = None
         self._took_s = 0.0
         self._made_s = float("-inf")
 
     async def current(self) -> DashboardSnapshot:
         """One that has all changes, unless the last one is so young that the next has to wait."""
-        self._follow_changes()
         async with self._making:
+            mirror = await self._followed()
             newest = self._newest
-            if newest is None or (newest.revision != self._store.revision and self._rest_s() <= 0):
-                newest = await self._make()
+            if newest is None or (not mirror.is_taken and self._rest_s() <= 0):
+                newest = await self._make(mirror)
             return newest
 
     @asynccontextmanager
@@ -62,68 +62,68 @@ class LiveSnapshot:
         return self._newest or known
 
     async def close(self) -> None:
-        if self._unsubscribe is not None:
-            self._unsubscribe()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        self._forget()
 
-    def _follow_changes(self) -> None:
-        if self._unsubscribe is None:
-            self._unsubscribe = self._store.subscribe(self._on_change)
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._follow(), name="dashboard snapshots")
+    async def _followed(self) -> ObjectMirror:
+        if self._mirror is not None:
+            return self._mirror
+        mirror = ObjectMirror(self._store)
+        try:
+            await mirror.fill()
+        except BaseException:
+            mirror.close()
+            raise
+        self._mirror = mirror
+        self._task = asyncio.create_task(self._follow(mirror), name="dashboard snapshots")
+        return mirror
 
-    def _on_change(self, change: StoreChange) -> None:
-        if KINDS.get(change.ref.kind) == change.ref.group:
-            self._changed.set()
-
-    async def _follow(self) -> None:
+    async def _follow(self, mirror: ObjectMirror) -> None:
         """Until nobody watches any more."""
         while True:
             try:
                 async with asyncio.timeout(_KEPT_S):
-                    await self._changed.wait()
+                    await mirror.changed()
             except TimeoutError:
-                if not self._watchers:
-                    break
-                continue
+                if self._watchers:
+                    continue
+                break
             if not self._watchers:
                 break
             await self._clock.sleep(self._rest_s())
             async with self._making:
-                await self._make_again()
-        self._stop_following()
+                await self._make_again(mirror)
+        self._forget()
 
-    async def _make_again(self) -> None:
+    async def _make_again(self, mirror: ObjectMirror) -> None:
         """What cannot be read leaves the last snapshot as it is: whoever opens a view gets the reason."""
-        if self._newest is None or self._newest.revision != self._store.revision:
-            try:
-                await self._make()
-            except ModelplaneError as error:
-                _LOG.warning("the dashboard cannot be made anew: %s", error)
+        if mirror.is_taken:
+            return
+        try:
+            await self._make(mirror)
+        except ModelplaneError as error:
+            _LOG.warning("the dashboard cannot be made anew: %s", error)
 
-    def _stop_following(self) -> None:
-        if self._unsubscribe is not None:
-            self._unsubscribe()
-        self._unsubscribe = self._task = self._newest = None
+    def _forget(self) -> None:
+        if self._mirror is not None:
+            self._mirror.close()
+        self._mirror = self._task = self._newest = None
 
     def _rest_s(self) -> float:
         return max(_REST_S, self._took_s * _REST_FACTOR) - (self._clock.monotonic() - self._made_s)
 
-    async def _make(self) -> DashboardSnapshot:
+    async def _make(self, mirror: ObjectMirror) -> DashboardSnapshot:
         started = self._clock.monotonic()
-        self._changed.clear()
-        revision = self._store.revision
-        manifests = {}
-        for kind, group in KINDS.items():
-            manifests[kind] = self._store.list(group, kind)
-            await asyncio.sleep(0)
-        made = await asyncio.to_thread(
-            DashboardSnapshot.of, manifests, now=self._clock.now(), revision=revision, gateway=self._gateway
-        )
-        self._made_s = self._clock.monotonic()
-        self._took_s = self._made_s - started
+        try:
+            made = await asyncio.to_thread(prepared, mirror.take(), now=self._clock.now(), gateway=self._gateway)
+        except BaseException:
+            self._newest = None  # it has none of the changes that were taken
+            raise
+        finally:
+            self._made_s = self._clock.monotonic()
+            self._took_s = self._made_s - started
         self._newest = made
         async with self._published:
             self._published.notify_all()

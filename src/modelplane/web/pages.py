@@ -4,18 +4,20 @@ Every text of an object is on one line and prints: what does not could reverse t
 """
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Final
 
 import msgspec
 
 from modelplane.api.errors import NotFoundError
+from modelplane.api.objects import Manifest
 from modelplane.k8s.admission.decode import escape
 from modelplane.web.cache_views import caches_page
 from modelplane.web.deployment_views import deployment_page, deployments_page
 from modelplane.web.fleet_map import cluster_page, fleet_page
 from modelplane.web.paging import ViewQuery
 from modelplane.web.service_views import service_page, services_page
-from modelplane.web.snapshot import DashboardSnapshot
+from modelplane.web.snapshot import DashboardSnapshot, ObjectPlace
 from modelplane.web.summary import fleet_summary, overview_page
 from modelplane.web.timeline import timeline
 
@@ -32,6 +34,17 @@ VIEWS: Final[Mapping[str, View]] = {
     "caches": caches_page,
     "events": timeline,
 }
+
+
+def prepared(objects: Mapping[str, Mapping[ObjectPlace, Manifest]], *, now: float, gateway: str) -> DashboardSnapshot:
+    """A snapshot with what the views look up, which takes longer than a view may: the host calls this in a thread."""
+    snapshot = DashboardSnapshot.of(objects, now=now, gateway=gateway)
+    overview_page(snapshot)
+    fleet_summary(snapshot)
+    for name, value in vars(DashboardSnapshot).items():
+        if isinstance(value, cached_property):
+            getattr(snapshot, name)
+    return snapshot
 
 
 def view_json(name: str, snapshot: DashboardSnapshot, query: ViewQuery) -> bytes:

@@ -17,9 +17,9 @@ from aiohttp import web
 
 from modelplane.api.errors import InputError, InvalidObject, ModelplaneError, NotFoundError, UnavailableError
 from modelplane.reconcile.clock import Clock, SystemClock
-from modelplane.reconcile.store import Store
 from modelplane.web.guard import HEADERS, Handler, guard
 from modelplane.web.live import LiveSnapshot
+from modelplane.web.mirror import ScannedStore
 from modelplane.web.pages import VIEWS, to_json, view_json
 from modelplane.web.paging import ViewQuery
 from modelplane.web.playground import chat, service_models
@@ -47,7 +47,7 @@ class PageServer:
 
 
 async def serve(
-    store: Store,
+    store: ScannedStore,
     *,
     token: str,
     gateway: str = "",
@@ -98,7 +98,7 @@ def _stream(live: LiveSnapshot) -> Handler:
     return stream
 
 
-def _models(store: Store) -> Handler:
+def _models(store: ScannedStore) -> Handler:
     async def models(request: web.Request) -> web.Response:
         query = ViewQuery.of(dict(request.query))
         found = await service_models(store, query.namespace, query.name)
@@ -107,7 +107,7 @@ def _models(store: Store) -> Handler:
     return models
 
 
-def _chat(store: Store) -> Handler:
+def _chat(store: ScannedStore) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         return await chat(request, store)
 

@@ -105,11 +105,13 @@ class PodsOnNode(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     devices: int
 
 
-class NodeUse(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    name: str
+class NodeUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A fleet has many, so what is zero is left out."""
+
+    name: str = ""
     """Empty for nodes that the status does not name: their devices are counted only."""
     devices: int
-    used: int
+    used: int = 0
     others: int = 0
     missing: int = 0
     lost: int = 0

@@ -8,7 +8,7 @@ from modelplane.views.health import READY, ObjectHealth
 from modelplane.web.activities import activities
 from modelplane.web.paging import STATES, ViewQuery, count_states
 from modelplane.web.shapes import FleetSummary, NextStep, OverviewPage, ProblemRow
-from modelplane.web.snapshot import DashboardSnapshot
+from modelplane.web.snapshot import DashboardSnapshot, once_per_snapshot
 from modelplane.web.timeline import newest_events, warnings_of
 
 _SHOWN = 12
@@ -16,6 +16,12 @@ _EXAMPLES = "examples/quickstart"
 
 
 def fleet_summary(snapshot: DashboardSnapshot, _query: ViewQuery | None = None) -> FleetSummary:
+    """Every stream sends it, so it is made once for a snapshot."""
+    return _summary(snapshot)
+
+
+@once_per_snapshot
+def _summary(snapshot: DashboardSnapshot) -> FleetSummary:
     rows = snapshot.overview
     return FleetSummary(
         now=timestamp(snapshot.now),
@@ -33,6 +39,11 @@ def fleet_summary(snapshot: DashboardSnapshot, _query: ViewQuery | None = None) 
 
 
 def overview_page(snapshot: DashboardSnapshot, _query: ViewQuery | None = None) -> OverviewPage:
+    return _overview(snapshot)
+
+
+@once_per_snapshot
+def _overview(snapshot: DashboardSnapshot) -> OverviewPage:
     problems = sorted(_problems(snapshot), key=lambda row: STATES.index(row.state))
     return OverviewPage(
         classes=snapshot.load.classes,

@@ -1,7 +1,5 @@
 """Events as a timeline, the newest first."""
 
-from collections.abc import Iterable, Iterator
-
 from modelplane.api.errors import InputError
 from modelplane.api.objects import Manifest, int_at, namespace_of, text_at
 from modelplane.api.timestamps import timestamp
@@ -19,26 +17,23 @@ _OF_ONE = 20
 def timeline(snapshot: DashboardSnapshot, query: ViewQuery) -> RowPage[TimelineEvent]:
     if query.type not in _TYPES:
         raise InputError(f"type: must be one of {', '.join(filter(None, _TYPES))}")
-    found = [event for event in _newest_first(_events(snapshot)) if _selected(event, query)]
+    found = [event for event in snapshot.events if _selected(event, query)]
     rows = tuple(event_row(event) for event in found[query.offset : query.offset + query.limit])
     return RowPage(rows=rows, offset=query.offset, limit=query.limit, total=len(found), states=count_states(()))
 
 
 def newest_events(snapshot: DashboardSnapshot, most: int) -> tuple[TimelineEvent, ...]:
-    return tuple(event_row(event) for event in _newest_first(_events(snapshot))[:most])
+    return tuple(event_row(event) for event in snapshot.events[:most])
 
 
 def events_about(snapshot: DashboardSnapshot, kind: str, namespace: str, name: str) -> tuple[TimelineEvent, ...]:
     """Those of one object. An object without a namespace has them in `default`."""
-    home = namespace or "default"
-    ours = (
-        event for event in _events(snapshot) if namespace_of(event) == home and event_subject(event) == (kind, name)
-    )
-    return tuple(event_row(event) for event in _newest_first(ours)[:_OF_ONE])
+    found = snapshot.events_of.get((namespace or "default", kind, name), ())
+    return tuple(event_row(event) for event in found[:_OF_ONE])
 
 
 def warnings_of(snapshot: DashboardSnapshot) -> int:
-    return sum(event.get("type") == WARNING for event in _events(snapshot))
+    return sum(event.get("type") == WARNING for event in snapshot.events)
 
 
 def event_row(event: Manifest) -> TimelineEvent:
@@ -54,14 +49,6 @@ def event_row(event: Manifest) -> TimelineEvent:
         message=text_at(event, "message"),
         count=max(int_at(event, "count", default=1), 1),
     )
-
-
-def _events(snapshot: DashboardSnapshot) -> Iterator[Manifest]:
-    yield from snapshot.objects["Event"].values()
-
-
-def _newest_first(events: Iterable[Manifest]) -> list[Manifest]:
-    return sorted(events, key=last_seen, reverse=True)
 
 
 def _selected(event: Manifest, query: ViewQuery) -> bool:

@@ -70,11 +70,13 @@ def worst_first(snapshot: DashboardSnapshot, replicas: Sequence[ObjectPlace]) ->
 
 
 def _with_endpoints(snapshot: DashboardSnapshot, replicas: Sequence[ObjectPlace]) -> _Manifests:
-    """Replicas with their endpoints, and the services of their namespaces."""
+    """Replicas with their endpoints, and the services that have these or say nothing yet."""
+    endpoints = [each for replica in replicas for each in snapshot.endpoints_of.get(replica, ())]
+    new = {(namespace, "") for namespace, _ in replicas}
+    services = {each for key in (*endpoints, *new) for each in snapshot.services_of.get(key, ())}
     yield from _named(snapshot, "ModelReplica", replicas)
-    for replica in replicas:
-        yield from _named(snapshot, "ModelEndpoint", snapshot.endpoints_of.get(replica, ()))
-    yield from _in_namespaces(snapshot, "ModelService", {namespace for namespace, _ in replicas})
+    yield from _named(snapshot, "ModelEndpoint", endpoints)
+    yield from _named(snapshot, "ModelService", services)
 
 
 def _clusters(snapshot: DashboardSnapshot, replicas: Iterable[ObjectPlace]) -> _Manifests:
