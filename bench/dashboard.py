@@ -155,7 +155,7 @@ STEPS = (
     ("filter", "#/fleet?q=cluster-09", "main.textContent.includes('of 100')"),
     ("cluster", "#/cluster/cluster-0500", "document.querySelector('h1').textContent === 'cluster-0500'"),
     ("deployments", "#/deployments", "document.querySelectorAll('tbody tr').length === 50"),
-    ("deployment", "#/deployment/default/model-0500", "document.querySelector('h1').textContent.endsWith('model-0500')"),
+    ("deployment", "#/deployment/default/model-0500", "main.querySelector('h1').textContent.endsWith('model-0500')"),
     ("overview", "#/overview", "main.textContent.includes('of 10,000 ready')"),
 )
 

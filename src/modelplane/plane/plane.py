@@ -24,7 +24,7 @@ from modelplane.api.objects import GROUP
 from modelplane.apiserver.app import ApiServer
 from modelplane.apiserver.lifecycle import Lifecycle, ensure_namespaces
 from modelplane.apiserver.served_kinds import ensure_kinds
-from modelplane.apiserver.store.database import Database
+from modelplane.apiserver.store.database import Database, SqliteStore
 from modelplane.envoy import EnvoyProcess, free_port
 from modelplane.envoy.access_log import AccessLogReader
 from modelplane.envoy.die_with_parent import lift_file_limit
@@ -45,7 +45,7 @@ from modelplane.plane.traffic import Traffic
 from modelplane.plane.traffic_meter import TrafficMeter
 from modelplane.reconcile.clock import Clock, SystemClock
 from modelplane.reconcile.resolver import HostResolver
-from modelplane.reconcile.store import ObjectRef, Store
+from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster.engines import EngineFactory, LocalEngines
 from modelplane.sim.cluster.settings import ClusterSettings
 from modelplane.views.overview import Overview, overview
@@ -115,7 +115,7 @@ class Plane:
         return self._machine[1] if self._machine is not None and self._machine[0] == cluster else self._engines
 
     @property
-    def store(self) -> Store:
+    def store(self) -> SqliteStore:
         return self._controller.plane
 
     @property

@@ -25,7 +25,7 @@ _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=30
 _LIST_TIMEOUT: Final = aiohttp.ClientTimeout(total=5)
 
 
-class ChatMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PlaygroundMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: str
     content: str
 
@@ -33,7 +33,7 @@ class ChatMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PlaygroundRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     namespace: str
     service: str
-    messages: tuple[ChatMessage, ...]
+    messages: tuple[PlaygroundMessage, ...]
     model: str = ""
     max_tokens: int = 1024
     temperature: float | None = None

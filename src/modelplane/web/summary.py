@@ -59,18 +59,27 @@ def next_steps(snapshot: DashboardSnapshot) -> tuple[NextStep, ...]:
     """The commands that bring an empty fleet to its first answer; none once it has what they make."""
     rows = snapshot.overview
     if not rows.clusters:
-        commands = (f"modelplane apply -f {_EXAMPLES}", "modelplane up --clusters 2", "modelplane up --this-machine")
-        return (NextStep(title="No cluster is in the fleet. Add some, or start again with some:", commands=commands),)
+        return _step(
+            "No cluster is in the fleet. Add some, or start again with some:",
+            f"modelplane apply -f {_EXAMPLES}",
+            "modelplane up --clusters 2",
+            "modelplane up --this-machine",
+        )
     if not rows.deployments:
-        commands = (
+        return _step(
+            "No model is deployed. Deploy one:",
             f"modelplane apply -f {_EXAMPLES}/3-model.yaml",
             "modelplane new Qwen/Qwen3-8B > model.yaml && modelplane apply -f model.yaml",
         )
-        return (NextStep(title="No model is deployed. Deploy one:", commands=commands),)
     if not rows.services:
-        command = f"modelplane apply -f {_EXAMPLES}/3-model.yaml"
-        return (NextStep(title="No service leads to a model. Apply a ModelService:", commands=(command,)),)
+        return _step(
+            "No service leads to a model. Apply a ModelService:", f"modelplane apply -f {_EXAMPLES}/3-model.yaml"
+        )
     return ()
+
+
+def _step(title: str, *commands: str) -> tuple[NextStep, ...]:
+    return (NextStep(title=title, commands=commands),)
 
 
 def _problems(snapshot: DashboardSnapshot) -> Iterator[ProblemRow]:
