@@ -15,6 +15,7 @@ from yarl import URL
 
 from modelplane.api.objects import Manifest
 from modelplane.apiserver.store.database import Database, SqliteStore
+from modelplane.plane.recent_traffic import RecentTraffic
 from modelplane.reconcile.clock import SystemClock
 from modelplane.reconcile.collector import calm_collector
 from modelplane.web.live import LiveSnapshot
@@ -79,7 +80,7 @@ async def _measure() -> list[Row]:
     store = made_store()
     calm_collector()  # as `modelplane up` does
     found = await _snapshots(store)
-    page = await serve(store, token=TOKEN)
+    page = await serve(store, token=TOKEN, traffic=RecentTraffic())
     try:
         found += await _views(URL(page.url))
         found += await _browser(page.url)
@@ -92,7 +93,7 @@ async def _snapshots(store: SqliteStore) -> list[Row]:
     """The time of a snapshot, and the longest that another task of the loop had to wait meanwhile."""
     took, blocked = [], []
     for _ in range(3):
-        live = LiveSnapshot(store, SystemClock())
+        live = LiveSnapshot(store, SystemClock(), traffic=RecentTraffic())
         stalls: list[float] = []
         ticking = asyncio.create_task(_tick(stalls))
         await asyncio.sleep(0.05)

@@ -101,6 +101,7 @@ async def _up(arguments: argparse.Namespace) -> int:
             plane.store,
             token=page_token(arguments.data),
             gateway=plane.gateway_url,
+            traffic=plane.recent_traffic,
             port=ports.again("page", 0),
         )
         ports.remember(api=plane.api_url, gateway=plane.gateway_url, page=page.url)

@@ -40,6 +40,7 @@ from modelplane.plane.gateway_routers import GatewayRouters
 from modelplane.plane.hop_identity import HopIdentity
 from modelplane.plane.kubeconfig import write_kubeconfig
 from modelplane.plane.provider_models import ProviderModels
+from modelplane.plane.recent_traffic import RecentTraffic
 from modelplane.plane.simulation import PREFIX, Simulation
 from modelplane.plane.traffic import Traffic
 from modelplane.plane.traffic_meter import TrafficMeter
@@ -97,6 +98,7 @@ class Plane:
         self.api_url = ""
         self.gateway_url = ""
         self.kubeconfig = settings.data / "kubeconfig"
+        self.recent_traffic = RecentTraffic()
 
     async def __aenter__(self) -> Self:
         try:
@@ -197,7 +199,7 @@ class Plane:
         self._background(asyncio.create_task(traffic.rotate_logs(), name="rotate Envoy's log"))
         requests = AccessLogReader(envoy.access_log)
         self._stack.callback(requests.close)
-        meter = TrafficMeter(self._controller.plane, requests, self._clock)
+        meter = TrafficMeter(self._controller.plane, requests, self._clock, self.recent_traffic)
         self._background(asyncio.create_task(meter.run(), name="measure traffic"))
         providers = ProviderModels(self._controller.plane, self._clock)
         self._background(asyncio.create_task(providers.run(), name="list models of providers"))

@@ -14,6 +14,7 @@ from modelplane.reconcile.clock import Clock
 from modelplane.web.mirror import ObjectMirror, ScannedStore
 from modelplane.web.pages import prepared
 from modelplane.web.snapshot import DashboardSnapshot
+from modelplane.web.traffic import TrafficSource
 
 _LOG = logging.getLogger(__name__)
 _REST_S = 0.2
@@ -24,7 +25,10 @@ _KEPT_S = 60.0
 
 
 class LiveSnapshot:
-    def __init__(self, store: ScannedStore, clock: Clock, *, gateway: str = "") -> None:
+    def __init__(
+        self, store: ScannedStore, clock: Clock, *, gateway: str = "", traffic: TrafficSource | None = None
+    ) -> None:
+        self._traffic = traffic
         self._store = store
         self._clock = clock
         self._gateway = gateway
@@ -70,7 +74,7 @@ class LiveSnapshot:
     async def _followed(self) -> ObjectMirror:
         if self._mirror is not None:
             return self._mirror
-        mirror = ObjectMirror(self._store)
+        mirror = ObjectMirror(self._store, self._traffic)
         try:
             await mirror.fill()
         except BaseException:
@@ -115,9 +119,10 @@ class LiveSnapshot:
         return max(_REST_S, self._took_s * _REST_FACTOR) - (self._clock.monotonic() - self._made_s)
 
     async def _make(self, mirror: ObjectMirror) -> DashboardSnapshot:
-        started = self._clock.monotonic()
+        started, now = self._clock.monotonic(), self._clock.now()
+        figures = self._traffic.figures(now) if self._traffic is not None else None
         try:
-            made = await asyncio.to_thread(prepared, mirror.take(), now=self._clock.now(), gateway=self._gateway)
+            made = await asyncio.to_thread(prepared, mirror.take(), figures, now=now, gateway=self._gateway)
         except BaseException:
             self._newest = None  # it has none of the changes that were taken
             raise

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from modelplane.api.objects import Manifest, name_of, namespace_of
 from modelplane.reconcile.store import ChangeType, Store, StoreChange
 from modelplane.web.snapshot import KINDS, ObjectPlace
+from modelplane.web.traffic import TrafficSource
 
 _TURN: Final = 100
 """Objects that are decoded before the event loop runs other tasks."""
@@ -24,11 +25,18 @@ class ScannedStore(Store, Protocol):
 class ObjectMirror:
     """Follows a store from `fill` to `close`. An object that changes while it is filled is as the change says."""
 
-    def __init__(self, store: ScannedStore) -> None:
+    def __init__(self, store: ScannedStore, traffic: TrafficSource | None = None) -> None:
+        """Figures of `traffic` that change are a change as well."""
         self._store = store
         self._objects: dict[str, dict[ObjectPlace, Manifest]] = {kind: {} for kind in KINDS}
         self._changed = asyncio.Event()
-        self.close = store.subscribe(self._apply)
+        self._subscriptions = [store.subscribe(self._apply)]
+        if traffic is not None:
+            self._subscriptions.append(traffic.subscribe(self._changed.set))
+
+    def close(self) -> None:
+        for unsubscribe in self._subscriptions:
+            unsubscribe()
 
     async def fill(self) -> None:
         for kind, group in KINDS.items():

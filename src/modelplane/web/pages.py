@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from modelplane.api.errors import NotFoundError
+from modelplane.api.models import EndpointTraffic
 from modelplane.api.objects import Manifest
 from modelplane.k8s.admission.decode import escape
 from modelplane.web.cache_views import caches_page
@@ -20,6 +21,7 @@ from modelplane.web.service_views import service_page, services_page
 from modelplane.web.snapshot import DashboardSnapshot, ObjectPlace
 from modelplane.web.summary import fleet_summary, overview_page
 from modelplane.web.timeline import timeline
+from modelplane.web.traffic import with_traffic
 
 View = Callable[[DashboardSnapshot, ViewQuery], msgspec.Struct]
 VIEWS: Final[Mapping[str, View]] = {
@@ -36,9 +38,16 @@ VIEWS: Final[Mapping[str, View]] = {
 }
 
 
-def prepared(objects: Mapping[str, Mapping[ObjectPlace, Manifest]], *, now: float, gateway: str) -> DashboardSnapshot:
+def prepared(
+    objects: Mapping[str, Mapping[ObjectPlace, Manifest]],
+    traffic: Mapping[ObjectPlace, EndpointTraffic] | None = None,
+    *,
+    now: float,
+    gateway: str,
+) -> DashboardSnapshot:
     """A snapshot with what the views look up, which takes longer than a view may: the host calls this in a thread."""
-    snapshot = DashboardSnapshot.of(objects, now=now, gateway=gateway)
+    endpoints = with_traffic(objects["ModelEndpoint"], traffic, now)
+    snapshot = DashboardSnapshot.of({**objects, "ModelEndpoint": endpoints}, now=now, gateway=gateway)
     overview_page(snapshot)
     fleet_summary(snapshot)
     for name, value in vars(DashboardSnapshot).items():

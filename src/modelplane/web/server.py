@@ -24,7 +24,9 @@ from modelplane.web.pages import VIEWS, to_json, view_json
 from modelplane.web.paging import ViewQuery
 from modelplane.web.playground import chat, service_models
 from modelplane.web.stream import send_events
+from modelplane.web.traffic import TrafficSource
 
+_HOST: Final = "127.0.0.1"
 _FILES: Final = {
     "/": ("index.html", "text/html"),
     "/app.js": ("app.js", "text/javascript"),
@@ -51,11 +53,11 @@ async def serve(
     *,
     token: str,
     gateway: str = "",
+    traffic: TrafficSource | None = None,
     clock: Clock | None = None,
-    host: str = "127.0.0.1",
     port: int = 0,
 ) -> PageServer:
-    live = LiveSnapshot(store, clock or SystemClock(), gateway=gateway)
+    live = LiveSnapshot(store, clock or SystemClock(), gateway=gateway, traffic=traffic)
     app = web.Application(middlewares=[guard(token), _errors])
     for path, (name, kind) in _FILES.items():
         app.router.add_get(path, _file(name, kind))
@@ -65,8 +67,8 @@ async def serve(
     app.router.add_get("/api/{view}", _view(live))
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
-    await web.TCPSite(runner, host, port).start()
-    return PageServer(runner, live, f"http://{host}:{runner.addresses[0][1]}/?token={token}")
+    await web.TCPSite(runner, _HOST, port).start()
+    return PageServer(runner, live, f"http://{_HOST}:{runner.addresses[0][1]}/?token={token}")
 
 
 def _file(name: str, kind: str) -> Handler:

@@ -671,8 +671,8 @@ function drawCluster(page) {
       ? card(
           null,
           table(
-            "Nodes that pods share",
-            "as the status names them",
+            "Nodes",
+            "those that the status names: pods share them",
             [["Node"], ["Pool"], ["Used", "num"], ["Pods", "full"]],
             named.map(([pool, node]) => [
               node.name,
@@ -724,7 +724,7 @@ function drawDeployments(page) {
           null,
           table(
             "Model deployments",
-            "requests are those of endpoints that are measured",
+            "requests of the last minute, where they are measured",
             columns,
             page.rows.map((d) => [
               link(PATHS.ModelDeployment(d.namespace, d.name), `${d.namespace}/${d.name}`),
@@ -809,6 +809,8 @@ function drawDeployment(page) {
               c.reason,
             ]),
           ),
+          h("p", { class: "quiet small" }, "Every place, judged again with its scores:"),
+          codeBlock([`modelplane explain md/${d.name} -n ${d.namespace}`]),
         )
       : null,
     page.revisions.length
@@ -887,7 +889,7 @@ function drawService(page) {
       figure(
         "Requests",
         [s.traffic ? one.format(s.traffic.requestsPerSecond) : DASH, h("small", {}, " per second")],
-        s.traffic ? `${plural(s.traffic.endpoints, "endpoint")} measured` : "measured while a canary is analysed",
+        s.traffic ? `${plural(s.traffic.endpoints, "endpoint")} measured` : "not measured",
       ),
       figure(
         "TTFT p95",
@@ -1102,12 +1104,7 @@ function drawPlayground(page) {
                 h("input", { type: "password", id: "play-key", autocomplete: "off" }),
               ),
             ),
-            h(
-              "label",
-              {},
-              "Message",
-              h("textarea", { id: "play-text", rows: 3, required: true, placeholder: "Say hello." }),
-            ),
+            h("label", {}, "Message", h("textarea", { id: "play-text", rows: 3, placeholder: "Say hello." })),
             h(
               "p",
               { class: "filter" },
