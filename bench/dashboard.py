@@ -20,6 +20,7 @@ from modelplane.reconcile.clock import SystemClock
 from modelplane.reconcile.collector import calm_collector
 from modelplane.web.live import LiveSnapshot
 from modelplane.web.server import serve
+from modelplane.web.source import DashboardSource
 
 CLUSTERS, DEPLOYMENTS, REPLICAS = 1000, 1000, 10
 ROUNDS = 20
@@ -80,7 +81,7 @@ async def _measure() -> list[Row]:
     store = made_store()
     calm_collector()  # as `modelplane up` does
     found = await _snapshots(store)
-    page = await serve(store, token=TOKEN, traffic=RecentTraffic())
+    page = await serve(DashboardSource(store, traffic=RecentTraffic()), token=TOKEN)
     try:
         found += await _views(URL(page.url))
         found += await _browser(page.url)
@@ -93,7 +94,7 @@ async def _snapshots(store: SqliteStore) -> list[Row]:
     """The time of a snapshot, and the longest that another task of the loop had to wait meanwhile."""
     took, blocked = [], []
     for _ in range(3):
-        live = LiveSnapshot(store, SystemClock(), traffic=RecentTraffic())
+        live = LiveSnapshot(DashboardSource(store, traffic=RecentTraffic()), SystemClock())
         stalls: list[float] = []
         ticking = asyncio.create_task(_tick(stalls))
         await asyncio.sleep(0.05)

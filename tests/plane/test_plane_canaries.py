@@ -21,6 +21,7 @@ from modelplane.plane.plane import Plane, PlaneSettings
 from modelplane.reconcile.store import ObjectRef
 from modelplane.web.pages import VIEWS
 from modelplane.web.server import serve
+from modelplane.web.source import DashboardSource
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 IN_SECRETS = (
@@ -254,7 +255,7 @@ async def pages(session, plane):
 
 async def views(session, plane):
     """Every view of the dashboard, of each object that has one."""
-    page = await serve(plane.store, token="token", gateway=plane.gateway_url)
+    page = await serve(DashboardSource(plane.store, plane.gateway_url), token="token")
     origin, _, port = page.url.partition("/?")[0].rpartition(":")
     named = {
         "cluster": [f"name={each}" for each in ("east", "west")],

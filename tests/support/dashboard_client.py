@@ -8,6 +8,7 @@ import aiohttp
 from yarl import URL
 
 from modelplane.web.server import serve
+from modelplane.web.source import DashboardSource
 from tests.support.dashboard_fleet import FixedClock, fleet_store
 
 TOKEN = "secret"
@@ -47,10 +48,11 @@ async def _events(lines):
 
 
 @asynccontextmanager
-async def dashboard(objects=None, store=None, **options):
+async def dashboard(objects=None, store=None, traffic=None, problem=lambda: ""):
     """A server of a fleet with its client."""
     store = fleet_store(objects) if store is None else store
-    page = await serve(store, token=TOKEN, gateway="http://127.0.0.1:8080", clock=FixedClock(), **options)
+    source = DashboardSource(store, "http://127.0.0.1:8080", traffic, problem)
+    page = await serve(source, token=TOKEN, clock=FixedClock())
     url = URL(page.url)
     try:
         cookies = {f"modelplane-{url.port}": TOKEN}

@@ -12,6 +12,7 @@ from modelplane.api.objects import GROUP
 from modelplane.k8s.admission.decode import escape
 from modelplane.reconcile.store import ObjectRef
 from modelplane.web.server import serve
+from modelplane.web.source import DashboardSource
 from tests.support.chromium import CHROMIUM, MISSING, browser_page
 from tests.support.dashboard_fleet import NOW, FixedClock, cluster, fleet_store, pool, ready, service
 from tests.support.hostile_texts import HOSTILE
@@ -30,7 +31,7 @@ ROUTES = (
 async def opened(store=None, **options):
     """A tab with the dashboard of a store. For the page it is always the same time."""
     store = fleet_store() if store is None else store
-    page = await serve(store, token="t", gateway="http://127.0.0.1:8080", clock=FixedClock())
+    page = await serve(DashboardSource(store, "http://127.0.0.1:8080"), token="t", clock=FixedClock())
     try:
         async with browser_page(**options) as tab:
             await tab.call("Page.addScriptToEvaluateOnNewDocument", source=f"Date.now = () => {NOW * 1000:.0f};")
@@ -161,7 +162,7 @@ def test_changes_are_pushed_and_what_the_user_does_stays():
 def test_the_connection_is_lost_and_found_again():
     async def main():
         store = fleet_store([cluster("east", pool())])
-        first = await serve(store, token="t", clock=FixedClock())
+        first = await serve(DashboardSource(store), token="t", clock=FixedClock())
         port = first.runner.addresses[0][1]
         async with browser_page() as tab:
             await tab.open(first.url)
@@ -170,7 +171,7 @@ def test_the_connection_is_lost_and_found_again():
             await tab.until("document.getElementById('live').innerText === 'not connected'")
             kept = await tab.eval(TEXTS)
             store.create(cluster("west", pool()))
-            second = await serve(store, token="t", clock=FixedClock(), port=port)
+            second = await serve(DashboardSource(store), token="t", clock=FixedClock(), port=port)
             try:
                 await tab.until("document.getElementById('live').innerText === 'live'")
                 await tab.until(f"{TEXTS}.includes('2 of 2 ready')")

@@ -6,13 +6,14 @@ from modelplane.api.objects import GROUP, manifest
 from modelplane.reconcile.store import ObjectRef
 from modelplane.web import live as live_module
 from modelplane.web.live import LiveSnapshot
+from modelplane.web.source import DashboardSource
 from tests.support.dashboard_fleet import FixedClock, cluster, fleet_store, pool
 
 
 def watched(steps):
     async def main():
         store = fleet_store([cluster("east", pool())])
-        live = LiveSnapshot(store, FixedClock())
+        live = LiveSnapshot(DashboardSource(store), FixedClock())
         try:
             async with asyncio.timeout(60):
                 return await steps(store, live)

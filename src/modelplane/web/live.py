@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 
 from modelplane.api.errors import ModelplaneError
 from modelplane.reconcile.clock import Clock
-from modelplane.web.mirror import ObjectMirror, ScannedStore
+from modelplane.web.mirror import ObjectMirror
 from modelplane.web.pages import prepared
 from modelplane.web.snapshot import DashboardSnapshot
-from modelplane.web.traffic import TrafficSource
+from modelplane.web.source import DashboardSource
 
 _LOG = logging.getLogger(__name__)
 _REST_S = 0.2
@@ -25,13 +25,9 @@ _KEPT_S = 60.0
 
 
 class LiveSnapshot:
-    def __init__(
-        self, store: ScannedStore, clock: Clock, *, gateway: str = "", traffic: TrafficSource | None = None
-    ) -> None:
-        self._traffic = traffic
-        self._store = store
+    def __init__(self, source: DashboardSource, clock: Clock) -> None:
+        self._source = source
         self._clock = clock
-        self._gateway = gateway
         self._mirror: ObjectMirror | None = None
         self._newest: DashboardSnapshot | None = None
         self._published = asyncio.Condition()
@@ -49,6 +45,10 @@ class LiveSnapshot:
             if newest is None or (not mirror.is_taken and self._rest_s() <= 0):
                 newest = await self._make(mirror)
             return newest
+
+    def problem(self) -> str:
+        """Why snapshots may be older than they look."""
+        return self._source.problem()
 
     @asynccontextmanager
     async def watch(self) -> AsyncIterator["SnapshotWatch"]:
@@ -74,7 +74,7 @@ class LiveSnapshot:
     async def _followed(self) -> ObjectMirror:
         if self._mirror is not None:
             return self._mirror
-        mirror = ObjectMirror(self._store, self._traffic)
+        mirror = ObjectMirror(self._source)
         try:
             await mirror.fill()
         except BaseException:
@@ -120,9 +120,10 @@ class LiveSnapshot:
 
     async def _make(self, mirror: ObjectMirror) -> DashboardSnapshot:
         started, now = self._clock.monotonic(), self._clock.now()
-        figures = self._traffic.figures(now) if self._traffic is not None else None
+        traffic, gateway = self._source.traffic, self._source.gateway
+        figures = traffic.figures(now) if traffic is not None else None
         try:
-            made = await asyncio.to_thread(prepared, mirror.take(), figures, now=now, gateway=self._gateway)
+            made = await asyncio.to_thread(prepared, mirror.take(), figures, now=now, gateway=gateway)
         except BaseException:
             self._newest = None  # it has none of the changes that were taken
             raise

@@ -4,35 +4,30 @@ To list a large fleet at once would keep the event loop for a second; it is read
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 
 from modelplane.api.objects import Manifest, name_of, namespace_of
-from modelplane.reconcile.store import ChangeType, Store, StoreChange
+from modelplane.reconcile.store import ChangeType, StoreChange
 from modelplane.web.snapshot import KINDS, ObjectPlace
-from modelplane.web.traffic import TrafficSource
+from modelplane.web.source import DashboardSource
 
 _TURN: Final = 100
 """Objects that are decoded before the event loop runs other tasks."""
 
 
-class ScannedStore(Store, Protocol):
-    def scan(self, group: str, kind: str) -> Iterator[Manifest]:
-        """Iterates over the objects of a kind as they are when they are reached."""
-
-
 class ObjectMirror:
     """Follows a store from `fill` to `close`. An object that changes while it is filled is as the change says."""
 
-    def __init__(self, store: ScannedStore, traffic: TrafficSource | None = None) -> None:
-        """Figures of `traffic` that change are a change as well."""
-        self._store = store
+    def __init__(self, source: DashboardSource) -> None:
+        """Figures of traffic that change are a change as well."""
+        self._store = source.objects
         self._objects: dict[str, dict[ObjectPlace, Manifest]] = {kind: {} for kind in KINDS}
         self._changed = asyncio.Event()
-        self._subscriptions = [store.subscribe(self._apply)]
-        if traffic is not None:
-            self._subscriptions.append(traffic.subscribe(self._changed.set))
+        self._subscriptions = [source.objects.subscribe(self._apply)]
+        if source.traffic is not None:
+            self._subscriptions.append(source.traffic.subscribe(self._changed.set))
 
     def close(self) -> None:
         for unsubscribe in self._subscriptions:

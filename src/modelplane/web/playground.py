@@ -14,11 +14,12 @@ from aiohttp import web
 
 from modelplane.api.errors import InputError, NotFoundError, UnavailableError
 from modelplane.api.objects import GROUP, text_at
-from modelplane.reconcile.store import ObjectRef, Store
+from modelplane.reconcile.store import ObjectRef
 from modelplane.views.services import chosen_model
 from modelplane.web.guard import HEADERS
 from modelplane.web.shapes import ServiceModels
 from modelplane.web.snippets import client_snippets
+from modelplane.web.source import ObjectSource
 
 _MAX_BODY: Final = 1 << 20
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=300)
@@ -41,7 +42,7 @@ class PlaygroundRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Of a gateway with callers. It is passed on and not kept."""
 
 
-async def chat(request: web.Request, store: Store) -> web.StreamResponse:
+async def chat(request: web.Request, objects: ObjectSource) -> web.StreamResponse:
     """The service's own stream of events, with its status."""
     if request.content_type != "application/json":
         raise InputError("Content-Type: must be application/json")
@@ -50,7 +51,7 @@ async def chat(request: web.Request, store: Store) -> web.StreamResponse:
     except msgspec.DecodeError as error:
         raise InputError(f"the body: {error}") from error
     headers = {"Authorization": f"Bearer {given.key}"} if given.key else {}
-    address, model = _service(store, given.namespace, given.service)
+    address, model = _service(objects, given.namespace, given.service)
     async with aiohttp.ClientSession(headers=headers, timeout=_TIMEOUT) as session:
         chosen = given.model or chosen_model(await _models(session, address), model)
         body: dict[str, object] = {
@@ -66,18 +67,18 @@ async def chat(request: web.Request, store: Store) -> web.StreamResponse:
             return await _pass_on(request, answer, chosen)
 
 
-async def service_models(store: Store, namespace: str, name: str) -> ServiceModels:
+async def service_models(objects: ObjectSource, namespace: str, name: str) -> ServiceModels:
     """As the service lists them now. No key is sent: where the gateway asks for one, it lists none."""
-    address, model = _service(store, namespace, name)
+    address, model = _service(objects, namespace, name)
     async with aiohttp.ClientSession(timeout=_LIST_TIMEOUT) as session:
         listed = await _models(session, address)
     chosen = chosen_model(listed, model)
     return ServiceModels(models=tuple(listed), model=chosen, snippets=client_snippets(address, chosen))
 
 
-def _service(store: Store, namespace: str, name: str) -> tuple[str, str]:
+def _service(objects: ObjectSource, namespace: str, name: str) -> tuple[str, str]:
     """Address and model of a ModelService."""
-    item = store.get(ObjectRef(GROUP, "ModelService", namespace, name))
+    item = objects.get(ObjectRef(GROUP, "ModelService", namespace, name))
     if item is None:
         raise NotFoundError(f"ModelService {namespace}/{name} does not exist")
     address = text_at(item, "status", "address")

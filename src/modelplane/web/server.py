@@ -19,12 +19,11 @@ from modelplane.api.errors import InputError, InvalidObject, ModelplaneError, No
 from modelplane.reconcile.clock import Clock, SystemClock
 from modelplane.web.guard import HEADERS, Handler, guard
 from modelplane.web.live import LiveSnapshot
-from modelplane.web.mirror import ScannedStore
 from modelplane.web.pages import VIEWS, to_json, view_json
 from modelplane.web.paging import ViewQuery
 from modelplane.web.playground import chat, service_models
+from modelplane.web.source import DashboardSource, ObjectSource
 from modelplane.web.stream import send_events
-from modelplane.web.traffic import TrafficSource
 
 _HOST: Final = "127.0.0.1"
 _FILES: Final = {
@@ -48,22 +47,14 @@ class PageServer:
         await self.runner.cleanup()
 
 
-async def serve(
-    store: ScannedStore,
-    *,
-    token: str,
-    gateway: str = "",
-    traffic: TrafficSource | None = None,
-    clock: Clock | None = None,
-    port: int = 0,
-) -> PageServer:
-    live = LiveSnapshot(store, clock or SystemClock(), gateway=gateway, traffic=traffic)
+async def serve(source: DashboardSource, *, token: str, clock: Clock | None = None, port: int = 0) -> PageServer:
+    live = LiveSnapshot(source, clock or SystemClock())
     app = web.Application(middlewares=[guard(token), _errors])
     for path, (name, kind) in _FILES.items():
         app.router.add_get(path, _file(name, kind))
     app.router.add_get("/api/stream", _stream(live))
-    app.router.add_get("/api/models", _models(store))
-    app.router.add_post("/api/chat", _chat(store))
+    app.router.add_get("/api/models", _models(source.objects))
+    app.router.add_post("/api/chat", _chat(source.objects))
     app.router.add_get("/api/{view}", _view(live))
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
@@ -100,18 +91,18 @@ def _stream(live: LiveSnapshot) -> Handler:
     return stream
 
 
-def _models(store: ScannedStore) -> Handler:
+def _models(objects: ObjectSource) -> Handler:
     async def models(request: web.Request) -> web.Response:
         query = ViewQuery.of(dict(request.query))
-        found = await service_models(store, query.namespace, query.name)
+        found = await service_models(objects, query.namespace, query.name)
         return web.Response(body=to_json(found), content_type="application/json", headers=HEADERS)
 
     return models
 
 
-def _chat(store: ScannedStore) -> Handler:
+def _chat(objects: ObjectSource) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
-        return await chat(request, store)
+        return await chat(request, objects)
 
     return answer
 

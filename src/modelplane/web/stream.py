@@ -1,11 +1,14 @@
 """Server-sent events: the summary and one view, once at first and again whenever they are another.
 
-event: summary   the figures of the header
-event: view      what the view's own address returns
-event: gone      the object of the view does not exist, or not any more
+- `summary`: the figures of the header
+- `view`: what the view's own address returns
+- `gone`: the object of the view does not exist, or not any more
+- `problem`: why what is shown may be old; empty: it is not
 """
 
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from aiohttp import web
 
@@ -16,6 +19,7 @@ from modelplane.web.pages import VIEWS, to_json, view_json
 from modelplane.web.paging import ViewQuery
 from modelplane.web.snapshot import DashboardSnapshot
 
+_Events = Callable[[DashboardSnapshot], tuple[bytes, ...]]
 _BEAT_S = 15.0
 """A comment this often keeps what is between from closing the stream, and finds out who left."""
 
@@ -25,29 +29,33 @@ async def send_events(request: web.Request, live: LiveSnapshot, view: str, query
     async with live.watch() as watch:
         await response.prepare(request)
         with suppress(ConnectionResetError):
-            await _send(response, watch, view, query)
+            await _send(response, live, watch, partial(events_of, view, query=query))
     return response
 
 
-async def _send(response: web.StreamResponse, watch: SnapshotWatch, view: str, query: ViewQuery) -> None:
+async def _send(response: web.StreamResponse, live: LiveSnapshot, watch: SnapshotWatch, events: _Events) -> None:
     """Until the reader has left."""
-    sent: tuple[bytes, ...] = ()
+    sent: tuple[bytes, ...] = (_problem(""),)
     while True:
-        found = events_of(view, watch.newest, query)
+        found = (*events(watch.newest), _problem(live.problem()))
         for event in found:
             if event not in sent:
                 await response.write(event)
         sent = found
-        while not await watch.next(_BEAT_S):
+        if not await watch.next(_BEAT_S):
             await response.write(b": beat\n\n")
 
 
-def events_of(view: str, snapshot: DashboardSnapshot, query: ViewQuery) -> tuple[bytes, ...]:
+def events_of(view: str, snapshot: DashboardSnapshot, *, query: ViewQuery) -> tuple[bytes, ...]:
     summary = _event("summary", to_json(VIEWS["summary"](snapshot, query)))
     try:
         return summary, _event("view", view_json(view, snapshot, query))
     except ModelplaneError as error:
         return summary, _event("gone", to_json({"error": str(error)}))
+
+
+def _problem(text: str) -> bytes:
+    return _event("problem", to_json({"problem": text}))
 
 
 def _event(name: str, data: bytes) -> bytes:

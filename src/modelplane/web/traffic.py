@@ -16,7 +16,7 @@ _WINDOW_S = 60
 _Place = tuple[str, str]
 
 
-class TrafficSource(Protocol):
+class ReplicaTraffic(Protocol):
     """Who carries the requests of all replicas."""
 
     def figures(self, now: float) -> Mapping[_Place, EndpointTraffic]:

@@ -1287,6 +1287,10 @@ function open() {
   if (document.hidden) return;
   source = new EventSource(streamAddress());
   source.addEventListener("open", () => connection("live"));
+  source.addEventListener("problem", (event) => {
+    trouble = JSON.parse(event.data).problem;
+    connection(trouble ? "stale" : "live");
+  });
   source.addEventListener("error", () => {
     connection("lost");
     if (source && source.readyState === EventSource.CLOSED) refused();
@@ -1321,17 +1325,16 @@ function close() {
 }
 
 function connection(now) {
-  const words = { live: "live", lost: "not connected", connecting: "connecting" };
+  const words = { live: "live", stale: "old", lost: "not connected", connecting: "connecting" };
   const shown = document.getElementById("live");
   shown.dataset.state = now;
   setText(shown, words[now]);
-  setText(
-    document.getElementById("foot"),
-    now === "lost"
-      ? "The plane does not answer. What is shown is what was last known; `modelplane status` prints the address."
-      : footer(),
-  );
+  setText(document.getElementById("foot"), { lost: LOST, stale: `${trouble}. ${KEPT}` }[now] || footer());
 }
+
+const KEPT = "What is shown is what was last known.";
+const LOST = `The plane does not answer. ${KEPT} \`modelplane status\` prints the address.`;
+let trouble = "";
 
 const footer = () => (summary && summary.gateway ? `Gateway ${summary.gateway}` : "");
 
