@@ -19,7 +19,9 @@ from modelplane.cli import main
 from modelplane.cli.manifests import read_documents
 from modelplane.plane.plane import Plane, PlaneSettings
 from modelplane.reconcile.store import ObjectRef
-from modelplane.web.page import render
+from modelplane.web.pages import VIEWS
+from modelplane.web.server import serve
+from modelplane.web.source import DashboardSource
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 IN_SECRETS = (
@@ -242,12 +244,31 @@ async def pages(session, plane):
         for path in ("/requests", "/endpoints", "/metrics"):
             async with session.get(f"{door}{path}") as response:
                 yield f"{door}{path}", await response.text()
-    yield "page", render(plane.overview())
+    async for each in views(session, plane):
+        yield each
     stores = [plane.store, *(plane.store.database.store(f"cluster/{name}") for name in ("east", "west"))]
     for store in stores:
         for group, kind in store.kinds():
             if kind != "Secret":
                 yield kind, msgspec.json.encode(store.list(group, kind)).decode()
+
+
+async def views(session, plane):
+    """Every view of the dashboard, of each object that has one."""
+    page = await serve(DashboardSource(plane.store, plane.gateway_url), token="token")
+    origin, _, port = page.url.partition("/?")[0].rpartition(":")
+    named = {
+        "cluster": [f"name={each}" for each in ("east", "west")],
+        "deployment": [f"namespace=default&name={each}" for each in ("qwen3-8b", "llama-3-8b")],
+        "service": [f"namespace=default&name={each}" for each in ("chat", "bearer", "raw", "broken", SHOWN)],
+    }
+    try:
+        for path in (f"{origin}:{port}/api/{view}?{query}" for view in VIEWS for query in named.get(view, ("",))):
+            async with session.get(path, headers={"Cookie": f"modelplane-{port}=token"}) as response:
+                assert response.status == 200, path
+                yield path, await response.text()
+    finally:
+        await page.close()
 
 
 def commands(data, ids):
@@ -348,7 +369,7 @@ def test_no_output_has_a_secret_or_a_prompt(tmp_path, capfd, caplog):
     assert len(shown) > 60
     assert {name: found for name, text in shown if (found := found_in(text))} == {}
     with_names = {name.partition(" --data")[0].rpartition("/")[2] for name, text in shown if SHOWN in text}
-    assert with_names >= {"page", "requests", "ModelService", "status -o text", "status -o wide", "status -o json"}
+    assert with_names >= {"services?", "requests", "ModelService", "status -o text", "status -o wide", "status -o json"}
     assert with_names >= {
         "modelservices.modelplane.ai.yaml",
         "status.txt",

@@ -160,3 +160,13 @@ def test_prices_of_two_currencies_are_not_added():
     found = loaded(east, west)
     assert [pool.price for pool in found.pools] == [HourlyPrice(160.0, "USD"), HourlyPrice(160.0, "EUR")]
     assert found.classes[0].price is None
+
+
+def test_a_cluster_that_was_never_observed_has_no_devices_whether_its_class_is_there_or_not():
+    pools = [{"name": "h200", "className": "absent", "nodeCount": 2}]
+    source = {"source": "Existing", "existing": {"secretRef": {"name": "new"}}}
+    spec = {"cluster": source, "nodePools": pools}
+    assert (
+        loaded({"apiVersion": API, "kind": "InferenceCluster", "metadata": {"name": "new"}, "spec": spec})
+        == FleetLoad()
+    )

@@ -1,8 +1,8 @@
-"""The page: escaped, without script, and for whoever has the token only."""
+"""What the dashboard sends: texts that print, and for whoever has the token and comes from its own page only."""
 
 import asyncio
+import json
 import logging
-from html.parser import HTMLParser
 
 import aiohttp
 import pytest
@@ -11,90 +11,107 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from modelplane.k8s.admission.decode import escape
-from modelplane.views.caches import CacheClusterRow, CacheRow
-from modelplane.views.health import ObjectHealth
-from modelplane.views.overview import ClusterRow, DeploymentRow, Overview, ReplicaRow, ServiceRow
-from modelplane.web.page import render
+from modelplane.web.pages import VIEWS, view_json
+from modelplane.web.paging import ViewQuery
 from modelplane.web.server import serve
+from modelplane.web.snapshot import DashboardSnapshot
+from modelplane.web.source import DashboardSource
+from tests.support.dashboard_fleet import (
+    NOW,
+    by_kind,
+    cache,
+    cluster,
+    deployment,
+    endpoint,
+    event,
+    fleet_store,
+    inference_class,
+    not_ready,
+    pool,
+    replica,
+    service,
+)
 from tests.support.hostile_texts import HOSTILE
 
-
-def everything(text):
-    health = ObjectHealth("NotReady", text)
-    return Overview(
-        clusters=(ClusterRow(text, health, 1, 2, 3, (text, text)),),
-        deployments=(DeploymentRow(text, text, health, 3, 2, 1, text),),
-        replicas=(ReplicaRow(text, text, health, text, text),),
-        services=(ServiceRow(text, text, health, text, 2, 1),),
-        caches=(CacheRow(text, text, health, text, text, text, text, 1, (cache_cluster(text),)),),
-    )
+MARK = "bZq9e"
 
 
-def cache_cluster(text):
-    return CacheClusterRow(text, text, text, text, 3, 1, text, text)
+def everything(text, name):
+    """Every field of every kind says this text, where a field may say anything; the rest, that there is a name."""
+    bad = not_ready(text, text, text)
+    tier = {"name": name, "group": text, "cluster": text, "sharePermille": 1000, "reason": text, "message": text}
+    on = {"name": text, "phase": "Hydrating", "reason": text, "message": text, "resolvedDigest": text}
+    candidate = {"cluster": text, "pool": text, "verdict": "Refused", "filter": text, "reason": text, "score": text}
+    lost = {"reason": text, "replicas": 1, "cluster": text, "since": text, "message": text, "replacedAt": text}
+    revision = {"revision": 1, "hash": text, "template": text, "createdAt": text, "images": [text], "changeCause": text}
+    drain = {"summary": text, "deadline": text, "replicas": 1, "total": 2}
+    bound = [{"pool": name, "node": text, "devices": 1}]
+    spec = {"taints": [{"key": text, "value": text, "effect": "NoSchedule"}]}
+    yield inference_class(name)
+    yield cluster(
+        name, {**pool(name), "className": name}, condition=bad, labels={text: text}, drain=drain, boundPods=bound,
+        kubernetesVersion=text, spec=spec,
+    )  # fmt: skip
+    yield deployment(
+        name, 1, name, conditions=[bad], reason=text, message=text, notReady=[lost], revisions=[revision],
+        placement={"summary": text, "candidates": [candidate]},
+    )  # fmt: skip
+    yield replica(name, name, name, 0, bad, namespace=name, reason=text, message=text, since=text)
+    yield endpoint(name, name, name, name, namespace=name)
+    yield service(name, name, [{"priority": 0, "sharePercent": 100, "endpoints": [tier]}], name, bad, text)
+    yield cache(name, on, namespace=name, condition=bad)
+    yield event(text, text, text, text, text, text, text, namespace=text)
 
 
-class Structure(HTMLParser):
-    """A page without its texts: every tag with its attributes, and declarations; and the texts for themselves."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.tags, self.texts = [], []
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, *attrs))
-
-    def handle_endtag(self, tag):
-        self.tags.append(("/", tag))
-
-    def handle_comment(self, data):
-        self.tags.append(("comment", data))
-
-    handle_decl = handle_pi = unknown_decl = handle_comment
-
-    def handle_data(self, data):
-        self.texts.append(data)
+def sent(text, name):
+    """Every view of that fleet, as a reader of JSON has it."""
+    snapshot = DashboardSnapshot.of(by_kind(everything(text, name)), now=NOW, gateway=text)
+    named = ViewQuery(namespace=name, name=name)
+    queries = {view: named if view in {"deployment", "service"} else ViewQuery(name=name) for view in VIEWS}
+    return {view: json.loads(view_json(view, snapshot, query)) for view, query in queries.items()}
 
 
-PLAIN = Structure(render(everything("x")))
+PLAIN = sent(MARK, MARK)
+NAMED = sent(MARK, "name")
+"""For texts that cannot be encoded, and so cannot be names."""
 
 
-def check_shown_as_text(text):
-    page = render(everything(text))
-    found = Structure(page)
-    assert found.tags == PLAIN.tags
-    assert found.texts == [each if each != "x" else escape(text) for each in with_text(PLAIN.texts, text)]
-    assert page.isprintable()
-    page.encode()
+def with_text(value, text):
+    if isinstance(value, str):
+        return value.replace(MARK, escape(text))
+    if isinstance(value, dict):
+        return {with_text(key, text): with_text(inner, text) for key, inner in value.items()}
+    return [with_text(each, text) for each in value] if isinstance(value, list) else value
 
 
-def with_text(texts, text):
-    """Cells of several texts."""
-    joined = {"x/x": f"{escape(text)}/{escape(text)}", "x, x": escape(f"{text}, {text}")}
-    return [joined.get(each, each) for each in texts]
+def strings(value):
+    if isinstance(value, str):
+        yield value
+    for inner in value.items() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ():
+        yield from strings(inner)
 
 
-def test_there_are_enough_hostile_texts():
+def check_sent_as_text(text):
+    shown = f"b{text}e"  # sentences lose spaces and colons at their ends
+    encodable = not any("\ud800" <= each <= "\udfff" for each in shown)
+    found = sent(shown, shown if encodable else "name")
+    assert found == with_text(PLAIN if encodable else NAMED, shown)
+    assert all(each.isprintable() for each in strings(found))
+
+
+def test_there_are_enough_hostile_texts_and_every_view_has_them():
     assert len(set(HOSTILE)) == len(HOSTILE) >= 70
+    assert {name: MARK in json.dumps(found) for name, found in PLAIN.items()} == dict.fromkeys(VIEWS, True)
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-def test_nothing_an_object_says_becomes_markup(text):
-    check_shown_as_text(text)
+def test_what_an_object_says_is_sent_as_printable_text(text):
+    check_sent_as_text(text)
 
 
 @given(st.text(min_size=1))
-def test_any_text_is_shown_as_text(text):
-    check_shown_as_text(text)
-
-
-def test_the_page_shows_what_is_there_and_says_when_nothing_is():
-    page = render(Overview(clusters=(ClusterRow("east", ObjectHealth("Ready", ""), 2, 14, 2, ("h200",)),)))
-    assert "<td>east</td>" in page
-    assert page.count('<p class="none">none</p>') == 3
-    assert "<script" not in page
+def test_any_text_is_sent_as_printable_text(text):
+    check_sent_as_text(text)
 
 
 async def fetch(session, url, **options):
@@ -104,7 +121,7 @@ async def fetch(session, url, **options):
 
 def test_the_token_opens_the_page_once_and_the_cookie_keeps_it_open():
     async def main():
-        page = await serve(Overview, token="secret")
+        page = await serve(DashboardSource(fleet_store([])), token="secret")
         plain = page.url.partition("?")[0]
         try:
             async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
@@ -118,7 +135,8 @@ def test_the_token_opens_the_page_once_and_the_cookie_keeps_it_open():
                 status, text, headers = await fetch(session, plain)
                 assert (status, "Modelplane" in text) == (200, True)
                 assert "default-src 'none'" in headers["Content-Security-Policy"]
-                assert (await fetch(session, f"{plain}style.css"))[0] == 200
+                assert "unsafe" not in headers["Content-Security-Policy"]
+                assert (await fetch(session, f"{plain}app.css"))[0] == 200
                 assert (await fetch(session, plain, headers={"Host": "evil.example.com:80"}))[0] == 403
                 async with session.post(plain) as answer:
                     assert answer.status == 405
@@ -128,25 +146,70 @@ def test_the_token_opens_the_page_once_and_the_cookie_keeps_it_open():
     asyncio.run(main())
 
 
+def test_two_planes_of_a_machine_do_not_log_each_other_out():
+    async def main():
+        pages = [await serve(DashboardSource(fleet_store([])), token=token) for token in ("one", "two")]
+        try:
+            async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+                for page in pages:
+                    assert (await fetch(session, page.url))[0] == 302
+                opened = [(await fetch(session, page.url.partition("?")[0]))[0] for page in pages]
+        finally:
+            for page in pages:
+                await page.close()
+        assert opened == [200, 200]
+
+    asyncio.run(main())
+
+
+ORIGINS = [
+    ("no origin: another program", {}, 200),
+    ("its own page", {"Origin": "http://{host}", "Sec-Fetch-Site": "same-origin"}, 200),
+    ("typed by the user", {"Sec-Fetch-Site": "none"}, 200),
+    ("another port of this machine", {"Origin": "http://127.0.0.1:1"}, 403),
+    ("another site", {"Origin": "https://evil.example.com"}, 403),
+    ("a sandboxed frame", {"Origin": "null"}, 403),
+    ("a link from another site", {"Sec-Fetch-Site": "cross-site"}, 403),
+    ("another port, without an origin", {"Sec-Fetch-Site": "same-site"}, 403),
+]
+
+
+@pytest.mark.parametrize(("headers", "status"), [case[1:] for case in ORIGINS], ids=[case[0] for case in ORIGINS])
+def test_pages_of_other_origins_get_nothing(headers, status):
+    async def main():
+        page = await serve(DashboardSource(fleet_store([])), token="secret")
+        url = URL(page.url)
+        given = {name: value.format(host=url.authority) for name, value in headers.items()}
+        try:
+            async with aiohttp.ClientSession(cookies={f"modelplane-{url.port}": "secret"}) as session:
+                found = await fetch(session, url.origin() / "api" / "summary", headers=given)
+        finally:
+            await page.close()
+        assert found[0] == status
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     "line",
     [
-        b"GET / HTTP/1.1\r\nCookie: modelplane=\xff",
-        b"GET / HTTP/1.1\r\nCookie: modelplane=secret\xff",
-        b"GET / HTTP/1.1\r\nCookie: modelplane=secretjunk",
-        b"GET / HTTP/1.1\r\nCookie: modelplane=secre",
-        b'GET / HTTP/1.1\r\nCookie: modelplane="\\377"',
-        b"GET /?token=%ff HTTP/1.1\r\nCookie: a=b",
-        b"GET /style.css HTTP/1.1\r\nCookie: modelplane=\xed\xa0\x80",
+        b"GET / HTTP/1.1\r\nCookie: modelplane-%d=\xff",
+        b"GET / HTTP/1.1\r\nCookie: modelplane-%d=secret\xff",
+        b"GET / HTTP/1.1\r\nCookie: modelplane-%d=secretjunk",
+        b"GET / HTTP/1.1\r\nCookie: modelplane-%d=secre",
+        b"GET / HTTP/1.1\r\nCookie: modelplane=secret; port=%d",
+        b'GET / HTTP/1.1\r\nCookie: modelplane-%d="\\377"',
+        b"GET /?token=%%ff HTTP/1.1\r\nCookie: a=%d",
+        b"GET /app.css HTTP/1.1\r\nCookie: modelplane-%d=\xed\xa0\x80",
     ],
 )
 def test_a_cookie_of_any_bytes_is_refused_without_a_trace_in_the_log(caplog, line):
     async def main():
-        page = await serve(Overview, token="secret")
+        page = await serve(DashboardSource(fleet_store([])), token="secret")
         url = URL(page.url)
         try:
             reader, writer = await asyncio.open_connection(url.host, url.port)
-            writer.write(line + f"\r\nHost: {url.authority}\r\nConnection: close\r\n\r\n".encode())
+            writer.write(line % url.port + f"\r\nHost: {url.authority}\r\nConnection: close\r\n\r\n".encode())
             answer = await reader.read()
             writer.close()
             await writer.wait_closed()

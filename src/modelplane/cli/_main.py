@@ -34,6 +34,7 @@ COMMANDS = (
     Command("router", "run the fleet router: an ext_proc server that chooses an endpoint of a service", "router"),
     Command("up", "start the embedded plane and keep it running", "up"),
     Command("status", "show whether clusters, deployments and services of a running plane are ready", "status"),
+    Command("dashboard", "serve the dashboard of a control plane that runs elsewhere; it only reads", "dashboard"),
     Command("top", "show devices, replicas, requests and prices by class, pool and deployment", "top"),
     Command("cost", "show what teams and deployments cost, by the hour and for a million tokens", "cost"),
     Command("get", "show objects: md, ms, inferencecluster and so on, or all", "get"),

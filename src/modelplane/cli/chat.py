@@ -17,6 +17,7 @@ from modelplane.api.errors import InputError, NotFoundError, UnavailableError
 from modelplane.api.objects import Manifest, name_of, text_at
 from modelplane.cli.running import RunningPlane, add_data_argument
 from modelplane.k8s.admission.decode import escape
+from modelplane.views.services import chosen_model
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """What a model might say to move the cursor or to reverse the writing direction."""
@@ -107,7 +108,7 @@ class ChatClient:
             return
         with self._open("/v1/models", None) as response:
             listed = [str(each.get("id", "")) for each in json.load(response).get("data", ())]
-        self.model = service_model if service_model in listed or not listed else listed[0]
+        self.model = chosen_model(listed, service_model)
 
     def say(self, text: str) -> Iterator[str]:
         """The pieces of the response. It becomes part of the conversation."""

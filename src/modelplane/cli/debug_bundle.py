@@ -142,7 +142,8 @@ def read_state(plane: "RunningPlane", reader: BundleReader) -> PlaneState:
     """A control plane that does not answer at all is not read kind by kind: each would take its time to fail."""
     from modelplane.api.definitions import definitions
     from modelplane.cli._objects import ApiResource, PlaneObjects
-    from modelplane.cli.events import EVENTS, last_seen
+    from modelplane.cli.events import EVENTS
+    from modelplane.views.events import last_seen
 
     version = plane_version(plane)
     if not version.kubernetes:

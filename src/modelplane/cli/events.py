@@ -4,11 +4,11 @@ import argparse
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from modelplane.api.objects import text_at, value_at
-from modelplane.api.timestamps import epoch_s
+from modelplane.api.objects import text_at
 from modelplane.cli._formats import add_formats, add_plane, data_text, plane_of, table_text
 from modelplane.cli._kinds import read_name
 from modelplane.cli._objects import ApiResource, PlaneObjects, add_namespace
+from modelplane.views.events import event_subject, event_version, last_seen
 
 _EPILOG = """\
 examples:
@@ -38,9 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
     print(_text(found, arguments.output, heads=True), end="", flush=True)
     while arguments.watch:
         time.sleep(_EVERY_S)
-        seen = {_version(event) for event in found}
+        seen = {event_version(event) for event in found}
         found = _selected(objects, arguments)
-        new = [event for event in found if _version(event) not in seen]
+        new = [event for event in found if event_version(event) not in seen]
         print(_text(new, arguments.output, heads=False) if new else "", end="", flush=True)
     return 0
 
@@ -51,7 +51,7 @@ def _selected(objects: PlaneObjects, arguments: argparse.Namespace) -> list[Mapp
     found = [
         event
         for event in objects.list(EVENTS, namespace)
-        if arguments.types in {None, event.get("type")} and (target is None or _about(event) == target)
+        if arguments.types in {None, event.get("type")} and (target is None or event_subject(event) == target)
     ]
     return sorted(found, key=last_seen)
 
@@ -59,7 +59,7 @@ def _selected(objects: PlaneObjects, arguments: argparse.Namespace) -> list[Mapp
 def events_of(objects: PlaneObjects, kind: str, namespace: str, name: str) -> list[Mapping[str, object]]:
     """Those of one object. An object without a namespace has them in `default`."""
     found = objects.list(EVENTS, namespace or "default")
-    return sorted((event for event in found if _about(event) == (kind, name)), key=last_seen)
+    return sorted((event for event in found if event_subject(event) == (kind, name)), key=last_seen)
 
 
 def events_text(events: Iterable[Mapping[str, object]]) -> str:
@@ -78,24 +78,10 @@ def _text(events: Sequence[Mapping[str, object]], output: str, *, heads: bool) -
     return text if heads else text.partition("\n")[2]
 
 
-def _about(event: Mapping[str, object]) -> tuple[str, str]:
-    return text_at(event, "involvedObject", "kind"), text_at(event, "involvedObject", "name")
-
-
-def _version(event: Mapping[str, object]) -> str:
-    return f"{text_at(event, 'metadata', 'uid')}/{text_at(event, 'metadata', 'resourceVersion')}"
-
-
-def last_seen(event: Mapping[str, object]) -> tuple[float, str]:
-    times = (value_at(event, *path) for path in (("lastTimestamp",), ("eventTime",), ("metadata", "creationTimestamp")))
-    known = (epoch_s(found) for found in times if isinstance(found, str))
-    return next((found for found in known if found is not None), 0.0), _version(event)
-
-
 def _row(event: Mapping[str, object], now: float) -> tuple[str, ...]:
     from modelplane.apiserver.tables import duration
 
-    kind, name = _about(event)
+    kind, name = event_subject(event)
     count = event.get("count")
     often = f" (x{count})" if isinstance(count, int) and count > 1 else ""
     last_s = last_seen(event)[0]

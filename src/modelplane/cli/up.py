@@ -74,6 +74,7 @@ async def _up(arguments: argparse.Namespace) -> int:
     from modelplane.plane.plane import Plane, PlaneSettings
     from modelplane.reconcile.collector import calm_collector
     from modelplane.web.server import serve
+    from modelplane.web.source import DashboardSource
 
     progress = Progress()
     given = read_documents(arguments.filename)
@@ -97,7 +98,8 @@ async def _up(arguments: argparse.Namespace) -> int:
         progress.say(f"API         {plane.api_url}")
         progress.say(f"kubeconfig  {plane.kubeconfig}")
         progress.say(f"gateway     {plane.gateway_url}")
-        page = await serve(plane.overview, token=page_token(arguments.data), port=ports.again("page", 0))
+        source = DashboardSource(plane.store, plane.gateway_url, plane.recent_traffic)
+        page = await serve(source, token=page_token(arguments.data), port=ports.again("page", 0))
         ports.remember(api=plane.api_url, gateway=plane.gateway_url, page=page.url)
         progress.say(f"page        {page.url}")
         steps = Steps(plane, progress)

@@ -24,10 +24,11 @@ from modelplane.api.objects import GROUP
 from modelplane.apiserver.app import ApiServer
 from modelplane.apiserver.lifecycle import Lifecycle, ensure_namespaces
 from modelplane.apiserver.served_kinds import ensure_kinds
-from modelplane.apiserver.store.database import Database
+from modelplane.apiserver.store.database import Database, SqliteStore
 from modelplane.envoy import EnvoyProcess, free_port
 from modelplane.envoy.access_log import AccessLogReader
 from modelplane.envoy.die_with_parent import lift_file_limit
+from modelplane.envoy.recent_traffic import RecentTraffic
 from modelplane.k8s.admission.layout import Document
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
@@ -48,7 +49,7 @@ from modelplane.plane.traffic_meter import TrafficMeter
 from modelplane.reconcile.clock import Clock, SystemClock
 from modelplane.reconcile.metrics_page import FleetPage
 from modelplane.reconcile.resolver import HostResolver
-from modelplane.reconcile.store import ObjectRef, Store
+from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster.engines import EngineFactory, LocalEngines
 from modelplane.sim.cluster.settings import ClusterSettings
 from modelplane.views.overview import Overview, overview
@@ -100,6 +101,7 @@ class Plane:
         self.api_url = ""
         self.gateway_url = ""
         self.kubeconfig = settings.data / "kubeconfig"
+        self.recent_traffic = RecentTraffic()
 
     async def __aenter__(self) -> Self:
         try:
@@ -118,7 +120,7 @@ class Plane:
         return self._machine[1] if self._machine is not None and self._machine[0] == cluster else self._engines
 
     @property
-    def store(self) -> Store:
+    def store(self) -> SqliteStore:
         return self._controller.plane
 
     @property
@@ -201,7 +203,7 @@ class Plane:
         requests = AccessLogReader(envoy.access_log)
         self._stack.callback(requests.close)
         self._requests = RequestCounter(self._controller.plane, requests)
-        meter = TrafficMeter(self._controller.plane, self._requests, self._clock)
+        meter = TrafficMeter(self._controller.plane, self._requests, self._clock, self.recent_traffic)
         self._background(asyncio.create_task(meter.run(), name="measure traffic"))
         providers = ProviderModels(self._controller.plane, self._clock)
         self._background(asyncio.create_task(providers.run(), name="list models of providers"))

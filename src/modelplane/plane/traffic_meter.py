@@ -10,7 +10,6 @@ A request counts for the revision that its endpoint has when the log is read. Wh
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from math import ceil
 from typing import Protocol
 
 from modelplane.api.codec import encode
@@ -20,13 +19,13 @@ from modelplane.api.objects import GROUP, Manifest, labels_of, mapping_at, name_
 from modelplane.api.timestamps import timestamp
 from modelplane.compose.canary_analysis import analysed_window_s
 from modelplane.envoy.access_log import ServedRequest
+from modelplane.envoy.recent_traffic import RecentTraffic, percentile
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.store import Store
 
 _MEASURE_S = 2.0
 _MOST_REQUESTS = 100_000
 """Kept for each endpoint. Beyond it the oldest are forgotten before the window ends."""
-_P95 = 0.95
 
 
 class RequestSource(Protocol):
@@ -45,7 +44,9 @@ class _Window:
 
 
 class TrafficMeter:
-    def __init__(self, store: Store, source: RequestSource, clock: Clock) -> None:
+    def __init__(self, store: Store, source: RequestSource, clock: Clock, recent: RecentTraffic | None = None) -> None:
+        """`recent` gets every request, of a canary or not."""
+        self._recent = recent
         self._store = store
         self._source = source
         self._clock = clock
@@ -62,6 +63,8 @@ class TrafficMeter:
         for request in self._source.read():
             by_replica[request.replica].append(request)
         now = self._clock.now()
+        if self._recent is not None:
+            self._recent.add(by_replica, now)
         watched = dict(self._watched())
         self._windows = {key: window for key, window in self._windows.items() if key in watched}
         for key, (endpoint, window_s) in watched.items():
@@ -108,9 +111,3 @@ class TrafficMeter:
         )
         status = {**mapping_at(endpoint, "status"), "traffic": encode(traffic)}
         self._store.replace_status({**endpoint, "status": status})
-
-
-def percentile(values: Iterable[int | None]) -> int | None:
-    """The value that 95 % of them do not exceed; None without any."""
-    known = sorted(value for value in values if value is not None)
-    return known[ceil(_P95 * len(known)) - 1] if known else None

@@ -23,6 +23,7 @@ from modelplane.api.models import (
 )
 from modelplane.api.objects import Manifest, labels_of, namespace_of
 from modelplane.compose.canary_analysis import endpoint_traffic
+from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.compose.free_parts import counted_once
 from modelplane.placement.snapshot import Fleet
 from modelplane.views.health import READY, reported_health
@@ -110,7 +111,8 @@ def fleet_load(inputs: FleetManifests, endpoints: Sequence[Manifest]) -> FleetLo
     replicas = decode_readable(ModelReplica, inputs.replicas)
     clusters = decode_readable(InferenceCluster, inputs.clusters)
     placed = _by_name((place, item) for item in replicas for place in _places(item))
-    fleet = inputs.fleet()
+    # As their statuses say: a cluster that was never observed has no devices yet, and may lack its class.
+    fleet = fleet_of(inputs.clusters, inputs.replicas, inputs.caches)
     pools = tuple(_pool(cluster, pool, placed, fleet) for cluster in clusters for pool in cluster.status.gpu_pools)
     owned = _by_name((_owner(item), item) for item in replicas)
     served = _by_name((_served(item), item) for item in endpoints)
@@ -184,12 +186,12 @@ def _class(name: str, pools: Iterable[PoolLoad]) -> ClassLoad:
         class_name=name,
         clusters=len({pool.cluster for pool in ours}),
         nodes=sum(pool.nodes for pool in ours),
-        load=_sum([pool.load for pool in ours]),
-        price=_sum_of_prices([pool.price for pool in ours]),
+        load=sum_of_loads([pool.load for pool in ours]),
+        price=sum_of_prices([pool.price for pool in ours]),
     )
 
 
-def _sum(loads: Sequence[DeviceLoad]) -> DeviceLoad:
+def sum_of_loads(loads: Sequence[DeviceLoad]) -> DeviceLoad:
     known = [load.used for load in loads if load.used is not None]
     return DeviceLoad(
         devices=sum(load.devices for load in loads),
@@ -219,8 +221,8 @@ def _deployment(
         ready_replicas=item.status.ready_replicas or 0,
         devices=sum(devices_of(each) for each in ours),
         endpoints=len(reached),
-        traffic=_traffic([found for each in reached if (found := endpoint_traffic(each, now)) is not None]),
-        price=_sum_of_prices([HourlyPrice(*price) if price else None for price in prices]),
+        traffic=measured_traffic([found for each in reached if (found := endpoint_traffic(each, now)) is not None]),
+        price=sum_of_prices([HourlyPrice(*price) if price else None for price in prices]),
     )
 
 
@@ -232,7 +234,8 @@ def _served(endpoint: Manifest) -> _Name:
     return namespace_of(endpoint), labels_of(endpoint).get(DEPLOYMENT, "")
 
 
-def _traffic(found: Sequence[EndpointTraffic]) -> MeasuredTraffic | None:
+def measured_traffic(found: Sequence[EndpointTraffic]) -> MeasuredTraffic | None:
+    """Of several endpoints together; None where none was measured."""
     if not found:
         return None
     return MeasuredTraffic(
@@ -267,7 +270,7 @@ def _is_ready(replica: ModelReplica) -> bool:
     return reported_health(replica.metadata, replica.status).state == READY
 
 
-def _sum_of_prices(prices: Sequence[HourlyPrice | None]) -> HourlyPrice | None:
+def sum_of_prices(prices: Sequence[HourlyPrice | None]) -> HourlyPrice | None:
     """None where one is not known or the currencies differ: a part of a price looks like the whole."""
     known = [price for price in prices if price is not None]
     if not known or len(known) < len(prices) or len({price.currency for price in known}) > 1:

@@ -36,6 +36,16 @@ def why_left_out(reason: str, message: str) -> str:
     return f"{reason}: {message}" if reason and message else reason
 
 
+def endpoint_share(tier_percent: int, permille: int) -> float:
+    """The percentage of all requests that an endpoint gets, of its tier's percentage and its part of that."""
+    return tier_percent * permille / 1000
+
+
+def chosen_model(listed: Sequence[str], service_model: str) -> str:
+    """The service's own name where it is listed, as a fleet router does; else the engine's."""
+    return service_model if service_model in listed or not listed else listed[0]
+
+
 def _head(service: Manifest) -> Iterator[str]:
     routes = value_at(service, "status", "routes")
     counts = routes if isinstance(routes, Mapping) else {}
@@ -58,7 +68,7 @@ def _rows(service: Manifest, seen: Mapping[str, EndpointShown] | None) -> Iterat
 
 def _row(tier: str, percent: int, endpoint: Manifest, seen: Mapping[str, EndpointShown] | None) -> tuple[str, ...]:
     permille = endpoint.get("sharePermille")
-    share = percent * permille / 1000 if isinstance(permille, int) else 0.0
+    share = endpoint_share(percent, permille if isinstance(permille, int) else 0)
     why = why_left_out(text_at(endpoint, "reason"), text_at(endpoint, "message"))
     names = (text_at(endpoint, field) for field in ("name", "group", "cluster"))
     row = (tier, f"{share:.1f}%", *names)

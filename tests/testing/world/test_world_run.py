@@ -58,7 +58,9 @@ def test_worlds_that_failed_once(seed):
     [102_331, 102_463, 102_749, 103_475, 105_073, 110_620, 111_569, 112_109, 112_491, 113_016],
 )
 def test_worlds_that_failed_in_the_first_run_of_20_000(seed):
-    """102463: a replica waited for another that left a pool that was not its own. In the others the world was at fault:
-    nobody collected orphans whose writer lost the reply, and passes were judged by what was known after they decided.
+    """Of all but one the world was at fault.
+
+    102463: a replica waited for another that left a pool that was not its own. In the others nobody collected orphans
+    whose writer lost the reply, or passes were judged by what was known after they decided.
     """
     assert run_world(seed).violation == ""

@@ -1,0 +1,87 @@
+"""Services: rows, and one with its tiers, the shares of its endpoints, why some are left out, and how it is called."""
+
+from collections.abc import Iterable
+
+from modelplane.api.codec import decode
+from modelplane.api.models import ModelService, TierEndpoint, TierStatus
+from modelplane.compose.canary_analysis import endpoint_traffic
+from modelplane.views.fleet_load import MeasuredTraffic, measured_traffic
+from modelplane.views.overview import ServiceRow
+from modelplane.views.services import endpoint_share, why_left_out
+from modelplane.web.paging import ViewQuery, select
+from modelplane.web.shapes import EndpointOfTier, RowPage, ServicePage, ServiceShown, ServiceTier
+from modelplane.web.snapshot import DashboardSnapshot
+from modelplane.web.timeline import events_about
+from modelplane.web.trees import object_tree
+
+_MOST_ENDPOINTS = 200
+
+
+def services_page(snapshot: DashboardSnapshot, query: ViewQuery) -> RowPage[ServiceShown]:
+    ours = (row for row in snapshot.overview.services if query.namespace in {"", row.namespace})
+    found = select(ours, query, words=_words, state=lambda row: row.health.state)
+    rows = tuple(_shown(snapshot, row) for row in found.rows)
+    return RowPage(rows=rows, offset=found.offset, limit=found.limit, total=found.total, states=found.states)
+
+
+def service_page(snapshot: DashboardSnapshot, query: ViewQuery) -> ServicePage:
+    place = (query.namespace, query.name)
+    tree, omitted = object_tree(snapshot, "ModelService", place)
+    row = next(row for row in snapshot.overview.services if (row.namespace, row.name) == place)
+    tiers = decode(ModelService, snapshot.objects["ModelService"][place]).status.tiers
+    return ServicePage(
+        service=_shown(snapshot, row),
+        tiers=tuple(_tier(snapshot, query.namespace, tier) for tier in tiers),
+        tree=tree,
+        omitted=omitted,
+        events=events_about(snapshot, "ModelService", *place),
+    )
+
+
+def _words(row: ServiceRow) -> str:
+    return f"{row.namespace}/{row.name} {row.address} {row.health.why}"
+
+
+def _shown(snapshot: DashboardSnapshot, row: ServiceRow) -> ServiceShown:
+    status = decode(ModelService, snapshot.objects["ModelService"][row.namespace, row.name]).status
+    names = (entry.name for tier in status.tiers for entry in tier.endpoints)
+    return ServiceShown(
+        namespace=row.namespace,
+        name=row.name,
+        health=row.health,
+        model=status.model or "",
+        address=row.address,
+        endpoints=row.endpoints,
+        serving=row.serving,
+        routes_ready=(status.routes.ready if status.routes else None) or 0,
+        routes=(status.routes.total if status.routes else None) or 0,
+        traffic=_traffic(snapshot, row.namespace, names),
+    )
+
+
+def _tier(snapshot: DashboardSnapshot, namespace: str, tier: TierStatus) -> ServiceTier:
+    percent = tier.share_percent or 0
+    return ServiceTier(
+        priority=tier.priority,
+        share_percent=percent,
+        matched=tier.matched or 0,
+        ready=tier.ready or 0,
+        endpoints=tuple(_endpoint(snapshot, namespace, entry, percent) for entry in tier.endpoints[:_MOST_ENDPOINTS]),
+    )
+
+
+def _endpoint(snapshot: DashboardSnapshot, namespace: str, entry: TierEndpoint, percent: int) -> EndpointOfTier:
+    return EndpointOfTier(
+        name=entry.name,
+        group=entry.group or "",
+        cluster=entry.cluster or "",
+        share_percent=endpoint_share(percent, entry.share_permille or 0),
+        why=why_left_out(entry.reason or "", entry.message or ""),
+        traffic=_traffic(snapshot, namespace, (entry.name,)),
+    )
+
+
+def _traffic(snapshot: DashboardSnapshot, namespace: str, names: Iterable[str]) -> MeasuredTraffic | None:
+    known = snapshot.objects["ModelEndpoint"]
+    items = (known[namespace, name] for name in names if (namespace, name) in known)
+    return measured_traffic([found for item in items if (found := endpoint_traffic(item, snapshot.now)) is not None])
