@@ -1238,7 +1238,7 @@ const DRAWN = {
   service: drawService,
 };
 const PARENT = { cluster: "fleet", deployment: "deployments", service: "services" };
-const LIMITS = { fleet: 18, events: 100, playground: 200 };
+const LIMITS = { fleet: 12, events: 100, playground: 200 };
 
 let route = { view: "overview", path: "/overview", query: {} };
 let summary = null;
