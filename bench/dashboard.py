@@ -28,8 +28,8 @@ TOKEN = "t"  # noqa: S105  of a server that ends with the measurement
 INTERACT_MS = 100.0
 VIEWS = {
     "overview": "overview",
-    "fleet": "fleet?limit=18",
-    "fleet_filtered": "fleet?limit=18&q=cluster-09",
+    "fleet": "fleet?limit=12",
+    "fleet_filtered": "fleet?limit=12&q=cluster-09",
     "cluster": "cluster?name=cluster-0500",
     "deployments": "deployments",
     "deployment": "deployment?namespace=default&name=model-0500",
@@ -156,8 +156,8 @@ FRAME = """new Promise((done) => {
   requestAnimationFrame(() => setTimeout(() => done(performance.now() - started)));
 })"""
 STEPS = (
-    ("fleet", "#/fleet", "document.querySelectorAll('.cluster').length === 18"),
-    ("next_page", "#/fleet?offset=18", "main.textContent.includes('19\u201336')"),
+    ("fleet", "#/fleet", "document.querySelectorAll('.cluster').length === 12"),
+    ("next_page", "#/fleet?offset=12", "main.textContent.includes('13\u201324')"),
     ("filter", "#/fleet?q=cluster-09", "main.textContent.includes('of 100')"),
     ("cluster", "#/cluster/cluster-0500", "document.querySelector('h1').textContent === 'cluster-0500'"),
     ("deployments", "#/deployments", "document.querySelectorAll('tbody tr').length === 50"),

@@ -1,6 +1,7 @@
 """A client of the dashboard's server: views, and the events of a stream one by one."""
 
 import asyncio
+import io
 import json
 from contextlib import asynccontextmanager
 
@@ -25,8 +26,9 @@ class DashboardClient:
         async with self._session.get(f"{self.origin}{path}") as answer:
             return answer.status, json.loads(await answer.read())
 
-    async def post(self, path, body, **options):
-        async with self._session.post(f"{self.origin}{path}", json=body, **options) as answer:
+    async def post(self, path, body, **headers):
+        data, kind = io.BytesIO(json.dumps(body).encode()), {"Content-Type": "application/json"}
+        async with self._session.post(f"{self.origin}{path}", data=data, headers={**kind, **headers}) as answer:
             return answer.status, await answer.text(), answer.headers
 
     @asynccontextmanager

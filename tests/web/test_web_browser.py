@@ -200,9 +200,9 @@ def test_keys_move_between_views_and_pages():
 
     assert asyncio.run(main()) == [
         ["#/fleet", "c000"],
-        ["#/fleet?offset=18", "c018"],
-        ["#/fleet?offset=36", "c036"],
-        ["#/fleet?offset=18", "c018"],
+        ["#/fleet?offset=12", "c012"],
+        ["#/fleet?offset=24", "c024"],
+        ["#/fleet?offset=12", "c012"],
         ["#/deployments", None],
         True,
         "#/deployments",
@@ -226,7 +226,7 @@ def test_hostile_texts_are_shown_as_text():
             unready.append(cluster(f"c{number:03}", pool(), condition=condition, labels={"text": text}))
         async with opened(fleet_store(unready)) as tab:
             shown, tags = "", set()
-            for offset in range(0, len(texts) + 1, 18):
+            for offset in range(0, len(texts) + 1, 12):
                 await go(tab, f"/fleet?offset={offset or ''}")
                 await tab.until(f"{TEXTS}.includes('{offset + 1}\u2013')")
                 shown += await tab.eval("document.getElementById('main').textContent")

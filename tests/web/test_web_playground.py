@@ -83,6 +83,8 @@ WRONG = [
     ("an address", said(address="http://evil"), 400, "the body: Object contains unknown field `address`"),
     ("no messages", {"namespace": "default", "service": "chat"}, 400,
      "the body: Object missing required field `messages`"),
+    ("a key of two lines", said(key="a\r\nHost: evil"), 400, "key: must be printable ASCII"),
+    ("a body that is too large", said(model="x" * (1 << 20)), 400, "the body has more than 1048576 bytes"),
     ("a wrong type", said(maxTokens="many"), 400, "the body: Expected `int`, got `str` - at `$.maxTokens`"),
 ]  # fmt: skip
 
@@ -97,6 +99,24 @@ def test_what_is_wrong_is_named(given, status, error):
     assert (found[0], json.loads(found[1])) == (status, {"error": error})
 
 
+def test_a_body_that_comes_in_pieces_is_read_whole():
+    async def main():
+        async with Gateway() as gateway, dashboard(objects(gateway.url)) as client:
+            gateway.go_on.set()
+
+            async def pieces():
+                text = json.dumps(said(model="n")).encode()
+                for start in range(0, len(text), 20):
+                    yield text[start : start + 20]
+                    await asyncio.sleep(0.01)
+
+            kind = {"Content-Type": "application/json"}
+            async with client._session.post(f"{client.origin}/api/chat", data=pieces(), headers=kind) as answer:
+                return answer.status, gateway.seen[-1][3]["model"]
+
+    assert asyncio.run(main()) == (200, "n")
+
+
 def test_a_form_of_another_page_is_refused():
     async def main():
         async with dashboard(objects("http://127.0.0.1:1")) as client:
@@ -105,7 +125,7 @@ def test_a_form_of_another_page_is_refused():
                 f"{client.origin}/api/chat", data=json.dumps(said()), headers=plain
             ) as form:
                 refused = form.status, await form.json()
-            other = await client.post("/api/chat", said(), headers={"Origin": "http://127.0.0.1:1"})
+            other = await client.post("/api/chat", said(), Origin="http://127.0.0.1:1")
             return refused, other[0]
 
     assert asyncio.run(main()) == ((400, {"error": "Content-Type: must be application/json"}), 403)

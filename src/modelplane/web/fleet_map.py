@@ -15,7 +15,7 @@ from modelplane.views.fleet_load import PoolLoad, sum_of_prices
 from modelplane.views.overview import ClusterRow
 from modelplane.web.paging import ViewQuery, select
 from modelplane.web.shapes import ClusterCard, ClusterPage, NodeUse, PodsOnNode, PoolMap, RowPage
-from modelplane.web.snapshot import DashboardSnapshot, ObjectPlace
+from modelplane.web.snapshot import DashboardSnapshot, ObjectPlace, once_per_snapshot
 from modelplane.web.timeline import events_about
 from modelplane.web.trees import digests_of, object_tree
 
@@ -24,8 +24,9 @@ _NODES_OF_PAGE = 200
 
 
 def fleet_page(snapshot: DashboardSnapshot, query: ViewQuery) -> RowPage[ClusterCard]:
+    words = cluster_words(snapshot)
     found = select(
-        snapshot.overview.clusters, query, words=lambda row: _words(snapshot, row), state=lambda row: row.health.state
+        snapshot.overview.clusters, query, words=lambda row: words[row.name], state=lambda row: row.health.state
     )
     rows = tuple(_card(snapshot, row, {}, _NODES_OF_CARD) for row in found.rows)
     return RowPage(rows=rows, offset=found.offset, limit=found.limit, total=found.total, states=found.states)
@@ -45,6 +46,12 @@ def cluster_page(snapshot: DashboardSnapshot, query: ViewQuery) -> ClusterPage:
         omitted=omitted,
         events=events_about(snapshot, "InferenceCluster", "", row.name),
     )
+
+
+@once_per_snapshot
+def cluster_words(snapshot: DashboardSnapshot) -> Mapping[str, str]:
+    """What a filter looks for, of each cluster."""
+    return {row.name: _words(snapshot, row) for row in snapshot.overview.clusters}
 
 
 def _words(snapshot: DashboardSnapshot, row: ClusterRow) -> str:

@@ -15,7 +15,7 @@ from modelplane.api.objects import Manifest
 from modelplane.k8s.admission.decode import escape
 from modelplane.web.cache_views import caches_page
 from modelplane.web.deployment_views import deployment_page, deployments_page
-from modelplane.web.fleet_map import cluster_page, fleet_page
+from modelplane.web.fleet_map import cluster_page, cluster_words, fleet_page
 from modelplane.web.paging import ViewQuery
 from modelplane.web.service_views import service_page, services_page
 from modelplane.web.snapshot import DashboardSnapshot, ObjectPlace
@@ -50,6 +50,7 @@ def prepared(
     snapshot = DashboardSnapshot.of({**objects, "ModelEndpoint": endpoints}, now=now, gateway=gateway)
     overview_page(snapshot)
     fleet_summary(snapshot)
+    cluster_words(snapshot)
     for name, value in vars(DashboardSnapshot).items():
         if isinstance(value, cached_property):
             getattr(snapshot, name)

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from modelplane.api.errors import InputError, NotFoundError, UnavailableError
 from modelplane.api.objects import GROUP, text_at
+from modelplane.epp.transport.held_bodies import BodyRefused, read_at_most
 from modelplane.reconcile.store import ObjectRef
 from modelplane.views.services import chosen_model
 from modelplane.web.guard import HEADERS
@@ -44,27 +45,41 @@ class PlaygroundRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 async def chat(request: web.Request, objects: ObjectSource) -> web.StreamResponse:
     """The service's own stream of events, with its status."""
-    if request.content_type != "application/json":
-        raise InputError("Content-Type: must be application/json")
-    try:
-        given = msgspec.json.decode(await request.content.read(_MAX_BODY), type=PlaygroundRequest)
-    except msgspec.DecodeError as error:
-        raise InputError(f"the body: {error}") from error
+    given = await _read(request)
     headers = {"Authorization": f"Bearer {given.key}"} if given.key else {}
     address, model = _service(objects, given.namespace, given.service)
     async with aiohttp.ClientSession(headers=headers, timeout=_TIMEOUT) as session:
         chosen = given.model or chosen_model(await _models(session, address), model)
-        body: dict[str, object] = {
-            "model": chosen,
-            "messages": msgspec.to_builtins(given.messages),
-            "max_tokens": given.max_tokens,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        if given.temperature is not None:
-            body["temperature"] = given.temperature
+        body = _completion(given, chosen)
         async with _opened(session, "POST", f"{address}/v1/chat/completions", body) as answer:
             return await _pass_on(request, answer, chosen)
+
+
+async def _read(request: web.Request) -> PlaygroundRequest:
+    """InputError names what is wrong."""
+    if request.content_type != "application/json":
+        raise InputError("Content-Type: must be application/json")
+    try:
+        body = await read_at_most(request.content.iter_any(), _MAX_BODY, request.content_length)
+        given = msgspec.json.decode(body, type=PlaygroundRequest)
+    except BodyRefused as error:
+        raise InputError(str(error)) from error
+    except msgspec.DecodeError as error:
+        raise InputError(f"the body: {error}") from error
+    if _header(given.key) != given.key:
+        raise InputError("key: must be printable ASCII")
+    return given
+
+
+def _completion(given: PlaygroundRequest, model: str) -> dict[str, object]:
+    body: dict[str, object] = {
+        "model": model,
+        "messages": msgspec.to_builtins(given.messages),
+        "max_tokens": given.max_tokens,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    return body if given.temperature is None else {**body, "temperature": given.temperature}
 
 
 async def service_models(objects: ObjectSource, namespace: str, name: str) -> ServiceModels:
@@ -90,9 +105,9 @@ def _service(objects: ObjectSource, namespace: str, name: str) -> tuple[str, str
 async def _models(session: aiohttp.ClientSession, address: str) -> list[str]:
     async with _opened(session, "GET", f"{address}/v1/models", None) as answer:
         try:
-            listed = msgspec.json.decode(await answer.read())
+            listed = msgspec.json.decode(await read_at_most(answer.content.iter_any(), _MAX_BODY))
             return [str(each["id"]) for each in listed["data"]]
-        except (msgspec.DecodeError, KeyError, TypeError, aiohttp.ClientError):
+        except (msgspec.DecodeError, BodyRefused, KeyError, TypeError, aiohttp.ClientError):
             return []
 
 

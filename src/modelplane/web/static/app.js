@@ -1112,21 +1112,20 @@ function drawPlayground(page) {
           ),
         )
       : nothing({ rows: [] }, "service", "modelplane apply -f examples/quickstart/3-model.yaml"),
-    h("div", {
-      class: "talk",
-      id: "talk",
-      "data-keep": true,
-      "data-key": "talk",
-      role: "log",
-      "aria-label": "Conversation",
-      "aria-live": "polite",
-    }),
+    h(
+      "div",
+      { class: "talk", id: "talk", "data-keep": true, "data-key": "talk", role: "log", "aria-label": "Conversation" },
+      talk.messages.map((message) => bubble(message.role, message.content)),
+    ),
   ];
 }
 
+const bubble = (role, content) => h("div", { class: `said ${role}` }, h("span", { class: "who" }, role), content);
+
+/** Adds what somebody says, and returns the text, which may grow. */
 function say(role, text) {
   const body = document.createTextNode(text);
-  document.getElementById("talk").append(h("div", { class: `said ${role}` }, h("span", { class: "who" }, role), body));
+  document.getElementById("talk").append(bubble(role, body));
   return body;
 }
 
@@ -1239,7 +1238,7 @@ const DRAWN = {
   service: drawService,
 };
 const PARENT = { cluster: "fleet", deployment: "deployments", service: "services" };
-const LIMITS = { fleet: 18, events: 100, playground: 200 };
+const LIMITS = { fleet: 12, events: 100, playground: 200 };
 
 let route = { view: "overview", path: "/overview", query: {} };
 let summary = null;
