@@ -72,3 +72,24 @@ def test_a_cluster_that_is_drained_says_how_far_that_is():
     clusters = [{"metadata": {"name": "c"}, "spec": spec, "status": status} for status in statuses]
     rows = overview(clusters=clusters, deployments=[], replicas=[], services=[]).clusters
     assert [row.health.why for row in rows] == ["Draining: 1 of 2 replicas are left", "", "Starting: 1 of 2"]
+
+
+def test_an_object_that_cannot_be_read_is_a_row_that_names_the_field_and_hides_no_other():
+    def broken(name, **labels):
+        return {"metadata": {"name": name, "namespace": "ml", "labels": labels}, "spec": 7}
+
+    fine = {"metadata": {"name": "east"}, "spec": {"cluster": {"source": "Existing"}}}
+    found = overview(
+        clusters=[broken("odd"), fine],
+        deployments=[broken("d")],
+        replicas=[broken("r", **{"modelplane.ai/deployment": "d"})],
+        services=[broken("s")],
+        caches=[broken("c")],
+    )
+    health = ObjectHealth("Unknown", "it cannot be read: Expected `object`, got `int` - at `$.spec`")
+    assert [(row.name, row.health.state) for row in found.clusters] == [("odd", "Unknown"), ("east", "Unknown")]
+    assert found.clusters[0] == ClusterRow("odd", health, 0, 0, 0, ())
+    assert found.deployments == (DeploymentRow("ml", "d", health, 0, 0, 0, ""),)
+    assert found.replicas == (ReplicaRow("ml", "r", health, "d", ""),)
+    assert found.services == (ServiceRow("ml", "s", health, "", 0, 0),)
+    assert [(row.name, row.health) for row in found.caches] == [("c", health)]

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from modelplane.api.codec import decode
+from modelplane.api.errors import InvalidObject
 from modelplane.api.models import CacheOnCluster, ModelCache
-from modelplane.api.objects import Manifest
-from modelplane.views.health import ObjectHealth, object_health
+from modelplane.api.objects import Manifest, name_of, namespace_of
+from modelplane.views.health import ObjectHealth, object_health, unreadable
 
 _UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _WHOLE = 100
@@ -40,7 +41,16 @@ class CacheRow:
 
 
 def cache_rows(items: Iterable[Manifest]) -> tuple[CacheRow, ...]:
-    return tuple(_cache(decode(ModelCache, item)) for item in items)
+    """One that cannot be read is a row that says so."""
+    return tuple(_row(item) for item in items)
+
+
+def _row(item: Manifest) -> CacheRow:
+    try:
+        return _cache(decode(ModelCache, item))
+    except InvalidObject as error:
+        place = namespace_of(item), name_of(item)
+        return CacheRow(*place, unreadable(error), artifact="", source="", staged="", progress="", references=0)
 
 
 def _cache(item: ModelCache) -> CacheRow:

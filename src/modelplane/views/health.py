@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from modelplane.api.conditions import Condition, ConditionStatus, ConditionType
+from modelplane.api.errors import InvalidObject
 from modelplane.api.meta import ObjectMeta
 from modelplane.api.models import InferenceCluster, ModelDeploymentStatus, ModelReplicaStatus
 from modelplane.api.reasons import Reason
@@ -21,6 +22,11 @@ class ObjectHealth:
 
     state: str
     why: str
+
+
+def unreadable(error: InvalidObject) -> ObjectHealth:
+    """Of an object that cannot be read: the error names the field."""
+    return ObjectHealth(UNKNOWN, f"it cannot be read: {error}")
 
 
 def object_health(metadata: ObjectMeta, conditions: Iterable[Condition]) -> ObjectHealth:

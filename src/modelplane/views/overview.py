@@ -1,16 +1,25 @@
 """The fleet at a glance: what every cluster, deployment, cache and service says of itself, as rows.
 
-One read model for `modelplane status` and for the page: both show it, neither computes anything.
+One read model for `modelplane status` and for the page: both show it, neither computes anything. An object that cannot
+be read, as one of another release, is a row that says so, and hides no other.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
 
 from modelplane.api.codec import decode
+from modelplane.api.errors import InvalidObject
+from modelplane.api.labels import DEPLOYMENT
 from modelplane.api.models import InferenceCluster, ModelDeployment, ModelReplica, ModelService, Taint
-from modelplane.api.objects import Manifest
+from modelplane.api.objects import Manifest, labels_of, name_of, namespace_of, text_at
 from modelplane.views.caches import CacheRow, cache_rows
-from modelplane.views.health import ObjectHealth, cluster_health, object_health, reported_health
+from modelplane.views.health import ObjectHealth, cluster_health, object_health, reported_health, unreadable
+
+_T = TypeVar("_T", bound=msgspec.Struct)
+_R = TypeVar("_R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +85,39 @@ def overview(
     caches: Iterable[Manifest] = (),
 ) -> Overview:
     return Overview(
-        clusters=tuple(_cluster(decode(InferenceCluster, item)) for item in clusters),
-        deployments=tuple(_deployment(decode(ModelDeployment, item)) for item in deployments),
-        replicas=tuple(_replica(decode(ModelReplica, item)) for item in replicas),
-        services=tuple(_service(decode(ModelService, item)) for item in services),
+        clusters=tuple(_rows(InferenceCluster, clusters, _cluster, _unread_cluster)),
+        deployments=tuple(_rows(ModelDeployment, deployments, _deployment, _unread_deployment)),
+        replicas=tuple(_rows(ModelReplica, replicas, _replica, _unread_replica)),
+        services=tuple(_rows(ModelService, services, _service, _unread_service)),
         caches=cache_rows(caches),
     )
+
+
+def _rows(
+    kind: type[_T], items: Iterable[Manifest], row: Callable[[_T], _R], unread: Callable[[Manifest, ObjectHealth], _R]
+) -> Iterator[_R]:
+    for item in items:
+        try:
+            yield row(decode(kind, item))
+        except InvalidObject as error:
+            yield unread(item, unreadable(error))
+
+
+def _unread_cluster(item: Manifest, health: ObjectHealth) -> ClusterRow:
+    return ClusterRow(name=name_of(item), health=health, nodes=0, free_devices=0, replicas=0, pools=())
+
+
+def _unread_deployment(item: Manifest, health: ObjectHealth) -> DeploymentRow:
+    return DeploymentRow(namespace_of(item), name_of(item), health, wanted=0, placed=0, serving=0, placement="")
+
+
+def _unread_replica(item: Manifest, health: ObjectHealth) -> ReplicaRow:
+    where = text_at(item, "spec", "clusterName")
+    return ReplicaRow(namespace_of(item), name_of(item), health, labels_of(item).get(DEPLOYMENT, ""), where)
+
+
+def _unread_service(item: Manifest, health: ObjectHealth) -> ServiceRow:
+    return ServiceRow(namespace_of(item), name_of(item), health, address="", endpoints=0, serving=0)
 
 
 def _cluster(item: InferenceCluster) -> ClusterRow:

@@ -1,8 +1,10 @@
 """What goes on in a fleet: roll-outs, drains, failovers with the time of the next step, and caches being staged."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
-from modelplane.api.codec import decode
+from modelplane.api.codec import decode, decode_readable
+from modelplane.api.errors import InvalidObject
 from modelplane.api.models import InferenceCluster, ModelCache, ModelDeployment
 from modelplane.api.objects import Manifest, items_at, text_at, value_at
 from modelplane.views.caches import amount
@@ -29,7 +31,8 @@ def deployment_activities(item: Manifest) -> Iterator[Activity]:
 
 def _of_deployments(snapshot: DashboardSnapshot) -> Iterator[Activity]:
     for item in snapshot.objects["ModelDeployment"].values():
-        yield from deployment_activities(item)
+        with suppress(InvalidObject):
+            yield from deployment_activities(item)
 
 
 def _failovers(item: Manifest) -> Iterator[Activity]:
@@ -71,10 +74,8 @@ def _rollout(item: Manifest) -> Iterator[Activity]:
 
 
 def _drains(snapshot: DashboardSnapshot) -> Iterator[Activity]:
-    for item in snapshot.objects["InferenceCluster"].values():
-        if value_at(item, "status", "drain") is None:
-            continue
-        cluster = decode(InferenceCluster, item)
+    drained = (item for item in snapshot.objects["InferenceCluster"].values() if value_at(item, "status", "drain"))
+    for cluster in decode_readable(InferenceCluster, drained):
         drain = cluster.status.drain
         if drain is not None:
             total, left = drain.total or 0, drain.replicas or 0
@@ -90,8 +91,7 @@ def _drains(snapshot: DashboardSnapshot) -> Iterator[Activity]:
 
 
 def _stagings(snapshot: DashboardSnapshot) -> Iterator[Activity]:
-    for item in snapshot.objects["ModelCache"].values():
-        cache = decode(ModelCache, item)
+    for cache in decode_readable(ModelCache, snapshot.objects["ModelCache"].values()):
         going = [entry for entry in cache.status.clusters if entry.phase == "Hydrating"]
         if going:
             staged = sum(entry.staged_bytes or 0 for entry in going)
