@@ -33,7 +33,7 @@ from load.virtual import VirtualTime
 
 from modelplane.compose.picker import picker_config
 from modelplane.epp.config.config import load
-from modelplane.epp.datalayer.peers import TELL_S, Load, SharedLoads
+from modelplane.epp.datalayer.peers import SYNC_S, Load, SharedLoads
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
@@ -233,7 +233,7 @@ class Several(Policy):
         for at, shared in enumerate(self._shared):
             shared.follow(self._pickers[at].endpoints)
             self._pickers[at].prefixes.on_record = partial(self._recorded, at)
-            clock.call_at(TELL_S * (at + 1) / count, partial(self._tell, at))
+            clock.call_at(SYNC_S * (at + 1) / count, partial(self._publish, at))
 
     def choose(self, question: Question, prompt: Prompt) -> int:
         self._next = (self._next + 1) % len(self._pickers)
@@ -249,19 +249,19 @@ class Several(Policy):
     def _recorded(self, at: int, endpoints: Sequence[Endpoint], match: PrefixMatch) -> None:
         self._prompts[at] += [(endpoint, match) for endpoint in endpoints]
 
-    def _tell(self, at: int) -> None:
+    def _publish(self, at: int) -> None:
         loads, prompts = self._shared[at].own(self._pickers[at].endpoints), self._prompts[at]
         self._prompts[at] = []
         names = {endpoint.name: loads.get(endpoint.name, (0, 0)) for endpoint in self._pickers[at].endpoints}
         now_s = self._clock.now()
-        self._clock.call_at(now_s + _WAY_S, lambda: self._hear(at, names, prompts))
-        self._clock.call_at(now_s + TELL_S, lambda: self._tell(at))
+        self._clock.call_at(now_s + _WAY_S, lambda: self._receive(at, names, prompts))
+        self._clock.call_at(now_s + SYNC_S, lambda: self._publish(at))
 
-    def _hear(self, by: int, loads: dict[str, Load], prompts: list[tuple[Endpoint, PrefixMatch]]) -> None:
+    def _receive(self, by: int, loads: dict[str, Load], prompts: list[tuple[Endpoint, PrefixMatch]]) -> None:
         for at, picker in enumerate(self._pickers):
             if at == by:
                 continue
-            self._shared[at].hear(by, loads)
+            self._shared[at].receive(by, loads)
             for endpoint, match in prompts:
                 there = picker.endpoints[self._pickers[by].endpoints.index(endpoint)]
                 picker.prefixes.index.record_chains(there, match.block_size, match.chains, match.lengths)

@@ -10,7 +10,7 @@ from modelplane.cli._picker_flags import add_flags, check_flags, log_level
 if TYPE_CHECKING:
     from modelplane.epp.config.config import Config
     from modelplane.epp.datalayer.endpoints import EndpointSource
-    from modelplane.epp.datalayer.peers import Peers
+    from modelplane.epp.datalayer.peers import PeerOptions
     from modelplane.epp.server.observe import DecisionLog, Tracing
     from modelplane.epp.server.runner import PickerRunner, PolicySource
     from modelplane.epp.server.server import MakeServer, PickerSettings
@@ -184,8 +184,8 @@ def build(arguments: argparse.Namespace) -> "PickerRunner":
     return PickerRunner(source, config, settings, options)
 
 
-def _peers(arguments: argparse.Namespace) -> "Peers | None":
-    from modelplane.epp.datalayer.peers import Peers, named_peers
+def _peers(arguments: argparse.Namespace) -> "PeerOptions | None":
+    from modelplane.epp.datalayer.peers import PeerOptions, named_peers
     from modelplane.epp.server.flags import port
 
     if not arguments.peers:
@@ -196,7 +196,7 @@ def _peers(arguments: argparse.Namespace) -> "Peers | None":
         if not (host and colon and number.isdecimal() and 0 < int(number) < 1 << 16):
             raise InputError(f"--peers: {each!r} is not HOST:PORT")
         names.append((host.strip("[]"), int(number)))
-    return Peers(named_peers(names), port(arguments.peer_port), arguments.host)
+    return PeerOptions(named_peers(names), port(arguments.peer_port), arguments.host)
 
 
 def _decision_log(arguments: argparse.Namespace) -> "DecisionLog | None":

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
-from modelplane.epp.datalayer.peers import PeerNews, Peers, PeerSync, SharedLoads, named_peers
+from modelplane.epp.datalayer.peers import PeerOptions, PeerSync, PeerUpdate, SharedLoads, named_peers
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.parameters import ApproxPrefixParameters
 from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProducer
@@ -29,7 +29,7 @@ class Picker:
         async def find():
             return set(everyone)
 
-        self.sync = PeerSync(self.source, Peers(find, 0, HOST, 0.02))
+        self.sync = PeerSync(self.source, PeerOptions(find, 0, HOST, 0.02))
         self.sync.share_prompts(self.producer)
 
     def send(self, prompt, endpoint):
@@ -104,7 +104,7 @@ def test_a_picker_that_comes_later_is_told_everything_that_is_in_flight():
 def test_an_endpoint_that_joins_or_is_replaced_has_what_peers_said_of_it():
     shared, peer = SharedLoads(), object()
     first = Endpoint("pool/a", "10.0.0.1:8000")
-    shared.hear(peer, {"pool/a": (2, 20), "pool/late": (1, 10)})
+    shared.receive(peer, {"pool/a": (2, 20), "pool/late": (1, 10)})
     shared.follow((first,))
     assert (first.requests_in_flight, first.tokens_in_flight) == (2, 20)
     again, late = Endpoint("pool/a", "10.0.0.9:8000"), Endpoint("pool/late", "10.0.0.3:8000")
@@ -155,7 +155,7 @@ async def talk(picker, frame):
             await writer.wait_closed()
 
 
-NEWS = msgspec.msgpack.encode(PeerNews({"pool/a": (9, 9)}))
+NEWS = msgspec.msgpack.encode(PeerUpdate({"pool/a": (9, 9)}))
 NEGATIVE = msgspec.msgpack.encode([{}, [["pool/a", 64, [[-1]], [1]]]])
 
 
@@ -181,7 +181,8 @@ def test_a_peer_that_sends_nonsense_is_left_alone(frame):
 def test_an_address_that_is_no_peers_is_not_read():
     async def story():
         async with pickers(2) as (one, _two):
-            one.sync._found = {"192.0.2.1"}
+            one.everyone.clear()
+            await until(lambda: not one.sync._found)
             assert await talk(one, b"") == (b"", b"")
             assert one.loads == [(0, 0), (0, 0)]
 

@@ -5,7 +5,7 @@ import aiohttp
 from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.config.config import load
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
-from modelplane.epp.datalayer.peers import Peers
+from modelplane.epp.datalayer.peers import PeerOptions
 from modelplane.epp.replay.snapshot import decode
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.requests import Request
@@ -243,7 +243,7 @@ def test_pickers_with_peers_share_loads_and_prompts_until_the_configuration_says
 
         source = StaticEndpoints([Endpoint("pool/a", "127.0.0.1:9"), Endpoint("pool/b", "127.0.0.1:10")])
         config = load(HEAD + "plugins: [{type: prefix-cache-scorer}, {type: active-request-scorer}]\n")
-        options = RunnerOptions(metrics_port=0, scrapes=False, peers=Peers(find, 0, "127.0.0.1", 0.02))
+        options = RunnerOptions(metrics_port=0, scrapes=False, peers=PeerOptions(find, 0, "127.0.0.1", 0.02))
         return PickerRunner(source, config, SETTINGS, options)
 
     def picked(program):

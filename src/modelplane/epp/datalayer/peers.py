@@ -1,7 +1,7 @@
 """Several pickers of one pool that share what they know: requests in flight, and which prompts went where.
 
 A picker that counts only its own requests takes the endpoints that another one just filled for idle, and one that knows
-only its own prompts sends a conversation away from its cache. So each picker tells the others, every `TELL_S`, how many
+only its own prompts sends a conversation away from its cache. So each picker sends the others, every `SYNC_S`, how many
 requests and tokens it has in flight on each endpoint whose count changed, and the prompts that it sent, as the hashes
 of their blocks. What others have in flight is added to the endpoint's own counts, and their prompts to the prefix
 index: plugins need not know.
@@ -10,10 +10,10 @@ One TCP connection leads from each picker to each other one. The first message o
 a message that is lost with its connection is made up for. What a peer said counts until its connection ends, or is
 silent for `SILENT_S`. Only addresses of peers are read from.
 
-    a frame     its length (4 bytes, big endian), and a PeerNews in msgpack
+    a frame     its length (4 bytes, big endian), and a PeerUpdate in msgpack
     a greeting  8 bytes from whoever accepts: its own identity, by which a picker knows that it called itself
 
-Not shared: queues of flow control, rates of failures, and what the precise prefix index learns, which hears it from the
+Not shared: queues of flow control, rates of failures, and what the precise prefix index learns, which gets it from the
 engines anyway.
 """
 
@@ -33,7 +33,7 @@ from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProd
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
 
 _LOG = logging.getLogger(__name__)
-TELL_S: Final = 0.01
+SYNC_S: Final = 0.01
 SILENT_S: Final = 3.0
 _ALIVE_S: Final = 1.0
 _GREETING: Final = 8
@@ -41,7 +41,7 @@ _LENGTH: Final = 4
 _MOST_FRAME: Final = 8 << 20
 _MOST_UNSENT: Final = 1 << 20
 _MOST_PROMPTS: Final = 1_000
-"""Kept between two messages: a picker that sends more prompts than that in `TELL_S` shares the first of them."""
+"""Kept between two messages: a picker that sends more prompts than that in `SYNC_S` shares the first of them."""
 
 PeerAddress = tuple[str, int]
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
@@ -56,20 +56,20 @@ class SentPrompt(msgspec.Struct, frozen=True, array_like=True):
     lengths: tuple[_Natural, ...]
 
 
-class PeerNews(msgspec.Struct, frozen=True, array_like=True):
+class PeerUpdate(msgspec.Struct, frozen=True, array_like=True):
     loads: dict[str, Load] = {}
     """What is in flight on endpoints, by their names: of all in the first message, then of those that changed."""
     prompts: tuple[SentPrompt, ...] = ()
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decoder = msgspec.msgpack.Decoder(PeerNews)
+_decoder = msgspec.msgpack.Decoder(PeerUpdate)
 
 
 FindPeers = Callable[[], Awaitable[set[PeerAddress]]]
 
 
-class Peers(msgspec.Struct, frozen=True, eq=False):
+class PeerOptions(msgspec.Struct, frozen=True, eq=False):
     """How a picker finds the others of its pool: addresses of all, this one's among them or not."""
 
     find: FindPeers
@@ -96,7 +96,7 @@ def named_peers(names: Sequence[PeerAddress]) -> FindPeers:
 class PeerSync:
     """A background service of a picker. Runs in its event loop."""
 
-    def __init__(self, source: EndpointSource, peers: Peers) -> None:
+    def __init__(self, source: EndpointSource, peers: PeerOptions) -> None:
         self._source, self._settings = source, peers
         self._identity = secrets.token_bytes(_GREETING)
         self._shared = SharedLoads()
@@ -112,11 +112,11 @@ class PeerSync:
 
     @property
     def peers(self) -> int:
-        """Other pickers that this one hears."""
+        """Other pickers that this one has updates of."""
         return self._shared.peers
 
     def share_loads(self, *, shared: bool) -> None:
-        """Whether this picker tells what it has in flight, and counts what others have."""
+        """Whether this picker sends what it has in flight, and counts what others have."""
         self._shared.is_on = shared
 
     def share_prompts(self, producer: ApproxPrefixProducer | None) -> None:
@@ -133,7 +133,7 @@ class PeerSync:
         settings = self._settings
         self._server = await asyncio.start_server(self._accept, settings.host or None, settings.port)
         self.port = self._server.sockets[0].getsockname()[1]
-        self._tasks = [asyncio.create_task(self._find_peers()), asyncio.create_task(self._tell())]
+        self._tasks = [asyncio.create_task(self._find_peers()), asyncio.create_task(self._publish())]
 
     async def stop(self) -> None:
         self.share_prompts(None)
@@ -170,27 +170,27 @@ class PeerSync:
             await asyncio.gather(*(link.connect(self._identity) for link in self._links.values()))
             await asyncio.sleep(self._settings.find_s)
 
-    async def _tell(self) -> None:
-        loop, told, last = asyncio.get_running_loop(), dict[str, Load](), 0.0
+    async def _publish(self) -> None:
+        loop, published, last = asyncio.get_running_loop(), dict[str, Load](), 0.0
         while True:
-            await asyncio.sleep(TELL_S)
+            await asyncio.sleep(SYNC_S)
             own = self._shared.own(self._source.current)
-            changed = {name: load for name, load in own.items() if told.get(name, (0, 0)) != load}
-            changed |= {name: (0, 0) for name in told if name not in own}
-            news = PeerNews(changed, tuple(self._prompts))
+            changed = {name: load for name, load in own.items() if published.get(name, (0, 0)) != load}
+            changed |= {name: (0, 0) for name in published if name not in own}
+            update = PeerUpdate(changed, tuple(self._prompts))
             self._prompts.clear()
-            told = own
-            is_due = bool(changed or news.prompts) or loop.time() - last >= _ALIVE_S
+            published = own
+            is_due = bool(changed or update.prompts) or loop.time() - last >= _ALIVE_S
             for link in self._links.values():
-                link.send(PeerNews(own, news.prompts) if link.is_fresh else news if is_due else None)
+                link.send(PeerUpdate(own, update.prompts) if link.is_fresh else update if is_due else None)
             last = loop.time() if is_due else last
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._hear(reader, writer))
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._readers.add(task)
         task.add_done_callback(self._readers.discard)
 
-    async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if writer.get_extra_info("peername")[0] in self._found:
                 writer.write(self._identity)
@@ -202,14 +202,14 @@ class PeerSync:
         peer = object()
         try:
             while True:
-                news = await asyncio.wait_for(_next_news(reader), SILENT_S)
-                self._shared.hear(peer, news.loads)
-                for prompt in news.prompts:
+                update = await asyncio.wait_for(_next_update(reader), SILENT_S)
+                self._shared.receive(peer, update.loads)
+                for prompt in update.prompts:
                     self._learn(prompt)
         except (OSError, EOFError, TimeoutError, msgspec.DecodeError) as end:
             # A picker that called itself ends before it says anything.
             if self._shared.knows(peer):
-                _LOG.info("a peer is no longer heard: %s", type(end).__name__)
+                _LOG.info("a peer ended: %s", type(end).__name__)
         finally:
             self._shared.forget(peer)
 
@@ -223,17 +223,17 @@ class SharedLoads:
     """What other pickers have in flight, added to the counts of the endpoints."""
 
     def __init__(self) -> None:
-        self._heard: dict[object, dict[str, Load]] = {}
+        self._received: dict[object, dict[str, Load]] = {}
         self._added: dict[Endpoint, Load] = {}
         self._endpoints: dict[str, Endpoint] = {}
         self.is_on = True
 
     @property
     def peers(self) -> int:
-        return len(self._heard)
+        return len(self._received)
 
     def knows(self, peer: object) -> bool:
-        return peer in self._heard
+        return peer in self._received
 
     def own(self, endpoints: Sequence[Endpoint]) -> dict[str, Load]:
         """What this picker has in flight itself, where there is something."""
@@ -252,14 +252,14 @@ class SharedLoads:
         self._added = {endpoint: load for endpoint, load in self._added.items() if endpoint in kept}
         self._add(self._endpoints)
 
-    def hear(self, peer: object, loads: dict[str, Load]) -> None:
-        held = self._heard.setdefault(peer, {})
+    def receive(self, peer: object, loads: dict[str, Load]) -> None:
+        held = self._received.setdefault(peer, {})
         if self.is_on:
             held |= loads
             self._add(loads)
 
     def forget(self, peer: object) -> None:
-        self._add(self._heard.pop(peer, {}))
+        self._add(self._received.pop(peer, {}))
 
     def _add(self, names: Iterable[str]) -> None:
         """Brings these endpoints to what all peers have in flight there."""
@@ -267,8 +267,8 @@ class SharedLoads:
             endpoint = self._endpoints.get(name)
             if endpoint is None:
                 continue
-            heard = [held.get(name, (0, 0)) for held in self._heard.values()]
-            total = sum(load[0] for load in heard), sum(load[1] for load in heard)
+            received = [held.get(name, (0, 0)) for held in self._received.values()]
+            total = sum(load[0] for load in received), sum(load[1] for load in received)
             before = self._added.get(endpoint, (0, 0))
             if total != before:
                 self._added[endpoint] = total
@@ -277,7 +277,7 @@ class SharedLoads:
 
 
 class _Link:
-    """The connection to one peer, over which it is told."""
+    """The connection to one peer, for updates."""
 
     def __init__(self, address: PeerAddress) -> None:
         self._address = address
@@ -306,15 +306,15 @@ class _Link:
             else:
                 self._writer, self.is_fresh = writer, True
 
-    def send(self, news: PeerNews | None) -> None:
-        """One that does not read is told the whole state when it does again."""
+    def send(self, update: PeerUpdate | None) -> None:
+        """One that does not read gets the whole state when it does again."""
         writer = self._writer
-        if news is None or writer is None or writer.is_closing():
+        if update is None or writer is None or writer.is_closing():
             return
         if writer.transport.get_write_buffer_size() > _MOST_UNSENT:
             self.is_fresh = True
             return
-        frame = _encode(news)
+        frame = _encode(update)
         writer.write(len(frame).to_bytes(_LENGTH) + frame)
         self.is_fresh = False
 
@@ -329,7 +329,7 @@ async def _close(writer: asyncio.StreamWriter) -> None:
         await writer.wait_closed()
 
 
-async def _next_news(reader: asyncio.StreamReader) -> PeerNews:
+async def _next_update(reader: asyncio.StreamReader) -> PeerUpdate:
     length = int.from_bytes(await reader.readexactly(_LENGTH))
     if length > _MOST_FRAME:
         raise msgspec.DecodeError(f"a frame of {length} bytes")

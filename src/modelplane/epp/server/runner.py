@@ -15,7 +15,7 @@ import msgspec
 from modelplane.api.version import __version__
 from modelplane.epp.config.config import Config
 from modelplane.epp.datalayer.endpoints import Endpoints, EndpointSource
-from modelplane.epp.datalayer.peers import Peers, PeerSync
+from modelplane.epp.datalayer.peers import PeerOptions, PeerSync
 from modelplane.epp.datalayer.setup import kv_listener_of, models_watcher_of, precise_of, scraper_of, tokenizer_of
 from modelplane.epp.replay.snapshot import encode
 from modelplane.epp.scheduling.assembly import Assembly
@@ -80,7 +80,7 @@ class RunnerOptions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Show endpoints and their loads at /debug/state."""
     log: DecisionLog | None = None
     tracing: Tracing | None = None
-    peers: Peers | None = None
+    peers: PeerOptions | None = None
     """The other pickers of the pool."""
 
 
