@@ -133,7 +133,8 @@ class Client:
         async def again(number: int) -> None:
             nonlocal served
             while time.perf_counter() < ends:
-                served += (await self.send("urgent", number)).status == _SERVED
+                ended = await self.send("urgent", number)
+                served += ended.status == _SERVED
 
         started = time.perf_counter()
         await asyncio.gather(*(again(number) for number in range(clients)))
