@@ -57,12 +57,13 @@ def objects(gang: GangRequest) -> dict[str, Remote]:
 
 def _topologies(gang: GangRequest) -> dict[str, Remote]:
     """One for each label, for all replicas of the cluster: KAI places no pod whose topology does not exist."""
-    made = {
-        name: manifest("kai.scheduler/v1alpha1", "Topology", name, spec={"levels": [{"nodeLabel": key}]})
-        for key in sorted(set(gang.domains.values()))
-        for name in (_topology_name(key),)
-    }
-    return {f"topology-{name}": gang.context.remote(item, shared=True) for name, item in made.items()}
+    keys = sorted(set(gang.domains.values()))
+    return {f"topology-{_topology_name(key)}": gang.context.remote(_topology(key), shared=True) for key in keys}
+
+
+def _topology(key: str) -> dict[str, object]:
+    spec = {"levels": [{"nodeLabel": key}]}
+    return manifest("kai.scheduler/v1alpha1", "Topology", _topology_name(key), spec=spec)
 
 
 def _topology_name(key: str) -> str:
