@@ -32,6 +32,11 @@ def cluster(**spec):
     [
         ({}, None),
         ({"backend": {"type": "KServe"}}, "spec.backend.type: KServe cannot keep an engine in one domain of a fabric"),
+        ({"scheduling": {"schedulerName": "our-scheduler"}}, None),
+        (
+            {"scheduling": {"schedulerName": "kai-scheduler"}},
+            "spec.scheduling.type: kai-scheduler keeps an engine in one domain of a fabric only where the type is KAI",
+        ),
         ({"scheduling": {"type": "KAI"}}, None),
         ({"scheduling": {"type": "KAI", "version": "0.12.0"}}, None),
         (
