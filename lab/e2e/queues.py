@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lab.client import Manifest, name_of, text, until
 from lab.e2e.steps import GANG_NODES, expect, gang_of, remove
-from lab.e2e.world import OURS
+from lab.e2e.world import OURS, running
 from lab.manifests import read_folder
 
 if TYPE_CHECKING:
@@ -32,11 +32,14 @@ async def missing(world: World, site: str, folder: Path) -> str:
         expect(ABSENT in said, f"the queue is not named: {said}")
         await world.sites[site].apply(late_queue(folder))
         mended = await world.ready("ModelDeployment", _MODEL, within_s=_PATIENCE_S)
+        pods = running(await world.pods(site, _MODEL))
+        expect(len(pods) == GANG_NODES, f"{len(pods)} pods run")
         await remove(world, [item])
     finally:
         await world.control.patch(cluster, {"spec": {"scheduling": {"queue": QUEUE}}})
         await world.sites[site].delete(late_queue(folder))
-    return f"QueueMissing after {waited:.1f} s: {said[:200]}; Ready {mended:.1f} s after the queue was made"
+    told = f"{said[:240]}; {len(pods)} pods run and it is Ready {mended:.1f} s after the queue was made"
+    return f"QueueMissing after {waited:.1f} s: {told}"
 
 
 def late_queue(folder: Path) -> Manifest:

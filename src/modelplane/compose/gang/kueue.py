@@ -20,6 +20,8 @@ from modelplane.compose.contract import Remote
 from modelplane.compose.gang.gang_metadata import GangMetadata, GangRequest, GangScheduler
 from modelplane.compose.pod_defaults import kueue_api, version_before
 
+LOCAL_QUEUE = "queue"
+"""The key of the LocalQueue among the objects of a replica."""
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 GATE = "kueue.x-k8s.io/admission"
@@ -49,7 +51,7 @@ def objects(gang: GangRequest) -> dict[str, Remote]:
         labels={TENANT: context.replica.metadata.namespace},
         spec={"clusterQueue": gang.queue},
     )
-    return {"queue": context.remote(queue, shared=True)}
+    return {LOCAL_QUEUE: context.remote(queue, shared=True)}
 
 
 def companion(_gang: GangRequest) -> GangMetadata:
