@@ -11,7 +11,7 @@ from modelplane.api.timestamps import timestamp
 from modelplane.compose.admission_causes import admission_cause, queue_cause
 from modelplane.compose.causes import Cause, in_words
 from modelplane.compose.contract import ComposeRequest, Desired
-from modelplane.compose.gang.kueue import LOCAL_QUEUE
+from modelplane.compose.gang.gang_metadata import LOCAL_QUEUE
 from modelplane.compose.pod_causes import by_engine, pods_cause, scheduling_reason
 from modelplane.compose.readiness import SERVING, route_problem
 from modelplane.compose.replica_inputs import ReplicaInputs, admissions_of, pods_are_observed, pods_of

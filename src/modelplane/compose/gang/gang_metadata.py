@@ -13,6 +13,8 @@ from modelplane.compose.fabric_domains import topology_key
 from modelplane.compose.placeholders import expand, is_label_value, placeholder_values
 from modelplane.compose.pod_defaults import version_before, version_known_from
 
+LOCAL_QUEUE = "queue"
+"""The key of the queue that a scheduler wants in the tenant's namespace, among the objects of a replica."""
 EXCLUSIVE_TOPOLOGY = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 
 

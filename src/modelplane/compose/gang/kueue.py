@@ -17,11 +17,9 @@ from modelplane.api.labels import TENANT
 from modelplane.api.models import Scheduling
 from modelplane.api.objects import manifest
 from modelplane.compose.contract import Remote
-from modelplane.compose.gang.gang_metadata import GangMetadata, GangRequest, GangScheduler
+from modelplane.compose.gang.gang_metadata import LOCAL_QUEUE, GangMetadata, GangRequest, GangScheduler
 from modelplane.compose.pod_defaults import kueue_api, version_before
 
-LOCAL_QUEUE = "queue"
-"""The key of the LocalQueue among the objects of a replica."""
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 GATE = "kueue.x-k8s.io/admission"
