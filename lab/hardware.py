@@ -39,6 +39,8 @@ def _pool_node(pool: NodePoolSpec, index: int) -> Iterable[Manifest]:
     labels = {POOL: pool.name}
     if pool.zones:
         labels["topology.kubernetes.io/zone"] = pool.zones[index % len(pool.zones)]
+    if pool.domain is not None:
+        labels[pool.domain.topology_key] = f"{pool.name}-domain-{index // pool.domain.node_count}"
     yield _node(name, labels, _taints(pool))
     for driver in drivers_of(pool):
         devices = published_devices(pool, driver)

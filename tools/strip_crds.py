@@ -43,7 +43,7 @@ CRD_KINDS = {
     *("Gateway", "HTTPRoute", "ReferenceGrant", "InferencePool", "Backend", "BackendTrafficPolicy", "Queue"),
     *("SecurityPolicy", "ClientTrafficPolicy", "EnvoyExtensionPolicy", "HTTPRouteFilter", "Certificate", "Issuer"),
     *("ClusterQueue", "Object", "Release", "ClusterProviderConfig", "Usage", "ClusterUsage", "Composition"),
-    *("CompositeResourceDefinition", "Function", "Configuration", "Provider", "DeploymentRuntimeConfig"),
+    *("CompositeResourceDefinition", "Function", "Configuration", "Provider", "DeploymentRuntimeConfig", "Topology"),
 }
 BUILT_IN_KINDS = {
     *("Namespace", "Service", "ServiceAccount", "ConfigMap", "Secret", "Deployment", "Job", "PersistentVolumeClaim"),

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from lab.client import Manifest, condition, items, name_of, text, until, value
 from lab.components import KAI, KUEUE, VOLCANO, Module, Set
-from lab.e2e import steps
+from lab.e2e import queues, racks, steps
+from lab.e2e.queues import QUEUE
 from lab.e2e.steps import GANG_NODES, adopt, cordon, expect, gang_of, remains_of_models, remove
 from lab.e2e.world import OURS, World, conditions, running
 from lab.fleet import read_fleet
@@ -33,9 +34,7 @@ if TYPE_CHECKING:
     Change = Callable[[World, "Case"], Awaitable[None]]
 
 FLEETS = Path("lab/fleets")
-QUEUE = "serving"
 GANG, SECOND = "big", "more"
-_ABSENT = "absent"
 DEVICES = 8 * GANG_NODES
 _POOL, _FIRST = "h200", "h200-0"
 _HOLDS_S = 15.0
@@ -57,6 +56,8 @@ class Case:
     relieve: Change
     why: Callable[[World, Case], Awaitable[str]]
     """What the scheduler says of a gang that waits."""
+    racks: bool = False
+    """Whether its fleet has racks. Volcano's would need HyperNodes and a plugin that upstream leaves off."""
     named: int = 0
     """Devices that somebody else asks for by name, in the same queue."""
     leftovers: tuple[tuple[str, str], ...] = ()
@@ -144,6 +145,7 @@ CASES = {
         _shrink,
         _grow,
         _said_of_pods,
+        racks=True,
         leftovers=(("scheduling.run.ai/v2alpha2", "PodGroup"),),
     ),
     Set.KUEUE: Case(
@@ -155,6 +157,7 @@ CASES = {
         _lend,
         _give_back,
         _said_of_workloads,
+        racks=True,
         leftovers=(("kueue.x-k8s.io/v1beta2", "LocalQueue"), ("kueue.x-k8s.io/v1beta2", "Workload")),
     ),
     # This version books devices that are asked for by name, and no claimed ones.
@@ -180,6 +183,7 @@ async def run(scenario: Scenario, world: World, scheduler: Set, only: frozenset[
         ("packages through the real package manager", _install, True),
         ("the cluster and its queue are seen", seen, True),
         ("a queue that is missing is named", no_queue, False),
+        *((("each copy of an engine is in one rack", in_racks, False),) if case.racks else ()),
         ("a gang that does not fit waits whole", waits, True),
         ("kube-scheduler alone starts what it can", alone, False),
         ("the gang starts whole once there is room", starts, False),
@@ -223,25 +227,11 @@ def _told(queue: Manifest) -> str:
 
 
 async def no_queue(world: World, case: Case) -> str:
-    """A gang for a queue that does not exist says so, on replica and deployment, and starts once the queue is right."""
-    item = gang_of("queueless", nodes=GANG_NODES)
-    (cluster,) = (found for found in _platform(case) if found["kind"] == "InferenceCluster")
-    await world.control.patch(cluster, {"spec": {"scheduling": {"queue": _ABSENT}}})
-    try:
-        await world.control.apply(item)
-        waited = await until("QueueMissing told", partial(_lacks_queue, world), within_s=_PATIENCE_S)
-        said = text(await world.control.get(OURS, "ModelDeployment", name_of(item)), "status", "message")
-    finally:
-        await world.control.patch(cluster, {"spec": {"scheduling": {"queue": QUEUE}}})
-    mended = await world.ready("ModelDeployment", name_of(item), within_s=_PATIENCE_S)
-    await remove(world, [item])
-    return f"QueueMissing after {waited:.1f} s: {said[:200]}; Ready {mended:.1f} s after the queue was named"
+    return await queues.missing(world, case.site, case.folder)
 
 
-async def _lacks_queue(world: World) -> bool:
-    above = await world.control.get(OURS, "ModelDeployment", "queueless")
-    told = [*await world.replicas("queueless"), *([above] if above else ())]
-    return len(told) > 1 and {text(each, "status", "reason") for each in told} == {"QueueMissing"}
+async def in_racks(world: World, case: Case) -> str:
+    return await racks.kept(world, case.site)
 
 
 async def waits(world: World, case: Case) -> str:
@@ -277,8 +267,7 @@ async def alone(world: World, case: Case) -> str:
     It takes devices that the gang could not use. Once it is gone, the gang still waits.
     """
     api = world.sites[case.site]
-    (rendered,) = await api.list("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")
-    copy = unmarked(rendered)
+    copy = unmarked(*await api.list("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"))
     await api.apply(copy)
     namespace, labels = text(copy, "metadata", "namespace"), "leaderworkerset.sigs.k8s.io/name=alone"
 

@@ -207,8 +207,8 @@ async def _scaled(world: World, count: int) -> str:
     return f"{count} replicas after {waited:.1f} s"
 
 
-def gang_of(name: str, *, nodes: int, replicas: int = 1) -> Manifest:
-    """A model on whole nodes of eight GPUs."""
+def gang_of(name: str, *, nodes: int, replicas: int = 1, gpus: int = 8, copies: int = 1) -> Manifest:
+    """A model on whole nodes of eight GPUs, or of as many as are said."""
     selector = 'device.driver == "gpu.nvidia.com"'
     container = {"name": "engine", "image": "vllm/vllm-openai:v0.27.1", "args": ["example/big"]}
     return {
@@ -217,9 +217,10 @@ def gang_of(name: str, *, nodes: int, replicas: int = 1) -> Manifest:
         "metadata": {"name": name, "namespace": "default"},
         "spec": {
             "replicas": replicas,
-            "nodeSelector": {"devices": [{"name": "gpu", "count": 8, "selectors": [{"cel": selector}]}]},
+            "nodeSelector": {"devices": [{"name": "gpu", "count": gpus, "selectors": [{"cel": selector}]}]},
             "workers": {
-                "topology": {"tensor": 8, "pipeline": nodes},
+                "count": copies,
+                "topology": {"tensor": gpus, "pipeline": nodes},
                 "template": {"spec": {"containers": [container]}},
             },
         },

@@ -31,7 +31,7 @@ SCHEDULERS = {
         "queue": "serving",
         "priorities": [{"name": "production", "value": 1000, "workloadPriorityClass": "serving-production"}],
     },
-    "volcano": {"type": "Volcano", "queue": "serving"},
+    "volcano": {"type": "Volcano", "queue": "serving", "version": "1.15.1"},
 }
 LOADER = "example/loader:1"
 IMAGES = {"picker": "example/picker:1", "routingSidecar": "example/routing-sidecar:1"}
@@ -40,8 +40,12 @@ BACKENDS = {
     "kserve": {"type": "KServe", "kserve": {"version": "0.20"}},
     "kserve016": {"type": "KServe", "kserve": {"version": "v0.16.0"}},
     "pool": {"type": "Native", "routing": "InferencePool", "images": IMAGES},
+    "racks": {"type": "Native", "images": IMAGES},
 }
 POOLS = {"prefill": "h200-prefill", "decode": "h200-decode"}
+RACK = {"domain": {"topologyKey": "nvidia.com/gpu.clique", "nodeCount": 18}}
+RACKS = [{"name": name, "className": "gb200", "fabric": RACK} for name in ("gpu", *POOLS.values())]
+"""Every pool of the cluster where the backend is called `racks`."""
 PASSTHROUGH = {
     "defaultLabels": {"cost-centre": "{{ .Namespace }}", "modelplane.ai/engine": "not-yours"},
     "defaultAnnotations": {"example.com/where": "{{ .Cluster }}/{{ .Pool }} for {{.Name}} as '{{ .Priority }}'"},
@@ -63,6 +67,7 @@ def make_cluster(backend: str = "native", scheduler: str = "none", **scheduling:
             "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "east"}}},
             "scheduling": {**SCHEDULERS[scheduler], **plain, **scheduling},
             "backend": BACKENDS[backend],
+            **({"nodePools": RACKS} if backend == "racks" else {}),
         },
         "status": {"gateway": {"address": "192.0.2.1"}},
     }

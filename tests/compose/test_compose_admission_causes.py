@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.api.reasons import Reason
-from modelplane.compose.admission_causes import admission_cause, trimmed_workload
+from modelplane.compose.admission_causes import admission_cause, queue_cause, trimmed_workload
 from modelplane.compose.causes import Cause
 
 SINCE = "2026-11-16T08:24:51Z"
@@ -52,3 +52,30 @@ def test_what_is_kept_of_a_workload_has_the_same_cause():
     assert admission_cause([kept], ["chat-0"]) == admission_cause([whole], ["chat-0"])
     assert trimmed_workload(kept) == kept
     assert "spec" not in kept
+
+
+def local_queue(status, reason, message):
+    """As Kueue 0.19 writes it. Of the ClusterQueue that is missing it says nothing on its Workloads."""
+    active = {"type": "Active", "status": status, "reason": reason, "message": message, "lastTransitionTime": SINCE}
+    return {
+        "metadata": {"name": "serving", "namespace": "mp-team"},
+        "spec": {"clusterQueue": "serving"},
+        "status": {"conditions": [active], "pendingWorkloads": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"),
+        ("ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"),
+    ],
+)
+def test_a_local_queue_says_what_no_workload_does(reason, message):
+    words = f"Kueue: LocalQueue serving of ClusterQueue serving is not active: {reason}: {message}"
+    assert queue_cause(local_queue("False", reason, message)) == Cause(Reason.QUEUE_MISSING, words, SINCE)
+
+
+def test_a_local_queue_that_admits_or_has_not_said_is_no_cause():
+    assert queue_cause(local_queue("True", "Ready", "Can submit new workloads to localQueue")) is None
+    assert queue_cause({"metadata": {"name": "serving"}}) is None

@@ -5,12 +5,11 @@ import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.models import GpuPool, InferenceCluster, NodePool, PoolDomain
-from modelplane.compose.backends.lws import leader_worker_set
 from modelplane.compose.capacity import ObservedPool, refined
 from modelplane.compose.capacity.devices import Holder, PublishedDevice
-from modelplane.compose.context import Context
-from modelplane.compose.fabric_domains import EXCLUSIVE_TOPOLOGY, pool_domain, topology_key
-from modelplane.compose.gang.gang_metadata import GangMetadata
+from modelplane.compose.fabric_domains import pool_domain, topology_key
+from modelplane.compose.gang import domain_fault
+from modelplane.compose.gang.gang_metadata import EXCLUSIVE_TOPOLOGY
 from modelplane.k8s.dra import DeviceId
 
 KEY = "nvidia.com/gpu.clique"
@@ -20,6 +19,7 @@ POOL = {
     "nodeCount": 4,
     "fabric": {"domain": {"topologyKey": KEY, "nodeCount": 2}},
 }
+NEEDS_VOLCANO = "spec.scheduling.version: an engine is kept in one domain of a fabric by Volcano 1.14 or newer"
 
 
 def cluster(**spec):
@@ -31,16 +31,32 @@ def cluster(**spec):
     ("spec", "fault"),
     [
         ({}, None),
-        ({"backend": {"type": "KServe"}}, "a domain of a fabric cannot be asked for with backend KServe"),
+        ({"backend": {"type": "KServe"}}, "spec.backend.type: KServe cannot keep an engine in one domain of a fabric"),
+        ({"scheduling": {"schedulerName": "our-scheduler"}}, None),
         (
-            {"scheduling": {"type": "KAI"}},
-            "a domain of a fabric cannot be asked for together with gang scheduling by KAI",
+            {"scheduling": {"schedulerName": "kai-scheduler"}},
+            "spec.scheduling.type: kai-scheduler keeps an engine in one domain of a fabric only where the type is KAI",
         ),
+        ({"scheduling": {"type": "KAI"}}, None),
+        ({"scheduling": {"type": "KAI", "version": "0.12.0"}}, None),
+        (
+            {"scheduling": {"type": "KAI", "version": "0.10.2"}},
+            "spec.scheduling.version: KAI before 0.12 cannot keep an engine in one domain of a fabric",
+        ),
+        ({"scheduling": {"type": "Kueue", "queue": "serving"}}, None),
+        (
+            {"scheduling": {"type": "Kueue", "version": "v0.10.4"}},
+            "spec.scheduling.version: Kueue before 0.11 cannot keep an engine in one domain of a fabric",
+        ),
+        ({"scheduling": {"type": "Volcano", "version": "1.14.1"}}, None),
+        # An older one drops the field that it does not know, and the engine would straddle racks.
+        ({"scheduling": {"type": "Volcano", "version": "1.13.0"}}, NEEDS_VOLCANO),
+        ({"scheduling": {"type": "Volcano"}}, NEEDS_VOLCANO),
     ],
 )
 def test_domains_of_a_pool(spec, fault):
     made = cluster(**spec)
-    found = pool_domain(made, made.spec.node_pools[0])
+    found = pool_domain(made.spec.node_pools[0], domain_fault(made))
     assert found == PoolDomain(topology_key=KEY, node_count=2, fault=fault)
     assert topology_key(made, "racks") == KEY
     assert topology_key(made, "others") is None
@@ -48,7 +64,7 @@ def test_domains_of_a_pool(spec, fault):
 
 def test_a_pool_without_a_fabric_has_no_domains():
     made = cluster(nodePools=[{"name": "plain", "className": "x"}])
-    assert pool_domain(made, made.spec.node_pools[0]) is None
+    assert pool_domain(made.spec.node_pools[0], None) is None
 
 
 def observed(*racks, foreign=""):
@@ -81,16 +97,59 @@ def test_domains_count_when_all_their_nodes_are_there(seen, complete):
     assert refined(shown, scaling, seen, None, 1.0).domain == domain
 
 
-def test_a_group_asks_for_a_domain_of_its_own(scene):
-    made = scene("v03-gang")
-    named = made.replica.spec.engines[0].members[0].node_pool_name
-    plain = decode(InferenceCluster, made.required["cluster"][0])
-    pools = (decode(NodePool, {**POOL, "name": named}),)
-    racks = msgspec.structs.replace(plain, spec=msgspec.structs.replace(plain.spec, node_pools=pools))
+def rendered(made):
+    """The LeaderWorkerSet's annotations, and the objects for the scheduler."""
+    desired = made.compose().desired
+    workload = next(item.target.manifest for key, item in desired.items() if key.endswith("-lws"))
+    support = {item.target.manifest["kind"]: item.target for item in desired.values()}
+    return workload["metadata"].get("annotations", {}), support
 
-    def annotations(found):
-        context = Context(made.replica, found)
-        remote = leader_worker_set(context, made.replica.spec.engines[0], GangMetadata())
-        return remote.manifest["metadata"].get("annotations", {})
 
-    assert annotations(racks) == {**annotations(plain), EXCLUSIVE_TOPOLOGY: KEY}
+@pytest.mark.parametrize("scheduler", ["none", "kueue"])
+def test_a_group_asks_for_a_domain_of_its_own(scene, scheduler):
+    plain, _ = rendered(scene("v03-gang", "native", scheduler))
+    found, _ = rendered(scene("v03-gang", "racks", scheduler))
+    assert found == {**plain, EXCLUSIVE_TOPOLOGY: KEY}
+
+
+@pytest.mark.parametrize("shape", ["v03-gang", "kimi-k2-5p3d"])
+def test_kai_is_told_of_the_domain_by_a_topology(scene, shape):
+    found, support = rendered(scene(shape, "racks", "kai"))
+    name = support["Topology"].manifest["metadata"]["name"]
+    assert (found["kai.scheduler/topology"], found["kai.scheduler/topology-required-placement"]) == (name, KEY)
+    assert support["Topology"].manifest["spec"] == {"levels": [{"nodeLabel": KEY}]}
+    assert support["Topology"].shared
+    # Its grouper makes the groups: a PodGroup of ours cannot tell one group of a LeaderWorkerSet from another.
+    assert "PodGroup" not in support
+    assert EXCLUSIVE_TOPOLOGY not in found
+
+
+def test_volcano_is_told_of_the_domain_of_each_group(scene):
+    plain, _ = rendered(scene("kimi-k2-5p3d", "native", "volcano"))
+    found, support = rendered(scene("kimi-k2-5p3d", "racks", "volcano"))
+    assert found == plain
+    spec = support["PodGroup"].manifest["spec"]
+    assert spec["minMember"] == 11
+    (decode_,) = spec["subGroupPolicy"]
+    assert (decode_["name"], decode_["subGroupSize"]) == ("decode", 2)
+    assert decode_["labelSelector"] == {"matchLabels": {"modelplane.ai/engine": "decode"}}
+    assert decode_["matchLabelKeys"] == ["leaderworkerset.sigs.k8s.io/group-index"]
+    assert decode_["networkTopology"] == {"mode": "hard", "highestTierName": KEY}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "version", "words"),
+    [
+        ("kai", "0.11.0", "spec.scheduling.version: KAI before 0.12"),
+        ("volcano", "1.13.1", "spec.scheduling.version: an engine is kept in one domain"),
+    ],
+)
+def test_a_replica_is_refused_where_its_rack_cannot_be_kept(scene, scheduler, version, words):
+    result = scene("v03-gang", "racks", scheduler, version=version).compose()
+    (accepted,) = (found for found in result.conditions if found.type == "Accepted")
+    assert (accepted.status, accepted.reason) == ("False", "NotSupported")
+    assert "cluster east" in accepted.message
+    assert words in accepted.message
+    # An engine of one pod is in no domain, and the same cluster runs it.
+    single = scene("single-gpu", "racks", scheduler, version=version).compose()
+    assert single.desired

@@ -37,6 +37,9 @@ CASES = [
     ("v03-gang", "native", "none"),
     ("v03-gang", "native", "volcano"),
     ("v03-prefill-decode", "native", "none"),
+    *(("pipeline-4", "racks", scheduler) for scheduler in SCHEDULERS),
+    ("kimi-k2-5p3d", "racks", "kai"),
+    ("kimi-k2-5p3d", "racks", "volcano"),
 ]  # fmt: skip
 
 

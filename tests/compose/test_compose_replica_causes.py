@@ -219,3 +219,26 @@ def test_since_stays_while_the_reason_does(scene):
 def test_without_a_clock_nothing_has_a_time(scene):
     made = scene("single-gpu")
     assert replica_status(made.replica, (), compose(made).ready, None, 0.0).since is None
+
+
+def test_a_queue_that_is_missing_is_told_where_only_the_local_queue_says_so(scene):
+    """Kueue writes nothing on the Workload of a group whose ClusterQueue does not exist; what is there is old."""
+    made = scene("v03-gang", "native", "kueue")
+    observe(made)
+    item = made.compose().desired["queue"].target.manifest
+    words = "Can't submit new workloads to clusterQueue"
+    active = {"type": "Active", "status": "False", "reason": "ClusterQueueDoesNotExist", "message": words}
+    status = {"conditions": [{**active, "lastTransitionTime": SINCE}]}
+    made.observed["queue"] = Observed(Remote("east", {**item, "status": status}, shared=True), True)
+    gated = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+    made.required["pods"] = ({"metadata": {"name": "p", "labels": ENGINE}, "spec": gated, "status": {}},)
+    old = {"type": "QuotaReserved", "status": "False", "message": 'ResourceClaimTemplate "main" not found'}
+    workload = {"metadata": {"name": "w", "ownerReferences": [{"name": "p"}]}, "status": {"conditions": [old]}}
+    made.required["admissions"] = (workload,)
+    told = "Kueue: LocalQueue serving of ClusterQueue serving is not active: ClusterQueueDoesNotExist: "
+    status = compose(made).status
+    assert (status.reason, status.message, status.since) == ("QueueMissing", told + words, SINCE)
+    del made.observed["queue"]
+    assert compose(made).status.reason == "ClaimPending"
+    del made.required["admissions"]
+    assert compose(made).status.reason == "SchedulingGated"

@@ -1,11 +1,16 @@
 """What is pure in bringing up KAI, Kueue and Volcano, and in the checks on them."""
 
+from collections import Counter
+
 import pytest
 import yaml
 
 from lab.components import COMPONENTS, Set
-from lab.e2e.gangs import CASES, FLEETS, QUEUE, unmarked
+from lab.e2e.gangs import CASES, FLEETS, unmarked
+from lab.e2e.queues import ABSENT, QUEUE, late_queue
+from lab.e2e.racks import KEY, TAINT
 from lab.fleet import read_fleet
+from lab.hardware import hardware
 from lab.manifests import read_folder
 from lab.scenario import Mark, Result, Scenario, report, with_section
 from lab.schedulers import SCHEDULERS, kueue, schedulers_of, volcano
@@ -122,8 +127,19 @@ def test_each_scheduler_has_a_fleet_of_one_cluster_with_the_queue_and_the_versio
     (cluster,) = [item for item in read_folder(case.folder) if item["kind"] == "InferenceCluster"]
     said = cluster["spec"]["scheduling"]
     assert (said["queue"], f"v{said['version']}") == (QUEUE, case.module.version)
-    assert QUEUE in {item["metadata"]["name"] for item in read_folder(case.folder / "cluster")}
+    (queue,) = [item for item in read_folder(case.folder / "cluster") if item["metadata"]["name"] == QUEUE]
+    assert late_queue(case.folder) == {**queue, "metadata": {"name": ABSENT}}
     assert {part.module for part in COMPONENTS if part.set is scheduler} == {case.module}
+
+
+@pytest.mark.parametrize("scheduler", [each for each in ALL if CASES[each].racks])
+def test_a_fleet_with_racks_has_nodes_in_two_of_them(scheduler):
+    (site,) = read_fleet(FLEETS / scheduler.value)
+    nodes = [item for item in hardware(site.pools) if item["kind"] == "Node"]
+    racks = Counter(rack for node in nodes if (rack := node["metadata"]["labels"].get(KEY)))
+    assert racks == {"racks-domain-0": 3, "racks-domain-1": 3}
+    tainted = [node for node in nodes if TAINT in {each["key"] for each in node["spec"].get("taints", ())}]
+    assert len(tainted) == 6
 
 
 def scenario(text: str) -> Scenario:

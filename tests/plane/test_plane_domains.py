@@ -3,6 +3,7 @@
 import copy
 from pathlib import Path
 
+import pytest
 import yaml
 
 from modelplane.testing.clock import run_virtual
@@ -10,6 +11,12 @@ from tests.support.local_fleet import running_fleet
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
 KEY = "nvidia.com/gpu.clique"
+SCHEDULERS = {
+    "None": {"type": "None"},
+    "KAI": {"type": "KAI", "queue": "serving", "version": "0.17.0"},
+    "Kueue": {"type": "Kueue", "queue": "serving", "version": "0.19.0"},
+    "Volcano": {"type": "Volcano", "queue": "serving", "version": "1.15.1"},
+}
 
 
 def documents():
@@ -26,13 +33,14 @@ def deployment(name, replicas, nodes):
     return example
 
 
-async def start(fleet, clock, nodes):
+async def start(fleet, clock, nodes, scheduling):
     """One cluster whose nodes are in racks of three."""
     for item in documents():
         made = copy.deepcopy(item)
         if made["metadata"]["name"] == "east":
             pool = made["spec"]["nodePools"][0]
             pool["nodeCount"] = nodes
+            made["spec"]["scheduling"] = scheduling
             pool["fabric"] = {"domain": {"topologyKey": KEY, "nodeCount": 3}}
         if made["kind"] == "InferenceClass" or made["metadata"]["name"] == "east":
             fleet.plane.create(made)
@@ -56,12 +64,13 @@ def message(fleet, name):
     return next(each["message"] for each in conditions if each["type"] == "ReplicasScheduled")
 
 
-def test_an_engine_stays_in_one_rack_and_has_it_for_itself():
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_an_engine_stays_in_one_rack_and_has_it_for_itself(scheduler):
     """Seven nodes are two racks of three and one node over. Replicas of two nodes take a rack each."""
 
     async def main(clock):
         async with running_fleet(clock) as fleet:
-            await start(fleet, clock, 7)
+            await start(fleet, clock, 7, SCHEDULERS[scheduler])
             pool = fleet.get("InferenceCluster", "east")["status"]["gpuPools"][0]
             assert pool["domain"] == {"topologyKey": KEY, "nodeCount": 3, "complete": 2}
             fleet.plane.create(deployment("chat", 3, 2))
@@ -79,5 +88,35 @@ def test_an_engine_stays_in_one_rack_and_has_it_for_itself():
             assert "its domains of 3 nodes (nvidia.com/gpu.clique) are for engines that span nodes" in message(
                 fleet, "single"
             )
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_the_copies_of_one_replica_are_in_racks_of_their_own(scheduler):
+    """A replica of two copies, each over two nodes, on racks of three: they cannot share one."""
+
+    async def main(clock):
+        async with running_fleet(clock) as fleet:
+            await start(fleet, clock, 6, SCHEDULERS[scheduler])
+            item = deployment("chat", 1, 2)
+            item["spec"]["workers"]["count"] = 2
+            fleet.plane.create(item)
+            await clock.sleep(90)
+            assert fleet.get("ModelDeployment", "chat", "default")["status"]["readyReplicas"] == 1
+            assert sorted(set(racks) for racks in domains(fleet)) == [{"h200-domain-0"}, {"h200-domain-1"}]
+
+    run_virtual(main)
+
+
+def test_a_scheduler_that_cannot_keep_a_rack_whole_gets_no_engine():
+    async def main(clock):
+        async with running_fleet(clock) as fleet:
+            await start(fleet, clock, 6, {"type": "Volcano", "queue": "serving", "version": "1.13.0"})
+            fleet.plane.create(deployment("chat", 1, 2))
+            await clock.sleep(20)
+            assert fleet.replicas() == {}
+            wanted = "spec.scheduling.version: an engine is kept in one domain of a fabric by Volcano 1.14 or newer"
+            assert wanted in message(fleet, "chat")
 
     run_virtual(main)

@@ -17,7 +17,7 @@ WRITE = ("create", "delete", "get", "list", "patch", "update", "watch")
 
 def resource(kind):
     lower = kind.lower()
-    return f"{lower[:-1]}ies" if lower.endswith("cy") else f"{lower}es" if lower.endswith("s") else f"{lower}s"
+    return f"{lower[:-1]}ies" if lower.endswith(("cy", "gy")) else f"{lower}es" if lower.endswith("s") else f"{lower}s"
 
 
 def rendered():

@@ -44,7 +44,7 @@ from modelplane.compose.contract import (
 from modelplane.compose.drains import DrainReport, report_drain, seen_taints, with_seen
 from modelplane.compose.fabric_domains import pool_domain
 from modelplane.compose.free_parts import counted_once, with_free_parts
-from modelplane.compose.gang import scheduling_fault
+from modelplane.compose.gang import domain_fault, scheduling_fault
 from modelplane.compose.placed_replica import placed_replica
 from modelplane.compose.pool_hardware import class_kinds
 from modelplane.compose.readiness import first_address
@@ -279,7 +279,7 @@ def _pool(
         nodes=nodes,
         price_per_node_hour=cost.price_per_node_hour if cost else None,
         currency=cost.currency if cost else None,
-        domain=pool_domain(cluster, pool),
+        domain=pool_domain(pool, domain_fault(cluster)),
         shared_counters=found.spec.shared_counters,
         devices=devices,
     )

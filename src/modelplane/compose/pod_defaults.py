@@ -11,19 +11,19 @@ def is_version(text: str) -> bool:
     return _VERSION.fullmatch(text) is not None
 
 
-def version_before(scheduling: Scheduling, minor: int) -> bool:
-    """Whether the scheduler is older than 0.`minor`. One that does not say, or cannot, is taken for a recent one."""
+def version_before(scheduling: Scheduling, minor: int, major: int = 0) -> bool:
+    """Whether the scheduler is older. One that does not say how old it is, or cannot, is taken for a recent one."""
     text = scheduling.version
     if text is None or not is_version(text):
         return False
-    major, found = (int(part) for part in text.removeprefix("v").split(".")[:2])
-    return (major, found) < (0, minor)
+    found = tuple(int(part) for part in text.removeprefix("v").split(".")[:2])
+    return found < (major, minor)
 
 
-def version_known_from(scheduling: Scheduling, minor: int) -> bool:
-    """Whether the cluster says that the scheduler is 0.`minor` or newer."""
+def version_known_from(scheduling: Scheduling, minor: int, major: int = 0) -> bool:
+    """Whether the cluster says that the scheduler is of that version or newer."""
     text = scheduling.version
-    return text is not None and is_version(text) and not version_before(scheduling, minor)
+    return text is not None and is_version(text) and not version_before(scheduling, minor, major)
 
 
 def kueue_api(scheduling: Scheduling) -> str:

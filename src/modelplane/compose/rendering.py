@@ -9,7 +9,8 @@ from modelplane.compose.backends.rendered import Rendered
 from modelplane.compose.claims import claim_templates
 from modelplane.compose.context import ClusterRenderError, Context, RenderError
 from modelplane.compose.contract import Desired
-from modelplane.compose.gang import scheduling_fault
+from modelplane.compose.gang import domain_fault, scheduling_fault
+from modelplane.compose.gang.gang_metadata import gang_of
 from modelplane.compose.pod_defaults import priority_fault
 from modelplane.compose.refusal import stack_refusal
 from modelplane.compose.routes import http_route
@@ -49,6 +50,8 @@ def _check(context: Context) -> None:
     refused = stack_refusal(context.cluster)
     if refused is not None:
         raise ClusterRenderError(Reason.NOT_SUPPORTED, refused)
+    if gang_of(context).domains and (fault := domain_fault(context.cluster)) is not None:
+        raise ClusterRenderError(Reason.NOT_SUPPORTED, fault)
     fault = scheduling_fault(context.scheduling) or priority_fault(context.scheduling, context.priority)
     if fault is not None:
         raise ClusterRenderError(Reason.INVALID, fault)

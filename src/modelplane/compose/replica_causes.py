@@ -8,9 +8,10 @@ from modelplane.api.models import ModelReplica, ModelReplicaStatus
 from modelplane.api.objects import Manifest, name_of
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import timestamp
-from modelplane.compose.admission_causes import admission_cause
+from modelplane.compose.admission_causes import admission_cause, queue_cause
 from modelplane.compose.causes import Cause, in_words
 from modelplane.compose.contract import ComposeRequest, Desired
+from modelplane.compose.gang.gang_metadata import LOCAL_QUEUE
 from modelplane.compose.pod_causes import by_engine, pods_cause, scheduling_reason
 from modelplane.compose.readiness import SERVING, route_problem
 from modelplane.compose.replica_inputs import ReplicaInputs, admissions_of, pods_are_observed, pods_of
@@ -50,7 +51,12 @@ def _waiting(
     cause = pods_cause(pods)
     if cause is not None and cause.reason not in _BEFORE_SCHEDULING:
         return cause
-    return admission_cause(admissions_of(request), [name_of(item) for item in (*pods, *workloads)]) or cause
+    admission = admission_cause(admissions_of(request), [name_of(item) for item in (*pods, *workloads)])
+    local = request.observed.get(LOCAL_QUEUE)
+    queue = queue_cause(local.manifest) if local is not None else None
+    # What a Workload says may be old: Kueue writes nothing on it while the queue is missing.
+    missing = (each for each in (admission, queue) if each is not None and each.reason is Reason.QUEUE_MISSING)
+    return next(missing, None) or admission or cause
 
 
 def _rejected(workloads: Iterable[Manifest]) -> Cause | None:

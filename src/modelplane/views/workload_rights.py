@@ -23,6 +23,7 @@ WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
     "gateway.envoyproxy.io": ("clienttrafficpolicies",),
     "gateway.networking.k8s.io": ("gateways", "httproutes"),
     "inference.networking.k8s.io": ("inferencepools",),
+    "kai.scheduler": ("topologies",),
     "kueue.x-k8s.io": ("localqueues",),
     "leaderworkerset.x-k8s.io": ("leaderworkersets",),
     "networking.k8s.io": ("networkpolicies",),

@@ -3,6 +3,7 @@
 import pytest
 
 from modelplane.api.objects import manifest, name_of, text_at, with_metadata
+from modelplane.compose.admission_causes import queue_cause
 from modelplane.compose.capacity import kueue as reading
 from modelplane.reconcile.store import ObjectRef, ref_of
 from modelplane.sim.cluster.objects import condition_of, with_spec
@@ -189,6 +190,29 @@ def test_without_kueue_gates_stay():
         return set(phases(lab).values()), workloads(lab)
 
     assert in_cluster(main) == ({"SchedulingGated"}, [])
+
+
+OTHER = {**cluster_queue(16), "metadata": {"name": "other"}}
+
+
+@pytest.mark.parametrize(
+    ("objects", "reason"),
+    [
+        ([FLAVOR, OTHER], "ClusterQueueDoesNotExist"),
+        ([cluster_queue(16)], "ClusterQueueIsInactive"),
+        ([FLAVOR, cluster_queue(16)], "Ready"),
+    ],
+)
+def test_a_local_queue_says_whether_it_is_active(objects, reason):
+    async def main(lab):
+        lab.apply(claim_template(gpus=4), LOCAL, *objects, gated_gang(1, 1))
+        await lab.settle()
+        return queue_cause(lab.get(LOCAL)), text_at(lab.get(LOCAL)["status"]["conditions"][0], "reason")
+
+    cause, said = in_cluster(main)
+    assert said == reason
+    assert (cause is None) == (reason == "Ready")
+    assert cause is None or f"of ClusterQueue gpus is not active: {reason}: " in cause.message
 
 
 def test_local_queues_say_what_is_theirs():

@@ -7,7 +7,8 @@ become ready before workers are made, for they wait for their workers.
 from modelplane.api.models import ReplicaEngine, ReplicaMember
 from modelplane.compose.context import Context, group_size
 from modelplane.compose.contract import ReadyWhen, Remote
-from modelplane.compose.fabric_domains import EXCLUSIVE_TOPOLOGY, topology_key
+from modelplane.compose.fabric_domains import topology_key
+from modelplane.compose.gang import SCHEDULERS
 from modelplane.compose.gang.gang_metadata import GangMetadata
 from modelplane.compose.pods import render_pod
 from modelplane.compose.sidecar import with_sidecar
@@ -40,8 +41,8 @@ def leader_worker_set(context: Context, engine: ReplicaEngine, gang_metadata: Ga
         spec=spec,
     )
     key = topology_key(context.cluster, leader.node_pool_name)
-    exclusive = {EXCLUSIVE_TOPOLOGY: key} if key is not None else {}
-    return context.remote(annotated(item, {**annotations, **exclusive}), ReadyWhen.AVAILABLE)
+    domain = SCHEDULERS[context.scheduling.type_].domain_annotations(key) if key is not None else {}
+    return context.remote(annotated(item, {**annotations, **domain}), ReadyWhen.AVAILABLE)
 
 
 def leader_and_worker(engine: ReplicaEngine) -> tuple[ReplicaMember, ReplicaMember]:

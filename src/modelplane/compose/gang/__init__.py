@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from modelplane.api.models import Scheduling
+from modelplane.api.models import InferenceCluster, Scheduling
 from modelplane.api.queues import queue_name
 from modelplane.compose.gang import kai, kueue, none, volcano
 from modelplane.compose.gang.gang_metadata import GangScheduler
@@ -14,6 +14,14 @@ SCHEDULERS: Mapping[str, GangScheduler] = MappingProxyType(
     {"None": none.SCHEDULER, "KAI": kai.SCHEDULER, "Kueue": kueue.SCHEDULER, "Volcano": volcano.SCHEDULER}
 )
 """By `spec.scheduling.type` of an InferenceCluster."""
+
+
+def domain_fault(cluster: InferenceCluster) -> str | None:
+    """Why a cluster cannot keep an engine in one domain of a fabric, as a sentence that names the field."""
+    backend, scheduling = cluster.spec.backend.type_, cluster.spec.scheduling
+    if backend != "Native":
+        return f"spec.backend.type: {backend} cannot keep an engine in one domain of a fabric"
+    return SCHEDULERS[scheduling.type_].domain_fault(scheduling)
 
 
 def scheduling_fault(scheduling: Scheduling) -> str | None:

@@ -7,10 +7,15 @@ from enum import Enum, auto
 from modelplane.api.models import Scheduling
 from modelplane.api.queues import queue_template
 from modelplane.api.reasons import Reason
-from modelplane.compose.context import Context, RenderError, group_size, is_gang
+from modelplane.compose.context import Context, RenderError, group_size, head_member, is_gang
 from modelplane.compose.contract import Remote
+from modelplane.compose.fabric_domains import topology_key
 from modelplane.compose.placeholders import expand, is_label_value, placeholder_values
 from modelplane.compose.pod_defaults import version_before, version_known_from
+
+LOCAL_QUEUE = "queue"
+"""The key of the queue that a scheduler wants in the tenant's namespace, among the objects of a replica."""
+EXCLUSIVE_TOPOLOGY = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 
 
 class Cohesion(Enum):
@@ -44,6 +49,13 @@ class GangRequest:
             raise RenderError(Reason.INVALID, f"cluster {where}: its queue becomes {queue!r}, which is no label value")
         return queue
 
+    @property
+    def domains(self) -> dict[str, str]:
+        """Engines each copy of which stays in one domain of a fabric: the node label whose value names the domain."""
+        spanning = (engine for engine in self.context.replica.spec.engines if is_gang(engine))
+        keys = {each.name: topology_key(self.context.cluster, head_member(each).node_pool_name) for each in spanning}
+        return {name: key for name, key in keys.items() if key is not None}
+
     def version_before(self, minor: int) -> bool:
         return version_before(self.context.scheduling, minor)
 
@@ -65,6 +77,14 @@ class GangMetadata:
     """Requests of a pod whose containers request neither CPU nor memory."""
 
 
+def exclusive_topology(key: str) -> dict[str, str]:
+    """The group of a leader takes the leader's domain for itself, and the workers follow it there.
+
+    Workers are made once the leader is bound, so a scheduler that waits for all of a gang would wait for ever.
+    """
+    return {EXCLUSIVE_TOPOLOGY: key}
+
+
 @dataclass(frozen=True, slots=True)
 class GangScheduler:
     """An in-cluster scheduler that we render for."""
@@ -77,6 +97,10 @@ class GangScheduler:
     """Whether the queue's name is written as the value of a label."""
     admission: Callable[[Scheduling], tuple[str, str] | None] = lambda _scheduling: None
     """apiVersion and kind of the objects by which it admits gated pods; None where it has none."""
+    domain_annotations: Callable[[str], Mapping[str, str]] = exclusive_topology
+    """Of a LeaderWorkerSet whose groups each stay in one domain, by the node label whose value names the domain."""
+    domain_fault: Callable[[Scheduling], str | None] = lambda _scheduling: None
+    """Why it cannot keep a group in one domain, as a sentence that names the field; None where it can."""
 
 
 def companion_metadata(scheduler: GangScheduler, context: Context) -> GangMetadata:

@@ -14,11 +14,19 @@ one waits for the devices that the old one holds while it drains. From 0.17 on o
 the cluster says that its KAI is that new: an older one refuses a PodGroup with a field that it does not know, and no
 pod of the gang would ever start. With an older KAI only the setting of the scheduler itself helps,
 --default-staleness-grace-period.
+
+Domains of a fabric: the grouper copies the topology that a LeaderWorkerSet names to the group of each of its groups.
+A PodGroup of ours could not say it, for the pods of all groups have one template and so are one subgroup. So where an
+engine stays in a domain, phases do not wait for each other.
 """
 
+from modelplane.api.models import Scheduling
+from modelplane.api.names import make_name
+from modelplane.api.objects import manifest
 from modelplane.compose.context import grace_seconds
 from modelplane.compose.contract import Remote
 from modelplane.compose.gang.gang_metadata import Cohesion, GangMetadata, GangRequest, GangScheduler
+from modelplane.compose.pod_defaults import version_before
 
 _QUEUE = "kai.scheduler/queue"
 _OLD_QUEUE = "runai/queue"
@@ -27,6 +35,8 @@ _PREEMPTIBILITY, _NON_PREEMPTIBLE = "kai.scheduler/preemptibility", "non-preempt
 _PRIORITY, _SERVING = "priorityClassName", "inference"
 """KAI reads the class from a label as well; the class is one of its own."""
 _KNOWS_PREEMPTIBILITY, _LEAVES_PODS_ALONE, _KNOWS_STALENESS = 12, 15, 17
+_HAS_TOPOLOGIES = 12
+_TOPOLOGY, _REQUIRED = "kai.scheduler/topology", "kai.scheduler/topology-required-placement"
 _REBIND_S = 300
 """For the pod that replaces another to be made, scheduled and bound, its devices once free."""
 
@@ -42,6 +52,25 @@ def gang_metadata(gang: GangRequest) -> GangMetadata:
 
 
 def objects(gang: GangRequest) -> dict[str, Remote]:
+    return {**_topologies(gang), **_group(gang)}
+
+
+def _topologies(gang: GangRequest) -> dict[str, Remote]:
+    """One for each label, for all replicas of the cluster: KAI places no pod whose topology does not exist."""
+    keys = sorted(set(gang.domains.values()))
+    return {f"topology-{_topology_name(key)}": gang.context.remote(_topology(key), shared=True) for key in keys}
+
+
+def _topology(key: str) -> dict[str, object]:
+    spec = {"levels": [{"nodeLabel": key}]}
+    return manifest("kai.scheduler/v1alpha1", "Topology", _topology_name(key), spec=spec)
+
+
+def _topology_name(key: str) -> str:
+    return make_name(f"modelplane-{key}", key)
+
+
+def _group(gang: GangRequest) -> dict[str, Remote]:
     if not _is_ours(gang):
         return {}
     context = gang.context
@@ -55,7 +84,7 @@ def objects(gang: GangRequest) -> dict[str, Remote]:
 
 def _is_ours(gang: GangRequest) -> bool:
     """Whether the group is of our making."""
-    return gang.cohesion is Cohesion.WHOLE and not gang.version_before(_LEAVES_PODS_ALONE)
+    return gang.cohesion is Cohesion.WHOLE and not gang.domains and not gang.version_before(_LEAVES_PODS_ALONE)
 
 
 def _queue(gang: GangRequest) -> dict[str, str]:
@@ -82,4 +111,21 @@ def _longest_grace(gang: GangRequest) -> int:
     return max(grace_seconds(member) for engine in engines for member in engine.members)
 
 
-SCHEDULER = GangScheduler(gang_metadata, objects, companion=gang_metadata, queue_is_label=True)
+def domain_annotations(key: str) -> dict[str, str]:
+    return {_TOPOLOGY: _topology_name(key), _REQUIRED: key}
+
+
+def domain_fault(scheduling: Scheduling) -> str | None:
+    if not version_before(scheduling, _HAS_TOPOLOGIES):
+        return None
+    return f"spec.scheduling.version: KAI before 0.{_HAS_TOPOLOGIES} cannot keep an engine in one domain of a fabric"
+
+
+SCHEDULER = GangScheduler(
+    gang_metadata,
+    objects,
+    companion=gang_metadata,
+    queue_is_label=True,
+    domain_annotations=domain_annotations,
+    domain_fault=domain_fault,
+)

@@ -7,7 +7,8 @@ that take the place of others in its group pass at once. Its pods carry a schedu
 labels and tolerations of their flavors when it goes. Where they run is kube-scheduler's business, one pod at a time.
 
 Gates are written on the pods by whoever renders them; the webhook that adds them is not modelled, nor are preemption,
-cohorts, topologies and admission checks. Without a ClusterQueue there is no Kueue, and gates stay.
+cohorts, topologies and admission checks. Without a ClusterQueue there is no Kueue, and gates stay. That the queue of a
+workload does not exist is said of the workload as well; Kueue 0.19 says it of the LocalQueue alone.
 """
 
 from collections import Counter
@@ -265,8 +266,15 @@ class Kueue:
             self._write_usage(item, ours, usage(item, quotas.used), words)
         for item in self._store.list(KUEUE, "LocalQueue"):
             ours = [w for w in workloads if (namespace_of(w), _queue_name(w)) == (namespace_of(item), name_of(item))]
-            words = {"status": "True", "reason": "Ready", "message": "Can submit new workloads to its ClusterQueue"}
-            self._write_usage(item, ours, self._local_usage(item, ours), words)
+            self._write_usage(item, ours, self._local_usage(item, ours), self._local_words(item))
+
+    def _local_words(self, queue: Manifest) -> Manifest:
+        """Whether a LocalQueue is active, as Kueue says it."""
+        target = self._store.get(ObjectRef(KUEUE, "ClusterQueue", "", text_at(queue, "spec", "clusterQueue")))
+        if target is not None and inactive(target, self._store) is None:
+            return {"status": "True", "reason": "Ready", "message": "Can submit new workloads to localQueue"}
+        reason = "ClusterQueueDoesNotExist" if target is None else "ClusterQueueIsInactive"
+        return {"status": "False", "reason": reason, "message": "Can't submit new workloads to clusterQueue"}
 
     def _local_usage(self, queue: Manifest, workloads: Iterable[Manifest]) -> list[Json]:
         units = {(namespace_of(unit.owner), unit.name): unit for unit in self._units()}

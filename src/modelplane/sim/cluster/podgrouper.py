@@ -2,7 +2,8 @@
 
 KAI       one for each group of a LeaderWorkerSet, of the size of the group (under LeaderReady of one until the
 leader is bound); one for all pods of a LeaderWorkerSet that something unknown to KAI controls, of one;
-one for every other pod. Pods that say `kai.scheduler/skip-podgrouper` are left alone.
+one for every other pod. Pods that say `kai.scheduler/skip-podgrouper` are left alone. The topology that
+the annotations of the owner require is the group's.
 Volcano   one for each owner of pods, of one pod unless the owner says `group-min-member`
 """
 
@@ -57,6 +58,7 @@ from modelplane.sim.cluster.objects import (
 
 _SKIP = "kai.scheduler/skip-podgrouper"
 _LEAST = "scheduling.volcano.sh/group-min-member"
+_TOPOLOGY, _REQUIRED = "kai.scheduler/topology", "kai.scheduler/topology-required-placement"
 _API = {KAI: "scheduling.run.ai/v2alpha2", VOLCANO: "scheduling.volcano.sh/v1beta1"}
 
 
@@ -145,6 +147,9 @@ class PodGrouper:
             spec["queue"] = queue
         if priority := text_at(pod, "spec", "priorityClassName"):
             spec["priorityClassName"] = priority
+        if scheduler_of(pod) == KAI and (topology := annotation(wanted.owner, _TOPOLOGY)):
+            level = annotation(wanted.owner, _REQUIRED)
+            spec["topologyConstraint"] = {"topology": topology, "requiredTopologyLevel": level}
         made = manifest(api, "PodGroup", wanted.name, namespace=namespace_of(pod), spec=spec)
         return with_metadata(made, ownerReferences=[controller_reference(wanted.owner)])
 

@@ -11,9 +11,9 @@ A pod that does not fit gets kube-scheduler's message and stays pending until so
 the real scheduler does not preempt for devices either. CPU and memory are not modelled.
 
 Pods of KAI and Volcano are scheduled as gangs: enough of the pods of a PodGroup fit, and all that fit are bound, or
-none is. Their queues limit what may run (`quotas`), and they fill one node after the other. kube-scheduler places each
-pod by itself, so a gang that does not fit as a whole is left half placed. A gang that falls below its size later is not
-evicted, which KAI does after a while.
+none is. Pods that must share a domain of nodes do (`gang_topology`), their queues limit what may run (`quotas`), and
+nodes are filled one after the other. kube-scheduler places each pod by itself, so a gang that does not fit as a whole
+is left half placed. A gang that falls below its size later is not evicted, which KAI does after a while.
 """
 
 from collections import Counter
@@ -42,6 +42,7 @@ from modelplane.sim.cluster.claims import CLAIM_FINALIZER, claim_names, is_finis
 from modelplane.sim.cluster.controller import ControllerContext, changed
 from modelplane.sim.cluster.devices import DeviceCache, allocation_of
 from modelplane.sim.cluster.filters import CLAIM_ELSEWHERE, NO_DEVICES, is_within, refusal
+from modelplane.sim.cluster.gang_topology import TOPOLOGY_GROUP, Subgroup, subgroups
 from modelplane.sim.cluster.gangs import KAI_GROUP, VOLCANO_GROUP, PodGroup, gang_of, group_ref, scheduler_of
 from modelplane.sim.cluster.node_lifecycle import node_of
 from modelplane.sim.cluster.nodes import RESOURCE_GROUP
@@ -66,8 +67,12 @@ _KINDS = frozenset(
         *((RESOURCE_GROUP, kind) for kind in ("ResourceClaim", "ResourceSlice", "DeviceClass")),
         *((group, kind) for group in (KAI_GROUP, VOLCANO_GROUP) for kind in ("PodGroup", "Queue")),
         ("scheduling.k8s.io", "PriorityClass"),
+        (TOPOLOGY_GROUP, "Topology"),
     }
 )
+
+_Fit = tuple[list[tuple[Manifest, Binding]], list[tuple[Manifest, Unschedulable]]]
+"""Pods that fit, with where, and pods that do not, with why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +138,9 @@ class KubeScheduler:
                 units.append(gangs[gang.ref])
         return units
 
-    def _bound(self, gang: PodGroup, pods: Iterable[Manifest]) -> int:
+    def _bound(self, gang: PodGroup, pods: Iterable[Manifest]) -> list[Manifest]:
         alive = (pod for pod in pods if node_of(pod) and not is_deleting(pod) and not is_finished(pod))
-        return sum(group_ref(pod) == gang.ref for pod in alive)
+        return [pod for pod in alive if group_ref(pod) == gang.ref]
 
     def _place_alone(self, pod: Manifest, snapshot: SchedulingSnapshot) -> None:
         decision = self._decide(pod, snapshot)
@@ -145,18 +150,18 @@ class KubeScheduler:
         else:
             self._explain(pod, decision)
 
-    def _place_gang(self, pods: Sequence[Manifest], gang: PodGroup, snapshot: SchedulingSnapshot, bound: int) -> None:
-        lacking = max(1, gang.least - bound)
+    def _place_gang(
+        self, pods: Sequence[Manifest], gang: PodGroup, snapshot: SchedulingSnapshot, bound: Sequence[Manifest]
+    ) -> None:
+        lacking = max(1, gang.least - len(bound))
         assumed = snapshot.assumed()
         fitting: list[tuple[Manifest, Binding]] = []
         refused: list[tuple[Manifest, Unschedulable]] = []
-        for pod in pods if gang.found and len(pods) >= lacking else ():
-            decision = self._decide(pod, assumed)
-            if isinstance(decision, Binding):
-                assumed.bind(pod, decision)
-                fitting.append((pod, decision))
-            else:
-                refused.append((pod, decision))
+        complete = gang.found and len(pods) >= lacking
+        for part in subgroups(self._store.get(gang.ref), pods, bound, self._store) if complete else ():
+            fits, rest = self._fit_subgroup(part, assumed)
+            fitting += fits
+            refused += rest
         if len(fitting) >= lacking:
             snapshot.adopt(assumed)
             for pod, binding in fitting:
@@ -167,6 +172,33 @@ class KubeScheduler:
         words = _gang_words(gang, len(pods), len(fitting), lacking, refused[0][1].message if refused else "")
         for pod in pods:
             self._explain(pod, Unschedulable(UNSCHEDULABLE, words))
+
+    def _fit_subgroup(self, part: Subgroup, assumed: SchedulingSnapshot) -> _Fit:
+        """All of its pods in one domain, where it is bound to one, or none."""
+        if not part.key:
+            return self._fit(part.waiting, assumed)
+        why = part.fault or f"no node has the label {part.key}"
+        for nodes in () if part.fault else part.domains(assumed.nodes, assumed.pods):
+            trial = assumed.within(nodes)
+            fits, rest = self._fit(part.waiting, trial)
+            if not rest:
+                assumed.adopt(trial)
+                return fits, []
+            why = f"no domain of {part.key} has room for {len(part.waiting)} pods: {rest[0][1].message}"
+        return [], [(pod, Unschedulable(UNSCHEDULABLE, why)) for pod in part.waiting]
+
+    def _fit(self, pods: Iterable[Manifest], assumed: SchedulingSnapshot) -> _Fit:
+        """Those that fit are added to the snapshot."""
+        fitting: list[tuple[Manifest, Binding]] = []
+        refused: list[tuple[Manifest, Unschedulable]] = []
+        for pod in pods:
+            decision = self._decide(pod, assumed)
+            if isinstance(decision, Binding):
+                assumed.bind(pod, decision)
+                fitting.append((pod, decision))
+            else:
+                refused.append((pod, decision))
+        return fitting, refused
 
     def _snapshot(self, pods: Sequence[Manifest]) -> SchedulingSnapshot:
         bound = [pod for pod in pods if node_of(pod) and not is_finished(pod)]
@@ -312,6 +344,8 @@ def _matters(change: StoreChange) -> bool:
         case ("scheduling.run.ai" | "scheduling.volcano.sh", "PodGroup" | "Queue"):
             return changed(change, lambda item: (item.get("spec"), value_at(item, "status", "state")))
         case ("resource.k8s.io", "ResourceSlice" | "DeviceClass") | ("scheduling.k8s.io", "PriorityClass"):
+            return True
+        case "kai.scheduler", "Topology":
             return True
     return False
 

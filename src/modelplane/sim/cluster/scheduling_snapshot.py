@@ -71,6 +71,10 @@ class SchedulingSnapshot:
             list(self.placed),
         )
 
+    def within(self, nodes: Mapping[str, Manifest]) -> "SchedulingSnapshot":
+        """A copy that assumed pods can be added to, on these nodes alone."""
+        return replace(self.assumed(), nodes=nodes)
+
     def adopt(self, assumed: "SchedulingSnapshot") -> None:
         """Take over the assumed pods of a copy."""
         self.pods, self.siblings = assumed.pods, assumed.siblings
