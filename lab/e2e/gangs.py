@@ -57,11 +57,11 @@ class Case:
     why: Callable[[World, Case], Awaitable[str]]
     """What the scheduler says of a gang that waits."""
     racks: bool = False
-    """Whether its fleet has racks. Volcano's would need HyperNodes and a plugin that upstream leaves off."""
+    """Whether its fleet has racks. Volcano needs HyperNodes, and a plugin that upstream leaves off."""
     named: int = 0
     """Devices that somebody else asks for by name, in the same queue."""
     leftovers: tuple[tuple[str, str], ...] = ()
-    """Kinds of which nothing may be left."""
+    """Kinds of which nothing may be left. A LocalQueue goes with its tenant's namespace, which the cluster keeps."""
 
     @property
     def folder(self) -> Path:
@@ -158,7 +158,7 @@ CASES = {
         _give_back,
         _said_of_workloads,
         racks=True,
-        leftovers=(("kueue.x-k8s.io/v1beta2", "LocalQueue"), ("kueue.x-k8s.io/v1beta2", "Workload")),
+        leftovers=(("kueue.x-k8s.io/v1beta2", "Workload"),),
     ),
     # This version books devices that are asked for by name, and no claimed ones.
     Set.VOLCANO: Case(
