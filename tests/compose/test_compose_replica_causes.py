@@ -242,3 +242,35 @@ def test_a_queue_that_is_missing_is_told_where_only_the_local_queue_says_so(scen
     assert compose(made).status.reason == "ClaimPending"
     del made.required["admissions"]
     assert compose(made).status.reason == "SchedulingGated"
+
+
+WEBHOOK = (
+    'cannot apply object: admission webhook "validatepodgroup.volcano.sh" denied the request: '
+    'unable to find queue: queues.scheduling.volcano.sh "serving" not found'
+)
+
+
+@pytest.mark.parametrize(
+    ("key", "refused", "reason"),
+    [
+        pytest.param("route", WEBHOOK, "QueueMissing", id="an object beside the workload"),
+        pytest.param("workload-main-deployment", "exceeded quota: pods", "QuotaExceeded", id="a quota"),
+        pytest.param("workload-main-deployment", "deployments.apps is forbidden", "WorkloadFailed", id="a right"),
+    ],
+)
+def test_what_its_cluster_refuses_is_the_cause_in_the_clusters_words(scene, key, refused, reason):
+    made = scene("single-gpu")
+    observe(made)
+    seen = made.observed[key]
+    made.observed[key] = Observed(seen.target, ready=False, refused=refused)
+    status = compose(made).status
+    name = f"{seen.manifest['kind']} {seen.manifest['metadata']['name']}"
+    assert (status.reason, status.message) == (reason, f"{name} is refused: {refused}")
+
+
+def test_a_replica_that_serves_goes_on_while_a_change_is_refused(scene):
+    made = scene("single-gpu")
+    observe(made, ready=True)
+    before = compose(made).status.reason
+    made.observed = {key: Observed(item.target, ready=True, refused="denied") for key, item in made.observed.items()}
+    assert compose(made).status.reason == before

@@ -132,6 +132,28 @@ def test_readiness_is_what_the_cluster_shows(there, conditions, ready):
     assert composed.observed.target.cluster == "east"
 
 
+@pytest.mark.parametrize(
+    ("message", "refused"),
+    [
+        (
+            "create failed: cannot apply object: denied the request: no queue",
+            "cannot apply object: denied the request: no queue",
+        ),
+        ("update failed: field is immutable", "field is immutable"),
+        ("observe failed: cannot get object: connection refused", ""),
+        ("connect failed: cannot get referenced ClusterProviderConfig", ""),
+        ("update failed: the object has been modified; please apply your changes to the latest version", ""),
+        ('create failed: cannot apply object: namespaces "mp-team" not found', ""),
+        ("create failed: unable to create new content in namespace x because it is being terminated", ""),
+    ],
+)
+def test_what_the_cluster_refused_is_told_and_what_passes_by_itself_is_not(message, refused):
+    made = to_provider_object(REPLICA, "workload", Desired(Remote("east", DEPLOYMENT, ReadyWhen.AVAILABLE)), {})
+    condition = {"type": "Synced", "status": "False", "message": message}
+    assert read_back(seen(made, None, (condition,))).observed.refused == refused
+    assert read_back(seen(made, None, ({**condition, "status": "True"},))).observed.refused == ""
+
+
 def test_what_is_kept_is_asked_for_as_it_was_and_not_as_it_was_found():
     desired = Desired(Remote("east", DEPLOYMENT, ReadyWhen.AVAILABLE), outlives=("route",))
     made = to_provider_object(REPLICA, "workload", desired, {})

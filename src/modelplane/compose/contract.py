@@ -108,6 +108,8 @@ class Observed:
     ready: bool
     outlives: tuple[str, ...] = ()
     """As it was last desired."""
+    refused: str = ""
+    """Why its cluster refused it when it was last applied; empty where it did not."""
 
     @property
     def manifest(self) -> Manifest:

@@ -41,7 +41,21 @@ def workload_cause(
     if inputs.lost is not None:
         return inputs.lost
     engines, _ = by_engine(pods_of(request))
-    return _rejected(seen) or _waiting(request, engines, seen) or _stopped(seen) or _starting(request, seen)
+    refused = _rejected(seen) or _refused(request, desired)
+    return refused or _waiting(request, engines, seen) or _stopped(seen) or _starting(request, seen)
+
+
+def _refused(request: ComposeRequest[ModelReplica], desired: Mapping[str, Desired]) -> Cause | None:
+    """The cluster refuses an object: by a webhook, a policy, a right that is missing or a kind that it lacks."""
+    seen = ((key, request.observed[key]) for key in desired if key in request.observed)
+    found = [(not key.startswith(WORKLOAD), item) for key, item in seen if item.refused]
+    if not found:
+        return None
+    item = min(found, key=lambda each: each[0])[1]
+    reason = scheduling_reason(item.refused)
+    known = reason in {Reason.QUEUE_MISSING, Reason.QUOTA_EXCEEDED}
+    words = f"{item.manifest.get('kind')} {name_of(item.manifest)} is refused: {item.refused}"
+    return Cause(reason if known else Reason.WORKLOAD_FAILED, in_words(words))
 
 
 def _waiting(

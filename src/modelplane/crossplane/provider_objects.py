@@ -11,6 +11,7 @@ A target that a composer returns as it was observed is desired again as it was l
 cluster added.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -19,7 +20,7 @@ from modelplane.api.errors import InputError
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.names import make_name
-from modelplane.api.objects import API_VERSION, Manifest, name_of, text_at, value_at
+from modelplane.api.objects import API_VERSION, Manifest, items_at, name_of, text_at, value_at
 from modelplane.compose.contract import Desired, Helm, Local, Observed, ReadyWhen, Remote, Target
 from modelplane.compose.readiness import has_condition, is_ready
 from modelplane.compose.registry import COMPOSERS
@@ -37,6 +38,9 @@ _UNREAD = ("connect failed", "observe failed")
 The first is that of credentials: the ClusterProviderConfig or its Secret is missing or invalid.
 """
 
+_REFUSED = ("create failed", "update failed")
+_PASSES = re.compile(r'the object has been modified|namespaces "[^"]*" not found|because it is being terminated')
+"""The provider tries again, and the next time it is there."""
 _HAS_PODS = (
     "(has(object.spec.replicas) && object.spec.replicas == 0.0)"
     " || (has(object.status.availableReplicas) && object.status.availableReplicas > 0.0)"
@@ -194,16 +198,24 @@ def _read_object(item: Manifest) -> Observed:
     if not isinstance(there, Mapping) or not there:
         desired = value_at(item, "spec", "forProvider", "manifest")
         manifest = desired if isinstance(desired, Mapping) else {}
-        return Observed(Remote(cluster, manifest, when, shared=shared), ready=False)
-    return Observed(Remote(cluster, there, when, shared=shared), is_ready(there, when) and not _cannot_observe(item))
+        return Observed(Remote(cluster, manifest, when, shared=shared), ready=False, refused=_refusal(item))
+    ready = is_ready(there, when) and not _problem(item).startswith(_UNREAD)
+    return Observed(Remote(cluster, there, when, shared=shared), ready, refused=_refusal(item))
 
 
-def _cannot_observe(item: Manifest) -> bool:
-    conditions = value_at(item, "status", "conditions")
-    for condition in conditions if isinstance(conditions, list) else ():
-        if isinstance(condition, Mapping) and condition.get("type") == "Synced":
-            return condition.get("status") == "False" and str(condition.get("message", "")).startswith(_UNREAD)
-    return False
+def _refusal(item: Manifest) -> str:
+    """Why the cluster refused the object, without what passes by itself."""
+    problem = _problem(item)
+    verb = next((verb for verb in _REFUSED if problem.startswith(verb)), None)
+    return "" if verb is None or _PASSES.search(problem) else problem.removeprefix(verb).removeprefix(": ")
+
+
+def _problem(item: Manifest) -> str:
+    """Why the provider could not bring the object to its cluster; empty where it could."""
+    for condition in items_at(item, "status", "conditions"):
+        if condition.get("type") == "Synced" and condition.get("status") == "False":
+            return text_at(condition, "message")
+    return ""
 
 
 def _read_release(item: Manifest) -> Helm:
