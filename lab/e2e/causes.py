@@ -37,17 +37,54 @@ class _Case:
     container: Manifest = field(default_factory=dict)
 
 
+_REFUSED_IMAGE, _REFUSAL = "refused.example/engine:1", "images of refused.example are not allowed"
+_POLICY: tuple[Manifest, ...] = (
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "no-refused-images"},
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": ["apps"],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE", "UPDATE"],
+                        "resources": ["deployments"],
+                    }
+                ]
+            },
+            "validations": [
+                {
+                    "expression": "!object.spec.template.spec.containers.exists(c, c.image.startsWith('refused.'))",
+                    "message": _REFUSAL,
+                }
+            ],
+        },
+    },
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "no-refused-images"},
+        "spec": {"policyName": "no-refused-images", "validationActions": ["Deny"]},
+    },
+)
+"""Of the platform team of a workload cluster."""
 _SECRET = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "not-there", "key": "token"}}}
 _CASES = (
     _Case("no-image", "ImagePullFailed", MISSING_IMAGE, MISSING_IMAGE),
     _Case("crashing", "CrashLooping", LAST_LINE, CRASHING_IMAGE),
     _Case("too-big", "Unschedulable", "Insufficient cpu", container={"resources": {"requests": {"cpu": "9000"}}}),
     _Case("no-secret", "SecretMissing", "not-there", container={"env": [_SECRET]}),
+    _Case("refused", "WorkloadFailed", _REFUSAL, _REFUSED_IMAGE),
 )
 
 
 async def causes(world: World) -> str:
-    """Four deployments that cannot start say why, once each; one of them starts when it is corrected."""
+    """Five deployments that cannot start say why, once each; one of them starts when it is corrected."""
+    for site in world.sites.values():
+        for item in _POLICY:
+            await site.apply(item)
     for case in _CASES:
         await world.control.apply(_deployment(case))
     waited = await until("each cause", lambda: _are_told(world), within_s=_WITHIN_S)
@@ -59,6 +96,9 @@ async def causes(world: World) -> str:
     await world.control.patch(_deployment(_CASES[0]), _corrected(_CASES[0]))
     mended = await world.ready("ModelDeployment", _CASES[0].name)
     await remove(world, [_deployment(case) for case in _CASES])
+    for site in world.sites.values():
+        for item in reversed(_POLICY):
+            await site.delete(item)
     reasons = ", ".join(case.reason for case in _CASES)
     return f"{reasons} after {waited:.1f} s, one Warning each; Ready {mended:.1f} s after the image was corrected"
 
