@@ -6,6 +6,8 @@ from modelplane.api.objects import GROUP, manifest
 from modelplane.reconcile.store import ObjectRef
 from modelplane.web import live as live_module
 from modelplane.web.live import LiveSnapshot
+from modelplane.web.pages import VIEWS
+from modelplane.web.paging import ViewQuery
 from modelplane.web.source import DashboardSource
 from tests.support.dashboard_fleet import FixedClock, cluster, fleet_store, pool
 
@@ -78,14 +80,20 @@ def test_a_snapshot_that_nobody_watches_is_forgotten(monkeypatch):
     assert watched(steps) == (True, False)
 
 
-def test_what_cannot_be_read_leaves_the_last_snapshot_and_is_said_once_it_is_wanted(caplog):
+def test_what_cannot_be_read_is_a_row_that_says_so():
     async def steps(store, live):
         async with live.watch() as watch:
             ref = ObjectRef(GROUP, "InferenceCluster", "", "east")
             store.replace_status({**store.get(ref), "status": {"nodes": "many"}})
-            changed = await watch.next(1.0)
+            assert await watch.next(30)
+            unread = watch.newest.overview.clusters[0].health
+            card = VIEWS["fleet"](watch.newest, ViewQuery()).rows[0]
+            assert (card.name, card.health, card.pools) == ("east", unread, ())
+            for view in ("summary", "overview", "deployments", "services", "caches", "events"):
+                VIEWS[view](watch.newest, ViewQuery())
             store.replace_status({**store.get(ref), "status": {"nodes": 3}})
-            return changed, await watch.next(30), watch.newest.overview.clusters[0].nodes
+            return unread, await watch.next(30), watch.newest.overview.clusters[0].nodes
 
-    assert watched(steps) == (False, True, 3)
-    assert "the dashboard cannot be made anew: Expected `int | null`" in caplog.text
+    unread, changed, nodes = watched(steps)
+    assert (unread.state, changed, nodes) == ("Unknown", True, 3)
+    assert unread.why == "it cannot be read: Expected `int | null`, got `str` - at `$.status.nodes`"

@@ -7,10 +7,10 @@ only: these nodes have no name here, and get the remaining devices in the order 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from modelplane.api.codec import decode
+from modelplane.api.codec import decode_readable
 from modelplane.api.errors import NotFoundError
-from modelplane.api.models import BoundPod, InferenceCluster
-from modelplane.api.objects import labels_of
+from modelplane.api.models import BoundPod, InferenceCluster, InferenceClusterStatus
+from modelplane.api.objects import Manifest, labels_of
 from modelplane.views.fleet_load import PoolLoad, sum_of_prices
 from modelplane.views.overview import ClusterRow
 from modelplane.web.paging import ViewQuery, select
@@ -38,10 +38,9 @@ def cluster_page(snapshot: DashboardSnapshot, query: ViewQuery) -> ClusterPage:
         raise NotFoundError(f"InferenceCluster {query.name} does not exist")
     tree, omitted = object_tree(snapshot, "InferenceCluster", ("", row.name))
     digests = digests_of(snapshot, snapshot.replicas_on.get(("", row.name), ()))
-    item = decode(InferenceCluster, snapshot.objects["InferenceCluster"]["", row.name])
     return ClusterPage(
         cluster=_card(snapshot, row, digests, _NODES_OF_PAGE),
-        version=item.status.kubernetes_version or "",
+        version=_status(snapshot.objects["InferenceCluster"]["", row.name]).kubernetes_version or "",
         tree=tree,
         omitted=omitted,
         events=events_about(snapshot, "InferenceCluster", "", row.name),
@@ -64,22 +63,26 @@ def _words(snapshot: DashboardSnapshot, row: ClusterRow) -> str:
 def _card(
     snapshot: DashboardSnapshot, row: ClusterRow, digests: Mapping[str, ObjectPlace], most_nodes: int
 ) -> ClusterCard:
-    item = decode(InferenceCluster, snapshot.objects["InferenceCluster"]["", row.name])
-    sizes = {pool.name: pool.nodes for pool in item.status.gpu_pools}
+    manifest = snapshot.objects["InferenceCluster"]["", row.name]
+    status = _status(manifest)
+    sizes = {pool.name: pool.nodes for pool in status.gpu_pools}
     loads = snapshot.pools.get(row.name, ())
     return ClusterCard(
         name=row.name,
         health=row.health,
         cordoned=row.cordoned,
         taints=row.taints,
-        labels=dict(item.metadata.labels),
+        labels=dict(labels_of(manifest)),
         replicas=row.replicas,
-        drain=(item.status.drain.summary or "") if item.status.drain else "",
+        drain=(status.drain.summary or "") if status.drain else "",
         price=sum_of_prices([load.price for load in loads]),
-        pools=tuple(
-            pool_map(load, sizes.get(load.pool, 0), item.status.bound_pods, digests, most_nodes) for load in loads
-        ),
+        pools=tuple(pool_map(load, sizes.get(load.pool, 0), status.bound_pods, digests, most_nodes) for load in loads),
     )
+
+
+def _status(manifest: Manifest) -> InferenceClusterStatus:
+    """Empty where the cluster cannot be read: its row says so."""
+    return next((item.status for item in decode_readable(InferenceCluster, (manifest,))), InferenceClusterStatus())
 
 
 @dataclass(slots=True)

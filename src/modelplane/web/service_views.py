@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable
 
-from modelplane.api.codec import decode
-from modelplane.api.models import ModelService, TierEndpoint, TierStatus
+from modelplane.api.codec import decode_readable
+from modelplane.api.models import ModelService, ModelServiceStatus, TierEndpoint, TierStatus
 from modelplane.compose.canary_analysis import endpoint_traffic
 from modelplane.views.fleet_load import MeasuredTraffic, measured_traffic
 from modelplane.views.overview import ServiceRow
 from modelplane.views.services import endpoint_share, why_left_out
 from modelplane.web.paging import ViewQuery, select
 from modelplane.web.shapes import EndpointOfTier, RowPage, ServicePage, ServiceShown, ServiceTier
-from modelplane.web.snapshot import DashboardSnapshot
+from modelplane.web.snapshot import DashboardSnapshot, ObjectPlace
 from modelplane.web.timeline import events_about
 from modelplane.web.trees import object_tree
 
@@ -28,7 +28,7 @@ def service_page(snapshot: DashboardSnapshot, query: ViewQuery) -> ServicePage:
     place = (query.namespace, query.name)
     tree, omitted = object_tree(snapshot, "ModelService", place)
     row = next(row for row in snapshot.overview.services if (row.namespace, row.name) == place)
-    tiers = decode(ModelService, snapshot.objects["ModelService"][place]).status.tiers
+    tiers = _status(snapshot, place).tiers
     return ServicePage(
         service=_shown(snapshot, row),
         tiers=tuple(_tier(snapshot, query.namespace, tier) for tier in tiers),
@@ -38,12 +38,18 @@ def service_page(snapshot: DashboardSnapshot, query: ViewQuery) -> ServicePage:
     )
 
 
+def _status(snapshot: DashboardSnapshot, place: ObjectPlace) -> ModelServiceStatus:
+    """Empty where the service cannot be read: its row says so."""
+    found = decode_readable(ModelService, (snapshot.objects["ModelService"][place],))
+    return next((item.status for item in found), ModelServiceStatus())
+
+
 def _words(row: ServiceRow) -> str:
     return f"{row.namespace}/{row.name} {row.address} {row.health.why}"
 
 
 def _shown(snapshot: DashboardSnapshot, row: ServiceRow) -> ServiceShown:
-    status = decode(ModelService, snapshot.objects["ModelService"][row.namespace, row.name]).status
+    status = _status(snapshot, (row.namespace, row.name))
     names = (entry.name for tier in status.tiers for entry in tier.endpoints)
     return ServiceShown(
         namespace=row.namespace,
