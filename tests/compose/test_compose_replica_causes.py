@@ -245,7 +245,7 @@ def test_a_queue_that_is_missing_is_told_where_only_the_local_queue_says_so(scen
 
 
 WEBHOOK = (
-    'cannot apply object: admission webhook "validatepodgroup.volcano.sh" denied the request: '
+    'admission webhook "validatepodgroup.volcano.sh" denied the request: '
     'unable to find queue: queues.scheduling.volcano.sh "serving" not found'
 )
 
@@ -266,6 +266,15 @@ def test_what_its_cluster_refuses_is_the_cause_in_the_clusters_words(scene, key,
     status = compose(made).status
     name = f"{seen.manifest['kind']} {seen.manifest['metadata']['name']}"
     assert (status.reason, status.message) == (reason, f"{name} is refused: {refused}")
+
+
+def test_an_object_that_the_clusters_words_name_is_not_named_twice(scene):
+    made = scene("single-gpu")
+    observe(made)
+    seen = made.observed["workload-main-deployment"]
+    said = f'deployments.apps "{seen.manifest["metadata"]["name"]}" is forbidden'
+    made.observed["workload-main-deployment"] = Observed(seen.target, ready=False, refused=said)
+    assert compose(made).status.message == said
 
 
 def test_a_replica_that_serves_goes_on_while_a_change_is_refused(scene):

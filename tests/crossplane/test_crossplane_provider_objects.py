@@ -135,10 +135,8 @@ def test_readiness_is_what_the_cluster_shows(there, conditions, ready):
 @pytest.mark.parametrize(
     ("message", "refused"),
     [
-        (
-            "create failed: cannot apply object: denied the request: no queue",
-            "cannot apply object: denied the request: no queue",
-        ),
+        ("create failed: cannot create object: cannot create object: x is forbidden: no", "x is forbidden: no"),
+        ("create failed: cannot apply object: denied the request: no queue", "denied the request: no queue"),
         ("update failed: field is immutable", "field is immutable"),
         ("observe failed: cannot get object: connection refused", ""),
         ("connect failed: cannot get referenced ClusterProviderConfig", ""),

@@ -54,8 +54,10 @@ def _refused(request: ComposeRequest[ModelReplica], desired: Mapping[str, Desire
     item = min(found, key=lambda each: each[0])[1]
     reason = scheduling_reason(item.refused)
     known = reason in {Reason.QUEUE_MISSING, Reason.QUOTA_EXCEEDED}
-    words = f"{item.manifest.get('kind')} {name_of(item.manifest)} is refused: {item.refused}"
-    return Cause(reason if known else Reason.WORKLOAD_FAILED, in_words(words))
+    name = name_of(item.manifest)
+    # An API server names the object itself, and what it says is cut where it is long.
+    named = "" if name in item.refused else f"{item.manifest.get('kind')} {name} is refused: "
+    return Cause(reason if known else Reason.WORKLOAD_FAILED, in_words(f"{named}{item.refused}"))
 
 
 def _waiting(

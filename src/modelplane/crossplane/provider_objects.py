@@ -39,6 +39,8 @@ The first is that of credentials: the ClusterProviderConfig or its Secret is mis
 """
 
 _REFUSED = ("create failed", "update failed")
+_WRAPPED = re.compile(r"^(: cannot (create|apply|update|patch) object)*: ")
+"""What the provider says before the cluster's own words."""
 _PASSES = re.compile(r'the object has been modified|namespaces "[^"]*" not found|because it is being terminated')
 """The provider tries again, and the next time it is there."""
 _HAS_PODS = (
@@ -207,7 +209,7 @@ def _refusal(item: Manifest) -> str:
     """Why the cluster refused the object, without what passes by itself."""
     problem = _problem(item)
     verb = next((verb for verb in _REFUSED if problem.startswith(verb)), None)
-    return "" if verb is None or _PASSES.search(problem) else problem.removeprefix(verb).removeprefix(": ")
+    return "" if verb is None or _PASSES.search(problem) else _WRAPPED.sub("", problem.removeprefix(verb))
 
 
 def _problem(item: Manifest) -> str:
