@@ -3,7 +3,8 @@
 Real Envoy, our picker with flow control, and four simulated engines that take eight sequences each. What they can
 serve is measured first, by as many clients as there are places. Then requests arrive at five times that rate: a tenth
 has the highest priority, half as much as can be served, and the rest is of two lower ones. A refusal is an answer 429,
-whether it came at once or after a time in a queue.
+whether it came at once or after a time in a queue: where one is full, a request of another tenant displaces the newest
+of the tenant that has most of it.
 
     python bench/run.py overload            60 s
 """
