@@ -155,6 +155,25 @@ async def talk(picker, frame):
             await writer.wait_closed()
 
 
+def test_loads_that_are_switched_off_leave_the_endpoints_and_come_back():
+    shared, peer, endpoint = SharedLoads(), object(), Endpoint("pool/a", "10.0.0.1:8000")
+    shared.follow((endpoint,))
+    endpoint.count(1, 10)
+    shared.receive(peer, {"pool/a": (2, 20)})
+    shared.switch(on=False)
+    assert (endpoint.requests_in_flight, endpoint.tokens_in_flight, shared.own((endpoint,))) == (1, 10, {})
+    shared.receive(peer, {"pool/a": (5, 50)})
+    assert endpoint.requests_in_flight == 1
+    shared.switch(on=True)
+    assert (endpoint.requests_in_flight, shared.own((endpoint,))) == (6, {"pool/a": (1, 10)})
+
+
+def test_a_chain_that_no_prompt_has_is_cut():
+    picker = Picker(set())
+    picker.producer.index.record_chains(picker.a, 64, [range(1, 5000)], [1 << 30])
+    assert 0 < picker.producer.index.landmarks < 5000
+
+
 NEWS = msgspec.msgpack.encode(PeerUpdate({"pool/a": (9, 9)}))
 NEGATIVE = msgspec.msgpack.encode([{}, [["pool/a", 64, [[-1]], [1]]]])
 

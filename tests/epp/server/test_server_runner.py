@@ -267,10 +267,11 @@ def test_pickers_with_peers_share_loads_and_prompts_until_the_configuration_says
                 "plugins: [{type: prefix-cache-scorer}, {type: active-request-scorer},"
                 " {type: inflight-load-producer, parameters: {syncCrossReplicaState: false}}]\n"
             )
+            shared = again.requests_in_flight
             two.server.reload(load(alone))
-            return first.name == again.name, "llm_d_epp_peers 1\n" in text, two.peers._shared.is_on
+            return first.name == again.name, "llm_d_epp_peers 1\n" in text, shared, again.requests_in_flight
         finally:
             await one.stop()
             await two.stop()
 
-    assert run(scenario()) == (True, True, False)
+    assert run(scenario()) == (True, True, 2, 1)

@@ -27,7 +27,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from modelplane.epp.datalayer.endpoints import Endpoints, EndpointSource
+from modelplane.epp.datalayer.endpoints import EndpointSource
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProducer
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
@@ -102,7 +102,6 @@ class PeerSync:
         self._shared = SharedLoads()
         self._producer: ApproxPrefixProducer | None = None
         self._prompts: list[SentPrompt] = []
-        self._by_name: dict[str, Endpoint] = {}
         self._links: dict[PeerAddress, _Link] = {}
         self._found: set[str] = set()
         self._server: asyncio.Server | None = None
@@ -117,7 +116,7 @@ class PeerSync:
 
     def share_loads(self, *, shared: bool) -> None:
         """Whether this picker sends what it has in flight, and counts what others have."""
-        self._shared.is_on = shared
+        self._shared.switch(on=shared)
 
     def share_prompts(self, producer: ApproxPrefixProducer | None) -> None:
         """Of this producer, instead of the one before."""
@@ -128,8 +127,8 @@ class PeerSync:
             producer.on_record = self._sent
 
     async def start(self) -> None:
-        self._source.on_change(self._follow)
-        self._follow(self._source.current)
+        self._source.on_change(self._shared.follow)
+        self._shared.follow(self._source.current)
         settings = self._settings
         self._server = await asyncio.start_server(self._accept, settings.host or None, settings.port)
         self.port = self._server.sockets[0].getsockname()[1]
@@ -145,10 +144,6 @@ class PeerSync:
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()
-
-    def _follow(self, endpoints: Endpoints) -> None:
-        self._by_name = {endpoint.name: endpoint for endpoint in endpoints}
-        self._shared.follow(endpoints)
 
     def _sent(self, endpoints: Iterable[Endpoint], match: PrefixMatch) -> None:
         if self._links and len(self._prompts) < _MOST_PROMPTS:
@@ -214,7 +209,7 @@ class PeerSync:
             self._shared.forget(peer)
 
     def _learn(self, prompt: SentPrompt) -> None:
-        endpoint = self._by_name.get(prompt.endpoint)
+        endpoint = self._shared.endpoint(prompt.endpoint)
         if endpoint is not None and self._producer is not None and len(prompt.chains) == len(prompt.lengths):
             self._producer.index.record_chains(endpoint, prompt.block_tokens, prompt.chains, prompt.lengths)
 
@@ -226,11 +221,19 @@ class SharedLoads:
         self._received: dict[object, dict[str, Load]] = {}
         self._added: dict[Endpoint, Load] = {}
         self._endpoints: dict[str, Endpoint] = {}
-        self.is_on = True
+        self._is_on = True
 
     @property
     def peers(self) -> int:
         return len(self._received)
+
+    def switch(self, *, on: bool) -> None:
+        """Off, endpoints have this picker's own counts, and it says nothing of them."""
+        self._is_on = on
+        self._add(self._endpoints)
+
+    def endpoint(self, name: str) -> Endpoint | None:
+        return self._endpoints.get(name)
 
     def knows(self, peer: object) -> bool:
         return peer in self._received
@@ -238,7 +241,7 @@ class SharedLoads:
     def own(self, endpoints: Sequence[Endpoint]) -> dict[str, Load]:
         """What this picker has in flight itself, where there is something."""
         found: dict[str, Load] = {}
-        for endpoint in endpoints if self.is_on else ():
+        for endpoint in endpoints if self._is_on else ():
             requests, tokens = self._added.get(endpoint, (0, 0))
             own = endpoint.requests_in_flight - requests, endpoint.tokens_in_flight - tokens
             if own != (0, 0):
@@ -253,10 +256,10 @@ class SharedLoads:
         self._add(self._endpoints)
 
     def receive(self, peer: object, loads: dict[str, Load]) -> None:
+        """Kept while it is off, too: a peer repeats nothing that did not change."""
         held = self._received.setdefault(peer, {})
-        if self.is_on:
-            held |= loads
-            self._add(loads)
+        held |= loads
+        self._add(loads)
 
     def forget(self, peer: object) -> None:
         self._add(self._received.pop(peer, {}))
@@ -267,7 +270,7 @@ class SharedLoads:
             endpoint = self._endpoints.get(name)
             if endpoint is None:
                 continue
-            received = [held.get(name, (0, 0)) for held in self._received.values()]
+            received = [held.get(name, (0, 0)) for held in self._received.values()] if self._is_on else []
             total = sum(load[0] for load in received), sum(load[1] for load in received)
             before = self._added.get(endpoint, (0, 0))
             if total != before:

@@ -162,8 +162,9 @@ class ApproximateIndex:
     def record_chains(
         self, endpoint: Endpoint, block_tokens: int, chains: Sequence[Sequence[int]], lengths: Sequence[int]
     ) -> None:
-        """What another picker sent there."""
-        self._record_on(endpoint, block_tokens, chains, lengths)
+        """What another picker sent there. No prompt has more landmarks than there are places."""
+        bounded = [chain[: len(_PLACES)] for chain in chains]
+        self._record_on(endpoint, block_tokens, bounded, lengths)
         self._keep_bounds()
 
     def _record_on(
