@@ -24,6 +24,7 @@ from modelplane.views.fleet_cost import (
     UsedTokens,
 )
 from modelplane.views.fleet_load import HourlyPrice
+from tests.support.caller_keys import CALLER_KEYS
 from tests.support.waiting import until
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
@@ -114,18 +115,6 @@ def test_without_records_nothing_is_used():
     assert read_usage([], NOW, 3600)[0] == []
 
 
-KEYS = """
-apiVersion: v1
-kind: Secret
-metadata: {name: keys, namespace: modelplane-system, labels: {keys: all}}
-stringData: {ada: key-a}
----
-apiVersion: modelplane.ai/v1alpha1
-kind: InferenceGateway
-metadata: {name: default}
-spec:
-  auth: {method: APIKey, apiKey: {secretSelector: {matchLabels: {keys: all}}}}
-"""
 CHAT = {"model": "default/chat", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}
 
 
@@ -144,7 +133,7 @@ async def answered(plane):
 
 async def journey(folder, capsys):
     keys = folder.parent / "keys.yaml"
-    keys.write_text(KEYS)
+    keys.write_text(CALLER_KEYS)
     settings = PlaneSettings(data=folder, router=True, engine_speed=50)
     async with Plane(settings) as plane:
         plane.apply(read_documents([EXAMPLES]))

@@ -17,6 +17,7 @@ from modelplane.plane.metrics import PLANE_METRICS, TOKENS, tokens_family
 from modelplane.plane.plane import Plane, PlaneSettings
 from modelplane.router.usage import UsageLog, UsageRecord
 from modelplane.views.metric_families import SampleFamily
+from tests.support.caller_keys import CALLER_KEYS
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
@@ -71,24 +72,12 @@ async def until_counted(plane, folder):
 
 
 DEPLOYMENT = ("default", "qwen3-8b")
-KEYS = """
-apiVersion: v1
-kind: Secret
-metadata: {name: keys, namespace: modelplane-system, labels: {keys: all}}
-stringData: {ada: key-a}
----
-apiVersion: modelplane.ai/v1alpha1
-kind: InferenceGateway
-metadata: {name: default}
-spec:
-  auth: {method: APIKey, apiKey: {secretSelector: {matchLabels: {keys: all}}}}
-"""
 
 
 async def journey(folder):
     settings = PlaneSettings(data=folder, router=True, engine_speed=50)
     keys = folder.parent / "keys.yaml"
-    keys.write_text(KEYS)
+    keys.write_text(CALLER_KEYS)
     authorized = {"Authorization": "Bearer key-a"}
     async with Plane(settings) as plane, aiohttp.ClientSession(headers=authorized) as session:
         plane.apply(read_documents([EXAMPLES / "quickstart"]))

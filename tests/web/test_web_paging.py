@@ -24,7 +24,7 @@ CASES = [
 )
 def test_rows_that_a_query_selects(query, names, total, states):
     given = ViewQuery(**query)
-    found = select(ROWS, given, words=lambda row: row[0], state=lambda row: row[1])
+    found = select(ROWS, given, words=lambda row: row[0], state=lambda row: row[1], show=lambda row: row)
     rows = tuple(next(row for row in ROWS if row[0] == name) for name in names)
     assert found == RowPage(rows=rows, offset=given.offset, limit=given.limit, total=total, states=states)
 

@@ -12,9 +12,7 @@ _WHOLE = 100
 
 def caches_page(snapshot: DashboardSnapshot, query: ViewQuery) -> RowPage[CacheShown]:
     ours = (row for row in snapshot.overview.caches if query.namespace in {"", row.namespace})
-    found = select(ours, query, words=_words, state=lambda row: row.health.state)
-    rows = tuple(_shown(snapshot, row) for row in found.rows)
-    return RowPage(rows=rows, offset=found.offset, limit=found.limit, total=found.total, states=found.states)
+    return select(ours, query, words=_words, state=lambda row: row.health.state, show=lambda row: _shown(snapshot, row))
 
 
 def _words(row: CacheRow) -> str:

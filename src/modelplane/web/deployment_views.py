@@ -25,9 +25,7 @@ from modelplane.web.trees import MAX_BRANCHES, bound_pods_of, digests_of, object
 
 def deployments_page(snapshot: DashboardSnapshot, query: ViewQuery) -> RowPage[DeploymentShown]:
     ours = (row for row in snapshot.overview.deployments if query.namespace in {"", row.namespace})
-    found = select(ours, query, words=_words, state=lambda row: row.health.state)
-    rows = tuple(_shown(snapshot, row) for row in found.rows)
-    return RowPage(rows=rows, offset=found.offset, limit=found.limit, total=found.total, states=found.states)
+    return select(ours, query, words=_words, state=lambda row: row.health.state, show=lambda row: _shown(snapshot, row))
 
 
 def deployment_page(snapshot: DashboardSnapshot, query: ViewQuery) -> DeploymentPage:

@@ -25,11 +25,13 @@ _NODES_OF_PAGE = 200
 
 def fleet_page(snapshot: DashboardSnapshot, query: ViewQuery) -> RowPage[ClusterCard]:
     words = cluster_words(snapshot)
-    found = select(
-        snapshot.overview.clusters, query, words=lambda row: words[row.name], state=lambda row: row.health.state
+    return select(
+        snapshot.overview.clusters,
+        query,
+        words=lambda row: words[row.name],
+        state=lambda row: row.health.state,
+        show=lambda row: _card(snapshot, row, {}, _NODES_OF_CARD),
     )
-    rows = tuple(_card(snapshot, row, {}, _NODES_OF_CARD) for row in found.rows)
-    return RowPage(rows=rows, offset=found.offset, limit=found.limit, total=found.total, states=found.states)
 
 
 def cluster_page(snapshot: DashboardSnapshot, query: ViewQuery) -> ClusterPage:

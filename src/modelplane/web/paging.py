@@ -17,6 +17,7 @@ STATES: Final = (NOT_READY, UNKNOWN, DELETING, READY)
 """The worst first: that is the order of rows."""
 _FIELDS: Final = ("q", "state", "namespace", "name", "type", "offset", "limit")
 _Item = TypeVar("_Item")
+_Shown = TypeVar("_Shown")
 
 
 class ViewQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,14 +79,22 @@ def count_states(states: Iterable[str]) -> HealthCounts:
 
 
 def select(
-    items: Iterable[_Item], query: ViewQuery, *, words: Callable[[_Item], str], state: Callable[[_Item], str]
-) -> RowPage[_Item]:
-    """The page of items that a query selects, the worst state first and as they come within a state."""
+    items: Iterable[_Item],
+    query: ViewQuery,
+    *,
+    words: Callable[[_Item], str],
+    state: Callable[[_Item], str],
+    show: Callable[[_Item], _Shown],
+) -> RowPage[_Shown]:
+    """The page of items that a query selects, the worst state first and as they come within a state.
+
+    Only those of the page are shown.
+    """
     found = [item for item in items if query.selects(words(item))] if query.q else list(items)
     states = count_states(state(item) for item in found)
     if query.state:
         found = [item for item in found if state(item) == query.state]
     order = {name: number for number, name in enumerate(STATES)}
     found.sort(key=lambda item: order.get(state(item), 0))
-    rows = tuple(found[query.offset : query.offset + query.limit])
+    rows = tuple(show(item) for item in found[query.offset : query.offset + query.limit])
     return RowPage(rows=rows, offset=query.offset, limit=query.limit, total=len(found), states=states)

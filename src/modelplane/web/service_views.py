@@ -19,9 +19,7 @@ _MOST_ENDPOINTS = 200
 
 def services_page(snapshot: DashboardSnapshot, query: ViewQuery) -> RowPage[ServiceShown]:
     ours = (row for row in snapshot.overview.services if query.namespace in {"", row.namespace})
-    found = select(ours, query, words=_words, state=lambda row: row.health.state)
-    rows = tuple(_shown(snapshot, row) for row in found.rows)
-    return RowPage(rows=rows, offset=found.offset, limit=found.limit, total=found.total, states=found.states)
+    return select(ours, query, words=_words, state=lambda row: row.health.state, show=lambda row: _shown(snapshot, row))
 
 
 def service_page(snapshot: DashboardSnapshot, query: ViewQuery) -> ServicePage:
