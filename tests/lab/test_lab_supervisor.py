@@ -10,8 +10,6 @@ import pytest
 from lab.supervisor import Phase, Program, ProgramError, Supervisor
 from tests.support.waiting import until
 
-ENOUGH_S = 40.0
-
 
 def file_is_there(path: Path):
     async def probe() -> bool:
@@ -20,9 +18,21 @@ def file_is_there(path: Path):
     return probe
 
 
+def holds_a_line(path: Path):
+    """A shell makes the file before it writes: one killed between the two leaves it empty."""
+
+    def written() -> bool:
+        return path.exists() and path.stat().st_size > 0
+
+    async def probe() -> bool:
+        return written()
+
+    return probe
+
+
 def touching(name: str, marker: Path, *, after: tuple[str, ...] = ()) -> Program:
-    """Makes a file, then sleeps."""
-    return Program(name, ("sh", "-c", f"echo $$ >> {marker}; exec sleep 600"), file_is_there(marker), after=after)
+    """Adds its pid to a file, then sleeps."""
+    return Program(name, ("sh", "-c", f"echo $$ >> {marker}; exec sleep 600"), holds_a_line(marker), after=after)
 
 
 def alive(pid: int) -> bool:
