@@ -103,6 +103,10 @@ class Door:
         address = RouterAddress(HOST, self.router.port, required=required)
         await self.envoy.apply(render([replace(self.view, router=address)]))
 
+    async def plan(self, plan):
+        self.router.replace([plan])
+        await self.envoy.apply(render([replace(self.view, plans=(plan,))]))
+
     async def stop(self):
         await self.session.close()
         await self.envoy.stop()
@@ -141,6 +145,8 @@ def test_the_router_decides_in_a_real_envoy(door, loop):
     loop.run_until_complete(_requests(door))
     loop.run_until_complete(_translation(door))
     loop.run_until_complete(_turned_away(door))
+    loop.run_until_complete(_clients_set_no_retries(door))
+    loop.run_until_complete(_deadline(door))
     loop.run_until_complete(_failures(door))
     loop.run_until_complete(_without_router(door))
 
@@ -200,6 +206,31 @@ async def _turned_away(door):
     found = [await door.post(CHAT) for _ in range(2)]
     assert {(status, headers["x-modelplane-served-by"]) for status, headers, _ in found} == {(200, f"{NAMESPACE}/b")}
     door.upstreams["a"].hangs = False
+
+
+async def _clients_set_no_retries(door):
+    """The policy is the plan's, whatever a client writes into Envoy's own headers."""
+    for each in door.upstreams.values():
+        each.status, each.seen = 500, []
+    wishes = {"x-envoy-retry-on": "5xx", "x-envoy-max-retries": "9", "x-envoy-upstream-rq-timeout-ms": "1"}
+    status, _, _ = await door.post(CHAT, wishes)
+    assert (status, sum(len(each.seen) for each in door.upstreams.values())) == (500, 1)
+    for each in door.upstreams.values():
+        each.status = 200
+
+
+async def _deadline(door):
+    """All attempts share the time of their request: the second ends by what is left of it, not by the idle time."""
+    usual = door.view.plans[0]
+    await door.plan(replace(usual, timeouts=PlanTimeouts(request_s=1.6, idle_s=1.0)))
+    for each in door.upstreams.values():
+        each.hangs = True
+    status, _, _ = await door.post(CHAT, {"x-request-id": "late"})
+    attempts = door.router.director.ring.find("late", 0.0).attempts
+    assert (status, len(attempts), attempts[-1].status) == (504, 2, 504)
+    for each in door.upstreams.values():
+        each.hangs = False
+    await door.plan(usual)
 
 
 async def _failures(door):

@@ -193,6 +193,33 @@ def test_a_retry_is_not_counted_again(front):
     assert door.ask(headers=key | {"x-envoy-attempt-count": "2"}) not in {routed.member.plan.name, "Limited"}
 
 
+def test_a_further_attempt_has_what_is_left_of_the_requests_time(front):
+    door = front(
+        plan([endpoint("a"), endpoint("b"), endpoint("c")], timeouts=PlanTimeouts(request_s=30.0, idle_s=20.0))
+    )
+    timeouts = []
+    for attempt in "123":
+        routed = door.send(headers={"x-request-id": "r", "x-envoy-attempt-count": attempt})
+        if isinstance(routed, RouterAnswer):
+            refusal = routed.refusal
+            break
+        timeouts.append(dict(routed.rewritten.set_headers).get("x-envoy-upstream-rq-timeout-ms"))
+        door.now_s += 20.0
+        door.end(routed, 0, cancelled=True)
+    assert timeouts == [None, "10000"]
+    assert (refusal.outcome.status, refusal.why) == (504, "the request was not served within 30 s")
+    assert door.catalog.services["team/chat"].in_flight == 0
+
+
+def test_without_a_limit_a_further_attempt_has_none(front):
+    door = front(plan([endpoint("a"), endpoint("b")], timeouts=PlanTimeouts(request_s=0.0)))
+    for attempt in "12":
+        routed = door.send(headers={"x-request-id": "r", "x-envoy-attempt-count": attempt})
+        assert "x-envoy-upstream-rq-timeout-ms" not in dict(routed.rewritten.set_headers)
+        door.now_s += 9999.0
+        door.end(routed, 0, cancelled=True)
+
+
 def test_the_list_of_models_has_what_the_caller_may_call(front):
     door = front(plan([endpoint("a")], aliases=("gpt-x",), created="2026-11-16T00:00:00Z"), plan([], name="other"))
     door.director.callers.replace(keys(services=("team/chat",)))

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.compose.service_plan import PlanTimeouts
+from modelplane.compose.service_plan import PlanTimeouts, RetryBudget
 from modelplane.epp.server.exchange import Budget
 from modelplane.epp.transport.calls import GrpcStatus
 from modelplane.epp.transport.wire import nested, whole
@@ -137,6 +137,20 @@ def test_a_gateway_that_reached_nobody_ejects_at_once(front, details, ejects):
     assert heard == [True] * refused
     assert (b"cannot be reached" in call.sent[-1], b"retry-after" in call.sent[-1]) == (refused, refused)
     assert len(door.lines) == 1
+
+
+def test_a_spent_budget_passes_the_refusal_on(front):
+    """Each of eight requests is turned away; three may go to the other endpoint."""
+    door = front(plan([endpoint("a"), endpoint("b")], retries=RetryBudget(10, 3)))
+    tries = []
+    for _ in range(8):
+        call, found = processor(door)
+        found.message(begin(**{"x-envoy-attempt-count": "1"}))
+        found.message(body(BODY))
+        found.message(nested(3, header_map({":status": "429"})))
+        found.closed()
+        tries.append(b"x-modelplane-unserved" in call.sent[-1])
+    assert tries == [True] * 3 + [False] * 5
 
 
 @pytest.mark.parametrize(

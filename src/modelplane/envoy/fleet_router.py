@@ -201,6 +201,8 @@ def router_filter(gateway: str) -> Resource:
             "status_on_error": {"code": "ServiceUnavailable"},
             "message_timeout": _PATIENCE,
             "allow_mode_override": True,
+            # The time that is left for a further attempt is a header of Envoy's own.
+            "mutation_rules": {"allow_envoy": True},
             "processing_mode": mode,
         },
     }

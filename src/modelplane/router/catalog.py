@@ -12,6 +12,7 @@ import msgspec
 from modelplane.compose.service_plan import PlanEndpoint, PlanOverflow, ServicePlan, model_names
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.router.health import EndpointHealth
+from modelplane.router.retries import RetryTokens
 from modelplane.router.shares import ShareLedger
 
 ADAPTER_MARK: Final = ":"
@@ -70,7 +71,7 @@ class Member:
 class RoutedService:
     """One service: its members by candidate, and the shares of its tiers."""
 
-    __slots__ = ("candidates", "in_flight", "ledgers", "members", "overflowed", "plan", "retrying", "weights")
+    __slots__ = ("candidates", "in_flight", "ledgers", "members", "overflowed", "plan", "retries", "weights")
 
     def __init__(self, plan: ServicePlan, members: Iterable[Member], before: "RoutedService | None" = None) -> None:
         self.plan = plan
@@ -80,8 +81,8 @@ class RoutedService:
         self.in_flight: int = before.in_flight if before is not None else 0
         self.overflowed: int = before.overflowed if before is not None else 0
         """Requests in flight on a lower tier because a higher one was full."""
-        self.retrying: int = before.retrying if before is not None else 0
-        """Requests in flight that were tried before."""
+        self.retries: RetryTokens = before.retries if before is not None else RetryTokens(plan.retries)
+        self.retries.follow(plan.retries)
         self.weights: dict[int, dict[str, float]] = {}
         for member in self.members.values():
             groups = self.weights.setdefault(member.priority, {})

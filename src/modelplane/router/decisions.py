@@ -66,6 +66,10 @@ class Record:
         self.session = False
         self.attempts: list[Attempt] = []
 
+    def began_s(self, now_s: float) -> float:
+        """When its first attempt was; now, where this is the first."""
+        return self.attempts[0].at_s if self.attempts else now_s
+
 
 class DecisionRing:
     """The latest records by request id."""
@@ -107,11 +111,10 @@ class DecisionRing:
 
 
 def shown(record: Record, now_s: float) -> RequestShown:
-    began_s = record.attempts[0].at_s if record.attempts else now_s
     attempts = tuple(_attempt_shown(attempt) for attempt in record.attempts)
     return RequestShown(
         record.id, record.service, record.model, record.path, record.caller, record.residency, record.session,
-        round(now_s - began_s, 3), attempts,
+        round(now_s - record.began_s(now_s), 3), attempts,
     )  # fmt: skip
 
 

@@ -37,10 +37,12 @@ from modelplane.router.headers import (
     RESIDENCY,
     SERVED_BY,
     SESSION,
+    TIMEOUT,
 )
 from modelplane.router.models_list import models_list
 from modelplane.router.refusals import FrontOutcome, FrontRefusal
 from modelplane.router.residency import Residency, ResidencyError, read_residency
+from modelplane.router.retries import RetryTokens
 from modelplane.router.rewriting import upstream_request
 from modelplane.router.routed_request import RoutedRequest
 from modelplane.router.translation.values import TranslationError
@@ -209,16 +211,19 @@ class RouterDirector:
             upstream = upstream_request(path, member.plan, name, model, front.body, counts_tokens=counts)
         except (TranslationError, ParseError) as error:
             raise RouteRefused(FrontOutcome.MALFORMED, str(error)) from error
+        timeout = () if attempt.number == 1 else _time_left(service, now_s - record.began_s(now_s))
         record.attempts.append(attempt)
         overflows = member.priority > min(other.priority for other in service.members.values() if other.plan.serves)
         _count(service, member, 1, overflows=overflows)
-        service.retrying += attempt.number > 1
+        if attempt.number == 1:
+            service.retries.request()
         member.endpoint.health.sent()
         rewritten = Rewritten(
             (
                 (ENDPOINT, member.plan.key),
                 (":path", f"{endpoint_path(service.plan, member.plan)}{upstream.path}"),
                 (CALLER, caller.name),
+                *timeout,
                 *upstream.set_headers,
             ),
             _removed(front.headers, upstream.set_headers),
@@ -227,7 +232,7 @@ class RouterDirector:
             counts_tokens=counts,
             response_headers=((SERVED_BY, member.plan.key),),
             # Without its number there is no hop before this one that would try again.
-            may_retry=ATTEMPT in front.headers and _may_retry(service, request, member, attempt.number),
+            retries=_retries(service, request, member, attempt.number) if ATTEMPT in front.headers else None,
         )
         return RoutedTo(request, decision, member, rewritten, attempt, caller, overflows, now_s)
 
@@ -236,7 +241,6 @@ class RouterDirector:
         now_s = self._clock()
         service, member = routed.request.service, routed.member
         _count(service, member, -1, overflows=routed.overflows)
-        service.retrying -= routed.attempt.number > 1
         self._judge(routed, response, now_s)
         routed.attempt.status, routed.attempt.ended_s = response.status, now_s
         served = EndpointResponse(
@@ -305,18 +309,26 @@ class RouterDirector:
         return self._wall_clock()[:7]
 
 
-def _may_retry(service: RoutedService, request: RoutedRequest, member: Member, attempt: int) -> bool:
-    """Whether an endpoint is left that no attempt went to, within the service's retry budget."""
-    budget = service.plan.retries
-    allowed = max(budget.min_concurrency, budget.budget_percent * service.in_flight // 100)
-    if attempt >= MOST_ATTEMPTS or service.retrying >= allowed:
-        return False
-    gone = {*request.tried, member.plan.key}
-    residency = request.residency
-    return any(
+def _time_left(service: RoutedService, passed_s: float) -> tuple[tuple[str, str], ...]:
+    """For a further attempt: what is left of its request's time. The first has what its route says."""
+    whole_s = service.plan.timeouts.request_s
+    if not whole_s:
+        return ()
+    if passed_s >= whole_s:
+        raise RouteRefused(FrontOutcome.STALLED, f"the request was not served within {whole_s:g} s")
+    return ((TIMEOUT, str(max(1, round((whole_s - passed_s) * 1000.0)))),)
+
+
+def _retries(service: RoutedService, request: RoutedRequest, member: Member, attempt: int) -> RetryTokens | None:
+    """The service's tokens, where an endpoint is left that no attempt went to."""
+    if attempt >= MOST_ATTEMPTS:
+        return None
+    gone, residency = {*request.tried, member.plan.key}, request.residency
+    is_left = any(
         other.plan.serves and other.plan.key not in gone and (residency is None or residency.allows(other.plan))
         for other in service.members.values()
     )
+    return service.retries if is_left else None
 
 
 def _failure(routed: RoutedTo, response: FrontResponse, now_s: float) -> str:

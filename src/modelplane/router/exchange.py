@@ -22,6 +22,7 @@ from modelplane.epp.server.processing_request import BodyMode, ProcessingPhase, 
 from modelplane.epp.server.sse import UsageReader
 from modelplane.router.headers import UNSERVED
 from modelplane.router.messages import Headers, continue_response, route_request, route_request_and_body
+from modelplane.router.retries import RetryTokens
 
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 _OK: Final = 200
@@ -99,8 +100,12 @@ class Rewritten(msgspec.Struct, frozen=True, eq=False):
     translator: BodyTranslator | None = None
     counts_tokens: bool = False
     response_headers: Headers = ()
-    may_retry: bool = False
-    """Whether another endpoint is left for a request that this one turns away."""
+    retries: RetryTokens | None = None
+    """Of the service, where another endpoint is left for a request that this one turns away."""
+
+    def tries_again(self) -> bool:
+        """Whether the request goes to another endpoint, which the service's budget then pays for."""
+        return self.retries is not None and self.retries.take()
 
 
 NOTHING: Final = FrontStep()
@@ -233,7 +238,7 @@ class FrontExchange:
         if self.reached is not EndpointReach.SOMEBODY:
             return FrontStep(refused=True)
         set_headers = rewritten.response_headers
-        if rewritten.may_retry and self.status in _TURNED_AWAY and not self.unserved:
+        if self.status in _TURNED_AWAY and not self.unserved and rewritten.tries_again():
             self.retried = True
             return FrontStep((continue_response(_TRY_ANOTHER),))
         if rewritten.translator is None or self.unserved:

@@ -90,7 +90,7 @@ class FrontProcessor:
             return
         idle_s = routed.request.service.plan.timeouts.idle_s
         why = f"{routed.member.plan.key} did not respond within {idle_s:g} s"
-        refusal = FrontRefusal(FrontOutcome.STALLED, why, try_another=routed.rewritten.may_retry)
+        refusal = FrontRefusal(FrontOutcome.STALLED, why, try_another=routed.rewritten.tries_again())
         self._call.send(refuse(refusal, routed.request.api))
         self._finish(_CANCELLED)
 
