@@ -29,11 +29,11 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60 * (KILLS + 1))]
 
 
 @contextlib.contextmanager
-def plane(folder):
+def plane(folder, program=(PROGRAM,)):
     """A plane that has written its kubeconfig; it dies with everything that it started."""
     (folder / "kubeconfig").unlink(missing_ok=True)
     with (folder / "log").open("a") as log:
-        process = subprocess.Popen([PROGRAM, "up", "--data", folder], stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen([*program, "up", "--data", folder], stdout=log, stderr=log, start_new_session=True)
     ends = time.monotonic() + DEADLINE_S
     try:
         while not (folder / "kubeconfig").exists():

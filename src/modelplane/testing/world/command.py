@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from multiprocessing import get_context
 
 from modelplane.testing.world.faults import FAULTS
-from modelplane.testing.world.run import WorldOutcome, run_world
+from modelplane.testing.world.run import ROUND_S, WorldOutcome, run_world
 from modelplane.testing.world.sieve import SCENARIOS, sieve
 
 _BRANCHES = (
@@ -82,6 +82,8 @@ def run_many(seeds: Iterable[int], processes: int = 2) -> int:
     missing = [name for name in required_probes(worlds) if not probes[name]]
     rarest = min(FAULTS, key=lambda fault: probes[f"fault {fault.name}"]).name
     _say(f"{len(FAULTS)} faults, the rarest {rarest} {probes[f'fault {rarest}']} times")
+    # The last round is the one in which nothing was written.
+    _say(f"the last write at most {max(rounds - 1, 0) * ROUND_S:g} s after the faults")
     _say(f"{worlds} worlds, {passes} passes, at most {rounds} rounds; {len(failed)} failed")
     for name in missing:
         _say(f"never happened: {name}")
