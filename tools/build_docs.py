@@ -277,6 +277,8 @@ pre { overflow: auto; padding: .75rem; background: var(--soft); border-radius: 6
 code { font: .875em ui-monospace, monospace; }
 table { display: block; overflow: auto; border-collapse: collapse; }
 th, td { border: 1px solid var(--line); padding: .3rem .6rem; text-align: left; vertical-align: top; }
+td { min-width: 6rem; }
+td code { overflow-wrap: anywhere; }
 @media (max-width: 50rem) { body { display: block; } nav { height: auto; position: static; } }
 """
 

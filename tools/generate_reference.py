@@ -7,6 +7,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +31,8 @@ class Row(NamedTuple):
     """The path of an equal object that was shown before; empty where this one is shown."""
 
 
-def pages() -> dict[str, str]:
+@cache
+def pages() -> Mapping[str, str]:
     """Every page by its file name."""
     definitions = [yaml.safe_load(file.read_text()) for file in sorted((ROOT / "apis").glob("*.yaml"))]
     found = {f"{_kind(definition).lower()}.md": _page(definition) for definition in definitions}

@@ -59,6 +59,7 @@ def broken_links(out):
                 yield f"{path.relative_to(out)}: {link}"
 
 
+@pytest.mark.slow
 def test_the_documentation_has_no_problem_and_builds(tmp_path):
     site = read_site()
     assert site.problems == ()
@@ -68,6 +69,7 @@ def test_the_documentation_has_no_problem_and_builds(tmp_path):
     assert [path for path in pages if not (tmp_path / path).is_file()] == []
 
 
+@pytest.mark.slow
 def test_nothing_of_the_site_comes_from_elsewhere(tmp_path):
     write_site(read_site(), tmp_path)
     text = "".join(path.read_text() for path in tmp_path.rglob("*.html")) + (tmp_path / "style.css").read_text()
