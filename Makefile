@@ -9,7 +9,7 @@ PROGRESS = awk -v all=$$(grep -c '^[A-Za-z].*==' $(1)) '/^Collecting/ {printf " 
 	/^Installing/ {print "  writing the packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test test-core golden scorecard deep deep-worlds deep-fuzz deep-mutants deep-coverage lint types bench generate lock sbom package compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
+.PHONY: help setup setup-dev demo test test-core golden scorecard deep deep-worlds deep-fuzz deep-mutants deep-coverage lint types docs bench generate lock sbom package compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -74,11 +74,17 @@ lint: setup-dev ## ruff, mypy, import rooms, generated files up to date
 	@$(BIN)/python tools/generate_api.py --check
 	@$(BIN)/python tools/generate_catalog.py --check
 	@$(BIN)/python tools/generate_requirements.py --check
+	@$(BIN)/python tools/generate_reference.py --check
+	@$(BIN)/python tools/build_docs.py --check
 
-generate: setup-dev ## write the typed models and plain CRDs from apis/, and catalog/ from its data
+generate: setup-dev ## write what follows from apis/ and the data: models, CRDs, catalog/, docs/reference
 	@$(BIN)/python tools/generate_api.py
 	@$(BIN)/python tools/generate_catalog.py
 	@$(BIN)/python tools/generate_requirements.py
+	@$(BIN)/python tools/generate_reference.py
+
+docs: setup-dev ## the documentation as a site in build/site
+	@$(BIN)/python tools/build_docs.py
 
 bench: setup-dev ## measure; writes bench/results.json
 	@$(BIN)/python bench/run.py

@@ -24,6 +24,8 @@ from modelplane.conformance.epp.upstreams import Upstreams
 _HEAD = """\
 # What the conformance kit found
 
+This page is for whoever writes or chooses an endpoint picker.
+
 `modelplane picker conformance` tries any endpoint picker behind a real Envoy 1.40 (`--list` names its cases). This page
 is the output of `python bench/picker_peers.py`: one run of every case against our picker and against the one of the
 Gateway API Inference Extension v1.5.0, built from its published module. Both had the same three servers and the same

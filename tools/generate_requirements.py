@@ -13,6 +13,8 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "operations" / "require
 HEAD = """\
 # What a cluster needs
 
+This page is for platform engineers who prepare a workload cluster.
+
 `make generate` writes this page from `src/modelplane/catalog/stack.yaml`, which Modelplane installs from as well.
 
 - On a cluster that Modelplane makes on a cloud, and on an existing one with `components: Managed`, it is installed with

@@ -330,6 +330,8 @@ def page(checks: Sequence[Check], evidence: Sequence[Evidence], results: Mapping
     lines = [
         "# Scorecard",
         "",
+        "This page is for whoever wants to know what is proved and what is not.",
+        "",
         "`make scorecard` writes this page from what commands printed; `make deep` fills in what takes longer.",
         "`tools/scorecard.toml` has the checks, and `python tools/scorecard.py --help` says how a verdict is reached.",
         "",
