@@ -13,8 +13,9 @@ from modelplane import __version__
 from modelplane.api.errors import InputError
 from modelplane.cli import main
 from modelplane.cli._kinds import kinds_of_word, read_name, read_names
-from modelplane.cli._objects import ApiResource
+from modelplane.cli._objects import ApiResource, is_own_conflict
 from modelplane.cli.completion import candidates
+from modelplane.cli.running import RunningPlane
 from modelplane.cli.wait import WaitGoal, _goal
 from modelplane.plane.plane import Plane, PlaneSettings
 from modelplane.sim.cluster import ClusterSettings
@@ -52,6 +53,25 @@ def test_kinds_and_names_are_spelled_as_kubectl_spells_them(words, expected):
 def test_other_words_are_refused_with_what_is_right(words, message):
     with pytest.raises(InputError, match="^.*" + message.replace("?", r"\?")):
         read_names(words.split())
+
+
+@pytest.mark.parametrize(
+    ("why", "own"),
+    [
+        (
+            '1 conflict: conflict with "modelplane-cli" using modelplane.ai/v1alpha1: .spec.replicas',
+            True,
+        ),
+        (
+            '2 conflicts: conflicts with "modelplane-cli":\n- .spec.a\nconflicts with "modelplane-rollout":\n- .spec.b',
+            True,
+        ),
+        ('conflicts with "modelplane-cli":\n- .spec.a\nconflicts with "kubectl":\n- .spec.b', False),
+        ("the object has been modified", False),
+    ],
+)
+def test_what_other_commands_of_this_program_wrote_is_no_conflict(why, own):
+    assert is_own_conflict(why) is own
 
 
 def test_one_object_has_one_kind_and_one_name():
@@ -175,10 +195,7 @@ def test_a_model_is_applied_waited_for_scaled_and_deleted(tmp_path, capsys):
 
     async def changed():
         assert (await typed("scale md/qwen3-8b --replicas 3"))[1].endswith("scaled from 2 to 3\n")
-        code, _, err = await typed(f"apply -f {EXAMPLES}")
-        assert (code, err.rpartition("; ")[2]) == (1, "--force-conflicts takes them over\n")
-        assert (await typed(f"apply -f {EXAMPLES} --force-conflicts"))[0] == 0
-        assert json.loads((await typed("get md qwen3-8b -o json"))[1])["spec"]["replicas"] == 2
+        await _applied_again(typed, tmp_path / "plane")
         code, out, _ = await typed("delete inferencecluster east --timeout 1")
         assert (code, "inferencecluster.modelplane.ai/east: InUse: in use by ModelReplica" in out) == (3, True)
 
@@ -196,6 +213,24 @@ def test_a_model_is_applied_waited_for_scaled_and_deleted(tmp_path, capsys):
                 await step()
 
     asyncio.run(run())
+
+
+async def _applied_again(typed, folder):
+    """What `scale` set is the program's own; what an autoscaler set is not."""
+    code, out, _ = await typed(f"apply -f {EXAMPLES}")
+    assert (code, "modeldeployment.modelplane.ai/qwen3-8b configured" in out) == (0, True)
+    assert json.loads((await typed("get md qwen3-8b -o json"))[1])["spec"]["replicas"] == 2
+    await asyncio.to_thread(_scale_as, folder, "autoscaler", 3)
+    code, _, err = await typed(f"apply -f {EXAMPLES}")
+    assert (code, err.rpartition("; ")[2]) == (1, "--force-conflicts takes them over\n")
+    assert 'conflict with "autoscaler"' in err
+    assert (await typed(f"apply -f {EXAMPLES} --force-conflicts"))[0] == 0
+    assert json.loads((await typed("get md qwen3-8b -o json"))[1])["spec"]["replicas"] == 2
+
+
+def _scale_as(folder, manager, replicas):
+    path = f"/apis/modelplane.ai/v1alpha1/namespaces/default/modeldeployments/qwen3-8b?fieldManager={manager}"
+    RunningPlane.of(folder).request("PATCH", path, {"spec": {"replicas": replicas}})
 
 
 async def _fleet_is_shown(typed):

@@ -1,12 +1,13 @@
 """Objects of a control plane, embedded or not: found by the API's own discovery, read, applied and deleted."""
 
 import argparse
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from modelplane.api.definitions import definitions
-from modelplane.api.errors import InputError, NotFoundError
+from modelplane.api.errors import ConflictError, InputError, NotFoundError
 from modelplane.api.objects import GROUP, Manifest, items_at, mapping_at, text_at
 from modelplane.cli._kinds import CORE_KINDS
 from modelplane.cli.running import RunningPlane
@@ -14,6 +15,8 @@ from modelplane.cli.running import RunningPlane
 _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io, application/json"
 _APPLY: Final = "application/apply-patch+yaml"
 MANAGER: Final = "modelplane-cli"
+_OWN: Final = frozenset({MANAGER, "modelplane-rollout"})
+_MANAGED_BY: Final = re.compile(r'conflicts? with "([^"]*)"')
 _WRITTEN: Final = frozenset({"resourceVersion", "generation", "managedFields"})
 
 
@@ -85,8 +88,13 @@ class PlaneObjects:
         name = text_at(manifest, "metadata", "name")
         where = text_at(manifest, "metadata", "namespace") or namespace
         before = self.find(resource, where, name)
-        query = f"?fieldManager={MANAGER}{'&force=true' if force else ''}"
-        after = self._plane.request("PATCH", resource.path(where, name) + query, manifest, sent=_APPLY)
+        path = f"{resource.path(where, name)}?fieldManager={MANAGER}"
+        try:
+            after = self._plane.request("PATCH", f"{path}&force=true" if force else path, manifest, sent=_APPLY)
+        except ConflictError as error:
+            if not is_own_conflict(str(error)):
+                raise
+            after = self._plane.request("PATCH", f"{path}&force=true", manifest, sent=_APPLY)
         if before is None:
             return resource, "created"
         return resource, "unchanged" if _declared(before) == _declared(after) else "configured"
@@ -111,6 +119,12 @@ class PlaneObjects:
                 if "/" not in text_at(each, "name")
             )
         return self._served[api_version]
+
+
+def is_own_conflict(why: str) -> bool:
+    """Whether all fields in dispute were set by other commands of this program, such as `scale`: the manifest wins."""
+    managers = set(_MANAGED_BY.findall(why))
+    return bool(managers) and managers <= _OWN
 
 
 def _declared(item: Manifest) -> Manifest:
