@@ -74,6 +74,7 @@ PREFERRED = {
     "ModelCache.spec.http.urls[]": "HttpFile",
     "ModelCache.spec.retention": "CacheRetention",
     "ModelCache.spec.storage": "CacheStorage",
+    "InferenceCluster.spec.cluster.existing.cache": "OlderClusterCache",
     "ModelCache.spec.storage.pvc": "OlderStorage",
     "ModelCache.status.clusters[]": "CacheOnCluster",
     "ModelDeployment.status.clusters[]": "ModelDeploymentStatusCluster",

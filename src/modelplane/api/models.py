@@ -150,6 +150,7 @@ __all__ = [
     "NotReady",
     "ObjectReference",
     "Oci",
+    "OlderClusterCache",
     "OlderHuggingFace",
     "OlderSource",
     "OlderStorage",
@@ -1589,6 +1590,10 @@ class Software(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     overrides: tuple[Override, ...] = ()
 
 
+class OlderClusterCache(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    storage_class_name: str | None = msgspec.field(name="storageClassName", default=None)
+
+
 class GkeCredentials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     type_: Literal["ProviderConfig", "ClusterProviderConfig"] = msgspec.field(
         name="type", default="ClusterProviderConfig"
@@ -1600,12 +1605,14 @@ class ClusterAks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     location: str
     kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="1.34")
     credentials: GkeCredentials | None = None
+    cache: OlderClusterCache | None = None
 
 
 class ClusterEks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     region: str
     kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="1.36")
     credentials: GkeCredentials | None = None
+    cache: OlderClusterCache | None = None
 
 
 class ClusterGke(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1613,6 +1620,7 @@ class ClusterGke(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     project: str | None = None
     kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="1.35")
     credentials: GkeCredentials | None = None
+    cache: OlderClusterCache | None = None
 
 
 class IdentitySecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1631,6 +1639,7 @@ class ExistingSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 class Existing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     secret_ref: ExistingSecretRef = msgspec.field(name="secretRef")
     components: Literal["Managed", "Provided"] | None = None
+    cache: OlderClusterCache | None = None
     identity_secret_ref: IdentitySecretRef | None = msgspec.field(name="identitySecretRef", default=None)
 
 

@@ -7,6 +7,7 @@ retention is the ModelCache's to decide.
 
 from collections.abc import Mapping
 
+from modelplane.api.cluster_storage import declared_class
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster, SharedFilesystem
 from modelplane.api.objects import manifest
@@ -43,7 +44,7 @@ def shared_class(cluster: InferenceCluster) -> Remote | None:
 def class_name(cluster: InferenceCluster, *, made: bool = False) -> str | None:
     """What volumes of caches are made with, where the cluster says or its cloud `made` one."""
     ours = SHARED_CLASS if made or cluster.spec.storage.shared_filesystem is not None else None
-    return cluster.spec.storage.storage_class_name or ours
+    return declared_class(cluster) or ours
 
 
 def _parameters(found: SharedFilesystem) -> dict[str, str]:

@@ -7,6 +7,7 @@ annotations that it is complete: that is observed, and outlives a lost status, b
 from dataclasses import dataclass
 from typing import Literal
 
+from modelplane.api.cluster_storage import declared_class
 from modelplane.api.labels import CACHE, STAGED, STAGED_ON
 from modelplane.api.models import ExistingPVC, InferenceCluster, ModelCache
 from modelplane.api.names import make_name
@@ -64,7 +65,7 @@ def claim_name(namespace: str, key: str) -> str:
 def storage_class(cluster: InferenceCluster, storage: StorageSpec) -> str | None:
     """The StorageClass of the volume; None for the cluster's default one."""
     made = SHARED_CLASS if cluster.spec.storage.shared_filesystem is not None else None
-    return storage.storage_class or cluster.spec.storage.storage_class_name or made
+    return storage.storage_class or declared_class(cluster) or made
 
 
 def storage_fault(cluster: InferenceCluster, storage: StorageSpec) -> str | None:

@@ -9,6 +9,7 @@ the same name are not changed.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from modelplane.api.cluster_storage import declared_class
 from modelplane.api.models import InferenceCluster, Scheduling
 from modelplane.api.objects import Json, labels_of, manifest, with_metadata
 from modelplane.api.queues import is_per_namespace, queue_scheduler
@@ -81,7 +82,7 @@ def _expanded(text: str, values: Mapping[str, str]) -> str:
 
 def _classes(cluster: InferenceCluster) -> Iterator[Json]:
     """The default StorageClass, and the one that the cluster names."""
-    named = cluster.spec.storage.storage_class_name
+    named = declared_class(cluster)
     body = {"provisioner": "sim.modelplane.ai/volumes", "volumeBindingMode": "Immediate", "reclaimPolicy": "Delete"}
     default = _object("storage.k8s.io/v1", "StorageClass", "standard", **body)
     yield with_metadata(default, annotations={DEFAULT_CLASS: "true"})
