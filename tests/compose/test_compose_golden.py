@@ -19,6 +19,7 @@ CASES = [
     *((shape, backend, scheduler) for shape in SHAPES for backend in ("native", "kserve")
       for scheduler in SCHEDULERS),
     ("single-gpu", "pool", "none"),
+    ("kimi-k2-5p3d", "pool", "none"),
     ("gpt-oss-20b", "kserve016", "none"),
     ("pipeline-2", "kserve016", "kueue"),
     ("ray", "native", "none"),

@@ -1483,6 +1483,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     type_: Literal["Native", "KServe"] = msgspec.field(name="type", default="Native")
     kserve: Kserve | None = None
     routing: Literal["Service", "InferencePool"] = "Service"
+    picker_replicas: int | None = msgspec.field(name="pickerReplicas", default=None)
     images: Images = Images()
 
 

@@ -1,18 +1,19 @@
 """One replica on its cluster: everything that rendering looks at, gathered once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 from modelplane.api.errors import InputError
 from modelplane.api.labels import DEPLOYMENT, REPLICA, REPLICA_HEADER
 from modelplane.api.meta import ClusterName
-from modelplane.api.models import InferenceCluster, ModelReplica, ReplicaEngine, ReplicaMember, Scheduling
+from modelplane.api.models import Backend, InferenceCluster, ModelReplica, ReplicaEngine, ReplicaMember, Scheduling
 from modelplane.api.names import MAX_LABEL, make_name
 from modelplane.api.objects import Manifest, manifest
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ReadyWhen, Remote
+from modelplane.compose.images import OwnImages
 
 MAX_GANG_NAME = 39
 """Kueue makes labels of a LeaderWorkerSet's name with room for group and index; kept on every cluster, so that a
@@ -63,8 +64,8 @@ class Context:
     replica: ModelReplica
     cluster: InferenceCluster
     volumes: tuple[Volume, ...] = ()
-    loader_image: str = ""
-    """What looks at staged volumes before an engine starts. Empty: nothing does."""
+    images: OwnImages = field(default_factory=OwnImages)
+    """Of what runs beside the engines."""
 
     @cached_property
     def name(self) -> str:
@@ -106,15 +107,6 @@ class Context:
     def adapters(self) -> tuple[Volume, ...]:
         return tuple(volume for volume in self.volumes if volume.kind == "Adapter")
 
-    def image(self, field: Literal["picker", "routing_sidecar", "warm_up"]) -> str:
-        """An image of ours that the cluster names: we cannot know which registry its nodes reach."""
-        image: str | None = getattr(self.cluster.spec.backend.images, field)
-        if image is None:
-            spelled = {"picker": "picker", "routing_sidecar": "routingSidecar", "warm_up": "warmUp"}[field]
-            message = f"this replica needs spec.backend.images.{spelled}"
-            raise ClusterRenderError(Reason.NOT_SUPPORTED, message)
-        return image
-
     def workload_name(self, engine: ReplicaEngine) -> str:
         return workload_name(self.name, engine.name)
 
@@ -130,6 +122,11 @@ class Context:
 
     def remote(self, item: Manifest, ready_when: ReadyWhen = ReadyWhen.CREATED, *, shared: bool = False) -> Remote:
         return Remote(ClusterName(self.replica.spec.cluster_name), item, ready_when, shared)
+
+
+def has_pools(backend: Backend) -> bool:
+    """Whether the cluster's gateway knows InferencePools. One that names a picker says so by that."""
+    return backend.routing == "InferencePool" or backend.images.picker is not None
 
 
 def workload_name(replica: str, engine: str) -> str:

@@ -26,10 +26,10 @@ from modelplane.api.models import ModelReplica
 from modelplane.api.objects import name_of
 from modelplane.api.reasons import Reason
 from modelplane.compose.backends.rendered import Rendered
-from modelplane.compose.cache_check import check_image
 from modelplane.compose.claims import KEY_PREFIX
 from modelplane.compose.context import ClusterRenderError, Context, RenderError
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Observed, Remote, keep_observed
+from modelplane.compose.kept_images import kept_images
 from modelplane.compose.readiness import SERVING
 from modelplane.compose.rendering import NAMESPACE, render
 from modelplane.compose.replica_causes import (
@@ -99,19 +99,16 @@ def _desired(request: ComposeRequest[ModelReplica], inputs: ReplicaInputs) -> tu
 
 
 def _rendered(request: ComposeRequest[ModelReplica], bare: Context) -> tuple[Context, dict[str, Desired], Rendered]:
-    """With the newest loader to look at the caches, unless that alone would change pods that run."""
-    newest = bare.cluster.spec.backend.images.loader or request.loader_image
-    workloads = (item.manifest for key, item in request.observed.items() if key.startswith(WORKLOAD))
-    kept = next((check_image(item) for item in workloads), newest)
+    """With the newest images of ours, unless those alone would change pods that run."""
+    newest = request.images.for_cluster(bare.cluster)
+    workloads = [item.manifest for key, item in request.observed.items() if key.startswith(WORKLOAD)]
+    kept = kept_images(bare.cluster, newest, workloads)
     if kept != newest:
-        context = replace(bare, loader_image=kept)
+        context = replace(bare, images=kept)
         desired, rendered = render(context)
         if all(_has_spec(request.observed.get(key), desired[key]) for key in rendered.workloads):
             return context, desired, rendered
-    if not newest and any(volume.staged for volume in bare.volumes):
-        message = "spec.backend.images.loader names no image that looks at the caches before an engine starts"
-        raise ClusterRenderError(Reason.NOT_SUPPORTED, message)
-    context = replace(bare, loader_image=newest)
+    context = replace(bare, images=newest)
     return context, *render(context)
 
 

@@ -6,6 +6,7 @@ reads the pool, so these pods have a token of a service account that may read po
 
 from dataclasses import replace
 
+from modelplane.api.labels import ROUTING_SIDECAR_CONTAINER
 from modelplane.api.models import ReplicaEngine, ReplicaMember
 from modelplane.compose.context import Context
 from modelplane.compose.engines import ENGINES
@@ -13,8 +14,6 @@ from modelplane.compose.picker import SERVICE_ACCOUNT, pool_name
 from modelplane.compose.pods import HTTP, RenderedPod, drain_seconds, probes
 from modelplane.compose.ports import engine_port, is_routed, serving_port
 from modelplane.compose.tenancy import OWN_SECURITY
-
-CONTAINER = "routing-sidecar"
 
 
 def with_sidecar(context: Context, engine: ReplicaEngine, member: ReplicaMember, pod: RenderedPod) -> RenderedPod:
@@ -33,8 +32,8 @@ def with_sidecar(context: Context, engine: ReplicaEngine, member: ReplicaMember,
 def _sidecar(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> dict[str, object]:
     port = serving_port(context)
     container: dict[str, object] = {
-        "name": CONTAINER,
-        "image": context.image("routing_sidecar"),
+        "name": ROUTING_SIDECAR_CONTAINER,
+        "image": context.images.routing_sidecar,
         "args": [
             f"--port={port}",
             f"--vllm-port={engine_port(context, engine)}",
