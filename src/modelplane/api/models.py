@@ -145,6 +145,7 @@ __all__ = [
     "NodeAffinity",
     "NodePool",
     "NodePoolDrain",
+    "NodeResources",
     "NodeSelector",
     "NodeSelectorTerm",
     "NotReady",
@@ -649,10 +650,16 @@ class DeviceRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     selectors: tuple[CelSelector, ...] = ()
 
 
+class NodeResources(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    cpu: str | None = None
+    memory: str | None = None
+
+
 class ReplicaMember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     role: Literal["Standalone", "Leader", "Worker"]
     nodes: int = 1
     node_pool_name: str = msgspec.field(name="nodePoolName")
+    node_share: NodeResources | None = msgspec.field(name="nodeShare", default=None)
     device_requests: tuple[DeviceRequest, ...] = msgspec.field(name="deviceRequests", default=())
     template: PodTemplate
 
@@ -1430,6 +1437,7 @@ class GpuPool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     observed_nodes: int | None = msgspec.field(name="observedNodes", default=None)
     short_since: str | None = msgspec.field(name="shortSince", default=None)
     domain: PoolDomain | None = None
+    node_resources: NodeResources | None = msgspec.field(name="nodeResources", default=None)
     price_per_node_hour: str | None = msgspec.field(name="pricePerNodeHour", default=None)
     currency: str | None = None
     shared_counters: tuple[SharedCounters, ...] = msgspec.field(name="sharedCounters", default=())
@@ -1716,6 +1724,7 @@ class InferenceClassSpec(msgspec.Struct, frozen=True, kw_only=True, omit_default
     description: str | None = None
     shared_counters: tuple[SharedCounters, ...] = msgspec.field(name="sharedCounters", default=())
     devices: tuple[ClassDevice, ...]
+    node_resources: NodeResources | None = msgspec.field(name="nodeResources", default=None)
     provisioning: Provisioning | None = None
     cost: Cost | None = None
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)

@@ -280,6 +280,7 @@ def _pool(
         price_per_node_hour=cost.price_per_node_hour if cost else None,
         currency=cost.currency if cost else None,
         domain=pool_domain(pool, domain_fault(cluster)),
+        node_resources=found.spec.node_resources,
         shared_counters=found.spec.shared_counters,
         devices=devices,
     )

@@ -10,12 +10,22 @@ from dataclasses import dataclass
 from math import ceil
 
 from modelplane.api.codec import encode
-from modelplane.api.labels import ENGINE, ENGINE_CONTAINER, GPU_TAINT, GPU_TAINTS, POOL, RESERVED_PREFIX, ROLE, SERVING
-from modelplane.api.models import Container, ReplicaEngine, ReplicaMember, Topology
-from modelplane.api.objects import value_at
+from modelplane.api.labels import (
+    ENGINE,
+    ENGINE_CONTAINER,
+    GPU_TAINT,
+    GPU_TAINTS,
+    POOL,
+    RESERVED_PREFIX,
+    ROLE,
+    ROUTING_SIDECAR_CONTAINER,
+    SERVING,
+)
+from modelplane.api.models import Container, NodeResources, ReplicaEngine, ReplicaMember, Topology
 from modelplane.api.reasons import Reason
 from modelplane.compose.cache_check import cache_check
 from modelplane.compose.claims import CLAIM, template_name
+from modelplane.compose.container_requests import with_least, with_requests
 from modelplane.compose.context import ClusterRenderError, Context, grace_seconds, group_size, is_gang
 from modelplane.compose.engines import ENGINES, NIXL
 from modelplane.compose.engines.launch import SERVED_MODEL_NAME, Launch, LaunchRequest, group_env, pod_ip
@@ -57,6 +67,8 @@ class RenderedPod:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     spec: Mapping[str, object]
+    share: NodeResources | None = None
+    """What its containers share of the node; None: they request what they say themselves."""
 
     def template(self) -> dict[str, object]:
         metadata: dict[str, object] = {"labels": dict(self.labels)}
@@ -70,7 +82,12 @@ def render_pod(
 ) -> RenderedPod:
     labels, annotations = metadata(context, member, gang_metadata)
     spec = _spec(context, engine, member, gang_metadata)
-    return RenderedPod({**labels, **own_labels(context, engine, member)}, annotations, spec)
+    labels |= own_labels(context, engine, member)
+    return RenderedPod(labels, annotations, spec, _share(member, gang_metadata))
+
+
+def _share(member: ReplicaMember, gang_metadata: GangMetadata) -> NodeResources | None:
+    return member.node_share if gang_metadata.adds_requests else None
 
 
 def own_labels(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> dict[str, str]:
@@ -182,10 +199,11 @@ def _spec(
     names = (str(volume["name"]) for volume in ours)
     check_template(engine, member, names, routed=is_routed(context, engine))
     containers = [_container(context, engine, member, container) for container in template.containers]
-    if gang_metadata.least and not any(_has_requests(container) for container in containers):
-        containers = [_with_requests(container, gang_metadata.least) for container in containers]
     if member.role != "Worker":
         containers += warm_up_containers(context, engine_port(context, engine))
+    beside = (ROUTING_SIDECAR_CONTAINER,) if is_routed(context, engine) else ()
+    containers = with_requests(containers, _share(member, gang_metadata), beside)
+    containers = with_least(containers, gang_metadata.least)
     spec: dict[str, object] = {
         "nodeSelector": {POOL: member.node_pool_name},
         "enableServiceLinks": False,
@@ -206,20 +224,6 @@ def _spec(
         names = (copy_name(context.name, "Secret", secret.name) for secret in template.image_pull_secrets)
         spec["imagePullSecrets"] = [{"name": name} for name in names]
     return {**spec, **scheduling_spec(context, gang_metadata)}
-
-
-def _has_requests(container: Mapping[str, object]) -> bool:
-    """Whether it requests CPU or memory; a limit without a request is one."""
-    lists = [value_at(container, "resources", kind) for kind in ("requests", "limits")]
-    return any(isinstance(found, Mapping) and ("cpu" in found or "memory" in found) for found in lists)
-
-
-def _with_requests(container: dict[str, object], least: Mapping[str, str]) -> dict[str, object]:
-    if container["name"] != ENGINE_CONTAINER:
-        return container
-    resources, requests = (value_at(container, *path) for path in (("resources",), ("resources", "requests")))
-    merged = {**(requests if isinstance(requests, Mapping) else {}), **least}
-    return {**container, "resources": {**(resources if isinstance(resources, Mapping) else {}), "requests": merged}}
 
 
 def scheduling_spec(context: Context, gang_metadata: GangMetadata) -> dict[str, object]:

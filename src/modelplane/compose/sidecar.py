@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from modelplane.api.labels import ROUTING_SIDECAR_CONTAINER
 from modelplane.api.models import ReplicaEngine, ReplicaMember
+from modelplane.compose.container_requests import own_requests
 from modelplane.compose.context import Context
 from modelplane.compose.engines import ENGINES
 from modelplane.compose.picker import SERVICE_ACCOUNT, pool_name
@@ -19,12 +20,12 @@ from modelplane.compose.tenancy import OWN_SECURITY
 def with_sidecar(context: Context, engine: ReplicaEngine, member: ReplicaMember, pod: RenderedPod) -> RenderedPod:
     if not is_routed(context, engine):
         return pod
-    containers = pod.spec["containers"]
+    containers, sidecar = pod.spec["containers"], _sidecar(context, engine, member)
     spec = {
         **pod.spec,
         "serviceAccountName": context.child_name(SERVICE_ACCOUNT),
         "automountServiceAccountToken": True,
-        "containers": [*(containers if isinstance(containers, list) else []), _sidecar(context, engine, member)],
+        "containers": [*(containers if isinstance(containers, list) else []), own_requests(sidecar, pod.share)],
     }
     return replace(pod, spec=spec)
 
