@@ -137,9 +137,9 @@ def propose_pools(found: ClusterInventory) -> tuple[ProposedPool, ...]:
     joined: defaultdict[tuple[str, tuple[_Kind, ...]], list[str]] = defaultdict(list)
     for (label, kinds), nodes in groups.items():
         joined[label or named.get(kinds, ""), kinds] += nodes
-    nodes = {name_of(node): node for node in found.nodes}
+    by_name = {name_of(node): node for node in found.nodes}
     return tuple(
-        replace(pool, resources=_least_resources(nodes[name] for name in pool.nodes))
+        replace(pool, resources=_least_resources(by_name[name] for name in pool.nodes))
         for pool in _named_pools(joined, labels)
     )
 
