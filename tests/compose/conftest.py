@@ -43,11 +43,14 @@ BACKENDS = {
     "kserve016": {"type": "KServe", "kserve": {"version": "v0.16.0"}},
     "pool": {"type": "Native", "routing": "InferencePool"},
     "racks": {"type": "Native", "images": IMAGES},
+    "nvlink": {"type": "Native", "images": IMAGES},
 }
 POOLS = {"prefill": "h200-prefill", "decode": "h200-decode"}
 RACK = {"domain": {"topologyKey": "nvidia.com/gpu.clique", "nodeCount": 18}}
 RACKS = [{"name": name, "className": "gb200", "fabric": RACK} for name in ("gpu", *POOLS.values())]
 """Every pool of the cluster where the backend is called `racks`."""
+NVLINK = [{**pool, "fabric": {"domain": {**RACK["domain"], "computeDomains": True}}} for pool in RACKS]
+NODE_POOLS = {"racks": RACKS, "nvlink": NVLINK}
 PASSTHROUGH = {
     "defaultLabels": {"cost-centre": "{{ .Namespace }}", "modelplane.ai/engine": "not-yours"},
     "defaultAnnotations": {"example.com/where": "{{ .Cluster }}/{{ .Pool }} for {{.Name}} as '{{ .Priority }}'"},
@@ -69,7 +72,7 @@ def make_cluster(backend: str = "native", scheduler: str = "none", **scheduling:
             "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "east"}}},
             "scheduling": {**SCHEDULERS[scheduler], **plain, **scheduling},
             "backend": BACKENDS[backend],
-            **({"nodePools": RACKS} if backend == "racks" else {}),
+            **({"nodePools": NODE_POOLS[backend]} if backend in NODE_POOLS else {}),
         },
         "status": {"gateway": {"address": "192.0.2.1"}},
     }

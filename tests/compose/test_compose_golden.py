@@ -39,6 +39,7 @@ CASES = [
     ("v03-gang", "native", "volcano"),
     ("v03-prefill-decode", "native", "none"),
     *(("pipeline-4", "racks", scheduler) for scheduler in SCHEDULERS),
+    ("pipeline-4", "nvlink", "none"),
     ("kimi-k2-5p3d", "racks", "kai"),
     ("kimi-k2-5p3d", "racks", "volcano"),
 ]  # fmt: skip

@@ -1555,6 +1555,7 @@ class Taint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class FabricDomain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     topology_key: str = msgspec.field(name="topologyKey")
     node_count: int = msgspec.field(name="nodeCount")
+    compute_domains: bool = msgspec.field(name="computeDomains", default=False)
 
 
 class InferenceClusterSpecNodePoolFabric(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -20,5 +20,11 @@ def topology_key(cluster: InferenceCluster, pool_name: str) -> str | None:
     return None if found is None else found.topology_key
 
 
+def has_compute_domains(cluster: InferenceCluster, pool_name: str) -> bool:
+    """Whether engines that span nodes of a pool get a ComputeDomain."""
+    found = next((_declared(pool) for pool in cluster.spec.node_pools if pool.name == pool_name), None)
+    return found is not None and found.compute_domains
+
+
 def _declared(pool: NodePool) -> FabricDomain | None:
     return pool.fabric.domain if pool.fabric is not None else None

@@ -13,8 +13,8 @@ condition says why; the replica serves as long as its workload and its route are
 caches are staged and their Secrets and ConfigMaps exist, and stay when one of them is lost. While a Secret or ConfigMap
 is missing, a workload that runs is not changed: its new pods could not start.
 
-ResourceClaimTemplates and the picker's configuration are replaced, not changed. The old one stays until every workload
-is observed to have no pod that needs it.
+ResourceClaimTemplates, ComputeDomains and the picker's configuration are replaced, not changed. The old one stays until
+every workload is observed to have no pod that needs it.
 """
 
 from dataclasses import replace
@@ -27,6 +27,7 @@ from modelplane.api.objects import name_of
 from modelplane.api.reasons import Reason
 from modelplane.compose.backends.rendered import Rendered
 from modelplane.compose.claims import KEY_PREFIX
+from modelplane.compose.compute_domains import DOMAIN_PREFIX
 from modelplane.compose.context import ClusterRenderError, Context, RenderError
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Observed, Remote, keep_observed
 from modelplane.compose.kept_images import kept_images
@@ -46,7 +47,7 @@ from modelplane.compose.volumes import volumes_of
 from modelplane.compose.workload_status import has_status, mentions, rolled_out, same_stamp
 
 _PICKER = "picker"
-_REPLACED = (KEY_PREFIX, "picker-config-", *KEY_PREFIXES)
+_REPLACED = (KEY_PREFIX, DOMAIN_PREFIX, "picker-config-", *KEY_PREFIXES)
 
 
 def compose(request: ComposeRequest[ModelReplica]) -> ComposeResult:

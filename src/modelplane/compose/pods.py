@@ -25,6 +25,7 @@ from modelplane.api.models import Container, NodeResources, ReplicaEngine, Repli
 from modelplane.api.reasons import Reason
 from modelplane.compose.cache_check import cache_check
 from modelplane.compose.claims import CLAIM, template_name
+from modelplane.compose.compute_domains import CHANNEL, channel_template
 from modelplane.compose.container_requests import with_least, with_requests
 from modelplane.compose.context import ClusterRenderError, Context, grace_seconds, group_size, is_gang
 from modelplane.compose.engines import ENGINES, NIXL
@@ -217,9 +218,9 @@ def _spec(
     tolerations = _tolerations(context, engine)
     if tolerations:
         spec["tolerations"] = tolerations
-    if member.device_requests:
-        name = template_name(context, engine, member)
-        spec["resourceClaims"] = [{"name": CLAIM, "resourceClaimTemplateName": name}]
+    claims = _claims(context, engine, member)
+    if claims:
+        spec["resourceClaims"] = [{"name": each, "resourceClaimTemplateName": name} for each, name in claims.items()]
     if template.image_pull_secrets:
         names = (copy_name(context.name, "Secret", secret.name) for secret in template.image_pull_secrets)
         spec["imagePullSecrets"] = [{"name": name} for name in names]
@@ -268,9 +269,10 @@ def _container(
     rendered["securityContext"] = security(container, engine_security(context, member.node_pool_name))
     rendered["env"] = _env(context, engine, member, launch)
     rendered["volumeMounts"] = _mounts(context, engine, member, container)
-    if member.device_requests:
+    claims = [{"name": name} for name in _claims(context, engine, member)]
+    if claims:
         resources = rendered.get("resources")
-        rendered["resources"] = {**(resources if isinstance(resources, dict) else {}), "claims": [{"name": CLAIM}]}
+        rendered["resources"] = {**(resources if isinstance(resources, dict) else {}), "claims": claims}
     drain = drain_seconds(member)
     if drain:
         rendered["lifecycle"] = {"preStop": {"sleep": {"seconds": drain}}, **_lifecycle(container)}
@@ -279,6 +281,13 @@ def _container(
         rendered |= _ports(engine_port(context, engine), container, HTTP if not is_routed(context, engine) else None)
         rendered |= with_probes(container, ours)
     return {key: value for key, value in with_copies(context.name, rendered).items() if value != []}
+
+
+def _claims(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> dict[str, str]:
+    """The claims of a pod, by name, each with its template."""
+    claims = {CLAIM: template_name(context, engine, member)} if member.device_requests else {}
+    channel = channel_template(context, engine)
+    return {**claims, CHANNEL: channel} if channel is not None else claims
 
 
 def _mounts(

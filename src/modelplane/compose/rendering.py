@@ -7,6 +7,7 @@ from modelplane.api.reasons import Reason
 from modelplane.compose.backends import BACKENDS
 from modelplane.compose.backends.rendered import Rendered
 from modelplane.compose.claims import claim_templates
+from modelplane.compose.compute_domains import compute_domains
 from modelplane.compose.context import ClusterRenderError, Context, RenderError
 from modelplane.compose.contract import Desired
 from modelplane.compose.gang import domain_fault, scheduling_fault
@@ -31,6 +32,7 @@ def render(context: Context) -> tuple[dict[str, Desired], Rendered]:
     desired = {NAMESPACE: Desired(namespace), "policy": Desired(policy, outlives=workloads)}
     desired |= {key: Desired(target, outlives=workloads) for key, target in rendered.support.items()}
     desired |= {key: Desired(target, outlives=workloads) for key, target in claim_templates(context).items()}
+    desired |= {key: Desired(target, outlives=workloads) for key, target in compute_domains(context).items()}
     desired |= {key: Desired(stamped(target), outlives=route) for key, target in rendered.workloads.items()}
     desired |= {key: Desired(target, outlives=route) for key, target in rendered.targets.items()}
     desired[ROUTE] = Desired(http_route(context, rendered.backend_refs))

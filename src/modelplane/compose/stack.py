@@ -20,6 +20,7 @@ from modelplane.api.reasons import Reason
 from modelplane.catalog.stack import StackComponent, at_path, is_in_range, load_stack, merged
 from modelplane.compose.context import has_pools
 from modelplane.compose.contract import ComposeRequest, Desired, Helm, Remote, Requirement, Target, keep, keep_order
+from modelplane.compose.fabric_domains import has_compute_domains
 from modelplane.compose.images import RegistryMirrors
 
 PREFIX = "stack-"
@@ -115,12 +116,13 @@ def components_of(cluster: InferenceCluster, classes: Iterable[InferenceClass | 
 
 
 def features_of(cluster: InferenceCluster, classes: Iterable[InferenceClass | None]) -> frozenset[str]:
-    """What a cluster has that needs software: GPUs of a vendor, its scheduler, its backend, its routing."""
+    """What a cluster has that needs software: GPUs of a vendor, ComputeDomains, its scheduler, backend and routing."""
     drivers = {device.driver for found in classes if found is not None for device in found.spec.devices}
     vendors = {name for name, domain in _VENDORS.items() if any(driver.endswith(domain) for driver in drivers)}
     backend = cluster.spec.backend
     routing = "InferencePool" if has_pools(backend) else backend.routing
-    return frozenset({*vendors, cluster.spec.scheduling.type_, backend.type_, routing})
+    domains = {"ComputeDomain" for pool in cluster.spec.node_pools if has_compute_domains(cluster, pool.name)}
+    return frozenset({*vendors, *domains, cluster.spec.scheduling.type_, backend.type_, routing})
 
 
 def _is_on(component: StackComponent, override: Override | None) -> bool:
