@@ -22,6 +22,7 @@ CASES = [
     ("kimi-k2-5p3d", "pool", "none"),
     ("gpt-oss-20b", "kserve016", "none"),
     ("pipeline-2", "kserve016", "kueue"),
+    ("gpu-and-nic", "native", "none"),
     ("ray", "native", "none"),
     ("sglang-2", "native", "none"),
     ("sglang-2", "kserve", "none"),

@@ -121,6 +121,7 @@ __all__ = [
     "LabelSelector",
     "LifecycleHook",
     "ListedModels",
+    "MatchAttribute",
     "MatchExpression",
     "ModelCache",
     "ModelCacheSpec",
@@ -655,10 +656,16 @@ class NodeResources(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     memory: str | None = None
 
 
+class MatchAttribute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    attribute: str
+    requests: tuple[str, ...] = ()
+
+
 class ReplicaMember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     role: Literal["Standalone", "Leader", "Worker"]
     nodes: int = 1
     node_pool_name: str = msgspec.field(name="nodePoolName")
+    match_attributes: tuple[MatchAttribute, ...] = msgspec.field(name="matchAttributes", default=())
     node_share: NodeResources | None = msgspec.field(name="nodeShare", default=None)
     device_requests: tuple[DeviceRequest, ...] = msgspec.field(name="deviceRequests", default=())
     template: PodTemplate
@@ -911,6 +918,7 @@ class DeviceSelector(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class NodeSelector(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    match_attributes: tuple[MatchAttribute, ...] = msgspec.field(name="matchAttributes", default=())
     devices: tuple[DeviceSelector, ...]
 
 
@@ -1406,6 +1414,7 @@ class PoolDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     driver: str
     device_class_name: str | None = msgspec.field(name="deviceClassName", default=None)
     count: int
+    devices_per_value: Mapping[str, int] = msgspec.field(name="devicesPerValue", default_factory=dict)
     attributes: Mapping[str, Attribute] = msgspec.field(default_factory=dict)
     capacity: Mapping[str, Capacity] = msgspec.field(default_factory=dict)
     consumes_counters: tuple[ConsumedCounters, ...] = msgspec.field(name="consumesCounters", default=())
@@ -1717,6 +1726,7 @@ class ClassDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     count: int = 1
     consumes_counters: tuple[ConsumedCounters, ...] = msgspec.field(name="consumesCounters", default=())
     allow_multiple_allocations: bool = msgspec.field(name="allowMultipleAllocations", default=False)
+    devices_per_value: Mapping[str, int] = msgspec.field(name="devicesPerValue", default_factory=dict)
     attributes: Mapping[str, Attribute] = msgspec.field(default_factory=dict)
     capacity: Mapping[str, Capacity] = msgspec.field(default_factory=dict)
 

@@ -263,6 +263,7 @@ def _pool(
             driver=device.driver,
             device_class_name=device.device_class_name,
             count=device.count,
+            devices_per_value=device.devices_per_value,
             attributes=device.attributes,
             capacity=device.capacity,
             consumes_counters=device.consumes_counters,

@@ -79,6 +79,7 @@ def _description(device: ClassDevice | PoolDevice) -> tuple[object, ...]:
         device.capacity,
         device.consumes_counters,
         device.allow_multiple_allocations,
+        device.devices_per_value,
     )
 
 

@@ -7,6 +7,7 @@ from modelplane.api.models import (
     CelSelector,
     DeploymentReference,
     DeviceRequest,
+    MatchAttribute,
     ModelDeployment,
     ModelReplica,
     ModelReplicaSpec,
@@ -85,10 +86,18 @@ def _member(member: MemberSpec, assigned: MemberAssignment, pool_name: str, pool
         role=member.role,
         nodes=member.nodes,
         node_pool_name=pool_name,
+        match_attributes=_matches(member, assigned),
         node_share=node_share(pool, assigned.claims),
         device_requests=_device_requests(assigned),
         template=member.template,
     )
+
+
+def _matches(member: MemberSpec, assigned: MemberAssignment) -> tuple[MatchAttribute, ...]:
+    """Those of a pod that claims something: a claim without devices has no constraints."""
+    if not any(claim.device_class is not None for claim in assigned.claims):
+        return ()
+    return tuple(MatchAttribute(attribute=each.attribute, requests=each.requests) for each in member.matches)
 
 
 def _device_requests(member: MemberAssignment) -> tuple[DeviceRequest, ...]:

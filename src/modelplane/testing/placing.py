@@ -8,6 +8,7 @@ from modelplane.api.models import (
     CelSelector,
     DeploymentReference,
     DeviceRequest,
+    MatchAttribute,
     ModelDeployment,
     ModelReplica,
     ModelReplicaSpec,
@@ -70,6 +71,12 @@ def _member(member: MemberSpec, pool: str) -> ReplicaMember:
         )
         for wanted in member.requests
     )
+    matches = (MatchAttribute(attribute=match.attribute, requests=match.requests) for match in member.matches)
     return ReplicaMember(
-        role=member.role, nodes=member.nodes, node_pool_name=pool, device_requests=requests, template=member.template
+        role=member.role,
+        nodes=member.nodes,
+        node_pool_name=pool,
+        match_attributes=tuple(matches),
+        device_requests=requests,
+        template=member.template,
     )
