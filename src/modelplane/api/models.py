@@ -197,6 +197,7 @@ __all__ = [
     "Scheduling",
     "SecretSelector",
     "SecretVolume",
+    "Server",
     "ServiceTimeouts",
     "Serving",
     "ServingStack",
@@ -680,13 +681,24 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     expert: bool | None = None
 
 
+class Server(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    port: int | None = None
+    health_path: str | None = msgspec.field(name="healthPath", default=None)
+    metrics: (
+        Literal["vllm", "sglang", "trtllm-serve", "triton-tensorrt-llm", "triton", "llama.cpp", "tgi", "tei", "nim"]
+        | None
+    ) = None
+    drain_seconds: int | None = msgspec.field(name="drainSeconds", default=None)
+
+
 class ReplicaEngine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     phase: Literal["Prefill", "Decode"] | None = None
     copies: int = 1
-    type_: Literal["vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "TGI", "NIM", "Custom"] = msgspec.field(
-        name="type", default="Custom"
+    type_: Literal["vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "TGI", "TEI", "Triton", "NIM", "Custom"] = (
+        msgspec.field(name="type", default="Custom")
     )
+    server: Server | None = None
     coordination: Literal["Native", "Ray"] = "Native"
     topology: Topology | None = None
     members: tuple[ReplicaMember, ...]
@@ -955,7 +967,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Workers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     count: int = 1
-    engine: Literal["vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "TGI", "NIM", "Custom"] = "vLLM"
+    engine: Literal["vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "TGI", "TEI", "Triton", "NIM", "Custom"] = "vLLM"
+    server: Server | None = None
     coordination: Literal["Native", "Ray"] = "Native"
     topology: Topology | None = None
     template: PodTemplate

@@ -20,6 +20,8 @@ MAX_GANG_NAME = 39
 change of scheduler does not rename what runs."""
 
 DEFAULT_GRACE_S = 120
+_AFTER_DRAIN_S = 30
+"""For an engine to end by itself once it has drained."""
 ArtifactKind = Literal["Weights", "Tokenizer", "Bytes", "Adapter"]
 
 TENANT_PREFIX = "mp-"
@@ -160,7 +162,8 @@ def group_size(engine: ReplicaEngine) -> int:
     return sum(member.nodes for member in engine.members)
 
 
-def grace_seconds(member: ReplicaMember) -> int:
-    """How long a pod may take to stop."""
+def grace_seconds(engine: ReplicaEngine, member: ReplicaMember) -> int:
+    """How long a pod may take to stop: as it is written, and no less than its engine drains."""
     given = member.template.spec.termination_grace_period_seconds
-    return DEFAULT_GRACE_S if given is None else given
+    drain = (engine.server and engine.server.drain_seconds) or 0
+    return max(DEFAULT_GRACE_S if given is None else given, drain + _AFTER_DRAIN_S if drain else 0)

@@ -20,6 +20,7 @@ from modelplane.api.models import (
     NodeSelector,
     PodTemplate,
     RequestedCapacity,
+    Server,
     Toleration,
     Topology,
     Workers,
@@ -59,6 +60,7 @@ class EngineSpec:
     type: EngineName = "Custom"
     coordination: Literal["Native", "Ray"] = "Native"
     topology: Topology | None = None
+    server: Server | None = None
 
     def fault(self) -> str | None:
         """Why no cluster can run it: what is named and not there, or more devices than its pods request."""
@@ -129,7 +131,9 @@ def _from_workers(
     roles: tuple[tuple[Role, int], ...] = (("Standalone", 1),) if nodes == 1 else (("Leader", 1), ("Worker", nodes - 1))
     matches = _matches(selector)
     members = tuple(MemberSpec(role, count, requests, workers.template, matches) for role, count in roles)
-    return EngineSpec(name, members, workers.count, phase, workers.engine, workers.coordination, topology)
+    return EngineSpec(
+        name, members, workers.count, phase, workers.engine, workers.coordination, topology, workers.server
+    )
 
 
 def _spelled_out(engines: tuple[DeploymentEngine, ...]) -> tuple[EngineSpec, ...]:

@@ -97,8 +97,9 @@ def own_labels(context: Context, engine: ReplicaEngine, member: ReplicaMember) -
         labels[SERVING] = context.name
     if engine.phase is not None:
         labels["llm-d.ai/role"] = _PHASE_ROLE[engine.phase]
-    if ENGINES[engine.type_].label:
-        labels["llm-d.ai/engine-type"] = ENGINES[engine.type_].label
+    metrics = (engine.server and engine.server.metrics) or ENGINES[engine.type_].label
+    if metrics:
+        labels["llm-d.ai/engine-type"] = metrics
     return labels
 
 
@@ -164,9 +165,10 @@ def _fleet_name(context: Context) -> str:
     return f"{context.replica.metadata.namespace}/{context.deployment}"
 
 
-def drain_seconds(member: ReplicaMember) -> int:
+def drain_seconds(engine: ReplicaEngine, member: ReplicaMember) -> int:
     """How long a pod that is stopped goes on answering: new requests go elsewhere, streams in flight finish."""
-    return grace_seconds(member) * 3 // 4
+    stated = engine.server.drain_seconds if engine.server is not None else None
+    return grace_seconds(engine, member) * 3 // 4 if stated is None else stated
 
 
 def start_budget_s(context: Context) -> int:
@@ -210,7 +212,7 @@ def _spec(
         "enableServiceLinks": False,
         "automountServiceAccountToken": False,
         "securityContext": pod_security(template),
-        "terminationGracePeriodSeconds": grace_seconds(member),
+        "terminationGracePeriodSeconds": grace_seconds(engine, member),
         "containers": containers,
         "volumes": [*ours, *template_volumes(context, template)],
         **template_spec(context, engine, template, cache_check(context, containers)),
@@ -273,11 +275,12 @@ def _container(
     if claims:
         resources = rendered.get("resources")
         rendered["resources"] = {**(resources if isinstance(resources, dict) else {}), "claims": claims}
-    drain = drain_seconds(member)
+    drain = drain_seconds(engine, member)
     if drain:
         rendered["lifecycle"] = {"preStop": {"sleep": {"seconds": drain}}, **_lifecycle(container)}
     if member.role != "Worker":
-        ours = probes(context, engine_port(context, engine), ENGINES[engine.type_].health)
+        health = (engine.server and engine.server.health_path) or ENGINES[engine.type_].health
+        ours = probes(context, engine_port(context, engine), health)
         rendered |= _ports(engine_port(context, engine), container, HTTP if not is_routed(context, engine) else None)
         rendered |= with_probes(container, ours)
     return {key: value for key, value in with_copies(context.name, rendered).items() if value != []}

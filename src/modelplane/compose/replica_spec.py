@@ -74,6 +74,7 @@ def _engine(engine: EngineSpec, assignment: PoolAssignment, cluster: Cluster | N
         type_=engine.type,
         coordination=engine.coordination,
         topology=engine.topology,
+        server=engine.server,
         members=tuple(
             _member(member, assignment.members[at] if at < len(assignment.members) else _NOTHING, assignment.pool, pool)
             for at, member in enumerate(engine.members)

@@ -48,7 +48,7 @@ def _sidecar(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> 
         "securityContext": dict(OWN_SECURITY),
         **probes(context, port),
     }
-    drain = drain_seconds(member)
+    drain = drain_seconds(engine, member)
     if drain:
         container["lifecycle"] = {"preStop": {"sleep": {"seconds": drain}}}
     return container

@@ -57,6 +57,7 @@ def _engine(engine: EngineSpec, pool: str) -> ReplicaEngine:
         type_=engine.type,
         coordination=engine.coordination,
         topology=engine.topology,
+        server=engine.server,
         members=tuple(_member(member, pool) for member in engine.members),
     )
 

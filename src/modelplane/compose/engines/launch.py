@@ -58,6 +58,8 @@ class EngineType:
     """The value of `llm-d.ai/engine-type` on its pods. Empty: they have no such label."""
     health: str = "/health"
     """The path that answers once requests do."""
+    port_flags: tuple[str, ...] = ("--port",)
+    """The flag of its port, by every name."""
     sized: bool = True
     """Whether it is told how many devices to use."""
     kv_connector: str = NIXL
