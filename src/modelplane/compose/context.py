@@ -68,6 +68,8 @@ class Context:
     volumes: tuple[Volume, ...] = ()
     images: OwnImages = field(default_factory=OwnImages)
     """Of what runs beside the engines."""
+    earlier_defaults: bool = False
+    """Whether flags of engines that releases after 0.1 add by themselves are left out, as in pods that run without."""
 
     @cached_property
     def name(self) -> str:

@@ -17,13 +17,14 @@ ResourceClaimTemplates, ComputeDomains and the picker's configuration are replac
 every workload is observed to have no pod that needs it.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import msgspec
 
 from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, holds, summarise, unknown
 from modelplane.api.models import ModelReplica
-from modelplane.api.objects import name_of
+from modelplane.api.objects import Manifest, name_of
 from modelplane.api.reasons import Reason
 from modelplane.compose.backends.rendered import Rendered
 from modelplane.compose.claims import KEY_PREFIX
@@ -100,17 +101,24 @@ def _desired(request: ComposeRequest[ModelReplica], inputs: ReplicaInputs) -> tu
 
 
 def _rendered(request: ComposeRequest[ModelReplica], bare: Context) -> tuple[Context, dict[str, Desired], Rendered]:
-    """With the newest images of ours, unless those alone would change pods that run."""
-    newest = request.images.for_cluster(bare.cluster)
+    """With the newest images and defaults of ours, unless those alone would change pods that run."""
+    newest = replace(bare, images=request.images.for_cluster(bare.cluster))
     workloads = [item.manifest for key, item in request.observed.items() if key.startswith(WORKLOAD)]
-    kept = kept_images(bare.cluster, newest, workloads)
-    if kept != newest:
-        context = replace(bare, images=kept)
+    for context in _as_it_may_run(newest, workloads):
         desired, rendered = render(context)
         if all(_has_spec(request.observed.get(key), desired[key]) for key in rendered.workloads):
             return context, desired, rendered
-    context = replace(bare, images=newest)
-    return context, *render(context)
+    return newest, *render(newest)
+
+
+def _as_it_may_run(newest: Context, workloads: list[Manifest]) -> Iterator[Context]:
+    """How the workloads that were observed may have been rendered, by this release or an earlier one."""
+    if not workloads:
+        return
+    kept = replace(newest, images=kept_images(newest.cluster, newest.images, workloads))
+    yield kept
+    if newest.disaggregated:
+        yield replace(kept, earlier_defaults=True)
 
 
 def _with_copies(desired: dict[str, Desired], copied: dict[str, Desired]) -> dict[str, Desired]:

@@ -12,6 +12,7 @@ from modelplane.compose.context import ClusterRenderError, Context, RenderError
 from modelplane.compose.contract import Desired
 from modelplane.compose.gang import domain_fault, scheduling_fault
 from modelplane.compose.gang.gang_metadata import gang_of
+from modelplane.compose.phase_agreement import phase_fault
 from modelplane.compose.pod_defaults import priority_fault
 from modelplane.compose.refusal import stack_refusal
 from modelplane.compose.routes import http_route
@@ -52,6 +53,8 @@ def _check(context: Context) -> None:
     refused = stack_refusal(context.cluster)
     if refused is not None:
         raise ClusterRenderError(Reason.NOT_SUPPORTED, refused)
+    if (fault := phase_fault(context)) is not None:
+        raise RenderError(Reason.INVALID, fault)
     if gang_of(context).domains and (fault := domain_fault(context.cluster)) is not None:
         raise ClusterRenderError(Reason.NOT_SUPPORTED, fault)
     fault = scheduling_fault(context.scheduling) or priority_fault(context.scheduling, context.priority)

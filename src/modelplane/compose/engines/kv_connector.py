@@ -10,21 +10,22 @@ from modelplane.api.reasons import Reason
 from modelplane.compose.context import RenderError
 from modelplane.compose.engines.launch import LaunchRequest, flag_value
 
-_FLAG = "--kv-transfer-config"
-_NIXL = '{"kv_connector":"NixlConnector","kv_role":"kv_both"}'
+KV_TRANSFER = "--kv-transfer-config"
+NIXL_CONNECTOR = "NixlConnector"
+_NIXL = f'{{"kv_connector":"{NIXL_CONNECTOR}","kv_role":"kv_both"}}'
 _OTHER_SIDE = {"Prefill": "kv_consumer", "Decode": "kv_producer"}
 
 
 def kv_transfer(request: LaunchRequest) -> tuple[str, ...]:
     """The words that we add."""
-    if request.phase is None or any(arg.startswith(f"{_FLAG}.") for arg in request.args):
+    if request.phase is None or any(arg.startswith(f"{KV_TRANSFER}.") for arg in request.args):
         return ()
-    given = flag_value(request.args, _FLAG)
+    given = flag_value(request.args, KV_TRANSFER)
     if given is None:
-        return _FLAG, _NIXL
+        return KV_TRANSFER, _NIXL
     fault = _fault(given, request.phase)
     if fault is not None:
-        raise RenderError(Reason.INVALID, f"engine {request.engine}: {_FLAG} {fault}")
+        raise RenderError(Reason.INVALID, f"engine {request.engine}: {KV_TRANSFER} {fault}")
     return ()
 
 

@@ -34,6 +34,8 @@ class LaunchRequest:
     """Name and path of each LoRA adapter."""
     phase: Literal["Prefill", "Decode"] | None = None
     """None: the engine does both."""
+    transfer_backend: str = ""
+    """What moves KV caches between phases, of an engine that has a flag for it. Empty: its own choice."""
     moved: bool = False
     """Whether the port is not the engine's own choice: another container takes its usual one."""
 
