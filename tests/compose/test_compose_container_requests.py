@@ -103,10 +103,9 @@ def pods(result):
                 yield group[name].get("spec", group[name])
 
 
-@pytest.mark.parametrize("scheduler", ["none", "kai", "volcano"])
 @pytest.mark.parametrize("shape", ["kimi-k2-5p3d", "single-gpu", "whole-pod"])
-def test_no_pod_requests_more_than_its_share(scene, shape, scheduler, problems):
-    result = shared(scene(shape, "pool", scheduler))
+def test_no_pod_requests_more_than_its_share(scene, shape, problems):
+    result = shared(scene(shape, "pool"))
     found = list(pods(result))
     assert found
     for pod in found:
@@ -117,8 +116,16 @@ def test_no_pod_requests_more_than_its_share(scene, shape, scheduler, problems):
     assert [problem for item in result.desired.values() for problem in problems(item.target.manifest)] == []
 
 
-def test_pods_in_a_queue_of_kueue_request_what_their_template_does(scene):
-    for pod in pods(shared(scene("kimi-k2-5p3d", "pool", "kueue"))):
-        assert [set(container.get("resources", {})) - {"claims"} for container in pod["containers"]] == [
-            set() for _ in pod["containers"]
-        ]
+@pytest.mark.parametrize("scheduler", ["kai", "kueue", "volcano"])
+def test_pods_in_a_queue_request_what_their_template_does(scene, scheduler):
+    found = scene("kimi-k2-5p3d", "pool", scheduler)
+    plain = [pod["containers"] for pod in pods(found.compose())]
+    with_share = [pod["containers"] for pod in pods(shared(found))]
+    assert [[each for each in pod if each["name"] != "warm-up"] for pod in with_share] == plain
+    warming = [each for pod in with_share for each in pod if each["name"] == "warm-up"]
+    assert [each for each in warming if "resources" in each] == [] != warming
+
+
+def test_a_scheduler_without_a_queue_is_no_reason(scene):
+    found = scene("single-gpu", "pool", "volcano", queue=None)
+    assert all("requests" in pod["containers"][0]["resources"] for pod in pods(shared(found)))

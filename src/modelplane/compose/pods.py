@@ -22,6 +22,7 @@ from modelplane.api.labels import (
     SERVING,
 )
 from modelplane.api.models import Container, NodeResources, ReplicaEngine, ReplicaMember, Topology
+from modelplane.api.queues import queue_scheduler, queue_template
 from modelplane.api.reasons import Reason
 from modelplane.compose.cache_check import cache_check
 from modelplane.compose.claims import CLAIM, template_name
@@ -85,11 +86,13 @@ def render_pod(
     labels, annotations = metadata(context, member, gang_metadata)
     spec = _spec(context, engine, member, gang_metadata)
     labels |= own_labels(context, engine, member)
-    return RenderedPod(labels, annotations, spec, _share(member, gang_metadata))
+    return RenderedPod(labels, annotations, spec, _share(context, member))
 
 
-def _share(member: ReplicaMember, gang_metadata: GangMetadata) -> NodeResources | None:
-    return member.node_share if gang_metadata.adds_requests else None
+def _share(context: Context, member: ReplicaMember) -> NodeResources | None:
+    """None in a queue: it may have no quota of CPU or memory, and then admits no pod that requests some."""
+    queued = queue_scheduler(context.scheduling) != "None" and queue_template(context.scheduling) is not None
+    return None if queued else member.node_share
 
 
 def own_labels(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> dict[str, str]:
@@ -207,7 +210,7 @@ def _spec(
     if member.role != "Worker":
         containers += warm_up_containers(context, engine_port(context, engine))
     beside = (ROUTING_SIDECAR_CONTAINER,) if is_routed(context, engine) else ()
-    containers = with_requests(containers, _share(member, gang_metadata), beside)
+    containers = with_requests(containers, _share(context, member), beside)
     containers = with_least(containers, gang_metadata.least)
     spec: dict[str, object] = {
         "nodeSelector": {POOL: member.node_pool_name},

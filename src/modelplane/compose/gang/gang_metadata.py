@@ -75,8 +75,6 @@ class GangMetadata:
     gate: str | None = None
     least: Mapping[str, str] = field(default_factory=dict)
     """Requests of a pod whose containers request neither CPU nor memory."""
-    adds_requests: bool = True
-    """Whether pods may request CPU and memory that their template does not request."""
 
 
 def exclusive_topology(key: str) -> dict[str, str]:

@@ -5,8 +5,7 @@ the name of the ClusterQueue behind it. Kueue adds the gate itself; writing it d
 quota while Kueue's webhook does not answer. Kueue counts a group of a LeaderWorkerSet as one.
 
 Pods beside the engines stay out of the queue. Kueue admits nothing that asks for a resource which the queue does not
-cover, and queues for devices often cover neither CPU nor memory. For the same reason pods in the queue request no CPU
-and no memory but what their template does.
+cover, and queues for devices often cover neither CPU nor memory.
 
 Domains of a fabric are LeaderWorkerSet's business here too. Kueue makes the Workload of a group from the
 LeaderWorkerSet, so it admits a leader whose workers do not exist yet. Its own topology-aware scheduling does not count
@@ -35,7 +34,7 @@ def gang_metadata(gang: GangRequest) -> GangMetadata:
     workload_class = _workload_class(gang)
     if workload_class:
         labels[PRIORITY_CLASS] = workload_class
-    return GangMetadata(workload_labels=labels, gate=GATE, adds_requests=False)
+    return GangMetadata(workload_labels=labels, gate=GATE)
 
 
 def objects(gang: GangRequest) -> dict[str, Remote]:
