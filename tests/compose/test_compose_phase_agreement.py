@@ -11,7 +11,7 @@ from modelplane.api.models import InferenceCluster, ModelDeployment
 from modelplane.compose.context import Context
 from modelplane.compose.contract import Observed
 from modelplane.compose.images import RELEASE_IMAGES
-from modelplane.compose.phase_agreement import bootstrap_port, phase_fault, transfer_backend
+from modelplane.compose.phase_agreement import bootstrap_arguments, phase_fault, transfer_backend
 from modelplane.compose.rendering import render
 from modelplane.testing.placing import placed
 from tests.compose.conftest import CLUSTER, HERE, POOLS, make_cluster
@@ -85,7 +85,7 @@ def test_phases_that_do_not_agree_are_refused(shape, given, expected):
 )
 def test_the_sidecar_knows_where_prefill_engines_wait(prefill, expected):
     found = context("prefill-decode-sglang", prefill=prefill)
-    assert bootstrap_port(found) == (prefill[1] if prefill else "8998")
+    assert bootstrap_arguments(found) == ([expected] if expected else [])
     args = [
         word
         for key, item in render(found)[0].items()

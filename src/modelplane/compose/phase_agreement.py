@@ -4,75 +4,62 @@ Each engine is told what is right for its phase by itself. What users write on o
 do not agree start, and every request fails.
 """
 
-import json
 from collections.abc import Mapping
-from typing import Final
 
 from modelplane.api.models import ReplicaEngine
 from modelplane.compose.context import Context, head_member
-from modelplane.compose.engines.kv_connector import KV_TRANSFER, NIXL_CONNECTOR
-from modelplane.compose.engines.launch import flag_value
-from modelplane.compose.engines.sglang import BOOTSTRAP, BOOTSTRAP_PORT, TRANSFER_BACKEND
+from modelplane.compose.engines import ENGINES
+from modelplane.compose.engines.launch import KvTransfer, flag_value
 from modelplane.compose.fabric_domains import fabric_type
 from modelplane.compose.ports import engine_container
-
-_SEVERAL: Final = "MultiConnector"
-"""May have the other side's connector among its own."""
-_HOW: Final[Mapping[str, str]] = {"vLLM": "kv_connector", "SGLang": TRANSFER_BACKEND}
 
 
 def phase_fault(context: Context) -> str | None:
     """Why the phases of a replica cannot work together."""
     engines = context.replica.spec.engines
-    known = [engine for engine in engines if engine.type_ in _HOW and not engine_container(head_member(engine)).command]
-    if not context.disaggregated or len(known) < len(engines):
+    if not context.disaggregated or any(_transfer(engine) is None for engine in engines):
         return None
-    types = {engine.type_ for engine in known}
-    if len(types) > 1:
-        return f"{_listed({engine.name: engine.type_ for engine in known})}: they cannot exchange KV caches"
-    ways = {engine.name: _way(engine) for engine in known}
-    if len({way for way in ways.values() if way is not None}) > 1:
-        return f"{_HOW[known[0].type_]} differs: {_listed({name: way or 'the default' for name, way in ways.items()})}"
+    if len({engine.type_ for engine in engines}) > 1:
+        return f"{_listed({engine.name: engine.type_ for engine in engines})}: they cannot exchange KV caches"
+    said = {engine.name: transfer.said(_words(engine)) for engine in engines if (transfer := _transfer(engine))}
+    if len({way for way in said.values() if way is not None}) > 1:
+        name = next(transfer.name for engine in engines if (transfer := _transfer(engine)))
+        return f"{name} differs: {_listed({name: way or 'the default' for name, way in said.items()})}"
     return None
 
 
 def transfer_backend(context: Context) -> str:
-    """What SGLang's engines are told to move KV caches by: as one of them says, or NIXL; empty for their own choice.
+    """What engines that have a flag for it are told to move KV caches by; empty for their own choice.
 
-    Their own choice, Mooncake, opens RDMA queues whatever the network is. NIXL uses what there is.
+    What one of them says is the other's. Otherwise it depends on the network between their nodes.
     """
     if not context.disaggregated or context.earlier_defaults:
         return ""
     engines = context.replica.spec.engines
-    given = next((found for engine in engines if (found := flag_value(_words(engine), TRANSFER_BACKEND))), None)
-    if given is not None:
-        return given
+    known = [(transfer, engine) for engine in engines if (transfer := _transfer(engine)) and transfer.without_verbs]
+    said = next((found for transfer, engine in known if (found := transfer.said(_words(engine)))), None)
+    if said is not None:
+        return said
     pools = {head_member(engine).node_pool_name for engine in engines}
     has_verbs = all(fabric_type(context.cluster, pool) == "InfiniBand" for pool in pools)
-    return "" if has_verbs else "nixl"
+    return "" if has_verbs else next((transfer.without_verbs for transfer, _ in known), "")
 
 
-def bootstrap_port(context: Context) -> str:
-    """Where SGLang's prefill engines wait for decode engines."""
-    prefill = (engine for engine in context.replica.spec.engines if engine.phase == "Prefill")
-    found = (flag_value(_words(engine), BOOTSTRAP) for engine in prefill)
-    return next((port for port in found if port), BOOTSTRAP_PORT)
+def bootstrap_arguments(context: Context) -> list[str]:
+    """What the routing sidecar is told of where prefill engines wait for decode engines."""
+    for engine in context.replica.spec.engines:
+        transfer = ENGINES[engine.type_].kv_transfer if engine.phase == "Prefill" else None
+        if transfer is None or not transfer.bootstrap_flag:
+            continue
+        port = flag_value(_words(engine), transfer.bootstrap_flag)
+        return [f"{transfer.sidecar_flag}={port}"] if port and port != transfer.bootstrap_port else []
+    return []
 
 
-def _way(engine: ReplicaEngine) -> str | None:
-    """How it moves caches, by what the user wrote; None where nothing is known."""
-    if engine.type_ == "SGLang":
-        return flag_value(_words(engine), TRANSFER_BACKEND)
-    given = flag_value(_words(engine), KV_TRANSFER)
-    if given is None:
-        dotted = flag_value(_words(engine), f"{KV_TRANSFER}.kv_connector")
-        return dotted if dotted is not None else NIXL_CONNECTOR
-    try:
-        config = json.loads(given)
-    except ValueError:
-        return None
-    found = config.get("kv_connector") if isinstance(config, dict) else None
-    return found if isinstance(found, str) and found != _SEVERAL else None
+def _transfer(engine: ReplicaEngine) -> KvTransfer | None:
+    """None where the engine is told nothing by us."""
+    has_command = bool(engine_container(head_member(engine)).command)
+    return None if has_command else ENGINES[engine.type_].kv_transfer
 
 
 def _words(engine: ReplicaEngine) -> tuple[str, ...]:

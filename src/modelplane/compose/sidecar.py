@@ -11,8 +11,7 @@ from modelplane.api.models import ReplicaEngine, ReplicaMember
 from modelplane.compose.container_requests import own_requests
 from modelplane.compose.context import Context
 from modelplane.compose.engines import ENGINES
-from modelplane.compose.engines.sglang import BOOTSTRAP_PORT
-from modelplane.compose.phase_agreement import bootstrap_port
+from modelplane.compose.phase_agreement import bootstrap_arguments
 from modelplane.compose.picker import SERVICE_ACCOUNT, pool_name
 from modelplane.compose.pods import HTTP, RenderedPod, drain_seconds, probes
 from modelplane.compose.ports import engine_port, is_routed, serving_port
@@ -33,7 +32,7 @@ def with_sidecar(context: Context, engine: ReplicaEngine, member: ReplicaMember,
 
 
 def _sidecar(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> dict[str, object]:
-    port, bootstrap = serving_port(context), bootstrap_port(context)
+    port = serving_port(context)
     container: dict[str, object] = {
         "name": ROUTING_SIDECAR_CONTAINER,
         "image": context.images.routing_sidecar,
@@ -45,7 +44,7 @@ def _sidecar(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> 
             "--enable-ssrf-protection=true",
             "--pool-group=inference.networking.k8s.io",
             f"--inference-pool={context.namespace}/{pool_name(context)}",
-            *([f"--sglang-bootstrap-port={bootstrap}"] if bootstrap != BOOTSTRAP_PORT else []),
+            *bootstrap_arguments(context),
         ],
         "ports": [{"name": HTTP, "containerPort": port}],
         "securityContext": dict(OWN_SECURITY),

@@ -8,24 +8,26 @@ import json
 
 from modelplane.api.reasons import Reason
 from modelplane.compose.context import RenderError
-from modelplane.compose.engines.launch import LaunchRequest, flag_value
+from modelplane.compose.engines.launch import KvTransfer, LaunchRequest, flag_value
 
-KV_TRANSFER = "--kv-transfer-config"
-NIXL_CONNECTOR = "NixlConnector"
-_NIXL = f'{{"kv_connector":"{NIXL_CONNECTOR}","kv_role":"kv_both"}}'
+_FLAG = "--kv-transfer-config"
+_NIXL_CONNECTOR = "NixlConnector"
+_NIXL = f'{{"kv_connector":"{_NIXL_CONNECTOR}","kv_role":"kv_both"}}'
+_SEVERAL = "MultiConnector"
+"""May have the other side's connector among its own."""
 _OTHER_SIDE = {"Prefill": "kv_consumer", "Decode": "kv_producer"}
 
 
 def kv_transfer(request: LaunchRequest) -> tuple[str, ...]:
     """The words that we add."""
-    if request.phase is None or any(arg.startswith(f"{KV_TRANSFER}.") for arg in request.args):
+    if request.phase is None or any(arg.startswith(f"{_FLAG}.") for arg in request.args):
         return ()
-    given = flag_value(request.args, KV_TRANSFER)
+    given = flag_value(request.args, _FLAG)
     if given is None:
-        return KV_TRANSFER, _NIXL
+        return _FLAG, _NIXL
     fault = _fault(given, request.phase)
     if fault is not None:
-        raise RenderError(Reason.INVALID, f"engine {request.engine}: {KV_TRANSFER} {fault}")
+        raise RenderError(Reason.INVALID, f"engine {request.engine}: {_FLAG} {fault}")
     return ()
 
 
@@ -39,3 +41,18 @@ def _fault(given: str, phase: str) -> str | None:
     if config.get("kv_role") == _OTHER_SIDE[phase]:
         return f"has the role {_OTHER_SIDE[phase]}, and the engine's phase is {phase}"
     return None
+
+
+def _said(words: tuple[str, ...]) -> str | None:
+    given = flag_value(words, _FLAG)
+    if given is None:
+        return flag_value(words, f"{_FLAG}.kv_connector") or _NIXL_CONNECTOR
+    try:
+        config = json.loads(given)
+    except ValueError:
+        return None
+    found = config.get("kv_connector") if isinstance(config, dict) else None
+    return found if isinstance(found, str) and found != _SEVERAL else None
+
+
+CONNECTOR = KvTransfer("kv_connector", _said)

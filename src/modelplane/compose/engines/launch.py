@@ -54,6 +54,23 @@ NIXL = "nixlv2"
 
 
 @dataclass(frozen=True, slots=True)
+class KvTransfer:
+    """How an engine says what moves its KV caches from prefill to decode."""
+
+    name: str
+    """What is said, for messages."""
+    said: Callable[[tuple[str, ...]], str | None]
+    """What its words say; None where that is not known, or several ways."""
+    without_verbs: str = ""
+    """What it is told where nobody says that the network is InfiniBand; empty: nothing."""
+    bootstrap_flag: str = ""
+    bootstrap_port: str = ""
+    """Where prefill engines wait for decode engines, and what the routing sidecar expects by itself."""
+    sidecar_flag: str = ""
+    """How the routing sidecar is told of another port."""
+
+
+@dataclass(frozen=True, slots=True)
 class EngineType:
     launch: Callable[[LaunchRequest], Launch]
     label: str = ""
@@ -66,6 +83,8 @@ class EngineType:
     """Whether it is told how many devices to use."""
     kv_connector: str = NIXL
     """How the routing sidecar moves KV caches from prefill to decode."""
+    kv_transfer: KvTransfer | None = None
+    """None: nothing is known of it."""
 
 
 def group_env() -> list[dict[str, object]]:
