@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from modelplane.api.models import ReplicaEngine
 from modelplane.compose.context import Context, head_member
 from modelplane.compose.engines import ENGINES
-from modelplane.compose.engines.launch import KvTransfer, flag_value
+from modelplane.compose.engines.launch import CacheTransfer, flag_value
 from modelplane.compose.fabric_domains import fabric_type
 from modelplane.compose.ports import engine_container
 
@@ -56,7 +56,7 @@ def bootstrap_arguments(context: Context) -> list[str]:
     return []
 
 
-def _transfer(engine: ReplicaEngine) -> KvTransfer | None:
+def _transfer(engine: ReplicaEngine) -> CacheTransfer | None:
     """None where the engine is told nothing by us."""
     has_command = bool(engine_container(head_member(engine)).command)
     return None if has_command else ENGINES[engine.type_].kv_transfer

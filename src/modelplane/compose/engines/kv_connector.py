@@ -8,7 +8,7 @@ import json
 
 from modelplane.api.reasons import Reason
 from modelplane.compose.context import RenderError
-from modelplane.compose.engines.launch import KvTransfer, LaunchRequest, flag_value
+from modelplane.compose.engines.launch import CacheTransfer, LaunchRequest, flag_value
 
 _FLAG = "--kv-transfer-config"
 _NIXL_CONNECTOR = "NixlConnector"
@@ -55,4 +55,4 @@ def _said(words: tuple[str, ...]) -> str | None:
     return found if isinstance(found, str) and found != _SEVERAL else None
 
 
-CONNECTOR = KvTransfer("kv_connector", _said)
+CONNECTOR = CacheTransfer("kv_connector", _said)

@@ -54,7 +54,7 @@ NIXL = "nixlv2"
 
 
 @dataclass(frozen=True, slots=True)
-class KvTransfer:
+class CacheTransfer:
     """How an engine says what moves its KV caches from prefill to decode."""
 
     name: str
@@ -83,7 +83,7 @@ class EngineType:
     """Whether it is told how many devices to use."""
     kv_connector: str = NIXL
     """How the routing sidecar moves KV caches from prefill to decode."""
-    kv_transfer: KvTransfer | None = None
+    kv_transfer: CacheTransfer | None = None
     """None: nothing is known of it."""
 
 

@@ -10,7 +10,7 @@ from modelplane.compose.engines.launch import (
     GROUP_SIZE,
     LEADER_ADDRESS,
     RANK,
-    KvTransfer,
+    CacheTransfer,
     Launch,
     LaunchRequest,
     flag_value,
@@ -122,7 +122,7 @@ def _backend(words: tuple[str, ...]) -> str | None:
     return flag_value(words, _TRANSFER_BACKEND)
 
 
-BACKEND = KvTransfer(
+BACKEND = CacheTransfer(
     name=_TRANSFER_BACKEND,
     said=_backend,
     # Its own choice, Mooncake, opens RDMA queues whatever the network is. NIXL uses what there is.
