@@ -48,7 +48,7 @@ def _request(shape: str) -> Request:
     deployment = decode(ModelDeployment, yaml.safe_load((DEPLOYMENTS / f"{shape}.yaml").read_text()))
     replica = placed(deployment, "east")
     caches = {f"cache-{mount.name}": (_cache(mount.name),) for mount in replica.spec.caches}
-    return ComposeRequest(replica, required={"cluster": (_cluster(),), **caches}, loader_image="loader:1")
+    return ComposeRequest(replica, required={"cluster": (_cluster(),), **caches})
 
 
 def _cluster() -> Manifest:

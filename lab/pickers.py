@@ -18,8 +18,8 @@ from lab.cluster import ADMIN, answers
 from lab.mirror import Mirror
 from lab.supervisor import Program, ProgramError
 from modelplane.api.labels import REPLICA
+from modelplane.api.labels import ROUTING_SIDECAR_CONTAINER as SIDECAR
 from modelplane.compose.picker import METRICS_PORT, PICKER
-from modelplane.compose.sidecar import CONTAINER as SIDECAR
 
 if TYPE_CHECKING:
     from pathlib import Path

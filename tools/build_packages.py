@@ -26,6 +26,7 @@ import yaml
 from oci import Image, Layer, layer_of, layer_of_folder, package_image, write_archive
 
 from modelplane import __version__
+from modelplane.compose.images import IMAGE_NAMES
 from modelplane.crossplane.packaging import CONFIGURATION, FUNCTION, configuration, function_meta
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,14 +40,14 @@ USER = "65532:65532"
 PROGRAM = ("/usr/bin/python3.11", "-m", "modelplane")
 PYTHON = (3, 11)
 PLATFORM = ("linux", "x86_64")
-PICKER = "modelplane-picker"
+PICKER = IMAGE_NAMES["picker"]
 IMAGES = {
     PICKER: ("picker", "serve"),
-    "modelplane-routing-sidecar": ("picker", "sidecar"),
-    "modelplane-warm-up": ("picker", "warm-up"),
-    "modelplane-loader": ("hydrate",),
+    IMAGE_NAMES["routing_sidecar"]: ("picker", "sidecar"),
+    IMAGE_NAMES["warm_up"]: ("picker", "warm-up"),
+    IMAGE_NAMES["loader"]: ("hydrate",),
 }
-"""What workload clusters run beside engines; `spec.backend.images` of an InferenceCluster names where they are."""
+"""What workload clusters run beside engines. The names are those that rendering defaults to."""
 
 
 def main() -> int:

@@ -36,7 +36,7 @@ CLOUD_KINDS = {
 }
 CRD_FOLDERS = (
     *("lws", "kserve", "kai", "kueue", "volcano", "gateway-api", "gateway-api-inference-extension", "envoy-gateway"),
-    *("crossplane", "provider-kubernetes", "provider-helm", "cert-manager"),
+    *("crossplane", "provider-kubernetes", "provider-helm", "cert-manager", "dra-driver-nvidia"),
 )
 CRD_KINDS = {
     *("LeaderWorkerSet", "LLMInferenceService", "LLMInferenceServiceConfig", "PodGroup", "LocalQueue"),
@@ -44,6 +44,7 @@ CRD_KINDS = {
     *("SecurityPolicy", "ClientTrafficPolicy", "EnvoyExtensionPolicy", "HTTPRouteFilter", "Certificate", "Issuer"),
     *("ClusterQueue", "Object", "Release", "ClusterProviderConfig", "Usage", "ClusterUsage", "Composition"),
     *("CompositeResourceDefinition", "Function", "Configuration", "Provider", "DeploymentRuntimeConfig", "Topology"),
+    "ComputeDomain",
 }
 BUILT_IN_KINDS = {
     *("Namespace", "Service", "ServiceAccount", "ConfigMap", "Secret", "Deployment", "Job", "PersistentVolumeClaim"),

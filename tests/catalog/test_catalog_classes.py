@@ -51,6 +51,7 @@ def test_a_class_of_a_cloud():
                     "attributes": {"type": {"string": "GPUDirect-TCPXO"}, "gbps": {"int": 1800}},
                 },
             ],
+            "nodeResources": {"cpu": "208", "memory": "1872Gi"},
             "provisioning": {
                 "provider": "GKE",
                 "gke": {

@@ -77,3 +77,29 @@ def test_caches_are_looked_at_by_the_loader_that_is_given(rendered):
 def test_what_cannot_be_rendered_is_one_sentence(rendered, words, message):
     code, text, err = rendered("-f", str(EXAMPLES / "quickstart"), *words)
     assert (code, text, message in err) == (1, "", True)
+
+
+def test_images_of_the_release_are_pulled_from_where_they_were_pushed(rendered):
+    code, text, _ = rendered("-f", str(EXAMPLES / "prefill-decode"), "--images", "registry.example/team")
+    images = {word.rpartition(":")[0] for word in text.split() if "/modelplane-" in word}
+    expected = {f"registry.example/team/modelplane-{name}" for name in ("picker", "routing-sidecar")}
+    assert (code, images) == (0, expected)
+
+
+def test_pods_request_their_share_of_a_node_that_the_class_describes(rendered, tmp_path):
+    for source in sorted((EXAMPLES / "quickstart").glob("*.yaml")):
+        documents_of = list(yaml.safe_load_all(source.read_text()))
+        for item in documents_of:
+            if item["kind"] == "InferenceClass":
+                item["spec"]["nodeResources"] = {"cpu": "192", "memory": "2048Gi"}
+        (tmp_path / source.name).write_text(yaml.safe_dump_all(documents_of))
+    _, plain, _ = rendered("-f", str(EXAMPLES / "quickstart"))
+    code, text, _ = rendered("-f", str(tmp_path))
+
+    def requests(text):
+        pods = [item["spec"]["template"]["spec"] for _, item in documents(text) if item["kind"] == "Deployment"]
+        return [container["resources"].get("requests") for pod in pods for container in pod["containers"]]
+
+    found = requests(text)
+    assert (code, set(map(str, requests(plain)))) == (0, {"None"})
+    assert found == [{"cpu": "18", "memory": "196608Mi"}] * len(found) != []

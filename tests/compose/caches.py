@@ -8,6 +8,7 @@ from modelplane.api.codec import decode, encode
 from modelplane.api.models import ModelCache
 from modelplane.compose import model_cache
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Observed
+from modelplane.compose.images import ReleaseImages
 from modelplane.compose.readiness import is_ready
 
 NOW = 1_800_000_000.0
@@ -92,7 +93,9 @@ class Fleet:
         required |= {f"pods-{name}": tuple(items) for name, items in self.pods.items()}
         required |= {f"claim-{name}": tuple(items) for name, items in self.claims.items()}
         resource = decode(ModelCache, self.cache)
-        request = ComposeRequest(resource, dict(self.observed), required, now=self.now, loader_image=self.image)
+        request = ComposeRequest(
+            resource, dict(self.observed), required, now=self.now, images=ReleaseImages(loader=self.image)
+        )
         result = model_cache.compose(request)
         conditions = [encode(condition) for condition in result.conditions]
         known = self.cache.get("status", {}) if result.status is None else encode(result.status)

@@ -14,6 +14,7 @@ from modelplane.api.models import ModelDeployment, ModelReplica
 from modelplane.api.objects import Manifest
 from modelplane.compose import model_replica
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Observed
+from modelplane.compose.images import ReleaseImages
 from modelplane.compose.pod_references import PodReference, references_of
 from modelplane.testing.placing import placed
 from tests.support.structural import Structures
@@ -34,18 +35,22 @@ SCHEDULERS = {
     "volcano": {"type": "Volcano", "queue": "serving", "version": "1.15.1"},
 }
 LOADER = "example/loader:1"
+IMAGES_OF_HOST = ReleaseImages(loader=LOADER, version="1")
 IMAGES = {"picker": "example/picker:1", "routingSidecar": "example/routing-sidecar:1"}
 BACKENDS = {
     "native": {"type": "Native", "images": IMAGES},
     "kserve": {"type": "KServe", "kserve": {"version": "0.20"}},
     "kserve016": {"type": "KServe", "kserve": {"version": "v0.16.0"}},
-    "pool": {"type": "Native", "routing": "InferencePool", "images": IMAGES},
+    "pool": {"type": "Native", "routing": "InferencePool"},
     "racks": {"type": "Native", "images": IMAGES},
+    "nvlink": {"type": "Native", "images": IMAGES},
 }
 POOLS = {"prefill": "h200-prefill", "decode": "h200-decode"}
 RACK = {"domain": {"topologyKey": "nvidia.com/gpu.clique", "nodeCount": 18}}
 RACKS = [{"name": name, "className": "gb200", "fabric": RACK} for name in ("gpu", *POOLS.values())]
 """Every pool of the cluster where the backend is called `racks`."""
+NVLINK = [{**pool, "fabric": {"domain": {**RACK["domain"], "computeDomains": True}}} for pool in RACKS]
+NODE_POOLS = {"racks": RACKS, "nvlink": NVLINK}
 PASSTHROUGH = {
     "defaultLabels": {"cost-centre": "{{ .Namespace }}", "modelplane.ai/engine": "not-yours"},
     "defaultAnnotations": {"example.com/where": "{{ .Cluster }}/{{ .Pool }} for {{.Name}} as '{{ .Priority }}'"},
@@ -67,7 +72,7 @@ def make_cluster(backend: str = "native", scheduler: str = "none", **scheduling:
             "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "east"}}},
             "scheduling": {**SCHEDULERS[scheduler], **plain, **scheduling},
             "backend": BACKENDS[backend],
-            **({"nodePools": RACKS} if backend == "racks" else {}),
+            **({"nodePools": NODE_POOLS[backend]} if backend in NODE_POOLS else {}),
         },
         "status": {"gateway": {"address": "192.0.2.1"}},
     }
@@ -118,7 +123,7 @@ class Scene:
     observed: dict[str, Observed] = field(default_factory=dict)
 
     def compose(self) -> ComposeResult:
-        request = ComposeRequest(self.replica, observed=self.observed, required=self.required, loader_image=LOADER)
+        request = ComposeRequest(self.replica, observed=self.observed, required=self.required, images=IMAGES_OF_HOST)
         return model_replica.compose(request)
 
 

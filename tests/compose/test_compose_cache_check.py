@@ -9,12 +9,15 @@ from modelplane.api.codec import decode, encode
 from modelplane.api.models import ModelReplica
 from modelplane.compose import model_replica
 from modelplane.compose.contract import ComposeRequest, Observed
+from modelplane.compose.images import ReleaseImages
 from modelplane.compose.workload_status import stamped
 from tests.compose.conftest import LOADER
 
 
 def compose(found, image, observed=None):
-    request = ComposeRequest(found.replica, observed=observed or {}, required=found.required, loader_image=image)
+    request = ComposeRequest(
+        found.replica, observed=observed or {}, required=found.required, images=ReleaseImages(loader=image)
+    )
     return model_replica.compose(request)
 
 
@@ -122,14 +125,6 @@ def test_pods_of_an_earlier_release_stay_without_it_until_they_change(scene):
     target = stamped(replace(target, manifest={**target.manifest, "spec": older}))
     observed = {**seen(before), key: Observed(target, ready=True)}
     assert images(compose(found, LOADER, observed)) == [None]
-
-
-def test_nothing_new_starts_where_no_image_is_known(scene):
-    result = compose(scene("gpt-oss-20b"), "")
-    accepted = next(each for each in result.conditions if each.type == "Accepted")
-    wrong = "spec.backend.images.loader names no image that looks at the caches before an engine starts"
-    assert (accepted.reason, accepted.message) == ("NotSupported", f"cluster east: {wrong}; running pods stay")
-    assert workloads(result) == {}
 
 
 def test_a_container_of_the_users_cannot_have_its_name(scene):

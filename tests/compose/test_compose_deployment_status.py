@@ -85,10 +85,10 @@ def test_two_of_four_lost_with_their_cluster():
 
 def test_a_replica_that_its_cluster_refuses_is_told():
     first = compose(deployment(1), [cluster("east")])
-    refused = {"reason": "NotSupported", "message": "this replica needs spec.backend.images.routingSidecar"}
+    refused = {"reason": "NotSupported", "message": "spec.stack: this build does not render for Dynamo"}
     result = compose(deployment(1), [cluster("east")], seen(first, {"east": refused}))
     message = (
-        "0 of 1 replicas serve; 1 of 1 NotSupported on east: this replica needs spec.backend.images.routingSidecar; "
+        "0 of 1 replicas serve; 1 of 1 NotSupported on east: spec.stack: this build does not render for Dynamo; "
         "nothing changes until it is corrected"
     )
     assert told(result)[:2] == [("AllPlaced", "1 of 1 replicas placed"), ("NotSupported", message)]

@@ -332,6 +332,7 @@ def test_bootstraps_hold_nothing_that_a_pod_would_expand(program):
     assert "$(" not in program
 
 
+TRITON = ("python3", "/opt/tritonserver/python/openai/openai_frontend/main.py")
 TRT, SERVER = ("trtllm-serve",), ("--host", ANYWHERE, "--port", "8000")
 
 
@@ -354,6 +355,15 @@ TRT, SERVER = ("trtllm-serve",), ("--host", ANYWHERE, "--port", "8000")
                 ("text-generation-launcher",))),
         ("TGI", {"args": ("--model-id", "Qwen/Q"), "model_path": None},
          Launch((), ("--hostname", ANYWHERE, "--port", "8000", "--model-id", "Qwen/Q"), ("text-generation-launcher",))),
+        ("TEI", {"args": ("--dtype", "float16")},
+         Launch((), ("--model-id", "/mnt/models", "--served-model-name", "qwen", "--hostname", ANYWHERE, "--port",
+                     "8000", "--dtype", "float16"), ("text-embeddings-router",))),
+        ("TEI", {"args": ("--model-id", "BAAI/b", "-p", "80"), "model_path": None},
+         Launch((), ("--hostname", ANYWHERE, "--model-id", "BAAI/b", "-p", "80"), ("text-embeddings-router",))),
+        ("Triton", {"port": 9},
+         Launch(TRITON, ("--model-repository", "/mnt/models", "--host", ANYWHERE, "--openai-port", "9"))),
+        ("Triton", {"args": ("--model-repository=/r", "--tokenizer", "t"), "model_path": None},
+         Launch(TRITON, ("--host", ANYWHERE, "--openai-port", "8000", "--model-repository=/r", "--tokenizer", "t"))),
         ("NIM", {"args": (), "model_path": None},
          Launch((), (), env=({"name": "NIM_SERVER_PORT", "value": "8000"},))),
         ("NIM", {"args": ("--x",), "port": 9},
@@ -379,6 +389,12 @@ def test_engines_of_one_node(kind, given, expected):
         ("TensorRT-LLM", {"model_path": None}, "no model: name the model in the engine's args"),
         ("llama.cpp", {}, "no model: name a GGUF file by -m, or a repository by -hf, in the engine's args"),
         ("TGI", {"model_path": None}, "no model: set --model-id in the args"),
+        ("TEI", {"model_path": None}, "no model: set --model-id in the args"),
+        ("TEI", {"topology": Topology(tensor=2)},
+         "TEI is not run with a tensor size: it uses the devices that it sees"),
+        ("Triton", {"model_path": None},
+         "no model: mount a cache with a model repository or set --model-repository in the args"),
+        ("Triton", {"nodes": 2}, "Triton is not run with several nodes"),
     ],
 )  # fmt: skip
 def test_engines_of_one_node_refuse_the_rest(kind, given, wrong):
@@ -387,7 +403,8 @@ def test_engines_of_one_node_refuse_the_rest(kind, given, wrong):
     assert str(caught.value) == f"engine main: {wrong}"
 
 
-def test_a_nim_is_ready_where_it_says_so():
+def test_engines_are_ready_where_they_say_so():
     assert {kind: found.health for kind, found in ENGINES.items() if found.health != "/health"} == {
-        "NIM": "/v1/health/ready"
+        "NIM": "/v1/health/ready",
+        "Triton": "/health/ready",
     }

@@ -1,11 +1,14 @@
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
 from modelplane.api.codec import decode
-from modelplane.api.models import ModelDeployment
+from modelplane.api.models import MatchAttribute, ModelDeployment
 from modelplane.compose.lowering import LoweredCache, lower
+from modelplane.placement.request import AttributeMatch
+from tests.compose.conftest import load_deployment
 
 DEPLOYMENTS = sorted((Path(__file__).parent / "deployments").glob("*.yaml"))
 
@@ -65,3 +68,20 @@ def test_what_placement_is_asked_matches_what_is_rendered(scene):
         asked = [engine.request() for engine in lowered(path.stem).engines]
         pods = [(ask.copies, [member.nodes for member in ask.members]) for ask in asked]
         assert pods == [(e.copies, [m.nodes for m in e.members]) for e in replica.spec.engines]
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [
+        (("gpu",), None),
+        ((), None),
+        (("gpu", "nic"), "engine main: nodeSelector.matchAttributes: no request is named nic"),
+    ],
+)
+def test_attributes_are_matched_among_requests_that_exist(requests, expected):
+    spec = load_deployment("single-gpu").spec
+    match = MatchAttribute(attribute="resource.kubernetes.io/pcieRoot", requests=requests)
+    selector = msgspec.structs.replace(spec.node_selector, match_attributes=(match,))
+    (engine,) = lower(msgspec.structs.replace(spec, node_selector=selector)).engines
+    assert engine.fault() == expected
+    assert engine.request().members[0].matches == (AttributeMatch(match.attribute, requests),)

@@ -242,7 +242,7 @@ def test_a_source_inside_the_platforms_network_needs_its_permission():
     ("cluster", "image", "expected"),
     [
         (make_cluster("east", ready=False), "loader:1", ("Pending", "WaitingForCluster")),
-        (make_cluster("east"), "", ("Failed", "NotSupported")),
+        (make_cluster("east"), "", ("Pending", "WaitingForVolume")),
         (make_cluster("east", storage={"csiDrivers": ["BlockDevice"]}), "loader:1", ("Failed", "NoStorage")),
         (make_cluster("east", backend={"images": {"loader": "own:1"}}), "", ("Pending", "WaitingForVolume")),
     ],

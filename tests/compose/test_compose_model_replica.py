@@ -374,30 +374,3 @@ def test_a_change_that_is_refused_was_not_served(scene):
     )
     made.required["cluster"][0]["spec"]["scheduling"]["priorities"] = [{"name": "production", "value": 1}]
     assert made.compose().status.served_generation == 1
-
-
-@pytest.mark.parametrize(
-    ("shape", "backend", "images", "missing"),
-    [
-        ("kimi-k2-5p3d", "native", {"picker": "p:1"}, "routingSidecar"),
-        ("kimi-k2-5p3d", "native", {"routingSidecar": "s:1"}, "picker"),
-        ("single-gpu", "pool", {}, "picker"),
-    ],
-)
-def test_a_replica_is_refused_where_the_cluster_names_no_image_that_it_needs(scene, shape, backend, images, missing):
-    made = scene(shape, backend)
-    made.required["cluster"][0]["spec"]["backend"] = {
-        **made.required["cluster"][0]["spec"]["backend"],
-        "images": images,
-    }
-    result = made.compose()
-    assert told(result)["Accepted"] == ("False", "NotSupported")
-    assert f"cluster east: this replica needs spec.backend.images.{missing}" in result.conditions[0].message
-    assert result.desired == {}
-
-
-@pytest.mark.parametrize(("shape", "backend"), [("single-gpu", "native"), ("kimi-k2-5p3d", "kserve")])
-def test_images_are_asked_for_where_they_are_used_only(scene, shape, backend):
-    made = scene(shape, backend)
-    made.required["cluster"][0]["spec"]["backend"] = {**made.required["cluster"][0]["spec"]["backend"], "images": {}}
-    assert told(made.compose())["Accepted"] == ("True", "Accepted")

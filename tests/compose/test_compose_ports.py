@@ -33,6 +33,21 @@ def test_an_engine_listens_where_it_says(container, port):
 
 
 @pytest.mark.parametrize(
+    ("fields", "container", "port"),
+    [
+        ({"type": "Triton"}, {"args": ["--openai-port", "9000", "--port", "1"]}, 9000),
+        ({"type": "TGI"}, {"args": ["-p", "9000"]}, 9000),
+        ({"server": {"port": 9000}}, {"ports": [{"containerPort": 1}]}, 9000),
+        ({"server": {"port": 9000}}, {"args": ["--port=9001"]}, 9001),
+        ({"server": {"healthPath": "/up"}}, {}, 8000),
+    ],
+)
+def test_the_port_of_an_engine_that_says_it_otherwise(fields, container, port):
+    found = context({**engine("main", **container), **fields})
+    assert (serving_port(found), engine_port(found, found.replica.spec.engines[0])) == (port, port)
+
+
+@pytest.mark.parametrize(
     ("prefill", "decode_", "ports"),
     [({}, {}, (8000, 8001)), ({}, {"args": ["--port=9000"]}, (8000, 9000)),
      ({"args": ["--port=9000"]}, {}, (9000, 8001)), ({}, {"ports": [{"containerPort": 8000}]}, (8000, 8001))],

@@ -20,11 +20,12 @@ def context(shape: str, **spec: object) -> Context:
     ("spec", "why"),
     [
         pytest.param({}, None, id="everything is there"),
-        pytest.param({"backend": {}}, "this replica needs spec.backend.images.routingSidecar", id="no images"),
+        pytest.param({"backend": {"routing": "InferencePool"}}, None, id="images of the release"),
+        pytest.param({"backend": {"images": {"picker": "p"}}}, None, id="a named picker means pools"),
         pytest.param(
-            {"backend": {"images": {"routingSidecar": "s"}}},
-            "this replica needs spec.backend.images.picker",
-            id="no picker",
+            {"backend": {}},
+            "prefill and decode apart need spec.backend.routing: InferencePool, and a gateway that knows such pools",
+            id="no pools",
         ),
         pytest.param(
             {"stack": "Dynamo"},

@@ -43,9 +43,7 @@ def observe(made, *, ready=False, **statuses):
 
 
 def compose(made, now=NOW):
-    request = ComposeRequest(
-        made.replica, observed=made.observed, required=made.required, now=now, loader_image="loader:1"
-    )
+    request = ComposeRequest(made.replica, observed=made.observed, required=made.required, now=now)
     return model_replica.compose(request)
 
 

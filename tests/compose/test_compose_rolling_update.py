@@ -292,3 +292,22 @@ def _cluster() -> dict:
             "gpuPools": [{"name": "p", "className": "c", "nodes": 2, "devices": [device]}],
         },
     }
+
+
+@pytest.mark.parametrize(
+    ("seen_share", "image", "expected"),
+    [
+        pytest.param(None, OLD, None, id="an older release's keeps none"),
+        pytest.param({"cpu": "1"}, OLD, {"cpu": "1"}, id="a class that says something else changes nothing"),
+        pytest.param(None, NEW, {"cpu": "8"}, id="another change brings the share"),
+    ],
+)
+def test_a_share_of_the_node_is_no_change_of_its_own(seen_share, image, expected):
+    seen = replica(0, OLD, generation=1, served=1, **SERVING)
+    if seen_share:
+        seen["spec"]["engines"][0]["members"][0]["nodeShare"] = seen_share
+    wanted = replica(0, image)
+    wanted["spec"]["engines"][0]["members"][0]["nodeShare"] = {"cpu": "8"}
+    (found,) = roll([decode(ModelReplica, wanted)], {"r0": seen}, READ).replicas
+    share = found.spec.engines[0].members[0].node_share
+    assert (share and encode(share)) == expected

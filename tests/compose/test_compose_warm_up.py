@@ -76,10 +76,9 @@ def test_a_decode_engine_is_warmed_up_behind_its_sidecar(scene):
     assert ports == {"--engine-port=8000", "--engine-port=8001"}
 
 
-def test_a_cluster_without_the_image_is_refused(scene):
-    accepted = next(c for c in warmed(scene("single-gpu"), image="").conditions if c.type == "Accepted")
-    assert (accepted.status.value, accepted.reason) == ("False", "NotSupported")
-    assert "this replica needs spec.backend.images.warmUp" in accepted.message
+def test_a_cluster_that_names_no_image_gets_the_releases(scene):
+    ((*_, container),) = lists(warmed(scene("single-gpu"), image=""))
+    assert container["image"] == "modelplane-warm-up:v1"
 
 
 def test_no_pod_has_it_unless_it_is_wanted(scene):

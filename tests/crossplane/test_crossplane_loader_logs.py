@@ -6,6 +6,7 @@ import pytest
 
 from modelplane.compose.caching.inputs import claim_requirement, loaders_requirement
 from modelplane.compose.context import remote_namespace
+from modelplane.compose.images import ReleaseImages
 from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.calls import FunctionCall, answer
 from modelplane.crossplane.fleet_informers import CACHES
@@ -16,7 +17,7 @@ from tests.crossplane.test_crossplane_workload_informers import PODS, with_two_a
 from tests.support.waiting import until
 
 VOLUME_CLAIMS = GroupVersionResource("", "v1", "persistentvolumeclaims")
-FUNCTION = FunctionCaches(loader_image="registry.example/modelplane-loader:1")
+FUNCTION = FunctionCaches(images=ReleaseImages(loader="registry.example/modelplane-loader:1"))
 CACHE = make_cache()
 NAMESPACE, NAME = CACHE["metadata"]["namespace"], CACHE["metadata"]["name"]
 THERE = remote_namespace(NAMESPACE)

@@ -1,10 +1,12 @@
 """A ModelCache in whole calls, as Crossplane makes them: Objects, and what provider-kubernetes reports of them."""
 
+from modelplane.api.version import __version__
+from modelplane.compose.images import ReleaseImages
 from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.calls import FunctionCall, answer
 from tests.compose.caches import NOW, make_cache, make_cluster, make_secret
 
-CACHES = FunctionCaches(loader_image="registry.example/modelplane-loader:1")
+CACHES = FunctionCaches(images=ReleaseImages(loader="registry.example/modelplane-loader:1"))
 
 
 def call(cache, composed=None, **required):
@@ -67,8 +69,10 @@ def test_a_token_has_no_value_in_any_object():
     assert "Y2FuYXJ5" not in str(found)
 
 
-def test_a_cluster_without_an_image_says_so():
+def test_a_cluster_that_names_no_image_gets_the_releases():
     fetched = {"clusters": (make_cluster("east"),), "replicas": (), "caches": ()}
-    found = answer(FunctionCall(make_cache(), {}, fetched), NOW)
+    release = FunctionCaches(images=ReleaseImages("registry.example/team"))
+    found = answer(FunctionCall(make_cache(), {}, fetched), NOW, caches=release)
     (entry,) = found.status["clusters"]
-    assert (entry["phase"], entry["reason"], kinds(found)) == ("Failed", "NotSupported", [])
+    assert (entry["phase"], entry["reason"]) == ("Pending", "WaitingForVolume")
+    assert f"registry.example/team/modelplane-loader:v{__version__}" in str(found)

@@ -86,9 +86,9 @@ def test_the_function_runs_unprivileged_on_a_read_only_file_system():
 @pytest.mark.parametrize(
     ("words", "flags", "rights"),
     [
-        ((), ["--live", "--observe"], ["modelplane-function-observes"]),
-        (("--observe",), ["--live", "--observe"], ["modelplane-function-observes"]),
-        (("--no-observe",), ["--live", "--no-observe"], []),
+        ((), ["--live", "--observe", "--images=a.example/x"], ["modelplane-function-observes"]),
+        (("--observe",), ["--live", "--observe", "--images=a.example/x"], ["modelplane-function-observes"]),
+        (("--no-observe", "--images", "b.example/i/"), ["--live", "--no-observe", "--images=b.example/i"], []),
     ],
 )
 def test_clusters_are_observed_unless_one_opts_out(words, flags, rights, capsys):
@@ -109,7 +109,7 @@ def test_the_function_may_write_traffic_where_metrics_are_named(urls, capsys):
     printed = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(capsys.readouterr().out)}
     runtime = printed["DeploymentRuntimeConfig", FUNCTION]
     (container,) = runtime["spec"]["deploymentTemplate"]["spec"]["template"]["spec"]["containers"]
-    assert container["args"] == ["--live", "--observe", *words]
+    assert container["args"] == ["--live", "--observe", "--images=a.example/x", *words]
     rules = printed["ClusterRole", "modelplane:function"]["rules"]
     given = [(rule["resources"], rule["verbs"]) for rule in rules if "modelendpoints" in rule["resources"][0]]
     expected = [(["modelendpoints"], ["list"]), (["modelendpoints/status"], ["patch"])]

@@ -30,7 +30,8 @@ def test_what_is_rendered_is_what_the_picker_takes(container, namespace):
     assert chosen.config == Path("/there/config.yaml")
     assert chosen.pool_namespace == namespace
     ports = {each["name"]: str(each["containerPort"]) for each in container["ports"]}
-    assert (chosen.grpc_port, chosen.grpc_health_port, chosen.metrics_port) == tuple(ports.values())
+    assert (chosen.grpc_port, chosen.grpc_health_port, chosen.metrics_port) == tuple(ports.values())[:3]
+    assert (chosen.peer_port if chosen.peers else None) == ports.get("peers")
     assert chosen.secure_serving == "true"
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from modelplane.api.codec import decode
@@ -108,3 +110,19 @@ def test_what_is_proposed_is_valid():
     assert made.attributes["productName"].string == "NVIDIA H100 80GB HBM3"
     assert "uuid" not in made.attributes
     assert decode(InferenceCluster, manifests[1]).spec.node_pools[0].node_count == 2
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "expected"),
+    [
+        ([("191", "2000Gi"), ("190500m", "2010Gi")], {"cpu": "190500m", "memory": "2000Gi"}),
+        ([("191", "2000Gi"), (None, None)], None),
+    ],
+)
+def test_a_proposed_class_has_what_the_smallest_node_has_for_pods(allocatable, expected):
+    nodes = tuple(
+        {**node(name), "status": {"allocatable": {"cpu": cpu, "memory": memory} if cpu else {}}}
+        for name, (cpu, memory) in zip("ab", allocatable, strict=True)
+    )
+    (pool,) = propose_pools(replace(inventory(), nodes=nodes))
+    assert pool.inference_class()["spec"].get("nodeResources") == expected

@@ -13,7 +13,7 @@ from modelplane.views.shapes import FitAnswer
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MIXED = [document.value for name in ("quickstart", "prefill-decode") for document in read_documents([EXAMPLES / name])]
-SIDECAR = "this replica needs spec.backend.images.routingSidecar"
+NO_POOLS = "prefill and decode apart need spec.backend.routing: InferencePool, and a gateway that knows such pools"
 
 
 def without_images(manifests):
@@ -36,17 +36,17 @@ def refusals(inputs):
 def test_prefill_and_decode_go_where_they_can_run_without_a_selector():
     found = planned(MIXED)
     assert (found.answer, [row.cluster for row in found.rows]) == (FitAnswer.FITS_NOW, ["north"])
-    assert refusals(gather(MIXED)) == {("east", "Backend"): SIDECAR, ("west", "Backend"): SIDECAR}
+    assert refusals(gather(MIXED)) == {("east", "Backend"): NO_POOLS, ("west", "Backend"): NO_POOLS}
 
 
 def test_a_plan_says_what_no_cluster_has():
     found = planned(without_images(MIXED))
-    assert (found.answer, [row.reason for row in found.rows]) == (FitAnswer.FITS_NOWHERE, [f"3 x Backend: {SIDECAR}"])
+    assert (found.answer, [row.reason for row in found.rows]) == (FitAnswer.FITS_NOWHERE, [f"3 x Backend: {NO_POOLS}"])
 
 
 def test_a_snapshot_keeps_what_clusters_refuse_and_not_what_pods_are_told():
     document = json.loads(json.dumps(snapshot_document(gather(MIXED))))
-    assert [decision["refused"] for decision in document["decisions"]] == [{"east": SIDECAR, "west": SIDECAR}, {}]
+    assert [decision["refused"] for decision in document["decisions"]] == [{"east": NO_POOLS, "west": NO_POOLS}, {}]
     assert all(found.same for found in replay(document))
     assert refusals(gather([document])) == refusals(gather(MIXED))
 

@@ -81,6 +81,7 @@ DEFAULT_GATEWAY = "default"
 ENGINE_CONTAINER = "engine"
 WARM_UP_CONTAINER = "warm-up"
 CACHE_CHECK_CONTAINER = "cache-check"
+ROUTING_SIDECAR_CONTAINER = "routing-sidecar"
 ENGINE_PORT = 8000
 DECODE_PORT = 8001
 """Where a decode engine listens, behind the routing sidecar that takes the engine's usual port."""

@@ -121,6 +121,7 @@ __all__ = [
     "LabelSelector",
     "LifecycleHook",
     "ListedModels",
+    "MatchAttribute",
     "MatchExpression",
     "ModelCache",
     "ModelCacheSpec",
@@ -145,6 +146,7 @@ __all__ = [
     "NodeAffinity",
     "NodePool",
     "NodePoolDrain",
+    "NodeResources",
     "NodeSelector",
     "NodeSelectorTerm",
     "NotReady",
@@ -196,6 +198,7 @@ __all__ = [
     "Scheduling",
     "SecretSelector",
     "SecretVolume",
+    "Server",
     "ServiceTimeouts",
     "Serving",
     "ServingStack",
@@ -650,10 +653,22 @@ class DeviceRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     selectors: tuple[CelSelector, ...] = ()
 
 
+class NodeResources(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    cpu: str | None = None
+    memory: str | None = None
+
+
+class MatchAttribute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    attribute: str
+    requests: tuple[str, ...] = ()
+
+
 class ReplicaMember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     role: Literal["Standalone", "Leader", "Worker"]
     nodes: int = 1
     node_pool_name: str = msgspec.field(name="nodePoolName")
+    match_attributes: tuple[MatchAttribute, ...] = msgspec.field(name="matchAttributes", default=())
+    node_share: NodeResources | None = msgspec.field(name="nodeShare", default=None)
     device_requests: tuple[DeviceRequest, ...] = msgspec.field(name="deviceRequests", default=())
     template: PodTemplate
 
@@ -667,13 +682,24 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     expert: bool | None = None
 
 
+class Server(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    port: int | None = None
+    health_path: str | None = msgspec.field(name="healthPath", default=None)
+    metrics: (
+        Literal["vllm", "sglang", "trtllm-serve", "triton-tensorrt-llm", "triton", "llama.cpp", "tgi", "tei", "nim"]
+        | None
+    ) = None
+    drain_seconds: int | None = msgspec.field(name="drainSeconds", default=None)
+
+
 class ReplicaEngine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     phase: Literal["Prefill", "Decode"] | None = None
     copies: int = 1
-    type_: Literal["vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "TGI", "NIM", "Custom"] = msgspec.field(
-        name="type", default="Custom"
+    type_: Literal["vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "TGI", "TEI", "Triton", "NIM", "Custom"] = (
+        msgspec.field(name="type", default="Custom")
     )
+    server: Server | None = None
     coordination: Literal["Native", "Ray"] = "Native"
     topology: Topology | None = None
     members: tuple[ReplicaMember, ...]
@@ -905,6 +931,7 @@ class DeviceSelector(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class NodeSelector(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    match_attributes: tuple[MatchAttribute, ...] = msgspec.field(name="matchAttributes", default=())
     devices: tuple[DeviceSelector, ...]
 
 
@@ -941,7 +968,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Workers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     count: int = 1
-    engine: Literal["vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "TGI", "NIM", "Custom"] = "vLLM"
+    engine: Literal["vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "TGI", "TEI", "Triton", "NIM", "Custom"] = "vLLM"
+    server: Server | None = None
     coordination: Literal["Native", "Ray"] = "Native"
     topology: Topology | None = None
     template: PodTemplate
@@ -1400,6 +1428,7 @@ class PoolDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     driver: str
     device_class_name: str | None = msgspec.field(name="deviceClassName", default=None)
     count: int
+    devices_per_value: Mapping[str, int] = msgspec.field(name="devicesPerValue", default_factory=dict)
     attributes: Mapping[str, Attribute] = msgspec.field(default_factory=dict)
     capacity: Mapping[str, Capacity] = msgspec.field(default_factory=dict)
     consumes_counters: tuple[ConsumedCounters, ...] = msgspec.field(name="consumesCounters", default=())
@@ -1431,6 +1460,7 @@ class GpuPool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     observed_nodes: int | None = msgspec.field(name="observedNodes", default=None)
     short_since: str | None = msgspec.field(name="shortSince", default=None)
     domain: PoolDomain | None = None
+    node_resources: NodeResources | None = msgspec.field(name="nodeResources", default=None)
     price_per_node_hour: str | None = msgspec.field(name="pricePerNodeHour", default=None)
     currency: str | None = None
     shared_counters: tuple[SharedCounters, ...] = msgspec.field(name="sharedCounters", default=())
@@ -1484,6 +1514,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     type_: Literal["Native", "KServe"] = msgspec.field(name="type", default="Native")
     kserve: Kserve | None = None
     routing: Literal["Service", "InferencePool"] = "Service"
+    picker_replicas: int | None = msgspec.field(name="pickerReplicas", default=None)
     images: Images = Images()
 
 
@@ -1547,6 +1578,7 @@ class Taint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class FabricDomain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     topology_key: str = msgspec.field(name="topologyKey")
     node_count: int = msgspec.field(name="nodeCount")
+    compute_domains: bool = msgspec.field(name="computeDomains", default=False)
 
 
 class InferenceClusterSpecNodePoolFabric(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1716,6 +1748,7 @@ class ClassDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     count: int = 1
     consumes_counters: tuple[ConsumedCounters, ...] = msgspec.field(name="consumesCounters", default=())
     allow_multiple_allocations: bool = msgspec.field(name="allowMultipleAllocations", default=False)
+    devices_per_value: Mapping[str, int] = msgspec.field(name="devicesPerValue", default_factory=dict)
     attributes: Mapping[str, Attribute] = msgspec.field(default_factory=dict)
     capacity: Mapping[str, Capacity] = msgspec.field(default_factory=dict)
 
@@ -1724,6 +1757,7 @@ class InferenceClassSpec(msgspec.Struct, frozen=True, kw_only=True, omit_default
     description: str | None = None
     shared_counters: tuple[SharedCounters, ...] = msgspec.field(name="sharedCounters", default=())
     devices: tuple[ClassDevice, ...]
+    node_resources: NodeResources | None = msgspec.field(name="nodeResources", default=None)
     provisioning: Provisioning | None = None
     cost: Cost | None = None
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)

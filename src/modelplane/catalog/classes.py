@@ -19,6 +19,8 @@ _GKE_ACCELERATORS: Final = {
 def inference_class(catalog: Catalog, machine: Machine) -> dict[str, object]:
     product = catalog.products[machine.product]
     spec: dict[str, object] = {"description": _description(machine), "devices": list(_devices(machine, product))}
+    if machine.cpu is not None and machine.memory is not None:
+        spec["nodeResources"] = {"cpu": str(machine.cpu), "memory": machine.memory}
     if machine.provisioning is not None:
         spec["provisioning"] = _provisioning(machine)
     if machine.price is not None:

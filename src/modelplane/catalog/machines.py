@@ -37,6 +37,8 @@ class Machine(_CatalogEntry, frozen=True):
     type: str
     product: str
     count: Annotated[int, msgspec.Meta(ge=1, le=16)]
+    cpu: int | None = None
+    memory: str | None = None
     network_gbps: float | None = None
     fabric: Fabric | None = None
     price: str | None = None

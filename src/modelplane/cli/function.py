@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from modelplane.api.errors import ModelplaneError
+from modelplane.cli._images import add_images, images_of
 
 _EPILOG = """\
 examples:
@@ -55,12 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--kubeconfig", type=Path, help="for --live, outside a pod (default: as kubectl finds it)")
     parser.add_argument("--profile", type=Path, metavar="FILE", help="the plugins that place replicas")
-    parser.add_argument(
-        "--loader-image",
-        default=os.environ.get("MODELPLANE_LOADER_IMAGE", ""),
-        metavar="IMAGE",
-        help="what stages ModelCaches on clusters that name none (default: $MODELPLANE_LOADER_IMAGE)",
-    )
+    add_images(parser)
     parser.add_argument("--log-calls", action="store_true", help="a line for every call, with its cost and sizes")
     parser.add_argument("--debug", action="store_true", help="logs for people instead of JSON, with every call")
 
@@ -99,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
         kubeconfig=arguments.kubeconfig,
         profile=profile_of(arguments.profile),
         log_calls=arguments.log_calls,
-        loader_image=arguments.loader_image,
+        images=images_of(arguments),
     )
     asyncio.run(FunctionServer(options).run())
     return 0

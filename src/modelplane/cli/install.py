@@ -24,6 +24,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("--packages", required=True, metavar="REPOSITORY", help="where our packages were pushed")
     parser.add_argument("--providers", required=True, metavar="REPOSITORY", help="where provider-kubernetes is")
+    parser.add_argument(
+        "--images",
+        default="",
+        metavar="REPOSITORY",
+        help="where the images that clusters run were pushed (default: as --packages)",
+    )
     parser.add_argument("--version", default="", help="version of the packages (default: that of this program)")
     parser.add_argument("--helm", action="store_true", help="install provider-helm too, for the software of clusters")
     parser.add_argument(
@@ -74,6 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         observe=arguments.observe,
         traffic_metrics=tuple(arguments.traffic_metrics),
         pull_secret=arguments.pull_secret,
+        images=arguments.images.rstrip("/"),
     )
     text = to_yaml_documents(installation(source))
     if arguments.dry_run:

@@ -1,15 +1,14 @@
 """`modelplane render`: the objects that deployments become, each with the cluster that it is for."""
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator, Sequence
 
 from modelplane.api.errors import InputError
 from modelplane.api.objects import name_of, namespace_of, text_at
 from modelplane.cli._formats import data_text
+from modelplane.cli._images import add_images, images_of
 from modelplane.cli._shown import add_inputs, read_inputs
-from modelplane.compose.caching.job import LOADER_IMAGE
 from modelplane.compose.contract import Remote
 from modelplane.views.offline import render
 
@@ -31,17 +30,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     add_inputs(parser, manifests_required=True)
     parser.add_argument("--cluster", metavar="NAME", help="the objects of one cluster")
-    parser.add_argument(
-        "--loader-image", metavar="IMAGE", default=os.environ.get("MODELPLANE_LOADER_IMAGE") or LOADER_IMAGE,
-        help=f"what looks at caches where clusters name none (default: $MODELPLANE_LOADER_IMAGE, else {LOADER_IMAGE})",
-    )  # fmt: skip
+    add_images(parser)
     parser.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = sorted(
-        _selected(render(read_inputs(arguments), loader_image=arguments.loader_image), arguments.cluster), key=_place
-    )
+    rendered = render(read_inputs(arguments), images=images_of(arguments))
+    found = sorted(_selected(rendered, arguments.cluster), key=_place)
     if arguments.output == "json":
         sys.stdout.write(data_text([{"cluster": each.cluster, "object": each.manifest} for each in found], "json"))
     else:

@@ -1,27 +1,18 @@
 """The init container that looks at the volumes of caches: no engine starts on one that was emptied or replaced.
 
 It runs the loader's image. A claim that exists and an image volume have no marker of ours and are not looked at.
-
-A release of Modelplane brings another image of the loader. That alone changes no pod that runs: a workload keeps the
-image that it has, or its being without, until something else of its pods changes.
 """
 
 from collections.abc import Iterable
 
 from modelplane.api.labels import CACHE_CHECK_CONTAINER
-from modelplane.api.objects import Manifest, items_at, mapping_at, text_at
+from modelplane.api.objects import Manifest, mapping_at
 from modelplane.compose.caching.job import LOADER_USER
 from modelplane.compose.context import Context
 from modelplane.compose.tenancy import OWN_SECURITY
 from modelplane.compose.volumes import volume_mounts
 
 _RESOURCES = {"cpu": "500m", "memory": "256Mi"}
-_POD_SPECS = (
-    ("spec", "template", "spec"),
-    ("spec", "leaderWorkerTemplate", "workerTemplate", "spec"),
-    ("spec", "template"),
-)
-"""Where a Deployment, a LeaderWorkerSet and an LLMInferenceService have the spec of their pods."""
 
 
 def cache_check(context: Context, containers: Iterable[Manifest]) -> list[dict[str, object]]:
@@ -31,11 +22,11 @@ def cache_check(context: Context, containers: Iterable[Manifest]) -> list[dict[s
         for volume, mount in zip(context.volumes, volume_mounts(context.volumes), strict=True)
         if volume.staged
     ]
-    if not staged or not context.loader_image:
+    if not staged or not context.images.loader:
         return []
     container: dict[str, object] = {
         "name": CACHE_CHECK_CONTAINER,
-        "image": context.loader_image,
+        "image": context.images.loader,
         "args": ["check", *(f"--staged={volume.key}={volume.mount_path}" for volume, _ in staged)],
         **_resources(containers),
         "securityContext": {**OWN_SECURITY, "runAsUser": LOADER_USER},
@@ -53,9 +44,3 @@ def _resources(containers: Iterable[Manifest]) -> dict[str, object]:
     lists = [mapping_at(each, "resources", kind) for each in containers for kind in ("requests", "limits")]
     found = {name: text for name, text in _RESOURCES.items() if any(name in each for each in lists)}
     return {"resources": {"requests": found, "limits": dict(found)}} if found else {}
-
-
-def check_image(workload: Manifest) -> str:
-    """The image that looks at volumes before the engines of a workload start; empty where nothing does."""
-    containers = (each for path in _POD_SPECS for each in items_at(workload, *path, "initContainers"))
-    return next((text_at(each, "image") for each in containers if each.get("name") == CACHE_CHECK_CONTAINER), "")

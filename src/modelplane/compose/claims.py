@@ -8,7 +8,7 @@ import hashlib
 
 import msgspec
 
-from modelplane.api.models import DeviceRequest, ReplicaEngine, ReplicaMember
+from modelplane.api.models import DeviceRequest, MatchAttribute, ReplicaEngine, ReplicaMember
 from modelplane.api.reasons import Reason
 from modelplane.compose.context import Context, RenderError
 from modelplane.compose.contract import Remote
@@ -22,7 +22,7 @@ KEY_PREFIX = "claims-"
 
 
 def template_name(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> str:
-    return context.child_name(engine.name, member.role.lower(), _digest(member.device_requests))
+    return context.child_name(engine.name, member.role.lower(), _digest(member))
 
 
 def claim_templates(context: Context) -> dict[str, Remote]:
@@ -35,7 +35,7 @@ def claim_templates(context: Context) -> dict[str, Remote]:
 
 
 def _key(engine: ReplicaEngine, member: ReplicaMember) -> str:
-    return f"{KEY_PREFIX}{engine.name}-{member.role.lower()}-{_digest(member.device_requests)}"
+    return f"{KEY_PREFIX}{engine.name}-{member.role.lower()}-{_digest(member)}"
 
 
 def _template(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> dict[str, object]:
@@ -44,7 +44,10 @@ def _template(context: Context, engine: ReplicaEngine, member: ReplicaMember) ->
         message = f"engine {engine.name}: {total} devices for one pod, and a claim holds {MAX_DEVICES} at most"
         raise RenderError(Reason.INVALID, message)
     requests = [_request(wanted) for wanted in member.device_requests]
-    spec = {"metadata": {"labels": dict(context.labels)}, "spec": {"devices": {"requests": requests}}}
+    devices: dict[str, object] = {"requests": requests}
+    if member.match_attributes:
+        devices["constraints"] = [_constraint(match) for match in member.match_attributes]
+    spec = {"metadata": {"labels": dict(context.labels)}, "spec": {"devices": devices}}
     name = template_name(context, engine, member)
     return context.object("resource.k8s.io/v1", "ResourceClaimTemplate", name, spec=spec)
 
@@ -62,5 +65,11 @@ def _request(wanted: DeviceRequest) -> dict[str, object]:
     return {"name": wanted.name, "exactly": exactly}
 
 
-def _digest(requests: tuple[DeviceRequest, ...]) -> str:
-    return hashlib.sha256(msgspec.json.encode(requests)).hexdigest()[:_HASH_LENGTH]
+def _constraint(match: MatchAttribute) -> dict[str, object]:
+    named = {"requests": list(match.requests)} if match.requests else {}
+    return {**named, "matchAttribute": match.attribute}
+
+
+def _digest(member: ReplicaMember) -> str:
+    wanted = (member.device_requests, member.match_attributes) if member.match_attributes else member.device_requests
+    return hashlib.sha256(msgspec.json.encode(wanted)).hexdigest()[:_HASH_LENGTH]

@@ -1,24 +1,27 @@
 """One replica on its cluster: everything that rendering looks at, gathered once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 from modelplane.api.errors import InputError
 from modelplane.api.labels import DEPLOYMENT, REPLICA, REPLICA_HEADER
 from modelplane.api.meta import ClusterName
-from modelplane.api.models import InferenceCluster, ModelReplica, ReplicaEngine, ReplicaMember, Scheduling
+from modelplane.api.models import Backend, InferenceCluster, ModelReplica, ReplicaEngine, ReplicaMember, Scheduling
 from modelplane.api.names import MAX_LABEL, make_name
 from modelplane.api.objects import Manifest, manifest
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ReadyWhen, Remote
+from modelplane.compose.images import OwnImages
 
 MAX_GANG_NAME = 39
 """Kueue makes labels of a LeaderWorkerSet's name with room for group and index; kept on every cluster, so that a
 change of scheduler does not rename what runs."""
 
 DEFAULT_GRACE_S = 120
+_AFTER_DRAIN_S = 30
+"""For an engine to end by itself once it has drained."""
 ArtifactKind = Literal["Weights", "Tokenizer", "Bytes", "Adapter"]
 
 TENANT_PREFIX = "mp-"
@@ -63,8 +66,10 @@ class Context:
     replica: ModelReplica
     cluster: InferenceCluster
     volumes: tuple[Volume, ...] = ()
-    loader_image: str = ""
-    """What looks at staged volumes before an engine starts. Empty: nothing does."""
+    images: OwnImages = field(default_factory=OwnImages)
+    """Of what runs beside the engines."""
+    earlier_defaults: bool = False
+    """Whether flags of engines that releases after 0.1 add by themselves are left out, as in pods that run without."""
 
     @cached_property
     def name(self) -> str:
@@ -106,15 +111,6 @@ class Context:
     def adapters(self) -> tuple[Volume, ...]:
         return tuple(volume for volume in self.volumes if volume.kind == "Adapter")
 
-    def image(self, field: Literal["picker", "routing_sidecar", "warm_up"]) -> str:
-        """An image of ours that the cluster names: we cannot know which registry its nodes reach."""
-        image: str | None = getattr(self.cluster.spec.backend.images, field)
-        if image is None:
-            spelled = {"picker": "picker", "routing_sidecar": "routingSidecar", "warm_up": "warmUp"}[field]
-            message = f"this replica needs spec.backend.images.{spelled}"
-            raise ClusterRenderError(Reason.NOT_SUPPORTED, message)
-        return image
-
     def workload_name(self, engine: ReplicaEngine) -> str:
         return workload_name(self.name, engine.name)
 
@@ -130,6 +126,11 @@ class Context:
 
     def remote(self, item: Manifest, ready_when: ReadyWhen = ReadyWhen.CREATED, *, shared: bool = False) -> Remote:
         return Remote(ClusterName(self.replica.spec.cluster_name), item, ready_when, shared)
+
+
+def has_pools(backend: Backend) -> bool:
+    """Whether the cluster's gateway knows InferencePools. One that names a picker says so by that."""
+    return backend.routing == "InferencePool" or backend.images.picker is not None
 
 
 def workload_name(replica: str, engine: str) -> str:
@@ -163,7 +164,8 @@ def group_size(engine: ReplicaEngine) -> int:
     return sum(member.nodes for member in engine.members)
 
 
-def grace_seconds(member: ReplicaMember) -> int:
-    """How long a pod may take to stop."""
+def grace_seconds(engine: ReplicaEngine, member: ReplicaMember) -> int:
+    """How long a pod may take to stop: as it is written, and no less than its engine drains."""
     given = member.template.spec.termination_grace_period_seconds
-    return DEFAULT_GRACE_S if given is None else given
+    drain = (engine.server and engine.server.drain_seconds) or 0
+    return max(DEFAULT_GRACE_S if given is None else given, drain + _AFTER_DRAIN_S if drain else 0)

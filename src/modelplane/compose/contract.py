@@ -23,6 +23,7 @@ from modelplane.api.meta import ClusterName
 from modelplane.api.models import ModelReplica
 from modelplane.api.objects import Manifest
 from modelplane.api.reasons import Reason
+from modelplane.compose.images import RELEASE_IMAGES, ReleaseImages
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.snapshot import Fleet
@@ -149,8 +150,8 @@ class ComposeRequest(Generic[Resource]):
     resolve: Callable[[str], tuple[str, ...] | None] | None = None
     """The addresses of a host name: None while it is looked up, none when it does not resolve. Hosts without a resolver
     check no addresses."""
-    loader_image: str = ""
-    """The image that stages caches, where a cluster names none. Empty: the host knows none."""
+    images: ReleaseImages = RELEASE_IMAGES
+    """Images of our own programs, for clusters that name none."""
     charts: bool = True
     """Whether the host can release charts on clusters."""
     read_fleet: FleetOf | None = None

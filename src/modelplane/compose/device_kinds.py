@@ -31,6 +31,7 @@ class DeviceDescription(msgspec.Struct, frozen=True, array_like=True):
     capacity: Mapping[str, Capacity]
     consumes: tuple[ConsumedCounters, ...] = ()
     shareable: bool = False
+    per_value: Mapping[str, int] = {}
 
 
 def read_kind(device: DeviceDescription, counters: tuple[SharedCounters, ...]) -> DeviceKind:
@@ -50,6 +51,7 @@ def read_kind(device: DeviceDescription, counters: tuple[SharedCounters, ...]) -
         device.device_class if device.claim != "Synthetic" else None,
         _partition(device, device.consumes[0], counters) if device.consumes else None,
         capacity,
+        tuple(sorted(device.per_value.items())),
     )
 
 

@@ -263,6 +263,7 @@ def _pool(
             driver=device.driver,
             device_class_name=device.device_class_name,
             count=device.count,
+            devices_per_value=device.devices_per_value,
             attributes=device.attributes,
             capacity=device.capacity,
             consumes_counters=device.consumes_counters,
@@ -280,6 +281,7 @@ def _pool(
         price_per_node_hour=cost.price_per_node_hour if cost else None,
         currency=cost.currency if cost else None,
         domain=pool_domain(pool, domain_fault(cluster)),
+        node_resources=found.spec.node_resources,
         shared_counters=found.spec.shared_counters,
         devices=devices,
     )

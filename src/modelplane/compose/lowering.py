@@ -20,6 +20,7 @@ from modelplane.api.models import (
     NodeSelector,
     PodTemplate,
     RequestedCapacity,
+    Server,
     Toleration,
     Topology,
     Workers,
@@ -27,7 +28,7 @@ from modelplane.api.models import (
 from modelplane.compose.engines import ENGINES, EngineName
 from modelplane.compose.shapes import has_own_command, node_count, shape_fault
 from modelplane.placement.hardware import CapacityRequests
-from modelplane.placement.request import EngineRequest, MemberRequest, NodeDeviceRequest
+from modelplane.placement.request import AttributeMatch, EngineRequest, MemberRequest, NodeDeviceRequest
 
 MAIN = "main"
 CACHE_PATH = "/mnt/models"
@@ -40,6 +41,14 @@ class MemberSpec:
     nodes: int
     requests: tuple[NodeDeviceRequest, ...]
     template: PodTemplate
+    matches: tuple[AttributeMatch, ...] = ()
+
+    def fault(self) -> str | None:
+        """What is named and not there."""
+        known = {request.name for request in self.requests}
+        missing = (name for match in self.matches for name in match.requests if name not in known)
+        found = next(missing, None)
+        return f"nodeSelector.matchAttributes: no request is named {found}" if found is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +60,20 @@ class EngineSpec:
     type: EngineName = "Custom"
     coordination: Literal["Native", "Ray"] = "Native"
     topology: Topology | None = None
+    server: Server | None = None
 
     def fault(self) -> str | None:
-        """Why no cluster can run it: its pods are told to use more devices than they request."""
+        """Why no cluster can run it: what is named and not there, or more devices than its pods request."""
+        wrong = next((fault for member in self.members if (fault := member.fault())), None)
+        if wrong is not None:
+            return f"engine {self.name}: {wrong}"
         if not ENGINES[self.type].sized or self.topology is None or has_own_command(self.members[0].template):
             return None
         wrong = shape_fault(self.topology, sum(request.count for request in self.members[0].requests))
         return wrong and f"engine {self.name}: {wrong}"
 
     def request(self) -> EngineRequest:
-        members = tuple(MemberRequest(member.nodes, member.requests) for member in self.members)
+        members = tuple(MemberRequest(member.nodes, member.requests, member.matches) for member in self.members)
         return EngineRequest(self.name, self.copies, members)
 
 
@@ -116,8 +129,11 @@ def _from_workers(
     nodes = node_count(topology)
     requests = _requests(selector)
     roles: tuple[tuple[Role, int], ...] = (("Standalone", 1),) if nodes == 1 else (("Leader", 1), ("Worker", nodes - 1))
-    members = tuple(MemberSpec(role, count, requests, workers.template) for role, count in roles)
-    return EngineSpec(name, members, workers.count, phase, workers.engine, workers.coordination, topology)
+    matches = _matches(selector)
+    members = tuple(MemberSpec(role, count, requests, workers.template, matches) for role, count in roles)
+    return EngineSpec(
+        name, members, workers.count, phase, workers.engine, workers.coordination, topology, workers.server
+    )
 
 
 def _spelled_out(engines: tuple[DeploymentEngine, ...]) -> tuple[EngineSpec, ...]:
@@ -129,7 +145,8 @@ def _spelled_out(engines: tuple[DeploymentEngine, ...]) -> tuple[EngineSpec, ...
 
 def _member(member: DeploymentMember) -> MemberSpec:
     nodes = member.worker.nodes if member.worker else 1
-    return MemberSpec(member.role, nodes, _requests(member.node_selector), member.template)
+    selector = member.node_selector
+    return MemberSpec(member.role, nodes, _requests(selector), member.template, _matches(selector))
 
 
 def _requests(selector: NodeSelector | None) -> tuple[NodeDeviceRequest, ...]:
@@ -138,6 +155,11 @@ def _requests(selector: NodeSelector | None) -> tuple[NodeDeviceRequest, ...]:
         NodeDeviceRequest(d.name, d.count, tuple(s.cel for s in d.selectors), capacity_requests(d.capacity))
         for d in devices
     )
+
+
+def _matches(selector: NodeSelector | None) -> tuple[AttributeMatch, ...]:
+    found = selector.match_attributes if selector else ()
+    return tuple(AttributeMatch(each.attribute, each.requests) for each in found)
 
 
 def capacity_requests(capacity: RequestedCapacity | None) -> CapacityRequests:

@@ -13,23 +13,25 @@ condition says why; the replica serves as long as its workload and its route are
 caches are staged and their Secrets and ConfigMaps exist, and stay when one of them is lost. While a Secret or ConfigMap
 is missing, a workload that runs is not changed: its new pods could not start.
 
-ResourceClaimTemplates and the picker's configuration are replaced, not changed. The old one stays until every workload
-is observed to have no pod that needs it.
+ResourceClaimTemplates, ComputeDomains and the picker's configuration are replaced, not changed. The old one stays until
+every workload is observed to have no pod that needs it.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import msgspec
 
 from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, holds, summarise, unknown
 from modelplane.api.models import ModelReplica
-from modelplane.api.objects import name_of
+from modelplane.api.objects import Manifest, name_of
 from modelplane.api.reasons import Reason
 from modelplane.compose.backends.rendered import Rendered
-from modelplane.compose.cache_check import check_image
 from modelplane.compose.claims import KEY_PREFIX
+from modelplane.compose.compute_domains import DOMAIN_PREFIX
 from modelplane.compose.context import ClusterRenderError, Context, RenderError
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Observed, Remote, keep_observed
+from modelplane.compose.kept_images import kept_images
 from modelplane.compose.readiness import SERVING
 from modelplane.compose.rendering import NAMESPACE, render
 from modelplane.compose.replica_causes import (
@@ -46,7 +48,7 @@ from modelplane.compose.volumes import volumes_of
 from modelplane.compose.workload_status import has_status, mentions, rolled_out, same_stamp
 
 _PICKER = "picker"
-_REPLACED = (KEY_PREFIX, "picker-config-", *KEY_PREFIXES)
+_REPLACED = (KEY_PREFIX, DOMAIN_PREFIX, "picker-config-", *KEY_PREFIXES)
 
 
 def compose(request: ComposeRequest[ModelReplica]) -> ComposeResult:
@@ -99,20 +101,24 @@ def _desired(request: ComposeRequest[ModelReplica], inputs: ReplicaInputs) -> tu
 
 
 def _rendered(request: ComposeRequest[ModelReplica], bare: Context) -> tuple[Context, dict[str, Desired], Rendered]:
-    """With the newest loader to look at the caches, unless that alone would change pods that run."""
-    newest = bare.cluster.spec.backend.images.loader or request.loader_image
-    workloads = (item.manifest for key, item in request.observed.items() if key.startswith(WORKLOAD))
-    kept = next((check_image(item) for item in workloads), newest)
-    if kept != newest:
-        context = replace(bare, loader_image=kept)
+    """With the newest images and defaults of ours, unless those alone would change pods that run."""
+    newest = replace(bare, images=request.images.for_cluster(bare.cluster))
+    workloads = [item.manifest for key, item in request.observed.items() if key.startswith(WORKLOAD)]
+    for context in _as_it_may_run(newest, workloads):
         desired, rendered = render(context)
         if all(_has_spec(request.observed.get(key), desired[key]) for key in rendered.workloads):
             return context, desired, rendered
-    if not newest and any(volume.staged for volume in bare.volumes):
-        message = "spec.backend.images.loader names no image that looks at the caches before an engine starts"
-        raise ClusterRenderError(Reason.NOT_SUPPORTED, message)
-    context = replace(bare, loader_image=newest)
-    return context, *render(context)
+    return newest, *render(newest)
+
+
+def _as_it_may_run(newest: Context, workloads: list[Manifest]) -> Iterator[Context]:
+    """How the workloads that were observed may have been rendered, by this release or an earlier one."""
+    if not workloads:
+        return
+    kept = replace(newest, images=kept_images(newest.cluster, newest.images, workloads))
+    yield kept
+    if newest.disaggregated:
+        yield replace(kept, earlier_defaults=True)
 
 
 def _with_copies(desired: dict[str, Desired], copied: dict[str, Desired]) -> dict[str, Desired]:

@@ -17,6 +17,7 @@ from modelplane.compose.context import Context, head_member
 from modelplane.compose.contract import ReadyWhen, Remote
 from modelplane.compose.gang import SCHEDULERS
 from modelplane.compose.gang.gang_metadata import companion_metadata
+from modelplane.compose.picker_peers import node_spread, peer_arguments, peer_objects, peer_ports, replicas_spec
 from modelplane.compose.pods import RenderedPod, cluster_metadata, scheduling_spec
 from modelplane.compose.ports import serving_port
 from modelplane.compose.tenancy import OWN_SECURITY, POD_SECURITY
@@ -63,6 +64,7 @@ def pool_objects(context: Context) -> dict[str, Remote]:
     picker = _deployment(context, name, config_name(context))
     return {
         **{key: context.remote(item) for key, item in objects.items()},
+        **peer_objects(context, _pods(context)),
         PICKER: context.remote(picker, ReadyWhen.AVAILABLE),
     }
 
@@ -162,9 +164,14 @@ def _binding(context: Context, name: str) -> dict[str, object]:
     )
 
 
+def _pods(context: Context) -> dict[str, str]:
+    """The labels by which its pods are found."""
+    return {LABEL: context.name}
+
+
 def _service(context: Context, name: str) -> dict[str, object]:
     port = {"name": "grpc", "port": GRPC_PORT, "targetPort": GRPC_PORT, "protocol": "TCP"}
-    spec = {"selector": {LABEL: context.name}, "ports": [port]}
+    spec = {"selector": _pods(context), "ports": [port]}
     return context.object("v1", "Service", name, spec=spec)
 
 
@@ -173,7 +180,7 @@ def _deployment(context: Context, name: str, config: str) -> dict[str, object]:
     gang_metadata = companion_metadata(SCHEDULERS[context.scheduling.type_], context)
     labels, annotations = cluster_metadata(context, member)
     pod = RenderedPod(
-        labels={**labels, **gang_metadata.pod_labels, LABEL: context.name, **context.labels},
+        labels={**labels, **gang_metadata.pod_labels, **_pods(context), **context.labels},
         annotations={**annotations, **gang_metadata.pod_annotations},
         spec={
             "serviceAccountName": name,
@@ -182,10 +189,12 @@ def _deployment(context: Context, name: str, config: str) -> dict[str, object]:
             "securityContext": dict(POD_SECURITY),
             "containers": [_container(context)],
             "volumes": [{"name": "config", "configMap": {"name": config}}],
+            **node_spread(context, _pods(context)),
             **scheduling_spec(context, gang_metadata),
         },
     )
-    spec = {"replicas": 1, "selector": {"matchLabels": {LABEL: context.name}}, "template": pod.template()}
+    selector = {"matchLabels": _pods(context)}
+    spec = {**replicas_spec(context), "selector": selector, "template": pod.template()}
     workload_labels, workload_annotations = workload_metadata(context, member, gang_metadata)
     item = context.object("apps/v1", "Deployment", name, workload_labels, spec=spec)
     return annotated(item, workload_annotations)
@@ -195,7 +204,7 @@ def _container(context: Context) -> dict[str, object]:
     health = {"grpc": {"port": HEALTH_PORT}, "periodSeconds": 5, "timeoutSeconds": 2}
     return {
         "name": PICKER,
-        "image": context.image("picker"),
+        "image": context.images.picker,
         "args": [
             f"--pool-name={pool_name(context)}",
             f"--pool-namespace={context.namespace}",
@@ -204,11 +213,13 @@ def _container(context: Context) -> dict[str, object]:
             f"--metrics-port={METRICS_PORT}",
             f"--config-file={_CONFIG_PATH}/{_CONFIG_FILE}",
             "--metrics-endpoint-auth=false",
+            *peer_arguments(context),
         ],
         "ports": [
             {"name": "grpc", "containerPort": GRPC_PORT},
             {"name": "health", "containerPort": HEALTH_PORT},
             {"name": "metrics", "containerPort": METRICS_PORT},
+            *peer_ports(context),
         ],
         "readinessProbe": health,
         "livenessProbe": {**health, "failureThreshold": 6},

@@ -10,16 +10,29 @@ from dataclasses import dataclass
 from math import ceil
 
 from modelplane.api.codec import encode
-from modelplane.api.labels import ENGINE, ENGINE_CONTAINER, GPU_TAINT, GPU_TAINTS, POOL, RESERVED_PREFIX, ROLE, SERVING
-from modelplane.api.models import Container, ReplicaEngine, ReplicaMember, Topology
-from modelplane.api.objects import value_at
+from modelplane.api.labels import (
+    ENGINE,
+    ENGINE_CONTAINER,
+    GPU_TAINT,
+    GPU_TAINTS,
+    POOL,
+    RESERVED_PREFIX,
+    ROLE,
+    ROUTING_SIDECAR_CONTAINER,
+    SERVING,
+)
+from modelplane.api.models import Container, NodeResources, ReplicaEngine, ReplicaMember, Topology
+from modelplane.api.queues import queue_scheduler, queue_template
 from modelplane.api.reasons import Reason
 from modelplane.compose.cache_check import cache_check
 from modelplane.compose.claims import CLAIM, template_name
+from modelplane.compose.compute_domains import CHANNEL, channel_template
+from modelplane.compose.container_requests import with_least, with_requests
 from modelplane.compose.context import ClusterRenderError, Context, grace_seconds, group_size, is_gang
 from modelplane.compose.engines import ENGINES, NIXL
 from modelplane.compose.engines.launch import SERVED_MODEL_NAME, Launch, LaunchRequest, group_env, pod_ip
 from modelplane.compose.gang.gang_metadata import GangMetadata
+from modelplane.compose.phase_agreement import transfer_backend
 from modelplane.compose.placeholders import PlaceholderValues, expand, placeholder_values, result_fault
 from modelplane.compose.pod_references import copy_name, with_copies
 from modelplane.compose.pod_template import (
@@ -57,6 +70,8 @@ class RenderedPod:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     spec: Mapping[str, object]
+    share: NodeResources | None = None
+    """What its containers share of the node; None: they request what they say themselves."""
 
     def template(self) -> dict[str, object]:
         metadata: dict[str, object] = {"labels": dict(self.labels)}
@@ -70,7 +85,14 @@ def render_pod(
 ) -> RenderedPod:
     labels, annotations = metadata(context, member, gang_metadata)
     spec = _spec(context, engine, member, gang_metadata)
-    return RenderedPod({**labels, **own_labels(context, engine, member)}, annotations, spec)
+    labels |= own_labels(context, engine, member)
+    return RenderedPod(labels, annotations, spec, _share(context, member))
+
+
+def _share(context: Context, member: ReplicaMember) -> NodeResources | None:
+    """None in a queue: it may have no quota of CPU or memory, and then admits no pod that requests some."""
+    queued = queue_scheduler(context.scheduling) != "None" and queue_template(context.scheduling) is not None
+    return None if queued else member.node_share
 
 
 def own_labels(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> dict[str, str]:
@@ -79,8 +101,9 @@ def own_labels(context: Context, engine: ReplicaEngine, member: ReplicaMember) -
         labels[SERVING] = context.name
     if engine.phase is not None:
         labels["llm-d.ai/role"] = _PHASE_ROLE[engine.phase]
-    if ENGINES[engine.type_].label:
-        labels["llm-d.ai/engine-type"] = ENGINES[engine.type_].label
+    metrics = (engine.server and engine.server.metrics) or ENGINES[engine.type_].label
+    if metrics:
+        labels["llm-d.ai/engine-type"] = metrics
     return labels
 
 
@@ -131,6 +154,7 @@ def launch_of(context: Context, engine: ReplicaEngine, member: ReplicaMember) ->
         model_path=weights.mount_path if weights else None,
         adapters=tuple((volume.cache, volume.mount_path) for volume in context.adapters),
         phase=engine.phase if context.disaggregated else None,
+        transfer_backend=transfer_backend(context),
         moved=is_routed(context, engine),
     )
     return ENGINES[engine.type_].launch(request)
@@ -146,9 +170,10 @@ def _fleet_name(context: Context) -> str:
     return f"{context.replica.metadata.namespace}/{context.deployment}"
 
 
-def drain_seconds(member: ReplicaMember) -> int:
+def drain_seconds(engine: ReplicaEngine, member: ReplicaMember) -> int:
     """How long a pod that is stopped goes on answering: new requests go elsewhere, streams in flight finish."""
-    return grace_seconds(member) * 3 // 4
+    stated = engine.server.drain_seconds if engine.server is not None else None
+    return grace_seconds(engine, member) * 3 // 4 if stated is None else stated
 
 
 def start_budget_s(context: Context) -> int:
@@ -182,16 +207,17 @@ def _spec(
     names = (str(volume["name"]) for volume in ours)
     check_template(engine, member, names, routed=is_routed(context, engine))
     containers = [_container(context, engine, member, container) for container in template.containers]
-    if gang_metadata.least and not any(_has_requests(container) for container in containers):
-        containers = [_with_requests(container, gang_metadata.least) for container in containers]
     if member.role != "Worker":
         containers += warm_up_containers(context, engine_port(context, engine))
+    beside = (ROUTING_SIDECAR_CONTAINER,) if is_routed(context, engine) else ()
+    containers = with_requests(containers, _share(context, member), beside)
+    containers = with_least(containers, gang_metadata.least)
     spec: dict[str, object] = {
         "nodeSelector": {POOL: member.node_pool_name},
         "enableServiceLinks": False,
         "automountServiceAccountToken": False,
         "securityContext": pod_security(template),
-        "terminationGracePeriodSeconds": grace_seconds(member),
+        "terminationGracePeriodSeconds": grace_seconds(engine, member),
         "containers": containers,
         "volumes": [*ours, *template_volumes(context, template)],
         **template_spec(context, engine, template, cache_check(context, containers)),
@@ -199,27 +225,13 @@ def _spec(
     tolerations = _tolerations(context, engine)
     if tolerations:
         spec["tolerations"] = tolerations
-    if member.device_requests:
-        name = template_name(context, engine, member)
-        spec["resourceClaims"] = [{"name": CLAIM, "resourceClaimTemplateName": name}]
+    claims = _claims(context, engine, member)
+    if claims:
+        spec["resourceClaims"] = [{"name": each, "resourceClaimTemplateName": name} for each, name in claims.items()]
     if template.image_pull_secrets:
         names = (copy_name(context.name, "Secret", secret.name) for secret in template.image_pull_secrets)
         spec["imagePullSecrets"] = [{"name": name} for name in names]
     return {**spec, **scheduling_spec(context, gang_metadata)}
-
-
-def _has_requests(container: Mapping[str, object]) -> bool:
-    """Whether it requests CPU or memory; a limit without a request is one."""
-    lists = [value_at(container, "resources", kind) for kind in ("requests", "limits")]
-    return any(isinstance(found, Mapping) and ("cpu" in found or "memory" in found) for found in lists)
-
-
-def _with_requests(container: dict[str, object], least: Mapping[str, str]) -> dict[str, object]:
-    if container["name"] != ENGINE_CONTAINER:
-        return container
-    resources, requests = (value_at(container, *path) for path in (("resources",), ("resources", "requests")))
-    merged = {**(requests if isinstance(requests, Mapping) else {}), **least}
-    return {**container, "resources": {**(resources if isinstance(resources, Mapping) else {}), "requests": merged}}
 
 
 def scheduling_spec(context: Context, gang_metadata: GangMetadata) -> dict[str, object]:
@@ -264,17 +276,26 @@ def _container(
     rendered["securityContext"] = security(container, engine_security(context, member.node_pool_name))
     rendered["env"] = _env(context, engine, member, launch)
     rendered["volumeMounts"] = _mounts(context, engine, member, container)
-    if member.device_requests:
+    claims = [{"name": name} for name in _claims(context, engine, member)]
+    if claims:
         resources = rendered.get("resources")
-        rendered["resources"] = {**(resources if isinstance(resources, dict) else {}), "claims": [{"name": CLAIM}]}
-    drain = drain_seconds(member)
+        rendered["resources"] = {**(resources if isinstance(resources, dict) else {}), "claims": claims}
+    drain = drain_seconds(engine, member)
     if drain:
         rendered["lifecycle"] = {"preStop": {"sleep": {"seconds": drain}}, **_lifecycle(container)}
     if member.role != "Worker":
-        ours = probes(context, engine_port(context, engine), ENGINES[engine.type_].health)
+        health = (engine.server and engine.server.health_path) or ENGINES[engine.type_].health
+        ours = probes(context, engine_port(context, engine), health)
         rendered |= _ports(engine_port(context, engine), container, HTTP if not is_routed(context, engine) else None)
         rendered |= with_probes(container, ours)
     return {key: value for key, value in with_copies(context.name, rendered).items() if value != []}
+
+
+def _claims(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> dict[str, str]:
+    """The claims of a pod, by name, each with its template."""
+    claims = {CLAIM: template_name(context, engine, member)} if member.device_requests else {}
+    channel = channel_template(context, engine)
+    return {**claims, CHANNEL: channel} if channel is not None else claims
 
 
 def _mounts(

@@ -11,6 +11,7 @@ from modelplane.api.models import (
     GpuPool,
     InferenceClass,
     NodePool,
+    NodeResources,
     PoolDevice,
     PoolDomain,
     SharedCounters,
@@ -50,6 +51,7 @@ def pool_of(pool: GpuPool, declared: NodePool | None) -> Pool:
         [(device.name, each.devices, each.claims) for device in pool.devices for each in device.claims_of_others],
         pool.short_since,
         pool.domain,
+        pool.node_resources,
     )
     return _described_pool(_encode(description))
 
@@ -77,6 +79,7 @@ def _description(device: ClassDevice | PoolDevice) -> tuple[object, ...]:
         device.capacity,
         device.consumes_counters,
         device.allow_multiple_allocations,
+        device.devices_per_value,
     )
 
 
@@ -92,6 +95,7 @@ class _PoolDescription(msgspec.Struct, frozen=True, array_like=True):
     claims_of_others: tuple[tuple[str, int, int], ...]
     short_since: str | None
     domain: PoolDomain | None
+    node_resources: NodeResources | None
 
 
 @lru_cache(maxsize=_MAX_POOLS)
@@ -110,6 +114,7 @@ def _described_pool(description: bytes) -> Pool:
         claims_of_others=pool.claims_of_others,
         short_since=epoch_s(pool.short_since),
         domains=pool.domain.complete if pool.domain is not None else None,
+        node_resources=pool.node_resources,
     )
 
 

@@ -8,6 +8,7 @@ from modelplane.api.labels import DECODE_PORT, ENGINE_CONTAINER, ENGINE_PORT
 from modelplane.api.models import Container, ReplicaEngine, ReplicaMember
 from modelplane.api.reasons import Reason
 from modelplane.compose.context import Context, RenderError, head_member
+from modelplane.compose.engines import ENGINES
 from modelplane.compose.engines.launch import flag_value
 
 _MAX_PORT = 65535
@@ -54,9 +55,12 @@ def serving_port(context: Context) -> int:
 
 
 def _given_port(engine: ReplicaEngine, container: Container) -> int | None:
-    text = flag_value((*container.command, *container.args), "--port")
+    flags, words = ENGINES[engine.type_].port_flags, (*container.command, *container.args)
+    text = next((found for flag in flags if (found := flag_value(words, flag)) is not None), None)
+    if text is None and engine.server is not None and engine.server.port is not None:
+        return engine.server.port
     if text is None:
         return container.ports[0].container_port if container.ports else None
     if not (text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_PORT):
-        raise RenderError(Reason.INVALID, f"engine {engine.name}: --port {text!r} is no port")
+        raise RenderError(Reason.INVALID, f"engine {engine.name}: {flags[0]} {text!r} is no port")
     return int(text)

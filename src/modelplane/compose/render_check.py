@@ -27,6 +27,7 @@ from modelplane.api.models import (
 )
 from modelplane.compose.context import Context, RenderError
 from modelplane.compose.gang import scheduling_fault
+from modelplane.compose.images import RELEASE_IMAGES
 from modelplane.compose.lowering import Lowered
 from modelplane.compose.rendering import can_render
 from modelplane.compose.replica_spec import make_replica
@@ -140,7 +141,8 @@ def _refuse(shape: _Shape, rendering: bytes, artifacts: tuple[str, ...]) -> str 
         volumes = volumes_of(mounts, caches)
     except RenderError as error:
         return str(error)
-    return can_render(Context(msgspec.structs.replace(replica, spec=spec), cluster, volumes, loader_image=_SOME))
+    placed = msgspec.structs.replace(replica, spec=spec)
+    return can_render(Context(placed, cluster, volumes, RELEASE_IMAGES.for_cluster(cluster)))
 
 
 def _cache(name: str, kind: str) -> ModelCache:

@@ -7,10 +7,12 @@ from modelplane.api.reasons import Reason
 from modelplane.compose.backends import BACKENDS
 from modelplane.compose.backends.rendered import Rendered
 from modelplane.compose.claims import claim_templates
+from modelplane.compose.compute_domains import compute_domains
 from modelplane.compose.context import ClusterRenderError, Context, RenderError
 from modelplane.compose.contract import Desired
 from modelplane.compose.gang import domain_fault, scheduling_fault
 from modelplane.compose.gang.gang_metadata import gang_of
+from modelplane.compose.phase_agreement import phase_fault
 from modelplane.compose.pod_defaults import priority_fault
 from modelplane.compose.refusal import stack_refusal
 from modelplane.compose.routes import http_route
@@ -31,6 +33,7 @@ def render(context: Context) -> tuple[dict[str, Desired], Rendered]:
     desired = {NAMESPACE: Desired(namespace), "policy": Desired(policy, outlives=workloads)}
     desired |= {key: Desired(target, outlives=workloads) for key, target in rendered.support.items()}
     desired |= {key: Desired(target, outlives=workloads) for key, target in claim_templates(context).items()}
+    desired |= {key: Desired(target, outlives=workloads) for key, target in compute_domains(context).items()}
     desired |= {key: Desired(stamped(target), outlives=route) for key, target in rendered.workloads.items()}
     desired |= {key: Desired(target, outlives=route) for key, target in rendered.targets.items()}
     desired[ROUTE] = Desired(http_route(context, rendered.backend_refs))
@@ -50,6 +53,8 @@ def _check(context: Context) -> None:
     refused = stack_refusal(context.cluster)
     if refused is not None:
         raise ClusterRenderError(Reason.NOT_SUPPORTED, refused)
+    if (fault := phase_fault(context)) is not None:
+        raise RenderError(Reason.INVALID, fault)
     if gang_of(context).domains and (fault := domain_fault(context.cluster)) is not None:
         raise ClusterRenderError(Reason.NOT_SUPPORTED, fault)
     fault = scheduling_fault(context.scheduling) or priority_fault(context.scheduling, context.priority)

@@ -7,6 +7,7 @@ from modelplane.api.models import (
     CelSelector,
     DeploymentReference,
     DeviceRequest,
+    MatchAttribute,
     ModelDeployment,
     ModelReplica,
     ModelReplicaSpec,
@@ -16,12 +17,19 @@ from modelplane.api.models import (
     Serving,
 )
 from modelplane.api.names import MAX_LEADER_WORKER_SET, make_name
-from modelplane.compose.lowering import EngineSpec, Lowered
-from modelplane.placement.values import MemberAssignment, PlacedReplica, PoolAssignment
+from modelplane.compose.lowering import EngineSpec, Lowered, MemberSpec
+from modelplane.compose.node_share import node_share
+from modelplane.placement.values import Cluster, MemberAssignment, PlacedReplica, Pool, PoolAssignment
+
+_NOTHING = MemberAssignment(0)
 
 
 def make_replica(
-    deployment: ModelDeployment, lowered: Lowered, placed: PlacedReplica, caches: tuple[CacheMount, ...] | None = None
+    deployment: ModelDeployment,
+    lowered: Lowered,
+    placed: PlacedReplica,
+    caches: tuple[CacheMount, ...] | None = None,
+    cluster: Cluster | None = None,
 ) -> ModelReplica:
     """`caches` as they are mounted on its cluster; left out, as the deployment has them."""
     metadata = deployment.metadata
@@ -40,7 +48,9 @@ def make_replica(
         caches=plain_mounts(lowered) if caches is None else caches,
         warm_up=deployment.spec.warm_up,
         engines=tuple(
-            _engine(engine, assignments[engine.name]) for engine in lowered.engines if engine.name in assignments
+            _engine(engine, assignments[engine.name], cluster)
+            for engine in lowered.engines
+            if engine.name in assignments
         ),
     )
     labels = {**lowered.labels, **_labels(metadata, placed)}
@@ -55,7 +65,8 @@ def _labels(metadata: ObjectMeta, placed: PlacedReplica) -> dict[str, str]:
     return {DEPLOYMENT: metadata.name, CLUSTER: placed.cluster, REPLICA_INDEX: str(placed.index)}
 
 
-def _engine(engine: EngineSpec, assignment: PoolAssignment) -> ReplicaEngine:
+def _engine(engine: EngineSpec, assignment: PoolAssignment, cluster: Cluster | None) -> ReplicaEngine:
+    pool = cluster.pool(assignment.pool) if cluster is not None else None
     return ReplicaEngine(
         name=engine.name,
         phase=engine.phase,
@@ -63,17 +74,31 @@ def _engine(engine: EngineSpec, assignment: PoolAssignment) -> ReplicaEngine:
         type_=engine.type,
         coordination=engine.coordination,
         topology=engine.topology,
+        server=engine.server,
         members=tuple(
-            ReplicaMember(
-                role=member.role,
-                nodes=member.nodes,
-                node_pool_name=assignment.pool,
-                device_requests=_device_requests(assignment.members[at]) if at < len(assignment.members) else (),
-                template=member.template,
-            )
+            _member(member, assignment.members[at] if at < len(assignment.members) else _NOTHING, assignment.pool, pool)
             for at, member in enumerate(engine.members)
         ),
     )
+
+
+def _member(member: MemberSpec, assigned: MemberAssignment, pool_name: str, pool: Pool | None) -> ReplicaMember:
+    return ReplicaMember(
+        role=member.role,
+        nodes=member.nodes,
+        node_pool_name=pool_name,
+        match_attributes=_matches(member, assigned),
+        node_share=node_share(pool, assigned.claims),
+        device_requests=_device_requests(assigned),
+        template=member.template,
+    )
+
+
+def _matches(member: MemberSpec, assigned: MemberAssignment) -> tuple[MatchAttribute, ...]:
+    """Those of a pod that claims something: a claim without devices has no constraints."""
+    if not any(claim.device_class is not None for claim in assigned.claims):
+        return ()
+    return tuple(MatchAttribute(attribute=each.attribute, requests=each.requests) for each in member.matches)
 
 
 def _device_requests(member: MemberAssignment) -> tuple[DeviceRequest, ...]:

@@ -51,7 +51,9 @@ def replica_targets(
                 continue
         before = decode_observed(known.manifest, request.decode_replica) if known is not None else None
         mounts = cache_mounts(request.resource.metadata.namespace, lowered, placement.replica, fleet, before)
-        wanted[key] = make_replica(request.resource, lowered, placement.replica, mounts)
+        wanted[key] = make_replica(
+            request.resource, lowered, placement.replica, mounts, fleet.cluster(placement.replica.cluster)
+        )
         if known is not None:
             seen[wanted[key].metadata.name] = known.manifest
     unreached = frozenset(wanted[key].metadata.name for key in wanted if not _is_reached(request, key))

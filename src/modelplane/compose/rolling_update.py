@@ -13,6 +13,8 @@ A replica is updating from the moment that it has the new version until all its 
 minReadySeconds, and its endpoint is ready: until then no client reaches it. A replica that does not
 accept the version keeps its pods and blocks nothing. One that cannot start with it blocks the others, and the next
 change of the deployment reaches it at once. New replicas start with the new version and block nothing.
+
+What a pod may request of its node (`nodeShare`) comes with the next change and is none itself.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +25,7 @@ import msgspec
 
 from modelplane.api.conditions import ConditionStatus, ConditionType
 from modelplane.api.labels import REVISION, TRACK
-from modelplane.api.models import ModelReplica
+from modelplane.api.models import ModelReplica, ReplicaEngine, ReplicaMember
 from modelplane.api.objects import Manifest
 from modelplane.compose.readiness import serves, serving_since
 
@@ -130,9 +132,30 @@ def _known(
 ) -> _Known:
     if seen is None:
         return _Known(wanted, None, serving=False)
-    serving = serves(seen)
+    found, serving = decode(seen), serves(seen)
+    wanted = _with_shares_of(wanted, found)
     settling = serving and settling_s(seen, rules.min_ready_s, rules.now) > 0
-    return _Known(wanted, decode(seen), serving, settling, serving and wanted.metadata.name in rules.unreached)
+    return _Known(wanted, found, serving, settling, serving and wanted.metadata.name in rules.unreached)
+
+
+def _with_shares_of(wanted: ModelReplica, seen: ModelReplica) -> ModelReplica:
+    """With the shares of nodes that the replica has, where nothing else differs: they alone roll no pods."""
+    if wanted.spec.engines == seen.spec.engines:
+        return wanted
+    kept = msgspec.structs.replace(wanted.spec, engines=seen.spec.engines)
+    same = _version(kept) == _version(seen.spec)
+    if not same or _without_shares(wanted.spec.engines) != _without_shares(seen.spec.engines):
+        return wanted
+    return msgspec.structs.replace(wanted, spec=kept)
+
+
+def _without_shares(engines: tuple[ReplicaEngine, ...]) -> tuple[ReplicaEngine, ...]:
+    def bare(member: ReplicaMember) -> ReplicaMember:
+        return msgspec.structs.replace(member, node_share=None)
+
+    return tuple(
+        msgspec.structs.replace(engine, members=tuple(bare(each) for each in engine.members)) for engine in engines
+    )
 
 
 def settling_s(replica: Manifest, min_ready_s: float, now: float) -> float:

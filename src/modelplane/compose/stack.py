@@ -18,7 +18,10 @@ from modelplane.api.models import InferenceClass, InferenceCluster, Override, So
 from modelplane.api.objects import name_of, text_at
 from modelplane.api.reasons import Reason
 from modelplane.catalog.stack import StackComponent, at_path, is_in_range, load_stack, merged
+from modelplane.compose.context import has_pools
 from modelplane.compose.contract import ComposeRequest, Desired, Helm, Remote, Requirement, Target, keep, keep_order
+from modelplane.compose.fabric_domains import has_compute_domains
+from modelplane.compose.images import RegistryMirrors
 
 PREFIX = "stack-"
 _COMPONENTS = "spec.cluster.existing.components"
@@ -113,13 +116,13 @@ def components_of(cluster: InferenceCluster, classes: Iterable[InferenceClass | 
 
 
 def features_of(cluster: InferenceCluster, classes: Iterable[InferenceClass | None]) -> frozenset[str]:
-    """What a cluster has that needs software: GPUs of a vendor, its scheduler, its backend, its routing."""
+    """What a cluster has that needs software: GPUs of a vendor, ComputeDomains, its scheduler, backend and routing."""
     drivers = {device.driver for found in classes if found is not None for device in found.spec.devices}
     vendors = {name for name, domain in _VENDORS.items() if any(driver.endswith(domain) for driver in drivers)}
     backend = cluster.spec.backend
-    # A cluster that names a picker runs replicas which separate prefill and decode, and those need pools.
-    routing = "InferencePool" if backend.images.picker is not None else backend.routing
-    return frozenset({*vendors, cluster.spec.scheduling.type_, backend.type_, routing})
+    routing = "InferencePool" if has_pools(backend) else backend.routing
+    domains = {"ComputeDomain" for pool in cluster.spec.node_pools if has_compute_domains(cluster, pool.name)}
+    return frozenset({*vendors, *domains, cluster.spec.scheduling.type_, backend.type_, routing})
 
 
 def _is_on(component: StackComponent, override: Override | None) -> bool:
@@ -187,7 +190,7 @@ def _targets(cluster: InferenceCluster, component: StackComponent, inputs: Stack
     if component.chart is None:
         items = component.objects()
         return {f"{PREFIX}{component.name}-{text_at(item, 'kind').lower()}": Remote(name, item) for item in items}
-    chart, mirrors = component.chart, _Mirrors.of(cluster)
+    chart, mirrors = component.chart, RegistryMirrors.of(cluster)
     override = next((each for each in _software(cluster).overrides if each.name == component.name), None)
     made = Helm(
         cluster=name,
@@ -202,7 +205,7 @@ def _targets(cluster: InferenceCluster, component: StackComponent, inputs: Stack
 
 
 def _values(
-    cluster: InferenceCluster, component: StackComponent, inputs: StackInputs, mirrors: "_Mirrors"
+    cluster: InferenceCluster, component: StackComponent, inputs: StackInputs, mirrors: RegistryMirrors
 ) -> Mapping[str, object]:
     wanted = {cluster.spec.cluster.source, *features_of(cluster, inputs.classes.values())}
     values = component.values
@@ -214,28 +217,6 @@ def _values(
         found = mirrors.of_image(image)
         values = merged(values, at_path(path, found)) if found != image else values
     return values
-
-
-@dataclass(frozen=True, slots=True)
-class _Mirrors:
-    """By source, the longest first, for a part of a registry may have a mirror of its own."""
-
-    pairs: tuple[tuple[str, str], ...]
-
-    @classmethod
-    def of(cls, cluster: InferenceCluster) -> "_Mirrors":
-        found = [(each.source.rstrip("/"), each.mirror.rstrip("/")) for each in _software(cluster).registry_mirrors]
-        return cls(tuple(sorted(found, key=lambda pair: (-len(pair[0]), pair[0]))))
-
-    def of_image(self, image: str) -> str:
-        for source, mirror in self.pairs:
-            if image == source or image.startswith(f"{source}/"):
-                return mirror + image.removeprefix(source)
-        return image
-
-    def of_repository(self, repository: str) -> str:
-        scheme, _, place = repository.partition("://")
-        return f"{scheme}://{self.of_image(place)}"
 
 
 def _installation(wanted: Collection[str], ready: Collection[str]) -> Condition:

@@ -1,7 +1,7 @@
 """The warm-up container of a pod that serves: the pod is ready when the engine has answered its requests.
 
 It is a container and not an exec probe or a hook of the engine: those need a program in the engine's image, and a hook
-that waits keeps the kubelet from probing. Its image is ours, and the cluster names it.
+that waits keeps the kubelet from probing. Its image is ours.
 """
 
 from modelplane.api.labels import WARM_UP_CONTAINER
@@ -21,7 +21,7 @@ def warm_up_containers(context: Context, engine_port: int) -> list[dict[str, obj
     check = {"httpGet": {"path": "/ready", "port": PORT}, "timeoutSeconds": 5}
     container: dict[str, object] = {
         "name": WARM_UP_CONTAINER,
-        "image": context.image("warm_up"),
+        "image": context.images.warm_up,
         "args": [f"--engine-port={engine_port}", f"--port={PORT}", *_arguments(given)],
         "securityContext": dict(OWN_SECURITY),
         "terminationMessagePolicy": "FallbackToLogsOnError",

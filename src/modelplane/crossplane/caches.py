@@ -15,6 +15,7 @@ from modelplane.api.models import ModelReplica
 from modelplane.api.objects import Manifest
 from modelplane.compose.contract import Requirement
 from modelplane.compose.fleet_reader import FleetReader
+from modelplane.compose.images import RELEASE_IMAGES, ReleaseImages
 from modelplane.crossplane.bounded_cache import BoundedCache
 from modelplane.crossplane.dependency_digest import pools_digest
 from modelplane.crossplane.provider_objects import ComposedObject, read_back
@@ -47,5 +48,5 @@ class FunctionCaches:
     """Digests of pools for the dependency digest. Clusters whose pools are equal share one value of them."""
     resolve: Callable[[str], tuple[str, ...] | None] | None = None
     """Addresses of host names; see ComposeRequest."""
-    loader_image: str = ""
-    """What stages caches on clusters that name no image of their own."""
+    images: ReleaseImages = RELEASE_IMAGES
+    """Images of our own programs, for clusters that name none."""

@@ -138,7 +138,7 @@ def answer(
                 profile,
                 caches.decode_replica,
                 caches.resolve,
-                caches.loader_image,
+                caches.images,
                 charts=helm,
                 read_fleet=caches.read_fleet,
             )

@@ -77,6 +77,8 @@ class PackageSource:
     observe: bool = True
     """Watch the workload clusters, which takes the right to read their kubeconfigs."""
     pull_secret: str = ""
+    images: str = ""
+    """Of the images that workload clusters run; empty: where our packages are."""
     traffic_metrics: tuple[str, ...] = ()
     """Addresses of the metrics that canaries are judged by. The function then writes status.traffic of endpoints."""
 
@@ -262,6 +264,7 @@ def _function_runtime(source: PackageSource) -> Mapping[str, object]:
         "args": [
             "--live",
             *(flag for flag, wanted in flags.items() if wanted),
+            f"--images={source.images or source.packages}",
             *(f"--traffic-metrics={url}" for url in source.traffic_metrics),
         ],
         "ports": [{"name": "metrics", "containerPort": 8080}],

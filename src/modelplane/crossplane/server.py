@@ -20,6 +20,7 @@ from aiohttp import web
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from modelplane.api.errors import InputError
+from modelplane.compose.images import RELEASE_IMAGES, ReleaseImages
 from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.calls import CannotCompose, FleetCache, FunctionCall, FunctionResult, NoFleetCache, answer
 from modelplane.crossplane.fleet_informers import FleetInformers, HeldFleet
@@ -77,8 +78,8 @@ class Options:
     """None: the pod's ServiceAccount, or as kubectl finds it."""
     log_calls: bool = False
     """Whether each call is a line of the log."""
-    loader_image: str = ""
-    """What stages caches on clusters that name no image of their own."""
+    images: ReleaseImages = RELEASE_IMAGES
+    """Images of our own programs, for clusters that name none."""
 
 
 class Received(NamedTuple):
@@ -100,7 +101,7 @@ class CompositionFunction:
         helm: bool = False,
         profile: PlacementProfile = DEFAULT_PROFILE,
         log_calls: bool = False,
-        loader_image: str = "",
+        images: ReleaseImages = RELEASE_IMAGES,
     ) -> None:
         self._limits = limits
         self._log_calls = log_calls
@@ -111,7 +112,7 @@ class CompositionFunction:
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="compose")
         self._in_progress = 0
         self._resolver = HostResolver(SystemClock())
-        self.caches = FunctionCaches(resolve=self._resolver, loader_image=loader_image)
+        self.caches = FunctionCaches(resolve=self._resolver, images=images)
         self.metrics = FunctionMetrics()
 
     def use(self, fleet_cache: FleetCache) -> None:
@@ -232,7 +233,7 @@ class FunctionServer:
             helm=options.helm,
             profile=options.profile,
             log_calls=options.log_calls,
-            loader_image=options.loader_image,
+            images=options.images,
         )
         folder = options.certificates
         self._identity = None if folder is None else _identity_in(folder)

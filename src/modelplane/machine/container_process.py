@@ -21,6 +21,7 @@ _PROGRAMS = (
     ("vllm", ("vllm", "serve")),
     ("llama.cpp", ("llama-server",)),
     ("text-generation-inference", ("text-generation-launcher",)),
+    ("text-embeddings-inference", ("text-embeddings-router",)),
 )
 """What images begin with, by a word of their names."""
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")

@@ -28,6 +28,8 @@ class DeviceKind(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """What a device draws on counters that it shares with others."""
     capacity: bytes = b"{}"
     """What a device has, with the policies of requests: the JSON of its `capacity`."""
+    per_value: tuple[tuple[str, int], ...] = ()
+    """Attributes whose values differ among the devices, each with how many of a node share a value."""
 
     @property
     def is_divided(self) -> bool:

@@ -11,6 +11,10 @@ allocation.
 Every combination of classes over the members of an engine is an allocation of its own, up to ALLOCATION_BUDGET of
 them. Where there are more, `is_exhaustive` says so, and a refusal is not a proof.
 
+Devices that must have one value of an attribute (DRA's matchAttribute) are matched on an unused node, by how many
+devices of a kind share a value. Which values are free on a node in use is not known here: the cluster decides it, and a
+pod may wait there.
+
 Nothing here is about how many nodes are free; see `pool_usage`.
 """
 
@@ -33,7 +37,7 @@ from modelplane.placement.hardware import (
     has_capacity,
 )
 from modelplane.placement.partitions import BudgetReached, Demand, Draw, suitable
-from modelplane.placement.request import EngineRequest, NodeDeviceRequest
+from modelplane.placement.request import EngineRequest, MemberRequest, NodeDeviceRequest
 from modelplane.placement.selectors import meets
 
 PodShape = tuple[Demand, ...]
@@ -87,6 +91,8 @@ class Unmatched(msgspec.Struct, frozen=True):
     """How many steps were searched where the search was cut short, so that nothing is proven."""
     nodes: int = 0
     """How many nodes a copy of the engine spans, where a domain cannot be used for that many."""
+    attribute: str = ""
+    """What no devices of a node that serve the pod have one value of."""
 
 
 _Option = tuple[str | None, int]
@@ -106,7 +112,11 @@ def engine_allocations(engine: EngineRequest, hardware: Hardware) -> tuple[Engin
         allocations = pod_allocations(member.requests, hardware)
         if isinstance(allocations, Unmatched):
             return allocations
-        found.append(allocations)
+        matching = tuple(each for each in allocations if _unmatched_attribute(each, member, hardware) is None)
+        if not matching:
+            attribute = _unmatched_attribute(allocations[0], member, hardware) or ""
+            return Unmatched(member.requests[0], 0, attribute=attribute)
+        found.append(matching)
     products = islice(_products(found), ALLOCATION_BUDGET)
     whole = [_engine_allocation(engine, members, hardware.domain) for members in products]
     claiming = tuple(allocation for allocation in whole if allocation.pods)
@@ -122,6 +132,17 @@ def is_exhaustive(engine: EngineRequest, hardware: Hardware) -> bool:
     found = [_found_allocations(member.requests, hardware) for member in engine.members]
     whole = prod(len(allocations) for allocations, _ in found)
     return whole <= ALLOCATION_BUDGET and all(complete for _, complete in found)
+
+
+def _unmatched_attribute(found: PodAllocation, member: MemberRequest, hardware: Hardware) -> str | None:
+    """The first attribute that the devices of an unused node cannot have one value of, as the pod requests."""
+    for match in member.matches:
+        claims = [each for each in found.claims if not match.requests or each.name in match.requests]
+        shared = [dict(kind.per_value).get(match.attribute, 0) for kind in hardware.kinds]
+        demands = [(claim.count, suitable_kinds(claim, hardware)) for claim in claims if claim.device_class is not None]
+        if len(demands) < len(claims) or not feasible(demands, shared):
+            return match.attribute
+    return None
 
 
 def _first_request(engine: EngineRequest) -> NodeDeviceRequest:
@@ -302,6 +323,18 @@ def _tightest(requests: Sequence[NodeDeviceRequest], hardware: Hardware) -> tupl
     return worst, suitable[worst]
 
 
+def suitable_kinds(claim: Claim, hardware: Hardware) -> int:
+    """The kinds of its class that meet a claim's selectors and have its capacity, as bits."""
+    of_class = hardware.mask(claim.device_class)
+    return sum(
+        1 << bit
+        for bit, kind in enumerate(hardware.kinds)
+        if of_class >> bit & 1
+        and meets(claim.selectors, kind.device).outcome is SelectorOutcome.TRUE
+        and (not claim.capacity or has_capacity(kind, claim.capacity))
+    )
+
+
 @lru_cache(maxsize=_CACHED)
 def held_shape(claims: tuple[Claim, ...], hardware: Hardware) -> PodShape:
     """What a pod that exists may hold of its node, seen from the safe side.
@@ -312,15 +345,8 @@ def held_shape(claims: tuple[Claim, ...], hardware: Hardware) -> PodShape:
     for claim in claims:
         if claim.device_class is None:
             continue
-        of_class = hardware.mask(claim.device_class)
-        suits = sum(
-            1 << bit
-            for bit, kind in enumerate(hardware.kinds)
-            if of_class >> bit & 1
-            and meets(claim.selectors, kind.device).outcome is SelectorOutcome.TRUE
-            and (not claim.capacity or has_capacity(kind, claim.capacity))
-        )
-        mask = suits or of_class or hardware.claimable_mask
+        suits = suitable_kinds(claim, hardware)
+        mask = suits or hardware.mask(claim.device_class) or hardware.claimable_mask
         if mask:
             demands.append(hardware.demand(claim.count, mask, claim.capacity if suits else None))
     return pod_shape(demands)

@@ -24,10 +24,19 @@ class NodeDeviceRequest(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """What is requested of each device. Of a device that may be shared, that much is taken."""
 
 
+class AttributeMatch(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """One value of an attribute for all devices of some requests of a pod."""
+
+    attribute: str
+    requests: tuple[str, ...] = ()
+    """Their names; empty for all."""
+
+
 class MemberRequest(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     nodes: int
     requests: tuple[NodeDeviceRequest, ...]
     """Empty for a member that claims nothing; it follows its engine to the pool."""
+    matches: tuple[AttributeMatch, ...] = ()
 
 
 class EngineRequest(msgspec.Struct, frozen=True, cache_hash=True, gc=False):

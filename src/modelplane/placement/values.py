@@ -11,7 +11,7 @@ import msgspec
 
 from modelplane.api.labels import selects
 from modelplane.api.meta import ClusterName, Key, PoolName
-from modelplane.api.models import LabelSelector
+from modelplane.api.models import LabelSelector, NodeResources
 from modelplane.api.names import make_name
 from modelplane.placement.hardware import Hardware
 from modelplane.placement.matching import Claim
@@ -67,6 +67,8 @@ class Pool(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Since when fewer nodes are there than it was declared with, in seconds of the epoch."""
     domains: int | None = None
     """Domains that have all their nodes, where that was observed."""
+    node_resources: NodeResources | None = None
+    """What a node has besides its devices. Placement itself does not read it."""
 
     def units(self, nodes: int) -> int:
         """So many nodes in what the pool is counted in: its domains, or else its nodes."""

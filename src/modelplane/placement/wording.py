@@ -56,6 +56,8 @@ class Mismatch(msgspec.Struct, frozen=True, cache_hash=True):
             return f"a selector of request {request.name} fails {self.found.fault}"
         if self.found.nodes:
             return self._domain()
+        if self.found.attribute:
+            return f"no devices of a node that serve the requests share a value of {self.found.attribute}"
         if self.found.steps:
             return f"not proven: search budget of {self.found.steps} steps reached for request {request.name}"
         if self.found.suitable >= request.count:

@@ -99,7 +99,6 @@ class Composition:
     profile: PlacementProfile = DEFAULT_PROFILE
     resolve: Callable[[str], tuple[str, ...] | None] | None = None
     """Looks host names up; see ComposeRequest."""
-    loader_image: str = ""
     composers: Mapping[str, RegisteredKind] = field(default_factory=lambda: COMPOSERS)
     decode_replica: Callable[[Manifest], ModelReplica] = field(
         default_factory=lambda: IdentityMemo(partial(decode, ModelReplica), _REPLICAS)
@@ -142,7 +141,6 @@ class Composition:
                 self.profile,
                 self.decode_replica,
                 self.resolve,
-                self.loader_image,
                 certificates=False,
             )
             result = entry.compose(request)

@@ -18,7 +18,6 @@ from modelplane.api.reasons import Reason
 from modelplane.apiserver.store.database import Database, SqliteStore
 from modelplane.compose.admission_causes import trimmed_workload
 from modelplane.compose.caching.complaints import incomplete_since
-from modelplane.compose.caching.job import LOADER_IMAGE
 from modelplane.compose.contract import ComposeResult, Event
 from modelplane.compose.pod_causes import trimmed
 from modelplane.compose.registry import COMPOSERS
@@ -83,7 +82,6 @@ class PlaneController:
             on_unreachable=lambda ref, cluster: self._waiting_for_cluster[cluster].add(ref),
             profile=profile,
             resolve=resolve,
-            loader_image=LOADER_IMAGE,
         )
         self._clock = clock
         self.loop: Loop[ObjectRef] = Loop(self._reconcile, clock=clock, settings=_LOOP, on_failed=self._broke)

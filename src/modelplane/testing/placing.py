@@ -8,6 +8,7 @@ from modelplane.api.models import (
     CelSelector,
     DeploymentReference,
     DeviceRequest,
+    MatchAttribute,
     ModelDeployment,
     ModelReplica,
     ModelReplicaSpec,
@@ -56,6 +57,7 @@ def _engine(engine: EngineSpec, pool: str) -> ReplicaEngine:
         type_=engine.type,
         coordination=engine.coordination,
         topology=engine.topology,
+        server=engine.server,
         members=tuple(_member(member, pool) for member in engine.members),
     )
 
@@ -70,6 +72,12 @@ def _member(member: MemberSpec, pool: str) -> ReplicaMember:
         )
         for wanted in member.requests
     )
+    matches = (MatchAttribute(attribute=match.attribute, requests=match.requests) for match in member.matches)
     return ReplicaMember(
-        role=member.role, nodes=member.nodes, node_pool_name=pool, device_requests=requests, template=member.template
+        role=member.role,
+        nodes=member.nodes,
+        node_pool_name=pool,
+        match_attributes=tuple(matches),
+        device_requests=requests,
+        template=member.template,
     )

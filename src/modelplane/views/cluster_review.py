@@ -7,7 +7,7 @@ published. Nodes that have the label `modelplane.ai/pool` are in that pool alrea
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from modelplane.api.codec import decode
 from modelplane.api.labels import POOL
@@ -15,6 +15,7 @@ from modelplane.api.models import InferenceClass, InferenceCluster
 from modelplane.api.objects import API_VERSION, Json, Manifest, items_at, labels_of, mapping_at, name_of, text_at
 from modelplane.catalog.stack import is_in_range, load_stack
 from modelplane.compose.stack import components_of, missing_components
+from modelplane.k8s.quantity import QuantityError, parse_quantity
 from modelplane.k8s.semver import VersionError
 
 _NOT_OF_A_KIND = frozenset(
@@ -55,9 +56,13 @@ class ProposedPool:
     nodes: tuple[str, ...]
     unlabelled: tuple[str, ...]
     devices: tuple[Json, ...]
+    resources: Mapping[str, str] = field(default_factory=dict)
+    """The least CPU and memory that a node of it has for pods."""
 
     def inference_class(self) -> Json:
-        spec = {"description": f"As published by the drivers of {self.nodes[0]}.", "devices": list(self.devices)}
+        spec: Json = {"description": f"As published by the drivers of {self.nodes[0]}.", "devices": list(self.devices)}
+        if self.resources:
+            spec["nodeResources"] = dict(self.resources)
         metadata = {"name": self.class_name}
         return {"apiVersion": API_VERSION, "kind": "InferenceClass", "metadata": metadata, "spec": spec}
 
@@ -132,7 +137,20 @@ def propose_pools(found: ClusterInventory) -> tuple[ProposedPool, ...]:
     joined: defaultdict[tuple[str, tuple[_Kind, ...]], list[str]] = defaultdict(list)
     for (label, kinds), nodes in groups.items():
         joined[label or named.get(kinds, ""), kinds] += nodes
-    return tuple(_named_pools(joined, labels))
+    by_name = {name_of(node): node for node in found.nodes}
+    return tuple(
+        replace(pool, resources=_least_resources(by_name[name] for name in pool.nodes))
+        for pool in _named_pools(joined, labels)
+    )
+
+
+def _least_resources(nodes: Iterable[Manifest]) -> dict[str, str]:
+    """Of what is allocatable on them; nothing that a node does not say."""
+    found = [mapping_at(node, "status", "allocatable") for node in nodes]
+    try:
+        return {name: min((text_at(each, name) for each in found), key=parse_quantity) for name in ("cpu", "memory")}
+    except QuantityError:
+        return {}
 
 
 def _named_pools(

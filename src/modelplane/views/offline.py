@@ -9,8 +9,8 @@ from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.objects import Manifest, labels_of, name_of, namespace_of, text_at
 from modelplane.api.reasons import Reason
-from modelplane.compose.caching.job import LOADER_IMAGE
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Local, Remote, Requirement
+from modelplane.compose.images import RELEASE_IMAGES, ReleaseImages
 from modelplane.compose.registry import COMPOSERS
 from modelplane.k8s.admission.layout import Document
 from modelplane.placement.schedule import Schedule
@@ -49,10 +49,10 @@ def compose_document(document: Document, documents: Iterable[Document] = (), *, 
     return _compose(manifest, [*fleet.clusters, *others], fleet)
 
 
-def render(fleet: FleetManifests, *, loader_image: str = LOADER_IMAGE) -> tuple[Remote, ...]:
+def render(fleet: FleetManifests, *, images: ReleaseImages = RELEASE_IMAGES) -> tuple[Remote, ...]:
     """Every object that the deployments of a fleet become, each with the cluster that it is for.
 
-    Deployments are decided one after the other, as `plan` does it, and their caches count as staged. `loader_image` is
+    Deployments are decided one after the other, as `plan` does it, and their caches count as staged. `images` are
     for clusters that name none.
     InputError: no cluster can run a deployment.
     """
@@ -65,7 +65,7 @@ def render(fleet: FleetManifests, *, loader_image: str = LOADER_IMAGE) -> tuple[
         known = {(namespace_of(item), name_of(item)): item for item in (*fleet.replicas, *replicas)}
         fleet = msgspec.structs.replace(fleet, replicas=tuple(known.values()))
         for replica in replicas:
-            found += _rendered(replica, fleet, loader_image)
+            found += _rendered(replica, fleet, images)
     return tuple(found)
 
 
@@ -75,9 +75,9 @@ def _check_runnable(deployment: Manifest, result: ComposeResult) -> None:
             raise InputError(f"ModelDeployment {namespace_of(deployment)}/{name_of(deployment)}: {condition.message}")
 
 
-def _rendered(replica: Manifest, fleet: FleetManifests, loader_image: str) -> list[Remote]:
+def _rendered(replica: Manifest, fleet: FleetManifests, images: ReleaseImages) -> list[Remote]:
     caches = [_staged(cache, text_at(replica, "spec", "clusterName")) for cache in fleet.caches]
-    result = _compose(replica, (*fleet.clusters, *caches), fleet, loader_image)
+    result = _compose(replica, (*fleet.clusters, *caches), fleet, images)
     accepted = next(condition for condition in result.conditions if condition.type == "Accepted")
     if accepted.status != "True":
         raise InputError(f"ModelReplica {namespace_of(replica)}/{name_of(replica)}: {accepted.message}")
@@ -90,7 +90,7 @@ def _staged(cache: Manifest, cluster: str) -> Manifest:
 
 
 def _compose(
-    manifest: Manifest, others: Sequence[Manifest], fleet: FleetManifests, loader_image: str = LOADER_IMAGE
+    manifest: Manifest, others: Sequence[Manifest], fleet: FleetManifests, images: ReleaseImages = RELEASE_IMAGES
 ) -> ComposeResult:
     kind = text_at(manifest, "kind")
     if kind not in COMPOSERS:
@@ -101,7 +101,7 @@ def _compose(
         fleet=fleet.fleet(),
         now=fleet.now,
         profile=fleet.profile,
-        loader_image=loader_image,
+        images=images,
     )
     wanted = entry.compose(request).requirements
     required = {key: _find(one, others) for key, one in wanted.items() if one.cluster is None}

@@ -30,6 +30,7 @@ WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
     "policy": ("poddisruptionbudgets",),
     "rbac.authorization.k8s.io": ("rolebindings", "roles"),
     "resource.k8s.io": ("resourceclaimtemplates",),
+    "resource.nvidia.com": ("computedomains",),
     "scheduling.run.ai": ("podgroups",),
     "scheduling.volcano.sh": ("podgroups",),
     "serving.kserve.io": ("llminferenceserviceconfigs", "llminferenceservices"),

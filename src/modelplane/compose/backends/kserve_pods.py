@@ -58,7 +58,7 @@ def _container(
     rendered["securityContext"] = {**(security if isinstance(security, dict) else {}), "runAsNonRoot": False}
     if "lifecycle" in rendered and not engine_container(member).lifecycle:
         # Its presets stop by a program, and a hook may be of one kind only.
-        rendered["lifecycle"] = {"preStop": {"exec": {"command": ["/bin/sleep", str(drain_seconds(member))]}}}
+        rendered["lifecycle"] = {"preStop": {"exec": {"command": ["/bin/sleep", str(drain_seconds(engine, member))]}}}
     return {**rendered, **_probes(rendered)}
 
 

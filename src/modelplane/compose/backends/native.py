@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping
 
 from modelplane.api.labels import SERVING
 from modelplane.api.models import ReplicaEngine
+from modelplane.api.reasons import Reason
 from modelplane.compose.backends.deployment import deployment
 from modelplane.compose.backends.lws import leader_worker_set
 from modelplane.compose.backends.rendered import Rendered
-from modelplane.compose.context import Context, is_gang
+from modelplane.compose.context import ClusterRenderError, Context, has_pools, is_gang
 from modelplane.compose.contract import Remote
 from modelplane.compose.disruption import disruption_budgets
 from modelplane.compose.gang import SCHEDULERS
@@ -17,6 +18,7 @@ from modelplane.compose.pods import HTTP
 from modelplane.compose.ports import serving_port
 
 SERVICE_PORT = 80
+_NO_POOLS = "prefill and decode apart need spec.backend.routing: InferencePool, and a gateway that knows such pools"
 _WORKLOADS: Mapping[bool, tuple[str, Callable[[Context, ReplicaEngine, GangMetadata], Remote]]] = {
     False: ("deployment", deployment),
     True: ("lws", leader_worker_set),
@@ -25,6 +27,8 @@ _WORKLOADS: Mapping[bool, tuple[str, Callable[[Context, ReplicaEngine, GangMetad
 
 
 def render(context: Context) -> Rendered:
+    if context.disaggregated and not has_pools(context.cluster.spec.backend):
+        raise ClusterRenderError(Reason.NOT_SUPPORTED, _NO_POOLS)
     scheduler = SCHEDULERS[context.scheduling.type_]
     gang = gang_of(context)
     gang_metadata = scheduler.gang_metadata(gang)

@@ -14,15 +14,12 @@ from modelplane.api.loader_exits import PERMANENT
 from modelplane.api.models import InferenceCluster, ModelCache
 from modelplane.api.names import make_name
 from modelplane.api.objects import Manifest, manifest, with_metadata
-from modelplane.api.version import __version__
 from modelplane.compose.caching.source import CacheSource
 from modelplane.compose.caching.storage import claim_name
 from modelplane.compose.context import remote_namespace
 from modelplane.compose.tenancy import OWN_SECURITY
 
 LOADER = "loader"
-LOADER_IMAGE = f"modelplane-loader:v{__version__}"
-"""The image of this release, where no registry is known: on simulated clusters, and for what is rendered offline."""
 VOLUME_PATH = "/volume"
 _SECRET_PATH, _FILES_PATH = "/run/credentials", "/run/files"
 _TERMINATION_LOG = "/dev/termination-log"

@@ -116,8 +116,6 @@ def _cluster_obstacle(site: Site) -> Cause | None:
     fault = storage_fault(cluster, site.inputs.storage)
     if fault is not None:
         return Cause(Reason.NO_STORAGE, fault)
-    if not _image(site, cluster):
-        return Cause(Reason.NOT_SUPPORTED, "spec.backend.images.loader of the cluster names no image to fetch with")
     ready = next((found for found in cluster.status.conditions if found.type == ConditionType.READY), None)
     if site.volume is None and (ready is None or ready.status is not ConditionStatus.TRUE):
         return Cause(Reason.WAITING_FOR_CLUSTER, "the cluster is not ready")
@@ -125,7 +123,7 @@ def _cluster_obstacle(site: Site) -> Cause | None:
 
 
 def _image(site: Site, cluster: InferenceCluster) -> str:
-    return cluster.spec.backend.images.loader or site.inputs.request.loader_image
+    return site.inputs.request.images.for_cluster(cluster).loader
 
 
 def _blocked(site: Site, cause: Cause) -> ClusterStaging:

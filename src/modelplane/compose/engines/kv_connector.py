@@ -8,10 +8,13 @@ import json
 
 from modelplane.api.reasons import Reason
 from modelplane.compose.context import RenderError
-from modelplane.compose.engines.launch import LaunchRequest, flag_value
+from modelplane.compose.engines.launch import CacheTransfer, LaunchRequest, flag_value
 
 _FLAG = "--kv-transfer-config"
-_NIXL = '{"kv_connector":"NixlConnector","kv_role":"kv_both"}'
+_NIXL_CONNECTOR = "NixlConnector"
+_NIXL = f'{{"kv_connector":"{_NIXL_CONNECTOR}","kv_role":"kv_both"}}'
+_SEVERAL = "MultiConnector"
+"""May have the other side's connector among its own."""
 _OTHER_SIDE = {"Prefill": "kv_consumer", "Decode": "kv_producer"}
 
 
@@ -38,3 +41,18 @@ def _fault(given: str, phase: str) -> str | None:
     if config.get("kv_role") == _OTHER_SIDE[phase]:
         return f"has the role {_OTHER_SIDE[phase]}, and the engine's phase is {phase}"
     return None
+
+
+def _said(words: tuple[str, ...]) -> str | None:
+    given = flag_value(words, _FLAG)
+    if given is None:
+        return flag_value(words, f"{_FLAG}.kv_connector") or _NIXL_CONNECTOR
+    try:
+        config = json.loads(given)
+    except ValueError:
+        return None
+    found = config.get("kv_connector") if isinstance(config, dict) else None
+    return found if isinstance(found, str) and found != _SEVERAL else None
+
+
+CONNECTOR = CacheTransfer("kv_connector", _said)

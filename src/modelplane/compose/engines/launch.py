@@ -34,6 +34,8 @@ class LaunchRequest:
     """Name and path of each LoRA adapter."""
     phase: Literal["Prefill", "Decode"] | None = None
     """None: the engine does both."""
+    transfer_backend: str = ""
+    """What moves KV caches between phases, of an engine that has a flag for it. Empty: its own choice."""
     moved: bool = False
     """Whether the port is not the engine's own choice: another container takes its usual one."""
 
@@ -52,16 +54,37 @@ NIXL = "nixlv2"
 
 
 @dataclass(frozen=True, slots=True)
+class CacheTransfer:
+    """How an engine says what moves its KV caches from prefill to decode."""
+
+    name: str
+    """What is said, for messages."""
+    said: Callable[[tuple[str, ...]], str | None]
+    """What its words say; None where that is not known, or several ways."""
+    without_verbs: str = ""
+    """What it is told where nobody says that the network is InfiniBand; empty: nothing."""
+    bootstrap_flag: str = ""
+    bootstrap_port: str = ""
+    """Where prefill engines wait for decode engines, and what the routing sidecar expects by itself."""
+    sidecar_flag: str = ""
+    """How the routing sidecar is told of another port."""
+
+
+@dataclass(frozen=True, slots=True)
 class EngineType:
     launch: Callable[[LaunchRequest], Launch]
     label: str = ""
     """The value of `llm-d.ai/engine-type` on its pods. Empty: they have no such label."""
     health: str = "/health"
     """The path that answers once requests do."""
+    port_flags: tuple[str, ...] = ("--port",)
+    """The flag of its port, by every name."""
     sized: bool = True
     """Whether it is told how many devices to use."""
     kv_connector: str = NIXL
     """How the routing sidecar moves KV caches from prefill to decode."""
+    kv_transfer: CacheTransfer | None = None
+    """None: nothing is known of it."""
 
 
 def group_env() -> list[dict[str, object]]:

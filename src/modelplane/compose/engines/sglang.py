@@ -10,6 +10,7 @@ from modelplane.compose.engines.launch import (
     GROUP_SIZE,
     LEADER_ADDRESS,
     RANK,
+    CacheTransfer,
     Launch,
     LaunchRequest,
     flag_value,
@@ -24,7 +25,9 @@ from modelplane.compose.shapes import spans_ranks
 SERVE = ("python3", "-m", "sglang.launch_server")
 MODEL_FLAGS, _CONFIG = ("--model-path", "--model"), "--config"
 _RENDEZVOUS_PORT = 20000
-_SIDE, _BOOTSTRAP, BOOTSTRAP_PORT = "--disaggregation-mode", "--disaggregation-bootstrap-port", "8998"
+_SIDE = "--disaggregation-mode"
+_BOOTSTRAP, _BOOTSTRAP_PORT = "--disaggregation-bootstrap-port", "8998"
+_TRANSFER_BACKEND = "--disaggregation-transfer-backend"
 
 
 def launch(request: LaunchRequest) -> Launch:
@@ -95,15 +98,17 @@ def _nodes(request: LaunchRequest) -> tuple[str, ...]:
 
 
 def _disaggregation(request: LaunchRequest) -> tuple[str, ...]:
-    """The side of the pair that the engine is; the routing sidecar expects prefill engines on one port."""
+    """The side of the pair that the engine is, where they meet, and how caches move."""
     if request.phase is None:
         return ()
     wanted, given = request.phase.lower(), flag_value(request.args, _SIDE)
     if given is not None and given != wanted:
         message = f"engine {request.engine}: {_SIDE} {given} in the args contradicts its phase, {request.phase}"
         raise RenderError(Reason.INVALID, message)
-    port = unless_given(request.args, [_BOOTSTRAP], _BOOTSTRAP, BOOTSTRAP_PORT) if request.phase == "Prefill" else ()
-    return (*unless_given(request.args, [_SIDE], _SIDE, wanted), *port)
+    port = unless_given(request.args, [_BOOTSTRAP], _BOOTSTRAP, _BOOTSTRAP_PORT) if request.phase == "Prefill" else ()
+    chosen = request.transfer_backend
+    backend = unless_given(request.args, [_TRANSFER_BACKEND], _TRANSFER_BACKEND, chosen) if chosen else ()
+    return (*unless_given(request.args, [_SIDE], _SIDE, wanted), *port, *backend)
 
 
 def _adapters(request: LaunchRequest) -> tuple[str, ...]:
@@ -111,3 +116,18 @@ def _adapters(request: LaunchRequest) -> tuple[str, ...]:
         return ()
     paths = (f"{name}={path}" for name, path in request.adapters)
     return (*unless_given(request.args, ["--enable-lora"], "--enable-lora"), "--lora-paths", *paths)
+
+
+def _backend(words: tuple[str, ...]) -> str | None:
+    return flag_value(words, _TRANSFER_BACKEND)
+
+
+BACKEND = CacheTransfer(
+    name=_TRANSFER_BACKEND,
+    said=_backend,
+    # Its own choice, Mooncake, opens RDMA queues whatever the network is. NIXL uses what there is.
+    without_verbs="nixl",
+    bootstrap_flag=_BOOTSTRAP,
+    bootstrap_port=_BOOTSTRAP_PORT,
+    sidecar_flag="--sglang-bootstrap-port",
+)

@@ -108,7 +108,7 @@ def _standing(gang: GangRequest) -> dict[str, str]:
 
 def _longest_grace(gang: GangRequest) -> int:
     engines = gang.context.replica.spec.engines
-    return max(grace_seconds(member) for engine in engines for member in engine.members)
+    return max(grace_seconds(engine, member) for engine in engines for member in engine.members)
 
 
 def domain_annotations(key: str) -> dict[str, str]:

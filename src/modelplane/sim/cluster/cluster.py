@@ -44,6 +44,7 @@ from modelplane.reconcile.settings import LoopSettings
 from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.api import ClusterApi
 from modelplane.sim.cluster.claims import Claims
+from modelplane.sim.cluster.compute_domains import ComputeDomains
 from modelplane.sim.cluster.controller import ClusterController, ClusterStore, ControllerContext, WorkItem
 from modelplane.sim.cluster.deployments import Deployments
 from modelplane.sim.cluster.engines import EngineFactory
@@ -315,6 +316,7 @@ def _others(context: ControllerContext) -> Sequence[ClusterController]:
         InferencePools(context),
         StatefulSets(context),
         Claims(context),
+        ComputeDomains(context),
         KubeScheduler(context),
         PodGrouper(context),
         Queues(context),

@@ -16,7 +16,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _KNOWN = (
-    *("vllm", "sglang", "lmdeploy", "text-generation-inference", "tritonserver", "tensorrt-llm", "llama.cpp", "ollama"),
+    *(
+        "vllm",
+        "sglang",
+        "lmdeploy",
+        "text-generation-inference",
+        "text-embeddings-inference",
+        "tritonserver",
+        "tensorrt-llm",
+        "llama.cpp",
+        "ollama",
+    ),
     "nim/",
     *("llm-d", "inference-scheduler", "picker", "routing-sidecar", "modelplane"),
 )

@@ -91,8 +91,9 @@ def _devices(
     capacity = {name: msgspec.to_builtins(value) for name, value in device.capacity.items()}
     for index in indices:
         entry: dict[str, object] = {"name": f"{device.name}-{index}"}
-        if attributes:
-            entry["attributes"] = attributes
+        values = {name: {"string": f"value-{index // each}"} for name, each in device.devices_per_value.items()}
+        if attributes or values:
+            entry["attributes"] = {**attributes, **values}
         if capacity:
             entry["capacity"] = capacity
         if device.allow_multiple_allocations:

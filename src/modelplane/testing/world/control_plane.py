@@ -46,7 +46,6 @@ from modelplane.testing.world.store import (
 from modelplane.testing.world.views import Facts, View
 
 COMPOSITES = frozenset({"InferenceCluster", "ModelCache", "ModelDeployment", "ModelReplica", "ModelEndpoint"})
-_LOADER = "loader:1"
 _PAUSE_S = 2.0
 """A composite is called at most this often, as a rate limiter would see to."""
 _RETRY_S = 2.0
@@ -121,7 +120,7 @@ class ControlPlane:
         self._busy: dict[ObjectId, None] = {}
         self._last: dict[ObjectId, float] = {}
         self._requires: dict[ObjectId, Mapping[str, Requirement]] = {}
-        self._caches = FunctionCaches(loader_image=_LOADER)
+        self._caches = FunctionCaches()
         self._cache = LiveFleetCache(self.view, self._clock) if self.live else None
 
     def restart(self) -> None:

@@ -112,6 +112,7 @@ BUILT_IN: tuple[EngineMetricNames, ...] = (
     EngineMetricNames(
         name="tgi", waiting=MetricFamily("tgi_queue_size"), running=MetricFamily("tgi_batch_current_size")
     ),
+    EngineMetricNames(name="tei", waiting=MetricFamily("te_queue_size")),
     EngineMetricNames(
         name="picker",
         waiting=MetricFamily("llm_d_epp_average_queue_size"),
