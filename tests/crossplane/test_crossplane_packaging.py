@@ -161,7 +161,7 @@ def test_packages_are_built_without_a_daemon_and_the_same_each_time(tmp_path):
     first = built()
     assert [name.rpartition("-v")[0] for name in first] == ["function-modelplane", "modelplane"]
     assert built() == first
-    assert [_package(content) for content in first.values()] == [[function_meta()], list(configuration("0.1.0"))]
+    assert [_package(content) for content in first.values()] == [[function_meta()], list(configuration("0.2.0"))]
 
 
 def _package(content):
