@@ -35,7 +35,7 @@ COMMANDS = (
     Command("up", "start the embedded plane and keep it running", "up"),
     Command("status", "show whether clusters, deployments and services of a running plane are ready", "status"),
     Command("dashboard", "serve the dashboard of a control plane that runs elsewhere; it only reads", "dashboard"),
-    Command("top", "show devices, replicas, requests and prices by class, pool and deployment", "top"),
+    Command("top", "show devices, requests, tokens and prices by class, pool, deployment and service", "top"),
     Command("cost", "show what teams and deployments cost, by the hour and for a million tokens", "cost"),
     Command("get", "show objects: md, ms, inferencecluster and so on, or all", "get"),
     Command("describe", "show an object, its conditions and its events", "describe"),

@@ -218,9 +218,12 @@ def _top(state: PlaneState, now_s: float) -> str:
     from modelplane.cli.top import load_text
     from modelplane.views.fleet_load import fleet_load
     from modelplane.views.inputs import KINDS, gather
+    from modelplane.views.service_load import service_loads
 
     inputs = gather((item for plural in KINDS.values() for item in state.items(plural)), now=now_s)
-    return load_text(fleet_load(inputs, state.items("modelendpoints")), "wide")
+    endpoints = state.items("modelendpoints")
+    services = service_loads(inputs, state.items("modelservices"), endpoints, {})
+    return load_text(fleet_load(inputs, endpoints), "wide", services)
 
 
 def _trace(state: PlaneState) -> str:
