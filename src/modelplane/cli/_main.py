@@ -40,7 +40,7 @@ COMMANDS = (
     Command("get", "show objects: md, ms, inferencecluster and so on, or all", "get"),
     Command("describe", "show an object, its conditions and its events", "describe"),
     Command("trace", "show what an object leads to, from deployment to service, with reasons and times", "trace"),
-    Command("logs", "show what engines of this machine print", "logs"),
+    Command("logs", "show what engines print, on this machine or on the clusters of a control plane", "logs"),
     Command("debug-bundle", "write what an issue needs into one archive, without credentials", "debug_bundle"),
     Command("apply", "create objects from manifests, or change those that exist", "apply"),
     Command("delete", "delete objects, and say what holds them", "delete"),

@@ -8,11 +8,11 @@ import os
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from modelplane.api.errors import ConflictError, InputError, ModelplaneError, NotFoundError, UnavailableError
 
@@ -112,17 +112,37 @@ class RunningPlane:
     ) -> dict[str, object]:
         """What the API answers. `sent` is the type of the body; a fault of the request is an InputError or so."""
         headers = {"Accept": accepted}
-        if self.token:
-            headers["Authorization"] = f"Bearer {self.token}"
         data = None
         if body is not None:
             headers["Content-Type"] = sent
             data = json.dumps(body).encode()
-        made = urllib.request.Request(f"{self.server}{path}", data=data, headers=headers, method=method)  # noqa: S310  our own https address
+        with self._open(path, method=method, data=data, headers=headers) as answer:
+            found: dict[str, object] = json.load(answer)
+            return found
+
+    def lines(self, path: str, *, timeout_s: float | None = _TIMEOUT_S) -> Iterator[str]:
+        """A text as it comes, line by line. None: it may take its time."""
+        with self._open(path, headers={"Accept": "*/*"}, timeout_s=timeout_s) as answer:
+            for line in answer:
+                yield line.decode(errors="replace").rstrip("\n")
+
+    @contextmanager
+    def _open(
+        self,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        method: str = "GET",
+        data: bytes | None = None,
+        timeout_s: float | None = _TIMEOUT_S,
+    ) -> Iterator[IO[bytes]]:
+        known = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        made = urllib.request.Request(  # noqa: S310  our own https address
+            f"{self.server}{path}", data=data, headers={**headers, **known}, method=method
+        )
         try:
-            with urllib.request.urlopen(made, timeout=_TIMEOUT_S, context=self.context) as answer:  # noqa: S310  as above
-                found: dict[str, object] = json.load(answer)
-                return found
+            with urllib.request.urlopen(made, timeout=timeout_s, context=self.context) as answer:  # noqa: S310  as above
+                yield answer
         except urllib.error.HTTPError as error:
             raise self._refused(path, error) from error
         except urllib.error.URLError as error:
