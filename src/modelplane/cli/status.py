@@ -18,8 +18,9 @@ from modelplane.cli._formats import (
 )
 from modelplane.cli.ports import HOST, Ports, page_token
 from modelplane.cli.running import RunningPlane
-from modelplane.views.health import READY, ObjectHealth
+from modelplane.views.health import ObjectHealth
 from modelplane.views.overview import ClusterRow, Overview, overview
+from modelplane.views.states import READY
 
 _EPILOG = """\
 examples:

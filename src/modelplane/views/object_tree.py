@@ -31,8 +31,6 @@ from modelplane.api.models import (
 )
 from modelplane.api.objects import Manifest, items_at, labels_of, mapping_at, name_of, namespace_of, text_at
 from modelplane.views.health import (
-    DELETING,
-    UNKNOWN,
     ObjectHealth,
     cluster_health,
     object_health,
@@ -41,6 +39,7 @@ from modelplane.views.health import (
     unreadable,
 )
 from modelplane.views.services import why_left_out
+from modelplane.views.states import DELETING, UNKNOWN
 
 TREE_KINDS: Final[Mapping[str, str]] = {
     "ModelDeployment": "deployment",

@@ -9,9 +9,9 @@ from weakref import WeakKeyDictionary
 from modelplane.api.objects import GROUP, Manifest, items_at, namespace_of, text_at
 from modelplane.views.events import event_subject, last_seen
 from modelplane.views.fleet_load import DeploymentLoad, FleetLoad, PoolLoad, fleet_load
-from modelplane.views.health import READY
 from modelplane.views.inputs import gather
 from modelplane.views.overview import ClusterRow, Overview, overview
+from modelplane.views.states import READY
 
 _Made = TypeVar("_Made")
 ObjectPlace = tuple[str, str]
