@@ -1,9 +1,11 @@
 """What services carry, from whole sets of manifests."""
 
+import pytest
+
 from modelplane.api.timestamps import epoch_s
 from modelplane.views.fleet_load import HourlyPrice, MeasuredTraffic
 from modelplane.views.inputs import gather
-from modelplane.views.service_load import ServiceLoad, TokenRate, service_loads
+from modelplane.views.service_load import ServiceLoad, TokenPrice, TokenRate, service_loads, token_price
 
 API = "modelplane.ai/v1alpha1"
 NOW = epoch_s("2026-01-01T00:01:00Z")
@@ -88,3 +90,20 @@ def test_somebody_elses_endpoint_has_no_price():
 def test_a_service_that_cannot_be_read_hides_no_other():
     broken = {**service("broken"), "spec": {"endpoints": 7}}
     assert [row.name for row in loads(broken, service("api", app="chat"))] == ["api"]
+
+
+@pytest.mark.parametrize(
+    ("price", "tokens", "seconds", "expected"),
+    [
+        (
+            HourlyPrice(40.0, "USD"), 4_000_000, 1800.0,
+            TokenPrice(per_million=5.0, currency="USD", tokens=4_000_000, hours=0.5),
+        ),
+        (None, 4_000_000, 1800.0, None),
+        (HourlyPrice(40.0, "USD"), 0, 1800.0, None),
+        (HourlyPrice(40.0, "USD"), 100, 59.0, None),
+    ],
+    ids=["known", "no price", "no tokens", "too short"],
+)  # fmt: skip
+def test_what_a_million_tokens_cost(price, tokens, seconds, expected):
+    assert token_price(price, tokens, seconds) == expected

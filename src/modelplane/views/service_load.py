@@ -27,6 +27,9 @@ from modelplane.views.inputs import FleetManifests
 from modelplane.views.plan import price_of
 
 _Name = tuple[str, str]
+_LEAST_S = 60.0
+_HOUR_S = 3600.0
+_MILLION = 1e6
 
 
 class TokenRate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -34,6 +37,17 @@ class TokenRate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     input_per_second: float
     output_per_second: float
+
+
+class TokenPrice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a million tokens cost: an estimate, since the price of now is taken for all the time."""
+
+    per_million: float
+    currency: str
+    tokens: int
+    """Read and written, that were counted."""
+    hours: float
+    """In which they were."""
 
 
 class ServiceLoad(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -47,6 +61,19 @@ class ServiceLoad(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tokens: TokenRate | None
     price: HourlyPrice | None
     """Of those replicas. None where one has no price, or an endpoint is somebody else's."""
+
+
+def token_price(price: HourlyPrice | None, tokens: int, seconds: float) -> TokenPrice | None:
+    """None where no price is known, or less than a minute or no token was counted."""
+    if price is None or tokens <= 0 or seconds < _LEAST_S:
+        return None
+    hours = seconds / _HOUR_S
+    return TokenPrice(
+        per_million=round(price.per_hour * hours / (tokens / _MILLION), 6),
+        currency=price.currency,
+        tokens=tokens,
+        hours=round(hours, 2),
+    )
 
 
 def service_loads(
