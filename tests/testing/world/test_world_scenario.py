@@ -171,6 +171,7 @@ def test_a_rule_that_is_broken_ends_it(monkeypatch):
         ("60 add pool east/x h200-8x", "is none of"),
         ("60 lose cluster nowhere", "there is no InferenceCluster nowhere; there are east, west"),
         ("60 scale qwen3-8b many", "'many' is not a whole number"),
+        ("201 restart plane", "steps[0]: `restart plane` happens at 201 s, after the end at 200 s"),
         ("60 scale other/qwen3-8b 1", "there is no ModelDeployment qwen3-8b"),
         ("60 resize pool h200 1", "a pool is named as CLUSTER/POOL"),
         ("60 resize pool east/x 1", "cluster east has no pool x"),

@@ -61,6 +61,7 @@ def _run(plan: ScenarioPlan) -> ScenarioRun:
     for item in _ordered(plan.manifests):
         world.store.apply(item, "operator")
     _check_services(world, plan.traffic)
+    _check_steps(plan)
     run = ScenarioRun(plan.name, plan.duration_s, world, recorder, stage.traffic)
     before = 0
     try:
@@ -101,6 +102,14 @@ def _check_services(world: World, plans: Sequence[TrafficPlan]) -> None:
             )
             name = f"{plan.service.namespace}/{plan.service.name}"
             raise InputError(f"traffic[{at}].service: there is no ModelService {name}; there are {known or 'none'}")
+
+
+def _check_steps(plan: ScenarioPlan) -> None:
+    for at, step in enumerate(plan.steps):
+        if step.at_s > plan.duration_s:
+            raise InputError(
+                f"steps[{at}]: `{step}` happens at {step.at_s:g} s, after the end at {plan.duration_s:g} s"
+            )
 
 
 def _ordered(manifests: Sequence[Manifest]) -> list[Manifest]:

@@ -261,6 +261,6 @@ def _reasons(world: World, replica: Manifest) -> Iterator[str]:
     if not is_held(cluster, "Ready"):
         yield f"{name} does not answer"
     if int_at(owner, "spec", "replicas", default=1) < len(replicas_of(world.store, owner)) + 1:
-        yield f"{int_at(owner, 'spec', 'replicas', default=1)} replicas are wanted"
+        yield f"its deployment is scaled to {int_at(owner, 'spec', 'replicas', default=1)}"
     if labels_of(replica).get(REVISION) != text_at(owner, "status", "rollout", "hash"):
         yield "a newer version takes its place"
