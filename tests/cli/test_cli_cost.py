@@ -10,7 +10,8 @@ import yaml
 
 from modelplane.api.timestamps import epoch_s
 from modelplane.cli import main
-from modelplane.cli.cost import cost_text, read_usage
+from modelplane.cli._usage import read_usage
+from modelplane.cli.cost import cost_text
 from modelplane.cli.manifests import read_documents
 from modelplane.plane.plane import Plane, PlaneSettings
 from modelplane.router.usage import UsageLog, UsageRecord

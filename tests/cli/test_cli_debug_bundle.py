@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from modelplane.api.definitions import definitions
+from modelplane.api.objects import API_VERSION
 from modelplane.cli import main
 from modelplane.cli.debug_bundle import BundleFile, BundleReader, archive_bytes, bundle_files
 from modelplane.cli.running import RunningPlane
@@ -94,11 +95,11 @@ def planted():
     return api
 
 
-def bundle(api, reader):
+def bundle(api, reader, **options):
     async def found():
         async with api.serving():
             plane = RunningPlane(api.url, "the-token-of-the-api", ssl.create_default_context())
-            return await asyncio.to_thread(bundle_files, plane, None, reader, now_s=NOW_S)
+            return await asyncio.to_thread(bundle_files, plane, None, reader, now_s=NOW_S, **options)
 
     return asyncio.run(found())
 
@@ -222,3 +223,14 @@ def test_equal_files_give_equal_bytes():
     files = [BundleFile("README.md", "a\n"), BundleFile("objects/b.yaml", "é\n")]
     assert archive_bytes(files) == archive_bytes(list(files))
     assert gzip.decompress(archive_bytes(files)).startswith(b"modelplane-debug/README.md\0")
+
+
+def test_one_namespace_and_what_has_none():
+    api, reader = planted(), BundleReader()
+    other = {"apiVersion": API_VERSION, "kind": "ModelService", "metadata": {"name": "other", "namespace": "elsewhere"}}
+    api.put(GroupVersionResource("modelplane.ai", "v1alpha1", "modelservices"), {**other, "spec": {"endpoints": []}})
+    files = {file.path: file.text for file in bundle(api, reader, namespace="default")}
+    assert "objects/inferenceclusters.modelplane.ai.yaml" in files
+    assert "name: chat" in files["objects/modelservices.modelplane.ai.yaml"]
+    assert [path for path, text in files.items() if "elsewhere" in text] == []
+    assert reader.missing == ["logs and routers: they are of all namespaces, and this bundle is of default"]

@@ -1,7 +1,12 @@
 """`modelplane logs`: which files are whose, and what is printed of them."""
 
 import asyncio
+import base64
+import json
+import os
 import ssl
+import sys
+import time
 
 import pytest
 
@@ -11,6 +16,7 @@ from modelplane.cli.logs import ContainerLog, _new_lines, log_files, replicas_of
 from modelplane.cli.running import RunningPlane
 from modelplane.compose.context import remote_namespace, workload_name
 from modelplane.kube.kinds import GroupVersionResource
+from modelplane.plane.certificates import server_context
 from tests.support.kube_api import KubeApi
 
 DEPLOYMENTS = GroupVersionResource("modelplane.ai", "v1alpha1", "modeldeployments")
@@ -94,3 +100,134 @@ def test_the_number_of_lines_is_one(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["logs", "md/x", "--tail", "-1"])
     assert "'-1' is not a number of lines" in capsys.readouterr().err
+
+
+PODS = GroupVersionResource("", "v1", "pods")
+SECRETS = GroupVersionResource("", "v1", "secrets")
+CLUSTERS = GroupVersionResource("modelplane.ai", "v1alpha1", "inferenceclusters")
+
+
+def pod(name, of, *containers, namespace="team"):
+    return {
+        "metadata": {"name": name, "namespace": remote_namespace(namespace), "labels": {"modelplane.ai/replica": of}},
+        "spec": {"containers": [{"name": each} for each in containers]},
+    }
+
+
+def cluster(name):
+    spec = {"cluster": {"source": "Existing", "existing": {"secretRef": {"name": f"{name}-kubeconfig"}}}}
+    return {"metadata": {"name": name}, "spec": {**spec, "nodePools": []}}
+
+
+def kubeconfig(url, authority, **user):
+    return {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": url, "certificate-authority-data": authority}}],
+        "users": [{"name": "u", "user": user or {"token": "t"}}],
+    }
+
+
+class LogFleet:
+    """A control plane and two workload clusters, each a real server with TLS, and their kubeconfigs."""
+
+    def __init__(self, folder):
+        self.folder, self.control, self.east, self.west = folder, KubeApi(), KubeApi(), KubeApi()
+        for name in ("east", "west"):
+            self.control.put(CLUSTERS, cluster(name))
+        self.control.put(DEPLOYMENTS, {"metadata": {"name": "chat", "namespace": "team"}})
+        self.control.put(REPLICAS, replica("chat-a", "east"))
+        self.control.put(REPLICAS, replica("chat-b", "west"))
+        self.east.put(PODS, pod("chat-a-1", "chat-a", "engine", "sidecar"))
+        self.east.put(PODS, pod("foreign", "other", "engine"))
+        self.west.put(PODS, pod("chat-b-1", "chat-b", "engine"))
+        self.east.logs = {"chat-a-1/engine": "one\ntwo\n\x1b[2Jthree\n", "chat-a-1/sidecar": "ready\n"}
+        self.west.logs = {"chat-b-1": "four\n"}
+
+    def secret(self, name, document):
+        data = {"kubeconfig": base64.b64encode(json.dumps(document).encode()).decode()}
+        self.control.put(SECRETS, {"metadata": {"name": name, "namespace": "modelplane-system"}, "data": data})
+
+    async def type(self, *words, followed=0):
+        """What the command prints, run as a process of its own."""
+        environment = {**os.environ, "PYTHONPATH": ":".join(path for path in sys.path if path)}
+        where = ["-n", "team", "--kubeconfig", str(self.folder / "config")]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "modelplane", "logs", *words, *where,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=environment,
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(60):
+                lines = [await process.stdout.readline() for _ in range(followed)]
+                self.east.drop()
+                self.west.drop()
+                out, err = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        return process.returncode, b"".join([*lines, out]).decode(), err.decode()
+
+    async def run(self, story):
+        context, certificate = server_context(self.folder, now=time.time())
+        authority = base64.b64encode(certificate).decode()
+        async with self.control.serving(context), self.east.serving(context), self.west.serving(context):
+            (self.folder / "config").write_text(json.dumps(kubeconfig(self.control.url, authority)))
+            (self.folder / "west").write_text(json.dumps(kubeconfig(self.west.url, authority)))
+            self.secret("east-kubeconfig", kubeconfig(self.east.url, authority))
+            self.secret("west-kubeconfig", kubeconfig(self.west.url, authority))
+            await story(self, authority)
+
+
+ALL = """\
+[east/chat-a-1/engine] one
+[east/chat-a-1/engine] two
+[east/chat-a-1/engine] \\x1b[2Jthree
+[east/chat-a-1/sidecar] ready
+[west/chat-b-1/engine] four
+"""
+
+
+async def _story(fleet, authority):
+    assert await fleet.type("md/chat") == (0, ALL, "")
+    assert await fleet.type("mr/chat-b") == (0, "[west/chat-b-1/engine] four\n", "")
+    code, out, _ = await fleet.type("md/chat", "--tail", "1")
+    assert (code, [line.split()[1] for line in out.splitlines()]) == (0, ["\\x1b[2Jthree", "ready", "four"])
+    code, out, _ = await fleet.type("md/chat", "-f", followed=5)
+    assert (code, sorted(out.splitlines())) == (0, sorted(ALL.splitlines()))
+
+    fleet.west.logs.clear()
+    assert await fleet.type("md/chat") == (
+        1, ALL.removesuffix("[west/chat-b-1/engine] four\n"),
+        "[west/chat-b-1/engine] container of chat-b-1 is waiting\n",
+    )  # fmt: skip
+    fleet.west.logs["chat-b-1"] = "four\n"
+    fleet.secret("west-kubeconfig", kubeconfig(fleet.west.url, authority, tokenFile="/etc/passwd"))
+    code, out, err = await fleet.type("md/chat")
+    assert (code, out.count("\n"), err) == (
+        1, 4, (
+            "cluster west: Secret modelplane-system/west-kubeconfig: it names the file /etc/passwd, and is in none "
+            "itself; write the data into it\n"
+        ),
+    )  # fmt: skip
+    fleet.control.delete(SECRETS, "west-kubeconfig", "modelplane-system")
+    code, out, err = await fleet.type("md/chat")
+    assert (code, out.count("\n"), "--cluster west=FILE gives another kubeconfig" in err) == (1, 4, True)
+    assert await fleet.type("md/chat", "--cluster", f"west={fleet.folder / 'west'}") == (0, ALL, "")
+    fleet.control.put(REPLICAS, replica("chat-c", "north", deployment="late"))
+    fleet.control.put(CLUSTERS, cluster("north"))
+    code, _, err = await fleet.type("mr/chat-c")
+    assert (code, err.startswith("cluster north: Secret modelplane-system/north-kubeconfig: ")) == (1, True)
+
+
+@pytest.mark.e2e
+def test_pods_on_every_cluster_are_read_by_their_own_api(tmp_path):
+    asyncio.run(LogFleet(tmp_path).run(_story))
+
+
+def test_a_cluster_is_named_with_its_file(capsys):
+    with pytest.raises(SystemExit):
+        main(["logs", "md/chat", "--cluster", "east"])
+    assert "'east' is not NAME=FILE" in capsys.readouterr().err
+    assert main(["logs", "md/chat", "--cluster", "east=x"]) == 1
+    assert "--cluster goes with --kubeconfig" in capsys.readouterr().err

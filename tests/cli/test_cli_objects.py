@@ -244,6 +244,16 @@ async def _fleet_is_shown(typed):
     leaves = [line.split()[-3:-1] for line in out.splitlines() if "ModelService" in line]
     assert (code, out.splitlines()[1].split()[:2]) == (0, ["ModelDeployment/qwen3-8b", "Ready"])
     assert leaves == [["ModelService/chat", "Ready"]] * 2
+    code, out, _ = await typed("service chat", "--kubeconfig")
+    assert (code, out) == (await typed("service chat"))[:2]
+    assert (code, out.splitlines()[0].split()) == (0, ["model", "default/chat"])
+    assert (await typed("service none", "--kubeconfig"))[::2] == (
+        1, "modelplane service: ModelService default/none does not exist\n",
+    )  # fmt: skip
+    states = json.loads((await typed("status -o json", "--kubeconfig"))[1])
+    assert [(row["name"], row["freeDevices"], row["lostDevices"]) for row in states["clusters"]] == [
+        ("east", 15, 0), ("west", 15, 0),
+    ]  # fmt: skip
     sized = await typed("new Qwen/Qwen3-8B")
     assert (sized[0], "(class h200-8x)" in sized[1]) == (0, True)
     assert sized == await typed("new Qwen/Qwen3-8B", "--kubeconfig")

@@ -1,9 +1,13 @@
 """The page of a real plane, over TLS and with the token, as a scraper reads it."""
 
 import asyncio
+import json
+import os
 import shutil
 import ssl
 import subprocess
+import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -56,6 +60,21 @@ async def answered(session, plane):
             await asyncio.sleep(0.2)
 
 
+async def services_are_shown(folder):
+    """`modelplane top` reads requests from Envoy's log and tokens from usage records."""
+    words = ["-m", "modelplane", "top", "-o", "json", "--data", str(folder)]
+    environment = {**os.environ, "PYTHONPATH": ":".join(path for path in sys.path if path)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words, stdout=asyncio.subprocess.PIPE, env=environment
+    )
+    out, _ = await process.communicate()
+    (service,) = json.loads(out)["services"]
+    assert (service["name"], service["readyEndpoints"], service["devices"]) == ("chat", 2, 2)
+    assert service["price"] == {"perHour": 21.2, "currency": "USD"}
+    assert service["traffic"]["requestsPerSecond"] > 0
+    assert service["tokens"]["outputPerSecond"] > 0
+
+
 async def until_counted(plane, folder):
     """The access log is read every two seconds."""
     async with asyncio.timeout(30):
@@ -86,6 +105,9 @@ async def journey(folder):
         kind, found = await until_counted(plane, folder)
         assert kind.startswith("application/openmetrics-text; version=1.0.0")
         assert (folder / "api.token").stat().st_mode & 0o777 == 0o600
+        counted, seconds = plane.counted_tokens(time.time())
+        assert (counted["default/chat"] >= 4, 0 < seconds < 600) == (True, True)
+        await services_are_shown(folder)
         return (
             found,
             (await asyncio.to_thread(fetch, plane, folder, accept="text/plain"))[2],

@@ -6,6 +6,7 @@ to drop its connections and to refuse. It validates nothing.
 
 import asyncio
 import copy
+import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -89,15 +90,15 @@ class KubeApi:
         self._mutes += 1
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator["KubeApi"]:
+    async def serving(self, tls: ssl.SSLContext | None = None) -> AsyncIterator["KubeApi"]:
         application = web.Application()
         application.router.add_route("*", "/{path:.*}", self._answer)
         runner = web.AppRunner(application, shutdown_timeout=0.1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
         await site.start()
         host, port = runner.addresses[0][:2]
-        self.url = f"http://{host}:{port}"
+        self.url = f"{'http' if tls is None else 'https'}://{host}:{port}"
         try:
             yield self
         finally:
@@ -133,12 +134,32 @@ class KubeApi:
             body = {"kind": "Status", "code": 404, "reason": "NotFound", "message": f"{kind} {name} not found"}
             return web.json_response(body, status=404)
         if _subresource(request.path) == ["log"]:
-            lines = self.logs.get(name, "").splitlines()[-int(request.query["tailLines"]) :]
-            return web.Response(text="\n".join(lines))
+            return await self._log(request, name)
         if verb == "patch":
             _merge(found, await request.json())
             self.put(kind, found)
         return web.json_response(self._objects[kind, namespace, name])
+
+    async def _log(self, request: web.Request, pod: str) -> web.StreamResponse:
+        """Of a pod, or of one of its containers (`pod/container`). One that is not there has not started yet."""
+        container = request.query.get("container", "")
+        text = self.logs.get(f"{pod}/{container}", self.logs.get(pod, "" if not container else None))
+        if text is None:
+            body = {"kind": "Status", "code": 400, "reason": "BadRequest", "message": f"container of {pod} is waiting"}
+            return web.json_response(body, status=400)
+        lines = text.splitlines(keepends=True)
+        if "tailLines" in request.query:
+            lines = lines[-int(request.query["tailLines"]) :]
+        response = web.StreamResponse()
+        await response.prepare(request)
+        epoch, stir = self._epoch, asyncio.Event()
+        self._stir.add(stir)
+        await response.write("".join(lines).encode())
+        while request.query.get("follow") == "true" and epoch == self._epoch:
+            stir.clear()
+            await stir.wait()
+        self._stir.discard(stir)
+        return response
 
     def _list(self, request: web.Request, kind: GroupVersionResource, namespace: str) -> web.Response:
         chosen = [held for key, held in self._objects.items() if _asked_for(request, kind, namespace, key, held)]

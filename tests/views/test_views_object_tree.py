@@ -153,3 +153,68 @@ def test_a_replica_that_is_deleted_says_since_when():
     assert TracedObjects.of([gone]).tree("ModelReplica", "team", "chat-a") == ObjectTree(
         kind="ModelReplica", namespace="team", name="chat-a", state="Deleting", since=LATER, children=(cluster,)
     )
+
+
+BROKEN = {
+    "ModelDeployment": {"replicas": "many"},
+    "ModelReplica": {"engines": 7},
+    "ModelEndpoint": {"url": 7},
+    "ModelService": {"aliases": 7},
+    "ModelCache": {"source": 7},
+    "InferenceCluster": {"nodePools": 7},
+}
+"""A field of each kind that cannot be read."""
+
+
+def damaged(kind, name):
+    """The objects, of which one cannot be read."""
+    return [
+        {**item, "spec": {**item["spec"], **BROKEN[kind]}} if (item["kind"], item["metadata"]["name"]) == (kind, name)
+        else item
+        for item in OBJECTS
+    ]  # fmt: skip
+
+
+def titles(kind, name, root, namespace="team"):
+    found = TracedObjects.of(damaged(kind, name)).tree(*root[:1], namespace, root[1])
+    return [(title, each.why.partition(":")[0]) for title, each in found.rows()]
+
+
+UNREAD = "it cannot be read"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("ModelDeployment", "chat"), ("ModelReplica", "chat-a"), ("ModelEndpoint", "chat-a"), ("ModelService", "api"),
+     ("ModelCache", "weights"), ("InferenceCluster", "east")],
+)  # fmt: skip
+def test_a_root_that_cannot_be_read_says_so(kind, name):
+    (row,) = titles(kind, name, (kind, name), "" if kind == "InferenceCluster" else "team")
+    assert row == (f"{kind}/{name}", UNREAD)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "root", "expected"),
+    [
+        ("ModelReplica", "chat-a", ("ModelDeployment", "chat"), "└─ ModelReplica/chat-a"),
+        ("ModelReplica", "chat-a", ("ModelService", "api"), "│  └─ ModelReplica/chat-a"),
+        ("ModelCache", "weights", ("ModelDeployment", "chat"), "├─ ModelCache/weights"),
+        ("InferenceCluster", "east", ("ModelDeployment", "chat"), "│  ├─ InferenceCluster/east"),
+        ("ModelEndpoint", "chat-a", ("ModelReplica", "chat-a"), "└─ ModelEndpoint/chat-a"),
+        ("ModelEndpoint", "chat-a", ("ModelService", "api"), "└─ ModelEndpoint/chat-a"),
+        ("ModelService", "api", ("ModelEndpoint", "provider"), "└─ ModelService/api"),
+        ("ModelDeployment", "chat", ("ModelCache", "weights"), "└─ ModelDeployment/chat"),
+    ],
+)
+def test_what_cannot_be_read_is_a_row_where_it_belongs_and_hides_no_other(kind, name, root, expected):
+    found = titles(kind, name, root)
+    assert [title for title, why in found if why == UNREAD] == [expected]
+    before = TracedObjects.of(OBJECTS).tree(root[0], "team", root[1])
+    after = TracedObjects.of(damaged(kind, name)).tree(root[0], "team", root[1])
+    assert {each.name for each in after.children} == {each.name for each in before.children}
+
+
+def test_a_replica_on_a_cluster_that_cannot_be_read_is_shown_there():
+    found = TracedObjects.of(damaged("ModelReplica", "chat-a")).tree("InferenceCluster", "", "east")
+    assert [(each.name, each.why.partition(":")[0]) for each in found.children] == [("foreign", ""), ("chat-a", UNREAD)]
+    assert "spec.engines" in found.children[1].why

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from modelplane.api.objects import GROUP
 from modelplane.cli.running import RunningPlane, add_data_argument
 from modelplane.k8s.admission.decode import escape
-from modelplane.views.health import DELETING, NOT_READY, READY, UNKNOWN
+from modelplane.views.states import DELETING, NOT_READY, READY, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -197,7 +197,8 @@ TOOLS: Final = (
         "simulate",
         "Runs a fleet of manifests in virtual time with the real placement and tells what happens to its replicas. "
         "The fleet is that of the manifests alone: clusters, classes and deployments. Steps are such as '60 lose "
-        "cluster east', '90 double team/chat', '120 drain cluster west', '60 add pool east/more h200-8x 2'.",
+        "cluster east', '90 double team/chat', '120 drain cluster west', '60 add pool east/more h200-8x 2', '5m lose "
+        "region us-east', '9m roll team/chat vllm/vllm-openai:v0.28.0'.",
         {
             "manifests": _MANIFESTS,
             "steps": {

@@ -67,12 +67,12 @@ def _show(catalog: "Catalog", names: list[str]) -> int:
 
 
 def _table(catalog: "Catalog", machines: "tuple[Machine, ...]") -> None:
-    rows = [("NODE", "GPUS", "MEMORY", "NETWORK", "FABRIC", "PRICE/H", "CLASS")]
+    from modelplane.cli._formats import table_text
+
+    rows = []
     for machine in machines:
         memory = catalog.products[machine.product].memory
         network = "" if machine.network_gbps is None else f"{machine.network_gbps:g} Gbps"
         gpus = f"{machine.count} {machine.product}"
         rows.append((machine.alias, gpus, memory, network, machine.fabric or "", machine.price or "", machine.name))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    print(table_text(("NODE", "GPUS", "MEMORY", "NETWORK", "FABRIC", "PRICE/H", "CLASS"), rows), end="")

@@ -27,10 +27,10 @@ complete -o default -F _modelplane modelplane
 #compdef modelplane
 _modelplane() {
   local -a found
-  found=("${(@f)$(modelplane completion words -- "${words[@]:1:$((CURRENT - 1))}" 2>/dev/null)}")
-  compadd -- "${found[@]}" || _files
+  found=(${(f)"$(modelplane completion words -- "${words[@]:1:$((CURRENT - 1))}" 2>/dev/null)"})
+  (( $#found )) && compadd -- "${found[@]}" || _files
 }
-compdef _modelplane modelplane
+if [[ "$funcstack[1]" == _modelplane ]]; then _modelplane "$@"; else compdef _modelplane modelplane; fi
 """,
     "fish": """\
 complete -c modelplane -a '(modelplane completion words -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'

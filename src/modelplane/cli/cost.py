@@ -2,15 +2,14 @@
 
 import argparse
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelplane.cli._formats import add_plane, data_text, duration_s, plane_of, table_text
 
 if TYPE_CHECKING:
-    from modelplane.router.usage import UsageRecord
-    from modelplane.views.fleet_cost import DeploymentCost, EndpointUsage, FleetCost, TeamCost
+    from modelplane.views.fleet_cost import DeploymentCost, FleetCost, TeamCost
     from modelplane.views.fleet_load import HourlyPrice
 
 _EPILOG = """\
@@ -27,7 +26,6 @@ keys at a gateway with a router. SPENT is what records say of providers. What is
 """
 _FORMATS = ("text", "json", "yaml")
 _NOT_KNOWN = "-"
-_LEAST_WINDOW_S = 60.0
 _HOURS_FROM = 2.0
 
 
@@ -55,13 +53,14 @@ def _cost(arguments: argparse.Namespace) -> "FleetCost":
     import msgspec
 
     from modelplane.cli._shown import objects_of
+    from modelplane.cli._usage import read_usage, usage_files
     from modelplane.views.fleet_cost import fleet_cost
     from modelplane.views.fleet_load import fleet_load
     from modelplane.views.inputs import gather
 
     plane, now = plane_of(arguments), time.time()
     endpoints = plane.items("modelendpoints")
-    files = arguments.usage or ([] if arguments.kubeconfig else sorted((arguments.data / "usage").glob("*.jsonl*")))
+    files = arguments.usage or ([] if arguments.kubeconfig else usage_files(arguments.data))
     usage, window_s = read_usage(files, now, arguments.since)
     found = fleet_cost(fleet_load(gather(objects_of(plane), now=now), ()), endpoints, usage, window_s=window_s)
     if not arguments.namespace:
@@ -71,45 +70,6 @@ def _cost(arguments: argparse.Namespace) -> "FleetCost":
         teams=tuple(row for row in found.teams if row.namespace == arguments.namespace),
         deployments=tuple(row for row in found.deployments if row.namespace == arguments.namespace),
     )
-
-
-def read_usage(files: Iterable[Path], now: float, since_s: float) -> "tuple[list[EndpointUsage], float]":
-    """What was used of each endpoint, and for how long that was counted: since the first record, at most `since_s`."""
-    from modelplane.api.timestamps import epoch_s
-    from modelplane.views.fleet_cost import EndpointUsage
-
-    sums: dict[str, EndpointUsage] = {}
-    first = now
-    for record in _records(files):
-        at = epoch_s(record.time)
-        if at is None or not now - since_s <= at <= now or not record.endpoint:
-            continue
-        first = min(first, at)
-        before = sums.get(record.endpoint, EndpointUsage(endpoint=record.endpoint))
-        sums[record.endpoint] = EndpointUsage(
-            endpoint=record.endpoint,
-            requests=before.requests + 1,
-            input_tokens=before.input_tokens + max(0, record.input_tokens),
-            output_tokens=before.output_tokens + max(0, record.output_tokens),
-            spent=before.spent + record.cost,
-        )
-    return list(sums.values()), max(now - first, _LEAST_WINDOW_S)
-
-
-def _records(files: Iterable[Path]) -> "Iterator[UsageRecord]":
-    """Every line that is a record: the last one of a router that was killed may be half a line."""
-    import msgspec
-
-    from modelplane.router.usage import UsageRecord
-
-    decode = msgspec.json.Decoder(UsageRecord).decode
-    for file in files:
-        with file.open("rb") as lines:
-            for line in lines:
-                try:
-                    yield decode(line)
-                except msgspec.DecodeError:
-                    continue
 
 
 def cost_text(found: "FleetCost", output: str) -> str:

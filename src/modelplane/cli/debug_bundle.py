@@ -26,6 +26,7 @@ _EPILOG = """\
 examples:
   modelplane debug-bundle                                 modelplane-debug.tar.gz in this folder
   modelplane debug-bundle -o /tmp/issue-17.tar.gz
+  modelplane debug-bundle -n team                         what one team has, and the clusters
   modelplane debug-bundle --kubeconfig ~/.kube/config     of any control plane
   tar -xzOf modelplane-debug.tar.gz modelplane-debug/README.md
 
@@ -99,6 +100,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, metavar="FILE", default=Path(f"{_FOLDER}.tar.gz"),
         help=f"the archive ({_FOLDER}.tar.gz)",
     )  # fmt: skip
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("-n", "--namespace", default="", help="what is in one namespace, and what has none (all)")
+    which.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces, as without it")
     add_plane(parser)
 
 
@@ -106,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
     reader = BundleReader()
     plane = _plane(arguments, reader)
     data = arguments.data if arguments.kubeconfig is None else None
-    files = bundle_files(plane, data, reader, now_s=time.time())
+    files = bundle_files(plane, data, reader, now_s=time.time(), namespace=arguments.namespace)
     size = write_archive(arguments.output, files)
     print(f"{arguments.output}: {len(files)} files, {_shown_size(size)}")
     if reader.missing:
@@ -126,20 +130,27 @@ def _plane(arguments: argparse.Namespace, reader: BundleReader) -> "RunningPlane
 
 
 def bundle_files(
-    plane: "RunningPlane | None", data: Path | None, reader: BundleReader, *, now_s: float
+    plane: "RunningPlane | None", data: Path | None, reader: BundleReader, *, now_s: float, namespace: str = ""
 ) -> list[BundleFile]:
     """Masked, in the order of their paths, with the README first."""
     from modelplane.views.masking import CredentialMask
 
-    state = read_state(plane, reader) if plane is not None else PlaneState()
+    state = read_state(plane, reader, namespace) if plane is not None else PlaneState()
     mask = CredentialMask.of(item for items in state.objects.values() for item in items)
-    found = [*_texts(state, reader, now_s), *_objects(state, mask), *_logs(data, reader), *_decisions(data, reader)]
+    found = [*_texts(state, reader, now_s), *_objects(state, mask)]
+    if namespace:
+        reader.missing.append(f"logs and routers: they are of all namespaces, and this bundle is of {namespace}")
+    else:
+        found += [*_logs(data, reader), *_decisions(data, reader)]
     masked = sorted(BundleFile(file.path, mask.text(file.text)) for file in found)
     return [BundleFile("README.md", mask.text(_readme(masked, reader.missing, now_s))), *masked]
 
 
-def read_state(plane: "RunningPlane", reader: BundleReader) -> PlaneState:
-    """A control plane that does not answer at all is not read kind by kind: each would take its time to fail."""
+def read_state(plane: "RunningPlane", reader: BundleReader, namespace: str = "") -> PlaneState:
+    """Kinds without a namespace are read for one as well, as far as one may.
+
+    A control plane that does not answer at all is not read kind by kind: each would take its time to fail.
+    """
     from modelplane.api.definitions import definitions
     from modelplane.cli._objects import ApiResource, PlaneObjects
     from modelplane.cli.events import EVENTS
@@ -153,9 +164,9 @@ def read_state(plane: "RunningPlane", reader: BundleReader) -> PlaneState:
     found = {}
     for each in definitions().values():
         resource = ApiResource(each.api_version, each.kind, each.plural, each.namespaced)
-        items = reader.attempt(f"{each.plural}.{each.group}", partial(objects.list, resource, ""))
+        items = reader.attempt(f"{each.plural}.{each.group}", partial(objects.list, resource, namespace))
         found[f"{each.plural}.{each.group}"] = sorted(items or (), key=_place)
-    events = reader.attempt("events", lambda: objects.list(EVENTS, ""))
+    events = reader.attempt("events", lambda: objects.list(EVENTS, namespace))
     return PlaneState(version, found, sorted(events or (), key=last_seen))
 
 
@@ -207,9 +218,12 @@ def _top(state: PlaneState, now_s: float) -> str:
     from modelplane.cli.top import load_text
     from modelplane.views.fleet_load import fleet_load
     from modelplane.views.inputs import KINDS, gather
+    from modelplane.views.service_load import service_loads
 
     inputs = gather((item for plural in KINDS.values() for item in state.items(plural)), now=now_s)
-    return load_text(fleet_load(inputs, state.items("modelendpoints")), "wide")
+    endpoints = state.items("modelendpoints")
+    services = service_loads(inputs, state.items("modelservices"), endpoints, {})
+    return load_text(fleet_load(inputs, endpoints), "wide", services)
 
 
 def _trace(state: PlaneState) -> str:

@@ -5,10 +5,12 @@ A kubeconfig with a credential plugin is refused: reading a file must not start 
 
 import base64
 import binascii
+import builtins
 import ssl
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from modelplane.api.errors import DocumentError, InputError
@@ -20,8 +22,13 @@ _RUNS_PROGRAMS = ("exec", "auth-provider")
 
 def read_kubeconfig(path: Path) -> RunningPlane:
     """The control plane of the current context."""
+    return kubeconfig_of(path.read_bytes(), path, folder=path.parent)
+
+
+def kubeconfig_of(text: bytes, path: Path | str, *, folder: Path | None) -> RunningPlane:
+    """`path` names the text in messages. Files that it names are beside it; without a folder, they are refused."""
     try:
-        config = parse_documents(path.read_bytes(), source=str(path))[0].value
+        config = parse_documents(text, source=str(path))[0].value
     except (DocumentError, IndexError) as error:
         raise InputError(f"{path}: not a kubeconfig: {str(error).splitlines()[0]}") from None
     context = _mapping(_named(path, config, "contexts", _text(config, "current-context")), "context")
@@ -33,21 +40,42 @@ def read_kubeconfig(path: Path) -> RunningPlane:
     server = _text(cluster, "server").rstrip("/")
     if urlsplit(server).scheme != "https":
         raise InputError(f"{path}: the server {server or 'is missing'} is not an https address")
-    return RunningPlane(server, _token(path, user), _trust(path, cluster, user))
+    files = _KubeconfigFiles(path, folder)
+    return RunningPlane(server, files.token(user), _trust(files, cluster, user))
 
 
-def _token(path: Path, user: Mapping[str, object]) -> str:
-    file = _text(user, "tokenFile")
-    return (path.parent / file).read_text(encoding="utf-8").strip() if file else _text(user, "token")
+class _KubeconfigFiles(NamedTuple):
+    """The text of a kubeconfig, and the files that it may name."""
+
+    path: Path | str
+    folder: Path | None
+
+    def token(self, user: Mapping[str, object]) -> str:
+        file = _text(user, "tokenFile")
+        return self._read(file).decode().strip() if file else _text(user, "token")
+
+    def bytes(self, holder: Mapping[str, object], name: str) -> bytes:
+        """The inline data of a field, or the content of the file it names."""
+        inline, file = _text(holder, f"{name}-data"), _text(holder, name)
+        try:
+            return base64.b64decode(inline, validate=True) if inline else self._read(file) if file else b""
+        except binascii.Error:
+            raise InputError(f"{self.path}: {name}-data is not base64") from None
+
+    def _read(self, file: str) -> builtins.bytes:
+        if self.folder is None:
+            raise InputError(f"{self.path}: it names the file {file}, and is in none itself; write the data into it")
+        return (self.folder / file).read_bytes()
 
 
-def _trust(path: Path, cluster: Mapping[str, object], user: Mapping[str, object]) -> ssl.SSLContext:
+def _trust(files: _KubeconfigFiles, cluster: Mapping[str, object], user: Mapping[str, object]) -> ssl.SSLContext:
+    path = files.path
     if cluster.get("insecure-skip-tls-verify"):
         raise InputError(f"{path}: insecure-skip-tls-verify is not supported; set certificate-authority")
-    authority = _bytes(path, cluster, "certificate-authority")
+    authority = files.bytes(cluster, "certificate-authority")
     try:
         context = ssl.create_default_context(cadata=authority.decode() if authority else None)
-        certificate, key = (_bytes(path, user, name) for name in ("client-certificate", "client-key"))
+        certificate, key = (files.bytes(user, name) for name in ("client-certificate", "client-key"))
         if certificate and key:
             _load_pair(context, certificate, key)
     except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
@@ -63,16 +91,7 @@ def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
         context.load_cert_chain(file.name)
 
 
-def _bytes(path: Path, holder: Mapping[str, object], name: str) -> bytes:
-    """The inline data of a field, or the content of the file it names."""
-    inline, file = _text(holder, f"{name}-data"), _text(holder, name)
-    try:
-        return base64.b64decode(inline, validate=True) if inline else (path.parent / file).read_bytes() if file else b""
-    except binascii.Error:
-        raise InputError(f"{path}: {name}-data is not base64") from None
-
-
-def _named(path: Path, config: object, part: str, name: str) -> Mapping[str, object]:
+def _named(path: Path | str, config: object, part: str, name: str) -> Mapping[str, object]:
     entries = config.get(part) if isinstance(config, Mapping) else None
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, Mapping) and entry.get("name") == name:

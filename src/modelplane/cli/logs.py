@@ -1,7 +1,7 @@
-"""`modelplane logs`: what the engines of a deployment or a replica print on this machine.
+"""`modelplane logs`: what the engines of a deployment or a replica print.
 
-Engines of `up --this-machine` are processes, and what they print is in files of the data folder. Simulated engines
-print nothing, and logs of pods on Kubernetes are on their own cluster, which a control plane does not read.
+Engines of `up --this-machine` are processes, and what they print is in files of the data folder. Those of a control
+plane on Kubernetes are pods of workload clusters, whose own API has their logs. Simulated engines print nothing.
 """
 
 import argparse
@@ -14,9 +14,10 @@ from typing import Final
 
 from modelplane.api.errors import InputError, NotFoundError
 from modelplane.api.objects import API_VERSION, Manifest, items_at, name_of, namespace_of, text_at
+from modelplane.cli._formats import add_plane, plane_of
 from modelplane.cli._kinds import read_target
 from modelplane.cli._objects import ApiResource, add_namespace
-from modelplane.cli.running import RunningPlane, add_data_argument
+from modelplane.cli.running import RunningPlane
 from modelplane.k8s.admission.decode import escape
 
 _EPILOG = """\
@@ -24,9 +25,15 @@ examples:
   modelplane logs md/qwen3-8b                     of every engine of its replicas
   modelplane logs mr qwen3-8b-ve5dztjuov --tail 20
   modelplane logs md/qwen3-8b -f                  and what they print from now on, until Ctrl-C
+  modelplane logs md/qwen3-8b --kubeconfig ~/.kube/config
+  modelplane logs md/qwen3-8b --kubeconfig ~/.kube/config --cluster east=east.kubeconfig
 
-Logs are kept for pods of `modelplane up --this-machine`. Simulated engines print nothing; for pods on Kubernetes use
-`kubectl logs -n NAMESPACE -l modelplane.ai/replica=NAME` on their own cluster.
+Of a plane of this machine, logs are kept for pods of `modelplane up --this-machine`; simulated engines print nothing.
+With --kubeconfig it reads the pods of every cluster that has replicas, by the kubeconfig Secret of its
+InferenceCluster, which one must be allowed to read, or by the file of --cluster. -f follows the pods that are there as
+it begins.
+
+Exit codes: 0 shown, 1 refused, or something could not be read: what could is shown.
 """
 KINDS: Final = {"ModelDeployment": "deployment", "ModelReplica": "replica"}
 _DEPLOYMENTS: Final = ApiResource(API_VERSION, "ModelDeployment", "modeldeployments", namespaced=True)
@@ -35,11 +42,15 @@ _EVERY_S = 0.5
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Shows what engines print that are processes of this machine."
+    parser.description = "Shows what engines print, on this machine or on the clusters of a control plane."
     parser.epilog = _EPILOG
     parser.add_argument("words", metavar="KIND/NAME", nargs="+", help="a ModelDeployment or a ModelReplica")
     add_namespace(parser)
-    add_data_argument(parser)
+    add_plane(parser)
+    parser.add_argument(
+        "--cluster", type=_cluster_file, action="append", default=[], metavar="NAME=FILE",
+        help="the kubeconfig of a workload cluster (that of the control plane); may be repeated",
+    )  # fmt: skip
     parser.add_argument("--tail", type=_count, metavar="N", help="the last N lines of each container (all)")
     parser.add_argument("-f", "--follow", action="store_true", help="go on with new lines, until interrupted")
 
@@ -50,8 +61,19 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _cluster_file(text: str) -> tuple[str, Path]:
+    name, equals, file = text.partition("=")
+    if not name or not equals or not file:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE")
+    return name, Path(file)
+
+
 def run(arguments: argparse.Namespace) -> int:
     kind, name = read_target(arguments.words, KINDS)
+    if arguments.kubeconfig is not None:
+        return _show_pods(arguments, kind, name)
+    if arguments.cluster:
+        raise InputError("--cluster goes with --kubeconfig: engines of this machine have files")
     plane = RunningPlane.of(arguments.data)
     read: dict[Path, ContainerLog] = {}
     tail = arguments.tail
@@ -64,6 +86,22 @@ def run(arguments: argparse.Namespace) -> int:
             return 0
         tail = None
         time.sleep(_EVERY_S)
+
+
+def _show_pods(arguments: argparse.Namespace, kind: str, name: str) -> int:
+    from modelplane.cli._pod_logs import PodLogReader
+
+    plane = plane_of(arguments)
+    replicas = replicas_of(plane, kind, arguments.namespace, name)
+    if not replicas:
+        raise NotFoundError("there are no replicas, so nothing was printed; `modelplane status` says why")
+    reader = PodLogReader(plane, dict(arguments.cluster))
+    containers = reader.containers(replicas)
+    for line in reader.lines(containers, arguments.tail, follow=arguments.follow):
+        print(line, flush=arguments.follow)
+    if not containers and not reader.problems:
+        raise NotFoundError("its replicas have no pods yet; `modelplane trace` says what they wait for")
+    return reader.report()
 
 
 def replicas_of(plane: RunningPlane, kind: str, namespace: str, name: str) -> list[Manifest]:
@@ -97,7 +135,7 @@ def _not_kept(replicas: Sequence[Manifest]) -> InputError | NotFoundError:
     clusters = ", ".join(sorted({text_at(item, "spec", "clusterName") for item in replicas}))
     return InputError(
         f"its replicas are on {clusters}; logs are kept for pods of `modelplane up --this-machine` alone: simulated "
-        "engines print nothing, and `kubectl logs` on a cluster shows those of its pods"
+        "engines print nothing, and `--kubeconfig` reads pods of a control plane on Kubernetes"
     )
 
 

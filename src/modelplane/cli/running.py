@@ -1,20 +1,20 @@
 """A running plane: its data folder, its process and its API."""
 
 import argparse
-import base64
 import fcntl
 import json
 import os
-import ssl
-import urllib.error
-import urllib.request
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import IO, TYPE_CHECKING, Final
 
 from modelplane.api.errors import ConflictError, InputError, ModelplaneError, NotFoundError, UnavailableError
+
+if TYPE_CHECKING:
+    import ssl
+    import urllib.error
 
 _TIMEOUT_S = 10.0
 _API = "/apis/modelplane.ai/v1alpha1"
@@ -77,12 +77,15 @@ class RunningPlane:
     server: str
     token: str = field(repr=False)
     """Empty where a client certificate authenticates."""
-    context: ssl.SSLContext
+    context: "ssl.SSLContext"
 
     @classmethod
     def of(cls, data: Path) -> "RunningPlane":
         if process_of(data) is None:
             raise NotFoundError(f"no plane runs with the data folder {data}; `modelplane up --data {data}` starts one")
+        import base64
+        import ssl
+
         config = json.loads((data / "kubeconfig").read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         trusted = base64.b64decode(cluster["certificate-authority-data"]).decode()
@@ -112,23 +115,46 @@ class RunningPlane:
     ) -> dict[str, object]:
         """What the API answers. `sent` is the type of the body; a fault of the request is an InputError or so."""
         headers = {"Accept": accepted}
-        if self.token:
-            headers["Authorization"] = f"Bearer {self.token}"
         data = None
         if body is not None:
             headers["Content-Type"] = sent
             data = json.dumps(body).encode()
-        made = urllib.request.Request(f"{self.server}{path}", data=data, headers=headers, method=method)  # noqa: S310  our own https address
+        with self._open(path, method=method, data=data, headers=headers) as answer:
+            found: dict[str, object] = json.load(answer)
+            return found
+
+    def lines(self, path: str, *, timeout_s: float | None = _TIMEOUT_S) -> Iterator[str]:
+        """A text as it comes, line by line. None: it may take its time."""
+        with self._open(path, headers={"Accept": "*/*"}, timeout_s=timeout_s) as answer:
+            for line in answer:
+                yield line.decode(errors="replace").rstrip("\n")
+
+    @contextmanager
+    def _open(
+        self,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        method: str = "GET",
+        data: bytes | None = None,
+        timeout_s: float | None = _TIMEOUT_S,
+    ) -> Iterator[IO[bytes]]:
+        import urllib.error
+        import urllib.request
+
+        known = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        made = urllib.request.Request(  # noqa: S310  our own https address
+            f"{self.server}{path}", data=data, headers={**headers, **known}, method=method
+        )
         try:
-            with urllib.request.urlopen(made, timeout=_TIMEOUT_S, context=self.context) as answer:  # noqa: S310  as above
-                found: dict[str, object] = json.load(answer)
-                return found
+            with urllib.request.urlopen(made, timeout=timeout_s, context=self.context) as answer:  # noqa: S310  as above
+                yield answer
         except urllib.error.HTTPError as error:
             raise self._refused(path, error) from error
         except urllib.error.URLError as error:
             raise UnavailableError(f"the plane at {self.server} is unreachable: {error.reason}") from error
 
-    def _refused(self, path: str, error: urllib.error.HTTPError) -> ModelplaneError:
+    def _refused(self, path: str, error: "urllib.error.HTTPError") -> ModelplaneError:
         """What the API says is wrong with the request, or that it does not answer as it should."""
         if error.code in _REQUEST_FAULTS:
             with suppress(ValueError, AttributeError):

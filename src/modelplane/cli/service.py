@@ -7,10 +7,9 @@ from pathlib import Path
 import msgspec
 
 from modelplane.api.errors import NotFoundError, UnavailableError
-from modelplane.api.objects import Manifest, name_of, text_at
-from modelplane.cli._formats import add_watch, print_changes
+from modelplane.cli._formats import add_plane, add_watch, plane_of, print_changes
+from modelplane.cli._objects import PlaneObjects
 from modelplane.cli._routers import fetch, router_urls
-from modelplane.cli.running import RunningPlane, add_data_argument
 from modelplane.k8s.admission.decode import escape
 from modelplane.views.services import EndpointShown, service_lines
 
@@ -18,6 +17,10 @@ _EPILOG = """\
 examples:
   modelplane service chat
   modelplane service chat -n team --watch
+  modelplane service chat --kubeconfig ~/.kube/config
+
+Health of endpoints and requests in flight come from the fleet router of a plane of this machine; a kubeconfig does not
+say where the routers of a control plane are.
 
 Exit codes: 0 shown, 1 no plane is running or no such service exists.
 """
@@ -32,26 +35,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="the ModelService")
     parser.add_argument("-n", "--namespace", default="default", help="its namespace (default)")
     add_watch(parser)
-    add_data_argument(parser)
+    add_plane(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    plane = RunningPlane.of(arguments.data)
+    objects = PlaneObjects(plane_of(arguments))
+    resource = objects.resource("ModelService")
+    key = f"{arguments.namespace}/{arguments.name}"
 
     def text() -> str:
-        service = _service(plane, arguments.namespace, arguments.name)
-        lines = service_lines(service, _seen(arguments.data, f"{arguments.namespace}/{arguments.name}"))
-        return "".join(f"{escape(line)}\n" for line in lines)
+        service = objects.find(resource, arguments.namespace, arguments.name)
+        if service is None:
+            raise NotFoundError(f"ModelService {key} does not exist")
+        seen = _seen(arguments.data, key) if arguments.kubeconfig is None else None
+        return "".join(f"{escape(line)}\n" for line in service_lines(service, seen))
 
     print_changes(text, watch=arguments.watch)
     return 0
-
-
-def _service(plane: RunningPlane, namespace: str, name: str) -> Manifest:
-    for item in plane.items("modelservices"):
-        if (text_at(item, "metadata", "namespace"), name_of(item)) == (namespace, name):
-            return item
-    raise NotFoundError(f"ModelService {namespace}/{name} does not exist")
 
 
 def _seen(data: Path, key: str) -> dict[str, EndpointShown] | None:

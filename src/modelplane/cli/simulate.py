@@ -2,105 +2,182 @@
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from modelplane.api.errors import InputError
-from modelplane.api.objects import Manifest
+from modelplane.api.objects import API_VERSION, Manifest, annotations_of, labels_of, name_of, namespace_of
 from modelplane.cli.manifests import read_documents
+from modelplane.cli.running import DATA_HELP, RunningPlane, chosen_data, default_data
 from modelplane.testing.world.command import run_many, story
 from modelplane.testing.world.run import WorldOutcome, run_world
-from modelplane.testing.world.scenario import ScenarioOutcome, ScenarioRow, ScenarioStep, read_step, run_scenario
+from modelplane.testing.world.scenario import ScenarioPlan, run_scenario
+from modelplane.testing.world.scenario_file import ScenarioFile, read_scenario
+from modelplane.testing.world.scenario_steps import ScenarioStep, read_step
+from modelplane.views.simulation_report import SimulationReport, read_report, report_bytes
 
 _EPILOG = """\
 examples:
+  modelplane simulate examples/simulate/lose-a-region.yaml
+  modelplane simulate examples/simulate/a-day.yaml --report day.html
+  modelplane simulate examples/simulate/double-the-traffic.yaml -o json > before.json
+  modelplane simulate examples/simulate/add-a-pool.yaml --against before.json
+  modelplane simulate examples/simulate/lose-a-region.yaml examples/simulate/roll-a-model.yaml
   modelplane simulate -f examples/quickstart --step '60 lose cluster east'
-  modelplane simulate -f examples/quickstart --step '60 double default/qwen3-8b' --step '120 drain cluster west'
-  modelplane simulate -f fleet.yaml --scenario week.yaml -o json
+  modelplane simulate --kubeconfig ~/.kube/config --step '60 lose cluster east'    the fleet of a control plane
   modelplane simulate --seed 7                     a drawn fleet with drawn faults; a number is always the same world
   modelplane simulate --worlds 100 --seed 1000     a hundred of them, and a report
 
-steps, each after the second it happens at:
+steps, each after the time it happens at (60, 90s, 5m, 1h30m):
+  lose | recover region NAME
   lose | recover | delete | drain | undrain | cordon | uncordon cluster NAME
   add pool CLUSTER/POOL CLASS NODES,  resize pool CLUSTER/POOL NODES
-  scale NAMESPACE/NAME REPLICAS,  double NAMESPACE/NAME,  restart plane
+  scale NAMESPACE/NAME REPLICAS,  double NAMESPACE/NAME,  roll NAMESPACE/NAME IMAGE
+  traffic NAMESPACE/NAME FACTOR,  restart plane
 
-Clusters on clouds are made and have their software when the story begins.
-A scenario file is YAML: `seconds`, and `steps` as a list of such lines. Nothing is started and nothing is changed: what
-decides is real, API server, clusters and engines are modelled, and minutes take seconds. An engine is ready 4 s after
-its pod has devices. Gangs, KServe, queues and weights are not modelled.
+A scenario file has fleet, duration, seed, engineStart, steps and traffic; docs/simulation.md describes it. Of two files
+the second is compared with the first. Nothing is started and nothing is changed: what decides is real; API server,
+clusters, engines and clients are modelled, and a day takes seconds. Replicas are placed anew: those of a running plane
+are not taken over. Clusters on clouds are made and have their software when the story begins. Gangs, KServe, queues and
+weights are not modelled.
 
 Exit codes: 0 all settled, 1 refused or a rule was violated, 3 the fleet had not come to rest at the end.
 """
 _NOT_AT_REST = 3
 _SECONDS = 600.0
+_KINDS: Mapping[str, str] = {
+    "InferenceClass": "inferenceclasses",
+    "InferenceGateway": "inferencegateways",
+    "InferenceCluster": "inferenceclusters",
+    "ModelCache": "modelcaches",
+    "ModelDeployment": "modeldeployments",
+    "ModelService": "modelservices",
+}
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Runs a fleet in virtual time and tells what happens to its replicas."
+    parser.description = "Runs a fleet in virtual time and says what happens to its replicas and its clients."
     parser.epilog = _EPILOG
-    parser.add_argument("-f", "--filename", dest="manifests", metavar="PATH", nargs="+", action="extend", default=[])
-    parser.add_argument("--scenario", type=Path, metavar="FILE", help="a file with `seconds` and `steps`")
+    parser.add_argument(
+        "scenarios", nargs="*", type=Path, metavar="SCENARIO", help="a scenario file, or two to compare"
+    )
+    fleet = parser.add_mutually_exclusive_group()
+    fleet.add_argument(
+        "-f", "--filename", dest="manifests", metavar="PATH", nargs="+", action="extend", default=[],
+        help="the fleet: manifests (those of the scenario)",
+    )  # fmt: skip
+    fleet.add_argument("--kubeconfig", type=Path, metavar="FILE", help="the fleet: the control plane of a kubeconfig")
+    fleet.add_argument("--data", nargs="?", const="", metavar="DIR", help=f"the fleet: a plane that runs; {DATA_HELP}")
     parser.add_argument(
         "--step", action="append", default=[], metavar="STEP", help="what happens: '60 lose cluster east'"
     )
     parser.add_argument("--seconds", type=float, help=f"how long it runs, in virtual time ({_SECONDS:g})")
-    parser.add_argument("--seed", type=int, default=0, help="decides everything that is left to chance (0)")
+    parser.add_argument("--seed", type=int, help="decides everything that is left to chance (0)")
     parser.add_argument("--worlds", type=int, metavar="N", help="run N drawn worlds with faults, from the seed on")
+    parser.add_argument("--report", type=Path, metavar="FILE.html", help="write a report as one HTML file")
+    parser.add_argument("--against", type=Path, metavar="FILE.json", help="compare with the JSON of another run")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    seed = arguments.seed or 0
     if arguments.worlds is not None:
-        return run_many(range(arguments.seed, arguments.seed + arguments.worlds))
-    if not arguments.manifests:
-        if arguments.scenario or arguments.step:
+        return run_many(range(seed, seed + arguments.worlds))
+    if not arguments.scenarios and not _names_fleet(arguments):
+        if arguments.step or arguments.report or arguments.against:
             raise InputError("steps need a fleet: give its manifests with -f")
-        return _show_world(run_world(arguments.seed), arguments.output)
-    steps, seconds = _steps(arguments)
-    outcome = run_scenario(_manifests(arguments.manifests), steps, seconds=seconds, seed=arguments.seed)
-    print(json.dumps(asdict(outcome), indent=1) if arguments.output == "json" else _rendered(outcome))
-    if outcome.violation:
+        return _show_world(run_world(seed), arguments.output)
+    report = _compared(arguments)
+    if arguments.report is not None:
+        from modelplane.web.simulation_page import simulation_page
+
+        arguments.report.write_text(simulation_page(report), encoding="utf-8")
+        print(f"{arguments.report}: written", file=sys.stderr)
+    if arguments.output == "json":
+        sys.stdout.write(report_bytes(report).decode())
+    else:
+        from modelplane.cli._simulation_text import report_text
+
+        print(report_text(report), end="")
+    if report.violation:
         return 1
-    return 0 if outcome.quiet else _NOT_AT_REST
+    return 0 if report.quiet else _NOT_AT_REST
 
 
-def _show_world(outcome: WorldOutcome, output: str) -> int:
-    shown = {
-        "seed": outcome.seed,
-        "story": outcome.story,
-        "rounds": outcome.rounds,
-        "passes": outcome.passes,
-        "probes": dict(outcome.probes),
-        "violation": outcome.violation,
-    }
-    print(json.dumps(shown, indent=1) if output == "json" else story(outcome))
-    return bool(outcome.violation)
+def _compared(arguments: argparse.Namespace) -> SimulationReport:
+    """The last run, compared with the first or with the run of a file."""
+    if len(arguments.scenarios) > 1 + (arguments.against is None):
+        raise InputError("give one scenario with --against, or two scenarios")
+    reports = [run_scenario(_plan(arguments, path)) for path in arguments.scenarios or [None]]
+    before = _read_report(arguments.against) if arguments.against is not None else reports[0]
+    if arguments.against is None and len(reports) == 1:
+        return reports[0]
+    from modelplane.views.simulation_comparison import compared
+
+    return compared(reports[-1], before)
 
 
-def _steps(arguments: argparse.Namespace) -> tuple[list[ScenarioStep], float]:
-    written: Mapping[str, object] = _scenario(arguments.scenario) if arguments.scenario else {}
-    lines = written.get("steps", [])
-    if not isinstance(lines, list):
-        raise InputError(f"{arguments.scenario}: steps is not a list")
-    steps = [read_step(line) for line in [*lines, *arguments.step]]
-    last = max((step.at_s for step in steps), default=0.0)
-    seconds = arguments.seconds or written.get("seconds") or max(_SECONDS, last + _SECONDS / 2)
-    if not isinstance(seconds, int | float):
-        raise InputError(f"{arguments.scenario}: seconds is not a number")
-    return steps, float(seconds)
+def _read_report(path: Path) -> SimulationReport:
+    try:
+        return read_report(path.read_bytes())
+    except msgspec.DecodeError as problem:
+        raise InputError(f"{path}: is not the JSON of `modelplane simulate -o json`: {problem}") from None
 
 
-def _scenario(path: Path) -> Mapping[str, object]:
+def _names_fleet(arguments: argparse.Namespace) -> bool:
+    return bool(arguments.manifests or arguments.kubeconfig or arguments.data is not None)
+
+
+def _plan(arguments: argparse.Namespace, path: Path | None) -> ScenarioPlan:
+    written = _scenario(path) if path is not None else ScenarioFile()
+    steps = [*written.steps, *map(read_step, arguments.step)]
+    manifests = list(_fleet(arguments, written, path))
+    plan = ScenarioPlan(
+        manifests,
+        steps,
+        written.traffic,
+        duration_s=arguments.seconds or written.duration_s or _usual_s(steps),
+        seed=next((seed for seed in (arguments.seed, written.seed) if seed is not None), 0),
+        name=path.stem if path is not None else "",
+    )
+    return plan if written.engine_start_s is None else replace(plan, engine_start_s=written.engine_start_s)
+
+
+def _usual_s(steps: Sequence[ScenarioStep]) -> float:
+    return max(_SECONDS, max((step.at_s for step in steps), default=0.0) + _SECONDS / 2)
+
+
+def _scenario(path: Path) -> ScenarioFile:
     documents = read_documents([path])
-    if len(documents) != 1 or not isinstance(documents[0].value, dict):
-        raise InputError(f"{path}: a scenario is one document with `seconds` and `steps`")
-    found: Mapping[str, object] = documents[0].value
-    unknown = sorted(set(found) - {"seconds", "steps"})
-    if unknown:
-        raise InputError(f"{path}: unknown field {unknown[0]!r}; a scenario has seconds and steps")
-    return found
+    if len(documents) != 1:
+        raise InputError(f"{path}: a scenario is one document, and not {len(documents)}")
+    try:
+        return read_scenario(documents[0].value)
+    except InputError as problem:
+        raise InputError(f"{path}: {problem}") from None
+
+
+def _fleet(arguments: argparse.Namespace, written: ScenarioFile, path: Path | None) -> Iterable[Manifest]:
+    """What the command line names, else what the scenario names."""
+    if arguments.manifests:
+        return _manifests(arguments.manifests)
+    if arguments.kubeconfig is not None:
+        return _of_kubeconfig(arguments.kubeconfig)
+    if arguments.data is not None:
+        return _of_plane(RunningPlane.of(Path(arguments.data) if arguments.data else chosen_data() or default_data()))
+    beside = path.parent if path is not None else Path()
+    if written.manifests:
+        return _manifests([str(beside / each) for each in written.manifests])
+    if written.kubeconfig is not None:
+        return _of_kubeconfig(beside / Path(written.kubeconfig).expanduser())
+    if written.data is not None:
+        return _of_plane(RunningPlane.of(beside / Path(written.data).expanduser()))
+    raise InputError(f"{path}: fleet: is missing; give manifests, kubeconfig or data, or -f")
 
 
 def _manifests(paths: Sequence[str]) -> list[Manifest]:
@@ -115,22 +192,35 @@ def _manifests(paths: Sequence[str]) -> list[Manifest]:
     return [as_equipped(document.value) for document in documents if isinstance(document.value, dict)]
 
 
-def _rendered(outcome: ScenarioOutcome) -> str:
-    lines = [f"{at:7.1f} s  {text}" for at, text in outcome.story]
-    head = ("DEPLOYMENT", "REPLICAS", "PLACED", "SERVING", "CLUSTERS", "STATE")
-    rows = [head, *(_cells(row) for row in outcome.rows)]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
-    lines += [
-        "",
-        *("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows),
-    ]
-    if outcome.violation:
-        lines.append(f"violated {outcome.violation}")
-    elif not outcome.quiet:
-        lines.append("the fleet had not come to rest at the end; --seconds gives it longer")
-    return "\n".join(lines)
+def _of_kubeconfig(path: Path) -> Iterator[Manifest]:
+    from modelplane.cli.kubeconfig import read_kubeconfig
+
+    return _of_plane(read_kubeconfig(path))
 
 
-def _cells(row: ScenarioRow) -> tuple[str, ...]:
-    clusters = ", ".join(f"{name} {number}" for name, number in row.clusters.items()) or "none"
-    return row.deployment, str(row.wanted), str(row.placed), str(row.serving), clusters, row.ready
+def _of_plane(plane: RunningPlane) -> Iterator[Manifest]:
+    """What people wrote: objects without status, and without what the API server added."""
+    from modelplane.views.repool import as_equipped
+
+    for kind, plural in _KINDS.items():
+        for item in plane.items(plural):
+            annotations = {name: text for name, text in annotations_of(item).items() if name != _LAST_APPLIED}
+            metadata: dict[str, object] = {"name": name_of(item), "labels": labels_of(item), "annotations": annotations}
+            if namespace_of(item):
+                metadata["namespace"] = namespace_of(item)
+            yield as_equipped(
+                {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": item.get("spec", {})}
+            )
+
+
+def _show_world(outcome: WorldOutcome, output: str) -> int:
+    shown = {
+        "seed": outcome.seed,
+        "story": outcome.story,
+        "rounds": outcome.rounds,
+        "passes": outcome.passes,
+        "probes": dict(outcome.probes),
+        "violation": outcome.violation,
+    }
+    print(json.dumps(shown, indent=1) if output == "json" else story(outcome))
+    return bool(outcome.violation)

@@ -1,6 +1,7 @@
 """`modelplane status`: the clusters, deployments and services of a control plane, and replicas that do not serve."""
 
 import argparse
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,8 +18,9 @@ from modelplane.cli._formats import (
 )
 from modelplane.cli.ports import HOST, Ports, page_token
 from modelplane.cli.running import RunningPlane
-from modelplane.views.health import READY, ObjectHealth
+from modelplane.views.health import ObjectHealth
 from modelplane.views.overview import ClusterRow, Overview, overview
+from modelplane.views.states import READY
 
 _EPILOG = """\
 examples:
@@ -32,6 +34,7 @@ examples:
 Exit codes: 0 everything is ready, 1 no plane is running, 3 something is not ready.
 """
 _NOT_READY = 3
+_FIELD = re.compile(r"_([a-z])")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -82,13 +85,20 @@ def _overview(plane: RunningPlane, namespace: str) -> Overview:
 def _text(found: Overview, arguments: argparse.Namespace) -> str:
     match arguments.output:
         case "json" | "yaml":
-            return data_text(asdict(found), arguments.output)
+            return data_text(_camel_case(asdict(found)), arguments.output)
         case "name":
             return "".join(_names(found))
         case form:
             tables = overview_text(found, wide=form == "wide")
             addresses = _addresses(arguments.data) if arguments.kubeconfig is None else ""
             return f"{tables}\n{addresses}" if addresses else tables
+
+
+def _camel_case(value: object) -> object:
+    """With the names of fields spelled as in all other outputs. All names are fields of ours."""
+    if isinstance(value, dict):
+        return {_FIELD.sub(lambda found: found[1].upper(), name): _camel_case(each) for name, each in value.items()}
+    return [_camel_case(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def overview_text(found: Overview, *, wide: bool) -> str:

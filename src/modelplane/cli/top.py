@@ -1,15 +1,19 @@
-"""`modelplane top`: devices, replicas, requests and prices of a fleet."""
+"""`modelplane top`: devices, replicas, requests, tokens and prices of a fleet."""
 
 import argparse
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelplane.cli._formats import add_plane, add_watch, data_text, plane_of, print_changes, table_text
 
 if TYPE_CHECKING:
+    from modelplane.api.objects import Manifest
     from modelplane.cli.running import RunningPlane
+    from modelplane.envoy.access_log import ServedRequest
     from modelplane.views.fleet_load import DeploymentLoad, DeviceLoad, FleetLoad, HourlyPrice
+    from modelplane.views.service_load import ServiceLoad
 
 _EPILOG = """\
 examples:
@@ -20,15 +24,18 @@ examples:
 
 Devices are the GPUs, or whatever else an InferenceClass has to claim: USED by replicas, FREE for new ones, LOST with a
 cluster that does not answer. PRICE/H is that of the class: of all nodes of a pool, and of the parts of nodes that a
-deployment's replicas take. REQ/S and TTFT P95 are those of endpoints that are measured, which is while the canary of
-their deployment is analysed. What is not known is `-`.
+deployment's replicas take. REQ/S and TTFT P95 are those of the last minute: of a plane of this machine by Envoy's log,
+elsewhere of endpoints whose status has them, which is while the canary of their deployment is analysed. TOKENS/S are
+read and written together, of the last minute of usage records: a plane of this machine has them where callers have keys
+at a gateway with a router. What is not known is `-`.
 """
 _FORMATS = ("text", "wide", "json", "yaml")
 _NOT_KNOWN = "-"
+_WINDOW_S = 60.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Shows how much of a fleet is used, by class, pool and deployment, and at which price."
+    parser.description = "Shows how much of a fleet is used, by class, pool, deployment and service, and its price."
     parser.epilog = _EPILOG
     add_plane(parser)
     parser.add_argument(
@@ -42,28 +49,79 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     plane = plane_of(arguments)
-    print_changes(lambda: load_text(_load(plane, arguments.namespace), arguments.output), watch=arguments.watch)
+    data = arguments.data if arguments.kubeconfig is None else None
+
+    def text() -> str:
+        load, services = _load(plane, data, arguments.namespace)
+        return load_text(load, arguments.output, services)
+
+    print_changes(text, watch=arguments.watch)
     return 0
 
 
-def _load(plane: "RunningPlane", namespace: str) -> "FleetLoad":
+def _load(plane: "RunningPlane", data: Path | None, namespace: str) -> "tuple[FleetLoad, tuple[ServiceLoad, ...]]":
+    """`data` is the folder of a plane of this machine."""
     import msgspec
 
     from modelplane.cli._shown import objects_of
+    from modelplane.cli._usage import token_rates, usage_files
     from modelplane.views.fleet_load import fleet_load
     from modelplane.views.inputs import gather
+    from modelplane.views.service_load import service_loads
 
-    found = fleet_load(gather(objects_of(plane), now=time.time()), plane.items("modelendpoints"))
+    inputs, files = gather(objects_of(plane), now=time.time()), [] if data is None else usage_files(data)
+    endpoints = measured(plane.items("modelendpoints"), data, inputs.now)
+    found = fleet_load(inputs, endpoints)
+    tokens = token_rates(files, inputs.now, _WINDOW_S)
+    services = service_loads(inputs, plane.items("modelservices"), endpoints, tokens)
     ours = tuple(row for row in found.deployments if namespace in {"", row.namespace})
-    return msgspec.structs.replace(found, deployments=ours)
+    load = msgspec.structs.replace(found, deployments=ours)
+    return load, tuple(row for row in services if namespace in {"", row.namespace})
 
 
-def load_text(found: "FleetLoad", output: str) -> str:
+def measured(endpoints: "Sequence[Manifest]", data: Path | None, now: float) -> "Sequence[Manifest]":
+    """With what Envoy's log of a plane of this machine says of the last minute, where their own status says nothing."""
+    from modelplane.api.objects import name_of, namespace_of
+    from modelplane.envoy.access_log import requests_since
+    from modelplane.envoy.recent_traffic import RecentTraffic
+    from modelplane.web.traffic import with_traffic
+
+    log = data / "envoy" / "access.log" if data is not None else None
+    if log is None or not log.is_file():
+        return endpoints
+    by_replica: dict[str, list[ServedRequest]] = {}
+    for request in requests_since(log, now - _WINDOW_S):
+        by_replica.setdefault(request.replica, []).append(request)
+    recent = RecentTraffic()
+    recent.add(by_replica, now)
+    places = {(namespace_of(item), name_of(item)): item for item in endpoints}
+    return tuple(with_traffic(places, recent.figures(now), now).values())
+
+
+def load_text(found: "FleetLoad", output: str, services: "Sequence[ServiceLoad]" = ()) -> str:
     if output in {"json", "yaml"}:
         import msgspec
 
-        return data_text(msgspec.to_builtins(found), output)
-    return "\n".join(_tables(found, wide=output == "wide"))
+        return data_text({**msgspec.to_builtins(found), "services": msgspec.to_builtins(services)}, output)
+    return "\n".join([*_tables(found, wide=output == "wide"), _services(services, wide=output == "wide")])
+
+
+def _services(services: "Sequence[ServiceLoad]", *, wide: bool) -> str:
+    more = ("ERRORS/S", "LATENCY P95") if wide else ()
+    header = ("SERVICE", "ENDPOINTS", "DEVICES", "REQ/S", "TOKENS/S", "TTFT P95", *more, "PRICE/H")
+    return table_text(header, (_service(row, wide=wide) for row in services))
+
+
+def _service(row: "ServiceLoad", *, wide: bool) -> Sequence[object]:
+    seen, tokens = row.traffic, row.tokens
+    shown = (
+        *(f"{row.namespace}/{row.name}", f"{row.ready_endpoints}/{row.endpoints}", row.devices),
+        _NOT_KNOWN if seen is None else _rate(seen.requests_per_second),
+        _NOT_KNOWN if tokens is None else _rate(tokens.input_per_second + tokens.output_per_second),
+        _NOT_KNOWN if seen is None else _time(seen.ttft_p95_ms),
+    )
+    errors, slow = (_NOT_KNOWN,) * 2 if seen is None else (_rate(seen.errors_per_second), _time(seen.latency_p95_ms))
+    return (*shown, *((errors, slow) if wide else ()), _price(row.price))
 
 
 def _tables(found: "FleetLoad", *, wide: bool) -> Iterator[str]:

@@ -98,7 +98,7 @@ async def _up(arguments: argparse.Namespace) -> int:
         progress.say(f"API         {plane.api_url}")
         progress.say(f"kubeconfig  {plane.kubeconfig}")
         progress.say(f"gateway     {plane.gateway_url}")
-        source = DashboardSource(plane.store, plane.gateway_url, plane.recent_traffic)
+        source = DashboardSource(plane.store, plane.gateway_url, plane.recent_traffic, tokens=plane.counted_tokens)
         page = await serve(source, token=page_token(arguments.data), port=ports.again("page", 0))
         ports.remember(api=plane.api_url, gateway=plane.gateway_url, page=page.url)
         progress.say(f"page        {page.url}")

@@ -12,6 +12,8 @@ from typing import IO
 
 import msgspec
 
+from modelplane.api.timestamps import epoch_s
+
 _FIRST_ERROR = 500
 _MOST_BYTES = 4 * 1024 * 1024
 """Read at a time. The rest is read the next time."""
@@ -19,6 +21,7 @@ _CLUSTER = "cluster."
 
 
 class _Line(msgspec.Struct, frozen=True):
+    time: str = ""
     gateway: str = ""
     status: int = 0
     replica: str | None = None
@@ -42,10 +45,30 @@ class ServedRequest:
 
 def read_line(line: bytes) -> ServedRequest | None:
     """None for what is no request to a replica."""
+    found = _read(line)
+    return None if found is None else _request(found)
+
+
+def requests_since(path: Path, since_s: float) -> list[ServedRequest]:
+    """Those that began after a time, of the end of a log; without a log none."""
     try:
-        found = _decode(line)
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST_BYTES))
+            lines = file.read().split(b"\n")
+    except FileNotFoundError:
+        return []
+    recent = (found for line in lines if (found := _read(line)) is not None and (epoch_s(found.time) or 0.0) >= since_s)
+    return [request for found in recent if (request := _request(found)) is not None]
+
+
+def _read(line: bytes) -> _Line | None:
+    try:
+        return _decode(line)
     except msgspec.DecodeError:
         return None
+
+
+def _request(found: _Line) -> ServedRequest | None:
     if not found.replica or not found.gateway.startswith(_CLUSTER):
         return None
     failed = found.status == 0 or found.status >= _FIRST_ERROR

@@ -9,6 +9,7 @@ import fcntl
 import os
 import secrets
 import socket
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -128,6 +129,13 @@ class Plane:
         """The side door of each fleet router by its gateway's listener; the default gateway's is `fleet`."""
         return self._routers.urls
 
+    def counted_tokens(self, now: float) -> tuple[dict[str, int], float]:
+        """By service, of callers with keys at a fleet router, and for how many seconds they were counted."""
+        sums: Counter[str] = Counter()
+        for service, _, tokens in self._routers.tokens():
+            sums[service] += int(tokens)
+        return dict(sums), now - self._counted_since
+
     def overview(self) -> Overview:
         """The status of every cluster, deployment and service."""
         store = self._controller.plane
@@ -182,6 +190,7 @@ class Plane:
         self._stack.push_async_callback(self.clusters.stop)
         self._stack.push_async_callback(envoy.drain)  # before the engines stop: requests in flight are answered
         traffic.set_view_source(self.clusters.gateway_view)
+        self._counted_since = self._clock.now()
         self._routers = GatewayRouters(HOST, data, always=self._settings.router, report=self._report)
         if self._settings.mutual_tls:
             hop = HopIdentity(self._clock.now())

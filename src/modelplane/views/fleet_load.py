@@ -26,9 +26,10 @@ from modelplane.compose.canary_analysis import endpoint_traffic
 from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.compose.free_parts import counted_once
 from modelplane.placement.snapshot import Fleet
-from modelplane.views.health import READY, reported_health
+from modelplane.views.health import reported_health
 from modelplane.views.inputs import FleetManifests
 from modelplane.views.plan import price_of
+from modelplane.views.states import READY
 
 _DIGITS = 6
 _Item = TypeVar("_Item")

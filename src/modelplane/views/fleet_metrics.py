@@ -15,9 +15,10 @@ from modelplane.api.conditions import Condition, ConditionStatus, ConditionType
 from modelplane.api.models import CacheOnCluster, InferenceCluster, ModelCache, ModelReplica
 from modelplane.api.reasons import Reason
 from modelplane.views.fleet_load import FleetLoad, devices_of, fleet_load
-from modelplane.views.health import READY, object_health
+from modelplane.views.health import object_health
 from modelplane.views.inputs import FleetManifests
 from modelplane.views.metric_families import Labels, MetricSpec, SampleFamily
+from modelplane.views.states import READY
 
 OTHER: Final = "Other"
 _DEPLOYMENT = ("namespace", "deployment")

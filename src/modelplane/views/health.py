@@ -11,8 +11,8 @@ from modelplane.api.errors import InvalidObject
 from modelplane.api.meta import ObjectMeta
 from modelplane.api.models import InferenceCluster, ModelDeploymentStatus, ModelReplicaStatus
 from modelplane.api.reasons import Reason
+from modelplane.views.states import DELETING, NOT_READY, READY, UNKNOWN
 
-READY, NOT_READY, UNKNOWN, DELETING = "Ready", "NotReady", "Unknown", "Deleting"
 _FINE = frozenset({Reason.SERVING.value, Reason.ALL_READY.value, Reason.SCALED_TO_ZERO.value})
 
 

@@ -7,19 +7,20 @@
     ModelCache        the deployments that mount it
     InferenceCluster  the replicas on it
 
-Pods are no objects of a control plane: a replica says what they wait for.
+Pods are no objects of a control plane: a replica says what they wait for. An object that cannot be read, as one of
+another release, is a row that says so where its plain fields put it, and hides no other.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
 from modelplane.api.codec import decode
-from modelplane.api.errors import NotFoundError
-from modelplane.api.labels import selects
+from modelplane.api.errors import InvalidObject, NotFoundError
+from modelplane.api.labels import DEPLOYMENT, selects
 from modelplane.api.models import (
     InferenceCluster,
     ModelCache,
@@ -28,17 +29,17 @@ from modelplane.api.models import (
     ModelReplica,
     ModelService,
 )
-from modelplane.api.objects import Manifest, name_of, namespace_of
+from modelplane.api.objects import Manifest, items_at, labels_of, mapping_at, name_of, namespace_of, text_at
 from modelplane.views.health import (
-    DELETING,
-    UNKNOWN,
     ObjectHealth,
     cluster_health,
     object_health,
     reported_health,
     state_since,
+    unreadable,
 )
 from modelplane.views.services import why_left_out
+from modelplane.views.states import DELETING, UNKNOWN
 
 TREE_KINDS: Final[Mapping[str, str]] = {
     "ModelDeployment": "deployment",
@@ -72,6 +73,26 @@ class ObjectTree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
             yield from child.rows(below, "└─ " if number == len(self.children) else "├─ ")
 
 
+class UnreadObject(NamedTuple):
+    """An object that could not be read, and why."""
+
+    manifest: Manifest
+    why: str
+
+    def tree(self) -> ObjectTree:
+        return ObjectTree(
+            kind=text_at(self.manifest, "kind"),
+            namespace=namespace_of(self.manifest),
+            name=name_of(self.manifest),
+            state=UNKNOWN,
+            why=self.why,
+        )
+
+
+_Unread = dict[tuple[str, _Place], UnreadObject]
+"""By kind and place."""
+
+
 @dataclass(frozen=True, slots=True)
 class TracedObjects:
     """Objects by namespace and name."""
@@ -84,27 +105,33 @@ class TracedObjects:
     clusters: Mapping[_Place, InferenceCluster] = field(default_factory=dict)
     endpoints_of: Mapping[_Place, list[_Place]] = field(default_factory=dict)
     """The endpoints of each replica."""
+    unread: _Unread = field(default_factory=dict)
 
     @classmethod
     def of(cls, manifests: Iterable[Manifest]) -> "TracedObjects":
         """Objects of other kinds are left alone."""
         found = sorted(manifests, key=lambda item: (namespace_of(item), name_of(item)))
-        endpoints = _decoded(found, ModelEndpoint)
+        unread: _Unread = {}
+        endpoints = _decoded(found, ModelEndpoint, unread)
         of_replicas: defaultdict[_Place, list[_Place]] = defaultdict(list)
         for place, endpoint in endpoints.items():
             of_replicas[place[0], _replica_of(endpoint)].append(place)
         return cls(
-            _decoded(found, ModelDeployment),
-            _decoded(found, ModelReplica),
+            _decoded(found, ModelDeployment, unread),
+            _decoded(found, ModelReplica, unread),
             endpoints,
-            _decoded(found, ModelService),
-            _decoded(found, ModelCache),
-            _decoded(found, InferenceCluster),
+            _decoded(found, ModelService, unread),
+            _decoded(found, ModelCache, unread),
+            _decoded(found, InferenceCluster, unread),
             of_replicas,
+            unread,
         )
 
     def tree(self, kind: str, namespace: str, name: str) -> ObjectTree:
         place = (namespace, name)
+        unread = self.unread.get((kind, place))
+        if unread is not None:
+            return unread.tree()
         if place not in self._of_kind(kind):
             raise NotFoundError(f"{kind} {f'{namespace}/' if namespace else ''}{name} does not exist")
         return _TREES[kind](self, place)
@@ -134,31 +161,42 @@ class TracedObjects:
     def service(self, place: _Place) -> ObjectTree:
         item = self.services[place]
         chosen = [each for each, endpoint in self.endpoints.items() if _selects(item, endpoint)]
-        return _tree(item, children=[self._source(each, _left_out(item, each[1])) for each in chosen])
+        sources = [self._source(each, _left_out(item, each[1])) for each in chosen]
+        unread = self._unread_of("ModelEndpoint", place[0], lambda each: _selects_labels(item, labels_of(each)))
+        return _tree(item, children=[*sources, *unread])
 
     def cache(self, place: _Place) -> ObjectTree:
         using = [
             each for each, item in self.deployments.items() if each[0] == place[0] and place[1] in _caches_of(item)
         ]
-        return _tree(self.caches[place], children=[self._deployment(each) for each in using])
+        unread = self._unread_of("ModelDeployment", place[0], lambda each: _mounts(each, place[1]))
+        return _tree(self.caches[place], children=[*(self._deployment(each) for each in using), *unread])
 
     def cluster(self, place: _Place) -> ObjectTree:
         item = self.clusters[place]
         there = [(each, replica) for each, replica in self.replicas.items() if replica.spec.cluster_name == place[1]]
         children = [_replica(replica, self._endpoints(each)) for each, replica in there]
-        return _tree(item, cluster_health(item), children)
+        unread = self._unread_of("ModelReplica", None, lambda each: text_at(each, "spec", "clusterName") == place[1])
+        return _tree(item, cluster_health(item), [*children, *unread])
 
     def _deployment(self, place: _Place, before: Iterable[ObjectTree] = ()) -> ObjectTree:
         item = self.deployments[place]
         owned = [self.replica(each) for each, replica in self.replicas.items() if _owner(replica) == place]
-        return _tree(item, reported_health(item.metadata, item.status), [*before, *owned])
+        unread = self._unread_of("ModelReplica", place[0], lambda each: _owner_name(each) == place[1])
+        return _tree(item, reported_health(item.metadata, item.status), [*before, *owned, *unread])
 
     def _endpoints(self, replica: _Place) -> list[ObjectTree]:
-        return [self.endpoint(each) for each in self.endpoints_of.get(replica, ())]
+        found = [self.endpoint(each) for each in self.endpoints_of.get(replica, ())]
+        unread = self._unread_of(
+            "ModelEndpoint", replica[0], lambda each: text_at(each, "spec", "replica", "name") == replica[1]
+        )
+        return [*found, *unread]
 
     def _services(self, endpoint: _Place) -> list[ObjectTree]:
         chosen = [item for item in self.services.values() if _selects(item, self.endpoints[endpoint])]
-        return [_tree(item, why=_left_out(item, endpoint[1])) for item in chosen]
+        labels = self.endpoints[endpoint].metadata.labels
+        unread = self._unread_of("ModelService", endpoint[0], lambda each: _may_select(each, labels))
+        return [*(_tree(item, why=_left_out(item, endpoint[1])) for item in chosen), *unread]
 
     def _source(self, endpoint: _Place, why: str) -> ObjectTree:
         """An endpoint of a service with what it comes from. An external one comes from elsewhere."""
@@ -168,17 +206,30 @@ class TracedObjects:
             return _tree(item, why=why)
         replica = self.replicas.get((endpoint[0], name))
         if replica is None:
-            return _tree(item, children=[_missing("ModelReplica", name, endpoint[0])], why=why)
+            return _tree(item, children=[self._absent("ModelReplica", name, endpoint[0])], why=why)
         cluster = self._cluster(replica.spec.cluster_name)
         return _tree(item, children=[_replica(replica, [cluster])], why=why)
 
     def _cache(self, place: _Place) -> ObjectTree:
         item = self.caches.get(place)
-        return _missing("ModelCache", place[1], place[0]) if item is None else _tree(item)
+        return self._absent("ModelCache", place[1], place[0]) if item is None else _tree(item)
 
     def _cluster(self, name: str) -> ObjectTree:
         item = self.clusters.get(("", name))
-        return _missing("InferenceCluster", name) if item is None else _tree(item, cluster_health(item))
+        return self._absent("InferenceCluster", name) if item is None else _tree(item, cluster_health(item))
+
+    def _absent(self, kind: str, name: str, namespace: str = "") -> ObjectTree:
+        """Of an object that is not among those that were read."""
+        unread = self.unread.get((kind, (namespace, name)))
+        return _missing(kind, name, namespace) if unread is None else unread.tree()
+
+    def _unread_of(self, kind: str, namespace: str | None, belongs: Callable[[Manifest], bool]) -> list[ObjectTree]:
+        """Those of a kind that their plain fields put here. None: of every namespace."""
+        return [
+            each.tree()
+            for (known, place), each in self.unread.items()
+            if known == kind and namespace in {None, place[0]} and belongs(each.manifest)
+        ]
 
 
 _TREES: Final[Mapping[str, Callable[[TracedObjects, _Place], ObjectTree]]] = {
@@ -191,9 +242,18 @@ _TREES: Final[Mapping[str, Callable[[TracedObjects, _Place], ObjectTree]]] = {
 }
 
 
-def _decoded(manifests: Iterable[Manifest], kind: type[_Kind]) -> dict[_Place, _Kind]:
-    ours = (item for item in manifests if item.get("kind") == kind.__name__)
-    return {(namespace_of(item), name_of(item)): decode(kind, item) for item in ours}
+def _decoded(manifests: Iterable[Manifest], kind: type[_Kind], unread: _Unread) -> dict[_Place, _Kind]:
+    """Those that can be read; the others are added to `unread`."""
+    found: dict[_Place, _Kind] = {}
+    for item in manifests:
+        if item.get("kind") != kind.__name__:
+            continue
+        place = (namespace_of(item), name_of(item))
+        try:
+            found[place] = decode(kind, item)
+        except InvalidObject as error:
+            unread[kind.__name__, place] = UnreadObject(item, unreadable(error).why)
+    return found
 
 
 def _tree(
@@ -228,6 +288,10 @@ def _owner(replica: ModelReplica) -> _Place:
     return replica.metadata.namespace, replica.spec.deployment.name if replica.spec.deployment else ""
 
 
+def _owner_name(replica: Manifest) -> str:
+    return text_at(replica, "spec", "deployment", "name") or labels_of(replica).get(DEPLOYMENT, "")
+
+
 def _replica_of(endpoint: ModelEndpoint) -> str:
     return endpoint.spec.replica.name if endpoint.spec.replica else ""
 
@@ -240,7 +304,21 @@ def _caches_of(deployment: ModelDeployment) -> list[str]:
 
 def _selects(service: ModelService, endpoint: ModelEndpoint) -> bool:
     same = service.metadata.namespace == endpoint.metadata.namespace
-    return same and any(selects(group.selector, endpoint.metadata.labels) for group in service.spec.endpoints)
+    return same and _selects_labels(service, endpoint.metadata.labels)
+
+
+def _selects_labels(service: ModelService, labels: Mapping[str, str]) -> bool:
+    return any(selects(group.selector, labels) for group in service.spec.endpoints)
+
+
+def _may_select(service: Manifest, labels: Mapping[str, str]) -> bool:
+    """As far as a service that cannot be read says: by the labels that it names."""
+    wanted = (mapping_at(group, "selector", "matchLabels") for group in items_at(service, "spec", "endpoints"))
+    return any(each.items() <= labels.items() for each in wanted)
+
+
+def _mounts(deployment: Manifest, cache: str) -> bool:
+    return any(text_at(each, "name") == cache for each in items_at(deployment, "spec", "caches"))
 
 
 def _left_out(service: ModelService, endpoint: str) -> str:

@@ -122,8 +122,9 @@ class LiveSnapshot:
         started, now = self._clock.monotonic(), self._clock.now()
         traffic, gateway = self._source.traffic, self._source.gateway
         figures = traffic.figures(now) if traffic is not None else None
+        counted = self._source.tokens(now) if self._source.tokens is not None else ({}, 0.0)
         try:
-            made = await asyncio.to_thread(prepared, mirror.take(), figures, now=now, gateway=gateway)
+            made = await asyncio.to_thread(prepared, mirror.take(), figures, now=now, gateway=gateway, counted=counted)
         except BaseException:
             self._newest = None  # it has none of the changes that were taken
             raise

@@ -44,10 +44,12 @@ def prepared(
     *,
     now: float,
     gateway: str,
+    counted: tuple[Mapping[str, int], float] = ({}, 0.0),
 ) -> DashboardSnapshot:
     """A snapshot with what the views look up, which takes longer than a view may: the host calls this in a thread."""
     endpoints = with_traffic(objects["ModelEndpoint"], traffic, now)
-    snapshot = DashboardSnapshot.of({**objects, "ModelEndpoint": endpoints}, now=now, gateway=gateway)
+    found = {**objects, "ModelEndpoint": endpoints}
+    snapshot = DashboardSnapshot.of(found, now=now, gateway=gateway, counted=counted)
     overview_page(snapshot)
     fleet_summary(snapshot)
     cluster_words(snapshot)

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from modelplane.api.errors import InputError
-from modelplane.views.health import DELETING, NOT_READY, READY, UNKNOWN
+from modelplane.views.states import DELETING, NOT_READY, READY, UNKNOWN
 from modelplane.web.shapes import HealthCounts, RowPage
 
 DEFAULT_LIMIT: Final = 50

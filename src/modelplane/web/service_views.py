@@ -7,6 +7,7 @@ from modelplane.api.models import ModelService, ModelServiceStatus, TierEndpoint
 from modelplane.compose.canary_analysis import endpoint_traffic
 from modelplane.views.fleet_load import MeasuredTraffic, measured_traffic
 from modelplane.views.overview import ServiceRow
+from modelplane.views.service_load import TokenPrice, token_price
 from modelplane.views.services import endpoint_share, why_left_out
 from modelplane.web.paging import ViewQuery, select
 from modelplane.web.shapes import EndpointOfTier, RowPage, ServicePage, ServiceShown, ServiceTier
@@ -60,7 +61,15 @@ def _shown(snapshot: DashboardSnapshot, row: ServiceRow) -> ServiceShown:
         routes_ready=(status.routes.ready if status.routes else None) or 0,
         routes=(status.routes.total if status.routes else None) or 0,
         traffic=_traffic(snapshot, row.namespace, names),
+        token_price=_token_price(snapshot, row),
     )
+
+
+def _token_price(snapshot: DashboardSnapshot, row: ServiceRow) -> TokenPrice | None:
+    tokens, seconds = snapshot.counted
+    number = tokens.get(f"{row.namespace}/{row.name}", 0)
+    load = snapshot.services.get((row.namespace, row.name)) if number else None
+    return token_price(load.price, number, seconds) if load is not None else None
 
 
 def _tier(snapshot: DashboardSnapshot, namespace: str, tier: TierStatus) -> ServiceTier:

@@ -11,6 +11,7 @@ import msgspec
 from modelplane.views.fleet_load import ClassLoad, DeploymentLoad, DeviceLoad, HourlyPrice, MeasuredTraffic, PoolLoad
 from modelplane.views.health import ObjectHealth
 from modelplane.views.object_tree import ObjectTree
+from modelplane.views.service_load import TokenPrice
 
 Row = TypeVar("Row")
 
@@ -221,6 +222,8 @@ class ServiceShown(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     routes_ready: int
     routes: int
     traffic: MeasuredTraffic | None
+    token_price: TokenPrice | None
+    """None where nobody counts tokens, or the replicas behind it have no price."""
 
 
 class EndpointOfTier(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

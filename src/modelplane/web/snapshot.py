@@ -9,9 +9,10 @@ from weakref import WeakKeyDictionary
 from modelplane.api.objects import GROUP, Manifest, items_at, namespace_of, text_at
 from modelplane.views.events import event_subject, last_seen
 from modelplane.views.fleet_load import DeploymentLoad, FleetLoad, PoolLoad, fleet_load
-from modelplane.views.health import READY
-from modelplane.views.inputs import gather
+from modelplane.views.inputs import FleetManifests, gather
 from modelplane.views.overview import ClusterRow, Overview, overview
+from modelplane.views.service_load import ServiceLoad, service_loads
+from modelplane.views.states import READY
 
 _Made = TypeVar("_Made")
 ObjectPlace = tuple[str, str]
@@ -38,15 +39,26 @@ class DashboardSnapshot:
     objects: Mapping[str, Mapping[ObjectPlace, Manifest]]
     overview: Overview
     load: FleetLoad
+    inputs: FleetManifests
+    counted: tuple[Mapping[str, int], float]
+    """Tokens by service, and for how many seconds they were counted."""
 
     @classmethod
     def of(
-        cls, found: Mapping[str, Mapping[ObjectPlace, Manifest]], *, now: float, gateway: str = ""
+        cls,
+        found: Mapping[str, Mapping[ObjectPlace, Manifest]],
+        *,
+        now: float,
+        gateway: str = "",
+        counted: tuple[Mapping[str, int], float] = ({}, 0.0),
     ) -> "DashboardSnapshot":
         """From objects by their kind and place."""
         objects = {kind: dict(sorted(found.get(kind, {}).items())) for kind in KINDS}
         placed = (item for kind in KINDS if kind not in {"Event", "ModelEndpoint"} for item in objects[kind].values())
+        inputs = gather(placed, now=now)
         return cls(
+            inputs=inputs,
+            counted=counted,
             now=now,
             gateway=gateway,
             objects=objects,
@@ -57,8 +69,22 @@ class DashboardSnapshot:
                 services=objects["ModelService"].values(),
                 caches=objects["ModelCache"].values(),
             ),
-            load=fleet_load(gather(placed, now=now), tuple(objects["ModelEndpoint"].values())),
+            load=fleet_load(inputs, tuple(objects["ModelEndpoint"].values())),
         )
+
+    @cached_property
+    def services(self) -> Mapping[ObjectPlace, ServiceLoad]:
+        """Of those whose tokens were counted: nobody else is shown a price for them."""
+        if not self.counted[0]:
+            return {}
+        endpoints = tuple(self.objects["ModelEndpoint"].values())
+        counted = [
+            item
+            for (namespace, name), item in self.objects["ModelService"].items()
+            if f"{namespace}/{name}" in self.counted[0]
+        ]
+        found = service_loads(self.inputs, counted, endpoints, {})
+        return {(row.namespace, row.name): row for row in found}
 
     @cached_property
     def clusters(self) -> Mapping[str, ClusterRow]:

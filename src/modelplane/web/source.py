@@ -1,6 +1,6 @@
 """What a dashboard is made from: the store of an embedded plane, or the API of a control cluster."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +22,10 @@ class ObjectSource(Protocol):
         """Call `listener` with every later change, in order. Returns the unsubscriber."""
 
 
+CountedTokens = tuple[Mapping[str, int], float]
+"""Tokens by namespace/name of services, and for how many seconds they were counted."""
+
+
 @dataclass(frozen=True, slots=True)
 class DashboardSource:
     objects: ObjectSource
@@ -30,3 +34,5 @@ class DashboardSource:
     """None: nobody measures the requests of replicas."""
     problem: Callable[[], str] = lambda: ""
     """Why objects may be older than they look; empty: they are not."""
+    tokens: Callable[[float], CountedTokens] | None = None
+    """What was counted until now. None: nobody counts."""

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from modelplane.api.timestamps import timestamp
 from modelplane.views.fleet_load import sum_of_loads, sum_of_prices
-from modelplane.views.health import READY, ObjectHealth
+from modelplane.views.health import ObjectHealth
+from modelplane.views.states import READY
 from modelplane.web.activities import activities
 from modelplane.web.paging import STATES, ViewQuery, count_states
 from modelplane.web.shapes import FleetSummary, NextStep, OverviewPage, ProblemRow

@@ -1,8 +1,8 @@
 """Admits a set of documents: each by itself, then the references between them.
 
-Kinds of other groups are counted and left alone. An object that claims to be of one of our groups has to be of a kind
-and version that exist. One that has the name of our kind under a foreign group gets a warning, since a misspelled group
-would otherwise make every check pass.
+Kinds of other groups are counted and left alone, and so are files of our own commands. An object that claims to be of
+one of our groups has to be of a kind and version that exist. One that has the name of our kind under a foreign group
+gets a warning, since a misspelled group would otherwise make every check pass.
 """
 
 from collections import Counter
@@ -39,6 +39,10 @@ _SUPERSEDED_FIELDS: Final[Mapping[tuple[object, ...], str]] = {
     ("ModelDeployment", "spec", "model"): "name the model in the engine's args",
 }
 """Fields of earlier designs by kind and the last two steps of their path, with what is written instead."""
+
+
+_FILES: Final = frozenset({"FleetSnapshot", "PlacementProfile", "Scenario"})
+"""Kinds of files that commands read, and no API server stores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +168,7 @@ def _unknown_kind(version: str, kind: str) -> _UnknownKind | None:
     if homes:
         severity = Severity.ERROR if ours else Severity.WARNING
         return _UnknownKind(Problem(("apiVersion",), f"{describe(version)} has no {kind}", f"use {homes[0]}"), severity)
-    if not ours:
+    if not ours or kind in _FILES:
         return None
     kinds = sorted({name for _, name in definitions()})
     guess = _SUPERSEDED.get(kind) or nearest(kind, kinds)

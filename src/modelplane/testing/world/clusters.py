@@ -85,6 +85,8 @@ class WorkloadCluster:
         self.name = name
         self._store, self._clock, self._random = store, clock, random
         self.reachable = True
+        self.dark = False
+        """Whether nobody reaches its engines either: the whole cluster is lost, and not its API alone."""
         self.engines = EngineTrouble()
         self.volumes = ClusterVolumes(clock)
         self._on_empty = on_empty
@@ -122,7 +124,7 @@ class WorkloadCluster:
     def serves(self, namespace: str, replica: str) -> bool:
         """Whether a pod of the replica answers requests. `namespace` is the one on this cluster."""
         now = self._clock.elapsed
-        return any(pod.is_ready(now) and not pod.hung for pod in self.pods_of(namespace, replica))
+        return not self.dark and any(pod.is_ready(now) and not pod.hung for pod in self.pods_of(namespace, replica))
 
     def pods_of(self, namespace: str, replica: str) -> Iterator[EnginePod]:
         for key, workload in self.workloads.items():
@@ -139,7 +141,7 @@ class WorkloadCluster:
         self._clock.after(self.engines.start_s, self.shake)
 
     def calm(self) -> None:
-        self.reachable, self.engines = True, EngineTrouble()
+        self.reachable, self.dark, self.engines = True, False, EngineTrouble()
         self.volumes.calm()
         for nodes in self.nodes.values():
             for node in nodes:

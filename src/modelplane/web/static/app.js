@@ -892,6 +892,13 @@ function drawService(page) {
         s.traffic && s.traffic.ttftP95Ms !== null ? `${round.format(s.traffic.ttftP95Ms)} ms` : DASH,
         "of the slowest endpoint",
       ),
+      s.tokenPrice
+        ? figure(
+            "1M tokens",
+            [money.format(s.tokenPrice.perMillion), h("small", {}, ` ${s.tokenPrice.currency}`)],
+            `an estimate: the price of now over ${one.format(s.tokenPrice.hours)} h`,
+          )
+        : null,
     ),
     page.tiers.map((tier) =>
       card(

@@ -1,0 +1,137 @@
+"""Logs of pods on Kubernetes: through the pod log API of the clusters that replicas are on.
+
+A cluster is reached with the kubeconfig that Modelplane itself uses, a Secret of the control plane, or with one that
+the command names. Pods are found by the label of their replica.
+"""
+
+import base64
+import binascii
+import queue
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from modelplane.api.codec import decode
+from modelplane.api.errors import InputError, ModelplaneError, NotFoundError
+from modelplane.api.labels import REPLICA, SYSTEM_NAMESPACE
+from modelplane.api.models import InferenceCluster
+from modelplane.api.objects import API_VERSION, Manifest, items_at, mapping_at, name_of, namespace_of, text_at
+from modelplane.cli.kubeconfig import kubeconfig_of, read_kubeconfig
+from modelplane.cli.running import RunningPlane
+from modelplane.compose.context import remote_namespace
+from modelplane.crossplane.access import access_of
+from modelplane.k8s.admission.decode import escape
+
+
+@dataclass(frozen=True, slots=True)
+class PodContainer:
+    """A container of a pod, on the cluster that has it."""
+
+    api: RunningPlane
+    cluster: str
+    namespace: str
+    pod: str
+    name: str
+
+    @property
+    def title(self) -> str:
+        return f"[{self.cluster}/{self.pod}/{self.name}]"
+
+    def lines(self, tail: int | None, *, follow: bool) -> Iterator[str]:
+        """Each with where it comes from. What an engine prints stays text on a terminal."""
+        options = {"container": self.name, **({} if tail is None else {"tailLines": str(tail)})}
+        if follow:
+            options["follow"] = "true"
+        path = f"/api/v1/namespaces/{quote(self.namespace, safe='')}/pods/{quote(self.pod, safe='')}/log"
+        for line in self.api.lines(f"{path}?{urlencode(options)}", timeout_s=None if follow else 60.0):
+            yield f"{self.title} {escape(line.expandtabs())}"
+
+
+@dataclass(slots=True)
+class PodLogReader:
+    """Reads logs of the replicas of a control plane. What cannot be read is a sentence in `problems`."""
+
+    plane: RunningPlane
+    kubeconfigs: Mapping[str, Path] = field(default_factory=dict)
+    """By cluster: used instead of the Secret that the InferenceCluster names."""
+    problems: list[str] = field(default_factory=list)
+
+    def containers(self, replicas: Iterable[Manifest]) -> list[PodContainer]:
+        by_cluster: dict[str, list[Manifest]] = {}
+        for item in replicas:
+            by_cluster.setdefault(text_at(item, "spec", "clusterName"), []).append(item)
+        found: list[PodContainer] = []
+        for cluster, items in sorted(by_cluster.items()):
+            try:
+                found += self._on(cluster, items)
+            except (ModelplaneError, OSError) as problem:
+                self.problems.append(f"cluster {cluster}: {problem}")
+        return found
+
+    def _on(self, cluster: str, replicas: Sequence[Manifest]) -> Iterator[PodContainer]:
+        api = self._cluster(cluster)
+        for item in replicas:
+            namespace = remote_namespace(namespace_of(item))
+            query = urlencode({"labelSelector": f"{REPLICA}={name_of(item)}"})
+            for pod in items_at(api.request("GET", f"/api/v1/namespaces/{namespace}/pods?{query}"), "items"):
+                for container in items_at(pod, "spec", "containers"):
+                    yield PodContainer(api, cluster, namespace, name_of(pod), text_at(container, "name"))
+
+    def _cluster(self, name: str) -> RunningPlane:
+        if name in self.kubeconfigs:
+            return read_kubeconfig(self.kubeconfigs[name])
+        path = f"/apis/{API_VERSION}/inferenceclusters/{quote(name, safe='')}"
+        access = access_of(decode(InferenceCluster, self.plane.request("GET", path)))
+        if access is None or access.identity is not None:
+            raise InputError(f"no kubeconfig that works from here is known; give one with --cluster {name}=FILE")
+        secret, key = access.kubeconfig.name, access.kubeconfig.key
+        where = f"Secret {SYSTEM_NAMESPACE}/{secret}"
+        try:
+            held = self.plane.request("GET", f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets/{quote(secret, safe='')}")
+            text = base64.b64decode(text_at(mapping_at(held, "data"), key), validate=True)
+        except (NotFoundError, InputError) as problem:
+            raise InputError(f"{where}: {problem}; --cluster {name}=FILE gives another kubeconfig") from None
+        except binascii.Error:
+            raise InputError(f"{where}: {key} is not base64") from None
+        return kubeconfig_of(text, where, folder=None)
+
+    def lines(self, containers: Sequence[PodContainer], tail: int | None, *, follow: bool) -> Iterator[str]:
+        if follow:
+            yield from self._followed(containers, tail)
+            return
+        for container in containers:
+            yield from self._read(container, tail, follow=False)
+
+    def _read(self, container: PodContainer, tail: int | None, *, follow: bool) -> Iterator[str]:
+        try:
+            yield from container.lines(tail, follow=follow)
+        except (ModelplaneError, OSError) as problem:
+            self.problems.append(f"{container.title} {problem}")
+
+    def _followed(self, containers: Sequence[PodContainer], tail: int | None) -> Iterator[str]:
+        """All at once, until each of them has ended."""
+        lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+        def follow(container: PodContainer) -> None:
+            for line in self._read(container, tail, follow=True):
+                lines.put(line)
+            lines.put(None)
+
+        for container in containers:
+            threading.Thread(target=follow, args=(container,), daemon=True).start()
+        left = len(containers)
+        while left:
+            line = lines.get()
+            if line is None:
+                left -= 1
+            else:
+                yield line
+
+    def report(self) -> int:
+        """Print what could not be read; the exit code."""
+        for problem in self.problems:
+            print(problem, file=sys.stderr)
+        return 1 if self.problems else 0
