@@ -33,7 +33,7 @@ from load.virtual import VirtualTime
 
 from modelplane.compose.picker import picker_config
 from modelplane.epp.config.config import load
-from modelplane.epp.datalayer.peers import SYNC_S, Load, SharedLoads
+from modelplane.epp.datalayer.shared_state import SYNC_S, Load, SharedLoads
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
-from modelplane.epp.datalayer.peers import PeerOptions, PeerSync, PeerUpdate, SharedLoads, named_peers
+from modelplane.epp.datalayer.peers import PeerOptions, PeerSync, PeerUpdate, named_peers
+from modelplane.epp.datalayer.shared_state import SharedLoads
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.parameters import ApproxPrefixParameters
 from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProducer
@@ -30,7 +31,7 @@ class Picker:
             return set(everyone)
 
         self.sync = PeerSync(self.source, PeerOptions(find, 0, HOST, 0.02))
-        self.sync.share_prompts(self.producer)
+        self.sync.state.share_prompts(self.producer)
 
     def send(self, prompt, endpoint):
         """As a request that is sent there: counted and recorded."""

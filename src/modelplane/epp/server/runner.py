@@ -150,7 +150,7 @@ class PickerRunner:
         self._observer.divides = isinstance(scheduler.assembly.handler, DisaggregatedHandler)
         if self.peers is not None:
             self.peers.share_loads(shared=shares_loads(scheduler.assembly))
-            self.peers.share_prompts(prefix_producer(scheduler.assembly))
+            self.peers.state.share_prompts(prefix_producer(scheduler.assembly))
         if scheduler.reads_bodies:
             _LOG.info(
                 "plugins read token usage from response bodies: set response_body_mode in Envoy's processing_mode"
