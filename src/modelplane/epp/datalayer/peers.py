@@ -28,13 +28,13 @@ from typing import Final
 import msgspec
 
 from modelplane.epp.datalayer.endpoints import EndpointSource
+from modelplane.epp.datalayer.frames import FrameTooLong, framed, read_frame
 from modelplane.epp.datalayer.shared_state import SYNC_S, EncodedPrompt, Load, SentPrompt, SharedState
 
 _LOG = logging.getLogger(__name__)
 SILENT_S: Final = 3.0
 _ALIVE_S: Final = 1.0
 _GREETING: Final = 8
-_LENGTH: Final = 4
 _MOST_FRAME: Final = 8 << 20
 _MOST_UNSENT: Final = 1 << 20
 
@@ -170,7 +170,7 @@ class PeerSync:
             while True:
                 update = await asyncio.wait_for(_next_update(reader), SILENT_S)
                 self.state.receive(peer, update.loads, update.prompts)
-        except (OSError, EOFError, TimeoutError, msgspec.DecodeError) as end:
+        except (OSError, EOFError, TimeoutError, msgspec.DecodeError, FrameTooLong) as end:
             # A picker that called itself ends before it says anything.
             if self.state.loads.knows(peer):
                 _LOG.info("a peer ended: %s", type(end).__name__)
@@ -220,7 +220,7 @@ class _Link:
         if writer.transport.get_write_buffer_size() > _MOST_UNSENT:
             self._is_fresh = True
             return
-        writer.write(len(frame).to_bytes(_LENGTH) + frame)
+        writer.write(framed(frame))
         self._is_fresh = False
 
     async def close(self) -> None:
@@ -235,7 +235,4 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 
 
 async def _next_update(reader: asyncio.StreamReader) -> PeerUpdate:
-    length = int.from_bytes(await reader.readexactly(_LENGTH))
-    if length > _MOST_FRAME:
-        raise msgspec.DecodeError(f"a frame of {length} bytes")
-    return _decoder.decode(await reader.readexactly(length))
+    return _decoder.decode(await read_frame(reader, _MOST_FRAME))

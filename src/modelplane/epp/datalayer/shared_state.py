@@ -1,11 +1,12 @@
 """What pickers of one pool, and workers of one picker, share: requests in flight, and which prompts went where.
 
 Each process counts its own requests on its own endpoint objects. What others have in flight is added to these counts,
-and their prompts to the prefix index, so plugins need not know. How messages travel is not decided here: `peers` does it
-between pickers, `relay` between the workers of one.
+and their prompts to the prefix index, so plugins need not know. How messages travel is decided elsewhere: by `peers`
+between pickers, by `relay` between the workers of one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Final
 
 import msgspec
@@ -24,6 +25,7 @@ _Natural = Annotated[int, msgspec.Meta(ge=0)]
 Load = tuple[int, int]
 """Requests and tokens in flight."""
 NO_LOAD: Final[Load] = (0, 0)
+_NOWHERE: Final[Mapping[str, Load]] = MappingProxyType({})
 
 
 class SentPrompt(msgspec.Struct, frozen=True, array_like=True):
@@ -123,6 +125,10 @@ class SharedLoads:
     def endpoint(self, name: str) -> Endpoint | None:
         return self._endpoints.get(name)
 
+    def received(self, peer: object) -> Mapping[str, Load]:
+        """What this one has in flight, by the name of the endpoint."""
+        return self._received.get(peer, _NOWHERE)
+
     def knows(self, peer: object) -> bool:
         return peer in self._received
 
@@ -145,8 +151,8 @@ class SharedLoads:
 
     def receive(self, peer: object, loads: dict[str, Load]) -> None:
         """Kept while it is off, too: a peer repeats nothing that did not change."""
-        held = self._received.setdefault(peer, {})
-        held |= loads
+        held = self._received.get(peer, {}) | loads
+        self._received[peer] = {name: load for name, load in held.items() if load != NO_LOAD}
         self._add(loads)
 
     def forget(self, peer: object) -> None:
