@@ -59,7 +59,14 @@ class H2Server:
 
     @property
     def connections(self) -> int:
-        return len(self._links)
+        """Those that take new calls."""
+        return sum(not link.is_draining for link in self._links)
+
+    def release_connection(self) -> None:
+        """One connection takes no new calls, and ends with those that it has."""
+        link = next((each for each in self._links if not each.is_draining), None)
+        if link is not None:
+            link.drain()
 
     async def adopt(self, connection: socket.socket) -> None:
         """Serves a connection that another process accepted."""
@@ -135,6 +142,7 @@ class _Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._connection: H2Connection | None = None
         self._stalled_s = float("inf")
+        self.is_draining = False
         self._socket: socket.socket | None = None
         """A plain-text connection, whose reads may be deferred."""
         self._deferred = False
@@ -241,6 +249,7 @@ class _Link(asyncio.Protocol):
         self.flush()
 
     def drain(self) -> None:
+        self.is_draining = True
         self.read_at_once()
         if self._connection is not None:
             self._connection.drain()
