@@ -9,7 +9,7 @@ its own process, which is what the scraper and other pickers (`peers`) are to se
 have in flight. `RelayedPool` is the worker's end: an endpoint source like any other.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -58,13 +58,13 @@ class PolicyReader(Protocol):
 class _Sent:
     """What one worker knows."""
 
-    def __init__(self) -> None:
+    def __init__(self, pool: Collection[Endpoint]) -> None:
         self.endpoints: Endpoints | None = None
         self.known = False
         self.policies: PolicyDocument | None = None
         self.metrics: dict[Endpoint, EndpointMetrics] = {}
         self.loads: dict[str, Load] = {}
-        self.changed: set[Endpoint] = set()
+        self.changed = set(pool)
         """Endpoints that it may know something old of."""
         self.prompts: list[EncodedPrompt] = []
 
@@ -89,7 +89,8 @@ class PoolRelay:
         self._follow(self._source.current)
 
     def join(self, worker: object) -> None:
-        self._sent[worker] = _Sent()
+        """A worker that knows nothing yet."""
+        self._sent[worker] = _Sent(self._watched)
 
     def leave(self, worker: object) -> None:
         """Nothing of it is in flight any more."""
@@ -110,7 +111,8 @@ class PoolRelay:
 
     def collect_changes(self) -> None:
         """Before `update_for` of each worker."""
-        changed, self._changed = set(self._changed) & self._watched, []
+        changed = set(self._changed) & self._watched
+        self._changed.clear()
         for endpoint in changed:
             endpoint.watch(self._changed)
         for sent in self._sent.values():
@@ -221,6 +223,10 @@ class RelayedPolicies:
 
     async def stop(self) -> None:
         """Nothing runs."""
+
+    @property
+    def document(self) -> PolicyDocument:
+        return self._table.document
 
     @property
     def priorities(self) -> Mapping[str, int]:

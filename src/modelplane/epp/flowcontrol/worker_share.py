@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-LAG_S: Final = 0.04
+LAG_S: Final = 0.1
 """Within this time workers know of each other's requests."""
 TURN_S: Final = 2 * LAG_S
 FULL: Final = 1.0

@@ -171,8 +171,13 @@ class PickerServer:
 
     @property
     def connections(self) -> int:
-        """Open ones of the gRPC port; 0 where the server does not count them."""
+        """Those of the gRPC port that take new calls; 0 where the server does not count them."""
         return self._servers[0].connections if isinstance(self._servers[0], H2Server) else 0
+
+    def release_connection(self) -> None:
+        """One connection of the gRPC port takes no new calls, and ends with those that it has."""
+        if isinstance(self._servers[0], H2Server):
+            self._servers[0].release_connection()
 
     def renew(self, identity: ServerIdentity) -> None:
         """New connections get this certificate."""
