@@ -95,8 +95,8 @@ async def _envoy(
         "static_resources": {"listeners": listeners, "clusters": clusters},
     }
     (folder / f"{name}.json").write_text(json.dumps(document))
-    words = ("-c", str(folder / f"{name}.json"), "--concurrency", str(threads), "--disable-hot-restart")
-    words += ("--log-level", "error")
+    words = ["-c", str(folder / f"{name}.json"), "--concurrency", str(threads), "--disable-hot-restart"]
+    words += ["--log-level", "error"]
     with (folder / f"{name}.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(packaged_binary(), *words, stdout=log, stderr=log)
     try:

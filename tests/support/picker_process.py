@@ -96,7 +96,7 @@ async def serving(folder, addresses, *flags):
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), 20)
+                await asyncio.wait_for(process.wait(), 60)
         if process.returncode is None:
             process.kill()
             await process.wait()

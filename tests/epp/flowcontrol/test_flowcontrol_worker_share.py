@@ -75,6 +75,7 @@ def simulate(workers, limit, lags, ends):
     return most, in_flight
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     workers=st.integers(2, 6),

@@ -51,7 +51,7 @@ def test_what_cannot_be_is_refused_before_a_worker_starts(flags, sentence, liste
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(120)
+@pytest.mark.slow
 def test_a_port_that_is_taken_ends_it_with_its_workers(listed):
     async def story():
         with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -63,7 +63,7 @@ def test_a_port_that_is_taken_ends_it_with_its_workers(listed):
                 stderr=asyncio.subprocess.PIPE,
             )
             # Workers write to the same pipe: it ends when the last of them does.
-            _, errors = await asyncio.wait_for(process.communicate(), 90)
+            _, errors = await asyncio.wait_for(process.communicate(), 240)
             return process.returncode, errors.decode()
 
     code, errors = asyncio.run(story())
@@ -72,7 +72,7 @@ def test_a_port_that_is_taken_ends_it_with_its_workers(listed):
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(120)
+@pytest.mark.slow
 def test_it_is_not_ready_before_its_workers_are(tmp_path):
     """The page of probes is there from the start: it says what is waited for, and then that nothing is."""
 

@@ -52,12 +52,12 @@ saturationDetector: {pluginRef: concurrency-detector}
 )
 NOWHERE = (("127.0.0.1", 9), ("127.0.0.1", 10))
 SERVED = "llm_d_epp_worker_requests_total"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def run(story):
     async def limited():
-        async with asyncio.timeout(110):
+        async with asyncio.timeout(280):
             return await story
 
     return asyncio.run(limited())
@@ -67,7 +67,6 @@ async def connections(stack, picker, count):
     return [await stack.enter_async_context(picker.connection()) for _ in range(count)]
 
 
-@pytest.mark.timeout(120)
 def test_workers_serve_one_port_share_counts_and_scrape_once(tmp_path):
     """Requests of both go to the endpoint with fewer, whoever sent the others; engines see one scraper."""
 
@@ -113,7 +112,6 @@ async def counted(picker, count):
     return sum((await picker.in_flight()).values()) == count
 
 
-@pytest.mark.timeout(120)
 def test_every_worker_decides_by_what_one_process_scraped(tmp_path):
     async def story():
         full, idle = SmallEngine(waiting=50), SmallEngine()
@@ -130,7 +128,6 @@ def test_every_worker_decides_by_what_one_process_scraped(tmp_path):
     assert picked == [idle] * 10
 
 
-@pytest.mark.timeout(120)
 def test_a_worker_that_is_killed_is_started_again_and_leaves_nothing(tmp_path):
     async def story():
         async with AsyncExitStack() as stack:
@@ -189,7 +186,6 @@ async def restarted(picker, before):
     return len(pids) == 2 and pids[0] != before[0]
 
 
-@pytest.mark.timeout(120)
 def test_open_requests_end_before_the_workers_do(tmp_path):
     async def story():
         async with AsyncExitStack() as stack:
@@ -230,7 +226,6 @@ def is_running(pid):
     return True
 
 
-@pytest.mark.timeout(120)
 def test_workers_end_with_the_main_process(tmp_path):
     async def story():
         async with serving(tmp_path, NOWHERE, "--workers", "2", "--no-scrape") as picker:
@@ -242,7 +237,6 @@ def test_workers_end_with_the_main_process(tmp_path):
     assert run(story()) == 2
 
 
-@pytest.mark.timeout(120)
 def test_files_that_change_reach_every_worker_and_those_that_start_later(tmp_path):
     async def story():
         config = tmp_path / "config.yaml"
@@ -277,7 +271,6 @@ async def all_pick(calls, wanted):
     return all([wanted(await pick(call)) for call in calls])
 
 
-@pytest.mark.timeout(120)
 def test_a_limit_of_requests_holds_for_all_workers_together(tmp_path):
     async def story():
         async with AsyncExitStack() as stack:
@@ -300,7 +293,6 @@ def test_a_limit_of_requests_holds_for_all_workers_together(tmp_path):
     assert run(story()) == (6, 7, [13])
 
 
-@pytest.mark.timeout(120)
 def test_pickers_with_workers_share_with_each_other(tmp_path):
     """Two pickers with two workers each: counts and prompts of one worker reach the other three."""
 
@@ -330,7 +322,6 @@ async def hear_each_other(pickers):
     return all([(await picker.series()).get(("llm_d_epp_peers",)) == 1 for picker in pickers])
 
 
-@pytest.mark.timeout(120)
 def test_workers_serve_tls_with_one_certificate(tmp_path):
     async def story():
         async with serving(tmp_path, NOWHERE, "--workers", "2", "--no-scrape", "--secure-serving", "true") as picker:
