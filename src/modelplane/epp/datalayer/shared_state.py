@@ -109,6 +109,8 @@ class SharedLoads:
 
     def __init__(self) -> None:
         self._received: dict[object, dict[str, Load]] = {}
+        self._totals: dict[str, Load] = {}
+        """Of all peers together."""
         self._added: dict[Endpoint, Load] = {}
         self._endpoints: dict[str, Endpoint] = {}
         self._is_on = True
@@ -151,12 +153,20 @@ class SharedLoads:
 
     def receive(self, peer: object, loads: dict[str, Load]) -> None:
         """Kept while it is off, too: a peer repeats nothing that did not change."""
-        held = self._received.get(peer, {}) | loads
-        self._received[peer] = {name: load for name, load in held.items() if load != NO_LOAD}
+        held, totals = self._received.setdefault(peer, {}), self._totals
+        for name, (requests, tokens) in loads.items():
+            before, total = held.pop(name, NO_LOAD), totals.pop(name, NO_LOAD)
+            if requests or tokens:
+                held[name] = requests, tokens
+            total = total[0] + requests - before[0], total[1] + tokens - before[1]
+            if total != NO_LOAD:
+                totals[name] = total
         self._add(loads)
 
     def forget(self, peer: object) -> None:
-        self._add(self._received.pop(peer, {}))
+        if peer in self._received:
+            self.receive(peer, dict.fromkeys(self._received[peer], NO_LOAD))
+            del self._received[peer]
 
     def _add(self, names: Iterable[str]) -> None:
         """Brings these endpoints to what all peers have in flight there."""
@@ -164,10 +174,8 @@ class SharedLoads:
             endpoint = self._endpoints.get(name)
             if endpoint is None:
                 continue
-            received = [held.get(name, (0, 0)) for held in self._received.values()] if self._is_on else []
-            total = sum(load[0] for load in received), sum(load[1] for load in received)
-            before = self._added.get(endpoint, (0, 0))
+            total = self._totals.get(name, NO_LOAD) if self._is_on else NO_LOAD
+            before = self._added.get(endpoint, NO_LOAD)
             if total != before:
                 self._added[endpoint] = total
-                endpoint.requests_in_flight += total[0] - before[0]
-                endpoint.tokens_in_flight += total[1] - before[1]
+                endpoint.count_others(total[0] - before[0], total[1] - before[1])
