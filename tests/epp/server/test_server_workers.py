@@ -11,8 +11,10 @@ import grpc
 import pytest
 
 from modelplane.envoy.ports import free_port
+from modelplane.epp.flowcontrol import WorkerShare
 from modelplane.epp.server.health import CHECK
-from modelplane.epp.server.workers import processors
+from modelplane.epp.server.worker_messages import WorkerSetup
+from modelplane.epp.server.workers import WorkerFailed, WorkerProcesses, processors
 from tests.support.picker_process import (
     SmallEngine,
     end,
@@ -333,6 +335,32 @@ def test_workers_serve_tls_with_one_certificate(tmp_path):
                 return len(set(certificates)), await channel.unary_unary(CHECK)(b"")
 
     assert run(story()) == (1, b"\x08\x01")
+
+
+class Unheard:
+    """Nobody who is called."""
+
+    def joined(self, worker):
+        self.pid = worker.process.pid
+
+    def left(self, worker):
+        """It ended."""
+
+
+def test_a_worker_that_cannot_start_is_an_error_and_leaves_no_process():
+    async def story():
+        listener = Unheard()
+        setup = WorkerSetup(
+            share=WorkerShare(), config=b"kind: Nonsense", config_source="config.yaml", identity=None, body_bytes=1,
+            held_bytes=1, streams=1, drain_s=1.0,
+        )  # fmt: skip
+        with pytest.raises(WorkerFailed) as error:
+            await WorkerProcesses(1, lambda _number: setup, listener).start()
+        return str(error.value), listener.pid
+
+    sentence, pid = run(story())
+    assert sentence == f"worker 0 (pid {pid}) ended with code 1 before it was ready"
+    assert not is_running(pid)
 
 
 @pytest.mark.parametrize(

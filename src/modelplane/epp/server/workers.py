@@ -196,18 +196,27 @@ class WorkerProcesses:
         pause_s = _PAUSE_S
         while not self._stopping.is_set():
             began_s = asyncio.get_running_loop().time()
-            code, pid = await self._run_once(number)
+            end = await self._life(number)
             if self._stopping.is_set():
                 return
             if not self._has_started:
-                raise WorkerFailed(f"worker {number} ended with code {code} before it was ready")
+                raise WorkerFailed(f"worker {number} {end} before it was ready")
             is_steady = asyncio.get_running_loop().time() - began_s > _STEADY_S
             pause_s = _PAUSE_S if is_steady else min(2 * pause_s, _MOST_PAUSE_S)
-            _LOG.error("worker %d (pid %d) ended with code %d: it is started again", number, pid, code)
+            _LOG.error("worker %d %s: it is started again", number, end)
             self.restarts[number] += 1
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.0 if is_steady else pause_s):
                     await self._stopping.wait()
+
+    async def _life(self, number: int) -> str:
+        """How it ended."""
+        try:
+            code, pid = await self._run_once(number)
+        except Exception as error:  # noqa: BLE001  whatever is wrong with one worker, it is started again
+            _LOG.exception("worker %d failed", number)
+            return f"failed ({type(error).__name__})"
+        return f"(pid {pid}) ended with code {code}"
 
     async def _run_once(self, number: int) -> tuple[int, int]:
         """One life of a worker: its exit code, and its pid."""
