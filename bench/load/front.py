@@ -44,17 +44,23 @@ class Running(msgspec.Struct, frozen=True):
 
 
 @contextlib.asynccontextmanager
-async def front(folder: Path, way: Way, pool: tuple[str, ...], picker_port: int = 0) -> AsyncIterator[Running]:
+async def front(
+    folder: Path, way: Way, pool: tuple[str, ...], picker_port: int = 0, *, threads: int = 1
+) -> AsyncIterator[Running]:
     port = free_port()
     clusters = [_pool(way, pool)]
     if way in _PICKED:
         clusters.append(_picker(picker_port))
-    async with _envoy(folder, f"front-{port}", [_listener(port, _routed(), _filters(way))], clusters) as pid:
+    listener = _listener(port, _routed(), _filters(way))
+    if threads > 1:
+        # Each thread has its own connection to the picker, so each is to have as many clients as the others.
+        listener["connection_balance_config"] = {"exact_balance": {}}
+    async with _envoy(folder, f"front-{port}", [listener], clusters, threads) as pid:
         yield Running(port, pid)
 
 
 @contextlib.asynccontextmanager
-async def instant_pool(folder: Path, addresses: tuple[str, ...], page: str) -> AsyncIterator[int]:
+async def instant_pool(folder: Path, addresses: tuple[str, ...], page: str, *, threads: int = 1) -> AsyncIterator[int]:
     """Endpoints that answer at once and show this page of metrics: one Envoy that listens at every address."""
     answers = [_said({"path": "/metrics"}, page), _said({"prefix": "/"}, '{"choices": [], "usage": {}}')]
     routes: Json = {
@@ -62,7 +68,7 @@ async def instant_pool(folder: Path, addresses: tuple[str, ...], page: str) -> A
         "max_direct_response_body_size_bytes": len(page) + 4096,
     }
     listeners = [_listener(int(port), routes, [], host) for host, port in (each.split(":") for each in addresses)]
-    async with _envoy(folder, "instant", listeners, []) as pid:
+    async with _envoy(folder, "instant", listeners, [], threads) as pid:
         yield pid
 
 
@@ -80,14 +86,17 @@ def addresses(count: int) -> tuple[str, ...]:
 
 
 @contextlib.asynccontextmanager
-async def _envoy(folder: Path, name: str, listeners: list[Json], clusters: list[Json]) -> AsyncIterator[int]:
+async def _envoy(
+    folder: Path, name: str, listeners: list[Json], clusters: list[Json], threads: int
+) -> AsyncIterator[int]:
     admin = free_port()
     document = {
         "admin": {"address": _address("127.0.0.1", admin)},
         "static_resources": {"listeners": listeners, "clusters": clusters},
     }
     (folder / f"{name}.json").write_text(json.dumps(document))
-    words = ("-c", str(folder / f"{name}.json"), "--concurrency", "1", "--disable-hot-restart", "--log-level", "error")
+    words = ["-c", str(folder / f"{name}.json"), "--concurrency", str(threads), "--disable-hot-restart"]
+    words += ["--log-level", "error"]
     with (folder / f"{name}.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(packaged_binary(), *words, stdout=log, stderr=log)
     try:

@@ -8,8 +8,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from modelplane.crossplane.function_metrics import FunctionMetrics
 from modelplane.crossplane.requeue import Requeuer
-from modelplane.epp.server.observe.collector import PickerCollector, PoolStats, PrefixIndexStats
+from modelplane.epp.server.observe.collector import PREFIX, PickerCollector, PoolStats, PrefixIndexStats
 from modelplane.epp.server.observe.metrics import Histogram, PickerMetrics
+from modelplane.epp.server.observe.worker_pages import restart_family, worker_families
 from modelplane.plane.metrics import TOKENS
 from modelplane.plane.request_counter import REQUESTS
 from modelplane.reconcile.metrics_page import FLEET_PAGE_METRICS
@@ -54,7 +55,8 @@ def router() -> list[MetricRow]:
 def picker() -> list[MetricRow]:
     empty = Histogram((1.0,))
     pool = PoolStats(name="pool", prefix=PrefixIndexStats(0, empty, empty))
-    families = PickerCollector(PickerMetrics(), lambda: pool).families()
+    of_workers = [each for each in worker_families(0, 0) if each.name.startswith(PREFIX)]
+    families = [*PickerCollector(PickerMetrics(), lambda: pool).families(), *of_workers, restart_family({})]
     return sorted(MetricRow(each.name, each.type.value, tuple(each.labels), each.help) for each in families)
 
 

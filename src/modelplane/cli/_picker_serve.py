@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from modelplane.epp.config.config import Config
     from modelplane.epp.datalayer.endpoints import EndpointSource
     from modelplane.epp.datalayer.peers import PeerOptions
+    from modelplane.epp.flowcontrol import WorkerShare
+    from modelplane.epp.server.main_process import PickerMainProcess
     from modelplane.epp.server.observe import DecisionLog, Tracing
-    from modelplane.epp.server.runner import PickerRunner, PolicySource
+    from modelplane.epp.server.runner import PickerRunner, PolicySource, RunnerOptions
     from modelplane.epp.server.server import MakeServer, PickerSettings
 
 _EPILOG = """\
@@ -21,6 +23,7 @@ examples:
   modelplane picker serve --config config.yaml --endpoints endpoints.yaml --secure-serving false
   modelplane picker serve --endpoints endpoints.yaml --policies priorities.yaml
   modelplane picker serve --config config.yaml --pool team-a/llama
+  modelplane picker serve --pool team-a/llama --workers auto --peers pickers.team-a.svc:9004
   modelplane picker serve --endpoint-selector app=vllm --endpoint-target-ports 8000 --pool-namespace team-a
 
 The files of --config, --endpoints and --policies are reloaded when they change. SIGTERM drains: readiness fails first,
@@ -74,6 +77,12 @@ def _add_ports(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--grpc-port", default="9002", metavar="N", help="external processing (default: 9002)")
     parser.add_argument("--grpc-health-port", default="9003", metavar="N", help="health, plain text (default: 9003)")
     parser.add_argument("--metrics-port", default="9090", metavar="N", help="Prometheus and probes (default: 9090)")
+    parser.add_argument(
+        "--workers",
+        default="1",
+        metavar="N",
+        help="processes that serve the gRPC port; auto: as many as there are processors (default: 1)",
+    )
     parser.add_argument(
         "--peers",
         default="",
@@ -138,12 +147,16 @@ async def _serve(arguments: argparse.Namespace) -> int:
     from contextlib import suppress
 
     from modelplane.cli.terminal import Progress
+    from modelplane.epp.server.flags import worker_count
+    from modelplane.epp.server.workers import processors
 
     progress = Progress()
-    runner = build(arguments)
+    count = worker_count(arguments.workers, processors)
+    runner = build(arguments) if count == 1 else build_workers(arguments, count)
     await runner.start()
-    server = runner.server
-    progress.say(f"serving on port {server.port}; health on {server.health_port}; metrics on {runner.metrics_port}")
+    port, health, metrics = runner.port, runner.health_port, runner.metrics_port
+    workers = f"; {count} workers" if count > 1 else ""
+    progress.say(f"serving on port {port}; health on {health}; metrics on {metrics}{workers}")
     # A signal ends the wait. After draining the exit code is 0; a second signal cuts that short.
     with suppress(asyncio.CancelledError):
         await asyncio.Event().wait()
@@ -153,8 +166,7 @@ async def _serve(arguments: argparse.Namespace) -> int:
 
 def build(arguments: argparse.Namespace) -> "PickerRunner":
     """What the flags ask for, not started."""
-    from modelplane.epp.server.flags import duration, port
-    from modelplane.epp.server.runner import PickerRunner, RunnerOptions
+    from modelplane.epp.server.runner import PickerRunner
     from modelplane.epp.transport.h2.server import H2Server
 
     make_server: MakeServer = H2Server
@@ -163,12 +175,74 @@ def build(arguments: argparse.Namespace) -> "PickerRunner":
 
         make_server = GrpcAioServer
     config, settings = _config(arguments), _settings(arguments)
+    source, rules = _pool(arguments, config)
+    log, tracing = _decision_log(arguments), _tracing(arguments)
+    return PickerRunner(source, config, settings, _options(arguments, rules, make_server, log=log, tracing=tracing))
+
+
+def build_workers(arguments: argparse.Namespace, count: int) -> "PickerMainProcess":
+    """The same with so many workers: what is said of requests is said in them."""
+    from modelplane.epp.server.flags import share
+    from modelplane.epp.server.main_process import PickerMainProcess, WorkerOptions
+    from modelplane.epp.server.worker_messages import TracingSetup, WorkerSetup
+    from modelplane.epp.transport.h2.server import H2Server
+
+    if arguments.server == "grpc":
+        raise InputError("--server grpc serves by one process: give --workers 1")
+    config, settings = _config(arguments), _settings(arguments)
+    source, rules = _pool(arguments, config)
+    # Opened here to refuse what no worker could use.
+    _decision_log(arguments)
+    tracing = None
+    if _traces(arguments):
+        tracing = TracingSetup(share(arguments.tracing_share or "1"), arguments.tracing_endpoint)
+
+    def setup(of: "WorkerShare") -> WorkerSetup:
+        return WorkerSetup(
+            share=of,
+            config=b"",
+            config_source=config.source,
+            identity=None,
+            body_bytes=settings.body_bytes,
+            held_bytes=max(settings.body_bytes, settings.held_bytes // of.workers),
+            streams=settings.streams,
+            drain_s=settings.drain_s,
+            pool=arguments.pool or arguments.pool_name,
+            has_policies=rules is not None,
+            subscribes=not arguments.no_scrape,
+            legacy_metrics=arguments.legacy_metrics,
+            decision_log=arguments.decision_log,
+            decision_log_share=share(arguments.decision_log_share),
+            tracing=tracing,
+            log_level=log_level(arguments),
+            log_json=arguments.zap_encoder == "json",
+        )
+
+    workers = WorkerOptions(count=count, setup=setup)
+    return PickerMainProcess(source, config, settings, _options(arguments, rules, H2Server), workers)
+
+
+def _pool(arguments: argparse.Namespace, config: "Config") -> "tuple[EndpointSource, PolicySource | None]":
     source, rules = _source(arguments, config)
     if arguments.policies is not None:
         from modelplane.epp.datalayer.discovery import PolicyFile
 
         rules = PolicyFile(arguments.policies)
-    options = RunnerOptions(
+    return source, rules
+
+
+def _options(
+    arguments: argparse.Namespace,
+    rules: "PolicySource | None",
+    make_server: "MakeServer",
+    *,
+    log: "DecisionLog | None" = None,
+    tracing: "Tracing | None" = None,
+) -> "RunnerOptions":
+    from modelplane.epp.server.flags import duration, port
+    from modelplane.epp.server.runner import RunnerOptions
+
+    return RunnerOptions(
         metrics_port=port(arguments.metrics_port),
         scrapes=not arguments.no_scrape,
         scrape_interval_s=duration(arguments.refresh_metrics_interval) if arguments.refresh_metrics_interval else None,
@@ -177,11 +251,10 @@ def build(arguments: argparse.Namespace) -> "PickerRunner":
         make_server=make_server,
         legacy_metrics=arguments.legacy_metrics,
         shows_state=arguments.debug_state,
-        log=_decision_log(arguments),
-        tracing=_tracing(arguments),
+        log=log,
+        tracing=tracing,
         peers=_peers(arguments),
     )
-    return PickerRunner(source, config, settings, options)
 
 
 def _peers(arguments: argparse.Namespace) -> "PeerOptions | None":
@@ -200,37 +273,30 @@ def _peers(arguments: argparse.Namespace) -> "PeerOptions | None":
 
 
 def _decision_log(arguments: argparse.Namespace) -> "DecisionLog | None":
-    import os
-    import sys
-
     from modelplane.epp.server.flags import share
-    from modelplane.epp.server.observe import DecisionLog
+    from modelplane.epp.server.observe.decision_log import open_decision_log
 
     drawn = share(arguments.decision_log_share)
-    if not arguments.decision_log:
-        return None
-    if arguments.decision_log == "-":
-        to = sys.stdout.fileno()
-    else:
-        try:
-            to = os.open(arguments.decision_log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
-        except OSError as error:
-            raise InputError(f"--decision-log {arguments.decision_log}: {error.strerror}") from error
-    # Unbuffered, so that a line is there when its request is. The file is open as long as the process lives.
-    return DecisionLog(lambda line: os.write(to, line), share=drawn)
+    return open_decision_log(arguments.decision_log, drawn) if arguments.decision_log else None
 
 
 def _tracing(arguments: argparse.Namespace) -> "Tracing | None":
-    from modelplane.epp.server.flags import share, truth
+    from modelplane.epp.server.flags import share
     from modelplane.epp.server.observe import Tracing, otlp_provider
 
-    wanted = truth(arguments.tracing) if arguments.tracing else bool(arguments.tracing_share)
-    if not wanted:
-        if arguments.tracing_endpoint and not arguments.tracing:
-            raise InputError("--tracing-endpoint needs --tracing-share")
+    if not _traces(arguments):
         return None
     drawn = share(arguments.tracing_share or "1")
     return Tracing(otlp_provider(endpoint=arguments.tracing_endpoint or None), share=drawn)
+
+
+def _traces(arguments: argparse.Namespace) -> bool:
+    from modelplane.epp.server.flags import truth
+
+    wanted = truth(arguments.tracing) if arguments.tracing else bool(arguments.tracing_share)
+    if not wanted and arguments.tracing_endpoint and not arguments.tracing:
+        raise InputError("--tracing-endpoint needs --tracing-share")
+    return wanted
 
 
 def _settings(arguments: argparse.Namespace) -> "PickerSettings":

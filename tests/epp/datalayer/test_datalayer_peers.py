@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
-from modelplane.epp.datalayer.peers import PeerOptions, PeerSync, PeerUpdate, SharedLoads, named_peers
+from modelplane.epp.datalayer.peers import PeerOptions, PeerSync, PeerUpdate, named_peers
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.parameters import ApproxPrefixParameters
 from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProducer
@@ -30,7 +30,7 @@ class Picker:
             return set(everyone)
 
         self.sync = PeerSync(self.source, PeerOptions(find, 0, HOST, 0.02))
-        self.sync.share_prompts(self.producer)
+        self.sync.state.share_prompts(self.producer)
 
     def send(self, prompt, endpoint):
         """As a request that is sent there: counted and recorded."""
@@ -101,21 +101,6 @@ def test_a_picker_that_comes_later_is_told_everything_that_is_in_flight():
     asyncio.run(story())
 
 
-def test_an_endpoint_that_joins_or_is_replaced_has_what_peers_said_of_it():
-    shared, peer = SharedLoads(), object()
-    first = Endpoint("pool/a", "10.0.0.1:8000")
-    shared.receive(peer, {"pool/a": (2, 20), "pool/late": (1, 10)})
-    shared.follow((first,))
-    assert (first.requests_in_flight, first.tokens_in_flight) == (2, 20)
-    again, late = Endpoint("pool/a", "10.0.0.9:8000"), Endpoint("pool/late", "10.0.0.3:8000")
-    shared.follow((again, late))
-    assert [(each.requests_in_flight, each.tokens_in_flight) for each in (again, late)] == [(2, 20), (1, 10)]
-    late.count(5, 50)
-    assert shared.own((again, late)) == {"pool/late": (5, 50)}
-    shared.forget(peer)
-    assert [(each.requests_in_flight, each.tokens_in_flight) for each in (again, late)] == [(0, 0), (5, 50)]
-
-
 def test_a_prompt_that_one_sent_is_a_hit_for_the_others():
     prompt = b"You are a helpful assistant. " * 200
 
@@ -153,19 +138,6 @@ async def talk(picker, frame):
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()
-
-
-def test_loads_that_are_switched_off_leave_the_endpoints_and_come_back():
-    shared, peer, endpoint = SharedLoads(), object(), Endpoint("pool/a", "10.0.0.1:8000")
-    shared.follow((endpoint,))
-    endpoint.count(1, 10)
-    shared.receive(peer, {"pool/a": (2, 20)})
-    shared.switch(on=False)
-    assert (endpoint.requests_in_flight, endpoint.tokens_in_flight, shared.own((endpoint,))) == (1, 10, {})
-    shared.receive(peer, {"pool/a": (5, 50)})
-    assert endpoint.requests_in_flight == 1
-    shared.switch(on=True)
-    assert (endpoint.requests_in_flight, shared.own((endpoint,))) == (6, {"pool/a": (1, 10)})
 
 
 def test_a_chain_that_no_prompt_has_is_cut():

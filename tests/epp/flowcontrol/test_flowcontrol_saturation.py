@@ -86,7 +86,7 @@ def test_saturation_is_read_again_after_a_while_and_when_nearly_full():
     gauge = PoolSaturation(Concurrency(ConcurrencyParameters(max_concurrency=10)), every_s=1.0)
     assert gauge.read(pool, 0.0) == 0.5
     for endpoint in pool:
-        gauge.released()
+        gauge.released(0.0)
         endpoint.requests_in_flight += 1
     assert gauge.read(pool, 0.1) == pytest.approx(0.6)
     pool[0].requests_in_flight += 2
@@ -101,7 +101,7 @@ def test_no_request_is_let_go_beyond_what_endpoints_may_have(count, most, ends):
     gauge = PoolSaturation(Concurrency(ConcurrencyParameters(max_concurrency=most)))
     for ended in [*ends, 0]:
         while gauge.read(pool, 0.0) < 1.0:
-            gauge.released()
+            gauge.released(0.0)
             min(pool, key=lambda endpoint: endpoint.requests_in_flight).requests_in_flight += 1
         assert max(endpoint.requests_in_flight for endpoint in pool) <= most
         pool[ended % count].requests_in_flight = 0
@@ -156,7 +156,7 @@ def test_a_full_queue_is_not_emptied_onto_idle_servers():
         for step in range(10):
             now_s = NOW_S + look * 0.1 + step * 0.01
             while waiting and gauge.read(pool, now_s) < 1.0:
-                gauge.released()
+                gauge.released(0.0)
                 waiting -= 1
                 pool[waiting % 2].requests_in_flight += 1
         sent.append(1000 - waiting)
@@ -173,4 +173,4 @@ def test_where_as_many_end_as_are_sent_nothing_is_held_back():
     gauge = PoolSaturation(Utilization())
     for step in range(1000):
         assert gauge.read(pool, NOW_S + step / 10_000) < 1.0
-        gauge.released()
+        gauge.released(0.0)

@@ -149,3 +149,13 @@ def test_requests_between_two_scrapes_are_spread_evenly(servers, requests, seed)
         picked.requests_in_flight += 1
         sent[picked.name] += 1
     assert max(sent.values()) - min(sent.values()) <= 1
+
+
+def test_what_others_sent_changes_counts_and_not_whether_responses_are_seen():
+    """Tokens of others that leave alone say nothing of the responses that this process gets."""
+    endpoint, changed = Endpoint("a", "10.0.0.1:80"), []
+    endpoint.watch(changed)
+    endpoint.count_others(2, 100)
+    endpoint.count_others(-1, -60)
+    assert (endpoint.requests_in_flight, endpoint.tokens_in_flight, endpoint.tokens_shown) == (1, 40, 0)
+    assert changed == [endpoint]

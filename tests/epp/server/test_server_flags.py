@@ -62,3 +62,18 @@ def test_values(read, text, expected):
 def test_values_that_are_none(read, text):
     with pytest.raises(InputError):
         read(text)
+
+
+@pytest.mark.parametrize(("text", "count"), [("1", 1), ("64", 64), ("auto", 6)])
+def test_a_number_of_workers(text, count):
+    assert flags.worker_count(text, lambda: 6) == count
+
+
+def test_no_more_workers_than_there_may_be():
+    assert flags.worker_count("auto", lambda: 500) == 64
+
+
+@pytest.mark.parametrize("text", ["0", "65", "-1", "2.5", "", "Auto", "²"])
+def test_no_number_of_workers(text):
+    with pytest.raises(InputError, match=r"--workers: .* is neither auto nor a number from 1 to 64"):
+        flags.worker_count(text, lambda: 6)

@@ -13,7 +13,7 @@ from modelplane.epp.server.health import CHECK
 from modelplane.epp.server.runner import PickerRunner, RunnerOptions
 from modelplane.epp.server.server import PickerSettings
 from modelplane.epp.sidecar.sidecar import RoutingSidecar, SidecarSettings
-from modelplane.epp.transport.sockets import ANY_ADDRESS, listen_any_address
+from modelplane.epp.transport.sockets import ANY_ADDRESS, listen_any_address, listen_at
 
 
 def has_ipv6():
@@ -72,3 +72,16 @@ def test_a_sidecar_answers_at_every_address():
 def test_a_port_that_is_taken_is_an_error():
     with listen_any_address(0) as taken, pytest.raises(OSError, match="in use"):
         listen_any_address(taken.getsockname()[1])
+
+
+@pytest.mark.parametrize("host", [ANY_ADDRESS, "127.0.0.1", "localhost"])
+def test_the_sockets_of_a_host_have_one_port_and_do_not_block(host):
+    sockets = asyncio.run(listen_at(host, 0))
+    try:
+        assert len({sock.getsockname()[1] for sock in sockets}) == 1
+        assert not any(sock.getblocking() for sock in sockets)
+        with socket.create_connection(("127.0.0.1", sockets[0].getsockname()[1]), 30):
+            pass
+    finally:
+        for sock in sockets:
+            sock.close()

@@ -11,6 +11,7 @@ ordering      ordering policies: intra-flow dispatch, which request of a flow is
 flow_usage    what each flow has in its band's queue, and which requests are displaced when it is full
 usage         usage-limit policies: the saturation at which a band has to wait
 saturation    saturation detectors
+worker_share  limits that hold for all workers of a picker together
 eviction      which running requests are evicted for more urgent ones
 types         the plugin types by name
 """
@@ -18,8 +19,9 @@ types         the plugin types by name
 from modelplane.epp.flowcontrol.control import FlowControl
 from modelplane.epp.flowcontrol.eviction import EvictionLimits, Evictor
 from modelplane.epp.flowcontrol.items import FlowItem, QueueOutcome
-from modelplane.epp.flowcontrol.saturation import FULL, PoolSaturation, SaturationDetector, detector_of, pool_saturation
+from modelplane.epp.flowcontrol.saturation import PoolSaturation, SaturationDetector, detector_of, pool_saturation
 from modelplane.epp.flowcontrol.settings import BandSettings, FlowSettings
+from modelplane.epp.flowcontrol.worker_share import FULL, WorkerShare
 
 __all__ = [
     "FULL",
@@ -32,6 +34,7 @@ __all__ = [
     "PoolSaturation",
     "QueueOutcome",
     "SaturationDetector",
+    "WorkerShare",
     "detector_of",
     "pool_saturation",
 ]

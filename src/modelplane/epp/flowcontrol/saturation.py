@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from modelplane.api.errors import InputError
+from modelplane.epp.flowcontrol.worker_share import FULL, DividedRoom, WorkerShare
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.filters import detectors
 from modelplane.epp.scheduling.filters.detectors import (
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
     from modelplane.epp.scheduling.metrics import EndpointMetrics
 
 ROLE_LABEL = "llm-d.ai/role"
-FULL = 1.0
 NEARLY_FULL = 0.99
 _PREFILL_ROLES = frozenset({"prefill", "encode-prefill"})
 _ENCODE_ROLES = frozenset({"encode"})
 
+_ALONE = WorkerShare()
 OnFault = Callable[[PluginFault], None]
 
 _NOTHING_NEW: Mapping[Endpoint, int] = MappingProxyType({})
@@ -82,6 +83,17 @@ class Concurrency:
         if not endpoints:
             return FULL
         return sum(map(self.fullness, endpoints)) / len(endpoints)
+
+    def step(self, endpoints: Sequence[Endpoint]) -> float:
+        """What one more request adds to the saturation of these. Of tokens, one of the mean size."""
+        limits = self._parameters
+        requests = 1.0 / limits.max_concurrency
+        if limits.concurrency_mode is not DetectorMode.REQUESTS:
+            in_flight = max(1, sum(endpoint.requests_in_flight for endpoint in endpoints))
+            mean = sum(endpoint.tokens_in_flight for endpoint in endpoints) / in_flight
+            tokens = mean / limits.max_token_concurrency
+            requests = tokens if limits.concurrency_mode is DetectorMode.TOKENS else max(requests, tokens)
+        return requests / max(1, len(endpoints))
 
     def fullness(self, endpoint: Endpoint) -> float:
         limits = self._parameters
@@ -141,14 +153,17 @@ class PoolSaturation:
         "_every_s",
         "_is_due",
         "_released",
+        "_room",
         "_scrapes",
         "_smallest",
         "_stages",
         "_value",
     )  # fmt: skip
 
-    def __init__(self, detector: SaturationDetector, every_s: float = 0.005) -> None:
+    def __init__(self, detector: SaturationDetector, every_s: float = 0.005, share: WorkerShare = _ALONE) -> None:
         self._detector = detector
+        self._room = DividedRoom(share) if share.workers > 1 and isinstance(detector, Concurrency) else None
+        """None: there is one worker, or the limit is of scraped metrics, which all workers see."""
         self._every_s = every_s
         self._endpoints: Sequence[Endpoint] | None = None
         self._stages: Mapping[str, Sequence[Endpoint]] = {}
@@ -172,14 +187,24 @@ class PoolSaturation:
             self._value = _fullest(self._detector, self._stages, now_s, grown)
         return self._value
 
+    def to_dispatch_by(self, endpoints: Sequence[Endpoint], now_s: float) -> float:
+        """The same, and what other workers may have dispatched meanwhile."""
+        known = self.read(endpoints, now_s)
+        if self._room is None or not isinstance(self._detector, Concurrency):
+            return known
+        step = max(map(self._detector.step, self._stages.values()), default=0.0)
+        return self._room.saturation(known, step, now_s)
+
     def by_stage(self, endpoints: Sequence[Endpoint], now_s: float) -> Mapping[str, float]:
         """For people: the saturation of each stage."""
         grown = self._grown(endpoints)
         return {name: self._detector.saturation(stage, now_s, grown) for name, stage in _stages(endpoints).items()}
 
-    def released(self) -> None:
+    def released(self, now_s: float) -> None:
         """One more request was dispatched."""
         self._released += 1
+        if self._room is not None:
+            self._room.dispatched(now_s)
         if self._value + self._released / self._smallest >= FULL:
             self._is_due = True
 

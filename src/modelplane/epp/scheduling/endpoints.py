@@ -123,6 +123,12 @@ class Endpoint:
             self._gets_response_headers = not requests
         self._change()
 
+    def count_others(self, requests: int, tokens: int) -> None:
+        """Changes what is in flight by what other processes sent there."""
+        self._requests += requests
+        self._tokens += tokens
+        self._change()
+
     @property
     def tokens_shown(self) -> int:
         """Tokens in flight that a scrape at this moment includes, as far as is known.

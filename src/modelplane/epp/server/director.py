@@ -263,10 +263,10 @@ class Director:
         flow = self._flow
         endpoints = self._source.current
         while flow is not None and self._waiting:
-            item = flow.control.dispatch(now_s, flow.gauge.read(endpoints, now_s), len(endpoints))
+            item = flow.control.dispatch(now_s, flow.gauge.to_dispatch_by(endpoints, now_s), len(endpoints))
             if item is None:
                 break
-            flow.gauge.released()
+            flow.gauge.released(now_s)
             waiting = self._remove_waiting(item)
             result = self._dispatch_one(waiting, flow, now_s)
             if item is own:

@@ -1,6 +1,7 @@
 """Values of the picker's command line: times, truth values, selectors and ports as the ecosystem's flags write them."""
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from modelplane.api.errors import InputError
@@ -11,6 +12,7 @@ _SIZE: Final = re.compile(r"([0-9]+)(Ki|Mi|Gi|k|M|G|)")
 _UNIT_BYTES: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 _MOST_PORTS: Final = 8
 _LARGEST_PORT: Final = 65_535
+MOST_WORKERS: Final = 64
 
 
 def duration(text: str) -> float:
@@ -51,6 +53,15 @@ def share(text: str) -> float:
 def port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > _LARGEST_PORT:
         raise InputError(f"{text!r} is no port")
+    return int(text)
+
+
+def worker_count(text: str, processors: Callable[[], int]) -> int:
+    """A number of processes, or `auto`: as many as there are processors."""
+    if text == "auto":
+        return min(processors(), MOST_WORKERS)
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_WORKERS:
+        raise InputError(f"--workers: {text!r} is neither auto nor a number from 1 to {MOST_WORKERS}")
     return int(text)
 
 

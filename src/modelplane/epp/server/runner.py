@@ -16,7 +16,9 @@ from modelplane.api.version import __version__
 from modelplane.epp.config.config import Config
 from modelplane.epp.datalayer.endpoints import Endpoints, EndpointSource
 from modelplane.epp.datalayer.peers import PeerOptions, PeerSync
+from modelplane.epp.datalayer.relay import PolicyReader
 from modelplane.epp.datalayer.setup import kv_listener_of, models_watcher_of, precise_of, scraper_of, tokenizer_of
+from modelplane.epp.datalayer.shared_state import SharedState
 from modelplane.epp.replay.snapshot import encode
 from modelplane.epp.scheduling.assembly import Assembly
 from modelplane.epp.scheduling.handlers.disaggregated import DisaggregatedHandler
@@ -42,8 +44,8 @@ from modelplane.epp.server.server import MakeServer, PickerServer, PickerSetting
 from modelplane.epp.transport.h2.server import H2Server
 
 _LOG = logging.getLogger(__name__)
-_UNREAD: Final = "the pool has not been read yet"
-_STOPPING: Final = "the picker is stopping"
+UNREAD: Final = "the pool has not been read yet"
+STOPPING: Final = "the picker is stopping"
 
 
 class BackgroundService(Protocol):
@@ -60,7 +62,7 @@ class PoolWatcher(BackgroundService, Protocol):
     def follow(self, source: EndpointSource, /) -> None: ...
 
 
-class PolicySource(PoolPolicies, BackgroundService, Protocol):
+class PolicySource(PoolPolicies, PolicyReader, BackgroundService, Protocol):
     """Policies that are kept up to date between `start` and `stop`."""
 
 
@@ -82,6 +84,10 @@ class RunnerOptions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     tracing: Tracing | None = None
     peers: PeerOptions | None = None
     """The other pickers of the pool."""
+    is_worker: bool = False
+    """Another process scrapes the endpoints, and shares what the workers of the picker know."""
+    shared: SharedState | None = None
+    """What this worker shares."""
 
 
 class PickerRunner:
@@ -99,16 +105,20 @@ class PickerRunner:
         self._durations = PluginDurations(self.server.director.scheduler, time.perf_counter)
         self.server.director.rules = options.rules
         self.server.on_reload = self._reloaded
-        self._scraper = scraper_of(config, options.scrape_interval_s) if options.scrapes else None
+        reads = options.scrapes and not options.is_worker
+        self._scraper = scraper_of(config, options.scrape_interval_s) if reads else None
         self._listener = kv_listener_of(self.server.director.scheduler.assembly) if options.scrapes else None
         self._tokenizer = tokenizer_of(config, self.server.director.scheduler.assembly) if options.scrapes else None
-        models = models_watcher_of(config) if options.scrapes else None
+        models = models_watcher_of(config) if reads else None
         watchers = (self._scraper, self._listener, self._tokenizer, models)
         self._watchers: list[PoolWatcher] = [each for each in watchers if each is not None]
         address = (settings.host, max(options.metrics_port, 0))
-        page = PickerCollector(self._observer.numbers, self._pool, version=__version__, legacy=options.legacy_metrics)
+        self.page = PickerCollector(
+            self._observer.numbers, self._pool, version=__version__, legacy=options.legacy_metrics
+        )
         state = self._state if options.shows_state else None
-        self._admin = AdminServer(page, address, problem=self._problem, state=state)
+        self._admin = AdminServer(self.page, address, problem=lambda: self.problem, state=state)
+        self._shared = options.shared
         self.peers = PeerSync(source, options.peers) if options.peers is not None else None
         self._services: list[BackgroundService] = [
             *self._watchers,
@@ -119,6 +129,14 @@ class PickerRunner:
         self._has_admin = options.metrics_port >= 0
         source.on_change(self._observer.numbers.changed)
         self._scheduler_changed(self.server.director.scheduler, config)
+
+    @property
+    def port(self) -> int:
+        return self.server.port
+
+    @property
+    def health_port(self) -> int:
+        return self.server.health_port
 
     @property
     def metrics_port(self) -> int:
@@ -150,7 +168,9 @@ class PickerRunner:
         self._observer.divides = isinstance(scheduler.assembly.handler, DisaggregatedHandler)
         if self.peers is not None:
             self.peers.share_loads(shared=shares_loads(scheduler.assembly))
-            self.peers.share_prompts(prefix_producer(scheduler.assembly))
+        shared = self.peers.state if self.peers is not None else self._shared
+        if shared is not None:
+            shared.share_prompts(prefix_producer(scheduler.assembly))
         if scheduler.reads_bodies:
             _LOG.info(
                 "plugins read token usage from response bodies: set response_body_mode in Envoy's processing_mode"
@@ -162,10 +182,17 @@ class PickerRunner:
         if self._listener is not None and producer is not None:
             self._listener.feed(producer.index)
 
-    def _problem(self) -> str:
+    @property
+    def requests(self) -> int:
+        """How many were received."""
+        return sum(record.requests for record in self._observer.numbers.records)
+
+    @property
+    def problem(self) -> str:
+        """Why the picker is not ready; empty: it is."""
         if self.server.stopping:
-            return _STOPPING
-        return "" if self._source.known else _UNREAD
+            return STOPPING
+        return "" if self._source.known else UNREAD
 
     def _state(self) -> Mapping[str, object]:
         return encode(self._source.current, time.monotonic())

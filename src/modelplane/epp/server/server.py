@@ -11,19 +11,20 @@ may finish within the grace period, and what is left is cut.
 import asyncio
 import logging
 import random
+import socket
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from modelplane.api.errors import InputError, ModelplaneError
+from modelplane.api.errors import ModelplaneError
 from modelplane.epp.config.config import Config, load
 from modelplane.epp.config.flow_control import settings_of
 from modelplane.epp.datalayer.endpoints import EndpointSource
-from modelplane.epp.flowcontrol import Evictor, FlowControl, PoolSaturation, detector_of
+from modelplane.epp.flowcontrol import Evictor, FlowControl, PoolSaturation, WorkerShare, detector_of
 from modelplane.epp.scheduling.assembly import Assembly
 from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.scheduling.scheduler import Scheduler
@@ -34,14 +35,17 @@ from modelplane.epp.server.interfaces import Flow, RequestObserver
 from modelplane.epp.server.messages import METHOD
 from modelplane.epp.server.processor import Processor
 from modelplane.epp.server.third_party import full_registry
+from modelplane.epp.server.watched_files import text_of, watch_config, watch_identity
 from modelplane.epp.transport.calls import GrpcServer, Methods, Settings
 from modelplane.epp.transport.h2.server import H2Server
 from modelplane.epp.transport.sockets import ANY_ADDRESS
-from modelplane.epp.transport.tls import ServerIdentity, read_identity
+from modelplane.epp.transport.tls import ServerIdentity
 
 _LOG = logging.getLogger(__name__)
 _TICK_S: Final = 0.01
 _CALM_S: Final = 1.0
+
+_ALONE: Final = WorkerShare()
 
 MakeServer = Callable[[Methods, Settings], GrpcServer]
 
@@ -65,6 +69,8 @@ class PickerSettings(msgspec.Struct, frozen=True, kw_only=True):
     config_file: Path | None = None
     config_poll_s: float = 2.0
     """Between two reads of the configuration file."""
+    share: WorkerShare = WorkerShare()
+    """Which of the picker's workers this is, for limits that hold for all of them."""
 
 
 class PickerServer:
@@ -81,7 +87,7 @@ class PickerServer:
     ) -> None:
         self.settings = settings or PickerSettings()
         self.source = source
-        scheduler, flow = assemble(config)
+        scheduler, flow = assemble(config, share=self.settings.share)
         self._is_calm = flow is None
         # Random numbers only break ties: predicting them gains nothing.
         chance = random.Random().random  # noqa: S311  see above
@@ -102,7 +108,7 @@ class PickerServer:
 
     async def start(self) -> None:
         """Serves when it returns."""
-        self._read = _text(self.settings.config_file)
+        self._read = text_of(self.settings.config_file)
         await self.source.start()
         self.source.on_change(lambda _endpoints: self._health.refresh())
         settings = self.settings
@@ -117,7 +123,7 @@ class PickerServer:
         if settings.health_port >= 0:
             plain = Settings(host=settings.host, port=settings.health_port)
             self.health_port = await self._serve(H2Server(self._health.methods, plain))
-        running = (self._tick(), self._watch_config(), self._watch_identity())
+        running = (self._tick(), *self._watches())
         self._tasks = [asyncio.create_task(each) for each in running]
 
     async def stop(self) -> None:
@@ -137,7 +143,7 @@ class PickerServer:
 
     def reload(self, config: Config) -> None:
         """Decide by another configuration from here on."""
-        scheduler, flow = assemble(config, self.director.scheduler.assembly)
+        scheduler, flow = assemble(config, self.director.scheduler.assembly, share=self.settings.share)
         self.director.apis = apis_of(config)
         self._is_calm = flow is None
         # First, for what a plugin does when it learns of the pool is to be observed.
@@ -156,42 +162,45 @@ class PickerServer:
             await asyncio.sleep(_TICK_S if self.director.waiting else idle_s)
             self.director.tick()
 
-    async def _watch_config(self) -> None:
-        path = self.settings.config_file
-        while path is not None:
-            await asyncio.sleep(self.settings.config_poll_s)
-            text = _text(path)
-            if text and text != self._read:
-                self._read = text
-                self._try_reload(text, path)
+    def adopt(self, connection: socket.socket) -> Awaitable[None]:
+        """Serves a connection of the gRPC port that another process accepted."""
+        server = self._servers[0]
+        if not isinstance(server, H2Server):
+            raise TypeError(f"{type(server).__name__} accepts connections itself")
+        return server.adopt(connection)
 
-    async def _watch_identity(self) -> None:
-        folder, identity = self.settings.identity_folder, self.settings.identity
-        while folder is not None and identity is not None:
-            await asyncio.sleep(self.settings.identity_poll_s)
-            try:
-                found = read_identity(folder)
-                found = msgspec.structs.replace(identity, certificate=found.certificate, key=found.key)
-                if found != identity:
-                    self._renew(found)
-                    _LOG.info("reloaded the certificate from %s", folder)
-            except InputError as error:
-                _LOG.error("kept the previous certificate: %s", error)
-            else:
-                identity = found
+    @property
+    def connections(self) -> int:
+        """Those of the gRPC port that take new calls; 0 where the server does not count them."""
+        return self._servers[0].connections if isinstance(self._servers[0], H2Server) else 0
 
-    def _renew(self, identity: ServerIdentity) -> None:
+    def release_connection(self) -> None:
+        """One connection of the gRPC port takes no new calls, and ends with those that it has."""
+        if isinstance(self._servers[0], H2Server):
+            self._servers[0].release_connection()
+
+    def renew(self, identity: ServerIdentity) -> None:
+        """New connections get this certificate."""
         for server in self._servers:
             if isinstance(server, H2Server):
                 server.renew(identity)
 
-    def _try_reload(self, text: bytes, path: Path) -> None:
+    def _watches(self) -> Iterator[Coroutine[None, None, None]]:
+        settings = self.settings
+        if settings.config_file is not None:
+            reload = partial(self.try_reload, source=str(settings.config_file))
+            yield watch_config(settings.config_file, self._read, settings.config_poll_s, reload)
+        if settings.identity_folder is not None and settings.identity is not None:
+            yield watch_identity(settings.identity_folder, settings.identity, settings.identity_poll_s, self.renew)
+
+    def try_reload(self, text: bytes, source: str) -> None:
+        """Decide by this text from here on, unless it is no valid configuration."""
         try:
-            self.reload(load(text, str(path), full_registry()))
+            self.reload(load(text, source, full_registry()))
         except ModelplaneError as error:
             _LOG.error("kept the previous configuration: %s", error)
         else:
-            _LOG.info("reloaded the configuration from %s", path)
+            _LOG.info("reloaded the configuration from %s", source)
 
 
 _PARSERS: Final = {
@@ -214,23 +223,15 @@ def apis_of(config: Config) -> frozenset[InferenceApi] | None:
     return frozenset(api for entry in entries if entry is not None for api in _PARSERS.get(entry.type, ()))
 
 
-def assemble(config: Config, before: Assembly | None = None) -> tuple[Scheduler, Flow | None]:
+def assemble(
+    config: Config, before: Assembly | None = None, *, share: WorkerShare = _ALONE
+) -> tuple[Scheduler, Flow | None]:
     """Build what a configuration names. Stateful plugins with equal settings are kept from `before`."""
     assembly = config.build(before)
     scheduler = Scheduler(assembly)
     if not config.gates.get("flowControl", False):
         return scheduler, None
     detector = detector_of(assembly.plugins.get(config.saturation_detector), scheduler.count_fault)
-    settings = settings_of(config.flow_control, assembly.plugins.get)
+    settings = settings_of(config.flow_control, assembly.plugins.get).divided(share)
     evictor = Evictor() if settings.evicts else None
-    return scheduler, Flow(FlowControl(settings), PoolSaturation(detector), evictor)
-
-
-def _text(path: Path | None) -> bytes:
-    """A file that is being replaced may be missing for a moment: nothing."""
-    if path is None:
-        return b""
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
+    return scheduler, Flow(FlowControl(settings), PoolSaturation(detector, share=share), evictor)

@@ -7,7 +7,7 @@ and the server handles a peer that does not read.
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -76,6 +76,10 @@ class GrpcServer(Protocol):
 
     async def stop(self, grace_s: float, /) -> None:
         """Accept no new calls, wait for running ones within the grace period, and abort the rest."""
+
+
+NO_PORT: Final = -1
+"""Of a server that does not listen: it is given its connections."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

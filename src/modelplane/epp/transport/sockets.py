@@ -1,5 +1,6 @@
 """Listening on every address of a machine: pods of clusters without IPv4 are called at their IPv6 addresses."""
 
+import asyncio
 import errno
 import socket
 from typing import Final
@@ -19,3 +20,18 @@ def listen_any_address(port: int) -> socket.socket:
             if error.errno not in _NO_IPV6:
                 raise
     return socket.create_server(("", port), backlog=_BACKLOG)
+
+
+async def listen_at(host: str, port: int) -> list[socket.socket]:
+    """One socket for each address of the host, all with one port, that do not block."""
+    if host == ANY_ADDRESS:
+        sockets = [listen_any_address(port)]
+    else:
+        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        sockets = []
+        for family, address in dict.fromkeys((info[0], str(info[4][0])) for info in infos):
+            sockets.append(socket.create_server((address, port), family=family, backlog=_BACKLOG))
+            port = sockets[0].getsockname()[1]
+    for sock in sockets:
+        sock.setblocking(False)
+    return sockets

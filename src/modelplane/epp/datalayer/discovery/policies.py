@@ -7,7 +7,7 @@ weight, those without are never drawn.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -88,6 +88,13 @@ class InferenceModelRewrite(msgspec.Struct, frozen=True):
 RewriteRules = tuple[str, str, tuple[_Rule, ...]]
 
 
+class PolicyDocument(msgspec.Struct, frozen=True):
+    """The priorities of objectives by name, and the rules of rewrites."""
+
+    priorities: Mapping[str, int] = {}
+    rewrites: tuple[RewriteRules, ...] = ()
+
+
 class Rewrite(msgspec.Struct, frozen=True):
     """The target model, and the name of the InferenceModelRewrite."""
 
@@ -101,10 +108,15 @@ class RewriteTable:
     """Priorities by objective, and rewrite rules by model."""
 
     def __init__(self) -> None:
-        self.priorities: Mapping[str, int] = {}
-        """By the name of the objective."""
+        self.document = PolicyDocument()
+        """What the table was made of."""
         self._exact: dict[str, tuple[str, _Rule]] = {}
         self._generic: tuple[str, _Rule] | None = None
+
+    @property
+    def priorities(self) -> Mapping[str, int]:
+        """By the name of the objective."""
+        return self.document.priorities
 
     @property
     def has_rewrites(self) -> bool:
@@ -119,10 +131,11 @@ class RewriteTable:
         name, rule = found
         return Rewrite(name, draw_target(rule.targets, chance), exact is not None)
 
-    def index(self, rewrites: Iterable[RewriteRules]) -> None:
-        """Replace all rewrites."""
+    def replace(self, document: PolicyDocument) -> None:
+        """Replace everything."""
+        self.document = document
         self._exact, self._generic = {}, None
-        for _, name, rules in sorted(rewrites, key=lambda one: one[:2]):
+        for _, name, rules in sorted(document.rewrites, key=lambda one: one[:2]):
             for rule in rules:
                 if not rule.matches and self._generic is None:
                     self._generic = (name, rule)
@@ -144,9 +157,9 @@ class PolicyInformers:
             Informer(client, Query(kind, namespace), self._rewrite) for kind in (LEGACY_REWRITES, REWRITES)
         ]
         for objectives in self._objectives:
-            objectives.listen(lambda _: self._index_priorities())
+            objectives.listen(lambda _: self._index())
         for rewrites in self._rewrites:
-            rewrites.listen(lambda _: self._index_rewrites())
+            rewrites.listen(lambda _: self._index())
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -158,6 +171,11 @@ class PolicyInformers:
     async def stop(self) -> None:
         tasks, self._tasks = self._tasks, []
         await cancel_all(tasks)
+
+    @property
+    def document(self) -> PolicyDocument:
+        """All of it; another object after each change."""
+        return self._table.document
 
     @property
     def priorities(self) -> Mapping[str, int]:
@@ -180,13 +198,12 @@ class PolicyInformers:
         found = msgspec.convert(raw, InferenceModelRewrite)
         return found.rules if found.spec.pool_ref.name == self._pool else None
 
-    def _index_priorities(self) -> None:
-        self._table.priorities = {
+    def _index(self) -> None:
+        priorities = {
             key.name: priority for informer in self._objectives for key, priority in informer.snapshot.items()
         }
-
-    def _index_rewrites(self) -> None:
-        self._table.index(rules for informer in self._rewrites for rules in informer.snapshot.values())
+        rewrites = tuple(rules for informer in self._rewrites for rules in informer.snapshot.values())
+        self._table.replace(PolicyDocument(priorities, rewrites))
 
 
 def draw_target(targets: Sequence[RewriteTarget], chance: float) -> str:

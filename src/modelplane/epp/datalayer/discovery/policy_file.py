@@ -31,6 +31,7 @@ from modelplane.epp.datalayer.discovery.files import documents_of, read_file
 from modelplane.epp.datalayer.discovery.policies import (
     InferenceModelRewrite,
     InferenceObjective,
+    PolicyDocument,
     Rewrite,
     RewriteRules,
     RewriteTable,
@@ -45,13 +46,6 @@ _GROUPS = frozenset({"llm-d.ai", "inference.networking.x-k8s.io"})
 class _Head(msgspec.Struct, frozen=True):
     kind: str = ""
     api_version: str = msgspec.field(name="apiVersion", default="")
-
-
-class PolicyDocument(msgspec.Struct, frozen=True):
-    """The objects of a text."""
-
-    priorities: Mapping[str, int]
-    rewrites: tuple[RewriteRules, ...]
 
 
 def read_policies(text: bytes, source: str) -> PolicyDocument:
@@ -107,6 +101,11 @@ class PolicyFile:
         await cancel_all([task])
 
     @property
+    def document(self) -> PolicyDocument:
+        """All of it; another object after each change."""
+        return self._table.document
+
+    @property
     def priorities(self) -> Mapping[str, int]:
         """By the name of the objective."""
         return self._table.priorities
@@ -119,8 +118,7 @@ class PolicyFile:
             return
         written = read_policies(text, self._path.name)
         self._text = text
-        self._table.priorities = written.priorities
-        self._table.index(written.rewrites)
+        self._table.replace(written)
 
     async def _poll(self) -> None:
         while True:

@@ -2,6 +2,7 @@
 
 metrics         counters and histograms, plain and cheap
 collector       Prometheus' view of them
+worker_pages    one page of metrics for all workers
 decision_log    some decisions as lines of JSON
 tracing         spans of OpenTelemetry for some requests
 decision_steps  the steps of a decision that is logged or traced

@@ -11,7 +11,7 @@ of the pool.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
@@ -32,6 +32,8 @@ class MetricsPage(Protocol):
 _REST = 9.0
 State = Callable[[], Mapping[str, object]]
 Problem = Callable[[], str]
+Refresh = Callable[[], Awaitable[None]]
+"""Gets what the page is made of."""
 
 
 class PacedPage:
@@ -41,10 +43,13 @@ class PacedPage:
     long as it took.
     """
 
-    __slots__ = ("_body", "_clock", "_due_s", "_lock", "_page")
+    __slots__ = ("_body", "_clock", "_due_s", "_lock", "_page", "_refresh")
 
-    def __init__(self, page: MetricsPage, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, page: MetricsPage, clock: Callable[[], float] = time.monotonic, refresh: Refresh | None = None
+    ) -> None:
         self._page = page
+        self._refresh = refresh
         self._clock = clock
         self._lock = asyncio.Lock()
         self._body = b""
@@ -60,6 +65,8 @@ class PacedPage:
             return self._body
 
     async def _made(self) -> bytes:
+        if self._refresh is not None:
+            await self._refresh()
         parts: list[bytes] = []
         for part in self._page.parts():
             parts.append(part)
@@ -68,7 +75,10 @@ class PacedPage:
 
 
 class AdminServer:
-    """`problem` returns why the picker is not ready; empty: it is. Without `state`, there is no /debug/state."""
+    """`problem` returns why the picker is not ready; empty: it is. Without `state`, there is no /debug/state.
+
+    With `refresh` the page is of several processes, and has what the kernel says of them itself.
+    """
 
     def __init__(
         self,
@@ -77,10 +87,13 @@ class AdminServer:
         *,
         problem: Problem = str,
         state: State | None = None,
+        refresh: Refresh | None = None,
     ) -> None:
-        self._page = PacedPage(page)
+        self._page = PacedPage(page, refresh=refresh)
         self._registry = CollectorRegistry()
-        for standard in (ProcessCollector, PlatformCollector, GCCollector):
+        if refresh is None:
+            ProcessCollector(registry=self._registry)
+        for standard in (PlatformCollector, GCCollector):
             standard(registry=self._registry)
         self._problem = problem
         self._state = state

@@ -13,7 +13,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.server.observe.families import Family, MetricType, metric_of, parts_of, text_of
+from modelplane.epp.server.observe.families import Aggregation, Family, MetricType, metric_of, parts_of, text_of
 from modelplane.epp.server.observe.metrics import Histogram, PickerMetrics, RequestMetrics
 
 PREFIX = "llm_d_epp_"
@@ -180,7 +180,7 @@ class PickerCollector(Collector):
             ("failure", model, "", "", ""): count for model, count in self._metrics.failed_attempts.items()
         }
         for endpoint, by_model in self._metrics.attempts.items():
-            place = _place(endpoint)
+            place = place_of(endpoint)
             counts |= {("success", model, *place): count for model, count in by_model.items()}
         text = "Scheduling attempts, by status and endpoint."
         names = ("status", "target_model_name", "endpoint_name", "namespace", "port")
@@ -203,14 +203,14 @@ class PickerCollector(Collector):
             mean: Values = {(pool.name,): fmean(values)} if values else {}
             spread: Values = {(pool.name,): pstdev(values)} if values else {}
             shown = name.replace("_", " ")
-            yield _gauge(f"{PREFIX}average_{name}", f"Mean {shown} of the pool.", ("name",), mean)
-            yield _gauge(f"{PREFIX}std_dev_{name}", f"Standard deviation of {shown} in the pool.", ("name",), spread)
+            yield _of_pool(f"{PREFIX}average_{name}", f"Mean {shown} of the pool.", ("name",), mean)
+            yield _of_pool(f"{PREFIX}std_dev_{name}", f"Standard deviation of {shown} in the pool.", ("name",), spread)
             if self._legacy:
-                yield _gauge(old, f"Mean {shown} of the pool.", ("name",), mean)
+                yield _of_pool(old, f"Mean {shown} of the pool.", ("name",), mean)
         ready: Values = {(pool.name,): len(pool.endpoints)}
-        yield _gauge(f"{PREFIX}ready_endpoints", "Endpoints in the pool that are ready.", ("name",), ready)
+        yield _of_pool(f"{PREFIX}ready_endpoints", "Endpoints in the pool that are ready.", ("name",), ready)
         if self._legacy:
-            yield _gauge("inference_pool_ready_pods", "Endpoints in the pool that are ready.", ("name",), ready)
+            yield _of_pool("inference_pool_ready_pods", "Endpoints in the pool that are ready.", ("name",), ready)
 
     def _flow(self, pool: PoolStats) -> Iterator[Family]:
         base = f"{PREFIX}flow_control_"
@@ -231,10 +231,14 @@ class PickerCollector(Collector):
         yield _histogram(f"{base}request_queue_duration_seconds", text, names, seconds)
         stages: Values = {(pool.name, stage): value for stage, value in pool.saturation.items()}
         yield _gauge(
-            f"{base}pool_saturation", "Saturation of the pool; 1 is full.", ("inference_pool", "stage"), stages
+            f"{base}pool_saturation",
+            "Saturation of the pool; 1 is full.",
+            ("inference_pool", "stage"),
+            stages,
+            Aggregation.MAX,
         )
         stale: Values = {("utilization-detector",): pool.stale}
-        yield _gauge(f"{base}stale_endpoints", "Endpoints whose metrics are stale.", ("detector",), stale)
+        yield _of_pool(f"{base}stale_endpoints", "Endpoints whose metrics are stale.", ("detector",), stale)
         sizes: Values = {(str(priority), pool.name): count for priority, count, _ in pool.waiting}
         weights: Values = {(str(priority), pool.name): size for priority, _, size in pool.waiting}
         yield _gauge(f"{base}queue_size", "Requests in the flow control queue.", ("priority", "inference_pool"), sizes)
@@ -248,8 +252,12 @@ class PickerCollector(Collector):
             text = f"Queued {what} as a share of their limit."
             whole: Values = {(pool.name,): pool.queues[""][at]} if pool.queues else {}
             parts: Values = {(name, pool.name): shares[at] for name, shares in pool.queues.items() if name}
-            yield _gauge(f"{base}global_capacity_utilization_{what}", text, ("inference_pool",), whole)
-            yield _gauge(f"{base}capacity_utilization_{what}", text, ("priority", "inference_pool"), parts)
+            yield _gauge(
+                f"{base}global_capacity_utilization_{what}", text, ("inference_pool",), whole, Aggregation.MEAN
+            )
+            yield _gauge(
+                f"{base}capacity_utilization_{what}", text, ("priority", "inference_pool"), parts, Aggregation.MEAN
+            )
 
     def _prefix(self, prefix: PrefixIndexStats) -> Iterator[Family]:
         size: Values = {(): prefix.blocks}
@@ -266,7 +274,7 @@ class PickerCollector(Collector):
             ),
         )
         for prefixed in (PREFIX, "inference_extension_") if self._legacy else (PREFIX,):
-            yield _gauge(f"{prefixed}prefix_indexer_size", "Blocks in the prefix index.", (), size)
+            yield _gauge(f"{prefixed}prefix_indexer_size", "Blocks in the prefix index.", (), size, Aggregation.MAX)
             for name, text, histogram in shown:
                 yield _histogram(f"{prefixed}{name}", text, (), {(): histogram})
 
@@ -290,7 +298,7 @@ class PickerCollector(Collector):
         yield _counter(f"{PREFIX}disagg_decision_total", text, ("model_name", "decision_type"), splits)
         yield _counter(f"{PREFIX}pd_decision_total", text, ("model_name", "decision_type"), splits)
         if pool.peers is not None:
-            yield _gauge(f"{PREFIX}peers", "Other pickers of the pool that this one hears.", (), {(): pool.peers})
+            yield _of_pool(f"{PREFIX}peers", "Other pickers of the pool that this one hears.", (), {(): pool.peers})
         polls: Values = {("metrics-data-source",): pool.poll_errors}
         extracts: Values = {("metrics-data-source", "core-metrics-extractor"): pool.extract_errors}
         yield _counter(f"{PREFIX}datalayer_poll_errors_total", "Scrapes that failed.", ("source_type",), polls)
@@ -313,7 +321,7 @@ class PickerCollector(Collector):
             {(): metrics.streams},
         )
         info: Values = {("", self._version): 1}
-        yield _gauge(f"{PREFIX}info", "Build of the picker.", ("commit", "build_ref"), info)
+        yield _of_pool(f"{PREFIX}info", "Build of the picker.", ("commit", "build_ref"), info)
 
     def _counter(
         self, name: str, text: str, labels: Sequence[str], values: Values, old: tuple[str, *tuple[int, ...]]
@@ -334,8 +342,15 @@ def _counter(name: str, text: str, labels: Sequence[str], values: Values) -> Fam
     return Family(MetricType.COUNTER, name, text, labels, values)
 
 
-def _gauge(name: str, text: str, labels: Sequence[str], values: Values) -> Family:
-    return Family(MetricType.GAUGE, name, text, labels, values)
+def _gauge(
+    name: str, text: str, labels: Sequence[str], values: Values, aggregation: Aggregation = Aggregation.SUM
+) -> Family:
+    return Family(MetricType.GAUGE, name, text, labels, values, aggregation)
+
+
+def _of_pool(name: str, text: str, labels: Sequence[str], values: Values) -> Family:
+    """A gauge of what one process reads for all workers."""
+    return _gauge(name, text, labels, values, Aggregation.FIRST)
 
 
 def _histogram(name: str, text: str, labels: Sequence[str], found: Histograms) -> Family:
@@ -362,7 +377,7 @@ def _merged(histograms: Histograms, kept: Sequence[int]) -> Histograms:
     return found
 
 
-def _place(endpoint: Endpoint) -> tuple[str, str, str]:
+def place_of(endpoint: Endpoint) -> tuple[str, str, str]:
     """Name, namespace and port of what an endpoint is of."""
     namespace, _, rest = endpoint.name.rpartition("/")
     port = endpoint.address.rpartition(":")[2]

@@ -5,6 +5,8 @@ and dropped lines are counted. A sampled decision can be replayed from its line 
 what is never recorded); the configuration has a line of its own, each time that it changes.
 """
 
+import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -12,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from modelplane.api.errors import InputError
 from modelplane.epp.config.config import Config
 from modelplane.epp.replay.recording import digest_of
 from modelplane.epp.replay.replay import CONFIGURATION, DECISION
@@ -25,6 +28,9 @@ _SHOWN: Final = 5
 _NAME_MOST: Final = 256
 
 
+MOST_PER_S: Final = 100.0
+
+
 class DecisionLog:
     """`write` is given whole lines."""
 
@@ -33,7 +39,7 @@ class DecisionLog:
         write: Callable[[bytes], object],
         *,
         share: float,
-        most_per_s: float = 100.0,
+        most_per_s: float = MOST_PER_S,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         if not 0 <= share <= 1:
@@ -139,3 +145,16 @@ def _profile(steps: ProfileSteps) -> Mapping[str, object]:
 
 def _scored(endpoint: Endpoint, total: float, parts: tuple[tuple[str, float], ...]) -> Mapping[str, object]:
     return {"endpoint": endpoint.name, "total": round(total, 4), "scores": {name: round(s, 4) for name, s in parts}}
+
+
+def open_decision_log(path: str, share: float, *, workers: int = 1) -> DecisionLog:
+    """To this file, of which - is standard output. Workers divide the lines that may be written in a second."""
+    if path == "-":
+        to = sys.stdout.fileno()
+    else:
+        try:
+            to = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
+        except OSError as error:
+            raise InputError(f"--decision-log {path}: {error.strerror}") from error
+    # Unbuffered, so that a line is there when its request is. The file is open as long as the process lives.
+    return DecisionLog(lambda line: os.write(to, line), share=share, most_per_s=MOST_PER_S / workers)

@@ -26,6 +26,16 @@ class MetricType(StrEnum):
     HISTOGRAM = "histogram"
 
 
+class Aggregation(StrEnum):
+    """What a gauge of several workers is. Counters and histograms are summed."""
+
+    SUM = "sum"
+    MAX = "max"
+    MEAN = "mean"
+    FIRST = "first"
+    """Of the process that reads the pool, where that has it."""
+
+
 class Family(msgspec.Struct, frozen=True):
     """Numbers or histograms of one name, by the values of their labels."""
 
@@ -34,6 +44,7 @@ class Family(msgspec.Struct, frozen=True):
     help: str
     labels: Sequence[str]
     values: Mapping[tuple[str, ...], float | Histogram]
+    aggregation: Aggregation = Aggregation.SUM
 
 
 def text_of(families: Iterable[Family]) -> bytes:

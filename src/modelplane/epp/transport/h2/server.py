@@ -9,7 +9,7 @@ from typing import Final, cast
 
 import msgspec
 
-from modelplane.epp.transport.calls import Methods, Settings
+from modelplane.epp.transport.calls import NO_PORT, Methods, Settings
 from modelplane.epp.transport.h2.connection import H2Connection
 from modelplane.epp.transport.h2.frames import ErrorCode
 from modelplane.epp.transport.h2.limits import H2Limits
@@ -42,18 +42,36 @@ class H2Server:
 
     async def start(self) -> int:
         settings = self._settings
-        context = self._context = server_context(settings.identity) if settings.identity else None
-        loop = asyncio.get_running_loop()
-        if settings.host == ANY_ADDRESS:
-            sock = listen_any_address(settings.port)
-            self._server = await loop.create_server(lambda: _Link(self), sock=sock, ssl=context, backlog=1024)
-        else:
-            self._server = await loop.create_server(
-                lambda: _Link(self), settings.host, settings.port, ssl=context, backlog=1024
-            )
+        self._context = server_context(settings.identity) if settings.identity else None
         self._tick()
+        if settings.port == NO_PORT:
+            return NO_PORT
+        self._server = await self._listen(settings.host, settings.port)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
+
+    async def _listen(self, host: str, port: int) -> asyncio.Server:
+        loop, context = asyncio.get_running_loop(), self._context
+        if host == ANY_ADDRESS:
+            sock = listen_any_address(port)
+            return await loop.create_server(lambda: _Link(self), sock=sock, ssl=context, backlog=1024)
+        return await loop.create_server(lambda: _Link(self), host, port, ssl=context, backlog=1024)
+
+    @property
+    def connections(self) -> int:
+        """Those that take new calls."""
+        return sum(not link.is_draining for link in self._links)
+
+    def release_connection(self) -> None:
+        """One connection takes no new calls, and ends with those that it has."""
+        link = next((each for each in self._links if not each.is_draining), None)
+        if link is not None:
+            link.drain()
+
+    async def adopt(self, connection: socket.socket) -> None:
+        """Serves a connection that another process accepted."""
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(lambda: _Link(self), connection, ssl=self._context)
 
     def renew(self, identity: ServerIdentity) -> None:
         """New connections get this certificate."""
@@ -61,9 +79,8 @@ class H2Server:
             load_identity(self._context, identity)
 
     async def stop(self, grace_s: float) -> None:
-        if self._server is None:
-            return
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
         for link in list(self._links):
             link.drain()
         with contextlib.suppress(TimeoutError):
@@ -125,6 +142,7 @@ class _Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._connection: H2Connection | None = None
         self._stalled_s = float("inf")
+        self.is_draining = False
         self._socket: socket.socket | None = None
         """A plain-text connection, whose reads may be deferred."""
         self._deferred = False
@@ -231,6 +249,7 @@ class _Link(asyncio.Protocol):
         self.flush()
 
     def drain(self) -> None:
+        self.is_draining = True
         self.read_at_once()
         if self._connection is not None:
             self._connection.drain()
