@@ -73,11 +73,15 @@ def test_a_recipe_lists_every_file_that_knows_its_example(title, count, text):
     assert [path for path in others if wanted.word.lower() not in (ROOT / path).read_text().lower()] == []
 
 
-def test_the_version_has_a_dated_section_in_the_changelog():
-    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert headings[0] == "Unreleased"
-    assert all(re.fullmatch(r"\d+\.\d+\.\d+ - \d{4}-\d\d-\d\d", heading) for heading in headings[1:])
-    assert PROJECT["version"] == modelplane.__version__ == headings[1].partition(" - ")[0]
+def test_the_version_is_that_of_the_newest_section_or_the_next_one_while_something_is_unreleased():
+    """Default images are tagged by it: those of a release must not be asked for what came later."""
+    sections = re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE | re.DOTALL)
+    (first, unreleased), *dated = sections
+    assert first == "Unreleased"
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+ - \d{4}-\d\d-\d\d", heading) for heading, _ in dated)
+    newest, now = (tuple(map(int, text.split("."))) for text in (dated[0][0].partition(" - ")[0], PROJECT["version"]))
+    assert PROJECT["version"] == modelplane.__version__
+    assert now > newest if unreleased.strip() else now == newest
 
 
 def test_hooks_before_a_commit_run_what_make_lint_runs_and_need_no_network():
