@@ -7,7 +7,7 @@ import json
 from modelplane.conformance.epp.bench import CHAT, MALFORMED, OK, UNAVAILABLE, Bench, Failure, chat, expect, subset_of
 from modelplane.conformance.epp.proxy import HEALTH, MODES, ROUTE, SUBSET_TEXT, TRAILERS
 from modelplane.conformance.epp.registry import CaseLevel, case
-from modelplane.conformance.epp.trailers import RETURNED, SENT, TrailerResponse, send_trailers
+from modelplane.conformance.epp.trailers import RETURNED, SENT, TrailerResponse, send_chunked
 from modelplane.conformance.epp.upstreams import EVENTS, STRAY, meaning
 
 DESTINATION = "x-gateway-destination-endpoint"
@@ -128,7 +128,7 @@ async def request_trailers(bench: Bench) -> None:
     With trailers the last piece of the body does not end the request: who waits for that waits for ever.
     """
     for mode in ("full", "both"):
-        answer = await _with_trailers(bench, mode)
+        answer = await _at_trailer_server(bench, mode, SENT)
         expect(SENT in answer.reached, f"{mode}: the server received the trailers {dict(answer.reached)}")
 
 
@@ -138,16 +138,16 @@ async def response_trailers(bench: Bench) -> None:
 
     gRPC servers report their status in trailers.
     """
-    answer = await _with_trailers(bench, "both")
+    answer = await _at_trailer_server(bench, "both")
     expect(RETURNED in answer.trailers, f"the client received the trailers {dict(answer.trailers)}")
 
 
-async def _with_trailers(bench: Bench, mode: str) -> TrailerResponse:
+async def _at_trailer_server(bench: Bench, mode: str, trailer: str = "") -> TrailerResponse:
     """To a server that is in no pool: the kit's Envoy routes there, whatever is picked."""
     body = json.dumps(chat()).encode()
     try:
         async with asyncio.timeout(bench.soon_s):
-            answer = await send_trailers(bench.proxy.port(mode), CHAT, body, {ROUTE: TRAILERS})
+            answer = await send_chunked(bench.proxy.port(mode), CHAT, body, {ROUTE: TRAILERS}, trailer=trailer)
     except TimeoutError:
         raise Failure(f"{mode}: no response after {bench.soon_s:g} s") from None
     except asyncio.IncompleteReadError:
@@ -184,7 +184,7 @@ async def subset_compares_ports(bench: Bench) -> None:
 
     Ranks of a data-parallel server share an address.
     """
-    wanted = bench.pool[-1]
+    wanted = next((pod[-1] for pod in bench.pods if len(pod) > 1), bench.pool[-1])
     for _ in range(8):
         seen = (await bench.send(headers=subset_of([wanted]))).reached
         expect(seen.endpoint == wanted, f"the subset is {wanted}, {seen.endpoint} was picked")

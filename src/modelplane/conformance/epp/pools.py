@@ -1,17 +1,15 @@
 """Cases about the pool: what a picker makes of endpoints that come and go, and of pods that are not ready."""
 
-from modelplane.conformance.epp.bench import OK, UNAVAILABLE, Bench, expect, subset_of
+from modelplane.conformance.epp.bench import OK, UNAVAILABLE, Bench
 from modelplane.conformance.epp.controls import PodState, PoolMember
 from modelplane.conformance.epp.registry import CaseLevel, CaseNeed, case
 from modelplane.conformance.epp.sending import (
-    HELD,
     IN_A_ROW,
     expect_only,
     expect_soon,
     expect_status,
     expect_used,
     send,
-    streams_at,
 )
 
 
@@ -83,15 +81,9 @@ async def unready_pool_is_rejected(bench: Bench) -> None:
 
 @case(CaseLevel.MUST, CaseNeed.PORTS)
 async def ports_of_a_pod_are_endpoints(bench: Bench) -> None:
-    """Picks each port of a pod, and distinguishes the loads of ports.
+    """Picks each port of a pod.
 
     Ranks of a data-parallel server are ports of one pod, each with its own queue and cache.
     """
-    ports = next(pod for pod in bench.pods if len(pod) > 1)
-    for address in ports:
-        seen = (await bench.send(headers=subset_of([address]))).reached
-        expect(seen.endpoint == address, f"the subset is {address}, {seen.endpoint} was picked")
-    *others, idle = ports
-    busy = [address for address in bench.pool if address != idle]
-    async with streams_at(bench, busy, HELD):
-        await expect_only(bench, idle, f"{HELD} requests are in flight at {', '.join(others)} of the same pod")
+    for address in next(pod for pod in bench.pods if len(pod) > 1):
+        await expect_used(bench, address, "a port of a pod with several")

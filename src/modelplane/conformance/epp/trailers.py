@@ -38,13 +38,15 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     writer.close()
 
 
-async def send_trailers(port: int, path: str, body: bytes, headers: Mapping[str, str]) -> TrailerResponse:
-    """Send a request that ends with a trailer to a local port."""
+async def send_chunked(
+    port: int, path: str, body: bytes, headers: Mapping[str, str], *, trailer: str = ""
+) -> TrailerResponse:
+    """Send a request in chunks, with a trailer if one is named, to a local port."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     lines = [f"POST {path} HTTP/1.1", "host: kit", "content-type: application/json", "connection: close"]
     lines += ["transfer-encoding: chunked", *(f"{name}: {text}" for name, text in headers.items())]
     try:
-        writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + _written(body, SENT))
+        writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + _written(body, trailer))
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         status = head.partition("\r\n")[0].partition(" ")[2]
         if "transfer-encoding: chunked" not in head:
@@ -56,7 +58,8 @@ async def send_trailers(port: int, path: str, body: bytes, headers: Mapping[str,
 
 
 def _written(body: bytes, trailer: str) -> bytes:
-    return b"%x\r\n%b\r\n0\r\n" % (len(body), body) + f"{trailer}: {_VALUE}\r\n\r\n".encode()
+    last = f"{trailer}: {_VALUE}\r\n" if trailer else ""
+    return b"%x\r\n%b\r\n0\r\n" % (len(body), body) + f"{last}\r\n".encode()
 
 
 async def _chunked(reader: asyncio.StreamReader) -> tuple[bytes, dict[str, str]]:
