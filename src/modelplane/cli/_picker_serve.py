@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError
-from modelplane.cli._picker_flags import add_flags, check_flags, log_level
+from modelplane.cli._picker_flags import add_flags, check_flags, log_level, tracing_warnings
 
 if TYPE_CHECKING:
     from modelplane.epp.config.config import Config
@@ -116,6 +116,7 @@ def _add_observability(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     import logging
+    import os
 
     from modelplane.cli.terminal import run_until_signal
 
@@ -125,7 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
         from modelplane.epp.server.observe.json_lines import PickerJsonLines
 
         logging.getLogger().handlers[0].setFormatter(PickerJsonLines())
-    for warning in warnings:
+    for warning in (*warnings, *tracing_warnings(os.environ, traced=_is_traced(arguments))):
         logging.getLogger(__name__).warning("%s", warning)
     # A line for each call to the API is no news.
     for library in ("httpx", "httpx2"):
@@ -220,12 +221,17 @@ def _decision_log(arguments: argparse.Namespace) -> "DecisionLog | None":
     return DecisionLog(lambda line: os.write(to, line), share=drawn)
 
 
+def _is_traced(arguments: argparse.Namespace) -> bool:
+    from modelplane.epp.server.flags import truth
+
+    return truth(arguments.tracing) if arguments.tracing else bool(arguments.tracing_share)
+
+
 def _tracing(arguments: argparse.Namespace) -> "Tracing | None":
-    from modelplane.epp.server.flags import share, truth
+    from modelplane.epp.server.flags import share
     from modelplane.epp.server.observe import Tracing, otlp_provider
 
-    wanted = truth(arguments.tracing) if arguments.tracing else bool(arguments.tracing_share)
-    if not wanted:
+    if not _is_traced(arguments):
         if arguments.tracing_endpoint and not arguments.tracing:
             raise InputError("--tracing-endpoint needs --tracing-share")
         return None
