@@ -52,7 +52,7 @@ class KubePool:
         application = web.Application()
         for path, handler in self._paths().items():
             application.router.add_get(path, handler)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         self.port = runner.addresses[0][1]
