@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from modelplane.cli import main
-from modelplane.conformance.epp import CASES, PickerUnderTest, PoolMember, run_cases
+from modelplane.conformance.epp import CASES, KitEndpoint, PickerUnderTest, run_cases
 from modelplane.conformance.epp.file_pool import FilePool
 from modelplane.conformance.epp.own import ADDRESSES
 from modelplane.conformance.epp.upstreams import Upstreams
@@ -153,7 +153,7 @@ def test_a_pool_in_a_file(tmp_path):
         return {name: [endpoint.address for endpoint in each] for name, each in found.entries.items()}
 
     before = listed()
-    pool.replace([PoolMember(address) for address in addresses[1:]])
+    pool.replace([KitEndpoint(address) for address in addresses[1:]])
     assert [each for (each,) in before.values()] == addresses
     assert listed() == {name: each for name, each in before.items() if each != addresses[:1]}
     pool.replace([])

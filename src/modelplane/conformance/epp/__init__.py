@@ -16,7 +16,7 @@ Pools of a picker are a file (`file_pool`) or an InferencePool and pods (`kube_p
 
 # Cases are listed when their modules are imported; those that stop the picker are the last.
 from modelplane.conformance.epp import cases, choosing, pools, features, stopping  # noqa: F401, I001  see above
-from modelplane.conformance.epp.controls import PickerUnderTest, PodState, PoolControl, PoolMember, ProcessControl
+from modelplane.conformance.epp.controls import PickerUnderTest, PodState, PoolControl, KitEndpoint, ProcessControl
 from modelplane.conformance.epp.registry import CASES, CaseLevel, CaseNeed, ConformanceCase
 from modelplane.conformance.epp.runs import CaseResult, CaseVerdict, run_cases
 
@@ -27,10 +27,10 @@ __all__ = [
     "CaseResult",
     "CaseVerdict",
     "ConformanceCase",
+    "KitEndpoint",
     "PickerUnderTest",
     "PodState",
     "PoolControl",
-    "PoolMember",
     "ProcessControl",
     "run_cases",
 ]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import aiohttp
 import msgspec
 
-from modelplane.conformance.epp.controls import PickerUnderTest, PoolMember, ProcessControl
+from modelplane.conformance.epp.controls import KitEndpoint, PickerUnderTest, ProcessControl
 from modelplane.conformance.epp.proxy import SUBSET_VALUE, Proxy
 from modelplane.conformance.epp.upstreams import Reached, Upstreams
 
@@ -68,7 +68,7 @@ class Bench:
         """The addresses of each pod: those that differ by their port alone."""
         hosts: dict[str, list[str]] = {}
         for address in self.pool:
-            hosts.setdefault(PoolMember(address).host, []).append(address)
+            hosts.setdefault(KitEndpoint(address).host, []).append(address)
         return tuple(tuple(each) for each in hosts.values())
 
     @property
@@ -78,7 +78,7 @@ class Bench:
         return self.picker.process
 
     @asynccontextmanager
-    async def pool_of(self, members: Iterable[PoolMember]) -> AsyncIterator[None]:
+    async def pool_of(self, members: Iterable[KitEndpoint]) -> AsyncIterator[None]:
         """The pool has these members for a while."""
         control = self.picker.pool
         if control is None:
@@ -87,7 +87,7 @@ class Bench:
         try:
             yield
         finally:
-            control.replace([PoolMember(address) for address in self.pool])
+            control.replace([KitEndpoint(address) for address in self.pool])
 
     async def send(
         self,

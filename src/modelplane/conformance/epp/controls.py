@@ -11,7 +11,7 @@ class PodState(Enum):
     TERMINATING = "terminating"
 
 
-class PoolMember(NamedTuple):
+class KitEndpoint(NamedTuple):
     """An endpoint of the pool. Endpoints of one pod have one state and one role."""
 
     address: str
@@ -31,7 +31,7 @@ class PoolControl(Protocol):
     def has_pods(self) -> bool:
         """Whether the pool knows states other than ready."""
 
-    def replace(self, members: Sequence[PoolMember], /) -> None:
+    def replace(self, members: Sequence[KitEndpoint], /) -> None:
         """The pool has these of the kit's servers, and no others."""
 
 

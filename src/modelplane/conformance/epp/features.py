@@ -1,7 +1,7 @@
 """Cases about features that a picker may lack: sessions, disaggregated prefill, aids of the extension's own suite."""
 
 from modelplane.conformance.epp.bench import Bench, chat, expect, subset_of
-from modelplane.conformance.epp.controls import PoolMember
+from modelplane.conformance.epp.controls import KitEndpoint
 from modelplane.conformance.epp.proxy import ELSEWHERE, ROUTE
 from modelplane.conformance.epp.registry import CaseLevel, CaseNeed, case
 from modelplane.conformance.epp.sending import HELD, expect_soon, fresh_number, streams_at
@@ -40,7 +40,7 @@ async def prefill_endpoints_are_named(bench: Bench) -> None:
     Plugins of llm-d (`disagg-profile-handler`): the sidecar of the decoding pod reads `x-prefiller-host-port`.
     """
     prefills = bench.pods[-1]
-    roles = [PoolMember(address, role="prefill" if address in prefills else "decode") for address in bench.pool]
+    roles = [KitEndpoint(address, role="prefill" if address in prefills else "decode") for address in bench.pool]
 
     async def names() -> bool:
         seen = (await bench.send(_document())).reached

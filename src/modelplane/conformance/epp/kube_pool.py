@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 
 from modelplane.api.objects import Json
-from modelplane.conformance.epp.controls import PodState, PoolMember
+from modelplane.conformance.epp.controls import KitEndpoint, PodState
 
 POOL, NAMESPACE = "pool", "kit"
 _GROUP = "inference.networking.k8s.io"
@@ -33,16 +33,16 @@ class KubePool:
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._ports = sorted({int(address.rpartition(":")[2]) for address in addresses})
-        hosts = dict.fromkeys(PoolMember(address).host for address in addresses)
+        hosts = dict.fromkeys(KitEndpoint(address).host for address in addresses)
         self._names = {host: f"kit-{at}" for at, host in enumerate(hosts)}
         self._pods = _Objects("v1", "Pod")
         self._pools = _Objects(f"{_GROUP}/v1", "InferencePool")
         self._pools.replace([self._pool()])
         self.port = 0
-        self.replace([PoolMember(address) for address in addresses])
+        self.replace([KitEndpoint(address) for address in addresses])
 
-    def replace(self, members: Sequence[PoolMember]) -> None:
-        hosts: dict[str, list[PoolMember]] = {}
+    def replace(self, members: Sequence[KitEndpoint]) -> None:
+        hosts: dict[str, list[KitEndpoint]] = {}
         for member in members:
             hosts.setdefault(member.host, []).append(member)
         self._pods.replace([self._pod(host, each) for host, each in hosts.items()])
@@ -93,7 +93,7 @@ class KubePool:
         }
         return {"metadata": _metadata(POOL), "spec": spec}
 
-    def _pod(self, host: str, members: Sequence[PoolMember]) -> _Object:
+    def _pod(self, host: str, members: Sequence[KitEndpoint]) -> _Object:
         metadata = _metadata(self._names[host])
         if members[0].role:
             metadata["labels"] = {**_LABELS, _ROLE: members[0].role}

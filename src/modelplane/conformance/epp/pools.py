@@ -1,7 +1,7 @@
 """Cases about the pool: what a picker makes of endpoints that come and go, and of pods that are not ready."""
 
 from modelplane.conformance.epp.bench import OK, UNAVAILABLE, Bench
-from modelplane.conformance.epp.controls import PodState, PoolMember
+from modelplane.conformance.epp.controls import KitEndpoint, PodState
 from modelplane.conformance.epp.registry import CaseLevel, CaseNeed, case
 from modelplane.conformance.epp.sending import (
     IN_A_ROW,
@@ -20,7 +20,7 @@ async def pool_changes_are_followed(bench: Bench) -> None:
     Pools are scaled while they serve, and a removed address may belong to another server by then.
     """
     last = bench.pool[-1]
-    async with bench.pool_of([PoolMember(last)]):
+    async with bench.pool_of([KitEndpoint(last)]):
         await expect_only(bench, last, "the other endpoints were removed from the pool")
     for address in bench.pool:
         await expect_used(bench, address, "which was added to the pool")
@@ -57,7 +57,7 @@ async def terminating_pods_are_not_picked(bench: Bench) -> None:
 
 async def _avoids(bench: Bench, state: PodState) -> None:
     avoided = bench.pods[0]
-    members = [PoolMember(address, state if address in avoided else PodState.READY) for address in bench.pool]
+    members = [KitEndpoint(address, state if address in avoided else PodState.READY) for address in bench.pool]
 
     async def avoids() -> bool:
         return not {await send(bench) for _ in range(2 * IN_A_ROW)}.intersection(avoided)
@@ -74,7 +74,7 @@ async def unready_pool_is_rejected(bench: Bench) -> None:
 
     The protocol wants 503 where no endpoint is ready.
     """
-    async with bench.pool_of(PoolMember(address, PodState.UNREADY) for address in bench.pool):
+    async with bench.pool_of(KitEndpoint(address, PodState.UNREADY) for address in bench.pool):
         await expect_status(bench, UNAVAILABLE, "no pod of the pool is ready")
     await expect_status(bench, OK, "the pods of the pool are ready again")
 
