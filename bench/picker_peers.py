@@ -1,9 +1,10 @@
-"""Runs the conformance kit against the inference extension's Go picker, beside our own, and prints what each did.
+"""Runs the conformance kit against Go pickers, beside our own, and prints what each did.
 
     python bench/picker_peers.py > docs/benchmarks/conformance.md
 
-Both are processes that the kit starts, stops and starts again. They know the kit's servers as the pods of an
-InferencePool at the kit's own API, and speak plain text. Each has the configuration with which it can do most.
+One is the inference extension's, the other, where $MODELPLANE_LLM_D_EPP names its program, that of llm-d. All are
+processes that the kit starts, stops and starts again. They know the kit's servers as the pods of an InferencePool at
+the kit's own API, and speak plain text. Each has the configuration with which it can do most.
 """
 
 import asyncio
@@ -43,17 +44,56 @@ schedulingProfiles:
   - {pluginRef: prefix-cache-scorer, weight: 3}
   - {pluginRef: max-score-picker}
 """
+_LLM_D_CONFIG = """\
+apiVersion: inference.networking.x-k8s.io/v1alpha1
+kind: EndpointPickerConfig
+featureGates: [prepareDataPlugins]
+plugins:
+- type: disagg-headers-handler
+- type: prefix-cache-scorer
+- type: prefix-based-pd-decider
+  parameters: {nonCachedTokens: 4000}
+- type: disagg-profile-handler
+  parameters: {deciders: {prefill: prefix-based-pd-decider}}
+- type: decode-filter
+- type: prefill-filter
+- type: session-affinity-scorer
+- type: active-request-scorer
+- type: queue-scorer
+- type: kv-cache-utilization-scorer
+- type: destination-endpoint-served-verifier
+- type: max-score-picker
+schedulingProfiles:
+- name: prefill
+  plugins:
+  - {pluginRef: prefill-filter}
+  - {pluginRef: active-request-scorer}
+  - {pluginRef: max-score-picker}
+- name: decode
+  plugins:
+  - {pluginRef: decode-filter}
+  - {pluginRef: session-affinity-scorer, weight: 10}
+  - {pluginRef: active-request-scorer, weight: 2}
+  - {pluginRef: queue-scorer, weight: 3}
+  - {pluginRef: kv-cache-utilization-scorer, weight: 2}
+  - {pluginRef: prefix-cache-scorer, weight: 3}
+  - {pluginRef: max-score-picker}
+"""
+_LLM_D = "MODELPLANE_LLM_D_EPP"
 _HEAD = """\
 # What the conformance kit found
 
 `modelplane picker conformance` tries any endpoint picker behind a real Envoy 1.40 (`--list` names its cases and why).
-This page is the output of `python bench/picker_peers.py` on {day}: one run of every case against our picker and against
-that of the Gateway API Inference Extension v1.5.0, built from its published module (`python -m lab build picker`). Both
-were processes that the kit started and stopped, knew the kit's three servers as two pods of an InferencePool, one of
-them with two ports, and spoke plain text. Ours had the configuration of `--self`. The Go picker had queue, KV use and
-prefix scorers with weights 3, 2 and 3 and `destination-endpoint-served-verifier`, and ran with `--health-checking`,
-without which it serves its health on another port only. What a picker did is quoted as the kit saw it; nothing here is
-taken from its sources. The machine was busy: no figure of time is on this page.
+This page is the output of `python bench/picker_peers.py` on {day}: one run of every case against our picker and two of
+Go. That of the Gateway API Inference Extension v1.5.0 was built from its published module (`python -m lab build
+picker`). That of llm-d is llm-d-inference-scheduler v0.7.1, built from its module with llm-d-kv-cache v0.9.0 in the
+place of v0.7.1, which could not be had; nothing that is configured here uses it. Of llm-d-router no module could be had
+(v0.7.0 to v0.10.1). All were processes that the kit started and stopped, knew the kit's three servers as two pods of an
+InferencePool, one of them with two ports, and spoke plain text. Ours had the configuration of `--self`. The extension's
+had queue, KV use and prefix scorers with weights 3, 2 and 3 and `destination-endpoint-served-verifier`; llm-d's beside
+these `active-request-scorer` 2, `session-affinity-scorer` 10 and profiles for prefill and decode. Both ran with
+`--health-checking`, without which they serve their health on another port only. What a picker did is quoted as the kit
+saw it; nothing here is taken from its sources. The machine was busy: no figure of time is on this page.
 
 ## How to read it
 
@@ -69,9 +109,6 @@ MUST is the protocol; SHOULD is what operators rely on beside it; MAY is a featu
   start with both: "data type mismatch between produced and consumed data for key: InFlightLoadKey".
 - `stale-metrics-are-not-believed` stays a SHOULD: nothing promises that numbers age, and without it a server whose
   metrics hang gets nothing for as long as they do.
-
-llm-d's router is not on this page. Of its modules v0.7.0 to v0.10.1 none could be had, and v0.7.1 of
-llm-d-inference-scheduler needs a module that could not (llm-d-kv-cache v0.7.1).
 """
 
 
@@ -86,14 +123,18 @@ def _own(port: int) -> _Contestant:
     return _Contestant((*words, "--host", "127.0.0.1", *ports), CONFIG)
 
 
-def _go(port: int) -> _Contestant:
+def _extension(port: int) -> _Contestant:
     program = find_go_picker()
     if program is None:
         raise SystemExit("the Go picker is not there: run `python -m lab build picker`")
-    words = (str(program), "--pool-name", POOL, "--pool-namespace", NAMESPACE, "--grpc-port", str(port))
+    return _go(port, str(program), _GO_CONFIG)
+
+
+def _go(port: int, program: str, config: str) -> _Contestant:
+    words = (program, "--pool-name", POOL, "--pool-namespace", NAMESPACE, "--grpc-port", str(port))
     ports = ("--grpc-health-port", str(free_port()), "--metrics-port", str(free_port()))
     switches = ("--metrics-endpoint-auth=false", "--tracing=false", "--health-checking", "-v=1")
-    return _Contestant((*words, *ports, *switches), _GO_CONFIG)
+    return _Contestant((*words, *ports, *switches), config)
 
 
 async def _tried(contestant: _Contestant, port: int) -> Mapping[str, CaseResult]:
@@ -122,14 +163,21 @@ def _summary(found: Mapping[str, CaseResult]) -> str:
 
 async def main() -> None:
     port = free_port()
-    ours, theirs = await _tried(_own(port), port), await _tried(_go(port), port)
+    contestants = {"ours": _own(port), "inference extension v1.5.0": _extension(port)}
+    if program := os.environ.get(_LLM_D):
+        contestants["llm-d v0.7.1"] = _go(port, program, _LLM_D_CONFIG)
+    tried = {name: await _tried(contestant, port) for name, contestant in contestants.items()}
     print(_HEAD.format(day=datetime.now(UTC).date()))
-    print(f"Passed: ours {_summary(ours)}; the Go picker {_summary(theirs)}.\n")
-    print("| case | level | ours | Go v1.5.0 | what the Go picker did |\n|---|---|---|---|---|")
+    print("".join(f"- {name} passed {_summary(found)}.\n" for name, found in tried.items()))
+    print("| case | level |" + "".join(f" {name} |" for name in tried))
+    print("|---|---|" + "---|" * len(tried))
     for case in CASES:
-        mine, peer = ours[case.name], theirs[case.name]
-        why = " ".join(peer.why.split()).replace("|", "\\|")
-        print(f"| {case.name} | {case.level} | {mine.verdict} | {peer.verdict} | {why} |")
+        print(f"| {case.name} | {case.level} |" + "".join(f" {_shown(found[case.name])} |" for found in tried.values()))
+
+
+def _shown(result: CaseResult) -> str:
+    why = " ".join(result.why.split()).replace("|", "\\|")
+    return f"{result.verdict}: {why}" if why else result.verdict.value
 
 
 if __name__ == "__main__":
