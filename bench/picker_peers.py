@@ -109,6 +109,8 @@ MUST is the protocol; SHOULD is what operators rely on beside it; MAY is a featu
   start with both: "data type mismatch between produced and consumed data for key: InFlightLoadKey".
 - `stale-metrics-are-not-believed` stays a SHOULD: nothing promises that numbers age, and without it a server whose
   metrics hang gets nothing for as long as they do.
+- `sessions-return` failed for llm-d because no response had an `x-session-token`; a client has nothing to send back.
+- `response-trailers` stays a MUST: llm-d v0.7.1 leaves a response that ends with trailers without its end.
 """
 
 

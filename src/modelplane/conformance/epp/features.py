@@ -28,7 +28,10 @@ async def sessions_return(bench: Bench) -> None:
             hint = {} if turn else subset_of([home])
             answer = await bench.send(chat(f"question {fresh_number()}"), mode="both", headers={**headers, **hint})
             reached = answer.reached.endpoint
-            expect(reached == home, f"turn {turn + 1} of a session reached {reached} instead of {home}")
+            token = "with" if SESSION_TOKEN in headers else "without"
+            expect(
+                reached == home, f"turn {turn + 1} of a session, {token} a token, reached {reached} instead of {home}"
+            )
             if SESSION_TOKEN in answer.headers:
                 headers[SESSION_TOKEN] = answer.headers[SESSION_TOKEN]
 
