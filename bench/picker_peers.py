@@ -87,8 +87,8 @@ _HEAD = """\
 This page is the output of `python bench/picker_peers.py` on {day}: one run of every case against our picker and two of
 Go. That of the Gateway API Inference Extension v1.5.0 was built from its published module (`python -m lab build
 picker`). That of llm-d is llm-d-inference-scheduler v0.7.1, built from its module with llm-d-kv-cache v0.9.0 in the
-place of v0.7.1, which could not be had; nothing that is configured here uses it. Of llm-d-router no module could be had
-(v0.7.0 to v0.10.1). All were processes that the kit started and stopped, knew the kit's three servers as two pods of an
+place of v0.7.1, which could not be had; its tokenizer and its precise prefix index, which use that, are not configured
+here. Of llm-d-router no module could be had (v0.7.0 to v0.10.1). All were processes that the kit started and stopped, knew the kit's three servers as two pods of an
 InferencePool, one of them with two ports, and spoke plain text. Ours had the configuration of `--self`. The extension's
 had queue, KV use and prefix scorers with weights 3, 2 and 3 and `destination-endpoint-served-verifier`; llm-d's beside
 these `active-request-scorer` 2, `session-affinity-scorer` 10 and profiles for prefill and decode. Both ran with
@@ -109,8 +109,10 @@ MUST is the protocol; SHOULD is what operators rely on beside it; MAY is a featu
   start with both: "data type mismatch between produced and consumed data for key: InFlightLoadKey".
 - `stale-metrics-are-not-believed` stays a SHOULD: nothing promises that numbers age, and without it a server whose
   metrics hang gets nothing for as long as they do.
-- `sessions-return` failed for llm-d because no response had an `x-session-token`; a client has nothing to send back.
-- `response-trailers` stays a MUST: llm-d v0.7.1 leaves a response that ends with trailers without its end.
+- `sessions-return` stays a MAY. A further run of that case alone against llm-d showed that the response to the first
+  turn had no `x-session-token`, so that the client had nothing to send back.
+- `response-trailers` stays a MUST: within 15 s the client behind llm-d v0.7.1 did not get a response whole that ends
+  with trailers.
 """
 
 
