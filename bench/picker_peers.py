@@ -88,12 +88,13 @@ This page is the output of `python bench/picker_peers.py` on {day}: one run of e
 Go. That of the Gateway API Inference Extension v1.5.0 was built from its published module (`python -m lab build
 picker`). That of llm-d is llm-d-inference-scheduler v0.7.1, built from its module with llm-d-kv-cache v0.9.0 in the
 place of v0.7.1, which could not be had; its tokenizer and its precise prefix index, which use that, are not configured
-here. Of llm-d-router no module could be had (v0.7.0 to v0.10.1). All were processes that the kit started and stopped, knew the kit's three servers as two pods of an
-InferencePool, one of them with two ports, and spoke plain text. Ours had the configuration of `--self`. The extension's
-had queue, KV use and prefix scorers with weights 3, 2 and 3 and `destination-endpoint-served-verifier`; llm-d's beside
-these `active-request-scorer` 2, `session-affinity-scorer` 10 and profiles for prefill and decode. Both ran with
-`--health-checking`, without which they serve their health on another port only. What a picker did is quoted as the kit
-saw it; nothing here is taken from its sources. The machine was busy: no figure of time is on this page.
+here. Of llm-d-router no module could be had (v0.7.0 to v0.10.1). All were processes that the kit started and stopped,
+knew the kit's three servers as two pods of an InferencePool, one of them with two ports, and spoke plain text. Ours had
+the configuration of `--self`. The extension's had queue, KV use and prefix scorers with weights 3, 2 and 3 and
+`destination-endpoint-served-verifier`; llm-d's beside these `active-request-scorer` 2, `session-affinity-scorer` 10 and
+profiles for prefill and decode. Both ran with `--health-checking`, without which they serve their health on another
+port only. What a picker did is quoted as the kit saw it; nothing here is taken from its sources. The machine was busy:
+no figure of time is on this page.
 
 ## How to read it
 
