@@ -1,9 +1,10 @@
 """Where requests go, in virtual time: the published shapes whole, the same on every machine, in seconds.
 
 Engines are those of the product, driven by a clock that jumps. Our picker is its scheduler with the configuration that
-the ecosystem installs, its endpoints scraped every tenth of a second; a request takes a
-millisecond to reach its engine. What is in flight is counted as the product counts it where the proxy shows it the
-headers of responses. What a network and a proxy do to these figures is for `picker_quality.py`, which has both.
+the ecosystem installs, its endpoints scraped when the product would scrape them (five times a second under load); a
+request takes a millisecond to reach its engine. What is in flight is counted as the product counts it where the proxy
+shows it the headers of responses. What a network and a proxy do to these figures is for `picker_quality.py`, which has
+both.
 
 A run has few requests that wait long, and where the first prompts of it happen to go decides how many: one seed says
 little. So every row is of several, with the percentiles of all their requests together and the p90 of each alone.
@@ -33,6 +34,7 @@ from load.virtual import VirtualTime
 
 from modelplane.compose.picker import picker_config
 from modelplane.epp.config.config import load
+from modelplane.epp.datalayer.scrape.intervals import MetricsInUse, ScrapeIntervals, ScrapeOutcome, next_interval_s
 from modelplane.epp.datalayer.shared_state import SYNC_S, Load, SharedLoads
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -55,7 +57,8 @@ from modelplane.sim.engine.text import token_id
 _SEEDS: Final = (23, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 _USUAL_SEEDS: Final = 5
 _BLOCK: Final = 16
-_SCRAPE_S: Final = 0.1
+_SCRAPE_S: Final = ScrapeIntervals().busy_s
+_USES: Final = MetricsInUse()
 _WAY_S: Final = 0.001
 _RELAYED_S: Final = 0.006
 _OK: Final = 200
@@ -71,7 +74,7 @@ class Trial(msgspec.Struct, frozen=True):
     shape: Shape
     seed: int = _SEEDS[0]
     scrape_s: float = _SCRAPE_S
-    """How often our picker scrapes each server."""
+    """How often our picker scrapes a server under load; others less often, as the product does."""
 
     def chance(self) -> random.Random:
         return random.Random(self.seed)  # noqa: S311  not a secret
@@ -168,7 +171,7 @@ class Ours(Policy):
     """The picker. One that is `blind` takes servers to be as they were at the last scrape, whatever it sent since."""
 
     def __init__(self, trial: Trial, pool: Pool, clock: VirtualTime, config: str, *, blind: bool = False) -> None:
-        self._pool, self._clock, self._look_s = pool, clock, trial.scrape_s
+        self._pool, self._clock = pool, clock
         self._scheduler = Scheduler(load(config).build())
         plugins = self._scheduler.assembly.plugins.values()
         self._counts = not blind and not any(isinstance(plugin, InFlightProducer) for plugin in plugins)
@@ -178,9 +181,10 @@ class Ours(Policy):
         self._scheduler.endpoints_changed(self.endpoints)
         self.prefixes = next(plugin for plugin in plugins if isinstance(plugin, ApproxPrefixProducer))
         self._chance = trial.chance().random
+        self._scrapes = [_Scrapes(trial) for _ in self.endpoints]
         for at in range(len(self.endpoints)):
-            # Looks at different servers fall at different moments.
-            clock.call_at(self._look_s * at / len(self.endpoints), lambda at=at: self._look(at))  # type: ignore[misc]  # a default argument binds the loop's variable
+            # Scrapes of different servers fall at different times.
+            self._scrape_at(at, trial.scrape_s * at / len(self.endpoints))
 
     def choose(self, question: Question, prompt: Prompt) -> int:
         request = Request("r", "m", prompts=(question.text,), max_output_tokens=question.answer)
@@ -188,7 +192,10 @@ class Ours(Policy):
         sent = self._sent[prompt] = _Sent(request, decision, max(0, request.tokens - decision.cached_tokens))
         if self._counts:
             decision.picked.count(1, sent.tokens)
-        return self._places[decision.picked]
+        at = self._places[decision.picked]
+        if (due_s := self._scrapes[at].sent()) is not None:
+            self._scrape_at(at, max(due_s, self._clock.now()))
+        return at
 
     def began(self, prompt: Prompt) -> None:
         sent = self._sent[prompt]
@@ -201,11 +208,20 @@ class Ours(Policy):
         sent = self._sent.pop(prompt)
         if self._counts:
             sent.decision.picked.count(-1, -sent.tokens)
+        self._scrapes[self._places[sent.decision.picked]].in_flight -= 1
         served = EndpointResponse(sent.decision.picked, _OK, started_s=0.0)
         self._scheduler.response_complete(sent.request, sent.decision, served)
 
-    def _look(self, at: int) -> None:
+    def _scrape_at(self, at: int, due_s: float) -> None:
+        self._scrapes[at].due_s = due_s
+        self._clock.call_at(due_s, lambda: self._scrape(at, due_s))
+
+    def _scrape(self, at: int, due_s: float) -> None:
+        scrapes = self._scrapes[at]
+        if scrapes.due_s != due_s:
+            return  # it was brought forward
         engine, now_s = self._pool.engines[at], self._clock.now()
+        before = self.endpoints[at].metrics
         self.endpoints[at].metrics = EndpointMetrics(
             waiting=float(len(engine.waiting)),
             running=float(len(engine.running)),
@@ -216,7 +232,37 @@ class Ours(Policy):
             requests_at_scrape=self.endpoints[at].requests_in_flight,
             tokens_at_scrape=self.endpoints[at].tokens_shown,
         )
-        self._clock.call_at(now_s + self._look_s, lambda: self._look(at))
+        self._scrape_at(at, scrapes.next_s(now_s, before, self.endpoints[at].metrics))
+
+
+class _Scrapes:
+    """When a server is scraped: as the product's scraper decides it."""
+
+    def __init__(self, trial: Trial) -> None:
+        self._intervals = ScrapeIntervals(busy_s=trial.scrape_s)
+        self._chance = trial.chance().random
+        self._wait_s = 0.0
+        self._scraped_s = 0.0
+        self.due_s = 0.0
+        self.in_flight = 0
+
+    def sent(self) -> float | None:
+        """A request was sent. Where the next scrape has to be brought forward: when it is due."""
+        self.in_flight += 1
+        soon_s = self._scraped_s + self._intervals.busy_s
+        return soon_s if soon_s < self.due_s else None
+
+    def next_s(self, now_s: float, before: EndpointMetrics, found: EndpointMetrics) -> float:
+        shown = [(each.waiting, each.running, each.kv_cache_usage) for each in (before, found)]
+        outcome = ScrapeOutcome(
+            self._wait_s,
+            in_flight=self.in_flight > 0,
+            changed=shown[0] != shown[1],
+            working=found.waiting + found.running > 0,
+        )
+        self._wait_s = next_interval_s(self._intervals, _USES, outcome, often=1, chance=self._chance())
+        self._scraped_s = now_s
+        return now_s + self._wait_s
 
 
 class Several(Policy):
@@ -456,7 +502,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", action="append", choices=[shape.name for shape in PUBLISHED])
     parser.add_argument("--policy", action="append", choices=list(POLICIES))
-    parser.add_argument("--scrape", action="append", type=float, help="how often servers are scraped, in seconds")
+    parser.add_argument(
+        "--scrape", action="append", type=float, help="how often servers under load are scraped, in seconds"
+    )
     parser.add_argument("--seeds", type=int, default=_USUAL_SEEDS, choices=range(1, len(_SEEDS) + 1))
     chosen = parser.parse_args()
     contests = _contests(chosen.policy or list(POLICIES), chosen.scrape or [_SCRAPE_S])

@@ -1,8 +1,8 @@
 """The contestants: our picker on its own HTTP/2 server, that compiled, that on grpc.aio, and the inference extension's.
 
 The last is a Go program. It is looked for in $MODELPLANE_EPP, then where `python -m lab build picker` keeps it; where
-it is not, benchmarks do without it and say so. It finds its pods at a small API of ours (`pods`); everything else is as
-its chart starts it, without tracing. All get the same configuration, all speak plain text.
+it is not, benchmarks do without it and say so. It finds its pods at the small API of the conformance kit; all else
+is as its chart starts it, without tracing. All get the same configuration, all speak plain text.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 
 from load.front import free_port
-from load.pods import NAMESPACE, POOL, pods_api
+from modelplane.conformance.epp.kube_pool import NAMESPACE, POOL, KubePool
 
 VARIABLE = "MODELPLANE_EPP"
 CACHE_VARIABLE = "MODELPLANE_LAB_CACHE"
@@ -85,7 +85,9 @@ async def picker(
     async with contextlib.AsyncExitStack() as stack:
         environment = dict(os.environ)
         if which is Which.GO:
-            environment["KUBECONFIG"] = str(await stack.enter_async_context(pods_api(folder, pool)))
+            served = await stack.enter_async_context(KubePool(pool).serving())
+            served.write_kubeconfig(folder / f"kubeconfig-{port}")
+            environment["KUBECONFIG"] = str(folder / f"kubeconfig-{port}")
             words = _go_words(port)
         else:
             words = _own_words(which, port, folder, pool)

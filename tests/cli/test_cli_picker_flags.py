@@ -8,7 +8,7 @@ import pytest
 
 from modelplane.api.errors import InputError
 from modelplane.cli import _picker_serve
-from modelplane.cli._picker_flags import check_flags, log_level
+from modelplane.cli._picker_flags import check_flags, log_level, tracing_warnings
 
 UPSTREAM = {
     "grpc-port": "9002", "ha-enable-leader-election": "false", "drain-timeout": "30s", "grpc-max-recv-msg-size": "32Mi",
@@ -89,3 +89,18 @@ def test_a_level_that_is_none():
 def test_tracing_is_a_switch(flags, traced, monkeypatch):
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
     assert (_picker_serve._tracing(parsed(*flags)) is not None) is traced
+
+
+@pytest.mark.parametrize(
+    ("environment", "traced", "count"),
+    [
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4317"}, True, 1),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4317/"}, True, 1),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4317"}, False, 0),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"}, True, 0),
+        ({}, True, 0),
+    ],
+)
+def test_spans_to_a_port_that_does_not_take_them_are_warned_of(environment, traced, count):
+    found = tracing_warnings(environment, traced=traced)
+    assert [line.startswith("spans are sent to http://") for line in found] == [True] * count

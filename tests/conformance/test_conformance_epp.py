@@ -2,14 +2,18 @@
 
 import asyncio
 import json
+import shlex
+import sys
 from contextlib import asynccontextmanager
 
 import pytest
 
 from modelplane.cli import main
-from modelplane.conformance.epp import CASES, PickerUnderTest, run_cases
+from modelplane.conformance.epp import CASES, KitEndpoint, PickerUnderTest, run_cases
 from modelplane.conformance.epp.file_pool import FilePool
+from modelplane.conformance.epp.own import ADDRESSES
 from modelplane.conformance.epp.upstreams import Upstreams
+from modelplane.envoy.ports import free_port
 from modelplane.epp.datalayer.discovery.endpoints_file import read_endpoints
 from modelplane.epp.server.messages import METHOD, UNCHANGED, immediate_response, mutate_request, read, stream_body
 from modelplane.epp.server.processing_request import ProcessingPhase
@@ -149,16 +153,56 @@ def test_a_pool_in_a_file(tmp_path):
         return {name: [endpoint.address for endpoint in each] for name, each in found.entries.items()}
 
     before = listed()
-    pool.replace(addresses[1:])
+    pool.replace([KitEndpoint(address) for address in addresses[1:]])
     assert [each for (each,) in before.values()] == addresses
     assert listed() == {name: each for name, each in before.items() if each != addresses[:1]}
     pool.replace([])
     assert listed() == {}
 
 
-def test_cases_have_names_levels_and_titles_of_their_own(capsys):
+def test_cases_have_names_titles_and_reasons_of_their_own(capsys):
+    assert main(["picker", "conformance", "--self", "--list", "-o", "json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [each["case"] for each in listed] == [case.name for case in CASES]
+    for word in ("case", "title", "why"):
+        assert len({each[word] for each in listed}) == len(CASES)
+    assert all(each["why"] != each["title"] and each["why"].endswith(".") for each in listed)
     assert main(["picker", "conformance", "--self", "--list"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == len(CASES) == len({case.name for case in CASES}) == len({case.title for case in CASES})
+    assert len(capsys.readouterr().out.splitlines()) == 2 * len(CASES)
     assert main(["picker", "conformance", "--self", "--case", "nonsense"]) == 1
     assert "no case nonsense" in capsys.readouterr().err
+
+
+CONFIG = """\
+apiVersion: llm-d.ai/v1
+kind: EndpointPickerConfig
+plugins: [{type: active-request-scorer}, {type: queue-scorer}]
+"""
+STARTED = ["unready-pods-are-not-picked", "ports-of-a-pod-are-endpoints", "responses-in-flight-end-whole"]
+
+
+def test_a_picker_that_the_kit_starts_over_its_own_api(tmp_path, capsys):
+    """Our picker as a program, which knows the kit's pool by a kubeconfig alone."""
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    port, kubeconfig = free_port(), tmp_path / "kubeconfig"
+    command = [sys.executable, "-m", "modelplane", "picker", "serve", "--pool", "kit/pool", "--host", "127.0.0.1"]
+    command += ["--grpc-port", str(port), "--grpc-health-port", "0", "--metrics-port", "0", "--drain-timeout", "3s"]
+    command += ["--config", str(tmp_path / "config.yaml")]
+    words = ["--target", f"127.0.0.1:{port}", "--pool", ",".join(ADDRESSES), "--kubeconfig", str(kubeconfig)]
+    words += ["--command", shlex.join(["env", f"KUBECONFIG={kubeconfig}", *command])]
+    assert main(["picker", "conformance", *words, *(f"--case={each}" for each in STARTED)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"{len(STARTED)} passed, 0 failed"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--self", "--command", "true"], "are for a --target"),
+        (["--target", "127.0.0.1:1", "--command", "/nowhere"], "/nowhere: No such file or directory"),
+        (["--target", "127.0.0.1:1", "--command", "false"], "false ended with 1 before it served"),
+    ],
+)
+def test_what_cannot_be_tried_is_said(words, why, capsys):
+    pool = ["--pool", "127.0.0.1:0,127.0.0.1:0"] if "--self" not in words else []
+    assert main(["picker", "conformance", *words, *pool, "--case", "grpc-health"]) == 1
+    assert why in capsys.readouterr().err

@@ -84,6 +84,18 @@ def check_flags(arguments: argparse.Namespace) -> tuple[str, ...]:
     return tuple(f"--{name} has no effect: {why}" for name, why in _NO_EFFECT.items() if _key(name) in given)
 
 
+def tracing_warnings(environment: Mapping[str, str], *, traced: bool) -> tuple[str, ...]:
+    """What the log says where spans would be sent to a port that does not take them."""
+    endpoint = environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or environment.get(
+        "OTEL_EXPORTER_OTLP_ENDPOINT", ""
+    )
+    if not traced or not endpoint.rstrip("/").endswith(":4317"):
+        return ()
+    return (
+        f"spans are sent to {endpoint} by OTLP over HTTP; port 4317 is that of OTLP over gRPC, usually beside 4318",
+    )
+
+
 def log_level(arguments: argparse.Namespace) -> int:
     import logging
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError
-from modelplane.cli._picker_flags import add_flags, check_flags, log_level
+from modelplane.cli._picker_flags import add_flags, check_flags, log_level, tracing_warnings
 
 if TYPE_CHECKING:
     from modelplane.epp.config.config import Config
@@ -60,7 +60,7 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--endpoints", type=Path, metavar="FILE", help="a file that lists them")
     group.add_argument("--pool", default="", metavar="NS/NAME", help="the pods of an InferencePool")
     group.add_argument("--pool-name", default="", metavar="NAME", help="the same, with --pool-namespace")
-    group.add_argument("--pool-namespace", default="default", metavar="NS")
+    group.add_argument("--pool-namespace", default="", metavar="NS", help="(default: that of $NAMESPACE, else default)")
     group.add_argument("--endpoint-selector", default="", metavar="LABELS", help="pods with these labels")
     group.add_argument("--endpoint-target-ports", default="8000", metavar="PORTS", help="their ports (default: 8000)")
     group.add_argument("--fleet", action="store_true", help="ModelEndpoints: pick a cluster")
@@ -125,6 +125,7 @@ def _add_observability(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     import logging
+    import os
 
     from modelplane.cli.terminal import run_until_signal
 
@@ -134,7 +135,7 @@ def run(arguments: argparse.Namespace) -> int:
         from modelplane.epp.server.observe.json_lines import PickerJsonLines
 
         logging.getLogger().handlers[0].setFormatter(PickerJsonLines())
-    for warning in warnings:
+    for warning in (*warnings, *tracing_warnings(os.environ, traced=_traces(arguments))):
         logging.getLogger(__name__).warning("%s", warning)
     # A line for each call to the API is no news.
     for library in ("httpx", "httpx2"):
@@ -364,6 +365,8 @@ def _source(arguments: argparse.Namespace, config: "Config") -> "tuple[EndpointS
 
 
 def _kubernetes_source(arguments: argparse.Namespace) -> "tuple[EndpointSource, PolicySource | None]":
+    import os
+
     from modelplane.epp.datalayer.discovery import (
         FleetEndpoints,
         InferencePoolSpec,
@@ -375,10 +378,12 @@ def _kubernetes_source(arguments: argparse.Namespace) -> "tuple[EndpointSource, 
     from modelplane.kube import KubeClient, load_config
 
     client = KubeClient(load_config())
+    # Charts of other pickers pass the pod's namespace by this variable.
+    own = arguments.pool_namespace or os.environ.get("NAMESPACE") or "default"
     if arguments.fleet:
         return FleetEndpoints(client), None
     if arguments.endpoint_selector:
         spec = InferencePoolSpec(selector(arguments.endpoint_selector), ports(arguments.endpoint_target_ports))
-        return SelectedPods(client, arguments.pool_namespace, spec), None
-    namespace, name = pool(arguments.pool) if arguments.pool else (arguments.pool_namespace, arguments.pool_name)
+        return SelectedPods(client, own, spec), None
+    namespace, name = pool(arguments.pool) if arguments.pool else (own, arguments.pool_name)
     return PoolEndpoints(client, namespace, name), PolicyInformers(client, namespace, name)

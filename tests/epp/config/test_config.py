@@ -368,7 +368,7 @@ def test_a_weight_that_is_no_number_never_gets_so_far():
         ),
         pytest.param(
             "plugins: [{type: request-attribute-reporter}, {type: random-picker}]",
-            ["epp.yaml:3: plugins[0].type: request-attribute-reporter has no effect here"],
+            [f"epp.yaml:3: plugins[0].type: {REPORTER} has no effect here: {NO_EFFECT_TYPES[REPORTER]}"],
             id="a type without effect",
         ),
         pytest.param(

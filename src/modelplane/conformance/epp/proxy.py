@@ -4,10 +4,11 @@
     both      FULL_DUPLEX_STREAMED both ways
     buffered  BUFFERED requests
     headers   request headers alone
+    open      the same, and a request passes where the picker does not answer (`failure_mode_allow`)
 
 Request headers stand in for what gateways know: a subset hint becomes dynamic metadata, and `x-kit-route` selects
-whether Envoy routes by the picker's metadata or by its header. If the picker sets none, the request reaches a server
-that reports it.
+whether Envoy routes by the picker's metadata or by its header, or to a server that is in no pool. If the picker sets
+none, the request reaches a server that reports it. As gateways do, Envoy reports the endpoint that served.
 """
 
 import asyncio
@@ -21,12 +22,16 @@ import aiohttp
 import msgspec
 
 from modelplane.api.objects import Json
-from modelplane.conformance.epp.upstreams import Upstreams
+from modelplane.conformance.epp.controls import PickerUnderTest
+from modelplane.conformance.epp.upstreams import SERVED, Upstreams
 from modelplane.envoy.bootstrap import command
 from modelplane.envoy.errors import EnvoyFailedError
 
 MODES = ("full", "both", "buffered", "headers")
+OPEN = "open"
 SUBSET_TEXT, SUBSET_VALUE, ROUTE = "x-kit-subset", "x-kit-subset-value", "x-kit-route"
+TRAILERS, ELSEWHERE = "trailers", "elsewhere"
+"""Routes to servers outside the pool: the one that returns trailers, and the one for what is not picked."""
 HEALTH = ("", "envoy.service.ext_proc.v3.ExternalProcessor")
 _DESTINATION = "x-gateway-destination-endpoint"
 _TYPES = "type.googleapis.com/envoy"
@@ -62,10 +67,10 @@ class Proxy:
 
 
 @asynccontextmanager
-async def proxy(folder: Path, picker: str, upstreams: Upstreams, *, tls: bool) -> AsyncIterator[Proxy]:
-    """Envoy in front of the upstream servers, with the picker at `host:port`."""
+async def proxy(folder: Path, picker: PickerUnderTest, upstreams: Upstreams, trailers: str) -> AsyncIterator[Proxy]:
+    """Envoy in front of the upstream servers, one of which, at `trailers`, is in no pool."""
     admin_file = folder / "admin.txt"
-    document = _bootstrap(picker, upstreams, tls=tls)
+    document = _bootstrap(picker, upstreams, trailers)
     (folder / "bootstrap.json").write_bytes(msgspec.json.encode(document))
     arguments = [*command(os.getpid(), binary=None, workers=1), "--admin-address-path", str(admin_file)]
     log = (folder / "envoy.log").open("wb")
@@ -103,21 +108,24 @@ async def _listeners(admin: str) -> Proxy | None:
     except aiohttp.ClientError:
         return None
     ports = {item["name"]: item["local_address"]["socket_address"]["port_value"] for item in listed}
-    return Proxy(ports, admin) if set(MODES) <= ports.keys() else None
+    return Proxy(ports, admin) if {*MODES, OPEN} <= ports.keys() else None
 
 
-def _bootstrap(picker: str, upstreams: Upstreams, *, tls: bool) -> Json:
+def _bootstrap(target: PickerUnderTest, upstreams: Upstreams, trailers: str) -> Json:
+    picker, tls = target.address, target.tls
     return {
         "node": {"id": "kit", "cluster": "kit"},
         "admin": {"address": _address("127.0.0.1:0")},
         "static_resources": {
-            "listeners": [_listener(mode) for mode in MODES],
+            "listeners": [_listener(mode) for mode in (*MODES, OPEN)],
             "clusters": [
                 _picker_cluster("picker", picker, tls=tls),
                 *(_health_cluster(f"health-{at}", picker, service, tls=tls) for at, service in enumerate(HEALTH)),
                 _pool("by-metadata", upstreams, [_metadata_source()]),
                 _pool("by-header", upstreams, [{"header": _DESTINATION}]),
                 _pool("by-either", upstreams, [_metadata_source(), {"header": _DESTINATION}]),
+                _server(ELSEWHERE, upstreams.stray_address),
+                _server(TRAILERS, trailers),
             ],
         },
     }
@@ -129,7 +137,8 @@ def _address(text: str) -> Json:
 
 
 def _listener(mode: str) -> Json:
-    routes = [_route("by-metadata", "metadata"), _route("by-header", "header"), _route("by-either", "")]
+    routes = [_route("by-metadata", "metadata"), _route("by-header", "header")]
+    routes += [_route(TRAILERS, TRAILERS), _route(ELSEWHERE, ELSEWHERE), _route("by-either", "")]
     manager = {
         "@type": f"{_TYPES}.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": mode,
@@ -138,6 +147,7 @@ def _listener(mode: str) -> Json:
         "http_filters": [
             _hints(),
             _ext_proc(mode),
+            _served(),
             {"name": "router", "typed_config": {"@type": f"{_TYPES}.extensions.filters.http.router.v3.Router"}},
         ],
     }
@@ -167,10 +177,19 @@ def _hints() -> Json:
     return {"name": "hints", "typed_config": {"@type": kind, "request_rules": rules}}
 
 
+def _served() -> Json:
+    """Turns a header of the servers into the metadata by which a gateway reports who served."""
+    where = {"metadata_namespace": "envoy.lb", "key": "x-gateway-destination-endpoint-served", "type": "STRING"}
+    kind = f"{_TYPES}.extensions.filters.http.header_to_metadata.v3.Config"
+    rules = [{"header": SERVED, "on_header_present": where, "remove": True}]
+    return {"name": "served", "typed_config": {"@type": kind, "response_rules": rules}}
+
+
+_BODY_MODES = {"full": "FULL_DUPLEX_STREAMED", "both": "FULL_DUPLEX_STREAMED", "buffered": "BUFFERED"}
+
+
 def _ext_proc(mode: str) -> Json:
-    body = {"full": "FULL_DUPLEX_STREAMED", "both": "FULL_DUPLEX_STREAMED", "buffered": "BUFFERED", "headers": "NONE"}[
-        mode
-    ]
+    body = _BODY_MODES.get(mode, "NONE")
     processing = {"request_header_mode": "SEND", "request_body_mode": body, "response_header_mode": "SKIP"}
     if body == "FULL_DUPLEX_STREAMED":
         processing["request_trailer_mode"] = "SEND"
@@ -182,6 +201,7 @@ def _ext_proc(mode: str) -> Json:
             "@type": f"{_TYPES}.extensions.filters.http.ext_proc.v3.ExternalProcessor",
             "grpc_service": {"envoy_grpc": {"cluster_name": "picker"}, "timeout": "30s"},
             "message_timeout": "30s",
+            "failure_mode_allow": mode == OPEN,
             "processing_mode": processing,
             "metadata_options": {
                 "forwarding_namespaces": {"untyped": ["envoy.lb.subset_hint", "envoy.lb"]},
@@ -245,6 +265,20 @@ def _pool(name: str, upstreams: Upstreams, sources: list[Json]) -> Json:
         "connect_timeout": "5s",
         "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": hosts}]},
         "load_balancing_policy": {"policies": [chosen]},
+    }
+
+
+def _server(name: str, address: str) -> Json:
+    options = {
+        "@type": f"{_TYPES}.extensions.upstreams.http.v3.HttpProtocolOptions",
+        "explicit_http_config": {"http_protocol_options": {"enable_trailers": True}},
+    }
+    return {
+        "name": name,
+        "type": "STATIC",
+        "connect_timeout": "5s",
+        "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [_host(address, 1)]}]},
+        "typed_extension_protocol_options": {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": options},
     }
 
 

@@ -9,8 +9,12 @@ from typing import NamedTuple
 
 import aiohttp
 
-from modelplane.conformance.epp.cases import CASES, SOON_S, Bench, ConformanceCase, Failure, PoolControl
+from modelplane.api.errors import InputError
+from modelplane.conformance.epp.bench import SOON_S, Bench, Failure
+from modelplane.conformance.epp.controls import PickerUnderTest
 from modelplane.conformance.epp.proxy import proxy
+from modelplane.conformance.epp.registry import CASES, CaseNeed, ConformanceCase
+from modelplane.conformance.epp.trailers import trailer_server
 from modelplane.conformance.epp.upstreams import Upstreams
 
 _CASE_S = 60.0
@@ -20,22 +24,13 @@ class CaseVerdict(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     SKIPPED = "skipped"
-    """The case changes the pool, and the kit cannot."""
+    """The kit does not have what the case needs."""
 
 
 class CaseResult(NamedTuple):
     case: ConformanceCase
     verdict: CaseVerdict
     why: str
-
-
-class PickerUnderTest(NamedTuple):
-    """The picker under test, and the pool that it was given."""
-
-    address: str
-    tls: bool
-    pool: PoolControl | None = None
-    """None: the pool cannot be changed."""
 
 
 async def run_cases(
@@ -49,19 +44,23 @@ async def run_cases(
 
     `soon_s` is how long the picker may take to follow a change.
     """
+    timeout = aiohttp.ClientTimeout(total=_CASE_S)
+    connector = aiohttp.TCPConnector(limit=0)
     with tempfile.TemporaryDirectory(prefix="modelplane-kit-") as folder:
-        async with proxy(Path(folder), picker.address, upstreams, tls=picker.tls) as front:
-            timeout = aiohttp.ClientTimeout(total=_CASE_S)
-            connector = aiohttp.TCPConnector(limit=0)
-            async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
-                bench = Bench(front, upstreams, session, picker.pool, soon_s=soon_s)
-                for case in cases:
-                    yield await _run(case, bench)
+        async with (
+            trailer_server() as trailers,
+            proxy(Path(folder), picker, upstreams, trailers) as front,
+            aiohttp.ClientSession(timeout=timeout, connector=connector) as session,
+        ):
+            bench = Bench(front, upstreams, session, picker, soon_s=soon_s)
+            for case in cases:
+                yield await _run(case, bench)
 
 
 async def _run(case: ConformanceCase, bench: Bench) -> CaseResult:
-    if case.changes_pool and bench.pool_control is None:
-        return CaseResult(case, CaseVerdict.SKIPPED, "the kit cannot change the pool")
+    missing = [need.value for need in case.needs if not _has(bench, need)]
+    if missing:
+        return CaseResult(case, CaseVerdict.SKIPPED, missing[0])
     try:
         async with asyncio.timeout(_CASE_S):
             await case.run(bench)
@@ -69,6 +68,19 @@ async def _run(case: ConformanceCase, bench: Bench) -> CaseResult:
         return CaseResult(case, CaseVerdict.FAILED, str(failure))
     except TimeoutError:
         return CaseResult(case, CaseVerdict.FAILED, "timed out")
-    except aiohttp.ClientError as error:
-        return CaseResult(case, CaseVerdict.FAILED, f"the connection failed: {type(error).__name__}: {error}")
+    except (aiohttp.ClientError, OSError, InputError) as error:
+        return CaseResult(case, CaseVerdict.FAILED, f"{type(error).__name__}: {error}")
     return CaseResult(case, CaseVerdict.PASSED, "")
+
+
+def _has(bench: Bench, need: CaseNeed) -> bool:
+    pool, process = bench.picker.pool, bench.picker.process
+    match need:
+        case CaseNeed.POOL:
+            return pool is not None
+        case CaseNeed.PODS:
+            return pool is not None and pool.has_pods and len(bench.pods) > 1
+        case CaseNeed.PORTS:
+            return any(len(pod) > 1 for pod in bench.pods)
+        case CaseNeed.PROCESS:
+            return process is not None

@@ -12,6 +12,8 @@ from aiohttp import web
 
 STRAY = "stray"
 """The server that a request reaches when the picker picked none."""
+SERVED = "x-kit-served"
+"""The response header that has the server's address; the kit's Envoy takes it off."""
 EVENTS = 5
 _MOST_BODY = 64 * 1024 * 1024
 _STREAMED = re.compile(rb'"stream"\s*:\s*true')
@@ -86,7 +88,7 @@ class Upstreams:
         names: list[str] = []
 
         async def answer(request: web.Request) -> web.StreamResponse:
-            return await self._answer(request, names[0])
+            return await self._answer(request, name or names[0], {"x-upstream": names[0], SERVED: names[0]})
 
         async def metrics(_request: web.Request) -> web.Response:
             await self.answering_metrics.wait()
@@ -98,10 +100,10 @@ class Upstreams:
         await runner.setup()
         await web.TCPSite(runner, host, int(port)).start()
         taken = f"{host}:{runner.addresses[0][1]}"
-        names.append(name or taken)
+        names.append(taken)
         return taken
 
-    async def _answer(self, request: web.Request, endpoint: str) -> web.StreamResponse:
+    async def _answer(self, request: web.Request, endpoint: str, headers: dict[str, str]) -> web.StreamResponse:
         try:
             body = await request.read()
         except ConnectionResetError:  # the picker let only a part of the request pass
@@ -116,11 +118,11 @@ class Upstreams:
             meaning(body),
         )
         if _STREAMED.search(body):
-            response = web.StreamResponse(headers={"content-type": "text/event-stream", "x-upstream": endpoint})
+            response = web.StreamResponse(headers={"content-type": "text/event-stream", **headers})
             with suppress(ConnectionResetError):  # the client has disconnected, which some cases try
                 await self._stream(request, response)
             return response
-        return web.json_response(msgspec.to_builtins(seen), headers={"x-upstream": endpoint})
+        return web.json_response(msgspec.to_builtins(seen), headers=headers)
 
     async def _stream(self, request: web.Request, response: web.StreamResponse) -> None:
         await response.prepare(request)

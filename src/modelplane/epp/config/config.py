@@ -32,7 +32,7 @@ from modelplane.epp.config.fields import (
     FlowControlFields,
     PluginFields,
 )
-from modelplane.epp.config.no_effect import NO_EFFECT, REFUSED, given_of
+from modelplane.epp.config.no_effect import NO_EFFECT, NO_EFFECT_TYPES, REFUSED, REFUSED_TYPES, given_of
 from modelplane.epp.config.positions import ConfigError, ConfigProblem, ConfigProblems, unknown_field
 from modelplane.epp.config.profiles import ProfilePlan, Profiles
 from modelplane.epp.config.sections import Sections
@@ -225,12 +225,14 @@ class _Loader:
             return None
         kind = self._registry.get(plugin.type)
         if kind is None:
-            self._wrong(("plugins", at, "type"), f"no plugin type {plugin.type}{self._nearest(plugin.type)}")
+            refused = REFUSED_TYPES.get(plugin.type)
+            unknown = f"no plugin type {plugin.type}{self._nearest(plugin.type)}"
+            self._wrong(("plugins", at, "type"), f"{plugin.type} is not supported: {refused}" if refused else unknown)
             return None
         if kind.replaced_by:
             self._warn(("plugins", at, "type"), f"{plugin.type} is deprecated; use {kind.replaced_by}")
         elif INERT in kind.parts:
-            self._warn(("plugins", at, "type"), f"{plugin.type} has no effect here")
+            self._warn(("plugins", at, "type"), f"{plugin.type} has no effect here: {NO_EFFECT_TYPES[plugin.type]}")
         if part := unread_part(kind):
             self._wrong(
                 ("plugins", at, "type"), f"{plugin.type} serves as {part} and is of another package: nothing reads it"

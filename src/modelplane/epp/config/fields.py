@@ -38,12 +38,20 @@ class SourceFields(Ref, frozen=True):
     extractors: tuple[Ref, ...] | None = None
 
 
+class CrossReplicaFields(_Fields, frozen=True):
+    syncer_plugin_ref: str = ""
+    sync_interval: Duration | None = None
+    publish_timeout: Duration | None = None
+
+
 class DataLayerFields(_Fields, frozen=True):
     inject_defaults: bool | None = None
     sources: tuple[SourceFields, ...] | None = None
     discovery: Ref | None = None
     peer_discovery: Ref | None = None
+    cross_replica: CrossReplicaFields | None = None
     cross_replica_syncer_plugin_ref: str = ""
+    """This and the next are the names of v1alpha1."""
     cross_replica_sync_interval: Duration | None = None
 
 

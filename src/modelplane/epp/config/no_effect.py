@@ -1,8 +1,8 @@
-"""Parameters of the ecosystem that are read and change nothing here, and those that are refused.
+"""Types and parameters of the ecosystem that are read and change nothing here, and those that are refused.
 
 A configuration that loads elsewhere should load here, and nobody should believe that a setting works which does not:
-each parameter of the first table is a warning where it is given, an error with `--strict`. The second table has those
-whose absence would change what a pool does: they are errors.
+what stands in a table `NO_EFFECT` is a warning where it is given, an error with `--strict`. A table `REFUSED` has what
+would be missed: it is an error, which says what to use instead.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,6 +45,36 @@ NO_EFFECT: Mapping[str, Mapping[str, str]] = {
 }
 """Why a parameter changes nothing, by plugin type and path."""
 
+_NO_RETENTION = "requests get no retention directives, and engines evict by recency"
+NO_EFFECT_TYPES: Mapping[str, str] = {
+    "request-attribute-reporter": "responses get no metadata; the decision log has usage",
+    "disaggregatedset-rollout-screener": "endpoints of all revisions are candidates",
+    "burst-prefix-cache-producer": "requests are not held to be placed together",
+    "mm-embeddings-cache-producer": "what is cached of images, audio and video is not known",
+    "mm-embeddings-cache-scorer": "what is cached of images, audio and video is not known",
+    "models-responder": (
+        "GET /v1/models reaches one endpoint, which lists its own models; model-filter keeps requests to endpoints "
+        "that serve their model"
+    ),
+    "dp-rank-header-handler": "ranks that share a port are one endpoint, and the engine chooses the rank",
+    "outlen-bucket": "outputRatio of inflight-load-producer estimates all outputs alike",
+    "session-interturn-latency-producer": "nothing reads when the next turn of a session is expected",
+    "kv-cache-hint": _NO_RETENTION,
+    "kv-cache-hint-v2": _NO_RETENTION,
+}
+"""Why a plugin type changes nothing."""
+
+_PEERS = "pickers share what is in flight and which prompts went where without a store; use --peers, and leave it out"
+REFUSED_TYPES: Mapping[str, str] = {
+    "thunder-agent": (
+        "sessions are not admitted by the KV cache that they hold; use session-affinity-filter with the strategy "
+        "session_id for the endpoint of a session, and program-aware-fairness with utilization-detector for admission"
+    ),
+    "redis-syncer": _PEERS,
+    "redis-state-store": _PEERS,
+}
+"""Why a plugin type is refused, and what to use instead."""
+
 _SHARED = "a shared index is not supported; every picker reads the engines' KV events itself, so leave it out"
 _SHARED_INDEX: Mapping[str, str] = {
     f"indexerConfig.kvBlockIndexConfig.{store}": _SHARED for store in ("redisConfig", "valkeyConfig")
@@ -52,21 +82,24 @@ _SHARED_INDEX: Mapping[str, str] = {
 REFUSED: Mapping[str, Mapping[str, str]] = {
     "precise-prefix-cache-producer": _SHARED_INDEX,
     "precise-prefix-cache-scorer": _SHARED_INDEX,
+    "approx-prefix-cache-producer": {
+        "prefixHashSource=metadata": "hashes of a processor before this one are not read; the prompt is hashed here"
+    },
 }
-"""Why a parameter is refused, by plugin type and path."""
+"""Why a parameter is refused, by plugin type and path, or path and value."""
 
 
 def given_of(table: Mapping[str, Mapping[str, str]], kind: str, parameters: object) -> Iterator[tuple[Path, str]]:
     """The parameters of a table that are given, with the reason."""
-    for dotted, why in table.get(kind, {}).items():
+    for written, why in table.get(kind, {}).items():
+        dotted, _, wanted = written.partition("=")
         path = tuple(dotted.split("."))
-        if _is_given(parameters, path):
+        given = _given(parameters, path)
+        if given is not None and (not wanted or given == wanted):
             yield path, why
 
 
-def _is_given(value: object, path: Path) -> bool:
+def _given(value: object, path: Path) -> object:
     for step in path:
-        if not isinstance(value, Mapping) or value.get(step) is None:
-            return False
-        value = value[step]
-    return True
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from modelplane.epp.config.fields import BandFields, ConfigFields, Ref
+from modelplane.epp.config.fields import BandFields, ConfigFields, CrossReplicaFields, DataLayerFields, Ref
 from modelplane.epp.config.positions import ConfigProblem, ConfigProblems
 from modelplane.framework.registry import PluginEntry, Registry
 from modelplane.k8s.admission.paths import Path
@@ -81,9 +81,24 @@ class Sections:
             self._refer(("dataLayer", "discovery", "pluginRef"), layer.discovery.plugin_ref, "discovery")
         if layer.peer_discovery is not None:
             self._refer(("dataLayer", "peerDiscovery", "pluginRef"), layer.peer_discovery.plugin_ref, "peers")
-        if layer.cross_replica_syncer_plugin_ref:
-            path = ("dataLayer", "crossReplicaSyncerPluginRef")
-            self._refer(path, layer.cross_replica_syncer_plugin_ref, "syncer")
+        self._check_cross_replica(layer)
+
+    def _check_cross_replica(self, layer: DataLayerFields) -> None:
+        """Pickers share by --peers, at their own pace. A plugin may be named, as long as it is a syncer."""
+        new = layer.cross_replica or CrossReplicaFields()
+        for path, name in (
+            (("crossReplicaSyncerPluginRef",), layer.cross_replica_syncer_plugin_ref),
+            (("crossReplica", "syncerPluginRef"), new.syncer_plugin_ref),
+        ):
+            if name:
+                self._refer(("dataLayer", *path), name, "syncer")
+        for path, given in (
+            (("crossReplicaSyncInterval",), layer.cross_replica_sync_interval),
+            (("crossReplica", "syncInterval"), new.sync_interval),
+            (("crossReplica", "publishTimeout"), new.publish_timeout),
+        ):
+            if given is not None:
+                self._warn(("dataLayer", *path), "has no effect here: pickers share by --peers, at their own pace")
 
     def _check_flow_control(self) -> None:
         flow = self._fields.flow_control

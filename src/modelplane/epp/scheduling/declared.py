@@ -136,6 +136,47 @@ class DisaggregationHeaderParameters(Parameters, frozen=True):
     encode_profile: str = "encode"
 
 
+class TurnQueue(Parameters, frozen=True):
+    session_type: str = ""
+    initial_log_mean: float | None = None
+    initial_log_std: float | None = None
+
+
+class InterTurnParameters(Parameters, frozen=True):
+    session_type_header: str = "x-session-type"
+    queues: tuple[TurnQueue, ...] = ()
+    initial_log_mean: float = 2.28
+    initial_log_std: float = 1.34
+    ema_factor: float = 0.1
+    min_samples: int = 20
+    window_size: int = 200
+    min_interval: Duration = Duration(0.1)
+    max_idle: Duration = Duration(3600)
+    max_sessions: int = 100_000
+
+
+class Retention(Parameters, frozen=True):
+    quantile: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 0.9
+    min_ttl: Duration = msgspec.field(default=Duration(1), name="minTTL")
+    max_ttl: Duration = msgspec.field(default=Duration(600), name="maxTTL")
+    priority: Annotated[int, msgspec.Meta(ge=0, le=100)] = 70
+
+
+class RetentionQueue(Parameters, frozen=True):
+    session_type: str = ""
+    retain: Retention | None = None
+
+
+class CacheHintParameters(Parameters, frozen=True):
+    parent_session_header: str = "x-parent-session-id"
+    queues: tuple[RetentionQueue, ...] = ()
+
+
+class BoundedCacheHintParameters(CacheHintParameters, frozen=True):
+    max_protected_prefix_tokens: int = 16_384
+    protection_budget_tokens: int = 1_000_000
+
+
 class PoolMetricsParameters(Parameters, frozen=True):
     kv_cache_utilization_metric: str = ""
     queue_size_metric: str = ""
@@ -180,5 +221,11 @@ TYPES = (
     declared_type("disaggregatedset-rollout-screener", INERT, RolloutParameters),
     declared_type("burst-prefix-cache-producer", INERT, BurstParameters),
     declared_type("mm-embeddings-cache-producer", INERT, MultimodalCacheParameters).serving_as("extractor"),
+    declared_type("models-responder", INERT),
+    declared_type("dp-rank-header-handler", INERT),
+    declared_type("outlen-bucket", INERT),
+    declared_type("session-interturn-latency-producer", INERT, InterTurnParameters),
+    declared_type("kv-cache-hint", INERT, CacheHintParameters),
+    declared_type("kv-cache-hint-v2", INERT, BoundedCacheHintParameters),
     declared_type("local-syncer", "syncer", NoParameters),
 )

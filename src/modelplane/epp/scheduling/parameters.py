@@ -1,7 +1,7 @@
 """Parameters of plugins whose own modules are compiled, which classes of values cannot be."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -20,6 +20,7 @@ class ApproxPrefixParameters(Parameters, frozen=True):
     max_prefix_tokens_to_match: Count = 131072
     max_prefix_blocks_to_match: Count = 2048
     lru_capacity_per_server: Size = 31250
+    prefix_hash_source: Literal["body", "metadata"] = "body"
 
 
 class PickerParameters(Parameters, frozen=True):
