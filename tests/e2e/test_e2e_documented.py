@@ -13,13 +13,22 @@ from pathlib import Path
 import pytest
 
 FENCE = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r".*<<'EOF'\n(?:.*\n)*?EOF$|.+$", re.MULTILINE)
+"""A line, or one with the document that it reads."""
 PORT = 8080
 BASH = shutil.which("bash")
 PAGES = (
     "README.md",
     *(
         pytest.param(page, marks=pytest.mark.submission)
-        for page in ("examples/README.md", "docs/simulation.md", "docs/rollouts.md")
+        for page in (
+            "examples/README.md",
+            "docs/simulation.md",
+            "docs/rollouts.md",
+            "docs/tutorials/ml-engineer.md",
+            "docs/tutorials/platform-engineer.md",
+            "docs/tutorials/on-call.md",
+        )
     ),
 )
 
@@ -38,7 +47,7 @@ class Reader:
         self._environment = {**os.environ, "PATH": tools, "HOME": str(folder), "XDG_STATE_HOME": str(folder / "state")}
 
     def type(self, line):
-        words = shlex.split(line, comments=True)
+        words = shlex.split(line.partition("\n")[0], comments=True)
         if not words:
             return
         if words[0] == "export":
@@ -95,7 +104,7 @@ def port(port_is_free):
 def test_the_commands_of_a_page_work(page, up, kubectl, tmp_path):
     reader = Reader(up, up.root, tmp_path, kubectl)
     text = (up.root / page).read_text()
-    lines = [line for fence in FENCE.findall(text) for line in fence.splitlines()]
+    lines = [line for fence in FENCE.findall(text) for line in COMMAND.findall(fence)]
     assert lines
     if not any(" up " in f"{line} " for line in lines):
         reader.start("-f", "examples/quickstart")
