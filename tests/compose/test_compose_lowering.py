@@ -7,6 +7,7 @@ from modelplane.api.codec import decode
 from modelplane.api.models import ModelDeployment
 from modelplane.compose.lowering import LoweredCache, lower
 
+POD = {"spec": {"containers": [{"name": "engine", "image": "i"}]}}
 DEPLOYMENTS = sorted((Path(__file__).parent / "deployments").glob("*.yaml"))
 
 
@@ -65,3 +66,25 @@ def test_what_placement_is_asked_matches_what_is_rendered(scene):
         asked = [engine.request() for engine in lowered(path.stem).engines]
         pods = [(ask.copies, [member.nodes for member in ask.members]) for ask in asked]
         assert pods == [(e.copies, [m.nodes for m in e.members]) for e in replica.spec.engines]
+
+
+TWO_ENGINES = [{"name": name, "members": [{"role": "Standalone", "template": POD}]} for name in ("a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("spec", "mode", "caches"),
+    [
+        ({"engines": TWO_ENGINES}, "Unified", ()),
+        ({"engines": TWO_ENGINES, "serving": {"mode": "PrefillDecode"}}, "PrefillDecode", ()),
+        ({"template": {"spec": {"engines": TWO_ENGINES}}}, "Unified", ()),
+        (
+            {"template": {"spec": {"engines": TWO_ENGINES, "modelCacheRef": {"name": "w"}}}},
+            "Unified",
+            (LoweredCache("w", "/mnt/models"),),
+        ),
+    ],
+    ids=["spelled out", "with a mode", "the earlier form", "the earlier form with a cache"],
+)
+def test_engines_that_are_spelled_out_are_as_they_are(spec, mode, caches):
+    found = lower(decode(ModelDeployment, {"metadata": {"name": "m", "namespace": "n"}, "spec": spec}).spec)
+    assert ([engine.name for engine in found.engines], found.mode, found.caches) == (["a", "b"], mode, caches)
