@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster, ModelCache
 from modelplane.compose.caching.job import JobRequest, StagingAttempt, arguments
-from modelplane.compose.caching.progress import LoaderStatus, newest_status, trimmed_loader, with_progress
+from modelplane.compose.caching.progress import LoaderStatus, failure, newest_status, trimmed_loader, with_progress
 from modelplane.compose.caching.source import SecretSource, older_forms, source_of
 from modelplane.compose.caching.storage import StorageSpec, claim_name, storage_class, storage_of
 from modelplane.hydrate import read_source
@@ -171,3 +171,7 @@ def test_the_last_line_of_a_log_is_progress():
 def test_what_no_loader_wrote_is_not_progress():
     assert newest_status([{"metadata": {"annotations": {"modelplane.ai/progress": "starting…"}}}]) is None
     assert newest_status([loader_pod(bytes=1, total=2)]) == LoaderStatus("Fetching", 1, 2)
+
+
+def test_a_job_that_runs_has_not_failed():
+    assert failure({"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, None) is None

@@ -488,3 +488,8 @@ def test_partitions_that_the_class_does_not_declare_hold_their_gpu(held, whole, 
     found = observed_pools([node("a", "gpu")], [published], [claim("a", *held)])
     made = refined(pool, NodePool(name="gpu", class_name="x", node_count=1), found, None)
     assert [device.held_by_others for device in made.devices] == [whole, declared_part]
+
+
+@pytest.mark.parametrize("status", [{}, {"allocated": 7}])
+def test_nothing_is_claimed_where_volcano_books_nothing(status):
+    assert volcano.claimed({"status": status}) == 0

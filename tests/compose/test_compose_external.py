@@ -316,3 +316,11 @@ def test_endpoints_of_another_path_are_left_out_of_the_rule():
     replicas = [endpoint(name, "http://192.0.2.1", replica={"name": "r", "clusterName": "c"}) for name in ("a", "b")]
     found = service(*replicas, endpoint("z"))
     assert [each["name"] for each in rule_of(found)["backendRefs"]] == ["a", "b"]
+
+
+def test_an_endpoint_waits_where_the_rule_of_the_gateway_cannot_be_read():
+    found = composed(
+        endpoint(url="http://127.0.0.1"), required={"gateway": ({"metadata": {"name": "default"}, "spec": 7},)}
+    )
+    (status, reason, message), *_ = told(found)
+    assert (status, reason, message.startswith("InferenceGateway default: ")) == ("False", "Invalid", True)

@@ -143,3 +143,13 @@ def test_devices_of_replicas_are_allocated_and_the_rest_is_free():
     replicas = (held("gpu", 2, 2, 1), held("gpu", 1, 1, 3), held("other", 8, 1, 1), {"spec": 7})
     (pool,) = compose({"replicas": replicas}).status.gpu_pools
     assert [(device.count, device.allocated, device.free) for device in pool.devices] == [(8, 7, 9)]
+
+
+def test_pods_of_replicas_are_looked_for_once_the_cluster_is_observed():
+    broken = held("gpu", 1, 1, 1)
+    broken["spec"]["engines"][0]["members"] = []
+    observed = {"observed-nodes": (), "observed-slices": (), "observed-claims": ()}
+    replicas = {"replicas": (held("gpu", 2, 2, 1), broken)}
+    known = {"boundPods": [{"pool": "gpu", "node": "n1", "devices": 2, "replica": "r"}]}
+    assert [pod.node for pod in compose(replicas, known).status.bound_pods] == ["n1"]
+    assert compose({**replicas, **observed}, known).status.bound_pods == ()

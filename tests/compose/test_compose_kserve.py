@@ -195,3 +195,8 @@ def test_a_decode_engine_on_another_port_than_its_sidecar_expects_is_refused(sce
         "NotSupported",
         "engine decode: KServe's routing sidecar expects decode engines on port 8001; running pods stay",
     )
+
+
+def test_pods_without_annotations_have_no_field_for_them(scene):
+    assert "annotations" in service(scene("single-gpu", "kserve"))["spec"]
+    assert "annotations" not in service(scene("single-gpu", "kserve", defaultAnnotations={}))["spec"]

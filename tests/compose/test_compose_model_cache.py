@@ -252,6 +252,18 @@ def test_why_nothing_is_fetched_while_a_job_runs(volume, pods, expected):
     assert (entry["phase"], entry["reason"], entry["message"]) == expected
 
 
+def test_what_is_fetched_on_a_cluster_that_is_not_listed_stays_and_waits():
+    fleet = Fleet(make_cache(replication="WherePlaced"), replicas=[make_replica("east")])
+    fleet.apply()
+    before = fleet.keys("namespace", "volume", "job")
+    fleet.clusters = [make_cluster("west")]
+    fleet.apply()
+    assert (fleet.keys("namespace", "volume", "job"), fleet.phases()) == (
+        before,
+        {"east": ("Pending", "WaitingForCluster")},
+    )
+
+
 def test_the_namespace_of_a_cluster_that_is_not_listed_stays():
     fleet = Fleet(make_cache(replication="WherePlaced"), replicas=[make_replica("east")])
     fleet.settle()
@@ -536,8 +548,9 @@ def test_an_image_volume_needs_nodes_that_can_mount_it():
 
 
 def test_a_cache_is_no_other_cache_of_itself_and_an_image_has_no_volume_to_share():
-    image = make_cache("image", storage={"type": "ImageVolume"}, source="OCI", oci={"reference": "r.example/a:1"})
-    fleet = Fleet(make_cache(), [make_cluster("east")])
+    unread = {**make_cluster("west"), "spec": 7}
+    image = make_cache("image", storage={"type": "Image"}, source="OCI", oci={"reference": "r.example/a:1"})
+    fleet = Fleet(make_cache(), [make_cluster("east"), unread])
     fleet.caches = [fleet.cache, image]
     fleet.settle()
     assert (fleet.phases(), "sharedWith" in fleet.entries()["east"]) == ({"east": ("Ready", "Staged")}, False)

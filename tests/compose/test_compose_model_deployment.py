@@ -782,3 +782,20 @@ def test_a_revision_that_is_aborted_goes_no_further(is_recorded):
     assert images(result) == {"replica-a-0": "i", "replica-b-0": "i"}
     assert (result.status.rollout.halted.message, result.status.revisions[-1].halted) == ("aborted by a user",) * 2
     assert result.status.revisions[-1].hash_ == revision
+
+
+def test_a_replica_that_serves_without_an_address_has_no_endpoint():
+    seen = settled()["replica-a-0"]
+    made = replica_endpoints.replica_endpoint(seen.target, "a", seen)
+    assert made["spec"]["url"] == "http://192.0.2.1"
+    del seen.target.manifest["status"]["address"]
+    assert replica_endpoints.replica_endpoint(seen.target, "a", seen) is None
+
+
+def test_a_replica_that_must_move_and_is_not_observed_is_written_as_it_is_placed():
+    before, _ = scheduled(deployment(1, 4), [cluster("a")])
+    items = dict(running(before, ready=True))
+    fleet = fleet_of([cluster("a")], items.values())
+    made = model_deployment.compose(ComposeRequest(deployment(1, 4, region="west"), fleet=fleet, now=NOW))
+    assert sorted(made.desired) == ["replica-a-0"]
+    assert made.status.placement.summary == f"1 on a; 1 must move ({NOT_SELECTED})"

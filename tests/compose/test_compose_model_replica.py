@@ -401,3 +401,11 @@ def test_images_are_asked_for_where_they_are_used_only(scene, shape, backend):
     made = scene(shape, backend)
     made.required["cluster"][0]["spec"]["backend"] = {**made.required["cluster"][0]["spec"]["backend"], "images": {}}
     assert told(made.compose())["Accepted"] == ("True", "Accepted")
+
+
+def test_conditions_of_a_cluster_that_cannot_be_read_are_none(scene):
+    plain, garbled = scene("single-gpu"), scene("single-gpu")
+    (cluster,) = garbled.required["cluster"]
+    ready = {"type": "Ready", "status": "True", "reason": "Available"}
+    cluster["status"]["conditions"] = [ready, {"type": 7}, {"status": "True"}]
+    assert garbled.compose().desired == plain.compose().desired
