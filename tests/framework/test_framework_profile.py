@@ -156,6 +156,16 @@ def test_a_filter_that_raises_for_one_candidate_is_a_fault():
     )
 
 
+def test_outcomes_are_reported_by_these_words():
+    assert [outcome.value for outcome in RunOutcome] == [
+        "Picked",
+        "NothingOffered",
+        "AllUnschedulable",
+        "AllUnresolvable",
+    ]
+    assert [code.value for code in RefusalCode] == ["Unschedulable", "Unresolvable"]
+
+
 def test_a_reason_is_made_of_its_numbers():
     assert Refusal("f", RefusalCode.UNSCHEDULABLE, "needs {}, has {}", (5, 3)).reason == "needs 5, has 3"
 

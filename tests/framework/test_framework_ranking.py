@@ -122,6 +122,22 @@ def best_of(sums):
     return max(sums), [at for at, total in enumerate(sums) if total == max(sums)]
 
 
+@pytest.mark.parametrize(
+    ("which", "expected"),
+    [
+        ("none", [0.0, 0.0, 0.0]),
+        ("own", [0.5, 1.0, 2.0]),
+        ("relative", [3.0, 1.5, 0.0]),
+        ("one of each", [2.5, 2.0, 2.0]),
+    ],
+)
+def test_a_sum_has_each_score_by_its_weight(which, expected):
+    """The queues are 0, 2 and 4: the shortest scores 1, the longest 0."""
+    pool = tuple(Thing(str(at), size, 2.0 * at) for at, size in enumerate((0.25, 0.5, 1.0)))
+    assert MetricScorers(SCORERS[which]).sums(pool) == expected
+    assert IncrementalRanking(MetricScorers(SCORERS[which]), pool, Thing.watch).sums() == expected
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("which", SCORERS)
 @given(st.lists(st.tuples(changes, few), max_size=12))
