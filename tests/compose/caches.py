@@ -62,6 +62,15 @@ def make_secret(version="1", **data):
     }
 
 
+def make_config_map(version="1", **data):
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "files", "namespace": "team", "resourceVersion": version},
+        "data": data or {"a.jinja": "x"},
+    }
+
+
 @dataclass
 class Fleet:
     """`clusters` and others are what is fetched; None: not fetched yet."""
@@ -73,6 +82,7 @@ class Fleet:
     gateways: list | None = field(default_factory=list)
     secrets: list | None = field(default_factory=list)
     relay_secrets: list | None = None
+    config_maps: list | None = None
     pods: dict = field(default_factory=dict)
     claims: dict = field(default_factory=dict)
     observed: dict[str, Observed] = field(default_factory=dict)
@@ -88,6 +98,7 @@ class Fleet:
             "gateway": self.gateways,
             "secret": self.secrets,
             "relay-secret": self.relay_secrets,
+            "configmap": self.config_maps,
         }
         required = {name: tuple(items) for name, items in given.items() if items is not None}
         required |= {f"pods-{name}": tuple(items) for name, items in self.pods.items()}

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from modelplane.api.codec import decode
-from modelplane.api.models import ModelDeployment, ModelReplica
+from modelplane.api.models import ModelDeployment, ModelReplica, PodSpec, ReplicaMember
 from modelplane.api.objects import Manifest
 from modelplane.compose import model_replica
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Observed
@@ -133,6 +134,18 @@ def make_scene(shape: str, backend: str = "native", scheduler: str = "none", **s
     caches = {f"cache-{mount.name}": (make_cache(mount.name, namespace),) for mount in replica.spec.caches}
     cluster = make_cluster(backend, scheduler, **scheduling)
     return Scene(replica, {"cluster": (cluster,), **caches, **make_originals(replica)})
+
+
+def change_pods(made: Scene, change: Callable[[PodSpec], PodSpec]) -> Scene:
+    """The scene with the spec of every pod of its replica changed."""
+
+    def member(found: ReplicaMember) -> ReplicaMember:
+        return replace(found, template=replace(found.template, spec=change(found.template.spec)))
+
+    spec = made.replica.spec
+    engines = tuple(replace(each, members=tuple(map(member, each.members))) for each in spec.engines)
+    made.replica = replace(made.replica, spec=replace(spec, engines=engines))
+    return made
 
 
 @pytest.fixture(scope="session")

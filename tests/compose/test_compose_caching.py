@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster, ModelCache
 from modelplane.compose.caching.job import JobRequest, StagingAttempt, arguments
-from modelplane.compose.caching.progress import LoaderStatus, newest_status
+from modelplane.compose.caching.progress import LoaderStatus, failure, newest_status, trimmed_loader, with_progress
 from modelplane.compose.caching.source import SecretSource, older_forms, source_of
 from modelplane.compose.caching.storage import StorageSpec, claim_name, storage_class, storage_of
 from modelplane.hydrate import read_source
@@ -124,6 +124,54 @@ def test_the_class_of_a_volume(spec, cluster, expected):
     assert storage_class(made, storage_of(cache(storage={"sizeGiB": 1, **spec}))) == expected
 
 
+def test_an_older_form_of_another_source_names_its_newer_form():
+    older = cache(artifact={"source": {"s3": {"bucket": "models"}}})
+    assert list(older_forms(older.spec)) == [(("spec", "artifact", "source"), "spec.source: S3 and spec.s3")]
+
+
+ENDED = '{"phase":"Failed","reason":"NoSpace"}'
+
+
+def terminated(message):
+    return {"name": "loader", "lastState": {"terminated": {"exitCode": 28, "message": f"noise\n{message}"}}}
+
+
+@pytest.mark.parametrize(
+    ("statuses", "annotations"),
+    [
+        pytest.param([terminated(ENDED)], {"modelplane.ai/progress": ENDED}, id="its last words"),
+        pytest.param([terminated("Killed")], None, id="words of another"),
+        pytest.param([], None, id="none yet"),
+    ],
+)
+def test_of_a_loader_its_last_words_are_kept(statuses, annotations):
+    metadata = {
+        "name": "p",
+        "labels": {"modelplane.ai/cache": "qwen", "other": "x"},
+        "creationTimestamp": "2027-01-15T07:00:00Z",
+        "annotations": {"other": "y"},
+    }
+    found = trimmed_loader({"metadata": metadata, "status": {"containerStatuses": statuses}})
+    assert found["metadata"] == {
+        "name": "p",
+        "labels": {"modelplane.ai/cache": "qwen"},
+        "creationTimestamp": "2027-01-15T07:00:00Z",
+        **({"annotations": annotations} if annotations else {}),
+    }
+    assert newest_status([found]) == (LoaderStatus("Failed", reason="NoSpace") if annotations else None)
+
+
+def test_the_last_line_of_a_log_is_progress():
+    pod = {"metadata": {"name": "p", "labels": {"a": "b"}}}
+    found = with_progress(pod, '{"phase":"Fetching","bytes":1,"total":2}')
+    assert found["metadata"]["labels"] == {"a": "b"}
+    assert newest_status([found]) == LoaderStatus("Fetching", 1, 2)
+
+
 def test_what_no_loader_wrote_is_not_progress():
     assert newest_status([{"metadata": {"annotations": {"modelplane.ai/progress": "starting…"}}}]) is None
     assert newest_status([loader_pod(bytes=1, total=2)]) == LoaderStatus("Fetching", 1, 2)
+
+
+def test_a_job_that_runs_has_not_failed():
+    assert failure({"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, None) is None

@@ -4,7 +4,14 @@ import json
 
 import pytest
 
+from modelplane.api.codec import decode
+from modelplane.api.models import ModelCache
 from modelplane.api.objects import name_of
+from modelplane.compose.caching.inputs import CacheInputs
+from modelplane.compose.caching.relay_choice import chosen_relay
+from modelplane.compose.caching.source import source_of
+from modelplane.compose.caching.storage import storage_of
+from modelplane.compose.contract import ComposeRequest
 from tests.compose.caches import Fleet, make_cache, make_cluster, make_secret
 from tests.compose.test_compose_model_cache import KEY
 
@@ -146,3 +153,20 @@ def test_a_list_that_is_missing_or_short_moves_nothing(clusters):
     fleet.clusters = clusters
     fleet.apply()
     assert set(fleet.observed) == before
+
+
+def test_a_relay_that_is_not_listed_or_is_deleted_gives_way_to_one_that_answers():
+    other = {"cluster": "west", "url": "https://west.example/qwen"}
+    gone = make_cluster("east")
+    gone["metadata"]["deletionTimestamp"] = "2027-01-15T09:00:00Z"
+    cache = decode(ModelCache, make_cache(relay={**RELAY, "fallbacks": [other]}))
+    found = []
+    for clusters in (
+        [make_cluster("east"), make_cluster("west")],
+        [make_cluster("west")],
+        [gone, make_cluster("west")],
+        [],
+    ):
+        request = ComposeRequest(cache, required={"clusters": tuple(clusters)})
+        found.append(chosen_relay(CacheInputs(request, source_of(cache), storage_of(cache))).cluster)
+    assert found == ["east", "west", "west", "east"]

@@ -54,3 +54,18 @@ def test_the_document_has_no_key():
     text = write_callers(gateway_callers(gateway({"name": "ada", "requestsPerMinute": 1}), ["ada", "bob"]))
     callers = [{"name": "ada", "requestsPerMinute": 1}, {"name": "bob"}]
     assert json.loads(text) == {"callers": callers, "checksKeys": False}
+
+
+@pytest.mark.parametrize(
+    ("services", "expected"),
+    [
+        (("*",), [True, True, True]),
+        (("chat/*",), [True, True, False]),
+        (("chat/small",), [True, False, False]),
+        (("chat/small", "code/*"), [True, False, True]),
+        ((), [False, False, False]),
+    ],
+)
+def test_which_services_a_caller_may_call(services, expected):
+    caller = Caller("ada", services=services)
+    assert [caller.may_call(service) for service in ("chat/small", "chat/large", "code/small")] == expected

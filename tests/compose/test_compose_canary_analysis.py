@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from modelplane.api.codec import decode
 from modelplane.api.models import CanaryLimits
-from modelplane.compose.canary_analysis import TrafficFigures, Verdict, canary_figures, judge, percent, stable_figures
+from modelplane.compose.canary_analysis import (
+    TrafficFigures,
+    Verdict,
+    analysed_window_s,
+    canary_figures,
+    judge,
+    percent,
+    stable_figures,
+)
 
 NOW = 1_767_225_600.0
 AT = "2026-01-01T00:00:00Z"
@@ -159,3 +167,20 @@ def test_what_is_no_measurement(items, now):
 
 def test_percentages():
     assert [percent(text) for text in ("0%", "0.5%", "100%")] == [0.0, 0.5, 100.0]
+
+
+@pytest.mark.parametrize(
+    ("analysis", "rollout", "expected"),
+    [
+        ({"windowSeconds": 120}, {"promoted": False}, 120),
+        ({"maxErrorRate": "2%"}, {"promoted": False}, 60),
+        ({"windowSeconds": 120}, {"promoted": True}, None),
+        ({"windowSeconds": 120}, {}, None),
+        ({"windowSeconds": 120}, {"promoted": False, "halted": {"message": "x"}}, None),
+        (None, {"promoted": False}, None),
+        (7, {"promoted": False}, None),
+    ],
+)
+def test_canaries_are_measured_while_they_are_analysed(analysis, rollout, expected):
+    spec = {"rollout": {"canary": {"analysis": analysis}}}
+    assert analysed_window_s({"spec": spec, "status": {"rollout": rollout}}) == expected

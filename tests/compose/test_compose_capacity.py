@@ -8,8 +8,9 @@ from modelplane.api.models import Attribute, BoundPod, GpuPool, InferenceCluster
 from modelplane.compose import capacity
 from modelplane.compose.capacity import ObservedPool, bound_pods, kai, kueue, refined, requeue_after_s, volcano
 from modelplane.compose.capacity.bound import MAX_BOUND_PODS
-from modelplane.compose.capacity.devices import observed_pools
+from modelplane.compose.capacity.devices import PublishedDevice, observed_pools
 from modelplane.compose.contract import ComposeRequest
+from modelplane.k8s.dra import DeviceId
 
 DRIVER = "gpu.nvidia.com"
 HOPPER = {"architecture": Attribute(string="Hopper")}
@@ -327,6 +328,20 @@ def held_by(namespace: str, devices: dict[str, int]) -> dict[str, capacity.Repli
     return {name: capacity.ReplicaDevices(namespace, count) for name, count in devices.items()}
 
 
+def test_a_queue_that_depends_on_more_than_the_namespace_is_nobodys():
+    made = cluster("KAI", scheduling={"queue": "{{ .Namespace }}-{{ .Pool }}"})
+    items = ({**kai_queue({"quota": 8}, "4"), "metadata": {"name": "a-gpus"}},)
+    found = capacity.queues_of(ComposeRequest(made, required={"observed-queues": items}), held_by("a", {"chat": 3}))
+    assert [(queue.name, queue.used, queue.used_by_others) for queue in found] == [("a-gpus", 4, None)]
+
+
+def test_a_device_is_of_a_driver_and_of_the_attributes_that_it_states():
+    found = PublishedDevice(DeviceId(DRIVER, "p", "gpu-0"), {"architecture": {"string": "Hopper"}})
+    hopper, ampere = HOPPER, {"architecture": Attribute(string="Ampere")}
+    asked = [(DRIVER, hopper), (DRIVER, ampere), (DRIVER, {"memory": Attribute(int_=1)}), ("other", hopper)]
+    assert [found.is_of(driver, attributes) for driver, attributes in asked] == [True, False, True, False]
+
+
 PASSED_THROUGH = {"type": "None", "queue": None, "defaultLabels": {"runai/queue": "{{ .Namespace }}"}}
 
 
@@ -473,3 +488,8 @@ def test_partitions_that_the_class_does_not_declare_hold_their_gpu(held, whole, 
     found = observed_pools([node("a", "gpu")], [published], [claim("a", *held)])
     made = refined(pool, NodePool(name="gpu", class_name="x", node_count=1), found, None)
     assert [device.held_by_others for device in made.devices] == [whole, declared_part]
+
+
+@pytest.mark.parametrize("status", [{}, {"allocated": 7}])
+def test_nothing_is_claimed_where_volcano_books_nothing(status):
+    assert volcano.claimed({"status": status}) == 0

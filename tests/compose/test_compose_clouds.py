@@ -178,6 +178,17 @@ def test_another_refusal_of_a_cloud_is_shown_in_its_words(source):
     assert condition(result, "Provisioned") == ("False", "ProvisioningFailed", "cluster: create failed: forbidden")
 
 
+@pytest.mark.parametrize("source", CLOUDS)
+def test_a_class_that_names_a_cloud_and_no_machine_of_it_is_named(source):
+    bare = machine_class(source)
+    bare["spec"]["provisioning"] = {"provider": source}
+    result = compose(make_cloud(source, "fixed"), **{"class-h100": (bare,)})
+    block = f"spec.provisioning.{source.lower()}"
+    assert condition(result, "Provisioned")[2].startswith(
+        f"pool fixed: InferenceClass h100 has no {block}, which names its machines"
+    )
+
+
 def test_a_class_without_machines_of_the_cloud_is_named():
     """e89e9faf: a class that lacked provider settings was skipped silently and the pool never appeared."""
     bare = {"metadata": {"name": "h100"}, "spec": machine_class("GKE")["spec"] | {"provisioning": None}}
@@ -225,6 +236,25 @@ def test_the_project_comes_from_the_provider_configuration_and_stays():
     assert result.requirements["provider-config"].name == "default"
 
 
+def test_without_a_project_pods_of_a_gke_cluster_have_no_identity_there():
+    item = make_cloud("GKE", "fixed")
+    of_project = settled(item)[0].desired["cloud-cluster"].target.manifest["spec"]["forProvider"]
+    del item["spec"]["cluster"]["gke"]["project"]
+    without = settled(item)[0].desired["cloud-cluster"].target.manifest["spec"]["forProvider"]
+    pool = {"workloadIdentityConfig": {"workloadPool": "team-models.svc.id.goog"}}
+    assert of_project == {**without, **pool}
+    assert "workloadIdentityConfig" not in without
+
+
+def test_an_aks_pool_without_zones_is_made_in_any():
+    item = make_cloud("AKS", "fixed")
+    zoned = settled(item)[0].desired["cloud-pool-fixed"].target.manifest["spec"]["forProvider"]
+    item["spec"]["nodePools"][0]["zones"] = []
+    anywhere = settled(item)[0].desired["cloud-pool-fixed"].target.manifest["spec"]["forProvider"]
+    assert zoned == {**anywhere, "zones": ["1"]}
+    assert "zones" not in anywhere
+
+
 def test_a_zone_that_is_added_moves_no_subnet():
     item = make_cloud("EKS", "fixed")
     _, observed = settled(item)
@@ -240,7 +270,9 @@ FAULTS = [
     ("EKS", {"zones": []}, "zones: GPUs are not in every zone of a region"),
     ("EKS", {"zones": ["eu-west-1a"]}, "zones: eu-west-1a is none of us-east-1a to h"),
     ("EKS", {"capacityBlock": {"capacityReservationId": "cr-1"}}, "capacityBlock: needs a launch template"),
+    ("EKS", {"capacityReservation": {"name": "cr-1"}}, "capacityReservation: needs a launch template"),
     ("EKS", {"fabric": {"type": "EFA"}}, "fabric: EFA needs a launch template"),
+    ("AKS", {"capacityBlock": {"capacityReservationId": "cr-1"}}, "capacityBlock: is for EKS; on AKS write"),
     ("GKE", {"capacityBlock": {"capacityReservationId": "cr-1"}}, "capacityBlock: is for EKS"),
     ("AKS", {"name": "too-long-for-azure"}, "name: AKS takes a letter and up to 11 more"),
 ]

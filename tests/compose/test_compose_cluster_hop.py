@@ -130,6 +130,10 @@ def waiting(walk):
         ((KNOWN, UNKNOWN), "InferenceGateway eu has no certificate; spec.mutualTLS asks for one"),
         ((), "no InferenceGateway has a certificate; spec.mutualTLS asks for one"),
         (None, "InferenceGateways are not read yet"),
+        (
+            ({"metadata": {"name": "default"}, "spec": 7},),
+            "no InferenceGateway has a certificate; spec.mutualTLS asks for one",
+        ),
     ],
 )
 def test_replicas_do_not_move_before_every_fleet_gateway_has_a_certificate(gateways, expected):

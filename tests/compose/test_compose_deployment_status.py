@@ -1,9 +1,10 @@
 """The conditions and the status of a deployment, from whole passes over a small fleet."""
 
+import msgspec
 import pytest
 
 from modelplane.api.codec import decode
-from modelplane.api.models import ModelDeployment, NotReady
+from modelplane.api.models import Cache, ModelDeployment, NotReady
 from modelplane.compose import model_deployment
 from modelplane.compose.contract import ComposeRequest, EventType, Local, Observed, ReadyWhen
 from modelplane.compose.fleet_snapshot import fleet_of
@@ -143,3 +144,54 @@ def test_an_event_is_written_once_for_a_transition():
 
 def encoded(condition):
     return {"type": condition.type, "status": condition.status, "reason": condition.reason}
+
+
+CACHE = {
+    "metadata": {"name": "weights", "namespace": "team", "uid": "u"},
+    "spec": {"source": "HuggingFace", "huggingFace": {"repo": "a/b"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("caches", "expected"),
+    [
+        ([], ("CacheFailed", "Caches: cache weights does not exist")),
+        ([CACHE], ("CacheStaging", "Caches: cache weights is not reconciled yet")),
+    ],
+    ids=["missing", "not staged yet"],
+)
+def test_a_deployment_that_only_its_cache_keeps_from_being_placed_says_so(caches, expected):
+    asked = msgspec.structs.replace(deployment(1))
+    spec = msgspec.structs.replace(asked.spec, caches=(Cache(name="weights"),))
+    asked = msgspec.structs.replace(asked, spec=spec)
+    fleet = fleet_of([cluster("east")], (), caches)
+    result = model_deployment.compose(ComposeRequest(asked, {}, fleet=fleet, now=NOW))
+    reason, why = expected
+    assert told(result)[0] == (reason, f"0 of 1 replicas placed; {why}")
+
+
+def test_a_deployment_that_no_cluster_can_run_says_so():
+    old = cluster("east")
+    old["spec"]["backend"] = {"type": "KServe", "kserve": {"version": "0.99"}}
+    reason, message = told(compose(deployment(1), [old]))[0]
+    assert (reason, message.startswith("0 of 1 replicas placed; Backend: KServe '0.99' is not")) == (
+        "NotRunnable",
+        True,
+    )
+
+
+def test_victims_are_nominated_a_second_before_they_are_evicted():
+    ranked = cluster("east")
+    ranked["spec"]["scheduling"] = {"priorities": [{"name": "gold", "value": 9}]}
+    other = compose(deployment(4), [ranked])
+    items = [
+        {**item.target.manifest, "metadata": {**item.target.manifest["metadata"], "namespace": "others"}}
+        for item in other.desired.values()
+    ]
+    asked = deployment(1, devices=8)
+    spec = msgspec.structs.replace(asked.spec, priority="gold", preemption_policy="PreemptLowerPriority")
+    fleet = fleet_of([ranked], items)
+    result = model_deployment.compose(ComposeRequest(msgspec.structs.replace(asked, spec=spec), fleet=fleet, now=NOW))
+    nominated = "4 replicas of lower priority on east are nominated for preemption"
+    assert result.status.placement.summary == f"0 placed; 1 wait for capacity; {nominated}"
+    assert (len(result.status.placement.preemption.replicas), result.requeue_after_s) == (4, 1.0)

@@ -37,7 +37,7 @@ def endpoint(**spec):
 )
 def test_where_requests_go(spec, origin, prefix):
     found = endpoint_target(endpoint(**spec))
-    assert (found.origin, found.prefix) == (origin, prefix)
+    assert (found.origin, found.prefix, found.models_url) == (origin, prefix, f"{origin}{prefix}/models")
 
 
 @pytest.mark.parametrize("url", ["ftp://api.example", "http://a..b", "http://api.example:0"])

@@ -33,8 +33,24 @@ def test_where_a_url_leads(url, expected):
 
 def endpoint(name="up", url="https://api.example/openai", **spec):
     labels = {"app": "up"}
-    item = {"metadata": {"name": name, "namespace": "team", "labels": labels}, "spec": {"url": url, **spec}}
+    address = {"url": url} if url else {}
+    item = {"metadata": {"name": name, "namespace": "team", "labels": labels}, "spec": {**address, **spec}}
     return decode(ModelEndpoint, item)
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        (endpoint(url="ftp://a/"), "spec.url: 'ftp://a/' is not an http or https URL"),
+        (endpoint(url=None, origin="a"), "spec.origin: 'a' is not an http or https URL"),
+    ],
+)
+def test_an_endpoint_without_an_address_says_what_is_wrong_and_keeps_what_is_there(item, message):
+    seen = {"backend": Observed(Local({"metadata": {"name": "up"}}), ready=True)}
+    result = model_endpoint.compose(ComposeRequest(item, seen))
+    (condition,) = [each for each in result.conditions if each.type == "RouteReady"]
+    assert (condition.status.value, condition.reason, condition.message) == ("False", "Invalid", message)
+    assert result.desired.keys() == seen.keys()
 
 
 AUTH = {"secretRef": {"name": "keys", "key": "api"}}
@@ -300,3 +316,11 @@ def test_endpoints_of_another_path_are_left_out_of_the_rule():
     replicas = [endpoint(name, "http://192.0.2.1", replica={"name": "r", "clusterName": "c"}) for name in ("a", "b")]
     found = service(*replicas, endpoint("z"))
     assert [each["name"] for each in rule_of(found)["backendRefs"]] == ["a", "b"]
+
+
+def test_an_endpoint_waits_where_the_rule_of_the_gateway_cannot_be_read():
+    found = composed(
+        endpoint(url="http://127.0.0.1"), required={"gateway": ({"metadata": {"name": "default"}, "spec": 7},)}
+    )
+    (status, reason, message), *_ = told(found)
+    assert (status, reason, message.startswith("InferenceGateway default: ")) == ("False", "Invalid", True)

@@ -6,7 +6,7 @@ from modelplane.api.codec import decode
 from modelplane.api.meta import Key
 from modelplane.api.models import InferenceCluster
 from modelplane.compose.fleet_snapshot import cluster_of, epoch_s, fleet_of
-from modelplane.placement.values import BoundPods, Effect, Packing, PlacementTaint, Price, QueueInfo
+from modelplane.placement.values import BoundPods, Effect, NamespaceQueues, Packing, PlacementTaint, Price, QueueInfo
 
 READY = {"type": "Ready", "status": "True", "reason": "Available", "observedGeneration": 3}
 DOWN = {**READY, "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
@@ -55,6 +55,7 @@ def read(*, conditions=(READY,), address="192.0.2.1", spec=None, pool=None, decl
         pytest.param({"address": ""}, False, None, id="no address"),
         pytest.param({"conditions": [{**READY, "observedGeneration": 2}]}, False, None, id="of an older generation"),
         pytest.param({"conditions": [DOWN]}, False, 1767225600.0, id="not ready since then"),
+        pytest.param({"conditions": [GATEWAY_RUNS, READY]}, True, None, id="ready, by the last condition"),
         pytest.param({"conditions": [{**DOWN, "lastTransitionTime": None}]}, False, None, id="since when is not known"),
         pytest.param({"conditions": []}, False, None, id="never said"),
         pytest.param(
@@ -186,6 +187,22 @@ def test_what_the_cluster_says_about_its_scheduling():
     assert (found.priorities, found.default_priority) == ((("silver", 5),), "silver")
     assert (found.priority_value(None), found.priority_value("gold")) == (5, 0)
     assert (found.quota_of("anyone"), found.cordoned, found.deletion) == (8, True, "")
+
+
+@pytest.mark.parametrize(
+    ("queues", "complete"),
+    [
+        ([{"name": "team", "quota": 8, "used": 2}, {"name": "free"}], True),
+        ([], False),
+        ([{"name": f"q{at}", "quota": 1} for at in range(256)], False),
+    ],
+    ids=["some", "not read", "as many as a status lists"],
+)
+def test_queues_of_namespaces_are_those_that_limit(queues, complete):
+    found = read(spec={"scheduling": {"type": "KAI", "queue": "{{ .Namespace }}"}}, status={"queues": queues})
+    limiting = tuple(QueueInfo(each["name"], each["quota"], each.get("used", 0)) for each in queues if "quota" in each)
+    assert found.namespace_queues == NamespaceQueues("{{ .Namespace }}", limiting, complete=complete)
+    assert found.queue is None
 
 
 def test_where_pods_are():

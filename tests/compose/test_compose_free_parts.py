@@ -1,5 +1,6 @@
 """What a pool can still give of partitions and shares."""
 
+import msgspec
 import pytest
 
 from modelplane.api.codec import decode
@@ -68,6 +69,15 @@ def test_a_gpu_and_its_partitions_depend_on_each_other(held, others, free):
     found = cluster({"name": "gpus", "nodes": 2, "sharedCounters": SETS, "devices": devices})
     pools = with_free_parts(found, found.status.gpu_pools, [replica(at, kind) for at, kind in enumerate(held)])
     assert {each.name: each.free for each in pools[0].devices} == free
+
+
+def test_a_replica_that_cannot_be_read_holds_nothing_that_is_known():
+    found = cluster({"name": "gpus", "nodes": 2, "sharedCounters": SETS, "devices": [device("gpu", 2, 7)]})
+    broken = replica(0, "gpu")
+    engine = msgspec.structs.replace(broken.spec.engines[0], members=())
+    broken = msgspec.structs.replace(broken, spec=msgspec.structs.replace(broken.spec, engines=(engine,)))
+    pools = with_free_parts(found, found.status.gpu_pools, [broken, replica(1, "gpu")])
+    assert [(each.name, each.free) for each in pools[0].devices] == [("gpu", 3)]
 
 
 def test_a_gpu_and_its_partitions_are_counted_once():

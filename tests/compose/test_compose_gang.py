@@ -1,7 +1,8 @@
 import pytest
 
 from modelplane.api.codec import decode, encode
-from modelplane.api.models import ModelReplica
+from modelplane.api.models import ModelReplica, Scheduling
+from modelplane.compose.gang import scheduling_fault
 
 
 def objects(made, kind: str) -> list[dict]:
@@ -257,3 +258,23 @@ def test_under_volcano_what_an_engine_asks_for_stays(scene, given, requests):
             member["template"]["spec"]["containers"][0]["resources"] = given
     made.replica = decode(ModelReplica, replica)
     assert [found.get("requests") for found in engines_of(made)] == [requests, requests]
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "expected"),
+    [
+        ({"type": "KAI", "queue": "serving"}, None),
+        ({"type": "KAI", "queue": "{{ .Namespace }}"}, None),
+        ({"type": "KAI", "version": "newest"}, "spec.scheduling.version: 'newest' is no version"),
+        (
+            {"type": "KAI", "queue": "{{ .Pool }}-{{ .Namespace }}"},
+            "spec.scheduling.queue: '{{ .Pool }}-{{ .Namespace }}' may hold {{ .Namespace }}, and no other token",
+        ),
+        (
+            {"type": "KAI", "queue": "a b"},
+            "spec.scheduling.queue: 'a b' is no label value, and KAI finds queues by label",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_scheduler_names_the_field(scheduling, expected):
+    assert scheduling_fault(decode(Scheduling, scheduling)) == expected

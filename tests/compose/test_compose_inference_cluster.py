@@ -127,3 +127,29 @@ def test_a_class_that_is_missing_or_cannot_be_read_leaves_the_pools_as_published
     assert (condition.type, condition.status.value, condition.reason.value) == ("ClusterReady", "False", reason)
     assert words in condition.message
     assert condition.message.endswith("its pools keep their last status")
+
+
+def held(pool, count, copies, nodes):
+    """A replica whose pods claim devices of a pool."""
+    pod = {"spec": {"containers": [{"name": "engine", "image": "i"}]}}
+    claimed = {"name": "gpu", "deviceClassName": "gpu", "count": count}
+    member = {"role": "Standalone", "nodes": nodes, "nodePoolName": pool, "deviceRequests": [claimed], "template": pod}
+    engine = {"name": "main", "copies": copies, "members": [member]}
+    spec = {"clusterName": "east", "deployment": {"name": "chat"}, "engines": [engine]}
+    return {"metadata": {"name": f"r-{pool}-{count}", "namespace": "team"}, "spec": spec}
+
+
+def test_devices_of_replicas_are_allocated_and_the_rest_is_free():
+    replicas = (held("gpu", 2, 2, 1), held("gpu", 1, 1, 3), held("other", 8, 1, 1), {"spec": 7})
+    (pool,) = compose({"replicas": replicas}).status.gpu_pools
+    assert [(device.count, device.allocated, device.free) for device in pool.devices] == [(8, 7, 9)]
+
+
+def test_pods_of_replicas_are_looked_for_once_the_cluster_is_observed():
+    broken = held("gpu", 1, 1, 1)
+    broken["spec"]["engines"][0]["members"] = []
+    observed = {"observed-nodes": (), "observed-slices": (), "observed-claims": ()}
+    replicas = {"replicas": (held("gpu", 2, 2, 1), broken)}
+    known = {"boundPods": [{"pool": "gpu", "node": "n1", "devices": 2, "replica": "r"}]}
+    assert [pod.node for pod in compose(replicas, known).status.bound_pods] == ["n1"]
+    assert compose({**replicas, **observed}, known).status.bound_pods == ()

@@ -129,3 +129,13 @@ def test_it_is_not_ready_while_the_gateway_refuses_the_keys():
 def test_the_objects_are_what_their_definitions_allow(problems):
     for found in (kept([secret("a", alice="1")]), kept(())):
         assert [problems(each.target.manifest) for each in found.desired.values()] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("tls", "names"),
+    [({"secretRef": {"name": "front"}}, ["front"]), ({"certificateRefs": [{"name": "a"}, {"name": "b"}]}, ["a", "b"])],
+)
+def test_certificates_make_it_listen_for_https_alone(tls, names):
+    (listener,) = composed("default", tls=tls).desired["gateway"].target.manifest["spec"]["listeners"]
+    assert (listener["name"], listener["port"], listener["protocol"]) == ("https", 443, "HTTPS")
+    assert listener["tls"] == {"certificateRefs": [{"name": name} for name in names]}

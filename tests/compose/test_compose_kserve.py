@@ -1,10 +1,12 @@
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from modelplane.api.models import Backend, Kserve, TemplateMetadata
 from modelplane.compose.backends.kserve_pods import literal
 from modelplane.compose.backends.kserve_releases import RELEASES, release_of
 from modelplane.compose.context import RenderError
+from tests.compose.conftest import change_pods
 
 
 def service(made) -> dict:
@@ -133,3 +135,68 @@ def test_braces_in_annotations_survive_kserves_templates(scene):
     spec = msgspec.structs.replace(made.replica.spec, engines=(msgspec.structs.replace(engine, members=(member,)),))
     made.replica = msgspec.structs.replace(made.replica, spec=spec)
     assert service(made)["spec"]["annotations"]["a"] == "{{`{{`}} .Data }}"
+
+
+def of_engine(pod, **fields):
+    """The pod with fields of its engine replaced."""
+    containers = tuple(replace(each, **fields) if each.name == "engine" else each for each in pod.containers)
+    return replace(pod, containers=containers)
+
+
+def test_weights_in_an_image_are_named_by_it(scene):
+    made = scene("tensor-8", "kserve")
+    (key,) = [name for name in made.required if name.startswith("cache-")]
+    (cache,) = made.required[key]
+    oci = {"source": "OCI", "oci": {"reference": "models.example/llama:1"}, "storage": {"type": "Image"}}
+    made.required[key] = ({**cache, "spec": {"artifact": cache["spec"]["artifact"], **oci}},)
+    assert service(made)["spec"]["model"]["uri"] == "oci+native://models.example/llama:1"
+
+
+def test_a_model_that_is_a_path_is_not_a_name_on_the_hub(scene):
+    made = change_pods(scene("single-gpu", "kserve"), lambda pod: of_engine(pod, args=("--model", "/models/own")))
+    deployment = made.replica.spec.deployment.name
+    assert service(made)["spec"]["model"] == {"uri": f"hf://{deployment}", "name": deployment}
+
+
+@pytest.mark.parametrize(
+    ("shape", "change", "message"),
+    [
+        (
+            "prefill-decode",
+            lambda pod: of_engine(pod, args=(*pod.containers[0].args, "--port", "9000")),
+            "KServe routes to port 8000",
+        ),
+        (
+            "tensor-8",
+            lambda pod: replace(pod, containers=(*pod.containers, replace(pod.containers[-1], name="main"))),
+            "engine main: KServe has a container named main",
+        ),
+    ],
+)
+def test_what_kserve_keeps_for_itself_is_refused(scene, shape, change, message):
+    condition = change_pods(scene(shape, "kserve"), change).compose().conditions[0]
+    assert (condition.reason, condition.message.startswith(message)) == ("NotSupported", True)
+
+
+def test_a_decode_engine_on_another_port_than_its_sidecar_expects_is_refused(scene):
+    made = scene("prefill-decode", "kserve")
+    spec = made.replica.spec
+    engines = []
+    for engine in spec.engines:
+        member = engine.members[0]
+        pod = member.template.spec
+        if engine.phase == "Decode":
+            pod = of_engine(pod, args=(*pod.containers[0].args, "--port", "9000"))
+        member = replace(member, template=replace(member.template, spec=pod))
+        engines.append(replace(engine, members=(member,)))
+    made.replica = replace(made.replica, spec=replace(spec, engines=tuple(engines)))
+    condition = made.compose().conditions[0]
+    assert (condition.reason, condition.message) == (
+        "NotSupported",
+        "engine decode: KServe's routing sidecar expects decode engines on port 8001; running pods stay",
+    )
+
+
+def test_pods_without_annotations_have_no_field_for_them(scene):
+    assert "annotations" in service(scene("single-gpu", "kserve"))["spec"]
+    assert "annotations" not in service(scene("single-gpu", "kserve", defaultAnnotations={}))["spec"]

@@ -10,6 +10,7 @@ from modelplane.compose.lowering import LoweredCache, lower
 from modelplane.placement.request import AttributeMatch
 from tests.compose.conftest import load_deployment
 
+POD = {"spec": {"containers": [{"name": "engine", "image": "i"}]}}
 DEPLOYMENTS = sorted((Path(__file__).parent / "deployments").glob("*.yaml"))
 
 
@@ -85,3 +86,25 @@ def test_attributes_are_matched_among_requests_that_exist(requests, expected):
     (engine,) = lower(msgspec.structs.replace(spec, node_selector=selector)).engines
     assert engine.fault() == expected
     assert engine.request().members[0].matches == (AttributeMatch(match.attribute, requests),)
+
+
+TWO_ENGINES = [{"name": name, "members": [{"role": "Standalone", "template": POD}]} for name in ("a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("spec", "mode", "caches"),
+    [
+        ({"engines": TWO_ENGINES}, "Unified", ()),
+        ({"engines": TWO_ENGINES, "serving": {"mode": "PrefillDecode"}}, "PrefillDecode", ()),
+        ({"template": {"spec": {"engines": TWO_ENGINES}}}, "Unified", ()),
+        (
+            {"template": {"spec": {"engines": TWO_ENGINES, "modelCacheRef": {"name": "w"}}}},
+            "Unified",
+            (LoweredCache("w", "/mnt/models"),),
+        ),
+    ],
+    ids=["spelled out", "with a mode", "the earlier form", "the earlier form with a cache"],
+)
+def test_engines_that_are_spelled_out_are_as_they_are(spec, mode, caches):
+    found = lower(decode(ModelDeployment, {"metadata": {"name": "m", "namespace": "n"}, "spec": spec}).spec)
+    assert ([engine.name for engine in found.engines], found.mode, found.caches) == (["a", "b"], mode, caches)

@@ -1,10 +1,21 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from modelplane.api.objects import API_VERSION
-from modelplane.compose.contract import EventType, Use
-from tests.compose.caches import NOW, STORAGE, Fleet, loader_pod, make_cache, make_cluster, make_replica, make_secret
+from modelplane.compose.contract import EventType, Requirement, Use
+from tests.compose.caches import (
+    NOW,
+    STORAGE,
+    Fleet,
+    loader_pod,
+    make_cache,
+    make_cluster,
+    make_config_map,
+    make_replica,
+    make_secret,
+)
 from tests.compose.test_compose_golden import as_text
 
 GOLDEN = Path(__file__).parent / "golden-caches"
@@ -26,6 +37,12 @@ BLOCKS = {
         "http": {"url": "https://files.example/w.bin", "authSecretRef": {"name": "hf", "key": "HF_TOKEN"}},
         "retention": {"whenDeleted": "Retain"},
     },
+    "config-map": {
+        "source": "ConfigMap",
+        "huggingFace": None,
+        "configMap": {"name": "files", "key": "a.jinja"},
+        "storage": {"type": "PVC"},
+    },
     "inline": {
         "source": "Inline",
         "huggingFace": None,
@@ -46,6 +63,7 @@ def cache_of(**changes):
 @pytest.mark.parametrize("name", BLOCKS)
 def test_rendered_objects_are_as_reviewed_and_well_formed(problems, golden, name):
     fleet = Fleet(cache_of(**BLOCKS[name]), [make_cluster("east")], secrets=[make_secret()])
+    fleet.config_maps = [make_config_map()] if name == "config-map" else None
     result = fleet.compose()
     assert not [found for item in result.desired.values() for found in problems(item.target.manifest)]
     golden.check(GOLDEN / f"{name}.yaml", as_text(result))
@@ -151,6 +169,12 @@ def test_all_clusters_get_the_commit_that_the_first_one_resolved():
     assert f'"revision":"{"c" * 40}"' in job["spec"]["template"]["spec"]["containers"][0]["args"][1]
 
 
+UNSCHEDULABLE = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/3 nodes are available",
+}
 EXIT = {"reason": "PodFailurePolicy", "message": "Container loader for pod a/b failed with exit code {}"}
 
 
@@ -181,6 +205,74 @@ def test_a_failure_has_its_cause_from_the_exit_code_or_the_last_words(code, said
     assert result.conditions[-1].reason == reason
     assert result.requeue_after_s == 50
     assert [event.reason.value for event in result.events if event.type is EventType.WARNING][:1] == [reason]
+
+
+def test_a_staging_that_takes_too_long_has_timed_out():
+    fleet = Fleet(make_cache(), [make_cluster("east")], now=NOW + 10)
+    fleet.apply()
+    fleet.apply()
+    fleet.end_jobs("Failed", reason="DeadlineExceeded", message="Job was active longer than specified deadline")
+    fleet.apply()
+    assert fleet.phases() == {"east": ("Failed", "StagingTimedOut")}
+
+
+@pytest.mark.parametrize(
+    ("volume", "pods", "expected"),
+    [
+        pytest.param({"phase": "Lost"}, [], ("Failed", "VolumeLost", "its PersistentVolume is lost"), id="lost"),
+        pytest.param(
+            {"phase": "Pending"},
+            [],
+            ("Pending", "WaitingForVolume", "its PersistentVolumeClaim is not bound yet"),
+            id="not bound",
+        ),
+        pytest.param(
+            {"phase": "Bound"},
+            [loader_pod(phase="Failed", reason="Unauthorized", message="no such token")],
+            ("Hydrating", "Unauthorized", "no such token; the Job tries again"),
+            id="a loader that failed, which the Job makes again",
+        ),
+        pytest.param(
+            {"phase": "Bound"},
+            [{"metadata": {"name": "p"}, "status": {"phase": "Pending", "conditions": [UNSCHEDULABLE]}}],
+            ("Pending", "Unschedulable", "1 of 1 pod: 0/3 nodes are available"),
+            id="a pod that finds no node",
+        ),
+    ],
+)
+def test_why_nothing_is_fetched_while_a_job_runs(volume, pods, expected):
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.apply()
+    key = f"volume-east-{KEY}"
+    seen = fleet.observed[key]
+    fleet.observed[key] = replace(seen, target=replace(seen.target, manifest={**seen.manifest, "status": volume}))
+    fleet.pods["east"] = pods
+    fleet.apply()
+    entry = fleet.entries()["east"]
+    assert (entry["phase"], entry["reason"], entry["message"]) == expected
+
+
+def test_what_is_fetched_on_a_cluster_that_is_not_listed_stays_and_waits():
+    fleet = Fleet(make_cache(replication="WherePlaced"), replicas=[make_replica("east")])
+    fleet.apply()
+    before = fleet.keys("namespace", "volume", "job")
+    fleet.clusters = [make_cluster("west")]
+    fleet.apply()
+    assert (fleet.keys("namespace", "volume", "job"), fleet.phases()) == (
+        before,
+        {"east": ("Pending", "WaitingForCluster")},
+    )
+
+
+def test_the_namespace_of_a_cluster_that_is_not_listed_stays():
+    fleet = Fleet(make_cache(replication="WherePlaced"), replicas=[make_replica("east")])
+    fleet.settle()
+    fleet.clusters = [make_cluster("west")]
+    fleet.apply()
+    assert (fleet.keys("namespace", "volume"), fleet.phases()) == (
+        ["namespace-east", f"volume-east-{KEY}"],
+        {"east": ("Ready", "Staged")},
+    )
 
 
 def test_a_failed_staging_is_tried_again_after_a_back_off_and_at_once_when_asked():
@@ -225,6 +317,64 @@ def test_the_token_is_copied_while_the_job_needs_it_and_another_one_starts_a_fai
     assert (fleet.keys("secret"), fleet.phases()) == ([], {"east": ("Ready", "Staged")})
     fleet.apply()
     assert fleet.keys("job") == []
+
+
+def test_a_config_map_is_copied_while_the_job_needs_it():
+    fleet = Fleet(cache_of(**BLOCKS["config-map"]), [make_cluster("east")])
+    result = fleet.apply()
+    assert result.requirements["configmap"] == Requirement("v1", "ConfigMap", name="files", namespace="team")
+    assert fleet.entries()["east"]["message"] == "ConfigMap team/files is not read yet"
+    fleet.config_maps = []
+    fleet.apply()
+    assert (fleet.phases(), fleet.entries()["east"]["message"]) == (
+        {"east": ("Failed", "ConfigMapMissing")},
+        "ConfigMap team/files does not exist",
+    )
+    fleet.config_maps = [make_config_map(other="x")]
+    fleet.apply()
+    assert fleet.entries()["east"]["message"] == "ConfigMap team/files has no key a.jinja"
+    fleet.config_maps = [make_config_map()]
+    fleet.apply()
+    copied, (job,) = fleet.observed["configmap-east"], fleet.keys("job")
+    assert (copied.target.copied_from.fields, copied.outlives) == (("data",), (job,))
+    fleet.config_maps = [make_config_map(), *fleet.config_maps]
+    fleet.end_jobs()
+    fleet.apply()
+    assert (fleet.keys("configmap"), fleet.phases()) == ([], {"east": ("Ready", "Staged")})
+
+
+def test_a_copy_stays_while_its_original_is_gone():
+    spec = {"huggingFace": {"repo": "a/b", "authSecret": {"name": "hf"}}}
+    fleet = Fleet(make_cache(**spec), [make_cluster("east")], secrets=[make_secret()])
+    fleet.apply()
+    before = fleet.keys("secret", "job", "volume")
+    fleet.secrets = []
+    fleet.apply()
+    assert (fleet.phases(), fleet.keys("secret", "job", "volume")) == ({"east": ("Failed", "SecretMissing")}, before)
+
+
+@pytest.mark.parametrize(
+    ("gateway", "expected"),
+    [
+        pytest.param(
+            {"spec": {"outbound": {"allow": ["10.0.0.0/8", "10.0.0.0/99"]}}},
+            ("Invalid", "InferenceGateway default: spec.outbound.allow: "),
+            id="an address that is none",
+        ),
+        pytest.param(
+            {"spec": {"outbound": {"allow": 5}}},
+            ("OutboundRefused", "spec.http.url: "),
+            id="a gateway that cannot be read allows nothing",
+        ),
+    ],
+)
+def test_a_permission_that_cannot_be_read_permits_nothing(gateway, expected):
+    spec = {"source": "HTTP", "huggingFace": None, "http": {"url": "http://10.0.0.7/w"}}
+    fleet = Fleet(cache_of(**spec), [make_cluster("east")], gateways=[{"metadata": {"name": "default"}, **gateway}])
+    fleet.apply()
+    entry = fleet.entries()["east"]
+    reason, message = expected
+    assert (entry["phase"], entry["reason"], entry["message"].startswith(message)) == ("Failed", reason, True)
 
 
 def test_a_source_inside_the_platforms_network_needs_its_permission():
@@ -395,6 +545,15 @@ def test_an_image_volume_needs_nodes_that_can_mount_it():
     fleet.cache["status"]["clusters"][0] |= {"phase": "Ready", "references": 2}
     fleet.compose()
     assert fleet.phases()["east"] == ("Ready", "Published")
+
+
+def test_a_cache_is_no_other_cache_of_itself_and_an_image_has_no_volume_to_share():
+    unread = {**make_cluster("west"), "spec": 7}
+    image = make_cache("image", storage={"type": "Image"}, source="OCI", oci={"reference": "r.example/a:1"})
+    fleet = Fleet(make_cache(), [make_cluster("east"), unread])
+    fleet.caches = [fleet.cache, image]
+    fleet.settle()
+    assert (fleet.phases(), "sharedWith" in fleet.entries()["east"]) == ({"east": ("Ready", "Staged")}, False)
 
 
 def test_caches_with_the_same_source_share_one_volume():

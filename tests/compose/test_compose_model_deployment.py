@@ -33,6 +33,7 @@ from modelplane.compose.contract import (
 )
 from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.compose.revisions import pack, template_hash, template_of
+from modelplane.placement import selector_budget
 
 POD = {"spec": {"containers": [{"name": "engine", "image": "i", "args": ["--model", "m"]}]}}
 GPU = {"name": "gpu", "driver": "d", "deviceClassName": "c", "count": 8}
@@ -718,3 +719,83 @@ def test_tiers_that_match_no_cluster_are_told_as_selectors_are():
     asked["spec"]["placement"] = {"tiers": [{"matchLabels": {"region": "west"}}]}
     _, told = scheduled(decode(ModelDeployment, asked), [cluster("a")])
     assert told == ("False", "NoClusters", f"0 of 1 replicas placed{NONE_SELECTED}")
+
+
+def test_selectors_that_take_too_much_work_are_invalid(monkeypatch):
+    monkeypatch.setattr(selector_budget, "MAX_SELECTOR_WORK", 5)
+    clusters = [cluster(f"c{at}", pool={"devices": [{**GPU, "attributes": {"i": {"int": at}}}]}) for at in range(9)]
+    _, told = scheduled(deployment(1, 1), clusters)
+    why = "engine main, device request gpu is too expensive: 9 kinds of devices take more than 5 units of work"
+    assert told == ("False", "InvalidSelector", why)
+
+
+def test_a_listed_replica_that_cannot_be_read_and_is_not_observed_is_not_written():
+    observed = settled()
+    broken = edited(listed(observed)[0], index=1, engines=7)
+    broken["metadata"] = {**broken["metadata"], "name": "chat-other"}
+    made = answered(observed, (*listed(observed), broken), wanted=3)
+    assert {key for key in made.desired if key.startswith("replica-")} == {"replica-a-0", "replica-b-0"}
+    assert made.conditions[0].status == "Unknown"
+
+
+def test_an_endpoint_is_made_once_its_replica_has_served_for_long_enough():
+    item = msgspec.to_builtins(deployment(1, 1, region=""))
+    item["spec"]["rollout"] = {"minReadySeconds": 30}
+    asked, clusters = decode(ModelDeployment, item), (cluster("a"),)
+    required = {"clusters": clusters, "replicas": (), "caches": ()}
+    first = model_deployment.compose(ComposeRequest(asked, {}, required))
+    seen = serving(first)
+    for condition in seen["replica-a-0"].target.manifest["status"]["conditions"]:
+        condition["lastTransitionTime"] = SINCE
+    found = []
+    for age_s in (10.0, 30.0):
+        made = model_deployment.compose(ComposeRequest(asked, seen, required, now=NOW + age_s))
+        found.append((sorted(made.desired), made.requeue_after_s))
+    assert found == [(["replica-a-0"], 20.0), (["endpoint-a-0", "replica-a-0"], None)]
+
+
+def images(result):
+    """The image of each replica, by its key."""
+    items = {key: each.target.manifest for key, each in result.desired.items() if key.startswith("replica-")}
+    return {
+        key: item["spec"]["engines"][0]["members"][0]["template"]["spec"]["containers"][0]["image"]
+        for key, item in items.items()
+    }
+
+
+@pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded", "not recorded"])
+def test_a_revision_that_is_aborted_goes_no_further(is_recorded):
+    """The stable revision comes back where it was recorded; else replicas that have it keep it."""
+    clusters = [cluster("a", nodes=2), cluster("b", nodes=2)]
+    old = deployment(2, 1, region="")
+    first = model_deployment.compose(ComposeRequest(old, fleet=fleet_of(clusters, ()), now=NOW))
+    seen = serving(first)
+    item = msgspec.to_builtins(old)
+    item["spec"]["workers"]["template"] = {"spec": {"containers": [{"name": "engine", "image": "new"}]}}
+    item["spec"]["rollout"] = {"canary": {"replicas": 1}}
+    revision = template_hash(template_of(decode(ModelDeployment, item).spec))
+    item["metadata"]["annotations"] = {"modelplane.ai/abort": revision}
+    status = msgspec.to_builtins(first.status)
+    item["status"] = status if is_recorded else {**status, "revisions": []}
+    fleet = fleet_of(clusters, listed(seen))
+    result = model_deployment.compose(ComposeRequest(decode(ModelDeployment, item), seen, fleet=fleet, now=NOW + 60))
+    assert images(result) == {"replica-a-0": "i", "replica-b-0": "i"}
+    assert (result.status.rollout.halted.message, result.status.revisions[-1].halted) == ("aborted by a user",) * 2
+    assert result.status.revisions[-1].hash_ == revision
+
+
+def test_a_replica_that_serves_without_an_address_has_no_endpoint():
+    seen = settled()["replica-a-0"]
+    made = replica_endpoints.replica_endpoint(seen.target, "a", seen)
+    assert made["spec"]["url"] == "http://192.0.2.1"
+    del seen.target.manifest["status"]["address"]
+    assert replica_endpoints.replica_endpoint(seen.target, "a", seen) is None
+
+
+def test_a_replica_that_must_move_and_is_not_observed_is_written_as_it_is_placed():
+    before, _ = scheduled(deployment(1, 4), [cluster("a")])
+    items = dict(running(before, ready=True))
+    fleet = fleet_of([cluster("a")], items.values())
+    made = model_deployment.compose(ComposeRequest(deployment(1, 4, region="west"), fleet=fleet, now=NOW))
+    assert sorted(made.desired) == ["replica-a-0"]
+    assert made.status.placement.summary == f"1 on a; 1 must move ({NOT_SELECTED})"

@@ -374,3 +374,11 @@ def test_a_change_that_is_refused_was_not_served(scene):
     )
     made.required["cluster"][0]["spec"]["scheduling"]["priorities"] = [{"name": "production", "value": 1}]
     assert made.compose().status.served_generation == 1
+
+
+def test_conditions_of_a_cluster_that_cannot_be_read_are_none(scene):
+    plain, garbled = scene("single-gpu"), scene("single-gpu")
+    (cluster,) = garbled.required["cluster"]
+    ready = {"type": "Ready", "status": "True", "reason": "Available"}
+    cluster["status"]["conditions"] = [ready, {"type": 7}, {"status": "True"}]
+    assert garbled.compose().desired == plain.compose().desired

@@ -1,5 +1,6 @@
 """When a service counts as ready: its route leads to somebody, and the gateway says that it is in force."""
 
+import msgspec
 import pytest
 
 from modelplane.api.codec import decode
@@ -209,3 +210,48 @@ def test_routes_of_single_endpoints_stay_while_the_endpoints_are_not_read():
         again = model_service.compose(ComposeRequest(CHAT, observed_of(first), required))
         assert endpoint_rules(again) == endpoint_rules(first)
         assert "endpoint-policy" in again.desired
+
+
+def test_endpoints_of_which_none_is_ready_are_counted():
+    found = composed((endpoint("one", "False"), endpoint("two", "False")))
+    assert resolved(found) == ("False", "NoReadyEndpoints", "0 of 2 endpoints are ready; the address answers 503")
+
+
+@pytest.mark.parametrize(
+    ("gateways", "address", "expected"),
+    [
+        ({}, None, ("Unknown", "Unresolved", "the gateways are not read yet")),
+        ({}, "http://192.0.2.1/team/chat", ("True", "RouteConfigured", "http://192.0.2.1/team/chat")),
+        ({"gateways": ()}, None, ("False", "WaitingForGateway", "no InferenceGateway exists")),
+        (
+            {"gateways": ({**GATEWAY, "status": {}},)},
+            None,
+            ("False", "WaitingForGateway", "InferenceGateway default has no address"),
+        ),
+    ],
+    ids=["not read", "not read, and it has an address", "none", "one without an address"],
+)
+def test_a_route_needs_a_gateway_with_an_address(gateways, address, expected):
+    required = {"endpoints": (endpoint("one"),), **gateways}
+    resource = msgspec.structs.replace(CHAT, status=msgspec.structs.replace(CHAT.status, address=address))
+    observed = {"route": Observed(Local(route_to("one"), ReadyWhen.ROUTED), ready=True)}
+    condition = model_service.compose(ComposeRequest(resource, observed, required)).conditions[1]
+    assert (condition.status.value, condition.reason.value, condition.message) == expected
+
+
+OTHER_PATH = {**endpoint("two"), "spec": {"url": "https://models.example/openai"}}
+OVERFLOW = {"endpoints": [{"selector": {"matchLabels": {"app": "a"}}, "overflow": {"inFlightPerEndpoint": 8}}]}
+LIMITS = (
+    "; on Envoy Gateway two needs the fleet router: its path differs, or the rule is full"
+    "; overflow is acted on by the fleet router only"
+)
+
+
+@pytest.mark.parametrize(("gateway", "limits"), [(GATEWAY, LIMITS), (ROUTED, "")], ids=["weights", "a router"])
+def test_what_weights_alone_cannot_do_is_said(gateway, limits):
+    listed = (endpoint("one"), OTHER_PATH)
+    service = decode(ModelService, {"metadata": {"name": "chat", "namespace": "team"}, "spec": OVERFLOW})
+    required = {"endpoints": listed, "gateways": (gateway,)}
+    observed = observed_of(model_service.compose(ComposeRequest(service, {}, required)))
+    condition = model_service.compose(ComposeRequest(service, observed, required)).conditions[1]
+    assert (condition.status.value, condition.message) == ("True", f"http://192.0.2.1/team/chat{limits}")

@@ -82,3 +82,19 @@ def test_endpoints_are_read_once_and_backends_without_one_are_in_doubt(listed, r
     read = read_endpoints(listed, ObservedRoute(REWRITE, {"one": ONE, "two": TWO}), required)
     assert sorted((item.endpoint.metadata.name, item.ready, item.kept) for item in read.found) == found
     assert read.doubted == doubted
+
+
+@pytest.mark.parametrize(
+    ("models", "expected"),
+    [
+        ({"url": "http://192.0.2.1/v1/models", "names": ["a"], "total": 1}, ("a",)),
+        ({"url": 7}, None),
+        (None, None),
+    ],
+    ids=["listed", "garbled", "not read"],
+)
+def test_models_that_cannot_be_read_are_not_known(models, expected):
+    item = endpoint("one", READY)
+    item["status"]["models"] = models
+    (found,) = read_endpoints([item], ObservedRoute(), {}).found
+    assert (found.models and found.models.names) == expected

@@ -92,6 +92,16 @@ CAUSES = {
         ),
         Cause(Reason.CRASH_LOOPING, "container warm-up: exit code 2 (Error): no answer", BOUND),
     ),
+    "a program that cannot be started": (
+        pod(
+            container(waiting("CrashLoopBackOff"), lastState={"terminated": {"exitCode": 128, "reason": "StartError"}})
+        ),
+        Cause(Reason.CONTAINER_START_FAILED, "container engine: exit code 128 (StartError)", BOUND),
+    ),
+    "a crash of which nothing is known": (
+        pod(container(waiting("CrashLoopBackOff"))),
+        Cause(Reason.CRASH_LOOPING, "container engine: it exits again and again", BOUND),
+    ),
     "an image that is not there": (
         pod(container(waiting("ErrImagePull", PULL))),
         Cause(Reason.IMAGE_PULL_FAILED, f"container engine: {PULL}", BOUND),

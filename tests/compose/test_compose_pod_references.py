@@ -1,7 +1,10 @@
 """Which Secrets and ConfigMaps pods name, and how a container names their copies."""
 
 import pytest
+from msgspec.structs import replace
 
+from modelplane.api.codec import decode
+from modelplane.api.models import EnvFrom
 from modelplane.compose.pod_references import PodReference, copy_name, references_of, with_copies
 
 
@@ -13,6 +16,19 @@ def test_every_way_to_name_an_object_is_found_once(scene):
         PodReference("ConfigMap", "telemetry", optional=True),
     )
     assert references_of(scene("tensor-8").replica) == ()
+
+
+def test_a_whole_secret_is_named_by_the_variables_that_come_from_it(scene):
+    replica = scene("gpt-oss-20b").replica
+    engine = replica.spec.engines[0]
+    member = engine.members[0]
+    pod = member.template.spec
+    container = replace(pod.containers[0], env_from=(decode(EnvFrom, {"secretRef": {"name": "keys"}}),))
+    template = replace(member.template, spec=replace(pod, containers=(container,)))
+    engine = replace(engine, members=(replace(member, template=template),))
+    found = references_of(replace(replica, spec=replace(replica.spec, engines=(engine,))))
+    assert PodReference("Secret", "keys") in found
+    assert [each for each in found if each.name == "telemetry"] == []
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from modelplane.api.models import DeviceRequest
+from tests.compose.conftest import change_pods
 
 SHAPES = ("single-gpu", "tensor-8", "pipeline-2", "data-parallel", "kimi-k2-5p3d", "qwen3-coder-lora", "gpt-oss-20b")
 BACKENDS = ("native", "kserve")
+NAMES = ("engine", "exporter")
 SCHEDULER_NAMES = {"none": None, "kai": "kai-scheduler", "kueue": None, "volcano": "volcano"}
 
 
@@ -176,3 +178,24 @@ def test_an_engine_may_take_as_long_to_start_as_a_slow_volume_needs(scene, backe
         if item.target.manifest["kind"] in kinds
     }
     assert deadlines == ({hours * 3600 + 600} if kinds else set())
+
+
+@pytest.mark.parametrize("shape", ["tensor-8", "prefill-decode"])
+def test_a_pod_that_may_take_no_time_to_stop_has_no_hook(scene, shape):
+    at_once = change_pods(scene(shape), lambda pod: replace(pod, termination_grace_period_seconds=0))
+    for made, expected in ((scene(shape), True), (at_once, False)):
+        found = [spec for _, _, spec in pods(made.compose()) if engines(spec)]
+        ours = [each for spec in found for each in spec["containers"] if each["name"] != "exporter"]
+        assert {"lifecycle" in each for each in ours} == {expected}
+
+
+def test_what_a_scheduler_counts_by_is_requested_for_the_engine_alone(scene):
+    made = change_pods(
+        scene("kimi-k2-5p3d", "native", "volcano"),
+        lambda pod: replace(
+            pod, containers=tuple(replace(each, resources=None, name=name) for each in pod.containers for name in NAMES)
+        ),
+    )
+    found = [spec["containers"] for _, _, spec in pods(made.compose()) if engines(spec)]
+    requested = {each["name"]: each.get("resources", {}).get("requests", {}).keys() for spec in found for each in spec}
+    assert (requested["engine"] > set(), requested["exporter"]) == (True, set())

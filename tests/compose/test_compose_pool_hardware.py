@@ -4,8 +4,10 @@ import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.errors import InvalidObject
-from modelplane.api.models import InferenceClass
+from modelplane.api.models import InferenceClass, InferenceCluster
+from modelplane.compose.fleet_snapshot import cluster_of
 from modelplane.compose.pool_hardware import class_kinds
+from modelplane.placement.hardware import Domain
 
 GPU = {"name": "gpu", "driver": "d", "deviceClassName": "c", "count": 8}
 
@@ -27,3 +29,13 @@ def test_synthetic_devices_have_no_class():
         )
     )
     assert [(kind.name, kind.device_class) for kind in kinds] == [("f", None), ("gpu", "c")]
+
+
+def test_a_pool_of_domains_is_counted_in_them():
+    domain = {"topologyKey": "nvidia.com/gpu.clique", "nodeCount": 18, "complete": 2, "fault": "no scheduler for it"}
+    pool = {"name": "gpus", "nodes": 36, "devices": [GPU], "domain": domain}
+    spec = {"cluster": {"source": "Existing"}, "nodePools": [{"name": "gpus", "className": "gb200", "nodeCount": 36}]}
+    item = {"metadata": {"name": "east"}, "spec": spec, "status": {"gpuPools": [pool]}}
+    (found,) = cluster_of(decode(InferenceCluster, item)).pools
+    assert found.hardware.domain == Domain("nvidia.com/gpu.clique", 18, "no scheduler for it")
+    assert (found.domains, found.units(found.nodes)) == (2, 2)

@@ -3,7 +3,7 @@ import pytest
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster, ModelReplica
 from modelplane.compose.context import Context, RenderError
-from modelplane.compose.ports import engine_port, serving_port
+from modelplane.compose.ports import engine_container, engine_port, serving_port
 
 CLUSTER = {"metadata": {"name": "east"}, "spec": {"cluster": {"source": "Existing"}}}
 
@@ -72,3 +72,17 @@ def test_a_command_that_takes_the_sidecars_port_is_refused():
 def test_engines_of_one_replica_share_a_port():
     with pytest.raises(RenderError, match="not on 8000, 9000"):
         serving_port(context(engine("a"), engine("b", args=["--port=9000"])))
+
+
+def test_an_engine_is_found_among_other_containers():
+    found = engine("main")
+    found["members"][0]["template"]["spec"]["containers"].insert(0, {"name": "proxy", "image": "p"})
+    member = context(found).replica.spec.engines[0].members[0]
+    assert engine_container(member).name == "engine"
+
+
+def test_a_pod_without_an_engine_is_refused():
+    found = engine("main")
+    found["members"][0]["template"]["spec"]["containers"][0]["name"] = "proxy"
+    with pytest.raises(RenderError, match="no container is named engine"):
+        engine_container(context(found).replica.spec.engines[0].members[0])

@@ -4,7 +4,8 @@ import pytest
 
 from modelplane.api.codec import decode, encode
 from modelplane.api.models import ModelReplica
-from modelplane.compose.readiness import serves
+from modelplane.compose.contract import ReadyWhen
+from modelplane.compose.readiness import is_ready, route_problem, serves
 
 POD = {"spec": {"containers": [{"name": "engine", "image": "i"}]}}
 
@@ -42,3 +43,50 @@ def test_conditions_of_an_older_generation_count_for_serving():
     for condition in item["status"]["conditions"]:
         condition["observedGeneration"] = 6
     assert serves(item)
+
+
+def parents(*conditions):
+    return {"metadata": {"generation": 2}, "status": {"parents": [{"conditions": list(each)} for each in conditions]}}
+
+
+ACCEPTED = {"type": "Accepted", "status": "True", "reason": "Accepted"}
+RESOLVED = {"type": "ResolvedRefs", "status": "True", "reason": "ResolvedRefs"}
+LOST = {"type": "ResolvedRefs", "status": "False", "reason": "BackendNotFound", "message": "no one"}
+
+
+@pytest.mark.parametrize(
+    ("route", "ready", "problem"),
+    [
+        (parents([ACCEPTED, RESOLVED]), True, None),
+        (parents([ACCEPTED, RESOLVED], [ACCEPTED, LOST]), False, "BackendNotFound: no one"),
+        (parents([ACCEPTED, LOST]), False, "BackendNotFound: no one"),
+        (parents([{**ACCEPTED, "observedGeneration": 1}, RESOLVED]), False, None),
+        (parents([]), False, None),
+        (parents(), False, None),
+        ({}, False, None),
+    ],
+)
+def test_a_route_is_in_force_when_every_parent_accepts_it(route, ready, problem):
+    assert (is_ready(route, ReadyWhen.ROUTED), route_problem(route)) == (ready, problem)
+
+
+@pytest.mark.parametrize(
+    ("when", "item", "expected"),
+    [
+        (ReadyWhen.CREATED, {}, False),
+        (ReadyWhen.CREATED, {"kind": "ConfigMap"}, True),
+        (ReadyWhen.COMPLETE, {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, True),
+        (ReadyWhen.COMPLETE, {"status": {"conditions": [{"type": "Failed", "status": "True"}]}}, False),
+        (ReadyWhen.READY, {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, True),
+        (ReadyWhen.ADDRESSED, {"status": {"addresses": [{"value": "192.0.2.1"}]}}, True),
+        (ReadyWhen.ADDRESSED, {"status": {}}, False),
+        (ReadyWhen.AVAILABLE, {"status": {"conditions": [{"type": "Available", "status": "True"}]}}, False),
+        (
+            ReadyWhen.AVAILABLE,
+            {"status": {"conditions": [{"type": "Available", "status": "True"}], "readyReplicas": 1}},
+            True,
+        ),
+    ],
+)
+def test_when_an_object_is_ready(when, item, expected):
+    assert is_ready(item, when) is expected

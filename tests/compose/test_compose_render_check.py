@@ -83,3 +83,16 @@ def test_a_deployment_that_nobody_can_run_is_refused_everywhere():
 
 def test_a_cluster_without_a_description_runs_anything():
     assert refuse("v03-prefill-decode", b"") is None
+
+
+def test_two_caches_at_one_path_are_refused():
+    deployment = load_deployment("qwen3-coder-lora")
+    path = "/mnt/same"
+    caches = tuple(msgspec.structs.replace(each, mount_path=path) for each in deployment.spec.caches)
+    spec = msgspec.structs.replace(deployment.spec, caches=caches)
+    check = RenderCheck(msgspec.structs.replace(deployment, spec=spec), lower(spec))
+    names = [each.name for each in caches]
+    assert len(names) > 1
+    assert check.refuse(described(make_cluster()), ("Weights",) * len(names)) == (
+        f"spec.caches: {names[0]} and {names[1]} are both mounted at {path}"
+    )

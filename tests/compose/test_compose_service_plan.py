@@ -1,12 +1,14 @@
 """The static plan: which endpoints are in which tier, with which share, and what requests to them need."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.codec import decode
-from modelplane.api.models import ModelEndpoint, ModelService
+from modelplane.api.models import ListedModels, ModelEndpoint, ModelService
 from modelplane.compose.endpoint_target import CredentialRef
 from modelplane.compose.observed_route import ReadEndpoint
 from modelplane.compose.service_plan import (
@@ -202,3 +204,30 @@ def test_every_endpoint_that_is_selected_is_in_one_tier_and_only_those_that_are_
     assert all(bool(each.reason) != each.ready for each in found.endpoints)
     assert service_plan(asked, reversed(given_)) == found
     assert read_plan(plan_document(found)) == found
+
+
+def listing(*names, total=None, url="https://api.acme-llm.example/openai/v1/models"):
+    return ListedModels(url=url, names=names, total=len(names) if total is None else total)
+
+
+@pytest.mark.parametrize(
+    ("models", "ready", "listed", "reason"),
+    [
+        pytest.param(None, True, (), "", id="not read"),
+        pytest.param(listing("acme/large-3", "b"), True, ("acme/large-3", "b"), "", id="it has the model"),
+        pytest.param(listing("a", "b"), False, ("a", "b"), "ModelNotListed", id="it does not"),
+        pytest.param(listing("a", total=900), True, (), "", id="more than are kept"),
+        pytest.param(listing("a", url="https://old.example/models"), True, (), "", id="of another address"),
+    ],
+)
+def test_a_provider_that_does_not_list_the_model_gets_nothing(models, ready, listed, reason):
+    found = replace(endpoint("z", "hosted", PROVIDER), models=models)
+    (planned,) = service_plan(service(group("hosted")), [found]).endpoints
+    assert (planned.ready, planned.models, planned.reason) == (ready, listed, reason)
+    lists = "https://api.acme-llm.example lists 2 models, and not acme/large-3"
+    assert planned.message == (lists if reason else "")
+
+
+def test_an_address_that_is_no_url_gets_nothing():
+    (planned,) = service_plan(service(group("a")), [endpoint("x", "a", {"url": "ftp://192.0.2.9"})]).endpoints
+    assert (planned.ready, planned.message, planned.models) == (False, "the address is not an http or https URL", ())

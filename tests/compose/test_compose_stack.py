@@ -9,10 +9,11 @@ from modelplane.api.models import InferenceCluster
 from modelplane.catalog.stack import load_stack
 from modelplane.compose import inference_cluster
 from modelplane.compose.contract import ComposeRequest, Helm
-from modelplane.compose.stack import PREFIX, components_of
+from modelplane.compose.stack import PREFIX, charts_fault, components_of
 from tests.compose.clouds import seen
 
 NVIDIA = {"metadata": {"name": "h200"}, "spec": {"devices": [{"name": "g", "driver": "gpu.nvidia.com", "count": 8}]}}
+EKS = {"source": "EKS", "eks": {"region": "us-east-1"}}
 BASIC = (
     "cert-manager",
     "envoy-gateway",
@@ -218,3 +219,19 @@ def test_every_component_counts():
     for key in (key for key in observed if key.startswith(PREFIX)):
         found = met(compose(cluster, {**observed, key: replace(observed[key], ready=False)}))
         assert found[:2] == ("False", "Installing")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "charts", "field"),
+    [
+        (make(), True, None),
+        (make(), False, "spec.cluster.existing.components"),
+        (make(None), False, None),
+        (decode(InferenceCluster, {"metadata": {"name": "e"}, "spec": {"cluster": EKS}}), False, "spec.cluster.source"),
+    ],
+    ids=["charts can be installed", "managed components", "components of others", "a cluster of a cloud"],
+)
+def test_software_needs_something_that_installs_charts(cluster, charts, field):
+    found = charts_fault(ComposeRequest(cluster, charts=charts))
+    expected = "this control plane has no provider-helm to install software with; modelplane install --helm adds it"
+    assert found == (f"{field}: {expected}" if field else None)

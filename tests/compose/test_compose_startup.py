@@ -1,5 +1,6 @@
 """New deployments and new clusters: how long replicas are held back, which, and what is said of it."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +11,13 @@ from modelplane.api.timestamps import timestamp
 from modelplane.compose import model_deployment
 from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen
 from modelplane.compose.fleet_snapshot import fleet_of
-from modelplane.compose.startup import STARTUP_WAIT_S
+from modelplane.compose.startup import STARTUP_WAIT_S, StartupWait, hold_back, startup_wait
+from modelplane.placement.request import CacheRequest
+from modelplane.placement.schedule import schedule
+from modelplane.placement.snapshot import Fleet
+from modelplane.placement.values import CacheInfo
+from modelplane.testing.fleets import assignment, claim, engine, place, pool, replica, request
+from modelplane.testing.fleets import cluster as placeable
 
 NOW = 1_767_225_600.0
 POD = {"spec": {"containers": [{"name": "engine", "image": "i", "args": ["m"]}]}}
@@ -135,3 +142,36 @@ def test_what_exists_stays_and_the_rest_comes_in_time(clusters, replicas, age, g
     assert late.conditions[0].reason != "WaitingForClusters"
     if second.conditions[0].reason == "WaitingForClusters":
         assert 0 < second.requeue_after_s <= STARTUP_WAIT_S
+
+
+CACHED = place(2, caches=(CacheRequest("weights"), CacheRequest("adapter", required=False)))
+
+
+@pytest.mark.parametrize(
+    ("awaited", "other", "expected"),
+    [
+        pytest.param({"weights": {"b"}}, {}, ("b",), id="a cluster that fetches"),
+        pytest.param({"adapter": {"b"}}, {}, (), id="a cache that is not required"),
+        pytest.param({}, {}, (), id="nothing is fetched"),
+        pytest.param({"weights": {"b"}}, {"ready": False}, (), id="the cluster is not ready"),
+        pytest.param({"weights": {"b"}}, {"cordoned": True}, (), id="the cluster may not be used"),
+    ],
+)
+def test_a_cluster_that_fetches_a_required_cache_counts_as_starting(awaited, other, expected):
+    clusters = [placeable("a"), placeable("b", **other)]
+    caches = [CacheInfo(namespace="team", name=name, awaited=frozenset(where)) for name, where in awaited.items()]
+    found = startup_wait(deployment(2), CACHED, Fleet.of(clusters, (), caches), NOW)
+    assert (found.clusters if found else ()) == expected
+
+
+def test_nothing_is_held_back_where_replicas_are_dropped():
+    """Two start on a node for one: the second loses its place, and both of the others go to b."""
+    whole = [replica("a", at, assignment("h200", claim(8))) for at in (0, 1)]
+    fleet = Fleet.of([placeable("a", pool(nodes=1)), placeable("b", pool(nodes=4))], whole)
+    decided = schedule(place(3, engine(request(8))), fleet)
+    wait = StartupWait(("c",), NOW + 10)
+    assert [(found.replica.cluster, found.replica.index) for found in decided.dropped] == [("a", 1)]
+    assert hold_back(decided, wait, 3, ()) == (decided, None)
+    undropped = msgspec.structs.replace(decided, dropped=())
+    held, left = hold_back(undropped, wait, 3, ())
+    assert (len(held.placements), left.replicas) == (2, 1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.compose.workload_status import has_status, rolled_out
+from modelplane.compose.workload_status import has_status, progress, rolled_out
 
 DONE = {"observedGeneration": 2, "replicas": 3, "updatedReplicas": 3}
 
@@ -39,3 +39,18 @@ def test_pods_are_new_when_they_are_counted_as_such(item, expected):
 )
 def test_a_status_has_conditions_or_counts(status, expected):
     assert has_status(workload("Deployment", status)) is expected
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({"readyReplicas": 2}, "Deployment chat: 2 of 3 ready"),
+        ({}, "Deployment chat: 0 of 3 ready"),
+        ({"conditions": [{"type": "Ready", "message": "waits for a pod"}]}, "Deployment chat: waits for a pod"),
+        ({"conditions": [{"type": "Ready"}, {"type": "Other", "message": "x"}]}, "Deployment chat: 0 of 3 ready"),
+    ],
+)
+def test_how_far_a_workload_is(status, expected):
+    item = workload("Deployment", status)
+    item["metadata"]["name"] = "chat"
+    assert progress(item) == expected

@@ -148,6 +148,24 @@ def test_the_first_refusal_counts_and_later_filters_do_not_run():
     assert later.asked == [7]
 
 
+def test_a_filter_that_raises_for_one_candidate_is_a_fault():
+    with pytest.raises(PluginFault, match="plugin broken: raised KeyError: 'gone'"):
+        admit((AtLeast(5), Broken()), None, 7)
+    assert admit((AtLeast(5), Broken()), None, -1) == Refusal(
+        "at-least", RefusalCode.UNRESOLVABLE, "{} is negative", (-1,)
+    )
+
+
+def test_outcomes_are_reported_by_these_words():
+    assert [outcome.value for outcome in RunOutcome] == [
+        "Picked",
+        "NothingOffered",
+        "AllUnschedulable",
+        "AllUnresolvable",
+    ]
+    assert [code.value for code in RefusalCode] == ["Unschedulable", "Unresolvable"]
+
+
 def test_a_reason_is_made_of_its_numbers():
     assert Refusal("f", RefusalCode.UNSCHEDULABLE, "needs {}, has {}", (5, 3)).reason == "needs 5, has 3"
 

@@ -122,6 +122,22 @@ def best_of(sums):
     return max(sums), [at for at, total in enumerate(sums) if total == max(sums)]
 
 
+@pytest.mark.parametrize(
+    ("which", "expected"),
+    [
+        ("none", [0.0, 0.0, 0.0]),
+        ("own", [0.5, 1.0, 2.0]),
+        ("relative", [3.0, 1.5, 0.0]),
+        ("one of each", [2.5, 2.0, 2.0]),
+    ],
+)
+def test_a_sum_has_each_score_by_its_weight(which, expected):
+    """The queues are 0, 2 and 4: the shortest scores 1, the longest 0."""
+    pool = tuple(Thing(str(at), size, 2.0 * at) for at, size in enumerate((0.25, 0.5, 1.0)))
+    assert MetricScorers(SCORERS[which]).sums(pool) == expected
+    assert IncrementalRanking(MetricScorers(SCORERS[which]), pool, Thing.watch).sums() == expected
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("which", SCORERS)
 @given(st.lists(st.tuples(changes, few), max_size=12))
@@ -197,11 +213,45 @@ def test_only_what_changed_is_read():
 def test_sets_of_candidates_do_not_take_each_others_place():
     kept = watching(Profile("p", LastOfBest(), (), SCORERS["one of each"]))
     pools = [things() for _ in range(6)]
-    for _ in range(3):
-        for pool in pools:
-            pool[1].change(size=1.0)
+    for chosen in (pools[:3], pools, pools[3:]):
+        for pool in chosen * 3:
+            pool[1].change(size=1.0 - pool[1].size)
             assert kept.run(None, pool).ranked[0].candidate is Runner(kept.profile).run(None, pool).ranked[0].candidate
-    assert len(kept._rankings) <= 4
+    assert [ranking.candidates for ranking in kept._rankings] == [pools[2], *pools[3:]]
+
+
+def test_a_runner_that_caught_up_reads_only_later_changes():
+    read = []
+
+    class Noted(Own):
+        def read(self, thing):
+            read.append(thing.name)
+            return thing.size
+
+    pool = things()
+    kept = watching(Profile("p", LastOfBest(), (), (Weighted(Noted("size")),)))
+    kept.catch_up()
+    assert read == []
+    for _ in range(2):
+        kept.run(None, pool)
+    read.clear()
+    pool[2].change(size=1.0)
+    kept.catch_up()
+    pool[3].change(size=0.9)
+    assert (kept.run(None, pool).ranked[0].candidate, read) == (pool[2], ["t2", "t3"])
+
+
+def test_a_scorer_that_breaks_while_a_runner_catches_up_is_a_fault_of_the_next_run():
+    pool = things()
+    kept = watching(Profile("p", LastOfBest(), (), SCORERS["own"]))
+    for _ in range(2):
+        kept.run(None, pool)
+    pool[0].change(size=1.5)
+    kept.catch_up()
+    with pytest.raises(PluginFault, match=r"plugin own: scored 1\.5, which is not in \[0, 1\]"):
+        kept.run(None, pool)
+    pool[0].change(size=1.0)
+    assert kept.run(None, pool).ranked[0].candidate is pool[0]
 
 
 @pytest.mark.parametrize(
@@ -242,12 +292,32 @@ def test_a_relative_score_that_breaks_its_contract_is_a_fault():
     assert kept.run(None, pool).ranked[0].candidate is pool[3]
 
 
+def test_a_relative_score_that_raises_is_a_fault():
+    class Ratio(Shortest):
+        def relative_score(self, number, least, most):
+            return (number - least) / (most - least)
+
+    with pytest.raises(PluginFault, match="plugin shortest: raised ZeroDivisionError: float division by zero"):
+        watching(Profile("p", LastOfBest(), (), (Weighted(Ratio("age")),))).run(None, things())
+
+
 @pytest.mark.parametrize("others", [(), (Weighted(Own("size")),)])
 def test_a_relative_scorer_reads_finite_numbers(others):
     pool = things()
     pool[1].change(queue=float("nan"))
     with pytest.raises(PluginFault, match="plugin shortest: read nan, which is no finite number"):
         watching(Profile("p", LastOfBest(), (), (Weighted(Shortest("queue")), *others))).run(None, pool)
+
+
+@dataclass(frozen=True)
+class Raising(LastOfBest):
+    def take(self, _state, _things, best):
+        return best[len(best)]
+
+
+def test_a_picker_that_raises_is_a_fault():
+    with pytest.raises(PluginFault, match="plugin last: raised IndexError: list index out of range"):
+        watching(Profile("p", Raising())).run(None, things())
 
 
 def test_a_picker_takes_one_of_the_best():

@@ -181,6 +181,20 @@ def test_a_set_filter_gets_all_remaining_candidates():
     ]
 
 
+@dataclass(frozen=True)
+class Content(LargestOnly):
+    """No answers at all admit every candidate."""
+
+    def narrow(self, _state, _candidates):
+        return ()
+
+
+def test_a_set_filter_without_answers_refuses_none():
+    told = StepRecorder()
+    result = Runner(Profile("p", Best(), (Content(),))).run(None, (4, 9), told)
+    assert (with_parts(result.ranked), told.refusals) == ([(4, 0.0, ()), (9, 0.0, ())], [])
+
+
 @pytest.mark.parametrize(
     ("candidates", "expected"),
     [
@@ -232,6 +246,19 @@ class Nobody(Best):
         return ()
 
 
+@dataclass(frozen=True)
+class Reading(Fixed):
+    """A metric scorer: the scores of all are needed only where the parts are."""
+
+    def read(self, _candidate):
+        return 0.5
+
+
+class ReadingOnly(Broken):
+    def read(self, _candidate):
+        return 0.5
+
+
 class TooFew(AtLeast):
     def narrow(self, _state, _candidates):
         return [Refusal(self.name, RefusalCode.UNSCHEDULABLE, "no")]
@@ -254,6 +281,9 @@ class TooFew(AtLeast):
         (Profile("p", Best(), (), (Weighted(Fixed((0.5,))),)), "plugin fixed: gave 1 scores for 2 candidates"),
         (Profile("p", Best(), (), (Weighted(Fixed(("a", "b"))),)), "plugin fixed: raised TypeError"),
         (Profile("p", Best(), (), (Weighted(Fixed(SparseVector(2, {1: math.nan}, 0.0))),)), "plugin fixed: scored nan"),
+        (Profile("p", Best(), (), (Weighted(Reading((0.5,))),)), "plugin fixed: gave 1 scores for 2 candidates"),
+        (Profile("p", Best(), (), (Weighted(Reading((0.5, 1.5))),)), r"plugin fixed: scored 1\.5, which is not in"),
+        (Profile("p", Best(), (), (Weighted(ReadingOnly()),)), "plugin broken: raised KeyError: 'gone'"),
         (
             Profile("p", Best(), (), (Weighted(Fixed(SparseVector(2, {2: 0.5}, 0.0))),)),
             "plugin fixed: scored candidate 2 of 2",

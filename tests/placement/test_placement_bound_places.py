@@ -6,11 +6,23 @@ import pytest
 from modelplane.placement.bound_places import BoundPlace, bound_nodes, find_places
 from modelplane.placement.cluster_info import make_cluster_info
 from modelplane.placement.decisions import DropReason
+from modelplane.placement.hardware import Domain
 from modelplane.placement.repair import is_oversubscribed, resolve_conflicts
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import BoundPods, MemberAssignment
-from modelplane.testing.fleets import assignment, claim, cluster, engine, place, pool, replica, request
+from modelplane.testing.fleets import (
+    assignment,
+    claim,
+    cluster,
+    engine,
+    hardware,
+    kind,
+    place,
+    pool,
+    replica,
+    request,
+)
 
 BORN = "2026-01-01T00:00:00Z"
 ONE, EIGHT = ((1, 1),), ((8, 1),)
@@ -98,6 +110,46 @@ def test_pods_of_others_are_on_their_nodes_too():
     together = [BoundPods("p", "n1", 1, 3, device="gpu")]
     assert schedule(place(3, LARGE), Fleet.of([cluster("a", theirs)])).pending == 2
     assert schedule(place(3, LARGE), Fleet.of([cluster("a", theirs, bound=tuple(together))])).pending == 0
+
+
+RACK = msgspec.structs.replace(hardware(), domain=Domain("rack", 2))
+TWO_KINDS = hardware(kind("big", 2), kind("fake", 4, device_class=None), kind("small", 4, product="H100"))
+
+
+@pytest.mark.parametrize(
+    ("theirs", "reported", "expected"),
+    [
+        pytest.param(pool("p", 4), ("p", 1, 5, "gpu"), [BoundPlace(1, "n1", ONE, 3)], id="no more than are known"),
+        pytest.param(pool("p", 4), ("o", 1, 1, "gpu"), [], id="of a pool that nothing is known of"),
+        pytest.param(pool("p", 4), ("p", 2, 1, "gpu"), [], id="of a size that is not known"),
+        pytest.param(pool("p", 4), ("p", 1, 1, "nic"), [], id="of a kind that is not there"),
+        pytest.param(
+            pool("p", 4, TWO_KINDS), ("p", 1, 1, "small"), [BoundPlace(1, "n1", ((1, 4),), 1)], id="of a kind"
+        ),
+        pytest.param(pool("p", 4, TWO_KINDS), ("p", 1, 1, "fake"), [], id="of devices that nobody claims"),
+        pytest.param(pool("p", 4, RACK), ("p", 1, 1, "gpu"), [], id="of a pool that is counted in domains"),
+    ],
+)
+def test_which_reports_of_others_count(theirs, reported, expected):
+    claims = tuple((each.name, 1, 3) for each in theirs.hardware.kinds)
+    theirs = msgspec.structs.replace(theirs, claims_of_others=claims)
+    name, devices, pods, device = reported
+    made = cluster("a", pool("o", 4), theirs, bound=(BoundPods(name, "n1", devices, pods, device=device),))
+    assert list(find_places(made, made.pools, []).get(None, ())) == expected
+
+
+def test_pods_on_domains_are_not_followed_by_node():
+    made = cluster("a", pool("p", 4, RACK), bound=(on("n1", small(0)),))
+    assert find_places(made, made.pools, [small(0)]) == {}
+
+
+def test_the_nodes_of_a_pool_have_its_own_pods_only():
+    other = replica("a", 1, assignment("q", claim(8)), name="small", serving=True, created=BORN)
+    made = cluster(
+        "a", pool("p", 4), pool("q", 4), bound=(on("n1", small(0)), BoundPods("q", "n9", 8, 1, other.digest))
+    )
+    places = find_places(made, made.pools, [small(0), other]).values()
+    assert [bound_nodes(places, position) for position in (0, 1)] == [(((ONE, 1),),), (((EIGHT, 1),),)]
 
 
 def test_pods_of_several_members_are_told_apart_by_their_devices():

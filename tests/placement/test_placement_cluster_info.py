@@ -37,6 +37,13 @@ def test_pools_are_in_the_order_of_their_names_and_keep_their_shape():
     assert (info.position("b"), info.position("c"), info.usages, info.preempting) == (1, None, ((), ()), False)
 
 
+def test_only_a_cluster_that_exists_has_places():
+    there = cluster("east")
+    assert make_cluster_info(there).existing is there
+    with pytest.raises(LookupError, match="the cluster does not exist"):
+        _ = make_cluster_info(None).existing
+
+
 def test_a_cluster_that_does_not_exist_keeps_its_replicas_and_has_no_pools():
     info = make_cluster_info(None, [replica("gone")])
     assert (info.cluster, list(info.held), info.pools) == (None, [replica("gone").id], ())

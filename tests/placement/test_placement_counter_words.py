@@ -34,6 +34,11 @@ def test_counters_are_told_one_by_one(usage, words):
     assert drawn_words(HARDWARE, 2, usage) == words
 
 
+def test_other_devices_are_named_where_there_are_any():
+    only = Hardware.of((slices("gpu", 7, 1),))
+    assert drawn_words(only, 1, (((only.demand(1, 1),), 1),)) == "7 of 14 slices of gpu are held"
+
+
 @pytest.mark.parametrize(
     ("nanos", "text"), [(0, "0"), (7 * ONE, "7"), ((40 << 30) * ONE, "40Gi"), (ONE * 3 // 2, "1.5"), (1, "0.000000001")]
 )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.placement import matching
+from modelplane.placement import matching, partitions
 from modelplane.placement.cluster_info import make_cluster_info
 from modelplane.placement.flow import _flows, feasible
 from modelplane.placement.hardware import DeviceKind, Hardware
@@ -16,6 +16,7 @@ from modelplane.placement.matching import (
     is_exhaustive,
     pod_allocations,
 )
+from modelplane.placement.partitions import CounterDraw, Partition
 from modelplane.placement.request import EngineRequest, MemberRequest
 from modelplane.placement.wording import Mismatch, Shortfall
 from modelplane.testing.fleets import (
@@ -202,6 +203,13 @@ def test_an_engine_with_more_allocations_than_the_budget_is_not_refused_for_good
     assert not is_exhaustive(wanted, two)
     full = Shortfall(wanted, make_cluster_info(cluster("c", pool("p", 1, two))).kinds[0], ((((40, 1), (40, 2)), 1),))
     assert str(full).endswith("; not proven: search budget of 256 allocations reached")
+
+
+def test_parts_that_were_not_searched_to_the_end_prove_nothing(monkeypatch):
+    monkeypatch.setattr(partitions, "_BUDGET", 2)
+    slices = Partition("gpu", 1, (CounterDraw("slices", 1, 23),))
+    node = Hardware.of((DeviceKind("mig", device(), 23, "mig.nvidia.com", slices),))
+    assert str(Mismatch(pod_allocations((request(5),), node), node)).startswith("not proven: search budget of ")
 
 
 def test_a_search_for_classes_that_was_cut_short_proves_nothing(monkeypatch):

@@ -2,8 +2,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from modelplane.placement import partitions
 from modelplane.placement.flow import feasible
 from modelplane.placement.packing import Packable, pack, packs_beside
+from modelplane.placement.partitions import CounterDraw, Draw, Partition
 from modelplane.placement.pool_usage import fits, is_safe
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
@@ -33,6 +35,7 @@ ONE, TWO, THREE, FIVE, EIGHT = (((size, 1),) for size in (1, 2, 3, 5, 8))
         pytest.param((8,), 2, ((THREE, 2), (FIVE, 2)), True, id="threes and fives pair up"),
         pytest.param((8,), 2, ((THREE, 4), (FIVE, 1)), False, id="devices suffice, no packing does"),
         pytest.param((8,), 3, ((TWO, 3), (THREE, 3), (FIVE, 1)), True, id="mixed"),
+        pytest.param((7,), 2, ((TWO, 4), (THREE, 2)), True, id="the largest together would leave no room"),
         pytest.param((8,), 1000, ((ONE, 8000),), True, id="a thousand nodes, full"),
         pytest.param((8,), 1000, ((ONE, 8001),), False, id="a thousand nodes, one too many"),
         pytest.param((2, 2), 1, ((((1, 3),), 4),), True, id="a request over two kinds"),
@@ -125,3 +128,16 @@ def test_a_refusal_that_only_the_worst_case_causes_names_bin_pack():
 )
 def test_pods_are_packed_beside_those_that_are_on_nodes(usage, bound, expected):
     assert packs_beside((8,), 2, usage, bound) is expected
+
+
+def slices(count, available):
+    """Devices that each draw one of a GPU's slices."""
+    return count, 1, Draw(0, (Partition("gpu", 1, (CounterDraw("slices", 1, available),)),))
+
+
+def test_parts_that_were_not_searched_to_the_end_are_not_admitted(monkeypatch):
+    monkeypatch.setattr(partitions, "_BUDGET", 2)
+    pod = (slices(3, 29),)
+    assert pack((29,), 1, ((pod, 2),)) is Packable.UNKNOWN
+    assert not packs_beside((29,), 1, ((pod, 2),), (((pod, 1),),))
+    assert not is_safe((29,), 1, (((slices(3, 29), slices(2, 29)), 1),))

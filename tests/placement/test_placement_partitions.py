@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from modelplane.placement import partitions
 from modelplane.placement.packing import Packable, pack
 from modelplane.placement.partitions import (
+    BudgetReached,
     CounterDraw,
     Draw,
     Partition,
@@ -116,6 +118,18 @@ def test_a_pod_with_two_kinds_of_parts_needs_a_node_that_nothing_touches():
     assert not is_safe(COUNTS, 1, (((wants(1, WHOLE), wants(1, ONE_SLICE)), 1),))
 
 
+def test_a_pod_that_may_have_a_plain_device_instead_is_safe_with_either():
+    """One GPU in seven slices, and one plain device of another kind."""
+    counts, either = (1, 7, 2, 1), (1, 0b1010, Draw(0b1000, (part(1),)))
+    held = ((wants(1, WHOLE),), 1)
+
+    def safe_beside_it(pod, number):
+        return is_safe(counts, 1, tuple(sorted((held, ((pod,), number)))), (held,))
+
+    found = [safe_beside_it(either, 1), safe_beside_it(either, 2), safe_beside_it(wants(1, ONE_SLICE), 1)]
+    assert found == [True, False, False]
+
+
 def test_too_many_for_all_nodes_is_a_proof():
     usage = (((wants(1, ONE_SLICE),), 15),)
     assert exceeds(usage, 2)
@@ -128,6 +142,24 @@ def test_a_demand_for_parts_may_take_another_device_instead():
     assert serves((either,)) == ((),)
     assert serves((wants(1, WHOLE), either)) == (((1, 0b1000),),)
     assert serves((wants(1, WHOLE), wants(1, ONE_SLICE))) == ()
+
+
+def test_sets_of_different_names_are_drawn_on_apart():
+    other = (3, part(3, kind="other")._replace(name="npu"))
+    assert serves((wants(2, THREE), wants(2, other))) == ((),)
+    assert serves((wants(2, THREE), wants(3, other))) == ()
+
+
+def test_a_device_that_may_be_of_several_sets_draws_on_none_for_sure():
+    either = (1, 0b1001, Draw(0b1000, (part(7),)))
+    several = wants(1, WHOLE, (3, part(7)._replace(name="npu")))
+    assert [exceeds((((demand,), 9),), 1) for demand in (wants(1, WHOLE), either, several)] == [True, False, False]
+
+
+def test_a_search_beyond_its_budget_has_no_answer(monkeypatch):
+    monkeypatch.setattr(partitions, "_BUDGET", 3)
+    with pytest.raises(BudgetReached):
+        serves((wants(4, (0, part(1, 31))),))
 
 
 # Brute force: every pod is one or two devices; a device is put into a set of a node, wherever its counter allows.

@@ -3,8 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelplane.placement.cluster_info import make_cluster_info
 from modelplane.placement.decisions import ReplicaDecision
 from modelplane.placement.preempt import MAX_VICTIMS
+from modelplane.placement.preempted import preempted
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.testing.fleets import (
@@ -80,6 +82,25 @@ def test_the_cluster_whose_victims_matter_least_is_taken():
     assert victims(schedule(gold(), fleet)) == [("least", 0)]
 
 
+def test_fewer_victims_are_better_where_they_matter_as_much():
+    """Cluster b holds one that matters less, whose leaving does not help, and two that have to leave together."""
+    small = pool("small", 1, hardware(kind(count=1)))
+    low = {"name": "low", "priority": "silver", **SERVING}
+    fleet = Fleet.of(
+        [
+            cluster("a", pool(nodes=1), priorities=PRIORITIES),
+            cluster("b", small, pool(nodes=1), priorities=PRIORITIES),
+        ],
+        [
+            replica("a", 0, assignment("h200", claim(8)), **low),
+            replica("b", 0, assignment("small"), name="least", **SERVING),
+            *(replica("b", at, assignment("h200", claim(4)), **low) for at in (1, 2)),
+        ],
+    )
+    found = schedule(gold(), fleet)
+    assert (found.preemption.cluster, victims(found)) == ("a", [("low", 0)])
+
+
 def test_nobody_is_evicted_where_the_replica_may_not_go_or_would_not_fit():
     low = [replica("a", 0, assignment("h200", claim(8)), name="low", **SERVING)]
     cordoned = cluster("a", pool(nodes=1), priorities=PRIORITIES, cordoned=True)
@@ -99,6 +120,13 @@ def test_an_eviction_is_forgotten_once_its_victims_are_gone():
     assert (kept.decision, kept.replica.preempts) == (ReplicaDecision.KEPT, (low.digest,))
     (alone,) = schedule(gold(), both.with_replicas(removed=[low.id])).placements
     assert alone.replica.preempts == ()
+
+
+def test_nobody_is_preempted_once_the_one_that_did_is_gone():
+    low = replica("a", 0, assignment("h200", claim(8)), name="low", **SERVING)
+    winner = replica("a", 0, assignment("h200", claim(8)), priority="gold", preempts=(low.digest,), **SERVING)
+    info = make_cluster_info(cluster("a", pool(nodes=1), priorities=PRIORITIES), [low, winner])
+    assert (preempted(info), preempted(info.with_replicas(removed=[winner.id]))) == ({low.id}, set())
 
 
 def test_naming_a_victim_of_higher_priority_or_a_protected_one_evicts_nobody():

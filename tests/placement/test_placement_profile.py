@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from modelplane.api.errors import InputError
 from modelplane.framework import PluginFault, ProfileError, Refusal, RefusalCode, StepRecorder
 from modelplane.framework.registry import NoParameters, plugin_type
 from modelplane.placement.plugins import FilterStage
@@ -93,6 +94,11 @@ class Broken:
         raise KeyError("region")
 
 
+class Unmade:
+    def __init__(self, _name, _parameters):
+        raise InputError("zone is required")
+
+
 class Stageless:
     def __init__(self, name, _parameters):
         self.name = name
@@ -109,6 +115,7 @@ def registry():
         "worst-first": WorstFirst,
         "broken": Broken,
         "stageless": Stageless,
+        "unmade": Unmade,
     }
     types = [plugin_type(name, made, NoParameters) for name, made in bare.items()]
     return builtin_types().extended([plugin_type("on-tier", OnTier, Tier), *types])
@@ -156,6 +163,7 @@ def test_a_profile_may_use_the_names_of_instances_as_types():
         pytest.param(document({"type": "no-old", "weight": 2}), "no-old has a weight and is not a scorer", id="weight"),
         pytest.param(document({"type": "stageless"}), "filter stageless does not declare its stage", id="no stage"),
         pytest.param(document({"type": "on-tier"}), "plugin on-tier: parameters: .*`tier`", id="parameters"),
+        pytest.param(document({"type": "unmade"}), "plugin unmade: zone is required", id="it cannot be made"),
         pytest.param(document({"type": "together", "weight": -1}), "the weight of together is -1", id="negative"),
         pytest.param(document({"type": "together", "wieght": 1}), "PlacementProfile: .*`wieght`", id="a slip"),
         pytest.param({**document(), "kind": "Profile"}, "this is a Profile, not a PlacementProfile", id="another kind"),

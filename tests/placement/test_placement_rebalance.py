@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from modelplane.api.timestamps import timestamp
 from modelplane.placement.decisions import DropReason, ReplicaDecision
-from modelplane.placement.request import RebalancePolicy
+from modelplane.placement.request import RebalancePolicy, SpreadRule
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.testing.fleets import assignment, claim, cluster, engine, labelled, place, pool, replica, request
@@ -161,6 +161,53 @@ def test_a_replica_too_many_of_a_roll_out_is_no_successor_of_a_move():
     surge = schedule(msgspec.structs.replace(SPREAD, rolling_out=True), fleet, NOW + 5)
     assert {p.decision for p in surge.placements} == {ReplicaDecision.KEPT}
     assert [(d.replica.cluster, d.replica.index, d.reason) for d in surge.dropped] == [("b", 1, DropReason.SCALED_DOWN)]
+
+
+def test_a_replica_too_many_is_no_successor_while_another_does_not_serve():
+    starting = [*held("a", serving=False, index=2), *held("b", serving=False, created=NOW, index=1)]
+    fleet = Fleet.of([made("a"), made("b")], [*held("a", "a", "b"), *starting])
+    decided = schedule(SPREAD, fleet, NOW + 5)
+    assert {p.decision for p in decided.placements} == {ReplicaDecision.KEPT}
+    assert [(d.replica.cluster, d.replica.index, d.reason) for d in decided.dropped] == [
+        ("a", 2, DropReason.SCALED_DOWN)
+    ]
+
+
+def test_a_replica_too_many_that_is_in_no_better_place_is_scaled_down():
+    replicas = [*held("a", "a", "b", "b"), *held("a", created=NOW, serving=False, index=2)]
+    decided = schedule(SPREAD, Fleet.of([made("a"), made("b")], replicas), NOW + 5)
+    assert moves(decided) == ([], [])
+    assert [(d.replica.cluster, d.replica.index, d.reason) for d in decided.dropped] == [
+        ("a", 2, DropReason.SCALED_DOWN)
+    ]
+
+
+def test_a_replica_on_a_cluster_that_is_not_listed_does_not_move():
+    replicas = held("gone", "gone", "gone", "a")
+    fleet = Fleet.of([made("a"), made("b")], replicas)
+    assert moves(schedule(SPREAD, fleet, NOW)) == ([], [])
+    young = [*replicas, *held("b", created=NOW, serving=False)]
+    decided = schedule(SPREAD, Fleet.of([made("a"), made("b")], young), NOW + 5)
+    assert (moves(decided), [d.replica.cluster for d in decided.dropped]) == (([], []), ["b"])
+
+
+def test_a_successor_on_a_cluster_that_is_not_listed_replaces_nobody():
+    replicas = [*held(*UNEVEN), *held("gone", created=NOW, serving=False)]
+    decided = schedule(SPREAD, Fleet.of([made("a"), made("b")], replicas), NOW + 5)
+    assert (moves(decided), [d.replica.cluster for d in decided.dropped]) == (([], []), ["gone"])
+
+
+def test_a_better_place_that_a_spread_rule_refuses_is_none():
+    """Cluster c is cheaper, and its zone has as many replicas as the rule allows."""
+    zones = {"a": "x", "b": "y", "c": "y"}
+    clusters = [
+        cluster(name, pool("p", 4, price=10.0 if name == "c" else 40.0), labels={"zone": zone})
+        for name, zone in zones.items()
+    ]
+    replicas = held("a", "b", "b")
+    for rules, expected in (((), ["c"]), ((SpreadRule("zone", 1),), [])):
+        wanted = asked(3, RebalancePolicy(cost=True), spread=rules)
+        assert moves(schedule(wanted, Fleet.of(clusters, replicas), NOW))[0] == expected
 
 
 def test_nothing_moves_for_a_better_place_during_a_roll_out():

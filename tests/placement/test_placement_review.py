@@ -208,6 +208,13 @@ def dropped(reason, why):
             id="devices of others",
         ),
         pytest.param(place(1), [cluster("a", SHORT)], [replica("a", serving=True)], kept(0), id="it serves"),
+        pytest.param(
+            place(3, outdated=frozenset({("a", 1)})),
+            [cluster("a")],
+            [replica("a", at) for at in range(3)],
+            ([0, 2], [(1, "it has an older revision")], [], [], FOREVER),
+            id="one of an older revision among others",
+        ),
     ],
 )
 def test_a_replica_stays_moves_or_goes(asked, clusters, held, expected):

@@ -3,6 +3,10 @@
 import msgspec
 import pytest
 
+from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import NoParameters, plugin_type
+from modelplane.placement.plugins import FilterStage
+from modelplane.placement.profile import PluginUse, build_profile, builtin_types, default_spec
 from modelplane.placement.request import CacheRequest, FailoverPolicy, Preference, ScoreWeights, SpreadRule
 from modelplane.placement.schedule import schedule, survey
 from modelplane.placement.snapshot import Fleet
@@ -726,3 +730,49 @@ def test_a_gang_takes_a_rack_as_a_whole_where_each_rack_is_a_pool():
     (placed,) = schedule(place(1, engine(request(4), nodes=18)), Fleet.of([racks], [used])).placements
     assert placed.replica.assignments[0].pool == "rack-2"
     assert schedule(place(2, engine(request(4), nodes=18)), Fleet.of([racks], [used])).pending == 1
+
+
+def test_replicas_where_a_spread_rule_has_no_value_count_for_none(decide):
+    """The replica on b has no zone: a and c are even without it."""
+    zones = [cluster(name, labels={"zone": name}) for name in ("a", "c")]
+    asked = place(3, spread=(SpreadRule("zone", 1),))
+    placements, _, pending = decide(asked, [*zones, cluster("b")], [replica("b", serving=True)])
+    assert (sorted(placements), pending) == (
+        ["a/h200#0 New", "b/h200#0 Kept", "c/h200#0 New"],
+        0,
+    )
+
+
+def test_a_survey_judges_one_more_beside_replicas_that_are_there():
+    fleet = Fleet.of([cluster("a", pool(nodes=2))], [replica("a", 0, assignment("h200", claim(8)), serving=True)])
+    asked = place(2, engine(request(8)))
+    found = survey(asked, fleet)
+    assert [p.replica.index for p in found.placements] == [0, 1]
+    (reason,) = [candidate.reason for candidate in found.trace.candidates()]
+    assert reason == "holds 2 replicas; one more is refused: Capacity: needs 1 free node; 0 of 2 nodes are free"
+
+
+class FirstPoolOnly:
+    """Reads the place of an offer, which is not known while an eviction is only tried."""
+
+    name, stage = "first-pool-only", FilterStage.OFFER
+
+    def __init__(self, *_made):
+        pass
+
+    def refuse(self, _state, offer):
+        return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "no") if offer.places[0][1] else None
+
+
+def test_a_replica_that_serves_stays_where_no_successor_is_placed_after_all(shown):
+    known = builtin_types().extended([plugin_type("first-pool-only", FirstPoolOnly, NoParameters)])
+    spec = default_spec()
+    added = msgspec.structs.replace(spec, plugins=(*spec.plugins, PluginUse("first-pool-only")))
+    clusters = [cluster("a", pool("o", 1, hardware(kind(count=1))), pool("p", 1))]
+    held = [replica("a", 0, assignment("p", claim(8)), serving=True)]
+    asked = place(1, engine(request(8)), outdated=frozenset({("a", 0)}))
+    for profile, expected in (
+        (build_profile(spec), (["a/p#1 New"], ["a#0 Replaced"], 0)),
+        (build_profile(added, known), (["a/p#0 Moving"], [], 0)),
+    ):
+        assert shown(schedule(asked, Fleet.of(clusters, held), profile=profile)) == expected

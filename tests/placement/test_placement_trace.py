@@ -3,7 +3,7 @@ import pytest
 from modelplane.framework import Refusal, RefusalCode
 from modelplane.placement.schedule import schedule, survey
 from modelplane.placement.snapshot import Fleet
-from modelplane.placement.trace import CandidateVerdict, PlacementTrace, summarise
+from modelplane.placement.trace import CandidateGroup, CandidateVerdict, PlacementTrace, TraceReporter, summarise
 from modelplane.testing.fleets import cluster, engine, place, pool, product_is, request
 
 
@@ -57,3 +57,9 @@ def test_nothing_that_was_found_is_room_to_wait_for():
 def test_the_commonest_refusals_are_summarised():
     refusals = [(Refusal("F", RefusalCode.UNSCHEDULABLE, "r{}", (at,)), at) for at in (1, 2, 3, 4)]
     assert summarise(refusals) == "4 x F: r4; 3 x F: r3; 2 x F: r2; and 1 other reasons"
+
+
+def test_only_options_have_scores():
+    listener = TraceReporter()
+    listener.scored("p", CandidateGroup((("east", 0),)), 0.5, ())
+    assert listener.findings() == ()

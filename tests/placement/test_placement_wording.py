@@ -2,8 +2,11 @@
 
 import pytest
 
+from modelplane.k8s.device import Device
 from modelplane.placement.hardware import DeviceKind
 from modelplane.placement.matching import Unmatched, engine_allocations
+from modelplane.placement.partitions import CounterDraw, Partition
+from modelplane.placement.pool_usage import EMPTY, add
 from modelplane.placement.request import EngineRequest, MemberRequest, NodeDeviceRequest
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.wording import Mismatch, Shortfall, Untolerated
@@ -27,6 +30,7 @@ from modelplane.testing.fleets import (
 )
 
 DRIVER_IS = f'device.driver == "{DRIVER}"'
+ONE = 10**9
 LINK = DeviceKind("nvlink", device("NVLink", "0", driver="example.com/link"), 4, None)
 
 
@@ -128,6 +132,51 @@ BIN_PACK = "; it fits if the cluster packs its pods (spec.scheduling.packing: Bi
 )
 def test_what_finds_no_place_is_counted(asked, nodes, held, is_packed, words):
     assert shortfall(asked, nodes, *held, is_packed=is_packed) == words
+
+
+def mig(name, drawn, most):
+    """A part of a GPU that draws some of its 7 slices."""
+    draws = (CounterDraw(f"device/{name}", ONE, most * ONE), CounterDraw("slices", drawn * ONE, 7 * ONE))
+    return DeviceKind(name, device(name), most, f"{name}.nvidia.com", Partition("gpu", 1, draws))
+
+
+SHARED = DeviceKind(
+    "gpu",
+    Device.from_dict(DRIVER, {"capacity": {"memory": {"value": "80Gi"}}, "allowMultipleAllocations": True}),
+    2,
+    DRIVER,
+    capacity=b'{"memory": {"value": "80Gi"}}',
+)
+
+
+@pytest.mark.parametrize(
+    ("of", "wanted", "held", "words"),
+    [
+        pytest.param(
+            hardware(mig("1g", 1, 7), mig("3g", 3, 2)),
+            request(1, product_is("3g")),
+            [(request(1, product_is("3g")), 2)],
+            "needs 1 pod with 1 x 3g; 0 fit wherever the cluster puts its pods; 6 of 7 slices of gpu are held",
+            id="parts of devices by name",
+        ),
+        pytest.param(
+            hardware(SHARED),
+            NodeDeviceRequest("gpu", 1, (), (("memory", "50Gi"),)),
+            [(NodeDeviceRequest("gpu", 1, (), (("memory", "40Gi"),)), 4)],
+            "needs 1 pod with 1 x gpu with 50Gi memory; 0 fit wherever the cluster puts its pods; "
+            "160Gi of 160Gi memory of gpu are held",
+            id="shares by their amount",
+        ),
+        pytest.param(hardware(), request(9), [], "the devices do not match", id="no pool of the kind has them"),
+    ],
+)
+def test_parts_and_shares_are_counted_by_what_they_draw(of, wanted, held, words):
+    usage = EMPTY
+    for each, number in held:
+        (allocation, *_) = engine_allocations(engine(each), of)
+        usage = add(usage, tuple((shape, pods * number) for shape, pods in allocation.pods))
+    shape = Fleet.of([cluster("east", pool(nodes=1, of=of))]).infos["east"].kinds[0]
+    assert str(Shortfall(engine(wanted), shape, usage)) == words
 
 
 @pytest.mark.parametrize(

@@ -250,9 +250,9 @@ def _with_progress(
 ) -> ComposeResult:
     """The result with the revisions and how far the update to the newest one is."""
     status = result.status
-    if isinstance(status, ModelDeploymentStatus):
-        updated = progress.status.updated_replicas
-        status = msgspec.structs.replace(status, updated_replicas=updated, rollout=progress.status, revisions=revisions)
+    assert isinstance(status, ModelDeploymentStatus)  # noqa: S101  a deployment's result
+    updated = progress.status.updated_replicas
+    status = msgspec.structs.replace(status, updated_replicas=updated, rollout=progress.status, revisions=revisions)
     waits = [wait for wait in (result.requeue_after_s, progress.requeue_after_s) if wait is not None]
     return replace(
         result,

@@ -14,18 +14,16 @@ SERVING = frozenset({ConditionType.WORKLOAD_READY, ConditionType.ROUTE_READY})
 def is_ready(manifest: Manifest, when: ReadyWhen) -> bool:
     status = manifest.get("status")
     status = status if isinstance(status, Mapping) else {}
-    match when:
-        case ReadyWhen.CREATED:
-            return bool(manifest)
-        case ReadyWhen.AVAILABLE:
-            return has_condition(manifest, when.value) and _has_pods(manifest, status)
-        case ReadyWhen.COMPLETE | ReadyWhen.READY:
-            return has_condition(manifest, when.value)
-        case ReadyWhen.ROUTED:
-            parents = list(_mappings(status.get("parents")))
-            return bool(parents) and all(_routed(manifest, parent) for parent in parents)
-        case ReadyWhen.ADDRESSED:
-            return first_address(manifest) is not None
+    if when is ReadyWhen.CREATED:
+        return bool(manifest)
+    if when is ReadyWhen.ADDRESSED:
+        return first_address(manifest) is not None
+    if when is ReadyWhen.ROUTED:
+        parents = list(_mappings(status.get("parents")))
+        return bool(parents) and all(_routed(manifest, parent) for parent in parents)
+    # The others are named by their condition.
+    held = has_condition(manifest, when.value)
+    return held and _has_pods(manifest, status) if when is ReadyWhen.AVAILABLE else held
 
 
 def _has_pods(manifest: Manifest, status: Mapping[str, object]) -> bool:

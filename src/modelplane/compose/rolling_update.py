@@ -106,8 +106,13 @@ def roll(
     """Which of the replicas change in this pass. `seen` has the observed ones by name, which `decode` reads."""
     known = [_known(replica, seen.get(replica.metadata.name), decode, rules) for replica in wanted]
     held = _held(known, rules)
-    names = {item.wanted.metadata.name for item in held}
-    replicas = tuple(_as_it_runs(item) if item.wanted.metadata.name in names else item.wanted for item in known)
+    running = {item.wanted.metadata.name: item.seen for item in held if item.seen is not None}
+    replicas = tuple(
+        _as_it_runs(item.wanted, running[item.wanted.metadata.name])
+        if item.wanted.metadata.name in running
+        else item.wanted
+        for item in known
+    )
     return Rollout(replicas, len(known) - len(held), sum(item.ready for item in known))
 
 
@@ -164,18 +169,16 @@ def settling_s(replica: Manifest, min_ready_s: float, now: float) -> float:
     return 0.0 if since is None else max(0.0, since + min_ready_s - now)
 
 
-def _as_it_runs(item: _Known) -> ModelReplica:
+def _as_it_runs(wanted: ModelReplica, seen: ModelReplica) -> ModelReplica:
     """The replica with the pods that it has and its other fields updated."""
-    if item.seen is None:
-        return item.wanted
-    running = dict(zip(_VERSIONED, _version(item.seen.spec), strict=True))
-    labels = {name: text for name, text in item.wanted.metadata.labels.items() if name not in {REVISION, TRACK}}
-    if REVISION in item.seen.metadata.labels:
-        labels[REVISION] = item.seen.metadata.labels[REVISION]
+    running = dict(zip(_VERSIONED, _version(seen.spec), strict=True))
+    labels = {name: text for name, text in wanted.metadata.labels.items() if name not in {REVISION, TRACK}}
+    if REVISION in seen.metadata.labels:
+        labels[REVISION] = seen.metadata.labels[REVISION]
     return msgspec.structs.replace(
-        item.wanted,
-        metadata=msgspec.structs.replace(item.wanted.metadata, labels=labels),
-        spec=msgspec.structs.replace(item.wanted.spec, **running),
+        wanted,
+        metadata=msgspec.structs.replace(wanted.metadata, labels=labels),
+        spec=msgspec.structs.replace(wanted.spec, **running),
     )
 
 

@@ -126,16 +126,16 @@ def with_wait(result: ComposeResult, wait: StartupWait, wanted: int, now: float)
     """The result with what is held back in its condition and status, and a requeue for when the wait is over."""
     status = result.status
     assert isinstance(status, ModelDeploymentStatus)  # noqa: S101  a deployment's result
+    shown = status.placement
+    assert shown is not None  # noqa: S101  a deployment that was decided
     message = wait.message(status.replicas or 0, wanted)
     waiting = fails(ConditionType.REPLICAS_SCHEDULED, Reason.WAITING_FOR_CLUSTERS, message)
     conditions = tuple(
         waiting if each.type == waiting.type and each.status is ConditionStatus.TRUE else each
         for each in result.conditions
     )
-    shown = status.placement
-    if shown is not None:
-        summary = f"{shown.summary}; {wait.replicas} held for starting clusters"
-        status = msgspec.structs.replace(status, placement=msgspec.structs.replace(shown, summary=summary))
+    summary = f"{shown.summary}; {wait.replicas} held for starting clusters"
+    status = msgspec.structs.replace(status, placement=msgspec.structs.replace(shown, summary=summary))
     waits = [each for each in (result.requeue_after_s, wait.until - now) if each]
     return replace(
         result, status=status, conditions=conditions, ready=summarise(conditions), requeue_after_s=min(waits)

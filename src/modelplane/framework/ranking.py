@@ -275,18 +275,14 @@ class IncrementalRanking(Generic[C]):
             tops[key] = bucket.absolute_scores[-1] + relative
 
     def _find_best(self) -> Best:
-        tops, total, best, tied = self._tops, -inf, None, False
-        for key, top in tops.items():
+        total = -inf
+        best: list[BucketKey] = []
+        for key, top in self._tops.items():
             if top > total:
-                total, best, tied = top, key, False
+                total, best = top, [key]
             elif top == total:
-                tied = True
-        if best is None:
-            return total, ()
-        if tied:
-            found = [positions for key, top in tops.items() if top == total for positions in self._buckets[key].best()]
-        else:
-            found = self._buckets[best].best()
+                best.append(key)
+        found = [positions for key in best for positions in self._buckets[key].best()]
         return total, found[0] if len(found) == 1 else sorted(chain.from_iterable(found))
 
 

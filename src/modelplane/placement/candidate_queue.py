@@ -201,9 +201,7 @@ class CandidateQueue:
         """A make of cluster, and why all of it is refused."""
         known = self._views.get((cluster_profile, facts))
         if known is None:
-            cluster = self._state.fleet.infos[name].cluster
-            if cluster is None:
-                raise LookupError(f"cluster {name} is in the index and not in the fleet")
+            cluster = self._state.fleet.infos[name].existing
             tier = self._tier(cluster) if self._state.request.tiers else None
             view = ClusterView(cluster_profile, facts, cluster, tier)
             known = view, admit(self._plugins.cluster_filters, self._state, view)
@@ -255,9 +253,7 @@ class CandidateQueue:
             return {(): [(name, 0) for name in names]}
         parts: dict[Facts, list[Place]] = {}
         for name in names:
-            cluster = infos[name].cluster
-            if cluster is not None:
-                parts.setdefault(reading.facts(cluster), []).append((name, 0))
+            parts.setdefault(reading.facts(infos[name].existing), []).append((name, 0))
         return parts
 
     def _assign_all(

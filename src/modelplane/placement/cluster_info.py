@@ -129,6 +129,13 @@ class ClusterInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
     places: Places = MappingProxyType({})
     """Where pods are known to be."""
 
+    @property
+    def existing(self) -> Cluster:
+        """The cluster of a place: only clusters that exist have any."""
+        if self.cluster is None:
+            raise LookupError("the cluster does not exist")
+        return self.cluster
+
     def position(self, pool: str) -> int | None:
         return next((position for position, found in enumerate(self.pools) if found.name == pool), None)
 

@@ -99,8 +99,7 @@ class SchedulingCycle:
     def release(self, gone: Iterable[PlacedReplica]) -> None:
         """Stop charging replicas that leave."""
         for replica in gone:
-            if replica.cluster in self.fleet.infos:
-                self.assumed[replica.cluster] = self.info(replica.cluster).with_replicas(removed=[replica.id])
+            self.assumed[replica.cluster] = self.info(replica.cluster).with_replicas(removed=[replica.id])
 
     def renew(self, replica: PlacedReplica) -> None:
         """Charge a replica as it will be instead of as it is."""

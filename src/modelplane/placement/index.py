@@ -61,9 +61,7 @@ class EquivalenceClass:
         if found is None:
             parts: dict[Facts, list[Place]] = {}
             for place in self.places:
-                cluster = infos[place[0]].cluster
-                if cluster is not None:
-                    parts.setdefault(reading.facts(cluster), []).append(place)
+                parts.setdefault(reading.facts(infos[place[0]].existing), []).append(place)
             found = {facts: tuple(places) for facts, places in parts.items()}
             if len(self._splits) >= _MAX_SPLITS:
                 self._splits.clear()

@@ -59,9 +59,7 @@ def _least_harm(info: ClusterInfo, cluster: Cluster) -> tuple[int, int]:
 def _on_cluster(state: SchedulingCycle, queue: CandidateQueue, name: ClusterName) -> Eviction | None:
     info = state.info(name)
     victims = _candidates(state, info)
-    if info.cluster is None or not victims:
-        return None
-    if queue.view(info.profile, state.reading.facts(info.cluster), name)[1] is not None:
+    if not victims or queue.view(info.profile, state.reading.facts(info.existing), name)[1] is not None:
         return None
     count = _fewest(state, queue, info, victims)
     return None if count is None else _spare(state, queue, info, victims[:count])
@@ -90,9 +88,7 @@ def _fits_without(state: SchedulingCycle, queue: CandidateQueue, info: ClusterIn
 
 def _candidates(state: SchedulingCycle, info: ClusterInfo) -> list[PlacedReplica]:
     """Who may be evicted for the deployment: the least important first."""
-    cluster = info.cluster
-    if cluster is None:
-        return []
+    cluster = info.existing
     mine = cluster.priority_value(state.request.priority)
     going = preempted(info)
     lower = [
@@ -125,9 +121,9 @@ def _spare(
         else:
             blocks += (block[: len(block) // 2], block[len(block) // 2 :])
     offer = offer_on(state, queue, left)
-    if offer is None or info.cluster is None or not 0 < len(needed) <= MAX_VICTIMS:
+    if offer is None or not 0 < len(needed) <= MAX_VICTIMS:
         return None
-    return Eviction(info.cluster.name, offer, tuple(reversed(needed)))
+    return Eviction(info.existing.name, offer, tuple(reversed(needed)))
 
 
 def offer_on(state: SchedulingCycle, queue: CandidateQueue, info: ClusterInfo) -> PlacementOption | None:

@@ -255,8 +255,6 @@ class CacheInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     def reaches(self, cluster: Cluster) -> bool:
         """Whether it is staged on the cluster or will be."""
-        if self.fault:
-            return False
         if cluster.name in self.staged:
             return True
         return self.refusal(cluster.name) is None and selects(self.selector, cluster.labels)

@@ -315,6 +315,18 @@ def test_prefix_affinity_by_expected_latency():
     assert names_kept("prefix-cache-affinity-filter", pool, prepare=prepare, maxTTFTPenaltyMs=1000) == ["a"]
 
 
+def test_prefix_affinity_by_tokens_in_flight_where_a_prediction_is_missing():
+    pool = [endpoint("a"), endpoint("b")]
+
+    def prepare(context):
+        return with_headroom(with_prefix(context, [90, 10], 100), [(-5.0, 0.0), None])
+
+    parameters = {"ttftSource": "latencyPredictor", "maxTTFTPenaltyMs": 1000}
+    assert names_kept("prefix-cache-affinity-filter", pool, prepare=prepare, **parameters) == ["a"]
+    pool[0].tokens_in_flight = 400_000
+    assert names_kept("prefix-cache-affinity-filter", pool, prepare=prepare, **parameters) == ["a", "b"]
+
+
 GOALS = Request("r", ttft_goal_s=1.0)
 
 
@@ -396,7 +408,13 @@ def test_the_header_of_conformance_tests(header, expected):
         ),
         ("utilization-filter", {}, "at least one"),
         ("utilization-filter", {"conditions": [{"metric": "nope", "maxValue": 1}]}, "nope"),
+        (
+            "utilization-filter",
+            {"conditions": [{"metric": "kv-cache-utilization", "maxValue": 80}]},
+            "conditions: kv-cache-utilization is a share of 1, and maxValue is 80",
+        ),
         ("endpoint-attribute-filter", {"attribute": "t"}, "algorithm.threshold is required"),
+        ("endpoint-attribute-filter", {"attribute": ""}, "attribute is required"),
         ("prefix-cache-affinity-filter", {"affinityThreshold": 1.5}, "affinityThreshold"),
         ("accelerator-filter", {"label": ""}, "label is required"),
     ],
@@ -404,6 +422,42 @@ def test_the_header_of_conformance_tests(header, expected):
 def test_parameters_that_make_no_sense_are_refused(type_name, parameters, says):
     with pytest.raises((InputError, ValueError), match=says):
         make(type_name, **parameters)
+
+
+ABOVE_2 = {"algorithm": {"threshold": {"operator": "GreaterThan", "value": 2}}}
+QUEUE = [{"metric": "waiting-queue", "maxValue": 5}]
+
+
+@pytest.mark.parametrize(
+    ("type_name", "parameters", "admitted"),
+    [
+        ("by-label", {"label": "tier", "validValues": ["gold"]}, [True, False]),
+        ("header-based-testing-filter", {}, [True, False]),
+        ("endpoint-attribute-filter", {"attribute": "t", **ABOVE_2}, [True, False]),
+        ("endpoint-attribute-filter", {"attribute": "t", "fallbackOnEmpty": True, **ABOVE_2}, [True, True]),
+        ("utilization-filter", {"conditions": QUEUE}, [True, False]),
+        ("utilization-filter", {"conditions": QUEUE, "fallbackOnEmpty": True}, [True, True]),
+        ("utilization-detector", {}, [True, True]),
+        ("failing-endpoint-filter", {}, [True, True]),
+        ("slo-headroom-tier-filter", {}, [True, True]),
+        ("topology-affinity-filter", {}, [True, True]),
+        ("prefix-cache-affinity-filter", {}, [True, True]),
+    ],
+)
+def test_a_filter_of_all_endpoints_judges_a_single_one_as_a_pool_of_one(type_name, parameters, admitted):
+    host = "kubernetes.io/hostname"
+    good = endpoint("good", labels={"tier": "gold", host: "h"}, attributes={"t": 3})
+    bad = endpoint("bad", labels={"tier": "tin"}, attributes={"t": 1}, metrics=EndpointMetrics(99, 0, 1.0, scraped_s=0))
+    bad.failures = 99
+    request = Request("r", ttft_goal_s=1.0, headers={"test-epp-endpoint-selection": good.address})
+    found, alone = [], []
+    for each, cached, headroom in ((good, 90, 0.5), (bad, 0, -0.5)):
+        context = with_headroom(with_prefix(context_of((each,), request), [cached], 100), [(headroom, 0.0)])
+        context.put(PEER, good)
+        plugin = make(type_name, **parameters)
+        found.append(plugin.refuse(context, each))
+        alone.append((plugin.narrow(context, (each,)) or (None,))[0])
+    assert (found, [refusal is None for refusal in found]) == (alone, admitted)
 
 
 NEVER_EMPTY = (

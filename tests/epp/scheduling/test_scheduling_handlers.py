@@ -2,6 +2,7 @@
 
 import pytest
 
+from modelplane.api.errors import InputError
 from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.metrics import EndpointMetrics
@@ -105,6 +106,84 @@ def test_prefill_first_always_prefills():
     assert told(decide(PREFILL_FIRST, roles(decode=1))) == (Outcome.PICKED, "decode", [["decode0"]], {}, {})
 
 
+def test_prefill_first_without_a_prefill_profile_decodes_at_once():
+    config = """
+plugins:
+- {type: disagg-profile-handler, parameters: {stageOrder: prefill-first}}
+- type: decode-filter
+schedulingProfiles:
+- {name: decode, plugins: [{pluginRef: decode-filter}]}
+"""
+    assert told(decide(config, roles(decode=1))) == (Outcome.PICKED, "decode", [["decode0"]], {}, {})
+
+
+ALWAYS = {"always": make("always-disagg-pd-decider")}
+
+
+@pytest.mark.parametrize(
+    ("handler", "profiles", "expected"),
+    [
+        (make("single-profile-handler"), ["a"], []),
+        (make("single-profile-handler"), ["a", "b"], ["runs exactly one profile, and there are 2 (a, b)"]),
+        (make("data-parallel-profile-handler"), ["a"], []),
+        (make("data-parallel-profile-handler"), ["a", "b"], ["runs exactly one profile, and there are 2 (a, b)"]),
+        (make("header-profile-handler"), ["a"], []),
+        (make("header-profile-handler", defaultProfile="b"), ["a", "b"], []),
+        (
+            make("header-profile-handler", headerName="X-Profile"),
+            ["a", "b"],
+            ["needs a profile decode, for requests without the header x-profile"],
+        ),
+        (make("disagg-profile-handler", ALWAYS, deciders={"prefill": "always"}), ["decode", "prefill"], []),
+        (make("disagg-profile-handler", stageOrder="prefill-first"), ["decode", "prefill"], []),
+        (
+            make("disagg-profile-handler"),
+            ["prefill", "encode", "other"],
+            [
+                "needs a profile decode",
+                "never runs profile prefill: deciders.prefill is not set",
+                "never runs profile encode: deciders.encode is not set",
+                "never runs profile other",
+            ],
+        ),
+        (make("shadow-profile-handler", shadows=["trial"]), ["real", "trial"], []),
+        (
+            make("shadow-profile-handler", shadows=["trial", "second"]),
+            ["trial", "a", "b"],
+            ["needs a profile second", "leaves 2 profiles that are no shadows; set handler"],
+        ),
+    ],
+)
+def test_profiles_that_a_handler_cannot_run_are_named(handler, profiles, expected):
+    assert list(handler.validate_profiles(profiles)) == expected
+
+
+@pytest.mark.parametrize(
+    ("type_name", "parameters", "says"),
+    [
+        (
+            "disagg-profile-handler",
+            {"stageOrder": "prefill-first", "deciders": {"prefill": "always"}},
+            "deciders.prefill cannot be used where prefill comes first",
+        ),
+        (
+            "disagg-profile-handler",
+            {"deciders": {"encode": "picker"}},
+            "refers to picker as a decider, which it is not",
+        ),
+        ("shadow-profile-handler", {"shadows": []}, "shadows is empty; list at least one profile"),
+        (
+            "shadow-profile-handler",
+            {"shadows": ["a"], "handler": "picker"},
+            "refers to picker as a profile handler, which it is not",
+        ),
+    ],
+)
+def test_a_handler_is_made_of_parts_that_fit(type_name, parameters, says):
+    with pytest.raises(InputError, match=says):
+        make(type_name, {**ALWAYS, "picker": make("random-picker")}, **parameters)
+
+
 def test_the_older_handler_for_prefill_and_decode():
     config = """
 plugins:
@@ -152,6 +231,11 @@ def test_a_header_names_the_rank_of_a_server():
     assert dict(found.set_headers) == {"x-data-parallel-host-port": "[2001:db8::1]:8003"}
 
 
+def test_no_rank_is_named_where_none_is_picked():
+    found = decide("plugins: [{type: data-parallel-profile-handler}, {type: prefill-filter}]\n", roles(decode=1))
+    assert told(found) == (Outcome.EXCLUDED, "default", [], {}, {})
+
+
 BY_HEADER = """
 plugins:
 - type: header-profile-handler
@@ -174,6 +258,12 @@ schedulingProfiles:
 def test_the_profile_that_a_header_names(headers, expected):
     found = decide(BY_HEADER, roles(decode=1, prefill=1), Request("r", headers=headers))
     assert (found.outcome.title, found.profile, found.why) == expected
+
+
+def test_the_only_profile_runs_whatever_a_header_names():
+    config = "plugins: [{type: header-profile-handler}, {type: decode-filter}]\n"
+    found = decide(config, roles(decode=1), Request("r", headers={"epp-profile": "nope"}))
+    assert told(found) == (Outcome.PICKED, "default", [["decode0"]], {}, {})
 
 
 SHADOWED = """

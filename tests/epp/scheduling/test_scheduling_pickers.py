@@ -80,10 +80,15 @@ def test_the_same_pick_whatever_the_order_of_endpoints(type_name, sums, seed, mo
     assert len(set(found)) == len(found) == min(most, len(pool))
 
 
-@given(st.sampled_from(PICKERS), st.lists(st.floats(0, 1), min_size=1, max_size=9), st.integers(0, 2**32))
-def test_picking_from_scored_values_is_the_same(type_name, sums, seed):
+@given(
+    st.sampled_from(PICKERS),
+    st.lists(st.floats(0, 1), min_size=1, max_size=9),
+    st.integers(0, 2**32),
+    st.integers(1, 3),
+)
+def test_picking_from_scored_values_is_the_same(type_name, sums, seed, most):
     pool = [endpoint(f"e{at}") for at in range(len(sums))]
-    picker = make(type_name, maxNumOfEndpoints=2)
+    picker = make(type_name, maxNumOfEndpoints=most)
     scored = [Scored(each, total, ()) for each, total in zip(pool, sums, strict=True)]
     by_value = picker.pick(context_of(pool, chance=seeded(seed)), scored)
     by_place = picker.order(context_of(pool, chance=seeded(seed)), pool, sums)

@@ -119,6 +119,21 @@ def test_times_are_added_up_over_a_call_and_observed_once():
     ]
 
 
+def test_what_was_not_observed_can_be_forgotten():
+    seen = []
+    clock = count()
+    timer = PluginTimer(lambda *observed: seen.append(observed), lambda: float(next(clock)))
+    pool = endpoints_with([EndpointMetrics(waiting=waiting) for waiting in [1, 2]])
+    profile = Profile("p", make("random-picker"), (Everything("every"),))
+    timed = Scheduler(timer.assembly(Assembly(make("single-profile-handler"), {"p": profile}, {})))
+    timed.schedule(Request("r"), pool, 0.0, chances())
+    timer.reset()
+    timer.flush()
+    timed.schedule(Request("r"), pool[:1], 0.0, chances())
+    timer.flush()
+    assert [observed for observed in seen if observed[0] == "Filter"] == [("Filter", "every", 1.0)]
+
+
 def test_a_plugin_that_raises_is_timed_and_its_fault_is_the_same():
     seen = []
     timer = PluginTimer(lambda *observed: seen.append(observed[:2]), float)

@@ -1,5 +1,6 @@
 """One request, one outcome: decisions, their ends, and what a broken plugin can do to them."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -256,6 +257,134 @@ def test_failing_response_plugins_fail_no_request():
     found.endpoints_changed(POOL)
     found.response_complete(Request("r"), decision, EndpointResponse(POOL[0], 200, 0.0))
     assert (decision.outcome, found.faults, found.reads_bodies) == (Outcome.PICKED, {"later": 3}, True)
+
+
+class BreaksWhileSent(BreaksLater):
+    produce = response_received = capture = restore = BreaksLater.pre_request
+
+
+def test_plugins_that_fail_around_a_request_that_was_sent_are_counted_and_reported():
+    found, seen = built(plugins=(BreaksWhileSent(),)), []
+    found.on_fault = lambda fault: seen.append(str(fault))
+    decision = Decision(Outcome.PICKED, ((POOL[0],),))
+    found.record_sent(context_of(POOL), decision)
+    found.response_received(Request("r"), decision)
+    assert (found.faults, seen) == ({"later": 3}, ["plugin later: raised RuntimeError: boom"] * 3)
+
+
+class Notes:
+    """Notes each request that it sees."""
+
+    name = "notes"
+    reads_bodies = False
+
+    def __init__(self):
+        self.seen = []
+
+    def pre_request(self, context, _decision):
+        self.seen.append(("sent", context.request.id))
+        return ()
+
+    def response_received(self, request, _decision):
+        self.seen.append(("received", request.id))
+
+    def response_complete(self, request, _decision, served):
+        self.seen.append(("complete", request.id, served.status))
+
+
+def test_a_sampled_call_is_the_work_of_the_other_scheduler():
+    plain, timed = Notes(), Notes()
+    found, other = built(plugins=(plain,)), built(plugins=(timed,))
+    served = EndpointResponse(POOL[1], 200, 0.0)
+    for name, sampled in (("first", None), ("second", other)):
+        found.sampler = lambda sampled=sampled: sampled
+        request = Request(name)
+        decision = found.schedule(request, POOL, 0.0, chances())
+        found.response_received(request, decision)
+        found.response_complete(request, decision, served)
+    assert plain.seen == [("sent", "first"), ("received", "first"), ("complete", "first", 200)]
+    assert timed.seen == [("sent", "second"), ("received", "second"), ("complete", "second", 200)]
+
+
+class Reads:
+    """A metric scorer that notes what it reads."""
+
+    name = "reads"
+
+    def __init__(self):
+        self.read_names = []
+
+    def read(self, candidate):
+        self.read_names.append(candidate.name)
+        return 0.5
+
+    def score(self, _context, endpoints):
+        return [self.read(each) for each in endpoints]
+
+
+def test_a_scheduler_that_caught_up_reads_only_later_changes():
+    pool, scorer = endpoints_with([EndpointMetrics()] * 3), Reads()
+    found = built(scorers=(scorer,))
+    for _ in range(2):
+        found.schedule(Request("r"), pool, 0.0, chances())
+    pool[0].count(1, 1)
+    scorer.read_names.clear()
+    found.catch_up()
+    pool[2].count(1, 1)
+    found.schedule(Request("r"), pool, 0.0, chances())
+    assert scorer.read_names == ["a", "c"]
+
+
+class Keeps:
+    """Scores by its own state, and changes it with each request."""
+
+    def __init__(self, name, state):
+        self.name = name
+        self.state = state
+
+    def capture(self, _context):
+        if self.state == "broken":
+            raise RuntimeError("boom")
+        return self.state
+
+    def restore(self, _context, captured):
+        self.state = captured
+
+    def pre_request(self, _context, _decision):
+        self.state = "sent"
+        return ()
+
+
+class Recorder:
+    """Begins with another id and one random number, and records the state before the request is sent."""
+
+    def refused(self, *_step):
+        pass
+
+    scored = picked = refused
+
+    def begin(self, request, chance):
+        return msgspec.structs.replace(request, id=f"recorded {request.id}"), lambda: 0.25 + 0.0 * chance()
+
+    def record(self, context, endpoints, decision, captured):
+        self.recorded = (context.request.id, context.chance(), endpoints, decision.outcome, captured)
+
+
+def test_a_recorder_gets_the_inputs_of_a_decision_before_the_request_is_sent():
+    kept, recorder = Keeps("keeps", {"a": 1}), Recorder()
+    notes = Notes()
+    found = built(plugins=(kept, Keeps("nothing", None), Keeps("breaks", "broken"), notes))
+    decision = found.schedule(Request("r"), POOL, 0.0, chances(0.5), recorder)
+    assert recorder.recorded == ("recorded r", 0.25, POOL, Outcome.PICKED, {"keeps": {"a": 1}})
+    assert (decision.outcome, kept.state, notes.seen) == (Outcome.PICKED, "sent", [("sent", "r")])
+    assert found.faults == {"breaks": 1}
+
+
+def test_a_recorded_decision_without_a_pick_sends_nothing():
+    notes, recorder = Notes(), Recorder()
+    found = built(filters=(Refuses("load", RefusalCode.UNSCHEDULABLE),), plugins=(notes,))
+    assert found.schedule(Request("r"), POOL, 0.0, chances(), recorder).outcome is Outcome.SATURATED
+    assert (recorder.recorded[3], notes.seen) == (Outcome.SATURATED, [])
 
 
 def test_a_shadow_that_breaks_is_counted_and_ignored():

@@ -331,6 +331,18 @@ def test_latency_without_predictions_goes_by_load_and_prefix():
             "min must be less than max",
         ),
         ("endpoint-attribute-scorer", {"attributeKey": "", "algorithm": {"type": "linear_lower_is_better"}}, "requ"),
+        (
+            "endpoint-attribute-scorer",
+            {
+                "attributeKey": "k",
+                "algorithm": {
+                    "type": "linear_lower_is_better",
+                    "normalization": {"fixedRange": {"min": 0, "max": 3}, "adaptiveRange": {}},
+                },
+            },
+            "fixedRange and adaptiveRange exclude each other",
+        ),
+        ("cost-scorer", {"priceAttribute": ""}, "priceAttribute is required"),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(type_name, parameters, says):

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from modelplane.epp.scheduling.units import Amount, Duration, convert, encode
+from modelplane.epp.scheduling.units import Amount, Duration, convert, decode, encode
 
 
 class Both(msgspec.Struct):
@@ -36,3 +36,11 @@ def test_what_is_no_amount_is_refused(value):
 
 def test_units_are_written_again():
     assert msgspec.to_builtins(Both(Duration(1.5), Amount(9)), enc_hook=encode) == {"wait": "1.5s", "most": 9}
+
+
+def test_other_types_are_left_to_msgspec():
+    """It names the type that a plugin's parameters may not have."""
+    with pytest.raises(NotImplementedError, match="complex"):
+        decode(complex, "1j")
+    with pytest.raises(NotImplementedError, match="complex"):
+        encode(1j)

@@ -1,5 +1,7 @@
 """What the search may take for equal: devices, and situations."""
 
+import pytest
+
 from modelplane.k8s.dra import (
     DeviceUsage,
     Features,
@@ -28,8 +30,8 @@ A = f'device.attributes["{DRIVER}"].model == "a"'
 COUNTERS = [{"name": "s", "counters": {"c": {"value": "9"}}}]
 
 
-def opened(offered, *claims):
-    plan = prepare_claims(decode_claims(claims), decode_classes([a_class()]), Features())
+def opened(offered, *claims, **gates):
+    plan = prepare_claims(decode_claims(claims), decode_classes([a_class()]), Features(**gates))
     node = decode_node(a_node())
     slices = [
         a_slice(offered, "s1", pool=a_pool(slices=2)),
@@ -115,3 +117,33 @@ def test_giving_back_restores_everything():
     assert state.causes[s.index] == {0: Rejection.TAKEN, 1: Rejection.COUNTERS}
     state.deallocate_all()
     assert [list(devices) for devices in state.allocating] == [[]]
+
+
+def test_counters_of_a_device_that_a_constraint_rejects_are_given_back():
+    draws = {"consumesCounters": [{"counterSet": "s", "counters": {"c": {"value": "9"}}}]}
+    offered = [a_device("a", root="q"), {**a_device("d", root="r"), **draws}, {**a_device("e", root="q"), **draws}]
+    claim = a_claim(a_request("r"), a_request("s"), constraints=[{"matchAttribute": f"{DRIVER}/root"}])
+    plan, state = opened(offered, claim)
+    r, s = plan.subrequests
+    assert [state.allocate(r, 0), state.allocate(s, 1), state.allocate(s, 2)] == [True, False, True]
+    assert state.causes[s.index] == {1: (Rejection.CONSTRAINT, 0)}
+
+
+def test_a_device_stays_in_use_until_the_last_claim_gives_it_back():
+    admin = [a_claim(a_request("r", adminAccess=True), name=name) for name in ("one", "two")]
+    plan, state = opened([a_device("d")], *admin, a_claim(a_request("r"), name="three"))
+    one, two, whole = plan.subrequests
+    assert [state.allocate(one, 0), state.allocate(two, 0)] == [True, True]
+    found = [[state.rejects(each, 0) for each in (one, two, whole)]]
+    for claim_index in (1, 0):
+        state.deallocate(claim_index)
+        found.append([state.rejects(each, 0) for each in (one, two, whole)])
+    assert found == [[True, True, True], [True, False, True], [False, False, False]]
+
+
+@pytest.mark.parametrize(("gate", "cause"), [(True, Rejection.CAPACITY), (False, None)])
+def test_amounts_count_only_with_consumable_capacity(gate, cause):
+    device = shareable(a_device("d"), {"default": "90Gi"})
+    plan, state = opened([device], a_claim(a_request("r")), consumable_capacity=gate)
+    (subrequest,) = plan.subrequests
+    assert state.rejection_cause(subrequest, state.candidates[0].offer) is cause

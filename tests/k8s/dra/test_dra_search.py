@@ -1,6 +1,7 @@
 """The search against a plain one, its memory, and its budget."""
 
 import itertools
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +19,7 @@ from modelplane.testing.devices import (
     a_subrequest,
     allocated_by,
     in_use,
+    shareable,
 )
 
 MODELS = "abc"
@@ -156,6 +158,41 @@ class TestBlowUp:
         ]
         outcome = allocated_by([a_claim(a_request("r", count=16))], slices, max_steps=_FEW_STEPS)
         assert isinstance(outcome, NoFit)
+
+    def test_a_set_of_devices_without_a_solution_is_not_tried_in_another_order(self):
+        """Each request excludes another device, so that no two are equivalent; a matching exists, the counters fail."""
+        draws = {"consumesCounters": [{"counterSet": "s", "counters": {"c": {"value": "1"}}}]}
+        offered = [{**a_device(f"d{index}", number=index), **draws} for index in range(9)]
+        sets = [{"name": "s", "counters": {"c": {"value": "5"}}}]
+        slices = [
+            a_slice(offered, "s1", pool=a_pool(slices=2)),
+            a_slice(None, "s2", sharedCounters=sets, pool=a_pool(slices=2)),
+        ]
+        requests = [a_request(f"r{index}", f'device.attributes["{DRIVER}"].number != {index}') for index in range(6)]
+        outcome = allocated_by([a_claim(*requests)], slices, max_steps=_FEW_STEPS)
+        assert isinstance(outcome, NoFit)
+
+    def test_no_other_devices_are_tried_where_the_limit_of_a_claim_is_exceeded(self):
+        claim = a_claim(
+            a_choice("first", many=a_subrequest(count=30), one=a_subrequest(count=1)),
+            a_choice("second", many=a_subrequest(count=20), some=a_subrequest(count=10)),
+        )
+        outcome = allocated_by([claim], [a_slice(self.gpus(40))], max_steps=100)
+        assert Counter(device.request for device in outcome.claims[0].devices) == {"first/one": 1, "second/many": 20}
+
+    def test_shared_devices_are_never_equivalent(self):
+        others = [a_device(f"d{index}", model="z") for index in range(120)]
+        slices = [a_slice(others, f"s{part}", pool=a_pool(f"p{part}")) for part in range(3)]
+        shared = [shareable(a_device(name, model="a", root=root)) for name, root in (("x", "r"), ("y", "q"))]
+        claim = a_claim(
+            a_request("share", guarded("a")),
+            a_request("whole", guarded("b")),
+            constraints=[{"matchAttribute": f"{DRIVER}/root"}],
+        )
+        outcome = allocated_by(
+            [claim], [*slices, a_slice([*shared, a_device("w", model="b", root="q")], "s", pool=a_pool("p9"))]
+        )
+        assert [str(device.device) for device in outcome.claims[0].devices] == [f"{DRIVER}/p9/y", f"{DRIVER}/p9/w"]
 
     def test_what_cannot_be_cut_short_runs_out_of_steps(self):
         offered = self.gpus(24)

@@ -10,7 +10,7 @@ from modelplane.api.names import make_name
 from modelplane.api.objects import Manifest, manifest, mapping_at, text_at, with_metadata
 from modelplane.compose.caching.site import Site
 from modelplane.compose.context import remote_namespace
-from modelplane.compose.contract import CopiedFrom, Desired, Remote, keep
+from modelplane.compose.contract import CopiedFrom, Desired, Remote
 from modelplane.compose.replica_references import PULL_TYPES
 
 _COPIES = (("secret", "Secret"), ("configmap", "ConfigMap"))
@@ -38,8 +38,6 @@ def _each_copy(site: Site, users: tuple[str, ...]) -> Iterator[tuple[str, Desire
         seen = inputs.request.observed.get(key)
         if name is not None and original is not None:
             yield key, Desired(copied(site, kind, name, original), seen is not None and seen.ready, users)
-        elif name is not None and seen is not None:
-            yield key, keep(seen)
 
 
 def copied(site: Site, kind: str, name: str, original: Manifest, purpose: str = "") -> Remote:

@@ -187,7 +187,7 @@ def _staged(
     target = _claim_target(site, site.cluster, volume)
     marked = replace(target, manifest=as_staged(target.manifest, resolved, uid_of(volume.manifest)))
     desired = {
-        **_namespace(site),
+        **_namespace(site, site.cluster),
         volume_key(site.name, key): Desired(marked, ready=True),
         **relay_objects(site, _image(site, site.cluster)),
         **older,
@@ -228,12 +228,10 @@ def _size_gib(volume: Manifest) -> int:
     return int(number) if requested.endswith("Gi") and number.isdecimal() else 0
 
 
-def _namespace(site: Site) -> dict[str, Desired]:
+def _namespace(site: Site, cluster: InferenceCluster) -> dict[str, Desired]:
     key = f"namespace-{site.name}"
     seen = site.inputs.request.observed.get(key)
-    if site.cluster is None:
-        return {key: keep(seen)} if seen is not None else {}
-    target = tenant_namespace(site.cluster, site.inputs.cache.metadata.namespace)
+    target = tenant_namespace(cluster, site.inputs.cache.metadata.namespace)
     return {key: Desired(target, seen is not None and seen.ready)}
 
 
@@ -257,7 +255,7 @@ def _superseded(site: Site) -> tuple[dict[str, Desired], str | None, float | Non
 
 
 def _fetching(site: Site, cluster: InferenceCluster, said: LoaderStatus | None) -> ClusterStaging:
-    base = {**_namespace(site), **_volume(site, cluster), **_older(site), **observed_relay(site)}
+    base = {**_namespace(site, cluster), **_volume(site, cluster), **_older(site), **observed_relay(site)}
     jobs = site.jobs.items()
     # One that completed has filled a claim that is gone.
     stale = [StagingAttempt.parse(key.rpartition("-")[2]) for key, seen in jobs if is_complete(seen.manifest)]

@@ -67,6 +67,8 @@ def class_fault(cloud: Cloud, pool: NodePool, found: InferenceClass) -> str | No
         return f"{where} has no spec.provisioning, and the cluster is made by {cloud.source}"
     if provisioning.provider != cloud.source:
         return f"{where} is provisioned by {provisioning.provider}, and the cluster is made by {cloud.source}"
+    if cloud.plan_pool(pool, provisioning) is None:
+        return f"{where} has no spec.provisioning.{cloud.source.lower()}, which names its machines"
     others = sorted({device.driver for device in found.spec.devices if device.claim == "DRA"} - {_DRIVER})
     return f"{where} has devices of {others[0]}; this build makes nodes with {_DRIVER} only" if others else None
 
@@ -125,10 +127,9 @@ def _pool_plans(
     """The pools whose classes are read and name machines of the cloud."""
     for pool in cluster.spec.node_pools:
         found = classes.get(pool.class_name)
-        provisioning = found.spec.provisioning if found is not None else None
-        if found is None or provisioning is None or class_fault(cloud, pool, found) is not None:
-            continue
-        planned = cloud.plan_pool(pool, provisioning)
+        usable = found is not None and class_fault(cloud, pool, found) is None
+        provisioning = found.spec.provisioning if found is not None and usable else None
+        planned = cloud.plan_pool(pool, provisioning) if provisioning is not None else None
         if planned is not None:
             yield planned
 

@@ -147,9 +147,8 @@ def _pool(plan: ClusterPlan, pool: PoolPlan) -> ManagedResource:
         "location": _gke(plan.cluster).region,
         "management": {"autoRepair": True, "autoUpgrade": True},
         "nodeConfig": _node_config(pool),
+        "nodeLocations": list(pool.pool.zones),
     }
-    if pool.pool.zones:
-        body["nodeLocations"] = list(pool.pool.zones)
     if not pool.scales:
         # GKE counts nodes for each zone.
         return _node_pool(pool.key, {**body, "nodeCount": _per_zone(pool)}, {})

@@ -37,7 +37,3 @@ def shared(one: Endpoint, other: Endpoint) -> TopologyLevel:
         if place and place == other.labels.get(label):
             return level
     return TopologyLevel.NONE
-
-
-def is_known(endpoint: Endpoint) -> bool:
-    return any(endpoint.labels.get(label) for _, label in _LABELS)

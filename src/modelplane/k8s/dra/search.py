@@ -145,8 +145,8 @@ class Search:
             return "solved"
         claim = self.plan.claims[position.claim]
         if position.request >= len(claim.requests):
-            self._stack.append(_CLAIM_DONE)
-            return _Position(position.claim + 1, 0)
+            self._stack.append(_ClaimDone(position.claim))
+            return None
         request = claim.requests[position.request]
         if position.subrequest is None and request.has_alternatives:
             self._stack.append(_Alternatives(position, request.subrequests))
@@ -177,16 +177,16 @@ class Search:
 class _ClaimDone:
     """The boundary after a claim: another choice before it may leave room for fewer devices after it."""
 
-    __slots__ = ()
+    __slots__ = ("_claim",)
+
+    def __init__(self, claim: int) -> None:
+        self._claim = claim
 
     def advance(self) -> _Position | _Failure:
-        return "failed"
+        return _Position(self._claim + 1, 0)
 
     def resume(self, failure: _Failure) -> _Failure | None:  # noqa: ARG002  every failure is a plain one to those before
         return "failed"
-
-
-_CLAIM_DONE = _ClaimDone()
 
 
 class _Alternatives:

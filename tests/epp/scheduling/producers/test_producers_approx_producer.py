@@ -34,6 +34,37 @@ def test_the_primary_and_the_prefill_pick_are_recorded():
     assert (prefix_of(context), prefix_of(context, "mine"), prefix_of(context, "other")) == (match, match, None)
 
 
+def test_a_match_that_was_captured_is_restored_without_the_index():
+    producer = ApproxPrefixProducer("mine", ApproxPrefixParameters())
+    assert producer.capture(SchedulingContext(REQUEST, POOL, 0.0, lambda: 0.0)) is None
+    producer.pre_request(context_of(producer), Decision(Outcome.PICKED, ((POOL[1],),)))
+    captured = producer.capture(context_of(producer))
+    assert (captured.blocks, captured.block_size, captured.held, captured.weighted) == (3, 64, (0, 3, 0, 0), None)
+    assert [[len(link) for link in chain] for chain in captured.hashes] == [[16, 16, 16]]
+    replayed = SchedulingContext(REQUEST, POOL, 0.0, lambda: 0.0)
+    ApproxPrefixProducer("mine", ApproxPrefixParameters()).restore(replayed, msgspec.to_builtins(captured))
+    match = prefix_of(replayed, "mine")
+    assert (match.total_blocks, match.block_size, list(match.matched)) == (3, 64, [0, 3, 0, 0])
+
+
+def test_each_prompt_that_is_sent_is_passed_on():
+    producer, seen = ApproxPrefixProducer("mine", ApproxPrefixParameters()), []
+    producer.on_record = lambda endpoints, match: seen.append(([each.name for each in endpoints], match.total_blocks))
+    decision = Decision(Outcome.PICKED, ((POOL[0],),), "decode", (("prefill", (POOL[2],)),))
+    producer.pre_request(context_of(producer), decision)
+    empty = SchedulingContext(Request("r", "m"), POOL, 0.0, lambda: 0.0)
+    producer.produce(empty)
+    producer.pre_request(empty, decision)
+    assert seen == [(["ns/pod-0", "ns/pod-2"], 3)]
+
+
+def test_the_matches_of_two_producers_are_kept_apart():
+    context = SchedulingContext(REQUEST, POOL, 0.0, lambda: 0.0)
+    for name, size in (("small", 64), ("large", 128)):
+        ApproxPrefixProducer(name, ApproxPrefixParameters(auto_tune=False, block_size_tokens=size)).produce(context)
+    assert [prefix_of(context, name).block_size for name in ("small", "large", "")] == [64, 128, 128]
+
+
 def test_what_the_index_was_worth_is_counted():
     producer = ApproxPrefixProducer("mine", ApproxPrefixParameters())
     for endpoint in (POOL[0], POOL[0], POOL[1]):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
-from modelplane.epp.scheduling.producers.approximate import ApproximateIndex
+from modelplane.epp.scheduling.producers.approximate import _PLACES, ApproximateIndex
 from modelplane.epp.scheduling.producers.limits import PrefixLimits
 from modelplane.epp.scheduling.requests import Request
 
@@ -138,6 +138,46 @@ def test_the_longest_unused_goes_first_and_from_its_end():
     index.record(ask(text(7)), pool)
     asked = [text(1, 2, 3), text(4, 5, 6), text(7)]
     assert [list(index.match(ask(prompt), pool).matched) for prompt in asked] == [[3], [2], [1]]
+
+
+def test_a_landmark_of_several_blocks_goes_as_one():
+    """The second prompt leaves the first after 32 blocks; its own landmark there stands for 2 blocks."""
+    index, pool = ApproximateIndex(PrefixLimits(blocks_a_server=36)), servers(1)
+    index.record(ask(text(*range(32), 100, 101)), pool)
+    index.record(ask(text(*range(32), 200, 201)), pool)
+    assert index.blocks_of(pool[0]) == 36
+    index.record(ask(text(300)), pool)
+    asked = [text(*range(32), 100, 101), text(*range(32), 200, 201), text(300)]
+    assert [list(index.match(ask(prompt), pool).matched) for prompt in asked] == [[32], [34], [1]]
+    assert index.blocks_of(pool[0]) == 35
+
+
+def test_what_another_picker_sent_is_recorded_by_its_landmarks():
+    mine, theirs, pool = ApproximateIndex(PrefixLimits(blocks_a_server=10**9)), ApproximateIndex(), servers(2)
+    sent = theirs.match(ask(text(1, 2, 3)), pool)
+    mine.record_chains(pool[1], sent.block_size, sent.chains, sent.lengths)
+    assert list(mine.match(ask(text(1, 2, 9)), pool).matched) == [0, 2]
+    mine.record_chains(pool[0], sent.block_size, [range(10**4)], [3])
+    assert mine.landmarks == 3 + len(_PLACES)
+
+
+def test_many_sets_of_holders_are_told_apart():
+    """More than are remembered at once."""
+    index, pool = ApproximateIndex(), servers(9)
+    for prompt in range(1, 2**9):
+        index.record(ask(text(prompt)), [each for at, each in enumerate(pool) if prompt & 1 << at])
+    found = [list(index.match(ask(text(prompt)), pool).matched) for prompt in range(1, 2**9)]
+    assert found == [[prompt >> at & 1 for at in range(9)] for prompt in range(1, 2**9)]
+
+
+def test_an_endpoint_that_held_nothing_leaves_nothing():
+    index, pool = ApproximateIndex(), servers(2)
+    index.record(ask(b""), pool[:1])
+    index.keep(pool[1:])
+    index.record(ask(text(1)), pool[1:])
+    newcomer = Endpoint("ns/new", "10.0.0.9:8000")
+    index.record(ask(text(1)), (newcomer,))
+    assert list(index.match(ask(text(1)), (*pool, newcomer)).matched) == [0, 1, 1]
 
 
 def test_all_servers_together_are_bounded_and_the_largest_gives():

@@ -12,7 +12,7 @@ from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
-from modelplane.epp.scheduling.producers.latency import LATENCY, LatencyProducer, LatencyProducerParameters
+from modelplane.epp.scheduling.producers.latency import LATENCY, LatencyProducer, LatencyProducerParameters, Prediction
 from modelplane.epp.scheduling.producers.regression import LEAST_SAMPLES, Regression
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.units import convert
@@ -46,6 +46,25 @@ def test_nothing_is_predicted_before_enough_was_seen():
     line.learn((nan,), 1.0)
     line.learn((1.0,), inf)
     assert line.samples == LEAST_SAMPLES - 1
+
+
+def test_a_line_whose_arithmetic_overflows_starts_anew():
+    line = Regression(2)
+    for _ in range(LEAST_SAMPLES):
+        line.learn((1.0, 1.0), 1.0)
+    assert line.predict((1.0, 1.0)) is not None
+    line.learn((1e307, 1e307), 1.0)
+    assert (line.samples, line.predict((1.0, 1.0)), line.confidence) == (0, None, 0.0)
+
+
+def test_a_line_that_learns_nothing_new_does_not_fade():
+    """Nothing varies but the constant: the spread of the other weight would grow without bound."""
+    line = Regression(2)
+    for _ in range(5000):
+        line.learn((1.0, 0.0), 1.0)
+    line.learn((1.0, 1.0), 2.0)
+    assert line.predict((1.0, 0.0)) == pytest.approx(1.0, abs=0.05)
+    assert line._spread[1][1] < 1.1e4
 
 
 numbers = st.floats(-1e12, 1e12)
@@ -116,6 +135,50 @@ def test_without_goals_headroom_is_unbounded_and_the_buffer_counts():
     assert (found.ttft_headroom_s, found.tpot_headroom_s) == (inf, inf)
     (found,) = predictions(producer, pool, tokens=100, ttft_goal_s=4.0)
     assert found.ttft_headroom_s == pytest.approx(1.0, abs=0.05)
+
+
+def test_a_prediction_that_is_no_finite_number_is_none():
+    producer, pool = LatencyProducer("p"), (server(0),)
+    for number in range(50):
+        serve(producer, pool, pool[0], 1000 * (1 + number % 5), 1e305 * (1 + number % 5))
+    assert [found is None for found in predictions(producer, pool, tokens=1000)] == [False]
+    assert predictions(producer, pool, tokens=2_000_000) == [None]
+
+
+def test_without_output_tokens_only_the_first_is_predicted():
+    producer, pool = LatencyProducer("p"), (server(0),)
+    for _ in range(50):
+        serve(producer, pool, pool[0], 100, 1.0, usage=ResponseUsage())
+    (found,) = predictions(producer, pool, tokens=100, tpot_goal_s=0.05)
+    assert (found.ttft_s, found.tpot_s, found.tpot_headroom_s) == (pytest.approx(1.0, abs=0.05), 0.0, 0.05)
+
+
+def test_predictions_are_not_written_where_they_are_not_wanted():
+    producer, pool = LatencyProducer("p", LatencyProducerParameters(predict_in_produce=False)), (server(0),)
+    for _ in range(50):
+        serve(producer, pool, pool[0], 100, 1.0)
+    assert predictions(producer, pool) is None
+    context = SchedulingContext(Request("r"), pool, 0.0, lambda: 0.0)
+    assert producer.predict(context)[0].ttft_s > 0.0
+
+
+def test_predictions_that_were_captured_are_restored():
+    producer, pool = LatencyProducer("p"), (server(0), server(1))
+    context = SchedulingContext(Request("r"), pool, 0.0, lambda: 0.0)
+    assert producer.capture(context) is None
+    found = [Prediction(0.5, 0.02, inf, -0.1, 0.9), None]
+    context.put(LATENCY, found)
+    captured = msgspec.json.decode(msgspec.json.encode(producer.capture(context)))
+    replayed = SchedulingContext(Request("r"), pool, 0.0, lambda: 0.0)
+    LatencyProducer("p").restore(replayed, captured)
+    assert replayed.get(LATENCY) == found
+
+
+def test_a_request_whose_load_was_not_read_is_not_learned_from():
+    producer, pool = LatencyProducer("p"), (server(0),)
+    context = SchedulingContext(Request("r"), pool, 0.0, lambda: 0.0)
+    assert producer.pre_request(context, Decision(Outcome.PICKED, ((pool[0],),))) == ()
+    assert producer._pending == {}
 
 
 @pytest.mark.parametrize(

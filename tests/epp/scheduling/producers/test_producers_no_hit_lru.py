@@ -57,3 +57,14 @@ def test_no_more_are_remembered_than_wanted_and_none_that_left():
     assert scorer.score(context_of(), POOL[:3]) == [1.0, 0.5, 0.0]
     scorer.endpoints_changed(POOL[:2])
     assert scorer.score(context_of(), POOL[:3]) == [1.0, 0.0, 0.5]
+
+
+def test_the_order_that_a_cold_request_used_is_captured_and_restored():
+    scorer = NoHitLruScorer("s")
+    for place in (2, 0, 1):
+        use(scorer, place)
+    captured = scorer.capture(context_of(endpoints=POOL[:2]))
+    assert (captured, scorer.capture(context_of([0, 0, 3, 0, 0]))) == (["ns/pod-0", "ns/pod-1"], None)
+    replayed = NoHitLruScorer("s")
+    replayed.restore(context_of(endpoints=POOL[:3]), captured)
+    assert replayed.score(context_of(), POOL[:3]) == [0.5, 0.0, 1.0]

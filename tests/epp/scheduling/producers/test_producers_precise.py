@@ -1,14 +1,17 @@
 """The precise index against the plain rule: what each server holds, block by block, after any events."""
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelplane.api.errors import InputError
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.producers.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, KvEventBatch
-from modelplane.epp.scheduling.producers.precise import BatchOutcome, PreciseIndex
+from modelplane.epp.scheduling.producers.precise import _SWEPT_A_BATCH, BatchOutcome, PreciseIndex
 from modelplane.epp.scheduling.producers.precise_producer import PrecisePrefixProducer, PrecisePrefixProducerParameters
 from modelplane.epp.scheduling.producers.prefix import PREFIX, TOKENS
 from modelplane.epp.scheduling.requests import Request
@@ -138,6 +141,25 @@ def test_nothing_is_left_of_endpoints_that_went():
     assert (index.blocks, matched(index, (other, newcomer), [1, 2])) == (3, [1, 0])
 
 
+def test_a_large_cache_of_an_endpoint_that_went_is_swept_by_several_batches():
+    index, (one, other) = PreciseIndex(), pool()
+    large = _SWEPT_A_BATCH + 1
+    Feed(index, one).tell(stored(range(large), None, [7] * 2 * large))
+    index.keep((other,))
+    feed, counts = Feed(index, other), []
+    for _ in range(3):
+        feed.tell()
+        counts.append(index.blocks)
+    assert counts == [1, 0, 0]
+
+
+def test_an_endpoint_without_events_is_reset_to_nothing():
+    index, (one, other) = PreciseIndex(), pool()
+    Feed(index, one).tell(stored([1], None, [1, 2]))
+    index.reset(other)
+    assert (index.expected(other), index.blocks, matched(index, [other, one], [1, 2])) == (None, 1, [0, 1])
+
+
 def test_answers_follow_what_changes_around_the_same_endpoints():
     index, endpoints = PreciseIndex(block_tokens=4), pool()
     assert [index.match([[1, 2, 3, 4]], asked).total_blocks for asked in ((), endpoints, ())] == [1, 1, 1]
@@ -224,6 +246,37 @@ def test_weights_of_tiers_are_configured():
     (one, _) = pool()
     Feed(producer.index, one).tell(stored([1], None, [1, 2], medium="cpu"))
     assert producer.index.match([[1, 2]], (one,)).weighted == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("tiers", "says"),
+    [
+        ([("GPU", 0.5)], "blocks on the GPU count in full; its weight must be 1"),
+        ([("cpu", 0.5), ("disk", 0.2)], "tiers other than gpu must have one weight"),
+    ],
+)
+def test_weights_of_tiers_that_cannot_be_followed_are_refused(tiers, says):
+    configs = [{"name": name, "weight": weight} for name, weight in tiers]
+    parameters = convert({"indexerConfig": {"kvCacheBackendConfigs": configs}}, PrecisePrefixProducerParameters)
+    with pytest.raises(InputError, match=f"^indexerConfig.kvCacheBackendConfigs: {says}$"):
+        PrecisePrefixProducer("p", parameters)
+
+
+def test_a_match_that_was_captured_is_restored_without_the_index():
+    producer, (one, other) = PrecisePrefixProducer("p"), pool()
+    Feed(producer.index, one).tell(stored([1], None, [1, 2], medium="cpu"))
+    captured = msgspec.to_builtins(producer.capture(context_of(producer, (one, other), [[1, 2, 3, 4]])))
+    assert {**captured, "hashes": None} == {
+        "blocks": 2,
+        "blockSize": 2,
+        "held": (1, 0),
+        "weighted": (0.8, 0.0),
+        "hashes": None,
+    }
+    replayed = SchedulingContext(Request("r", "m"), (one, other), 0.0, lambda: 0.0)
+    PrecisePrefixProducer("p").restore(replayed, captured)
+    found = replayed.get(PREFIX)
+    assert (found.total_blocks, found.block_size, found.matched, found.weighted) == (2, 2, (1, 0), (0.8, 0.0))
 
 
 def test_without_speculation_nothing_is_guessed():

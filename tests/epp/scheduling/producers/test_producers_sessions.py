@@ -127,6 +127,35 @@ def test_a_session_may_be_bound_to_the_pick_of_another_profile():
     assert scorer.score(context_of(mine), POOL) == [0.0, 0.0, 1.0]
 
 
+def test_the_endpoint_of_a_session_is_captured_by_name_and_restored():
+    mine = {"x-session-id": "mine"}
+    scorer = SessionAffinityScorer("s", BY_ID)
+    send(scorer, mine, 1)
+    bound, free = context_of(mine), context_of({})
+    assert scorer.capture(bound) is None
+    for context in (bound, free):
+        scorer.score(context, POOL)
+    captured = [scorer.capture(context) for context in (bound, free)]
+    assert captured == ["ns/pod-1", ""]
+    found = []
+    for name in (*captured, "ns/gone"):
+        replayed = context_of(mine)
+        fresh = SessionAffinityScorer("s", BY_ID)
+        fresh.restore(replayed, name)
+        found.append(fresh.score(replayed, POOL))
+    assert found == [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+
+
+def test_a_session_id_is_not_captured_only_that_there_is_one():
+    producer = SessionIdProducer("p", SessionIdParameters(header_name="X-Chat"))
+    secret, none, replayed = context_of({"x-chat": "secret"}), context_of(), context_of()
+    for context in (secret, none):
+        producer.produce(context)
+    captured = [producer.capture(context) for context in (secret, none)]
+    producer.restore(replayed, captured[0])
+    assert (captured, replayed.get(SESSION)) == (["some session", None], "some session")
+
+
 def test_tokens():
     assert endpoint_of(token_of(POOL[0])) == "ns/pod-0"
     assert [endpoint_of(bad) for bad in ("", "é", "====", "/w==")] == [""] * 4

@@ -1,6 +1,6 @@
 """Endpoints whose labels match: a Kubernetes label selector, or one label with a list of values."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -19,22 +19,21 @@ class LabelOperator(StrEnum):
     DOES_NOT_EXIST = "DoesNotExist"
 
 
+_HOLDS: Mapping[LabelOperator, Callable[[str | None, Sequence[str]], bool]] = {
+    LabelOperator.IN: lambda value, values: value in values,
+    LabelOperator.NOT_IN: lambda value, values: value not in values,
+    LabelOperator.EXISTS: lambda value, _values: value is not None,
+    LabelOperator.DOES_NOT_EXIST: lambda value, _values: value is None,
+}
+
+
 class LabelMatchParameters(Parameters, frozen=True):
     key: str
     operator: LabelOperator
     values: tuple[str, ...] = ()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        value = labels.get(self.key)
-        match self.operator:
-            case LabelOperator.IN:
-                return value in self.values
-            case LabelOperator.NOT_IN:
-                return value not in self.values
-            case LabelOperator.EXISTS:
-                return value is not None
-            case LabelOperator.DOES_NOT_EXIST:
-                return value is None
+        return _HOLDS[self.operator](labels.get(self.key), self.values)
 
 
 class SelectorParameters(Parameters, frozen=True):

@@ -20,8 +20,7 @@ class HeaderBasedTestingFilter:
         self.name = name
 
     def refuse(self, context: SchedulingContext, endpoint: Endpoint, /) -> Refusal | None:
-        answers = self.narrow(context, (endpoint,))
-        return answers[0] if answers else None
+        return self.narrow(context, (endpoint,))[0]
 
     def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
         named = context.request.headers.get(HEADER, "")

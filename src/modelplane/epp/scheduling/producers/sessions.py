@@ -53,11 +53,11 @@ class SessionBindings:
         """Binds the session, or keeps its binding alive; drops those that were not used for too long."""
         self._bound[session] = (endpoint, now_s)
         self._bound.move_to_end(session)
-        while self._bound:
-            oldest, (_, used_s) = next(iter(self._bound.items()))
-            if len(self._bound) <= self._limit and now_s - used_s < self._ttl_s:
-                break
-            del self._bound[oldest]
+        while len(self._bound) > self._limit or now_s - self._longest_unused_s() >= self._ttl_s:
+            self._bound.popitem(last=False)
+
+    def _longest_unused_s(self) -> float:
+        return next(iter(self._bound.values()))[1]
 
     def keep(self, endpoints: Sequence[Endpoint]) -> None:
         kept = set(endpoints)

@@ -1,0 +1,65 @@
+"""Replicas as they are observed, where the fleet or they themselves say otherwise."""
+
+from functools import partial
+
+import msgspec
+
+from modelplane.api.codec import decode
+from modelplane.api.models import ModelReplica
+from modelplane.compose.contract import Local, Observed
+from modelplane.compose.observed_replicas import with_observed
+from modelplane.placement.snapshot import Fleet
+from modelplane.testing.fleets import assignment, claim, cluster, key, replica
+
+READ = partial(decode, ModelReplica)
+CHAT = key("chat", "team")
+SERVING = [{"type": kind, "status": "True", "reason": "X"} for kind in ("WorkloadReady", "RouteReady")]
+
+
+def observed(place, *, cluster_name, index, conditions=SERVING, engines=None):
+    """A replica at a place, with a spec that may name another."""
+    pod = {"spec": {"containers": [{"name": "engine", "image": "i"}]}}
+    claimed = {"name": "gpu", "deviceClassName": "gpu.nvidia.com", "count": 8}
+    member = {"role": "Standalone", "nodePoolName": "h200", "deviceRequests": [claimed], "template": pod}
+    spec = {
+        "clusterName": cluster_name,
+        "index": index,
+        "deployment": {"name": "chat", "uid": CHAT.uid},
+        "engines": [{"name": "main", "members": [member]}] if engines is None else engines,
+    }
+    item = {"metadata": {"name": f"chat-{place}", "namespace": "team"}, "spec": spec}
+    return {f"replica-{place}": Observed(Local({**item, "status": {"conditions": conditions}}), ready=True)}
+
+
+def owned(fleet):
+    return [(found.cluster, found.index, found.serving, bool(found.fault)) for found in fleet.owned_by(CHAT)]
+
+
+FLEET = [cluster("a"), cluster("b")]
+
+
+def test_a_replica_that_names_another_place_counts_at_its_own_and_not_there():
+    """The fleet has it where its spec says; nothing is observed there."""
+    misread = replica("b", 3, assignment("h200", claim(8)), serving=True)
+    found = with_observed(Fleet.of(FLEET, [misread]), CHAT, observed("a-0", cluster_name="b", index=3), READ)
+    assert owned(found) == [("a", 0, True, True)]
+
+
+def test_a_place_that_two_replicas_name_keeps_the_one_that_is_observed_there():
+    both = {**observed("a-0", cluster_name="b", index=3), **observed("b-3", cluster_name="b", index=3)}
+    found = with_observed(Fleet.of(FLEET), CHAT, both, READ)
+    assert owned(found) == [("a", 0, True, True), ("b", 3, True, False)]
+
+
+def test_what_an_unreadable_replica_holds_is_known_by_the_fleet():
+    known = replica("a", 0, assignment("h200", claim(8)), serving=True)
+    found = with_observed(
+        Fleet.of(FLEET, [known]), CHAT, observed("a-0", cluster_name="a", index=0, engines=7, conditions=[]), READ
+    )
+    assert (owned(found), found.owned_by(CHAT)[0].assignments) == ([("a", 0, True, False)], known.assignments)
+
+
+def test_a_replica_that_the_fleet_has_and_that_is_not_observed_does_not_serve():
+    known = replica("a", 0, assignment("h200", claim(8)), serving=True)
+    found = with_observed(Fleet.of(FLEET, [known]), CHAT, {}, READ)
+    assert found.owned_by(CHAT) == (msgspec.structs.replace(known, serving=False),)

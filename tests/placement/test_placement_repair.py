@@ -1,0 +1,39 @@
+"""Which replicas cannot run on the nodes that are there."""
+
+import msgspec
+import pytest
+
+from modelplane.placement.cluster_info import make_cluster_info
+from modelplane.placement.repair import stranded
+from modelplane.testing.fleets import assignment, claim, cluster, pool, replica
+
+FIRST, SECOND = (replica("a", at, assignment("h200", claim(8)), created=f"2026-01-0{at + 1}") for at in (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("fields", "replicas", "expected"),
+    [
+        pytest.param({"nodes": 1}, [FIRST, SECOND], set(), id="nothing is missing: oversubscribed, not stranded"),
+        pytest.param({"nodes": 1, "desired_nodes": 2}, [FIRST, SECOND], {SECOND.id}, id="a node is missing"),
+        pytest.param({"nodes": 2, "desired_nodes": 2}, [FIRST, SECOND], set(), id="none is"),
+        pytest.param(
+            {"nodes": 2, "held_by_others": (("gpu", 8),), "claims_of_others": (("gpu", 8, 1),)},
+            [FIRST, SECOND],
+            {SECOND.id},
+            id="others hold a node",
+        ),
+        pytest.param(
+            {"nodes": 1, "desired_nodes": 2},
+            [FIRST, msgspec.structs.replace(SECOND, serving=True)],
+            {FIRST.id},
+            id="one that serves runs",
+        ),
+    ],
+)
+def test_the_last_in_order_cannot_run_where_nodes_or_devices_are_missing(fields, replicas, expected):
+    there = msgspec.structs.replace(pool(nodes=fields.pop("nodes")), **fields)
+    assert stranded(make_cluster_info(cluster("a", there), replicas)) == expected
+
+
+def test_nobody_is_stranded_on_a_cluster_that_is_not_known():
+    assert stranded(make_cluster_info(None, [FIRST])) == set()
