@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from modelplane.api.errors import InputError
 from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.config.config import load
+from modelplane.epp.config.no_effect import NO_EFFECT_TYPES
 from modelplane.epp.config.outline import outline
 from modelplane.epp.config.positions import ConfigError
 from modelplane.epp.config.profiles import ProfilePlan
@@ -21,6 +22,8 @@ from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.scheduling.units import Amount, Duration
 from modelplane.framework.registry import NoParameters, Registry, declared_type, plugin_type
 from modelplane.testing.picking import chances, endpoints_with
+
+REPORTER = "request-attribute-reporter"
 
 HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
 DEFAULT = ProfilePlan(
