@@ -159,8 +159,8 @@ async def _measure(pid: int, port: int, clients: int, seconds: float, envoys: Ma
 @contextlib.asynccontextmanager
 async def _picker(folder: Path, pool: tuple[str, ...], workers: int) -> AsyncIterator[tuple[int, int]]:
     async with picker(Which.OWN, folder, pool, CONFIG, flags=("--workers", str(workers))) as (port, pid):
-        # Until it has scraped its endpoints.
-        await asyncio.sleep(2.0)
+        # Until all workers are there and it has scraped its endpoints: connections move to a worker that comes later.
+        await asyncio.sleep(2.0 if workers == 1 else 6.0)
         yield port, pid
 
 

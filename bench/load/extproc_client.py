@@ -86,7 +86,7 @@ class PickerConnection(asyncio.Protocol):
         self._number = -1
         self._replies: dict[int, int] = {}
         self._window = _FIRST_WINDOW
-        self._is_ending = False
+        self._is_ending = self._goes_away = False
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -112,7 +112,7 @@ class PickerConnection(asyncio.Protocol):
 
     def _fill(self) -> None:
         out = bytearray()
-        while len(self._replies) < self._streams and self._number < _LAST_NUMBER:
+        while not self._goes_away and len(self._replies) < self._streams and self._number < _LAST_NUMBER:
             frames, places = next(self._requests)
             if self._window < len(frames):
                 break
@@ -142,6 +142,8 @@ class PickerConnection(asyncio.Protocol):
         if out and self._transport is not None:
             self._transport.write(out)
         self._fill()
+        if self._goes_away and not self._replies:
+            self.close()
 
     def _on_frame(self, kind: int, flags: int, stream: int, payload: bytes, out: bytearray) -> None:
         if kind == _DATA and payload:
@@ -153,7 +155,8 @@ class PickerConnection(asyncio.Protocol):
         elif kind == _WINDOW and not stream:
             self._window += int.from_bytes(payload)
         elif kind == _GOAWAY:
-            raise PickerError(f"the picker ends the connection: {payload[8:].decode(errors='replace')}")
+            # A picker of several workers moves connections to a worker that has few, as one that came later.
+            self._goes_away = True
         is_end = kind == _RESET or (kind in {_DATA, _HEADERS} and bool(flags & _END_STREAM))
         if is_end and stream in self._replies:
             raise PickerError("a request was refused")
@@ -186,16 +189,15 @@ async def pick_until(
         nonlocal count
         count += from_s <= loop.time() < until_s
 
-    made = [
-        (await loop.create_connection(lambda: PickerConnection(requests, streams, picked), "127.0.0.1", port))[1]
-        for _ in range(connections)
-    ]
-    await asyncio.wait(
-        [each.ended for each in made], timeout=until_s - loop.time(), return_when=asyncio.FIRST_COMPLETED
-    )
-    for each in made:
-        if each.ended.done():
-            each.ended.result()
-        each.close()
-    await asyncio.gather(*(each.ended for each in made))
+    async def keep() -> None:
+        """A connection, and another one each time the picker ends it."""
+        while loop.time() < until_s:
+            connected = await loop.create_connection(
+                lambda: PickerConnection(requests, streams, picked), "127.0.0.1", port
+            )
+            await asyncio.wait([connected[1].ended], timeout=max(0.0, until_s - loop.time()))
+            connected[1].close()
+            await connected[1].ended
+
+    await asyncio.gather(*(keep() for _ in range(connections)))
     return count
