@@ -158,8 +158,9 @@ def test_a_pool_is_drained_to_another_pool_of_the_cluster():
 
 def test_a_cluster_that_can_no_longer_run_its_replicas_keeps_them_until_others_serve():
     async def story(fleet, clock):
-        backend = {"routing": "InferencePool", "images": {}}
-        change(fleet, "east", lambda item: item["spec"].update(backend=backend))
+        # A name of a queue that cannot be made for any namespace.
+        scheduling = {"type": "Kueue", "queue": "{{ .Team }}"}
+        change(fleet, "east", lambda item: item["spec"].update(scheduling=scheduling))
         seen = await follow(fleet, clock, LOAD_S + 60)
         assert min(serving for serving, _ in seen) == 2
         assert fleet.endpoints() == {"west": 2}

@@ -64,3 +64,8 @@ def test_worlds_that_failed_in_the_first_run_of_20_000(seed):
     whose writer lost the reply, or passes were judged by what was known after they decided.
     """
     assert run_world(seed).violation == ""
+
+
+def test_a_world_is_not_at_rest_before_its_loaders_are():
+    """A loader that failed in the storm tries again a minute later, which was taken for idle passes."""
+    assert run_world(16_143).violation == ""

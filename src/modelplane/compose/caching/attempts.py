@@ -50,5 +50,5 @@ def failed_attempt(site: Site, said: LoaderStatus | None) -> FailedAttempt | Non
 def failed_message(failed: FailedAttempt) -> str:
     count = failed.attempt.number + 1
     tried = "1 attempt" if count == 1 else f"{count} attempts"
-    again = f"; {tried} failed, the next begins at {timestamp(failed.due)}" if failed.since else ""
-    return f"{failed.cause.message}{again}"[:512]
+    again = f"{tried} failed, the next begins at {timestamp(failed.due)}" if failed.since else ""
+    return "; ".join(filter(None, (failed.cause.message, again)))[:512]

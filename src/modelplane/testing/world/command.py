@@ -89,6 +89,8 @@ def run_many(seeds: Iterable[int], processes: int = 2) -> int:
         _say(f"never happened: {name}")
     for outcome in sorted(failed, key=lambda each: each.seed)[:_SHOWN]:
         _say(story(outcome))
+    if failed:
+        _say(f"failed seeds: {' '.join(str(seed) for seed in sorted(each.seed for each in failed))}")
     return bool(failed or missing)
 
 

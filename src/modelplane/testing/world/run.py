@@ -9,7 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 
-from modelplane.api.objects import int_at, value_at
+from modelplane.api.objects import Manifest, int_at, items_at, text_at, value_at
+from modelplane.api.reasons import Reason
 from modelplane.placement.drain import TURN_S
 from modelplane.testing.world.checkers import MAX_ROUNDS, WorldViolation
 from modelplane.testing.world.clients import RequestEnd
@@ -20,6 +21,7 @@ from modelplane.testing.world.world import SETTLE_S, World
 
 STORM_S = 120.0
 ROUND_S = 20.0
+_LOADER_ROUNDS = 60
 IDLE_S = 60.0
 IDLE_PASSES = 5
 """Of one composite by one plane while nothing changes: more is a hot loop."""
@@ -77,12 +79,25 @@ def settle(world: World) -> int:
     """The faults end. Returns after how many rounds nothing is written any more."""
     world.log("the faults end")
     world.calm()
+    _wait_for_loaders(world)
     rounds = _rounds_until_quiet(world)
     _check_quiet(world)
     world.checkers.check_end()
     _check_clients(world)
     _check_idle(world)
     return rounds
+
+
+def _wait_for_loaders(world: World) -> None:
+    """A loader that failed tries again minutes later. Until then nothing happens, and then it does: that is no rest."""
+    for _ in range(_LOADER_ROUNDS):
+        if not any(_tries_again(cache) for cache in world.store.all_of("ModelCache")):
+            return
+        world.run(ROUND_S)
+
+
+def _tries_again(cache: Manifest) -> bool:
+    return any(text_at(each, "reason") == Reason.STAGING_FAILED.value for each in items_at(cache, "status", "clusters"))
 
 
 def _rounds_until_quiet(world: World) -> int:
