@@ -220,6 +220,7 @@ async def _story(fleet, authority):
     assert (code, err.startswith("cluster north: Secret modelplane-system/north-kubeconfig: ")) == (1, True)
 
 
+@pytest.mark.submission
 @pytest.mark.e2e
 def test_pods_on_every_cluster_are_read_by_their_own_api(tmp_path):
     asyncio.run(LogFleet(tmp_path).run(_story))

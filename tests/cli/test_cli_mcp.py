@@ -83,10 +83,11 @@ async def talk(data, mode):
             return client.protocol_version
 
 
+@pytest.mark.submission
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "version"),
-    [("auto", VERSIONS[0]), pytest.param("legacy", HANDSHAKE_VERSIONS[0], marks=pytest.mark.submission)],
+    [("auto", VERSIONS[0]), ("legacy", HANDSHAKE_VERSIONS[0])],
 )
 def test_the_official_client_reads_a_fleet(tmp_path, mode, version):
     assert asyncio.run(talk(tmp_path, mode)) == version

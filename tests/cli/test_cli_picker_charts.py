@@ -15,7 +15,7 @@ from modelplane.epp.server.health import CHECK
 from modelplane.epp.transport.wire import nested
 from tests.cli.chart_arguments import REFUSED, STARTED
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.submission]
 
 ANY_PORT = ("--host", "127.0.0.1", "--grpc-port", "0", "--grpc-health-port", "0", "--metrics-port", "0")
 """In a pod the ports are free; here other tests run."""

@@ -101,6 +101,7 @@ async def _two_that_share(listed):
             await process.communicate()
 
 
+@pytest.mark.submission
 @pytest.mark.e2e
 def test_two_processes_hear_each_other(listed):
     async def limited():

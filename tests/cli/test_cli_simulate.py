@@ -127,6 +127,7 @@ SENTENCES = {
 """Without the numbers of requests, which are drawn."""
 
 
+@pytest.mark.submission
 @pytest.mark.slow
 @pytest.mark.parametrize("path", READY_MADE, ids=lambda path: path.stem)
 def test_the_ready_made_scenarios(path, tmp_path):
@@ -248,6 +249,7 @@ async def of_plane(data, *words):
         return json.loads(out)
 
 
+@pytest.mark.submission
 @pytest.mark.e2e
 @pytest.mark.parametrize("how", ["data", "kubeconfig", "scenario"])
 def test_the_fleet_of_a_plane_that_runs(tmp_path, how):

@@ -114,7 +114,7 @@ NAIVE = {
 @pytest.mark.parametrize(
     ("faults", "tried", "found"),
     [
-        pytest.param((), ROUTING, NAIVE, id="always the first of the pool"),
+        pytest.param((), ROUTING, NAIVE, id="always the first of the pool", marks=pytest.mark.submission),
         pytest.param(("trusts-clients",), ROUTING - NAIVE, {"clients-cannot-choose"}, id="follows the client"),
         pytest.param(("cuts-bodies",), ROUTING - NAIVE, {"bodies-arrive-whole"}, id="changes bodies"),
     ],

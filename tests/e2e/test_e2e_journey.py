@@ -185,6 +185,7 @@ def delete(plane):
     assert plane.modelplane("sim", "show", "east")[0] == 1
 
 
+@pytest.mark.submission
 @pytest.mark.timeout(800)
 def test_a_model_is_served_through_everything_and_leaves_nothing_behind(up, gone, monkeypatch):
     plane = up()

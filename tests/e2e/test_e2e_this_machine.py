@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import httpx
+import pytest
 
 ENGINE = Path(__file__).resolve().parents[1] / "machine" / "small_engine.py"
 MODEL = f"""
@@ -45,6 +46,7 @@ def ask(plane, prompt="hello"):
     return json.loads(response.json()["choices"][0]["message"]["content"])
 
 
+@pytest.mark.submission
 def test_a_process_answers_crashes_comes_back_and_ends(up, gone):
     plane = up("--this-machine")
     plane.kubectl("apply", "-f", "-", stdin=MODEL)

@@ -104,6 +104,7 @@ def test_promtool_accepts_rules_and_queries(tmp_path):
         assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+@pytest.mark.submission
 @promtool
 @pytest.mark.slow
 def test_alerts_fire_when_they_should_and_not_before(tmp_path):

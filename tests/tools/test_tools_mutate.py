@@ -65,6 +65,7 @@ def test_test_files_are_those_that_mirror_a_module_and_those_that_mention_it(too
     assert tool.test_files("placement/nowhere.py") == [ROOT / "tests" / "placement"]
 
 
+@pytest.mark.submission
 @pytest.mark.slow
 def test_what_changes_nothing_survives_and_a_defect_is_killed(tool, capsys):
     importlib.import_module("modelplane.epp.scheduling.headers")
@@ -81,6 +82,7 @@ def test_what_changes_nothing_survives_and_a_defect_is_killed(tool, capsys):
     ]
 
 
+@pytest.mark.submission
 def test_every_listed_mutant_is_of_the_sources_as_they_are(tool):
     import tomllib
 

@@ -50,6 +50,7 @@ def test_what_cannot_be_is_refused_before_a_worker_starts(flags, sentence, liste
     assert sentence in capsys.readouterr().err
 
 
+@pytest.mark.submission
 @pytest.mark.e2e
 @pytest.mark.slow
 def test_a_port_that_is_taken_ends_it_with_its_workers(listed):
@@ -71,6 +72,7 @@ def test_a_port_that_is_taken_ends_it_with_its_workers(listed):
     assert "in use" in errors
 
 
+@pytest.mark.submission
 @pytest.mark.e2e
 @pytest.mark.slow
 def test_it_is_not_ready_before_its_workers_are(tmp_path):

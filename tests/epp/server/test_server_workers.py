@@ -54,7 +54,7 @@ saturationDetector: {pluginRef: concurrency-detector}
 )
 NOWHERE = (("127.0.0.1", 9), ("127.0.0.1", 10))
 SERVED = "llm_d_epp_worker_requests_total"
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.submission]
 
 
 def run(story):
