@@ -1,6 +1,7 @@
 """Pods that pick: which they are, whom they see of their pool, and that the program behind one really serves."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -12,8 +13,9 @@ from modelplane.epp.config.config import load
 from modelplane.reconcile.clock import SystemClock
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster.engines import LocalEngines
-from modelplane.sim.cluster.pickers import PoolPods, picker_container, picker_port
+from modelplane.sim.cluster.pickers import Pickers, PoolPods, picker_container, picker_port
 from modelplane.sim.cluster.settings import LISTENS_ON
+from tests.support.waiting import until
 
 NAMESPACE = "team"
 
@@ -79,6 +81,30 @@ def test_the_pool_is_its_ready_pods_where_they_really_answer(store):
         await source.stop()
         store.delete(ObjectRef("", "Pod", NAMESPACE, "pod-4"))
         assert heard == [["127.0.0.1:1"], ["127.0.0.1:1", "127.0.0.1:4"], ["127.0.0.1:4"]]
+
+    asyncio.run(main())
+
+
+def test_pickers_that_name_the_same_peers_share_and_others_do_not(store):
+    async def main():
+        pickers = Pickers()
+        config = f"--config-text={json.dumps(picker_config(disaggregated=False))}"
+        a, b, alone = [
+            await pickers.start(picker_pod("--pool-name=p", f"--peers={name}:9004", config), store)
+            for name in ("pickers", "pickers", "others")
+        ]
+        apart = await pickers.start(picker_pod("--pool-name=p", config), store)
+
+        program = pickers._programs.__getitem__
+
+        def known():
+            return [each.peers and each.peers.peers for each in map(program, (a, b, alone, apart))]
+
+        await until(lambda: known() == [1, 1, 0, None])
+        await pickers.stop(b)
+        await until(lambda: program(a).peers.peers == 0)
+        for each in (a, alone, apart):
+            await pickers.stop(each)
 
     asyncio.run(main())
 

@@ -2,7 +2,8 @@
 
 A pod whose container `picker`, or `main` as KServe has it, names a pool runs our endpoint picker, with the
 configuration that the pod mounts or is given. It discovers the pool's pods from the cluster's objects, with their
-loopback addresses, scrapes the engines' metrics and serves Envoy without TLS, since everything is on loopback.
+loopback addresses, scrapes the engines' metrics and serves Envoy without TLS, since everything is on loopback. Those
+that name the same peers share what they know, as in a cluster; there is no name to resolve here.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,12 +21,14 @@ from modelplane.sim.cluster.services import is_serving
 from modelplane.sim.cluster.settings import LISTENS_ON
 
 if TYPE_CHECKING:
+    from modelplane.epp.datalayer.peers import PeerAddress, PeerOptions
     from modelplane.epp.server.runner import PickerRunner
 
 _CONTAINERS = ("picker", "main")
 _HOST = "127.0.0.1"
 _GRPC_PORT = 9002
 _DRAIN_S = 1.0
+_FIND_PEERS_S = 0.5
 
 
 def picker_container(pod: Manifest) -> Mapping[str, object] | None:
@@ -44,6 +47,8 @@ class Pickers:
 
     def __init__(self) -> None:
         self._programs: dict[Running, PickerRunner] = {}
+        self._sharing: dict[tuple[ClusterStore, str], list[PickerRunner]] = {}
+        """Pickers that name the same peers, by cluster and by that name."""
 
     async def start(self, pod: Manifest, store: ClusterStore) -> Running:
         """Return once it serves. InputError where its configuration cannot be read."""
@@ -59,8 +64,10 @@ class Pickers:
         text = options.get("config-text") or _mounted(pod, options.get("config-file", ""), store)
         config = load(text, "the configuration of the picker", full_registry())
         settings = PickerSettings(host=_HOST, port=0, health_port=-1, drain_s=_DRAIN_S)
+        sharing = self._sharing.setdefault((store, options["peers"]), []) if "peers" in options else None
+        peers = None if sharing is None else _peers(sharing)
         program = PickerRunner(
-            source, config, settings, RunnerOptions(metrics_port=-1, pool=options.get("pool-name", ""))
+            source, config, settings, RunnerOptions(metrics_port=-1, pool=options.get("pool-name", ""), peers=peers)
         )
         try:
             await program.start()
@@ -69,12 +76,25 @@ class Pickers:
             raise
         running = Running(_HOST, program.server.port)
         self._programs[running] = program
+        if sharing is not None:
+            sharing.append(program)
         return running
 
     async def stop(self, running: Running) -> None:
         program = self._programs.pop(running, None)
         if program is not None:
+            for sharing in self._sharing.values():
+                sharing[:] = [each for each in sharing if each is not program]
             await program.stop()
+
+
+def _peers(sharing: "list[PickerRunner]") -> "PeerOptions":
+    from modelplane.epp.datalayer.peers import PeerOptions
+
+    async def find() -> "set[PeerAddress]":
+        return {(_HOST, each.peers.port) for each in sharing if each.peers is not None}
+
+    return PeerOptions(find, host=_HOST, find_s=_FIND_PEERS_S)
 
 
 def _mounted(pod: Manifest, path: str, store: ClusterStore) -> str:
