@@ -36,6 +36,11 @@ _KNOWN = (
         ".spec.stalenessGracePeriod: field not declared in schema",
         f"rendered for KAI v0.17; {KAI.version} is the newest that can be had as a module, and lacks the field",
     ),
+    (
+        "resource.nvidia.com/v1beta1",
+        "404 page not found",
+        "NVIDIA's DRA driver, whose definition it is, cannot be had as a module",
+    ),
 )
 
 
