@@ -2,10 +2,10 @@
 
 YAML can name, repeat and retype its parts, and a loader that follows lets a few hundred bytes become megabytes or
 objects. A manifest needs none of that, so this reader takes the event stream of the C parser and builds only what JSON
-can hold. Refused, each with one line that names the place: text over 3 MiB, more than 64 levels, 60,000 nodes or
-1,000 documents, explicit tags, duplicate keys, keys that are not strings, control characters, and anything that is not
-UTF-8. An alias is a copy of what its anchor names and counts as such, also where it is merged (`<<`); copies have 3 MiB
-of text at most. JSON is held to the same limits.
+can hold. Refused, each with one line that names the place: text over 3 MiB, more than 64 levels, 60,000 nodes, 1,000
+documents or 10,000 aliases, explicit tags, duplicate keys, keys that are not strings, control characters, and anything
+that is not UTF-8. An alias is a copy of what its anchor names and counts as such, also where it is merged (`<<`);
+copies have 3 MiB of text at most. JSON is held to the same limits.
 
 Plain scalars have the meaning that `kubectl` gives them (see `scalars`). Positions are kept outside the value: three
 numbers per node, so `Document.line_of` finds any field and the value stays plain dicts and lists.

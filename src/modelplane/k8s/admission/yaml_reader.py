@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 64
 MAX_NODES: Final = 60_000
 MAX_DOCUMENTS: Final = 1_000
+MAX_ALIASES: Final = 10_000
 TOO_MANY_DOCUMENTS: Final = f"more than {MAX_DOCUMENTS:,} documents; split the text"
 TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH} levels"
 TOO_MANY_NODES: Final = f"more than {MAX_NODES:,} values; split the text"
@@ -59,6 +60,7 @@ class _YamlBuilder:
     """
 
     __slots__ = (
+        "_aliases",
         "_anchors",
         "_count",
         "_key",
@@ -84,7 +86,7 @@ class _YamlBuilder:
         self._spans = array("I")
         self._layout = Layout(text, self._starts, self._lines, self._spans)
         self._merging: set[int] = set()
-        self._nodes = 0
+        self._nodes = self._aliases = 0
         self._anchors: dict[str, tuple[int, object] | None] = {}
         self._open: list[tuple[dict[str, object] | None, list[object], int, str | None]] = []
         self._mapping: dict[str, object] | None = None
@@ -225,6 +227,9 @@ class _YamlBuilder:
 
     def _alias(self, event: yaml.AliasEvent) -> None:
         """A copy of the anchored value. Its nodes count again, so a few aliases cannot become many values."""
+        self._aliases += 1
+        if self._aliases > MAX_ALIASES:
+            self._refuse(f"more than {MAX_ALIASES:,} aliases; split the text", event)
         node, value = self._anchored(event)
         span = self._spans[node]
         self._nodes += span
