@@ -105,9 +105,10 @@ class PlanTimeouts:
 
 @dataclass(frozen=True, slots=True)
 class RetryBudget:
-    """How many requests may be tried again at a time: a share of those in flight, and never fewer than the minimum.
+    """How many requests may be tried again, as a share of a service's requests, and never fewer than the minimum.
 
-    The minimum is what a cluster that goes dark takes with it until it is ejected. Only above it does the share bind.
+    Envoy counts both at a time, so that only above the minimum the share binds. The fleet router counts by rate, with
+    the minimum as a reserve (`router.retries`). It is what a cluster that goes dark takes with it until it is ejected.
     """
 
     budget_percent: int = 10

@@ -95,7 +95,8 @@ def test_pickers_that_name_the_same_peers_share_and_others_do_not(store):
         ]
         apart = await pickers.start(picker_pod("--pool-name=p", config), store)
 
-        program = pickers._programs.__getitem__
+        def program(running):
+            return pickers._programs[running].runner
 
         def known():
             return [each.peers and each.peers.peers for each in map(program, (a, b, alone, apart))]

@@ -7,7 +7,7 @@ that name the same peers share what they know, as in a cluster; there is no name
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from modelplane.api.objects import Manifest, items_at, labels_of, name_of, namespace_of, text_at, uid_of
 from modelplane.epp.datalayer.discovery.datastore import Datastore, DiscoveredEndpoint
@@ -42,13 +42,18 @@ def picker_port(container: Mapping[str, object]) -> int:
     return int(given) if given.isdecimal() else _GRPC_PORT
 
 
+class _Program(NamedTuple):
+    runner: "PickerRunner"
+    store: ClusterStore
+    peers: str
+    """The name by which it finds others; empty: none."""
+
+
 class Pickers:
     """The running endpoint pickers."""
 
     def __init__(self) -> None:
-        self._programs: dict[Running, PickerRunner] = {}
-        self._sharing: dict[tuple[ClusterStore, str], list[PickerRunner]] = {}
-        """Pickers that name the same peers, by cluster and by that name."""
+        self._programs: dict[Running, _Program] = {}
 
     async def start(self, pod: Manifest, store: ClusterStore) -> Running:
         """Return once it serves. InputError where its configuration cannot be read."""
@@ -64,37 +69,33 @@ class Pickers:
         text = options.get("config-text") or _mounted(pod, options.get("config-file", ""), store)
         config = load(text, "the configuration of the picker", full_registry())
         settings = PickerSettings(host=_HOST, port=0, health_port=-1, drain_s=_DRAIN_S)
-        sharing = self._sharing.setdefault((store, options["peers"]), []) if "peers" in options else None
-        peers = None if sharing is None else _peers(sharing)
-        program = PickerRunner(
+        named = options.get("peers", "")
+        peers = self._peers(store, named) if named else None
+        runner = PickerRunner(
             source, config, settings, RunnerOptions(metrics_port=-1, pool=options.get("pool-name", ""), peers=peers)
         )
         try:
-            await program.start()
+            await runner.start()
         except BaseException:
-            await program.stop()
+            await runner.stop()
             raise
-        running = Running(_HOST, program.server.port)
-        self._programs[running] = program
-        if sharing is not None:
-            sharing.append(program)
+        running = Running(_HOST, runner.server.port)
+        self._programs[running] = _Program(runner, store, named)
         return running
 
     async def stop(self, running: Running) -> None:
         program = self._programs.pop(running, None)
         if program is not None:
-            for sharing in self._sharing.values():
-                sharing[:] = [each for each in sharing if each is not program]
-            await program.stop()
+            await program.runner.stop()
 
+    def _peers(self, store: ClusterStore, named: str) -> "PeerOptions":
+        from modelplane.epp.datalayer.peers import PeerOptions
 
-def _peers(sharing: "list[PickerRunner]") -> "PeerOptions":
-    from modelplane.epp.datalayer.peers import PeerOptions
+        async def find() -> "set[PeerAddress]":
+            same = (each.runner for each in self._programs.values() if (each.store, each.peers) == (store, named))
+            return {(_HOST, runner.peers.port) for runner in same if runner.peers is not None}
 
-    async def find() -> "set[PeerAddress]":
-        return {(_HOST, each.peers.port) for each in sharing if each.peers is not None}
-
-    return PeerOptions(find, host=_HOST, find_s=_FIND_PEERS_S)
+        return PeerOptions(find, host=_HOST, find_s=_FIND_PEERS_S)
 
 
 def _mounted(pod: Manifest, path: str, store: ClusterStore) -> str:
