@@ -123,17 +123,6 @@ def _read(path: Path) -> bytes:
 
 
 def _usage_log(where: str) -> "Callable[[bytes], object] | None":
-    import os
-    import sys
+    from modelplane.epp.server.line_log import open_line_log
 
-    if not where:
-        return None
-    if where == "-":
-        target = sys.stdout.fileno()
-    else:
-        try:
-            target = os.open(where, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
-        except OSError as error:
-            raise InputError(f"--usage-log {where}: {error.strerror}") from error
-    # Unbuffered, so that a line is there when its request is. The file is open as long as the process lives.
-    return lambda line: os.write(target, line)
+    return open_line_log("--usage-log", where) if where else None

@@ -5,8 +5,6 @@ and dropped lines are counted. A sampled decision can be replayed from its line 
 what is never recorded); the configuration has a line of its own, each time that it changes.
 """
 
-import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -14,13 +12,13 @@ from typing import Final
 
 import msgspec
 
-from modelplane.api.errors import InputError
 from modelplane.epp.config.config import Config
 from modelplane.epp.replay.recording import digest_of
 from modelplane.epp.replay.replay import CONFIGURATION, DECISION
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.server.line_log import open_line_log
 from modelplane.epp.server.observe.decision_steps import DecisionSteps, ProfileSteps, RecordedSteps
 
 ENDING: Final = "ending"
@@ -149,12 +147,4 @@ def _scored(endpoint: Endpoint, total: float, parts: tuple[tuple[str, float], ..
 
 def open_decision_log(path: str, share: float, *, workers: int = 1) -> DecisionLog:
     """To this file, of which - is standard output. Workers divide the lines that may be written in a second."""
-    if path == "-":
-        to = sys.stdout.fileno()
-    else:
-        try:
-            to = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
-        except OSError as error:
-            raise InputError(f"--decision-log {path}: {error.strerror}") from error
-    # Unbuffered, so that a line is there when its request is. The file is open as long as the process lives.
-    return DecisionLog(lambda line: os.write(to, line), share=share, most_per_s=MOST_PER_S / workers)
+    return DecisionLog(open_line_log("--decision-log", path), share=share, most_per_s=MOST_PER_S / workers)
