@@ -46,7 +46,7 @@ deep: setup-dev ## what takes too long for every change (hours); fills in docs/s
 	@$(BIN)/python tools/scorecard.py --deep --seconds $${SECONDS_LEFT:-36000}
 
 deep-worlds: setup-dev ## 20,000 simulated fleets with faults, and a fault at every write of 22 scenarios (half an hour)
-	@$(BIN)/python -m modelplane.testing.world --worlds 20000
+	@$(BIN)/python -m modelplane.testing.world --worlds 20000 --each 1000
 	@$(BIN)/python -m modelplane.testing.world --sieve
 
 golden: setup-dev ## write the golden files anew; read the difference before you commit it

@@ -25,6 +25,7 @@ ROOMS = ("k8s/dra", "framework", "placement", "epp/scheduling", "compose")
 _CONFIG = """\
 [run]
 branch = true
+patch = subprocess
 source = {source}
 data_file = {data}
 [report]
@@ -86,8 +87,9 @@ def _measured(source: str, tests: Sequence[str], *, missing: bool) -> float:
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "coveragerc"
         config.write_text(_CONFIG.format(source=ROOT / source, data=Path(folder) / "data"))
-        # In one process: what tests start in others is not counted.
-        _call(config, "run", "-m", "pytest", "-q", "-n", "0", "--timeout", "1800", *tests)
+        # On all processors: the processes that tests start count as well.
+        _call(config, "run", "-m", "pytest", "-q", "-n", str(os.cpu_count()), "--timeout", "1800", *tests)
+        _call(config, "combine", "-q")
         report = Path(folder) / "report.json"
         _call(config, "json", "-q", "-o", str(report))
         if missing:

@@ -26,6 +26,7 @@ from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
+from multiprocessing import get_context
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -278,7 +279,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = [mutant for path in _paths(options.modules) for mutant in mutants_of(path)]
     if options.sample and options.sample < len(found):
         found = random.Random(options.seed).sample(found, options.sample)  # noqa: S311  reproducible, not secret
-    return _report([(mutant, judge(mutant, thorough=options.thorough, reasons=reasons)) for mutant in found])
+    judging = partial(judge, thorough=options.thorough, reasons=reasons)
+    with get_context("fork").Pool(options.processes) as pool:
+        return _report(list(zip(found, pool.imap(judging, found), strict=True)))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -287,6 +290,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sample", type=int, help="so many of them")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--known", action="store_true", help="the mutants of tools/mutants.toml")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="so many at a time")
     parser.add_argument("--thorough", action="store_true", help="ask the whole room before a mutant has survived")
     return parser
 
