@@ -698,3 +698,51 @@ def test_what_is_no_complaint_of_this_volume_stages_nothing(replica):
     fleet.replicas = [replica]
     fleet.apply()
     assert (fleet.phases(), fleet.keys("job")) == ({"east": ("Ready", "Staged")}, [])
+
+
+def _claim_made(fleet, uid, at):
+    """The cluster's own marks on the claim of east."""
+    key = f"volume-east-{KEY}"
+    seen = fleet.observed[key]
+    metadata = {**seen.manifest["metadata"], "uid": uid, "creationTimestamp": at}
+    fleet.observed[key] = replace(
+        seen,
+        target=replace(seen.target, manifest={**seen.manifest, "metadata": metadata, "status": {"phase": "Bound"}}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("uid", "made", "expected"),
+    [
+        ("one", "2027-01-15T08:30:00Z", ("Ready", "Staged")),
+        ("two", "2027-01-15T08:00:00Z", ("Hydrating", "Hydrating")),
+        ("two", "2027-01-15T07:00:00Z", ("Hydrating", "Hydrating")),
+    ],
+    ids=["a clock that went back", "made anew in the second of completion", "made anew by a clock that went back"],
+)
+def test_a_job_has_filled_the_claim_that_it_was_made_for_whatever_the_clocks_say(uid, made, expected):
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.apply()
+    fleet.observed = {key: seen for key, seen in fleet.observed.items() if not key.startswith("job-")}
+    _claim_made(fleet, "one", "2027-01-15T07:50:00Z")
+    made_for = fleet.apply().desired[f"job-east-{KEY}-0"].target.manifest["metadata"]["annotations"]
+    assert made_for == {"modelplane.ai/staged-on": "one"}
+    fleet.end_jobs(completed="2027-01-15T08:00:00Z")
+    _claim_made(fleet, uid, made)
+    fleet.compose()
+    assert fleet.phases() == {"east": expected}
+
+
+def test_a_claim_that_was_made_anew_is_filled_by_a_job_of_another_name():
+    """A provider that is late could write the mark of the new claim on the Job that filled the old one."""
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.apply()
+    _claim_made(fleet, "zero", "2027-01-15T07:50:00Z")
+    fleet.end_jobs()
+    fleet.apply()
+    names = set()
+    for uid in ("one", "two"):
+        _claim_made(fleet, uid, "2027-01-15T09:00:00Z")
+        job = next(each for key, each in fleet.compose().desired.items() if key.startswith("job-"))
+        names.add(job.target.manifest["metadata"]["name"])
+    assert len(names) == 2

@@ -111,6 +111,18 @@ def test_room_that_a_replica_leaves_wakes_those_who_wait(heard):
     assert uses(live.snapshot()) == {"east": ((),)}
 
 
+def test_a_replica_that_was_only_placed_holds_devices_and_preempts_nobody_until_it_is_observed(heard):
+    live, tell = heard
+    tell(CLUSTER)
+    preemptor = copy.deepcopy(REPLICA)
+    preemptor["spec"]["preempts"] = ["r-lower"]
+    live.assume(ObjectRef(GROUP, "ModelReplica", "team", "chat-0"), preemptor)
+    assert uses(live.snapshot()) == uses(fleet_of([CLUSTER], [REPLICA], []))
+    assert [replica.preempts for replica in live.snapshot().replicas] == [()]
+    assert tell(preemptor) == 1
+    assert [replica.preempts for replica in live.snapshot().replicas] == [("r-lower",)]
+
+
 def test_a_cache_that_is_staged_somewhere_else_wakes_those_who_wait(heard):
     live, tell = heard
     assert tell(CACHE) == 1

@@ -55,7 +55,10 @@ RELAY = "modelplane.ai/relay"
 """Label of the pods that serve a cache's volume to other clusters: the ModelCache."""
 
 STAGED_ON = "modelplane.ai/staged-on"
-"""The uid of the claim that the artifact was staged on. A claim that was made anew in its place is empty."""
+"""Annotation of a claim and of the Job that fills it: the uid of the claim that the artifact was staged on.
+
+A claim that was made anew in its place is empty.
+"""
 
 PROGRESS = "modelplane.ai/progress"
 """Annotation of a pod of the loader, as a host shows it to composers: the last line of its log."""

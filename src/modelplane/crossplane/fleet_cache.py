@@ -1,8 +1,9 @@
 """What a server with --live knows of the fleet: requirements from the informers, and the fleet with assumed replicas.
 
 A replica that was just placed is assumed: it counts before it is observed, so two deployments cannot take the same
-devices through one server. Two servers may place at once; the next pass of the later deployment resolves that, when
-both replicas are observed. Until every kind is listed, nothing is known and Crossplane fetches.
+devices through one server. What it preempts goes when it is observed: its write may be refused. Two servers may place
+at once; the next pass of the later deployment resolves that, when both replicas are observed. Until every kind is
+listed, nothing is known and Crossplane fetches.
 """
 
 import time
@@ -84,7 +85,7 @@ class InformerFleetCache:
                 if manifest.get("kind") == "ModelReplica" and key not in self._informers.objects(REPLICAS):
                     ref = _ref(REPLICAS, key)
                     self._assumed[ref] = time.monotonic() + _ASSUMED_S
-                    self._fleet.apply(StoreChange(ChangeType.ADDED, ref, manifest, None, 0))
+                    self._fleet.assume(ref, manifest)
 
     def _expire_assumed(self) -> None:
         now = time.monotonic()

@@ -5,15 +5,14 @@ devices: deployments that wait for capacity are enqueued then. Other fields of a
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+import msgspec
 
 from modelplane.api.objects import Manifest
 from modelplane.compose.fleet_snapshot import read_cache, read_cluster, read_replica
 from modelplane.placement.snapshot import Fleet
+from modelplane.placement.values import Cluster, PlacedReplica
 from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
-
-if TYPE_CHECKING:
-    from modelplane.placement.values import Cluster, PlacedReplica
 
 
 class LiveFleet:
@@ -32,6 +31,11 @@ class LiveFleet:
         elif change.ref.kind == "ModelCache":
             self._apply_cache(change.ref, manifest)
 
+    def assume(self, ref: ObjectRef, manifest: Manifest) -> None:
+        """Count a replica that was placed and is not observed. It preempts nobody: its write may yet be refused."""
+        placed = read_replica(manifest)
+        self._set_replica(ref, msgspec.structs.replace(placed, preempts=()) if placed is not None else None)
+
     def snapshot(self) -> Fleet:
         return self._fleet
 
@@ -49,8 +53,10 @@ class LiveFleet:
         self._capacity_changed()
 
     def _apply_replica(self, ref: ObjectRef, manifest: Manifest | None) -> None:
+        self._set_replica(ref, read_replica(manifest) if manifest is not None else None)
+
+    def _set_replica(self, ref: ObjectRef, after: PlacedReplica | None) -> None:
         before = self._placed.pop(ref, None)
-        after = read_replica(manifest) if manifest is not None else None
         if after is not None:
             self._placed[ref] = after
         if before == after:

@@ -69,3 +69,15 @@ def test_worlds_that_failed_in_the_first_run_of_20_000(seed):
 def test_a_world_is_not_at_rest_before_its_loaders_are():
     """A loader that failed in the storm tries again a minute later, which was taken for idle passes."""
     assert run_world(16_143).violation == ""
+
+
+@pytest.mark.parametrize(
+    ("seed", "only"),
+    [
+        pytest.param(6_893, (), id="replicas were preempted for one whose write was refused"),
+        pytest.param(9_507, (), id="weights were staged until a clock that went back had caught up"),
+        pytest.param(26_419, ("volume-deleted",), id="a claim made in the second of completion was taken for full"),
+    ],
+)
+def test_worlds_that_failed_in_a_later_run_of_20_000(seed, only):
+    assert run_world(seed, only=only).violation == ""

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Self
 
-from modelplane.api.labels import CACHE
+from modelplane.api.labels import CACHE, STAGED_ON
 from modelplane.api.loader_exits import PERMANENT
 from modelplane.api.models import InferenceCluster, ModelCache
 from modelplane.api.names import make_name
@@ -69,6 +69,8 @@ class JobRequest:
     config_map: str | None = None
     revision: str | None = None
     """What the source was resolved to on another cluster."""
+    claim_uid: str = ""
+    """Of the claim to fill, where it was observed."""
 
 
 def job(request: JobRequest) -> Manifest:
@@ -85,7 +87,8 @@ def job(request: JobRequest) -> Manifest:
     }
     made = manifest("batch/v1", "Job", name, namespace=remote_namespace(cache.namespace), labels=labels, spec=spec)
     # A Job that is deleted without a policy leaves its pods behind, and a pod, even a completed one, holds its claim.
-    return with_metadata(made, finalizers=["foregroundDeletion"])
+    kept = with_metadata(made, finalizers=["foregroundDeletion"])
+    return with_metadata(kept, annotations={STAGED_ON: request.claim_uid}) if request.claim_uid else kept
 
 
 def _failure_rules() -> list[dict[str, object]]:

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from modelplane.api.conditions import ConditionStatus, ConditionType
-from modelplane.api.labels import RETRY
+from modelplane.api.labels import RETRY, STAGED_ON
 from modelplane.api.models import CacheOnCluster, InferenceCluster
-from modelplane.api.objects import Manifest, text_at, value_at
+from modelplane.api.objects import Manifest, annotations_of, text_at, value_at
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s, timestamp
 from modelplane.compose.caching.attempts import FailedAttempt, failed_attempt, failed_message
@@ -102,11 +102,17 @@ def _incomplete_since(site: Site) -> float | None:
 
 
 def _filled(seen: Observed, volume: Observed | None, emptied: float | None) -> bool:
-    """Whether a Job completed, and after the claim was made or emptied: one that completed before filled another."""
+    """Whether a Job completed, and filled this claim: one that was made for another, or completed before, did not."""
     done = epoch_s(completed_at(seen.manifest))
-    made = epoch_s(text_at(volume.manifest, "metadata", "creationTimestamp") or None) if volume is not None else None
-    since = max(made or 0.0, emptied or 0.0)
-    return is_complete(seen.manifest) and (done is None or done >= since)
+    if not is_complete(seen.manifest) or (done is not None and done < (emptied or 0.0)):
+        return False
+    if volume is None:
+        return True
+    filled, uid = annotations_of(seen.manifest).get(STAGED_ON), uid_of(volume.manifest)
+    if filled and uid:
+        return filled == uid
+    made = epoch_s(text_at(volume.manifest, "metadata", "creationTimestamp") or None)
+    return done is None or done >= (made or 0.0)
 
 
 def _cluster_obstacle(site: Site) -> Cause | None:
@@ -312,7 +318,9 @@ def _inputs_hash(site: Site) -> str:
     # A copy that failed is tried again at once when another cluster relays.
     relay = site.relay
     moved = [relay.url] if relay is not None and relay.cluster not in {site.name, _first_relay(site)} else []
-    return inputs_hash(*versions, inputs.cache.metadata.annotations.get(RETRY, ""), *inputs.allowed, *moved)
+    # Whoever deletes a claim that was filled has it filled anew, and by a Job of another name.
+    again = [uid_of(site.volume.manifest)] if site.volume is not None and site.known.last_hydrated_at else []
+    return inputs_hash(*versions, inputs.cache.metadata.annotations.get(RETRY, ""), *inputs.allowed, *moved, *again)
 
 
 def _first_relay(site: Site) -> str | None:
@@ -333,6 +341,7 @@ def _job(site: Site, cluster: InferenceCluster, attempt: StagingAttempt) -> Mani
             secret=copy_name(site, "Secret") if source.secret is not None else None,
             config_map=copy_name(site, "ConfigMap") if source.config_map is not None else None,
             revision=_resolved(site),
+            claim_uid=uid_of(site.volume.manifest) if site.volume is not None else "",
         )
     )
 

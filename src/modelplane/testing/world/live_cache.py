@@ -47,13 +47,16 @@ class LiveFleetCache:
         for item in manifests:
             if item.get("kind") == "ModelReplica" and self._view.get(id_of(item)) is None:
                 self._assumed[id_of(item)] = self._clock.elapsed + _ASSUMED_S
-                self._change(id_of(item), item)
+                self._fleet.assume(_ref(id_of(item)), item)
 
     def _change(self, key: ObjectId, item: Manifest | None) -> None:
         if key.kind in FLEET:
             kind = ChangeType.DELETED if item is None else ChangeType.MODIFIED
-            ref = ObjectRef(GROUP, key.kind, key.namespace, key.name)
-            self._fleet.apply(StoreChange(kind, ref, item or {}, None, 0))
+            self._fleet.apply(StoreChange(kind, _ref(key), item or {}, None, 0))
+
+
+def _ref(key: ObjectId) -> ObjectRef:
+    return ObjectRef(GROUP, key.kind, key.namespace, key.name)
 
 
 def found_in(view: View, requirement: Requirement) -> tuple[Manifest, ...]:
