@@ -43,8 +43,8 @@ from modelplane.epp.server.compiled import describe_build
 from modelplane.epp.server.exchange import Budget
 from modelplane.epp.transport.wire import nested, whole
 from modelplane.router.catalog import ServiceCatalog
-from modelplane.router.director import FrontResponse, RoutedTo, RouterDirector
-from modelplane.router.exchange import FrontRequest
+from modelplane.router.director import RouterDirector
+from modelplane.router.front_values import FrontRequest, FrontResponse, RoutedTo
 from modelplane.router.processor import FrontProcessor
 from modelplane.router.profile import load_profile, make_scheduler
 from modelplane.router.stalls import Stalls

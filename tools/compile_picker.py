@@ -86,6 +86,20 @@ MODULES: Final = (
     "modelplane.framework.runner",
     "modelplane.framework.sparse_vector",
     "modelplane.framework.cycle_state",
+    "modelplane.router.catalog",
+    "modelplane.router.choosing",
+    "modelplane.router.decisions",
+    "modelplane.router.director",
+    "modelplane.router.exchange",
+    "modelplane.router.filters",
+    "modelplane.router.health",
+    "modelplane.router.messages",
+    "modelplane.router.processor",
+    "modelplane.router.retries",
+    "modelplane.router.rewriting",
+    "modelplane.router.routed_context",
+    "modelplane.router.shares",
+    "modelplane.router.summaries",
 )
 """What each request passes through. Values (msgspec structs) stay out: their classes are C as they are."""
 

@@ -7,8 +7,8 @@ import pytest
 from modelplane.compose.service_plan import PlanEndpoint, PlanOverflow, PlanTier, ServicePlan
 from modelplane.epp.scheduling.plugins import ResponseUsage
 from modelplane.router.catalog import ServiceCatalog
-from modelplane.router.director import FrontResponse, RouterAnswer, RouterDirector
-from modelplane.router.exchange import FrontRequest
+from modelplane.router.director import RouterDirector
+from modelplane.router.front_values import FrontRequest, FrontResponse, RouterAnswer
 from modelplane.router.profile import load_profile, make_scheduler
 from modelplane.router.stalls import Stalls
 

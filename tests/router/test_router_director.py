@@ -6,8 +6,7 @@ from modelplane.compose.caller_document import Caller, CallerDocument
 from modelplane.compose.service_plan import PlanTimeouts
 from modelplane.epp.scheduling.plugins import ResponseUsage
 from modelplane.router.callers import digest_of
-from modelplane.router.director import RoutedTo, RouterAnswer
-from modelplane.router.exchange import FrontRequest
+from modelplane.router.front_values import FrontRequest, RoutedTo, RouterAnswer
 from modelplane.router.refusals import error_body
 from tests.router.conftest import chat, endpoint, plan, provider
 

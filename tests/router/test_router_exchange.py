@@ -1,7 +1,8 @@
 from modelplane.epp.server.exchange import Budget
 from modelplane.epp.server.messages import UNCHANGED, replace_body
 from modelplane.epp.server.processing_request import BodyMode, ProcessingPhase, ProcessingRequest
-from modelplane.router.exchange import FrontExchange, FrontRequest, FrontStage, FrontStep, Rewritten
+from modelplane.router.exchange import FrontExchange, FrontStage
+from modelplane.router.front_values import FrontRequest, FrontStep, Rewritten
 from modelplane.router.messages import continue_response, route_request, route_request_and_body
 
 HEADERS = {":method": "POST", ":path": "/v1/chat/completions"}

@@ -7,8 +7,6 @@ with its ModelEndpoint as long as any service has it, and is shared by the servi
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-import msgspec
-
 from modelplane.compose.service_plan import PlanEndpoint, PlanOverflow, ServicePlan, model_names
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.router.health import EndpointHealth
@@ -104,12 +102,15 @@ class RoutedService:
         return any(model in member.endpoint.served for member in self.members.values())
 
 
-class NamedModel(msgspec.Struct, frozen=True, eq=False):
+class NamedModel:
     """What a model name leads to."""
 
-    service: RoutedService
-    adapter: str = ""
-    """The adapter that the name asks for."""
+    __slots__ = ("adapter", "service")
+
+    def __init__(self, service: RoutedService, adapter: str = "") -> None:
+        """`adapter` is the one that the name asks for."""
+        self.service = service
+        self.adapter = adapter
 
 
 class ServiceCatalog:

@@ -8,17 +8,16 @@ must not lose its share, nor a fast one gain it.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Final
-
-import msgspec
+from typing import Final
 
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.sampling import pick_in_order
 from modelplane.framework import Scored
-from modelplane.framework.registry import NoParameters, Parameters, plugin_type
-from modelplane.router.routed_request import member_of, routed_of
+from modelplane.framework.registry import NoParameters, plugin_type
+from modelplane.router.routed_context import member_of, routed_of
+from modelplane.router.share_parameters import SharePickerParameters
 
 _LEAST_SPREAD: Final = 8
 """In flight: with fewer, a difference of one would decide everything."""
@@ -42,11 +41,6 @@ class GroupLoadScorer:
             1.0 - (load - least[group]) / max(_LEAST_SPREAD, most[group] - least[group])
             for group, load in zip(groups, loads, strict=True)
         ]
-
-
-class SharePickerParameters(Parameters, frozen=True):
-    tolerance: Annotated[float, msgspec.Meta(ge=0.0)] = 0.05
-    """Sums of weighted scores that differ by less are equal."""
 
 
 class GroupSharePicker:

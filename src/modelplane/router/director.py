@@ -12,12 +12,10 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import msgspec
-
 from modelplane.compose.caller_document import Caller
 from modelplane.compose.endpoint_routes import endpoint_path
 from modelplane.epp.scheduling.decisions import Decision, Outcome
-from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
+from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.parsing import Parsed, ParseError, parse
@@ -26,7 +24,7 @@ from modelplane.router.callers import Callers
 from modelplane.router.catalog import Member, NamedModel, RoutedService, ServiceCatalog
 from modelplane.router.decisions import Attempt, AttemptSteps, DecisionRing, Record
 from modelplane.router.endpoint_metrics import RouterEndpointMetrics
-from modelplane.router.exchange import EndpointReach, FrontRequest, Rewritten
+from modelplane.router.front_values import EndpointReach, FrontRequest, FrontResponse, Rewritten, RoutedTo, RouterAnswer
 from modelplane.router.headers import (
     ATTEMPT,
     CALLER,
@@ -65,41 +63,6 @@ class RouteRefused(Exception):  # noqa: N818  not an error of the program
         self.refusal = FrontRefusal(outcome, why, retry_after_s)
         self.steps: AttemptSteps | None = None
         """Those of the scheduling cycle, if there was one."""
-
-
-class RoutedTo(msgspec.Struct, frozen=True, eq=False):
-    """A request that is sent on."""
-
-    request: RoutedRequest
-    decision: Decision
-    member: Member
-    rewritten: Rewritten
-    attempt: Attempt
-    caller: Caller
-    overflows: bool
-    sent_s: float
-
-
-class RouterAnswer(msgspec.Struct, frozen=True, eq=False):
-    """A request that the router answers itself."""
-
-    api: InferenceApi
-    refusal: FrontRefusal | None = None
-    body: bytes = b""
-
-
-class FrontResponse(msgspec.Struct, frozen=True, eq=False):
-    """What was seen of a response."""
-
-    status: int
-    first_byte_s: float
-    unserved: bool
-    usage: ResponseUsage
-    cancelled: bool
-    """The client, or the hop before, reset the exchange."""
-    retried: bool = False
-    """The endpoint turned it away, and another attempt follows."""
-    reached: EndpointReach = EndpointReach.SOMEBODY
 
 
 class RouterDirector:

@@ -10,9 +10,7 @@ goes away, and sends the request on by the static plan.
 
 from collections.abc import Mapping
 from enum import Enum, auto
-from typing import Final, Protocol
-
-import msgspec
+from typing import Final
 
 from modelplane.compose.router_objects import CODE_DETAILS
 from modelplane.epp.scheduling.plugins import ResponseUsage
@@ -20,9 +18,9 @@ from modelplane.epp.server.exchange import Budget
 from modelplane.epp.server.messages import UNCHANGED, read_metadata, replace_body
 from modelplane.epp.server.processing_request import BodyMode, ProcessingPhase, ProcessingRequest
 from modelplane.epp.server.sse import UsageReader
+from modelplane.router.front_values import EndpointReach, FrontRequest, FrontStep, Rewritten
 from modelplane.router.headers import UNSERVED
-from modelplane.router.messages import Headers, continue_response, route_request, route_request_and_body
-from modelplane.router.retries import RetryTokens
+from modelplane.router.messages import continue_response, route_request, route_request_and_body
 
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 _OK: Final = 200
@@ -38,16 +36,6 @@ _NO_ROUTE: Final = ("cluster_not_found", "route_not_found")
 _WITHOUT_BODY: Final = frozenset((BodyMode.NONE, BodyMode.STREAMED))
 
 
-class EndpointReach(Enum):
-    """Whom the gateway reached with a request that was sent on."""
-
-    SOMEBODY = auto()
-    NOBODY = auto()
-    """Nobody listens at the endpoint's address."""
-    NOWHERE = auto()
-    """The gateway's own configuration lacks the endpoint: it is new, or was removed."""
-
-
 class FrontStage(Enum):
     """How far an exchange is."""
 
@@ -58,82 +46,31 @@ class FrontStage(Enum):
     ANSWERED = auto()
 
 
-class FrontRequest(msgspec.Struct, frozen=True):
-    """A request that is to be routed."""
-
-    headers: Mapping[str, str]
-    body: bytes = b""
-    whole: bool = True
-    """Whether `body` is the request's body."""
-    problem: str = ""
-    """Why it is refused before anything reads it."""
-
-
-class FrontStep(msgspec.Struct, frozen=True):
-    """The result of one message."""
-
-    replies: tuple[bytes, ...] = ()
-    request: FrontRequest | None = None
-    """Set once: the request is complete and has to be decided."""
-    broken: str = ""
-    refused: bool = False
-    """The gateway reached nobody, and the client has no answer yet."""
-
-
-class BodyTranslator(Protocol):
-    """Changes the body of a response on its way to the client."""
-
-    def begin(self, status: int, headers: Mapping[str, str], /) -> Headers:
-        """The response begins; headers to set for the client."""
-
-    def feed(self, piece: bytes, *, ends: bool = False) -> bytes:
-        """The bytes to pass on for these."""
-
-
-class Rewritten(msgspec.Struct, frozen=True, eq=False):
-    """How a request is sent on, and what is done with its response."""
-
-    set_headers: Headers
-    remove_headers: tuple[str, ...] = ()
-    body: bytes | None = None
-    """None: unchanged."""
-    translator: BodyTranslator | None = None
-    counts_tokens: bool = False
-    response_headers: Headers = ()
-    retries: RetryTokens | None = None
-    """Of the service, where another endpoint is left for a request that this one turns away."""
-
-    def tries_again(self) -> bool:
-        """Whether the request goes to another endpoint, which the service's budget then pays for."""
-        return self.retries is not None and self.retries.take()
-
-
 NOTHING: Final = FrontStep()
 
 
 class FrontExchange:
     """The state of one."""
 
-    stage = FrontStage.BEGINNING
-    status = 0
-    first_byte_s = -1.0
-    unserved = False
-    """The response came from a gateway, and no engine received the request."""
-    reached = EndpointReach.SOMEBODY
-    retried = False
-    """The endpoint turned the request away, and the gateway was told to try another one."""
-    is_complete = False
-    """The response was seen to its end."""
-    _mode: int = BodyMode.BUFFERED
-    _headers: Mapping[str, str] = _NO_HEADERS
-    _held = 0
-    _reader: UsageReader | None = None
-    _rewritten: Rewritten | None = None
-    _translates = False
-
     def __init__(self, body_limit: int, budget: Budget) -> None:
+        self.stage = FrontStage.BEGINNING
+        self.status = 0
+        self.first_byte_s = -1.0
+        self.unserved = False
+        """The response came from a gateway, and no engine received the request."""
+        self.reached = EndpointReach.SOMEBODY
+        self.retried = False
+        """The endpoint turned the request away, and the gateway was told to try another one."""
+        self.is_complete = False
+        """The response was seen to its end."""
         self._limit = body_limit
         self._budget = budget
+        self._mode: int = BodyMode.BUFFERED
+        self._headers: Mapping[str, str] = _NO_HEADERS
+        self._held = 0
+        self._reader: UsageReader | None = None
+        self._rewritten: Rewritten | None = None
+        self._translates = False
 
     def feed(self, incoming: ProcessingRequest, now_s: float) -> FrontStep:
         """A message from Envoy."""

@@ -18,7 +18,7 @@ from modelplane.framework import Refusal, RefusalCode
 from modelplane.framework.plugins import Answers
 from modelplane.framework.registry import NoParameters, plugin_type
 from modelplane.router.catalog import Member, RoutedService
-from modelplane.router.routed_request import member_of, routed_of
+from modelplane.router.routed_context import member_of, routed_of
 from modelplane.router.summaries import saturation_of
 
 _LATER: Final = RefusalCode.UNSCHEDULABLE

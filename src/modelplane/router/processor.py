@@ -7,8 +7,9 @@ from modelplane.epp.server.exchange import Budget
 from modelplane.epp.server.messages import read
 from modelplane.epp.transport.calls import GrpcStatus, ServerCall
 from modelplane.epp.transport.wire import WireError
-from modelplane.router.director import RETRY_AFTER_S, FrontResponse, RoutedTo, RouterDirector
-from modelplane.router.exchange import FrontExchange, FrontRequest, FrontStep
+from modelplane.router.director import RETRY_AFTER_S, RouterDirector
+from modelplane.router.exchange import FrontExchange
+from modelplane.router.front_values import FrontRequest, FrontResponse, FrontStep, RoutedTo
 from modelplane.router.refusals import FrontOutcome, FrontRefusal, answer, refuse
 from modelplane.router.stalls import Stalls
 

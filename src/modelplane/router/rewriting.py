@@ -4,13 +4,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import msgspec
-
 from modelplane.compose.service_plan import PlanEndpoint
 from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.server.parsing import rename
 from modelplane.router.addressing import FrontPath
-from modelplane.router.exchange import BodyTranslator
+from modelplane.router.front_values import BodyTranslator, UpstreamRequest
 from modelplane.router.messages import Headers
 from modelplane.router.translation.requests import to_anthropic, to_openai
 from modelplane.router.translation.responses import anthropic_error, completion_of, message_of, openai_error
@@ -27,17 +25,6 @@ _OK: Final = 200
 _EVENTS: Final = "text/event-stream"
 _LARGEST: Final = 32 << 20
 _STREAMS_USAGE: Final = frozenset((InferenceApi.CHAT, InferenceApi.COMPLETIONS))
-
-
-class UpstreamRequest(msgspec.Struct, frozen=True, eq=False):
-    """The path, the body and the translation of a request for one endpoint."""
-
-    path: str
-    """Below /v1, which the gateway replaces by the endpoint's prefix."""
-    body: bytes | None = None
-    """None: unchanged."""
-    translator: BodyTranslator | None = None
-    set_headers: Headers = ()
 
 
 def can_serve(api: InferenceApi, schema: str) -> bool:

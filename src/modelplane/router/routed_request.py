@@ -1,11 +1,7 @@
 """A request on its way through the router's plugins: the picker's request, with its service and its rules."""
 
-from typing import cast
-
-from modelplane.epp.scheduling.context import SchedulingContext
-from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.requests import Request
-from modelplane.router.catalog import Member, RoutedService
+from modelplane.router.catalog import RoutedService
 from modelplane.router.residency import Residency
 
 
@@ -18,12 +14,3 @@ class RoutedRequest(Request, frozen=True, eq=False, gc=False, kw_only=True):
     """Endpoints that earlier attempts of this request went to."""
     adapter: str = ""
     """The adapter that the request asks for."""
-
-
-def routed_of(context: SchedulingContext) -> RoutedRequest:
-    """The request of a cycle; the router schedules no other."""
-    return cast("RoutedRequest", context.request)
-
-
-def member_of(context: SchedulingContext, endpoint: Endpoint) -> Member:
-    return routed_of(context).service.members[endpoint]

@@ -6,7 +6,7 @@ that pauses later is Envoy's to cut.
 
 from typing import Protocol
 
-from modelplane.router.director import RoutedTo
+from modelplane.router.front_values import RoutedTo
 
 
 class StalledCall(Protocol):
