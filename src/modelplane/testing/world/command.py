@@ -76,7 +76,7 @@ def replay(seed: int, only: Sequence[str] = ()) -> str:
 
 
 @dataclass(slots=True)
-class Tally:
+class WorldTally:
     """What many worlds add up to."""
 
     probes: Counter[str] = field(default_factory=Counter)
@@ -101,7 +101,7 @@ class Tally:
 
 def run_many(seeds: range, processes: int = 2, *, each: int = 0) -> int:
     """Print the probes, the sums and the stories of those that failed."""
-    tally = Tally()
+    tally = WorldTally()
     with get_context("fork").Pool(processes) as pool:
         _run(pool, tally, seeds)
         # Some faults need what few worlds have: those get worlds with nothing but them.
@@ -115,12 +115,12 @@ def run_many(seeds: range, processes: int = 2, *, each: int = 0) -> int:
     return bool(tally.failed or missing)
 
 
-def _run(pool: Pool, tally: Tally, seeds: Iterable[int], only: tuple[str, ...] = ()) -> None:
+def _run(pool: Pool, tally: WorldTally, seeds: Iterable[int], only: tuple[str, ...] = ()) -> None:
     for outcome in pool.imap_unordered(partial(run_world, only=only), seeds, chunksize=_CHUNK):
         tally.add(outcome, only)
 
 
-def _report(tally: Tally, missing: Sequence[str]) -> None:
+def _report(tally: WorldTally, missing: Sequence[str]) -> None:
     _say("\n".join(f"{number:8}  {name}" for name, number in sorted(tally.probes.items())))
     rarest = min(FAULTS, key=lambda fault: tally.probes[f"fault {fault.name}"]).name
     _say(f"{len(FAULTS)} faults, the rarest {rarest} {tally.probes[f'fault {rarest}']} times")
