@@ -210,6 +210,17 @@ def test_routes_of_single_endpoints_stay_while_the_endpoints_are_not_read():
         again = model_service.compose(ComposeRequest(CHAT, observed_of(first), required))
         assert endpoint_rules(again) == endpoint_rules(first)
         assert "endpoint-policy" in again.desired
+    left = {"gateways": (ROUTED,), "endpoints": (endpoint("one"),), "endpoint-two": ()}
+    again = model_service.compose(ComposeRequest(CHAT, observed_of(first), left))
+    assert endpoint_rules(again) == [("modelplane", "one")]
+
+
+def test_a_service_reads_gateways_and_the_endpoints_of_its_namespace():
+    api = "modelplane.ai/v1alpha1"
+    assert compose({}).requirements == {
+        "gateways": Requirement(api, "InferenceGateway"),
+        "endpoints": Requirement(api, "ModelEndpoint", namespace="team"),
+    }
 
 
 def test_endpoints_of_which_none_is_ready_are_counted():
@@ -228,8 +239,13 @@ def test_endpoints_of_which_none_is_ready_are_counted():
             None,
             ("False", "WaitingForGateway", "InferenceGateway default has no address"),
         ),
+        (
+            {"gateways": ({"metadata": {"name": "eu"}, "spec": {}}, GATEWAY)},
+            None,
+            ("True", "RouteConfigured", "http://192.0.2.1/team/chat"),
+        ),
     ],
-    ids=["not read", "not read, and it has an address", "none", "one without an address"],
+    ids=["not read", "not read, and it has an address", "none", "one without an address", "one of two has an address"],
 )
 def test_a_route_needs_a_gateway_with_an_address(gateways, address, expected):
     required = {"endpoints": (endpoint("one"),), **gateways}
