@@ -155,6 +155,15 @@ def test_a_gateway_that_cannot_be_read_changes_no_route(gateway):
     assert found.conditions[1].message.endswith("cannot be read")
 
 
+def test_a_gateway_that_cannot_be_read_stays_a_parent_of_the_route():
+    eu = {**GATEWAY, "metadata": {"name": "eu"}}
+    before = compose({"endpoints": (endpoint("one"),), "gateways": (GATEWAY, eu)}).desired["route"].target.manifest
+    unread = {"endpoints": (endpoint("one"),), "gateways": (GATEWAY, {**eu, "status": 7})}
+    after = compose(unread, before).desired["route"].target.manifest
+    assert len(before["spec"]["parentRefs"]) == 2
+    assert after["spec"]["parentRefs"] == before["spec"]["parentRefs"]
+
+
 ROUTED = {**GATEWAY, "spec": {"router": {"image": "example.org/modelplane:1"}}}
 
 
@@ -263,11 +272,18 @@ LIMITS = (
 )
 
 
-@pytest.mark.parametrize(("gateway", "limits"), [(GATEWAY, LIMITS), (ROUTED, "")], ids=["weights", "a router"])
-def test_what_weights_alone_cannot_do_is_said(gateway, limits):
+EU = {"metadata": {"name": "eu"}, "spec": {}, "status": {"address": "192.0.2.2"}}
+
+
+@pytest.mark.parametrize(
+    ("gateways", "limits"),
+    [((GATEWAY,), LIMITS), ((ROUTED,), ""), ((ROUTED, EU), LIMITS)],
+    ids=["weights", "a router", "a router at one of two gateways"],
+)
+def test_what_weights_alone_cannot_do_is_said(gateways, limits):
     listed = (endpoint("one"), OTHER_PATH)
     service = decode(ModelService, {"metadata": {"name": "chat", "namespace": "team"}, "spec": OVERFLOW})
-    required = {"endpoints": listed, "gateways": (gateway,)}
+    required = {"endpoints": listed, "gateways": gateways}
     observed = observed_of(model_service.compose(ComposeRequest(service, {}, required)))
     condition = model_service.compose(ComposeRequest(service, observed, required)).conditions[1]
     assert (condition.status.value, condition.message) == ("True", f"http://192.0.2.1/team/chat{limits}")
