@@ -2,6 +2,7 @@
 
     python tools/mutate.py --sample 400 --seed 1     so many mutants of all, drawn by the seed
     python tools/mutate.py placement/review.py       every mutant of one module
+    python tools/mutate.py placement/review.py --only "Or → And"      those whose line or change has the text
     python tools/mutate.py --known                   defects that tests once did not find (tools/mutants.toml)
 
 A mutant changes one node of a module's syntax tree. It is judged in a process of its own by the test files that mirror
@@ -132,17 +133,32 @@ def _put(items: list[ast.cmpop], at: int, value: ast.AST) -> None:
 
 
 def judged_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """All but what decides nothing: annotations, decorators, arguments of classes, docstrings and texts of errors."""
+    """All but what decides nothing: annotations, decorators, arguments of classes, docstrings and texts of errors.
+
+    Nor does what only type checkers read: a TypeVar, the type of a cast, a Literal.
+    """
     yield tree
+    if _is_typing(tree):
+        return
     for name, value in ast.iter_fields(tree):
         if name in {"annotation", "returns", "decorator_list", "bases", "type_params"}:
             continue
         if isinstance(tree, ast.ClassDef) and name == "keywords":
             continue
-        for child in value if isinstance(value, list) else [value]:
+        cast = (
+            name == "args" and isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "cast"
+        )
+        for child in (value[1:] if cast else value) if isinstance(value, list) else [value]:
             told = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
             if isinstance(child, ast.AST) and not told and not isinstance(child, ast.Raise | ast.JoinedStr):
                 yield from judged_nodes(child)
+
+
+def _is_typing(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id="TypeVar" | "NewType")) | ast.Subscript(value=ast.Name(id="Literal")):
+            return True
+    return False
 
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
@@ -173,7 +189,8 @@ def test_files(module: str) -> list[Path]:
     dotted = ".".join(("modelplane", *path.with_suffix("").parts))
     package, stem = dotted.rpartition(".")[::2]
     mention = re.compile(rf"{re.escape(dotted)}\b|from {re.escape(package)} import [^\n]*\b{stem}\b")
-    mirror = sorted(room.rglob(f"test_*{stem}.py"))
+    names = [stem, *([path.parent.name] if len(path.parts) > 2 else [])]  # noqa: PLR2004  a package has a mirror, too
+    mirror = [file for name in names for file in sorted(room.rglob(f"test_*_{name}.py"))]
     others = [
         file for file in sorted(room.rglob("test_*.py")) if file not in mirror and mention.search(file.read_text())
     ]
@@ -276,7 +293,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.known:
         return _report([(mutant, _judge_known(mutant, files)) for mutant, files in known(listed["known"])])
     reasons = {(each["module"], each["text"], each["change"]): each["reason"] for each in listed.get("survivor", ())}
-    found = [mutant for path in _paths(options.modules) for mutant in mutants_of(path)]
+    found = [mutant for path in _paths(options.modules) for mutant in mutants_of(path) if options.only in str(mutant)]
     if options.sample and options.sample < len(found):
         found = random.Random(options.seed).sample(found, options.sample)  # noqa: S311  reproducible, not secret
     judging = partial(judge, thorough=options.thorough, reasons=reasons)
@@ -287,6 +304,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", metavar="MODULE", help="as placement/review.py; all rooms without")
+    parser.add_argument("--only", metavar="TEXT", default="", help="those that have it, as they are printed")
     parser.add_argument("--sample", type=int, help="so many of them")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--known", action="store_true", help="the mutants of tools/mutants.toml")

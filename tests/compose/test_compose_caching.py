@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster, ModelCache
 from modelplane.compose.caching.job import JobRequest, StagingAttempt, arguments
-from modelplane.compose.caching.progress import LoaderStatus, failure, newest_status, trimmed_loader, with_progress
+from modelplane.compose.caching.progress import (
+    LoaderStatus,
+    failure,
+    has_ended,
+    is_complete,
+    newest_status,
+    trimmed_loader,
+    with_progress,
+)
 from modelplane.compose.caching.source import SecretSource, older_forms, source_of
 from modelplane.compose.caching.storage import StorageSpec, claim_name, storage_class, storage_of
 from modelplane.hydrate import read_source
@@ -175,3 +183,17 @@ def test_what_no_loader_wrote_is_not_progress():
 
 def test_a_job_that_runs_has_not_failed():
     assert failure({"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, None) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "expected"),
+    [
+        ("Complete", "True", (True, True)),
+        ("Failed", "True", (False, True)),
+        ("Failed", "False", (False, False)),
+        ("Suspended", "True", (False, False)),
+    ],
+)
+def test_a_job_has_ended_when_it_is_complete_or_failed(kind, status, expected):
+    job = {"status": {"conditions": [{"type": kind, "status": status}]}}
+    assert (is_complete(job), has_ended(job)) == expected

@@ -18,6 +18,26 @@ from tests.compose.test_compose_model_cache import KEY
 RELAY = {"cluster": "east", "url": "https://cache.example/qwen", "authSecretRef": {"name": "relay"}}
 
 
+SERVER = {
+    "name": "relay",
+    "image": "loader:1",
+    "args": ["serve", "--volume", "/volume", "--listen", "0.0.0.0:8080", "--token-file", "/run/credentials/token"],
+    "ports": [{"name": "http", "containerPort": 8080}],
+    "readinessProbe": {"httpGet": {"path": "/healthz", "port": "http"}},
+    "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}},
+    "securityContext": {
+        "runAsNonRoot": True,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    },
+    "volumeMounts": [
+        {"name": "volume", "mountPath": "/volume", "readOnly": True},
+        {"name": "credentials", "mountPath": "/run/credentials", "readOnly": True},
+    ],
+}
+
+
 def make_relay(**spec):
     secret = make_secret(token="c2VjcmV0")
     secret["metadata"]["name"] = "relay"
@@ -62,10 +82,10 @@ def test_the_first_serves_its_volume_to_those_that_have_the_token(problems):
         "readOnly": True,
     }
     assert credentials["secret"]["secretName"] == name_of(fleet.observed["relaysecret-east"].manifest)
-    words = ["serve", "--volume", "/volume", "--listen", "0.0.0.0:8080", "--token-file", "/run/credentials/token"]
-    assert (pod["containers"][0]["args"], pod["automountServiceAccountToken"]) == (words, False)
-    service = fleet.observed["relayservice-east"].manifest["spec"]
-    assert service["selector"] == fleet.observed["relay-east"].manifest["spec"]["selector"]["matchLabels"]
+    assert (pod["containers"], pod["automountServiceAccountToken"]) == ([SERVER], False)
+    spec, service = (fleet.observed[f"{part}-east"].manifest["spec"] for part in ("relay", "relayservice"))
+    assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"] == service["selector"]
+    assert service["ports"] == [{"name": "http", "port": 80, "targetPort": "http"}]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from modelplane.compose import capacity
 from modelplane.compose.capacity import ObservedPool, bound_pods, kai, kueue, refined, requeue_after_s, volcano
 from modelplane.compose.capacity.bound import MAX_BOUND_PODS
 from modelplane.compose.capacity.devices import PublishedDevice, observed_pools
-from modelplane.compose.contract import ComposeRequest
+from modelplane.compose.contract import ComposeRequest, Requirement
 from modelplane.k8s.dra import DeviceId
 
 DRIVER = "gpu.nvidia.com"
@@ -374,11 +374,30 @@ def cluster(scheduler: str, *, scheduling: dict | None = None, **status) -> Infe
     return decode(InferenceCluster, {"metadata": {"name": "east"}, "spec": spec, "status": status})
 
 
-@pytest.mark.parametrize("scheduler", ["None", "KAI", "Kueue", "Volcano"])
-def test_everything_is_asked_of_the_cluster_itself(scheduler):
-    wanted = capacity.requirements(cluster(scheduler))
-    assert {requirement.cluster for requirement in wanted.values()} == {"east"}
-    assert ("observed-queues" in wanted) is (scheduler != "None")
+@pytest.mark.parametrize(
+    ("scheduler", "queues"),
+    [
+        ("None", {}),
+        ("KAI", {"observed-queues": ("scheduling.run.ai/v2", "Queue")}),
+        (
+            "Kueue",
+            {
+                "observed-queues": ("kueue.x-k8s.io/v1beta2", "ClusterQueue"),
+                "observed-local-queues": ("kueue.x-k8s.io/v1beta2", "LocalQueue"),
+            },
+        ),
+        ("Volcano", {"observed-queues": ("scheduling.volcano.sh/v1beta1", "Queue")}),
+    ],
+)
+def test_everything_is_asked_of_the_cluster_itself(scheduler, queues):
+    api = "resource.k8s.io/v1"
+    always = {
+        "observed-nodes": ("v1", "Node"),
+        "observed-slices": (api, "ResourceSlice"),
+        "observed-claims": (api, "ResourceClaim"),
+    }
+    expected = {key: Requirement(*kind, cluster="east") for key, kind in {**always, **queues}.items()}
+    assert capacity.requirements(cluster(scheduler)) == expected
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from modelplane.api.codec import decode, encode
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster
 from modelplane.compose import inference_cluster
-from modelplane.compose.contract import ComposeRequest, Observed, Remote
+from modelplane.compose.contract import ComposeRequest, Observed, Remote, Requirement
 from tests.compose.hop import observed, pem, played, requests
 
 GOLDEN = Path(__file__).parent / "golden_hop.yaml"
@@ -71,6 +71,17 @@ def test_a_new_cluster_never_listens_for_http():
     assert steps == [([], None), (["https"], None), (["https"], NAME), (["https"], NAME)]
     name = walk.seen["hop-ca"].manifest["metadata"]["name"]
     assert walk.status["gateway"]["caCertificate"] == pem(f"{name} 1")
+
+
+def test_it_reads_gateways_of_the_fleet_endpoints_of_the_cluster_and_what_cert_manager_issued():
+    api, found = "modelplane.ai/v1alpha1", Walk(GUARDED).step().requirements
+    assert {key: found[key] for key in found.keys() - Walk({}).step().requirements.keys()} == {
+        "fleet-gateways": Requirement(api, "InferenceGateway"),
+        "cluster-endpoints": Requirement(api, "ModelEndpoint", labels={"modelplane.ai/cluster": "east"}),
+        "observed-certificaterequests": Requirement(
+            "cert-manager.io/v1", "CertificateRequest", namespace="modelplane-system", cluster="east"
+        ),
+    }
 
 
 def test_the_names_are_new_each_time_so_that_no_old_secret_is_found():

@@ -264,6 +264,8 @@ def test_sglang_refuses_what_it_cannot_do(given):
         ({}, ("--model=/mnt/models",)),
         ({"model_path": None}, ()),
         ({"args": ("--model", "Q")}, ("--model", "Q")),
+        ({"args": ("--model-path=Q",)}, ("--model-path=Q",)),
+        ({"args": ("Q", "--x")}, ("Q", "--x")),
         ({"args": ("--x",), "port": 8001, "moved": True}, ("--x", "--model=/mnt/models", "--port=8001")),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from modelplane.api.codec import decode
 from modelplane.api.models import ModelEndpoint, ModelService
 from modelplane.compose import model_endpoint, model_service
-from modelplane.compose.contract import ComposeRequest, Local, Observed
+from modelplane.compose.contract import ComposeRequest, Local, Observed, Requirement
 from modelplane.compose.external import ExternalAddress, target_of
 from tests.compose.hop import pem
 
@@ -216,13 +216,49 @@ def test_an_https_endpoint_is_checked_by_its_name():
 def test_a_credential_is_made_from_the_secret(scheme, value):
     found = composed(endpoint(auth={**AUTH, "scheme": scheme, "header": "Api-Key"}), secret(b"k3y\n"))
     assert list(found.desired) == ["backend", "credential", "filter"]
-    made = found.desired["credential"].target.manifest
-    assert base64.b64decode(made["data"]["credential"]) == value
-    assert found.desired["filter"].target.manifest["spec"]["credentialInjection"] == {
-        "header": "Api-Key",
-        "overwrite": True,
-        "credential": {"valueRef": {"name": made["metadata"]["name"]}},
+    credential, added = (found.desired[key].target.manifest for key in ("credential", "filter"))
+    name = credential["metadata"]["name"]
+    assert credential == {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": "team"},
+        "type": "Opaque",
+        "data": {"credential": base64.b64encode(value).decode()},
     }
+    injection = {"header": "Api-Key", "overwrite": True, "credential": {"valueRef": {"name": name}}}
+    assert added == {
+        "apiVersion": "gateway.envoyproxy.io/v1alpha1",
+        "kind": "HTTPRouteFilter",
+        "metadata": {"name": "up", "namespace": "team"},
+        "spec": {"credentialInjection": injection},
+    }
+
+
+API = "modelplane.ai/v1alpha1"
+VOUCHER = Requirement(API, "ModelReplica", name="r", namespace="team")
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (endpoint(), {"gateway": Requirement(API, "InferenceGateway", name="default")}),
+        (
+            endpoint(auth=AUTH),
+            {
+                "gateway": Requirement(API, "InferenceGateway", name="default"),
+                "secret": Requirement("v1", "Secret", name="keys", namespace="team"),
+            },
+        ),
+        (endpoint(url="http://10.0.0.7", **REPLICA), {"replica": VOUCHER}),
+        (
+            endpoint(url=SECURE, **REPLICA),
+            {"replica": VOUCHER, "cluster": Requirement(API, "InferenceCluster", name="c")},
+        ),
+    ],
+    ids=["a provider", "with a key", "a replica", "a replica behind mutual TLS"],
+)
+def test_what_an_endpoint_reads(made, expected):
+    assert model_endpoint.compose(ComposeRequest(made)).requirements == expected
 
 
 @pytest.mark.parametrize(

@@ -274,6 +274,8 @@ def test_under_volcano_what_an_engine_asks_for_stays(scene, given, requests):
             {"type": "KAI", "queue": "a b"},
             "spec.scheduling.queue: 'a b' is no label value, and KAI finds queues by label",
         ),
+        ({"type": "Volcano", "queue": "a b"}, None),
+        ({"type": "None", "queue": "a b"}, None),
     ],
 )
 def test_what_is_wrong_with_a_scheduler_names_the_field(scheduling, expected):

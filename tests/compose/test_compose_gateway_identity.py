@@ -5,7 +5,7 @@ import pytest
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceGateway
 from modelplane.api.names import make_name
-from modelplane.compose.contract import ComposeRequest
+from modelplane.compose.contract import ComposeRequest, Requirement
 from modelplane.compose.inference_gateway import compose
 from tests.compose.hop import observed, pem, requests
 
@@ -88,3 +88,12 @@ def test_without_it_nothing_of_cert_manager_is_asked_for(spec, certificates):
     seen = observed(composed().desired)
     found = composed(seen, spec=spec, certificates=certificates, status={"clientCACertificate": pem("old")})
     assert (set(found.desired), found.status.client_ca_certificate) == ({"gateway"}, None)
+
+
+def test_it_reads_what_cert_manager_issued_and_on_the_way_back_who_still_needs_it():
+    seen = observed(composed().desired)
+    issued = Requirement(
+        "cert-manager.io/v1", "CertificateRequest", name=f"{NAME}-hop-ca-1", namespace="modelplane-system"
+    )
+    assert composed(seen).requirements == {"hop-ca-request": issued}
+    assert leaving().requirements["hop-endpoints"] == Requirement("modelplane.ai/v1alpha1", "ModelEndpoint")

@@ -6,7 +6,7 @@ import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceGateway
-from modelplane.compose.contract import ComposeRequest, Local, Observed
+from modelplane.compose.contract import ComposeRequest, Local, Observed, Requirement
 from modelplane.compose.inference_gateway import compose
 from modelplane.compose.service_plan import read_plan
 from tests.compose.hop import observed, pem, requests
@@ -63,6 +63,22 @@ def test_without_an_image_there_is_no_object_of_it():
     plain = composed({}, router={})
     assert set(plain.desired) == {"gateway"}
     assert plain.requirements == {}
+
+
+@pytest.mark.parametrize(
+    ("spec", "kinds"),
+    [
+        ({}, {"services": "ModelService", "endpoints": "ModelEndpoint"}),
+        (
+            {"mutualTLS": {}},
+            {"services": "ModelService", "endpoints": "ModelEndpoint", "clusters": "InferenceCluster"},
+        ),
+    ],
+)
+def test_it_reads_the_services_and_endpoints_of_all_namespaces(spec, kinds):
+    assert composed({}, router=ROUTER, **spec).requirements == {
+        key: Requirement(API, kind) for key, kind in kinds.items()
+    }
 
 
 def test_the_plans_of_its_services_and_what_its_callers_may_do():

@@ -121,10 +121,32 @@ def test_the_objects_are_what_their_definitions_allow(made, problems):
         assert problems(item) == []
 
 
-def test_codes_are_retried_by_a_trigger():
+def test_the_whole_policy_of_a_service():
     """A list of status codes was inert without its trigger."""
-    spec = traffic_policy(SPILLOVER)["spec"]
-    assert "retriable-status-codes" in spec["retry"]["retryOn"]["triggers"]
+    retried = ["connect-failure", "refused-stream", "reset", "retriable-status-codes"]
+    made = plan([replica("us")], timeouts=PlanTimeouts(request_s=600.0, idle_s=60.0))
+    assert traffic_policy(made) == {
+        "apiVersion": "gateway.envoyproxy.io/v1alpha1",
+        "kind": "BackendTrafficPolicy",
+        "metadata": {"name": "chat", "namespace": "team"},
+        "spec": {
+            "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": "chat"}],
+            "loadBalancer": {"type": "LeastRequest"},
+            "retry": {
+                "numRetries": 3,
+                "numAttemptsPerPriority": 1,
+                "retryOn": {"triggers": retried, "httpStatusCodes": [429, 502, 503, 504]},
+                "perRetry": {"backOff": {"baseInterval": "25ms", "maxInterval": "50ms"}},
+            },
+            "timeout": {"http": {"requestTimeout": "600s", "streamIdleTimeout": "60s"}},
+            "circuitBreaker": {
+                "maxConnections": 65536,
+                "maxPendingRequests": 65536,
+                "maxParallelRequests": 65536,
+                "retryBudget": {"percent": {"numerator": 10}, "minRetryConcurrency": 256},
+            },
+        },
+    }
 
 
 def test_no_endpoint_is_ejected_where_its_share_goes_nowhere_else():
@@ -137,8 +159,13 @@ def test_routes_of_single_endpoints_have_the_limits_of_the_service_and_leave_wha
     ours, whole = endpoint_policy(SPILLOVER), traffic_policy(SPILLOVER)
     (selector,) = ours["spec"]["targetSelectors"]
     labels = [route["metadata"]["labels"] for route in endpoint_routes(SPILLOVER).values()]
-    assert labels == [selector["matchLabels"]] * 4
-    assert ours["spec"]["retry"]["retryOn"] == {"triggers": ["connect-failure", "refused-stream"]}
+    assert labels == [selector.pop("matchLabels")] * 4
+    assert selector == {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute"}
+    assert ours["spec"]["retry"] == {
+        "numRetries": 1,
+        "retryOn": {"triggers": ["connect-failure", "refused-stream"]},
+        "perRetry": {"backOff": {"baseInterval": "25ms", "maxInterval": "50ms"}},
+    }
     same = ("timeout", "circuitBreaker", "loadBalancer")
     assert {key: ours["spec"][key] for key in same} == {key: whole["spec"][key] for key in same}
     assert ours["metadata"]["name"] != whole["metadata"]["name"]

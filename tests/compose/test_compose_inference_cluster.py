@@ -4,7 +4,7 @@ from modelplane.api.codec import decode
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster
 from modelplane.compose import inference_cluster
-from modelplane.compose.contract import ComposeRequest, Observed, Remote, Use
+from modelplane.compose.contract import ComposeRequest, Observed, Remote, Requirement, Use
 
 
 def compose(
@@ -153,3 +153,32 @@ def test_pods_of_replicas_are_looked_for_once_the_cluster_is_observed():
     known = {"boundPods": [{"pool": "gpu", "node": "n1", "devices": 2, "replica": "r"}]}
     assert [pod.node for pod in compose(replicas, known).status.bound_pods] == ["n1"]
     assert compose({**replicas, **observed}, known).status.bound_pods == ()
+
+
+SHARED = {"storage": {"sharedFilesystem": {"driver": "Filestore"}}}
+GKE = {"cluster": {"source": "GKE", "gke": {"project": "p", "region": "europe-west4"}}}
+OLDER = Observed(Remote(ClusterName("east"), {"kind": "StorageClass", "metadata": {"name": "older"}}), ready=True)
+
+
+@pytest.mark.parametrize(
+    ("spec", "observed", "expected"),
+    [
+        ({}, {}, None),
+        (SHARED, {}, "modelplane-rwx"),
+        (SHARED, {"storage-class": OLDER}, "older"),
+        ({}, {"storage-class": OLDER}, None),
+        (GKE, {"storage-class": OLDER}, "older"),
+    ],
+    ids=["none", "new", "it cannot be changed", "no longer declared", "its cloud does not say yet"],
+)
+def test_the_class_for_shared_volumes_is_made_once(spec, observed, expected):
+    found = compose(spec=spec, observed=observed).desired.get("storage-class")
+    assert (found and found.target.manifest["metadata"]["name"]) == expected
+
+
+def test_a_cluster_reads_its_classes_and_its_replicas():
+    api, found = "modelplane.ai/v1alpha1", compose().requirements
+    assert {key: item for key, item in found.items() if item.cluster is None} == {
+        "class-h200": Requirement(api, "InferenceClass", name="h200"),
+        "replicas": Requirement(api, "ModelReplica", labels={"modelplane.ai/cluster": "east"}),
+    }

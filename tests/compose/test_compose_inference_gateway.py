@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.api.codec import decode
-from modelplane.api.models import InferenceGateway
+from modelplane.api.models import BaseUrls, InferenceGateway
 from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen, Requirement
 from modelplane.compose.inference_gateway import compose
 
@@ -47,6 +47,22 @@ def test_it_says_what_its_gateway_says(addresses, condition, expected):
     assert (told.status.value, told.message) == expected
     if told.status.value == "False":
         assert (found.ready.status.value, found.ready.message) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "base"),
+    [
+        ({}, "http://192.0.2.1"),
+        ({"hostname": "models.example"}, "http://models.example"),
+        ({"hostname": "models.example", "tls": {"certificateRefs": [{"name": "c"}]}}, "https://models.example"),
+        ({"hostname": "*.models.example"}, None),
+    ],
+    ids=["by its address", "by its name", "with TLS", "each service has a name of its own"],
+)
+def test_where_clients_call_it(spec, base):
+    urls = base and BaseUrls(open_ai=f"{base}/v1", anthropic=f"{base}/anthropic/v1")
+    found = composed("default", ADDRESSED, **spec).status
+    assert (found.address, found.endpoints) == ("192.0.2.1", urls)
 
 
 def test_another_one_has_a_gateway_of_its_own():

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from modelplane.api.objects import API_VERSION
+from modelplane.compose.context import remote_namespace
 from modelplane.compose.contract import EventType, Requirement, Use
 from tests.compose.caches import (
     NOW,
@@ -678,7 +679,7 @@ def test_a_volume_that_pods_find_empty_is_staged_again_once():
     fleet.apply()
     fleet.apply()
     assert (fleet.phases(), fleet.keys("job")) == ({"east": ("Ready", "Staged")}, [])
-    fleet.replicas = [complaining("2027-01-15T10:00:00Z"), complaining("2027-01-15T09:00:00Z")]
+    fleet.replicas = [complaining("2027-01-15T09:05:00Z"), complaining("2027-01-15T09:00:00Z")]
     fleet.apply()
     assert fleet.phases() == {"east": ("Hydrating", "Hydrating")}
 
@@ -746,3 +747,26 @@ def test_a_claim_that_was_made_anew_is_filled_by_a_job_of_another_name():
         job = next(each for key, each in fleet.compose().desired.items() if key.startswith("job-"))
         names.add(job.target.manifest["metadata"]["name"])
     assert len(names) == 2
+
+
+def test_what_a_cache_reads():
+    api = "modelplane.ai/v1alpha1"
+    relay = {"cluster": "east", "url": "https://cache.example/qwen", "authSecretRef": {"name": "relay"}}
+    hub = {"repo": "Qwen/Qwen3-8B", "revision": "main", "authSecret": {"name": "hf"}}
+    fleet = Fleet(make_cache(huggingFace=hub, relay=relay), [make_cluster("east")], secrets=[make_secret()])
+    fleet.apply()
+    assert fleet.compose().requirements == {
+        "clusters": Requirement(api, "InferenceCluster"),
+        "replicas": Requirement(api, "ModelReplica", namespace="team"),
+        "caches": Requirement(api, "ModelCache", namespace="team"),
+        "gateway": Requirement(api, "InferenceGateway", name="default"),
+        "secret": Requirement("v1", "Secret", name="hf", namespace="team"),
+        "relay-secret": Requirement("v1", "Secret", name="relay", namespace="team"),
+        "pods-east": Requirement(
+            "v1",
+            "Pod",
+            namespace=remote_namespace("team"),
+            labels={"modelplane.ai/cache": "qwen"},
+            cluster="east",
+        ),
+    }

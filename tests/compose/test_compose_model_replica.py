@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from modelplane.api.conditions import Condition, ConditionStatus
 from modelplane.api.models import ModelReplicaStatus
-from modelplane.compose.contract import EventType, Observed, Remote, Use
+from modelplane.compose.context import remote_namespace
+from modelplane.compose.contract import EventType, Observed, Remote, Requirement, Use
 
 KINDS = ("Accepted", "Scheduled", "CachesReady", "SecretsReady", "WorkloadReady", "RouteReady")
 
@@ -36,13 +37,12 @@ def test_a_fresh_replica_asks_for_its_cluster_and_caches_and_does_nothing(scene)
         "WorkloadReady": ("False", "WaitingForCaches"),
         "RouteReady": ("Unknown", "Unresolved"),
     }
-    assert {name: (wanted.kind, wanted.name) for name, wanted in result.requirements.items()} == {
-        "cluster": ("InferenceCluster", "east"),
-        "cache-llama-70b": ("ModelCache", "llama-70b"),
-        "pods": ("Pod", None),
+    api, labels = "modelplane.ai/v1alpha1", {"modelplane.ai/replica": made.replica.metadata.name}
+    assert result.requirements == {
+        "cluster": Requirement(api, "InferenceCluster", name="east"),
+        "cache-llama-70b": Requirement(api, "ModelCache", name="llama-70b", namespace="chat"),
+        "pods": Requirement("v1", "Pod", namespace=remote_namespace("chat"), labels=labels, cluster="east"),
     }
-    assert result.requirements["pods"].cluster == "east"
-    assert result.requirements["pods"].labels == {"modelplane.ai/replica": made.replica.metadata.name}
 
 
 def test_what_must_outlive_the_replica_is_said(scene):

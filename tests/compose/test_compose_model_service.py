@@ -155,6 +155,15 @@ def test_a_gateway_that_cannot_be_read_changes_no_route(gateway):
     assert found.conditions[1].message.endswith("cannot be read")
 
 
+def test_a_gateway_that_cannot_be_read_stays_a_parent_of_the_route():
+    eu = {**GATEWAY, "metadata": {"name": "eu"}}
+    before = compose({"endpoints": (endpoint("one"),), "gateways": (GATEWAY, eu)}).desired["route"].target.manifest
+    unread = {"endpoints": (endpoint("one"),), "gateways": (GATEWAY, {**eu, "status": 7})}
+    after = compose(unread, before).desired["route"].target.manifest
+    assert len(before["spec"]["parentRefs"]) == 2
+    assert after["spec"]["parentRefs"] == before["spec"]["parentRefs"]
+
+
 ROUTED = {**GATEWAY, "spec": {"router": {"image": "example.org/modelplane:1"}}}
 
 
@@ -210,6 +219,17 @@ def test_routes_of_single_endpoints_stay_while_the_endpoints_are_not_read():
         again = model_service.compose(ComposeRequest(CHAT, observed_of(first), required))
         assert endpoint_rules(again) == endpoint_rules(first)
         assert "endpoint-policy" in again.desired
+    left = {"gateways": (ROUTED,), "endpoints": (endpoint("one"),), "endpoint-two": ()}
+    again = model_service.compose(ComposeRequest(CHAT, observed_of(first), left))
+    assert endpoint_rules(again) == [("modelplane", "one")]
+
+
+def test_a_service_reads_gateways_and_the_endpoints_of_its_namespace():
+    api = "modelplane.ai/v1alpha1"
+    assert compose({}).requirements == {
+        "gateways": Requirement(api, "InferenceGateway"),
+        "endpoints": Requirement(api, "ModelEndpoint", namespace="team"),
+    }
 
 
 def test_endpoints_of_which_none_is_ready_are_counted():
@@ -228,8 +248,13 @@ def test_endpoints_of_which_none_is_ready_are_counted():
             None,
             ("False", "WaitingForGateway", "InferenceGateway default has no address"),
         ),
+        (
+            {"gateways": ({"metadata": {"name": "eu"}, "spec": {}}, GATEWAY)},
+            None,
+            ("True", "RouteConfigured", "http://192.0.2.1/team/chat"),
+        ),
     ],
-    ids=["not read", "not read, and it has an address", "none", "one without an address"],
+    ids=["not read", "not read, and it has an address", "none", "one without an address", "one of two has an address"],
 )
 def test_a_route_needs_a_gateway_with_an_address(gateways, address, expected):
     required = {"endpoints": (endpoint("one"),), **gateways}
@@ -247,11 +272,18 @@ LIMITS = (
 )
 
 
-@pytest.mark.parametrize(("gateway", "limits"), [(GATEWAY, LIMITS), (ROUTED, "")], ids=["weights", "a router"])
-def test_what_weights_alone_cannot_do_is_said(gateway, limits):
+EU = {"metadata": {"name": "eu"}, "spec": {}, "status": {"address": "192.0.2.2"}}
+
+
+@pytest.mark.parametrize(
+    ("gateways", "limits"),
+    [((GATEWAY,), LIMITS), ((ROUTED,), ""), ((ROUTED, EU), LIMITS)],
+    ids=["weights", "a router", "a router at one of two gateways"],
+)
+def test_what_weights_alone_cannot_do_is_said(gateways, limits):
     listed = (endpoint("one"), OTHER_PATH)
     service = decode(ModelService, {"metadata": {"name": "chat", "namespace": "team"}, "spec": OVERFLOW})
-    required = {"endpoints": listed, "gateways": (gateway,)}
+    required = {"endpoints": listed, "gateways": gateways}
     observed = observed_of(model_service.compose(ComposeRequest(service, {}, required)))
     condition = model_service.compose(ComposeRequest(service, observed, required)).conditions[1]
     assert (condition.status.value, condition.message) == ("True", f"http://192.0.2.1/team/chat{limits}")

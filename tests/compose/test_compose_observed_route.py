@@ -98,3 +98,27 @@ def test_models_that_cannot_be_read_are_not_known(models, expected):
     item["status"]["models"] = models
     (found,) = read_endpoints([item], ObservedRoute(), {}).found
     assert (found.models and found.models.names) == expected
+
+
+DENIED = {
+    "type": "RouteReady",
+    "status": "False",
+    "reason": "OutboundRefused",
+    "message": "spec.url: a private address",
+}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ((NOT_READY, DENIED), ("OutboundRefused", "spec.url: a private address")),
+        (({**NOT_READY, "reason": "Pending", "message": "soon"},), ("Pending", "soon")),
+        (({**DENIED, "reason": "R" * 99, "message": "m" * 2000},), ("R" * 63, "m" * 1024)),
+        (({**DENIED, "status": "Unknown"},), ("", "")),
+        ((READY, DENIED), ("", "")),
+    ],
+    ids=["a condition that says more", "Ready alone", "too long", "none is False", "it is ready"],
+)
+def test_why_an_endpoint_is_not_ready(conditions, expected):
+    (found,) = read_endpoints([endpoint("one", *conditions)], ObservedRoute(), {}).found
+    assert (found.reason, found.message) == expected

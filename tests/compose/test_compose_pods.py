@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from modelplane.api.models import DeviceRequest
+from modelplane.api.models import DeviceRequest, Env
 from tests.compose.conftest import change_pods
 
 SHAPES = ("single-gpu", "tensor-8", "pipeline-2", "data-parallel", "kimi-k2-5p3d", "qwen3-coder-lora", "gpt-oss-20b")
@@ -199,3 +199,18 @@ def test_what_a_scheduler_counts_by_is_requested_for_the_engine_alone(scene):
     found = [spec["containers"] for _, _, spec in pods(made.compose()) if engines(spec)]
     requested = {each["name"]: each.get("resources", {}).get("requests", {}).keys() for spec in found for each in spec}
     assert (requested["engine"] > set(), requested["exporter"]) == (True, set())
+
+
+@pytest.mark.parametrize(
+    "name", ["HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "VLLM_CACHE_ROOT", "HF_TOKEN"]
+)
+def test_a_user_who_says_where_downloads_go_gets_no_volume_for_them(scene, name):
+    def with_variable(spec):
+        containers = (replace(spec.containers[0], env=(Env(name=name, value="/own"),)), *spec.containers[1:])
+        return replace(spec, containers=containers)
+
+    made = scene("single-gpu")
+    made.replica = replace(made.replica, spec=replace(made.replica.spec, caches=()))
+    ((_, _, spec),) = pods(change_pods(made, with_variable).compose())
+    ours = [entry["name"] for entry in spec["volumes"] if entry["name"] == "downloads"]
+    assert ours == (["downloads"] if name == "HF_TOKEN" else [])

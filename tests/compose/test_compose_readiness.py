@@ -5,7 +5,7 @@ import pytest
 from modelplane.api.codec import decode, encode
 from modelplane.api.models import ModelReplica
 from modelplane.compose.contract import ReadyWhen
-from modelplane.compose.readiness import is_ready, route_problem, serves
+from modelplane.compose.readiness import is_ready, programming_problem, route_problem, serves
 
 POD = {"spec": {"containers": [{"name": "engine", "image": "i"}]}}
 
@@ -90,3 +90,18 @@ def test_a_route_is_in_force_when_every_parent_accepts_it(route, ready, problem)
 )
 def test_when_an_object_is_ready(when, item, expected):
     assert is_ready(item, when) is expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "problem"),
+    [
+        ("Accepted", "False", "Invalid: no class"),
+        ("Programmed", "False", "Invalid: no class"),
+        ("Programmed", "True", None),
+        ("Accepted", "Unknown", None),
+        ("Ready", "False", None),
+    ],
+)
+def test_why_a_gateway_does_not_serve_what_it_should(kind, status, problem):
+    condition = {"type": kind, "status": status, "reason": "Invalid", "message": "no class"}
+    assert programming_problem({"status": {"conditions": [{"status": "False"}, condition]}}) == problem

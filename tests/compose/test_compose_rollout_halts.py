@@ -49,3 +49,5 @@ def test_the_history_says_why():
     revisions = tuple(TemplateRevision(revision=at, hash_=str(at), template="") for at in (1, 2))
     assert [each.halted for each in with_halt(revisions, HALT)] == [None, "m"]
     assert with_halt(revisions, None) is revisions
+    long = RolloutHalt(at=AT, message="m" * 1000)
+    assert [each.halted for each in with_halt(revisions, long)] == [None, "m" * 256]

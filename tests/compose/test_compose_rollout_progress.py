@@ -122,6 +122,10 @@ def finding(verdict):
         (stepping(left_s=60.0), "; next: step 2 at 2026-01-01T00:01:00Z"),
         (stepping(step=3), "; next: all replicas when it is promoted"),
         (
+            stepping(baked=0, finding=finding(Verdict.TOO_FEW)),
+            "; 0 of 84 requests failed; next: step 2 when it is promoted",
+        ),
+        (
             stepping(baked=1, finding=finding(Verdict.TOO_FEW)),
             "; 0 of 84 requests failed; next: step 2 when the analysis passes",
         ),

@@ -49,6 +49,15 @@ def test_plans_are_spread_over_maps_that_are_small_enough():
     assert ["callers.json" in each["data"] for each in maps] == [True, *[False] * (len(maps) - 1)]
 
 
+def test_a_map_is_begun_when_the_one_before_is_full():
+    large, small = (plan(name, endpoint("a", address="a" * size)) for name, size in (("a", 900_000), ("b", 1)))
+    named = [
+        [name for name in each["data"] if name != "callers.json"]
+        for each in plan_maps(SITE, [small, large], CALLERS).values()
+    ]
+    assert named == [["team.a.json"], ["team.b.json"]]
+
+
 def test_without_services_there_is_still_a_map_to_mount():
     (only,) = plan_maps(SITE, [], CALLERS).values()
     assert only["data"] == {

@@ -8,7 +8,7 @@ from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster
 from modelplane.catalog.stack import load_stack
 from modelplane.compose import inference_cluster
-from modelplane.compose.contract import ComposeRequest, Helm
+from modelplane.compose.contract import ComposeRequest, Helm, Requirement
 from modelplane.compose.stack import PREFIX, charts_fault, components_of
 from tests.compose.clouds import seen
 
@@ -197,10 +197,13 @@ def test_what_a_provided_cluster_lacks_is_listed():
 
 def test_what_is_read_of_a_provided_cluster():
     wanted = compose(make("Provided")).requirements
-    assert {key: wanted[key].kind for key in have()} == {
-        "observed-apiservices": "APIService",
-        "observed-deviceclasses": "DeviceClass",
-        "observed-gatewayclasses": "GatewayClass",
+    kinds = {
+        "observed-apiservices": ("apiregistration.k8s.io/v1", "APIService"),
+        "observed-deviceclasses": ("resource.k8s.io/v1", "DeviceClass"),
+        "observed-gatewayclasses": ("gateway.networking.k8s.io/v1", "GatewayClass"),
+    }
+    assert {key: wanted[key] for key in have()} == {
+        key: Requirement(*kind, cluster="east") for key, kind in kinds.items()
     }
     assert not have().keys() & compose(make(None)).requirements.keys()
 

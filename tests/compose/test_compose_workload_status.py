@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.compose.workload_status import has_status, progress, rolled_out
+from modelplane.compose.workload_status import gave_up, has_status, progress, rejection, rolled_out
 
 DONE = {"observedGeneration": 2, "replicas": 3, "updatedReplicas": 3}
 
@@ -54,3 +54,28 @@ def test_how_far_a_workload_is(status, expected):
     item = workload("Deployment", status)
     item["metadata"]["name"] = "chat"
     assert progress(item) == expected
+
+
+def condition(kind, status, reason, message="m", **fields):
+    return {"type": kind, "status": status, "reason": reason, "message": message, **fields}
+
+
+SINCE = "2026-11-16T08:24:51Z"
+LATE = condition("Progressing", "False", "ProgressDeadlineExceeded", lastTransitionTime=SINCE)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "rejected", "late"),
+    [
+        ([], None, None),
+        ([condition("ReplicaFailure", "True", "FailedCreate", "denied")], ("denied", None), None),
+        ([condition("ReplicaFailure", "True", "FailedCreate", "")], ("FailedCreate", None), None),
+        ([condition("ReplicaFailure", "False", "FailedCreate")], None, None),
+        ([LATE], None, ("m", SINCE)),
+        ([condition("Progressing", "True", "NewReplicaSetAvailable"), LATE], None, ("m", SINCE)),
+        ([condition("Progressing", "False", "Paused")], None, None),
+    ],
+)
+def test_what_a_workload_says_against_its_pods(conditions, rejected, late):
+    item = workload("Deployment", {"conditions": conditions})
+    assert (rejection(item), gave_up(item)) == (rejected, late)

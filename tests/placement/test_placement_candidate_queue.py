@@ -5,14 +5,30 @@ import pytest
 from modelplane.framework import RefusalCode, StepRecorder
 from modelplane.placement.candidate_queue import CandidateQueue
 from modelplane.placement.cycle import SchedulingCycle
+from modelplane.placement.plugins import active_plugins
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.request import ScoreWeights, SpreadRule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import TraceReporter
 from modelplane.placement.values import Cluster
-from modelplane.testing.fleets import assignment, claim, cluster, engine, place, pool, replica, request, taint
+from modelplane.testing.fleets import (
+    assignment,
+    claim,
+    cluster,
+    engine,
+    hardware,
+    kind,
+    labelled,
+    place,
+    pool,
+    product_is,
+    replica,
+    request,
+    taint,
+)
 
 BY_PRICE = ScoreWeights(spread=0, headroom=0, price=1)
+A100 = hardware(kind("gpu", 8, product="A100"))
 TWO_ENGINES = (engine(request(8), name="decode"), engine(request(8), name="prefill"))
 
 
@@ -78,6 +94,20 @@ def popped(state, queue, count):
             [],
             ["a/x+y", None],
             id="all engines on one cluster",
+        ),
+        pytest.param(
+            place(1, *TWO_ENGINES, cluster_selector=labelled(zone="2")),
+            [in_zone("a", "1"), in_zone("b", "2"), in_zone("c", "1")],
+            [],
+            ["b/h200+h200", None],
+            id="all engines on one cluster that is selected among others like it",
+        ),
+        pytest.param(
+            place(1, engine(request(8), name="decode"), engine(request(1, product_is("A100")), name="prefill")),
+            [cluster("a", pool("x", 1), pool("y", 0), pool("z", 1, A100))],
+            [],
+            ["a/x+z", None],
+            id="engines on the first and the last pool",
         ),
         pytest.param(
             place(1, spread=(SpreadRule("zone"),)),
@@ -168,3 +198,13 @@ def test_decisions_are_made_once_for_clusters_that_are_alike():
     recorder = StepRecorder()
     queue_of(place(1), *(cluster(f"c{at:03}") for at in range(200)), reporter=recorder)
     assert [len(option.places) for option, *_ in recorder.scores] == [200]
+
+
+@pytest.mark.parametrize(
+    ("asked", "steady"),
+    [(place(1), True), (place(1, spread=(SpreadRule("zone", hard=False),)), False)],
+    ids=["scores of other clusters stay", "a preferred spread changes them"],
+)
+def test_which_decisions_are_made_again_after_a_reservation(asked, steady):
+    state, _ = queue_of(asked, in_zone("a", "1"))
+    assert active_plugins(DEFAULT_PROFILE, state, [state.info("a").profile]).steady is steady

@@ -69,6 +69,13 @@ def dropped(reason, why):
         ),
         pytest.param(place(1), [], [replica("a")], kept(0), id="a cluster that is not listed"),
         pytest.param(
+            place(1, cluster_selector=labelled(tier="x")),
+            [],
+            [replica("a"), replica("a", 1)],
+            kept(0, 1),
+            id="a cluster that is not listed may still match the clusterSelector",
+        ),
+        pytest.param(
             place(1), [], [replica("a", cluster_missing=True)], moving("cluster a does not exist"), id="no cluster"
         ),
         pytest.param(

@@ -63,3 +63,12 @@ def test_only_options_have_scores():
     listener = TraceReporter()
     listener.scored("p", CandidateGroup((("east", 0),)), 0.5, ())
     assert listener.findings() == ()
+
+
+def test_each_full_pool_says_why_it_takes_no_more():
+    full = "one more is refused: Capacity: needs 1 free node; 0 of {0} nodes are free"
+    found = schedule(place(4, WHOLE), fleet(cluster("east", pool("one", 1), pool("two", 2)))).trace.candidates()
+    assert {candidate.pool: candidate.reason for candidate in found} == {
+        "one": f"holds a replica; {full.format(1)}",
+        "two": f"holds 2 replicas; {full.format(2)}",
+    }

@@ -10,6 +10,9 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = '''\
 """A docstring."""
 
+Item = TypeVar("Item", covariant=True)
+Kind = Literal["few", "many"]
+
 
 @decorated(frozen=True)
 def first(numbers: "list[int]", most: int) -> "int | None":
@@ -21,8 +24,9 @@ def first(numbers: "list[int]", most: int) -> "int | None":
 
 
 def rest(numbers):
-    return max([number for number in numbers if number])
+    return max([number for number in cast("list[int]", numbers) if number])
 '''
+REST = 'return max([number for number in cast("list[int]", numbers) if number])'
 CHANGES = [
     ("if number < most and number != 3:", "the condition is turned round"),
     ("if number < most and number != 3:", "And → Or"),
@@ -32,9 +36,9 @@ CHANGES = [
     ("return number + 1", "None is returned"),
     ("return number + 1", "Add → Sub"),
     ("return number + 1", "1 → 2"),
-    ("return max([number for number in numbers if number])", "None is returned"),
-    ("return max([number for number in numbers if number])", "max → min"),
-    ("return max([number for number in numbers if number])", "the filter is left out"),
+    (REST, "None is returned"),
+    (REST, "max → min"),
+    (REST, "the filter is left out"),
 ]
 HEADERS = "epp/scheduling/headers.py"
 MIRROR = ROOT / "tests" / "epp" / "scheduling" / "test_scheduling_headers.py"
@@ -62,7 +66,15 @@ def test_test_files_are_those_that_mirror_a_module_and_those_that_mention_it(too
     assert tool.test_files(HEADERS)[0] == MIRROR
     mentioned = tool.test_files("placement/pool_usage.py")
     assert mentioned[0].name == "test_placement_pool_usage.py"
+    assert tool.test_files("compose/gang/gang_metadata.py")[0].name == "test_compose_gang.py"
     assert tool.test_files("placement/nowhere.py") == [ROOT / "tests" / "placement"]
+
+
+@pytest.mark.submission
+@pytest.mark.slow
+def test_one_mutant_is_judged_alone(tool, capsys):
+    assert tool.main([HEADERS, "--only", "if ROUTING.isdisjoint(headers):`: the condition", "--processes", "1"]) == 0
+    assert capsys.readouterr().out == "1 mutants: 1 killed, 0 survived, 0 explained; 100.0 % killed or explained\n"
 
 
 @pytest.mark.submission

@@ -50,6 +50,6 @@ def trimmed_workload(item: Manifest) -> dict[str, object]:
     metadata = {name: text for name in ("name", "namespace") if (text := text_at(item, "metadata", name))}
     owners = [{"name": name} for name in sorted(_owners(item))]
     reserved = [found for found in items_at(item, "status", "conditions") if found.get("type") == _RESERVED]
-    names = ("type", "status", "reason", "message", "lastTransitionTime")
+    names = ("type", "status", "message", "lastTransitionTime")
     conditions = [{name: mapping_at(found)[name] for name in names if name in found} for found in reserved]
     return {"metadata": {**metadata, "ownerReferences": owners}, "status": {"conditions": conditions}}

@@ -1,6 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelplane.epp.scheduling.context import SchedulingContext, new_positions
+from modelplane.epp.scheduling.requests import Request
 from modelplane.framework import SparseVector
 from modelplane.testing.picking import context_of, endpoint
 
@@ -15,3 +17,12 @@ def test_sparse_vectors_are_aligned_as_lists_are(held, kept):
     assert context.aligned(counts, pool) is counts
     assert context.aligned(counts, [some[0]]) == [held[max(kept)]]
     assert [context.value(counts, each) for each in pool] == [context.value(held, each) for each in pool] == held
+
+
+def test_a_list_of_endpoints_may_change_between_requests():
+    positions, first, second = new_positions(), endpoint("a"), endpoint("b")
+    pool = [first, second]
+    for expected in ("x", "y"):
+        context = SchedulingContext(Request("r"), pool, 0.0, lambda: 0.0, positions)
+        assert context.value(("x", "y"), first) == expected
+        pool.reverse()

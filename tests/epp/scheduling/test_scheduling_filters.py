@@ -132,6 +132,9 @@ def test_models_and_adapters():
         [EndpointMetrics(models=frozenset({"m"})), EndpointMetrics(models=frozenset({"x"})), EndpointMetrics()]
     )
     assert names_kept("model-filter", served, Request("r", model="m")) == ["a", "c"]
+    adapters = endpoints_with([lora(["m"], [], 1), lora(["x"], [], 1), lora(["x"], [], 2), lora(), lora([], ["m"], 1)])
+    assert names_kept("lora-filter", adapters, Request("r", model="m")) == ["a", "c", "d", "e"]
+    assert names_kept("lora-filter", adapters, Request("r", model="m"), allowLoad=False) == ["a", "d", "e"]
 
 
 @pytest.mark.parametrize(
@@ -153,9 +156,6 @@ def test_a_model_without_a_server_is_not_found(filters, outcome):
     )
     decision = Scheduler(read_config(config).build()).schedule(Request("r", model="m"), pool, 0.0, lambda: 0.5)
     assert decision.outcome is outcome
-    adapters = endpoints_with([lora(["m"], [], 1), lora(["x"], [], 1), lora(["x"], [], 2), lora()])
-    assert names_kept("lora-filter", adapters, Request("r", model="m")) == ["a", "c", "d"]
-    assert names_kept("lora-filter", adapters, Request("r", model="m"), allowLoad=False) == ["a", "d"]
 
 
 @pytest.mark.parametrize(
@@ -458,6 +458,84 @@ def test_a_filter_of_all_endpoints_judges_a_single_one_as_a_pool_of_one(type_nam
         found.append(plugin.refuse(context, each))
         alone.append((plugin.narrow(context, (each,)) or (None,))[0])
     assert (found, [refusal is None for refusal in found]) == (alone, admitted)
+
+
+ACCELERATOR = "modelplane.ai/accelerator"
+GPU = endpoint("e", labels={ACCELERATOR: "L4"})
+WAITED_FOR = endpoint("e", metrics=EndpointMetrics(waiting=8, kv_cache_usage=0.9, scraped_s=0.0))
+CALLED = endpoint("e", in_flight=(7, 700))
+GOLD = {"matchLabels": {"tier": "gold"}}
+IN_GOLD = {"matchExpressions": [{"key": "tier", "operator": "In", "values": ["gold", "tin"]}]}
+UTILIZED = [{"metric": "kv-cache-utilization", "maxValue": 0.5}]
+
+
+@pytest.mark.parametrize(
+    ("type_name", "parameters", "refused", "code", "reason"),
+    [
+        ("model-filter", {}, endpoints_with([EndpointMetrics(models=frozenset({"x"}))])[0], "UNRESOLVABLE",
+         "does not serve m"),
+        ("lora-filter", {}, endpoints_with([lora(["x"], ["y"], 2)])[0], "UNSCHEDULABLE",
+         "2 of 2 adapters are active, and m is not one of them"),
+        ("lora-filter", {"allowLoad": False}, endpoints_with([lora(["x"], [], 2)])[0], "UNSCHEDULABLE",
+         "has not loaded m"),
+        ("label-selector-filter", GOLD, endpoint("e"), "UNRESOLVABLE", "has no label for tier, not gold"),
+        ("label-selector-filter", GOLD, endpoint("e", labels={"tier": "tin"}), "UNRESOLVABLE",
+         "has label tin for tier, not gold"),
+        ("label-selector-filter", IN_GOLD, endpoint("e"), "UNRESOLVABLE",
+         "its labels do not match tier In (gold, tin)"),
+        ("by-label", {"label": "tier", "validValues": ["gold", "tin"]}, endpoint("e"), "UNRESOLVABLE", "has no tier"),
+        ("by-label", {"label": "tier", "validValues": ["gold", "tin"]}, endpoint("e", labels={"tier": "lead"}),
+         "UNRESOLVABLE", "has lead for tier; allowed are gold, tin"),
+        ("accelerator-filter", {"values": ["H200", "H100"]}, GPU, "UNRESOLVABLE",
+         "runs on L4; allowed are H100, H200"),
+        ("accelerator-filter", {"values": ["H100"]}, endpoint("e"), "UNRESOLVABLE", f"has no {ACCELERATOR}"),
+        ("accelerator-filter", {}, GPU, "UNRESOLVABLE", "runs on L4; the request requires H100, H200"),
+        ("endpoint-attribute-filter", {"attribute": "t", "onMissing": "Fail", **ABOVE_2}, endpoint("e"),
+         "UNSCHEDULABLE", "has no t"),
+        ("endpoint-attribute-filter", {"attribute": "t", **ABOVE_2}, endpoint("e", attributes={"t": 2.0}),
+         "UNSCHEDULABLE", "t is 2, not GreaterThan 2"),
+        ("utilization-filter", {"conditions": QUEUE}, WAITED_FOR, "UNSCHEDULABLE", "waiting-queue is 8, above 5"),
+        ("utilization-filter", {"conditions": UTILIZED}, WAITED_FOR, "UNSCHEDULABLE",
+         "kv-cache-utilization is 0.9, above 0.5"),
+        ("concurrency-detector", {"maxConcurrency": 7}, CALLED, "UNSCHEDULABLE",
+         "7 requests are in flight, the limit is 7"),
+        ("concurrency-detector", {"concurrencyMode": "tokens", "maxTokenConcurrency": 500, "headroom": 0.4}, CALLED,
+         "UNSCHEDULABLE", "700 tokens are in flight, the limit is 700"),
+        ("header-based-testing-filter", {}, WAITED_FOR, "UNRESOLVABLE", "is not listed in the request header: none"),
+    ],
+)  # fmt: skip
+def test_what_a_filter_says_of_an_endpoint_that_it_refuses(type_name, parameters, refused, code, reason):
+    request = Request("r", model="m", headers={"x-modelplane-accelerator": "H100, H200"})
+    found = make(type_name, **parameters).refuse(context_of((refused,), request), refused)
+    assert (found.filter, found.code.name, found.reason) == (type_name, code, reason)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "parameters", "refused", "reason"),
+    [
+        ("utilization-detector", {}, WAITED_FOR, "8 requests are waiting, the limit is 5"),
+        ("utilization-detector", {"queueDepthThreshold": 9}, WAITED_FOR,
+         "90% of the KV cache is in use, the limit is 80%"),
+        ("utilization-detector", {}, endpoint("e", metrics=EndpointMetrics(), in_flight=(100, 0)),
+         "its metrics are stale and 100 requests are in flight"),
+        ("prefix-cache-affinity-filter", {}, WAITED_FOR, "holds 10% of the prompt, others 80% or more"),
+        ("topology-affinity-filter", {}, WAITED_FOR, "is not in the same host as good"),
+    ],
+)  # fmt: skip
+def test_what_a_filter_says_of_an_endpoint_beside_a_better_one(type_name, parameters, refused, reason):
+    good = endpoint("good", labels={"kubernetes.io/hostname": "h"})
+    context = with_prefix(context_of((good, refused), Request("r")), [9, 1], 10)
+    context.put(PEER, good)
+    kept_one, found = make(type_name, **parameters).narrow(context, (good, refused))
+    assert (kept_one, found.code, found.reason) == (None, RefusalCode.UNSCHEDULABLE, reason)
+
+
+@pytest.mark.parametrize("matched", [[0, 0], [9, 9], None])
+def test_a_filter_by_prefix_leaves_a_choice_that_is_none(matched):
+    pool = (endpoint("a"), endpoint("b"))
+    context = context_of(pool, Request("r"))
+    context = context if matched is None else with_prefix(context, matched, 10)
+    assert make("prefix-cache-affinity-filter").narrow(context, pool) == ()
 
 
 NEVER_EMPTY = (

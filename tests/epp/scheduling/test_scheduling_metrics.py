@@ -1,3 +1,5 @@
+from math import inf, nan
+
 import pytest
 
 from modelplane.epp.scheduling.metrics import EndpointMetrics, aged
@@ -28,3 +30,22 @@ def test_the_load_of_an_old_scrape_counts_by_a_share(share, expected):
     load = (found.waiting, found.running, found.kv_cache_usage, found.requests_at_scrape, found.tokens_at_scrape)
     assert load == expected
     assert (found.block_size, found.blocks, found.models, found.scraped_s) == (16, 100, frozenset({"m"}), 3.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "count", "share"),
+    [
+        (0.5, 0.5, 0.5),
+        (0.0, 0.0, 0.0),
+        (1.0, 1.0, 1.0),
+        (1.5, 1.5, 1.0),
+        (-1.0, 0.0, 0.0),
+        (1e12, 1e12, 1.0),
+        (2e12, 1e12, 1.0),
+        (inf, 1e12, 1.0),
+        (nan, 0.0, 1.0),
+    ],
+)
+def test_numbers_are_kept_in_their_range(given, count, share):
+    found = EndpointMetrics(waiting=given, running=given, kv_cache_usage=given)
+    assert (found.waiting, found.running, found.kv_cache_usage) == (count, count, share)

@@ -87,6 +87,13 @@ def busy(*pairs):
         ),
         pytest.param(
             "endpoint-attribute-scorer",
+            {"attributeKey": "t", "algorithm": {"type": "linear_lower_is_better"}},
+            [endpoint("a"), endpoint("b", attributes={"t": math.nan})],
+            [0.0, 0.0],
+            id="attribute: nobody has it",
+        ),
+        pytest.param(
+            "endpoint-attribute-scorer",
             {"attributeKey": "t", "algorithm": {"type": "linear_higher_is_better"}},
             [endpoint("a", attributes={"t": 7.0}), endpoint("b", attributes={"t": 7.0})],
             [1.0, 1.0],
@@ -279,6 +286,12 @@ GOALS = Request("r", ttft_goal_s=1.0, tpot_goal_s=1.0)
         pytest.param(GOALS, [(0.2, 0.2), (0.2, 0.2)], {}, [0.51, 0.51], id="all alike"),
         pytest.param(GOALS, [(0.3, 0.1), (-0.1, 0.1)], {}, [0.51, 0.0], id="those that miss score nothing"),
         pytest.param(GOALS, [(0.3, 0.1), None], {}, [0.51, 0.0], id="nor do those nothing is known of"),
+        pytest.param(
+            Request("r", ttft_goal_s=0.5), [(0.1, -9.0), (0.5, 9.0)], {}, [1.0, 0.01], id="a goal for the first token"
+        ),
+        pytest.param(
+            Request("r", tpot_goal_s=0.5), [(-9.0, 0.1), (9.0, 0.5)], {}, [1.0, 0.01], id="a goal for the others"
+        ),
         pytest.param(
             Request("r"), [(0.3, 0.0), (-0.1, 0.0)], {}, [1.0, 0.01], id="without goals the shortest time is best"
         ),

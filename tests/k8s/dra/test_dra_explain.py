@@ -112,3 +112,15 @@ def test_devices_on_other_nodes():
     ]
     outcome = explained([a_claim(a_request("r", count=2))], slices)
     assert {found.reason for found in outcome.requests[0].rejected} == {Rejection.NODE, Rejection.GIVEN_BACK}
+
+
+def test_a_request_says_how_many_devices_failed_which_check():
+    rejected = tuple(RejectionCount(reason, "", at) for at, reason in enumerate(Rejection, 1))
+    found = RequestExplanation("c", "r", "gpu", "1 device", 66, (*rejected, RejectionCount(Rejection.TAINT, "a=b", 9)))
+    assert str(found) == (
+        "claim c, request r (class gpu) wants 1 device: 66 devices considered: 1 in use; 2 class selector is false; "
+        "3 request selector is false; 4 not reachable from the node; 5 has binding conditions, which are off; "
+        "6 does not have a requested capacity; 7 not enough capacity; 8 shared counters exhausted; 9 tainted; "
+        "10 constraint not satisfied; 11 was chosen, but then the rest did not fit; 9 tainted (a=b)"
+    )
+    assert str(RequestExplanation("c", "r", "gpu", "1 device", 0, ())).endswith("wants 1 device: 0 devices considered")

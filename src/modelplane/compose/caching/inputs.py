@@ -49,12 +49,9 @@ class CacheInputs:
 
     @cached_property
     def replicas(self) -> tuple[ModelReplica, ...] | None:
-        """Replicas that mount the cache; None while they are not read."""
+        """Replicas of the namespace; None while they are not read."""
         found = self.request.fetched(_REPLICAS)
-        if found is None:
-            return None
-        name = self.cache.metadata.name
-        return tuple(item for item in _replicas(found) if any(mount.name == name for mount in item.spec.caches))
+        return None if found is None else tuple(_replicas(found))
 
     @property
     def are_others_read(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from modelplane.epp.scheduling.topology import HOST, RACK, REGION, ZONE
 from modelplane.epp.scheduling.units import Duration
 from modelplane.framework.registry import NoParameters, Parameters, declared_type
 
@@ -69,10 +70,10 @@ class CoreMetricsParameters(Parameters, frozen=True):
 
 
 class TopologyExtractorParameters(Parameters, frozen=True):
-    hostname: str = "kubernetes.io/hostname"
-    rack: str = "topology.kubernetes.io/rack"
-    zone: str = "topology.kubernetes.io/zone"
-    region: str = "topology.kubernetes.io/region"
+    hostname: str = HOST
+    rack: str = RACK
+    zone: str = ZONE
+    region: str = REGION
 
 
 class KindParameters(Parameters, frozen=True):

@@ -12,7 +12,14 @@ from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
-from modelplane.epp.scheduling.producers.latency import LATENCY, LatencyProducer, LatencyProducerParameters, Prediction
+from modelplane.epp.scheduling.producers.latency import (
+    LATENCY,
+    LatencyProducer,
+    LatencyProducerParameters,
+    Prediction,
+    _tpot_features,
+    _ttft_features,
+)
 from modelplane.epp.scheduling.producers.regression import LEAST_SAMPLES, Regression
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.units import convert
@@ -222,3 +229,11 @@ def test_how_long_ends_are_waited_for(given, expected):
 def test_parameters_are_checked(given):
     with pytest.raises(msgspec.ValidationError):
         convert(given, LatencyProducerParameters)
+
+
+def test_the_features_of_a_busy_server_are_of_similar_magnitude():
+    """A regression that learns one step at a time follows only features that are."""
+    busy = Endpoint("a", "10.0.0.1:8000")
+    busy.metrics = EndpointMetrics(waiting=20.0, running=20.0, kv_cache_usage=0.8)
+    features = (*_ttft_features(busy, 4000, 20_000), *_tpot_features(busy, 20_000))
+    assert all(0.5 <= feature <= 5.0 for feature in features)

@@ -205,3 +205,10 @@ def test_what_a_producer_found_can_bind():
 def test_exactly_one_session_source(parameters):
     with pytest.raises(msgspec.ValidationError):
         convert(parameters, SessionIdParameters)
+
+
+@pytest.mark.parametrize("headers", [{}, {"x-session-id": "mine"}])
+def test_a_binding_by_session_adds_no_headers(headers):
+    scorer, context = SessionAffinityScorer("s", BY_ID), context_of(headers)
+    decision = Decision(Outcome.PICKED, ((POOL[1],),))
+    assert (scorer.pre_request(context, decision), scorer.response_headers(context, decision)) == ((), ())
