@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from modelplane.api.reasons import Reason
 from modelplane.compose.causes import MAX_MESSAGE, Cause
-from modelplane.compose.pod_causes import pod_cause, pods_cause, scheduling_reason, trimmed
+from modelplane.compose.pod_causes import by_engine, pod_cause, pods_cause, scheduling_reason, trimmed
 
 MADE, BOUND, STARTED, LATER = (f"2026-11-16T08:2{minute}:00Z" for minute in (0, 1, 2, 9))
 NOT_READY = {
@@ -268,6 +268,21 @@ CAUSES = {
         pod(phase="Failed", reason="Evicted", message="The node was low on resource: memory.", conditions=[NOT_READY]),
         Cause(Reason.POD_FAILED, "Evicted: The node was low on resource: memory.", BOUND),
     ),
+    "one that became unready in the second that it started": (
+        pod(container(RUNNING), conditions=[SCHEDULED, {**NOT_READY, "lastTransitionTime": STARTED}], phase="Running"),
+        Cause(Reason.LOADING_WEIGHTS, "container engine runs and does not answer yet", STARTED),
+    ),
+    "one that was restarted and never failed": (
+        pod(
+            container(RUNNING, restartCount=3, lastState={"terminated": {**EXITED, "exitCode": 0}}),
+            phase="Running",
+        ),
+        Cause(Reason.LOADING_WEIGHTS, "container engine runs and does not answer yet", STARTED),
+    ),
+    "a scheduler that says a reason alone": (
+        unscheduled("", "Unschedulable"),
+        Cause(Reason.UNSCHEDULABLE, "Unschedulable", MADE),
+    ),
     "a pod that serves": (
         pod(container(RUNNING, ready=True), conditions=[{"type": "Ready", "status": "True"}], phase="Running"),
         None,
@@ -288,6 +303,28 @@ def test_what_is_kept_of_a_pod_has_the_same_cause(status, cause):
     assert pod_cause(kept) == cause
     assert trimmed(kept) == kept
     assert kept["metadata"]["labels"] == {"modelplane.ai/replica": "r"}
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "ImageInspectError",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    ],
+)
+def test_every_word_of_kubelets_for_an_image_that_cannot_be_had(reason):
+    words = f"container engine: image vllm/vllm-openai:v1: {reason}"
+    assert pod_cause(pod(container(waiting(reason)))) == Cause(Reason.IMAGE_PULL_FAILED, words, BOUND)
+
+
+def test_pods_of_engines_are_told_from_those_beside_them():
+    engine, picker = ({"metadata": {"labels": labels}} for labels in ({"modelplane.ai/engine": "main"}, {"a": "b"}))
+    assert by_engine([picker, engine, {}]) == ([engine], [picker, {}])
 
 
 def test_the_worst_pod_is_the_replicas_cause_with_its_count():

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.epp.scheduling.producers.hashing import chain_of_text, chain_of_tokens, marks_of_text, seed_of
+from modelplane.epp.scheduling.producers.hashing import (
+    chain_of_blocks,
+    chain_of_text,
+    chain_of_tokens,
+    marks_of_text,
+    seed_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +34,14 @@ def test_golden_vectors(model, salt, tokens, block, expected):
 def test_a_last_block_that_is_not_full_can_be_left_out():
     whole = chain_of_tokens(list(range(1, 11)), 4, seed_of("m"))
     assert chain_of_tokens(list(range(1, 11)), 4, seed_of("m"), full_only=True) == whole[:2]
+
+
+@pytest.mark.parametrize("extra_keys", [(), [(), ()], [("lora",), ()], [(), ("lora",)]])
+def test_blocks_with_extra_keys_are_full_ones_too(extra_keys):
+    plain = chain_of_tokens(list(range(8)), 4, 7)
+    found = chain_of_blocks(list(range(10)), 4, 7, extra_keys)
+    same = [one == other for one, other in zip(found, plain, strict=True)]
+    assert same == [not any(extra_keys[: at + 1]) for at in range(2)]
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=40), st.integers(1, 9))
