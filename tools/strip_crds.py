@@ -32,7 +32,8 @@ CLOUD_KINDS = {
     *("NodePool", "VPC", "Subnet", "InternetGateway", "EIP", "NATGateway", "RouteTable", "Route", "SecurityGroup"),
     *("RouteTableAssociation", "SecurityGroupIngressRule", "FileSystem", "MountTarget", "Addon", "ClusterAuth"),
     *("NodeGroup", "PodIdentityAssociation", "Role", "RolePolicyAttachment", "Policy", "ResourceGroup"),
-    *("VirtualNetwork", "KubernetesCluster", "KubernetesClusterNodePool", "RoleAssignment"),
+    *("VirtualNetwork", "KubernetesCluster", "KubernetesClusterNodePool", "RoleAssignment", "LaunchTemplate"),
+    *("PlacementGroup", "SecurityGroupEgressRule"),
 }
 CRD_FOLDERS = (
     *("lws", "kserve", "kai", "kueue", "volcano", "gateway-api", "gateway-api-inference-extension", "envoy-gateway"),

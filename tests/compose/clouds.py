@@ -27,11 +27,23 @@ POOLS = {
     "fixed": {"nodeCount": 4},
     "scaling": {"nodeCount": 1, "minNodeCount": 0, "maxNodeCount": 8},
     "reserved": {"nodeCount": 2, "capacityReservation": {"name": "h100-block"}},
+    "efa": {"nodeCount": 2, "zones": ["us-east-1b"], "fabric": {"type": "EFA"}},
+    "block": {
+        "nodeCount": 2,
+        "zones": ["us-east-1b"],
+        "fabric": {"type": "EFA"},
+        "capacityBlock": {"capacityReservationId": "cr-0b1c"},
+    },
+    "amd": {"nodeCount": 2},
+    "targeted": {"nodeCount": 2, "zones": ["us-east-1b"], "capacityReservation": {"name": "cr-0d0e"}},
 }
 
 
+AMD = {**GPU, "driver": "gpu.amd.com", "deviceClassName": "gpu.amd.com"}
+
+
 def machine_class(source, name="h100", **spec):
-    provisioning = {"provider": source, **MACHINES[source]}
+    provisioning = {"provider": source, **deepcopy(MACHINES[source])}
     return {"metadata": {"name": name}, "spec": {"devices": [GPU], "provisioning": provisioning, **spec}}
 
 
@@ -47,7 +59,9 @@ def make_cloud(source, *pools, **spec):
 
 
 def compose(item, observed=None, **required):
-    given = {"class-h100": (machine_class(item["spec"]["cluster"]["source"]),), "replicas": (), **required}
+    source, pools = item["spec"]["cluster"]["source"], {pool["name"] for pool in item["spec"]["nodePools"]}
+    found = machine_class(source, devices=[AMD]) if "amd" in pools else machine_class(source)
+    given = {"class-h100": (found,), "replicas": (), **required}
     return inference_cluster.compose(ComposeRequest(decode(InferenceCluster, item), observed or {}, given))
 
 
@@ -55,7 +69,10 @@ READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 STATUSES = {
     "cloud-account": {**READY, "atProvider": {"email": "east@team-models.iam.example"}},
     "cloud-network": {**READY, "atProvider": {"id": "/subscriptions/s/networks/n"}},
-    "cloud-cluster": {**READY, "atProvider": {"identity": {"principalId": "p-1"}}},
+    "cloud-cluster": {
+        **READY,
+        "atProvider": {"identity": {"principalId": "p-1"}, "vpcConfig": {"clusterSecurityGroupId": "sg-c1"}},
+    },
     "gateway": {"addresses": [{"value": "192.0.2.1"}]},
 }
 
@@ -79,7 +96,7 @@ def settled(item, rounds=12, **required):
     observed, result = {}, compose(item, **required)
     for _ in range(rounds):
         known = {key: seen(key, desired) for key, desired in result.desired.items()}
-        if known.keys() == observed.keys():
+        if known == observed:
             return result, observed
         observed = known
         result = compose({**item, "status": _status(result)}, observed, **required)

@@ -9,13 +9,15 @@ import yaml
 
 from modelplane.compose.clouds import CLOUDS
 from modelplane.compose.contract import Helm, Local
-from tests.compose.clouds import ZONES, compose, machine_class, make_cloud, seen, settled
+from tests.compose.clouds import AMD, ZONES, compose, machine_class, make_cloud, seen, settled
 
 GOLDEN = Path(__file__).parent / "golden-clouds"
 CASES = [
     *((source, pool) for source in CLOUDS for pool in ("fixed", "scaling")),
     ("GKE", "reserved"),
     ("AKS", "reserved"),
+    ("AKS", "amd"),
+    *(("EKS", pool) for pool in ("efa", "block", "targeted")),
 ]
 
 
@@ -83,6 +85,20 @@ def test_kinds_are_activated_before_the_first_of_them_is_composed(source):
         item.target.manifest["kind"].lower()[:-1] for key, item in second.desired.items() if key != "cloud-activation"
     }
     assert not [kind for kind in made if not any(name.startswith(kind) for name in kinds)]
+
+
+@pytest.mark.parametrize(("source", "pool"), CASES)
+def test_a_kind_that_is_needed_later_is_activated_a_pass_before_it_is_composed(source, pool):
+    """What only the cloud knows comes late, and with it kinds that nothing else needs."""
+    item, observed = make_cloud(source, pool), {}
+    for _ in range(12):
+        result = compose(item, observed)
+        activated = set(observed["cloud-activation"].manifest["spec"]["activate"]) if observed else set()
+        made = [found.target.manifest for key, found in result.desired.items() if key.startswith("cloud-")]
+        kinds = {f"{each['kind'].lower()}s.{each['apiVersion'].partition('/')[0]}" for each in made[1:]}
+        assert {kind.replace("policys", "policies") for kind in kinds} <= activated
+        observed = {key: seen(key, found) for key, found in result.desired.items()}
+    assert condition(result, "Provisioned") == ("True", "Provisioned", "")
 
 
 @pytest.mark.parametrize("source", CLOUDS)
@@ -209,6 +225,88 @@ def test_an_autoscaler_owns_the_size_of_a_pool_that_scales(source):
     assert "LateInitialize" not in spec["managementPolicies"]
 
 
+def _template(pool, **given):
+    item = make_cloud("EKS", pool)
+    result, observed = settled(item, **given)
+    return item, observed, result.desired[f"cloud-pool-{pool}.template"].target.manifest["spec"]["forProvider"]
+
+
+EFA_CARDS = [
+    ("p4d.24xlarge", [(0, 1), (1, 0), (2, 0), (3, 0)]),
+    ("p5.4xlarge", [(0, 1)]),
+    ("p5.48xlarge", [(0, 1), *((card, 0) for card in range(1, 32))]),
+    ("p6-b300.48xlarge", [(card, 0) for card in range(1, 17)]),
+]
+
+
+@pytest.mark.parametrize(("machine", "cards"), EFA_CARDS)
+def test_a_node_has_an_efa_interface_on_each_network_card_that_its_type_has_one_on(machine, cards):
+    given = machine_class("EKS")
+    given["spec"]["provisioning"]["eks"]["instanceType"] = machine
+    _, _, template = _template("efa", **{"class-h100": (given,)})
+    primary, *others = template["networkInterfaces"]
+    assert primary["securityGroups"] == ["sg-c1"]
+    assert {(primary["networkCardIndex"], primary["deviceIndex"])} == {(0, 0)}
+    assert [(each["networkCardIndex"], each["deviceIndex"]) for each in others] == cards
+    assert {each["interfaceType"] for each in others} == {"efa-only"}
+
+
+def test_a_pool_of_amd_gpus_has_the_taint_that_its_pods_tolerate_and_no_driver_of_nvidia():
+    desired = settled(make_cloud("AKS", "amd"))[0].desired
+    pool = desired["cloud-pool-amd"].target.manifest["spec"]["forProvider"]
+    assert (pool["gpuDriver"], pool["nodeTaints"]) == ("None", ["amd.com/gpu=present:NoSchedule"])
+    assert "nvidia.com/gpu.present" not in pool["nodeLabels"]
+    operator = desired["stack-gpu-operator-amd"].target.values["deviceConfig"]["spec"]
+    assert operator["draDriver"]["tolerations"] == [{"key": "amd.com/gpu", "operator": "Exists"}]
+    assert "stack-dra-driver-nvidia" not in desired
+
+
+@pytest.mark.parametrize("source", ["GKE", "EKS"])
+def test_a_cloud_without_amd_gpus_says_so(source):
+    result = compose(make_cloud(source, "fixed"), **{"class-h100": (machine_class(source, devices=[AMD]),)})
+    message = f"pool fixed: InferenceClass h100 has devices of gpu.amd.com; {source} has nodes with gpu.nvidia.com"
+    assert condition(result, "Provisioned") == ("False", "ProvisioningFailed", message)
+
+
+def test_a_type_whose_efa_interfaces_nobody_knows_is_named():
+    given = machine_class("EKS")
+    given["spec"]["provisioning"]["eks"]["instanceType"] = "p9.48xlarge"
+    result = compose(make_cloud("EKS", "efa"), **{"class-h100": (given,)})
+    message = "pool efa: InferenceClass h100: the catalogue knows no EFA interfaces of p9.48xlarge"
+    assert condition(result, "Provisioned") == ("False", "ProvisioningFailed", message)
+
+
+def test_a_pool_with_efa_waits_for_the_group_of_the_cluster_and_keeps_it():
+    """Listed interfaces get no security group from EKS: without that of the cluster no node would join."""
+    item, observed, template = _template("efa")
+    early = {key: found for key, found in observed.items() if not key.startswith("cloud-pool-")}
+    early["cloud-cluster"] = seen("cloud-cluster", observed["cloud-cluster"], ready=False, status={"conditions": []})
+    assert not [key for key in compose(item, early).desired if key.startswith("cloud-pool-")]
+    late = {**observed, "cloud-cluster": early["cloud-cluster"]}
+    kept = compose(item, late).desired["cloud-pool-efa.template"].target.manifest["spec"]["forProvider"]
+    assert kept == template
+
+
+def test_a_node_group_follows_the_version_of_its_template():
+    item, observed, _ = _template("efa")
+    key, later = "cloud-pool-efa.template", {"conditions": [], "atProvider": {"latestVersion": 3}}
+    versions = []
+    for status in (None, later):
+        given = {**observed, key: seen(key, observed[key], status=status)} if status else observed
+        made = compose(item, given).desired["cloud-pool-efa"].target.manifest["spec"]["forProvider"]
+        versions.append(made["launchTemplate"]["version"])
+    assert versions == ["1", "3"]
+
+
+def test_what_a_pool_needs_leaves_with_it_and_after_it():
+    _, observed, _ = _template("efa")
+    result = compose(make_cloud("EKS", "fixed"), observed)
+    assert {key for key in observed if key.startswith("cloud-pool-")} == observed.keys() - result.desired.keys()
+    after = _after(settled(make_cloud("EKS", "efa"))[0])
+    for key in ("cloud-pool-efa.template", "cloud-pool-efa.placement", "cloud-efa-group", "cloud-cluster"):
+        assert "cloud-pool-efa" in after[key]
+
+
 def test_an_eks_pool_has_an_autoscaler():
     """200c42e1: the maximum never came, for nothing scaled the groups."""
     release = settled(make_cloud("EKS", "scaling"))[0].desired["stack-cluster-autoscaler"].target
@@ -269,9 +367,16 @@ FAULTS = [
     ("GKE", {"zones": []}, "zones: GPUs are not in every zone of a region"),
     ("EKS", {"zones": []}, "zones: GPUs are not in every zone of a region"),
     ("EKS", {"zones": ["eu-west-1a"]}, "zones: eu-west-1a is none of us-east-1a to h"),
-    ("EKS", {"capacityBlock": {"capacityReservationId": "cr-1"}}, "capacityBlock: needs a launch template"),
-    ("EKS", {"capacityReservation": {"name": "cr-1"}}, "capacityReservation: needs a launch template"),
-    ("EKS", {"fabric": {"type": "EFA"}}, "fabric: EFA needs a launch template"),
+    ("EKS", {"capacityBlock": {"capacityReservationId": "cr-1"}}, "zones: a reservation is in one zone; name that"),
+    ("EKS", {"capacityReservation": {"name": "h100-block"}}, "capacityReservation.name: on EKS it is the identifier"),
+    (
+        "EKS",
+        {"capacityBlock": {"capacityReservationId": "cr-1"}, "capacityReservation": {"name": "cr-2"}},
+        "capacityReservation: the pool has a capacityBlock already",
+    ),
+    ("EKS", {"fabric": {"type": "EFA"}}, "zones: EFA joins the nodes of one zone; name that"),
+    ("EKS", {"fabric": {"type": "InfiniBand"}}, "fabric.type: EKS has no InfiniBand"),
+    ("GKE", {"fabric": {"type": "EFA"}}, "fabric.type: GKE has no EFA"),
     ("AKS", {"capacityBlock": {"capacityReservationId": "cr-1"}}, "capacityBlock: is for EKS; on AKS write"),
     ("GKE", {"capacityBlock": {"capacityReservationId": "cr-1"}}, "capacityBlock: is for EKS"),
     ("AKS", {"name": "too-long-for-azure"}, "name: AKS takes a letter and up to 11 more"),

@@ -10,7 +10,6 @@ driver too, so the stack does that.
 
 from collections.abc import Iterator, Mapping
 
-from modelplane.api.labels import GPU_TAINT
 from modelplane.api.models import ClusterGke, InferenceCluster, NodePool, Provisioning
 from modelplane.api.objects import Json, text_at
 from modelplane.compose.clouds.resources import (
@@ -174,7 +173,6 @@ def _node_config(pool: PoolPlan) -> Json:
     labels = {
         **pool.labels,
         "gke-no-default-nvidia-gpu-device-plugin": "true",
-        "nvidia.com/gpu.present": "true",
         # The autoscaler knows by it that a node which does not exist yet will publish devices.
         "cloud.google.com/gke-nvidia-gpu-dra-driver": "true",
     }
@@ -185,7 +183,7 @@ def _node_config(pool: PoolPlan) -> Json:
         "oauthScopes": _SCOPES,
         "guestAccelerator": [accelerator],
         "labels": labels,
-        "taint": [{"key": GPU_TAINT, "value": "present", "effect": "NO_SCHEDULE"}],
+        "taint": [{"key": pool.taint, "value": "present", "effect": "NO_SCHEDULE"}],
     }
     reservation = pool.pool.capacity_reservation
     if reservation is not None:

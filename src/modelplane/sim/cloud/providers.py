@@ -156,14 +156,22 @@ class SimulatedProviders:
             }
             for kind, message in said.items()
         ]
-        name = name_of(item)
-        known = {"id": name, "email": f"{name}@sim.example", "identity": {"principalId": name}}
-        status: Json = {"conditions": conditions, "atProvider": known}
+        status: Json = {"conditions": conditions, "atProvider": _reported(name_of(item))}
         before = {(text_at(each, "type"), text_at(each, "message")) for each in _conditions(item)}
         if before == set(said.items()):
             return
         self._store.replace_status({**item, "status": status})
         self._changed(owner.cluster)
+
+
+def _reported(name: str) -> Json:
+    """What only the cloud knows of a resource: of all kinds that composers read something of."""
+    return {
+        "id": name,
+        "email": f"{name}@sim.example",
+        "identity": {"principalId": name},
+        "vpcConfig": {"clusterSecurityGroupId": f"sg-{name}"},
+    }
 
 
 def _conditions(item: Manifest) -> list[Manifest]:

@@ -9,7 +9,7 @@ Fields of a Node that others own are kept: unschedulable, taints of the node lif
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from modelplane.api.labels import GPU_TAINT, POOL
+from modelplane.api.labels import GPU_TAINT, GPU_TAINTS, POOL
 from modelplane.api.objects import (
     Json,
     Manifest,
@@ -196,15 +196,17 @@ def _taints(pool: NodePoolSpec) -> list[Json]:
         {"key": taint.key, **({"value": taint.value} if taint.value else {}), "effect": taint.effect}
         for taint in pool.taints
     ]
-    if pool.claimable and not any(taint["key"] == GPU_TAINT for taint in taints):
-        taints.append({"key": GPU_TAINT, "value": "present", "effect": "NoSchedule"})
+    known = {GPU_TAINTS.get(device.driver.partition(".")[2], "") for device in pool.claimable} - {""}
+    vendors = known or {GPU_TAINT for _ in pool.claimable}
+    stated = {str(taint["key"]) for taint in taints}
+    taints += [{"key": key, "value": "present", "effect": "NoSchedule"} for key in sorted(vendors - stated)]
     return taints
 
 
 def _is_kept(taint: Mapping[str, object], pool: NodePoolSpec) -> bool:
     """The node lifecycle's taints, and that of devices which are not known to have gone."""
     key = str(taint.get("key"))
-    return key.startswith(LIFECYCLE_TAINTS) or (key == GPU_TAINT and pool.devices is None)
+    return key.startswith(LIFECYCLE_TAINTS) or (key in GPU_TAINTS.values() and pool.devices is None)
 
 
 def _slices(node: Manifest, driver: str, pool: NodePoolSpec) -> dict[str, Json]:
