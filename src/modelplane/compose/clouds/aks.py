@@ -39,8 +39,8 @@ def _aks(cluster: InferenceCluster) -> ClusterAks:
     return found
 
 
-def _plan_pool(pool: NodePool, provisioning: Provisioning) -> PoolPlan | None:
-    found = provisioning.aks
+def _plan_pool(pool: NodePool, provisioning: Provisioning | None) -> PoolPlan | None:
+    found = provisioning.aks if provisioning is not None else None
     return None if found is None else PoolPlan(pool, found.vm_size, found.disk_size_gb, found.accelerator)
 
 

@@ -89,8 +89,8 @@ def _cidr(zone: str, *, private: bool) -> str:
     return f"10.0.{_LETTERS.index(zone[-1]) * 16 + (128 if private else 0)}.0/20"
 
 
-def _plan_pool(pool: NodePool, provisioning: Provisioning) -> PoolPlan | None:
-    found = provisioning.eks
+def _plan_pool(pool: NodePool, provisioning: Provisioning | None) -> PoolPlan | None:
+    found = provisioning.eks if provisioning is not None else None
     return None if found is None else PoolPlan(pool, found.instance_type, found.disk_size_gb, found.accelerator)
 
 

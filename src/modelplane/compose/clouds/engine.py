@@ -25,6 +25,7 @@ from modelplane.compose.clouds.resources import (
     ManagedResource,
     PoolPlan,
     is_declared,
+    node_key,
     pool_key,
 )
 from modelplane.compose.contract import (
@@ -71,9 +72,9 @@ def class_fault(cloud: Cloud, pool: NodePool, found: InferenceClass) -> str | No
     """Why no nodes of a class can be made on the cloud."""
     provisioning = found.spec.provisioning
     where = f"pool {pool.name}: InferenceClass {pool.class_name}"
-    if provisioning is None:
+    if provisioning is None and cloud.makes_machines:
         return f"{where} has no spec.provisioning, and the cluster is made by {cloud.source}"
-    if provisioning.provider != cloud.source:
+    if provisioning is not None and provisioning.provider != cloud.source and cloud.makes_machines:
         return f"{where} is provisioned by {provisioning.provider}, and the cluster is made by {cloud.source}"
     planned = _pool_plan(cloud, pool, found)
     if planned is None:
@@ -89,8 +90,8 @@ def _drivers(found: InferenceClass) -> set[str]:
 
 
 def _pool_plan(cloud: Cloud, pool: NodePool, found: InferenceClass) -> PoolPlan | None:
-    provisioning, drivers = found.spec.provisioning, sorted(_drivers(found) & cloud.drivers)
-    planned = cloud.plan_pool(pool, provisioning) if provisioning is not None else None
+    drivers = sorted(_drivers(found) & cloud.drivers)
+    planned = cloud.plan_pool(pool, found.spec.provisioning)
     return replace(planned, driver=drivers[0]) if planned is not None and drivers else planned
 
 
@@ -217,8 +218,8 @@ def _missing(cluster: InferenceCluster, seen: Mapping[str, Observed]) -> Iterato
     """Pools that were never ready."""
     counted = {pool.name for pool in cluster.status.gpu_pools if pool.nodes}
     for pool in cluster.spec.node_pools:
-        found = seen.get(pool_key(pool))
-        if (found is None or not found.ready) and pool.name not in counted:
+        nodes = (item for key, item in seen.items() if key == pool_key(pool) or key.startswith(node_key(pool, "")))
+        if not any(item.ready for item in nodes) and pool.name not in counted:
             yield pool.name
 
 
@@ -226,7 +227,7 @@ def _condition(cloud: Cloud, plan: ClusterPlan, desired: Mapping[str, Desired], 
     """The worst first: what waiting does not mend, then what it may, then what takes its time."""
     waiting = [key for key, item in desired.items() if not item.ready]
     troubles = {key: trouble for key in waiting if (trouble := _trouble(plan.observed.get(key)))}
-    empty = [pool for pool in plan.pools if re.search(cloud.no_capacity, troubles.get(pool.key, ""))]
+    empty = [pool for pool in plan.pools if _says_no_capacity(cloud, troubles.get(pool.key, ""))]
     if faults:
         return _failed(Reason.PROVISIONING_FAILED, "; ".join(faults))
     if empty:
@@ -239,6 +240,11 @@ def _condition(cloud: Cloud, plan: ClusterPlan, desired: Mapping[str, Desired], 
         more = f" and {len(waiting) - _SHOWN} more" if len(waiting) > _SHOWN else ""
         return _failed(Reason.PROVISIONING, f"{len(waiting)} of {len(desired)} are not ready: {names}{more}")
     return holds(ConditionType.PROVISIONED, Reason.PROVISIONED)
+
+
+def _says_no_capacity(cloud: Cloud, message: str) -> bool:
+    own = bool(cloud.no_capacity) and re.search(cloud.no_capacity, message)
+    return bool(own) or "no capacity" in message.lower()
 
 
 def _failed(reason: Reason, message: str) -> Condition:

@@ -44,8 +44,8 @@ def _gke(cluster: InferenceCluster) -> ClusterGke:
     return found
 
 
-def _plan_pool(pool: NodePool, provisioning: Provisioning) -> PoolPlan | None:
-    found = provisioning.gke
+def _plan_pool(pool: NodePool, provisioning: Provisioning | None) -> PoolPlan | None:
+    found = provisioning.gke if provisioning is not None else None
     return None if found is None else PoolPlan(pool, found.machine_type, found.disk_size_gb, found.accelerator)
 
 

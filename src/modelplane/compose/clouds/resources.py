@@ -36,6 +36,11 @@ def pool_part(pool: NodePool, part: str) -> str:
     return f"{pool_key(pool)}.{part}"
 
 
+def node_key(pool: NodePool, name: str) -> str:
+    """The key of one node of a pool, where nodes are made one by one."""
+    return pool_part(pool, f"node-{name}")
+
+
 def is_declared(cluster: InferenceCluster, key: str) -> bool:
     """Whether a key is that of a pool of the spec, or of a part of one."""
     return key.partition(".")[0] in {pool_key(pool) for pool in cluster.spec.node_pools}
@@ -69,6 +74,8 @@ class PoolPlan:
     accelerator: Accelerator
     driver: str = NVIDIA
     """Of its GPUs."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """What else the class says of its machines."""
 
     @property
     def key(self) -> str:
@@ -173,7 +180,7 @@ class Cloud:
     """The packages of its managed resources."""
     provider_version: str
     credentials: Callable[[InferenceCluster], GkeCredentials | None]
-    plan_pool: Callable[[NodePool, Provisioning], PoolPlan | None]
+    plan_pool: Callable[[NodePool, Provisioning | None], PoolPlan | None]
     """None where the class has no machine of the cloud."""
     resources: Callable[[ClusterPlan], Iterator[ManagedResource]]
     access: Callable[[InferenceCluster], CloudAccess]
@@ -182,7 +189,12 @@ class Cloud:
     config_group: str
     """The API group of its provider configurations."""
     no_capacity: str
-    """A pattern of messages that say that the cloud has no nodes to give, for now or for this account."""
+    """A pattern of messages that say that the cloud has no nodes to give, for now or for this account. "no capacity"
+    says so on every cloud."""
+    makes_machines: bool = True
+    """Whether the machines of its nodes are made with them. Otherwise they are there, and no class names them."""
+    kubernetes_provider: str = ""
+    """The oldest version of provider-kubernetes that reaches its clusters, where that is newer than ours."""
     pool_fault: Callable[[InferenceCluster, NodePool], str | None] = lambda *_: None
     """Why such a pool cannot be made: its field, a colon and a sentence."""
     machine_fault: Callable[[PoolPlan], str | None] = lambda _: None
