@@ -35,6 +35,7 @@ POOLS = {
         "capacityBlock": {"capacityReservationId": "cr-0b1c"},
     },
     "amd": {"nodeCount": 2},
+    "spare": {"nodeCount": 1},
     "targeted": {"nodeCount": 2, "zones": ["us-east-1b"], "capacityReservation": {"name": "cr-0d0e"}},
 }
 
@@ -45,6 +46,14 @@ AMD = {**GPU, "driver": "gpu.amd.com", "deviceClassName": "gpu.amd.com"}
 def machine_class(source, name="h100", **spec):
     provisioning = {"provider": source, **deepcopy(MACHINES[source])}
     return {"metadata": {"name": name}, "spec": {"devices": [GPU], "provisioning": provisioning, **spec}}
+
+
+SECOND = {}
+"""A second type of pool besides `fixed`, where pools of a cloud do not scale."""
+
+
+def second(source):
+    return SECOND.get(source, "scaling")
 
 
 def make_cloud(source, *pools, **spec):

@@ -195,6 +195,8 @@ class Cloud:
     """Whether the machines of its nodes are made with them. Otherwise they are there, and no class names them."""
     kubernetes_provider: str = ""
     """The oldest version of provider-kubernetes that reaches its clusters, where that is newer than ours."""
+    cluster_fault: Callable[[InferenceCluster], str | None] = lambda _: None
+    """Why such a cluster cannot be made: a field, a colon and a sentence."""
     pool_fault: Callable[[InferenceCluster, NodePool], str | None] = lambda *_: None
     """Why such a pool cannot be made: its field, a colon and a sentence."""
     machine_fault: Callable[[PoolPlan], str | None] = lambda _: None
@@ -212,7 +214,8 @@ class Cloud:
     def fault(self, cluster: InferenceCluster) -> str | None:
         """Why such a cluster cannot be made, as a sentence that names the field."""
         found = ((index, self._pool_fault(cluster, pool)) for index, pool in enumerate(cluster.spec.node_pools))
-        return next((f"spec.nodePools[{index}].{fault}" for index, fault in found if fault is not None), None)
+        of_pools = next((f"spec.nodePools[{index}].{fault}" for index, fault in found if fault is not None), None)
+        return of_pools or self.cluster_fault(cluster)
 
     def _pool_fault(self, cluster: InferenceCluster, pool: NodePool) -> str | None:
         fabric = fabric_of(pool)
