@@ -110,7 +110,7 @@ def plan_cloud(
     remote = tuple(key for key in request.observed if not key.startswith(PREFIX))
     wanted = {item.key: _desired(cloud, plan, item, made, remote) for item in made}
     wanted = {_ACTIVATION: _activation(plan, made), **wanted}
-    wanted = keep_order(wanted, _not_decided(cluster, seen, wanted), seen)
+    wanted = keep_order(wanted, _not_decided(plan, wanted), seen)
     faults = [
         class_fault(cloud, pool, found) for pool in cluster.spec.node_pools if (found := classes[pool.class_name])
     ]
@@ -169,17 +169,18 @@ def _pool_plans(
             yield planned
 
 
-def _not_decided(
-    cluster: InferenceCluster, seen: Mapping[str, Observed], desired: Mapping[str, Desired]
-) -> dict[str, Desired]:
+def _not_decided(plan: ClusterPlan, desired: Mapping[str, Desired]) -> dict[str, Desired]:
     """What exists, is not listed now, and was not taken out of the spec: a fact that it needs is late.
 
-    A pool leaves when it leaves spec.nodePools. All else leaves with the cluster.
+    A pool leaves when it leaves spec.nodePools, and a node of its own when it is no longer among those of its pool. All
+    else leaves with the cluster.
     """
+    listed = tuple(node_key(pool.pool, "") for pool in plan.pools)
     return {
         key: keep(item)
-        for key, item in seen.items()
-        if key not in desired and (not key.startswith(POOLS) or is_declared(cluster, key))
+        for key, item in plan.observed.items()
+        if key not in desired
+        and (not key.startswith(POOLS) or (is_declared(plan.cluster, key) and not key.startswith(listed)))
     }
 
 
