@@ -12,6 +12,15 @@ BLOCKS = {
     "GKE": {"gke": {"region": "us-central1", "project": "team-models"}},
     "EKS": {"eks": {"region": "us-east-1"}},
     "AKS": {"aks": {"location": "eastus2", "credentials": {"name": "team"}}},
+    "K3s": {
+        "k3s": {
+            "controlPlane": {"host": "192.0.2.10"},
+            "agents": [
+                *({"name": f"gpu-{at}", "host": f"192.0.2.{20 + at}", "pool": "fixed"} for at in range(4)),
+                {"name": "spare-0", "host": "spare.example.org", "port": 2222, "pool": "spare"},
+            ],
+        }
+    },
 }
 MACHINES = {
     "GKE": {"gke": {"machineType": "a3-highgpu-8g", "accelerator": {"type": "nvidia-h100-80gb", "count": 8}}},
@@ -22,6 +31,7 @@ ZONES = {
     "GKE": ["us-central1-a", "us-central1-c"],
     "EKS": ["us-east-1b", "us-east-1d"],
     "AKS": ["eastus2-1"],
+    "K3s": [],
 }
 POOLS = {
     "fixed": {"nodeCount": 4},
@@ -44,11 +54,11 @@ AMD = {**GPU, "driver": "gpu.amd.com", "deviceClassName": "gpu.amd.com"}
 
 
 def machine_class(source, name="h100", **spec):
-    provisioning = {"provider": source, **deepcopy(MACHINES[source])}
+    provisioning = {"provider": source, **deepcopy(MACHINES[source])} if source in MACHINES else None
     return {"metadata": {"name": name}, "spec": {"devices": [GPU], "provisioning": provisioning, **spec}}
 
 
-SECOND = {}
+SECOND = {"K3s": "spare"}
 """A second type of pool besides `fixed`, where pools of a cloud do not scale."""
 
 
@@ -58,7 +68,10 @@ def second(source):
 
 def make_cloud(source, *pools, **spec):
     made = [{"name": name, "className": "h100", "zones": ZONES[source], **POOLS[name]} for name in pools]
-    body = {"cluster": {"source": source, **BLOCKS[source]}, "nodePools": made, **spec}
+    block = deepcopy(BLOCKS[source])
+    if "k3s" in block:
+        block["k3s"]["agents"] = [agent for agent in block["k3s"]["agents"] if agent["pool"] in pools]
+    body = {"cluster": {"source": source, **block}, "nodePools": made, **spec}
     return {
         "apiVersion": "modelplane.ai/v1alpha1",
         "kind": "InferenceCluster",

@@ -294,6 +294,37 @@ def test_a_pool_with_efa_waits_for_the_group_of_the_cluster_and_keeps_it():
     assert kept == template
 
 
+def test_a_pool_of_k3s_has_the_agents_that_name_it_each_with_its_label_and_taint():
+    desired = settled(make_cloud("K3s", "fixed", "spare"))[0].desired
+    nodes = {key: item.target.manifest["spec"]["forProvider"] for key, item in desired.items() if ".node-" in key}
+    assert [key.removeprefix("cloud-pool-") for key in nodes] == [
+        *(f"fixed.node-gpu-{at}" for at in range(4)),
+        "spare.node-spare-0",
+    ]
+    spare = nodes["cloud-pool-spare.node-spare-0"]
+    assert (spare["host"], spare["port"]) == ("spare.example.org", 2222)
+    assert spare["extraArgs"] == (
+        "--node-label=modelplane.ai/pool=spare --node-label=nvidia.com/gpu.present=true "
+        "--node-taint=nvidia.com/gpu=present:NoSchedule"
+    )
+
+
+def test_an_agent_leaves_with_its_entry_and_stays_while_the_class_is_not_read():
+    item = make_cloud("K3s", "fixed")
+    _, observed = settled(item)
+    item["spec"]["cluster"]["k3s"]["agents"].pop()
+    item["spec"]["nodePools"][0]["nodeCount"] = 3
+    assert observed.keys() - compose(item, observed).desired.keys() == {"cloud-pool-fixed.node-gpu-3"}
+    assert observed.keys() <= compose(item, observed, **{"class-h100": ()}).desired.keys()
+
+
+def test_an_agent_of_a_pool_that_is_not_there_is_named():
+    item = make_cloud("K3s", "fixed")
+    item["spec"]["cluster"]["k3s"]["agents"].append({"name": "x", "host": "192.0.2.9", "pool": "fixd"})
+    message = "spec.cluster.k3s.agents[4].pool: spec.nodePools has no such pool"
+    assert condition(compose(item), "Accepted") == ("False", "NotSupported", message)
+
+
 def test_a_node_group_follows_the_version_of_its_template():
     item, observed, _ = _template("efa")
     key, later = "cloud-pool-efa.template", {"conditions": [], "atProvider": {"latestVersion": 3}}
@@ -387,6 +418,9 @@ FAULTS = [
     ("AKS", {"capacityBlock": {"capacityReservationId": "cr-1"}}, "capacityBlock: is for EKS; on AKS write"),
     ("GKE", {"capacityBlock": {"capacityReservationId": "cr-1"}}, "capacityBlock: is for EKS"),
     ("AKS", {"name": "too-long-for-azure"}, "name: AKS takes a letter and up to 11 more"),
+    ("K3s", {"maxNodeCount": 8}, "maxNodeCount: the machines of K3s are there"),
+    ("K3s", {"capacityReservation": {"name": "r"}}, "capacityReservation: the machines of K3s are there"),
+    ("K3s", {"nodeCount": 5}, "nodeCount: 4 of spec.cluster.k3s.agents name the pool, not 5"),
 ]
 
 

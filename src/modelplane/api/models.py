@@ -11,6 +11,7 @@ from modelplane.api.meta import ObjectMeta
 __all__ = [
     "Accelerator",
     "Affinity",
+    "Agent",
     "ApiKeySecretRef",
     "Attribute",
     "AuthApiKey",
@@ -53,6 +54,7 @@ __all__ = [
     "Container",
     "ContainerLifecycle",
     "ContainerSecurityContext",
+    "ControlPlane",
     "Cost",
     "CounterValue",
     "CredentialApiKey",
@@ -113,6 +115,7 @@ __all__ = [
     "InferenceGatewayStatus",
     "InitContainer",
     "Inline",
+    "K3s",
     "KINDS",
     "KeyPath",
     "KeyReference",
@@ -1633,6 +1636,26 @@ class GkeCredentials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     name: str = "default"
 
 
+class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    host: str
+    port: int = 22
+    pool: str
+
+
+class ControlPlane(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    host: str
+    port: int = 22
+
+
+class K3s(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    control_plane: ControlPlane = msgspec.field(name="controlPlane")
+    agents: tuple[Agent, ...] = ()
+    kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="1.34")
+    credentials: GkeCredentials | None = None
+    cache: OlderClusterCache | None = None
+
+
 class ClusterAks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     location: str
     kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="1.34")
@@ -1676,11 +1699,12 @@ class Existing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ClusterSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    source: Literal["Existing", "GKE", "EKS", "AKS"]
+    source: Literal["Existing", "GKE", "EKS", "AKS", "K3s"]
     existing: Existing | None = None
     gke: ClusterGke | None = None
     eks: ClusterEks | None = None
     aks: ClusterAks | None = None
+    k3s: K3s | None = None
 
 
 class InferenceClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

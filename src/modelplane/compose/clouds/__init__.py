@@ -8,6 +8,7 @@ from modelplane.compose.clouds.aks import AKS
 from modelplane.compose.clouds.eks import EKS
 from modelplane.compose.clouds.engine import ProvisioningPlan, class_fault, cloud_requirements, plan_cloud
 from modelplane.compose.clouds.gke import GKE
+from modelplane.compose.clouds.k3s import K3S
 from modelplane.compose.clouds.resources import Cloud, CloudAccess, SecretKeyRef
 
 __all__ = [
@@ -22,7 +23,7 @@ __all__ = [
     "plan_cloud",
 ]
 
-CLOUDS: Mapping[str, Cloud] = MappingProxyType({cloud.source: cloud for cloud in (GKE, EKS, AKS)})
+CLOUDS: Mapping[str, Cloud] = MappingProxyType({cloud.source: cloud for cloud in (GKE, EKS, AKS, K3S)})
 """By `spec.cluster.source`."""
 
 
