@@ -436,6 +436,8 @@ def test_what_a_cloud_cannot_do_is_refused_at_once_and_changes_nothing_that_exis
     later = compose(item, observed)
     kept = {key: found.target for key, found in observed.items() if key.startswith("cloud-")}
     assert {key: later.desired[key].target for key in kept} == kept
+    software = {key: found.target for key, found in observed.items() if isinstance(found.target, Helm)}
+    assert {key: later.desired[key].target for key in software} == software
     assert condition(later, "Accepted")[:2] == ("False", "NotSupported")
 
 

@@ -102,7 +102,9 @@ def plan_cloud(
     cluster = request.resource
     seen = {key: item for key, item in request.observed.items() if key.startswith(PREFIX)}
     if cloud.fault(cluster) is not None:
-        return ProvisioningPlan({key: keep(item) for key, item in seen.items()}, (), _is_reachable(cloud, seen))
+        kept = {key: keep(item) for key, item in seen.items()}
+        facts = cloud.facts(ClusterPlan(cluster, (), seen))
+        return ProvisioningPlan(kept, (), _is_reachable(cloud, seen), facts)
     pools = tuple(_pool_plans(cloud, cluster, classes))
     config = request.fetched(_CONFIG)
     plan = ClusterPlan(cluster, pools, seen, config[0] if config else None)

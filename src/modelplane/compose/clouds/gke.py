@@ -36,6 +36,7 @@ _SYSTEM_MACHINE = "e2-standard-4"
 _SYSTEM_NODES = 2
 _SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
 _CONFIG_GROUP = "gcp.m.upbound.io"
+_DRIVER_ROOT = "/home/kubernetes/bin/nvidia"
 
 
 def _gke(cluster: InferenceCluster) -> ClusterGke:
@@ -240,6 +241,7 @@ GKE = Cloud(
     no_capacity=r"(?i)stockout|does not have enough resources|ZONE_RESOURCE_POOL_EXHAUSTED|QUOTA_EXCEEDED|"
     r"quota .*exceeded",
     pool_fault=_pool_fault,
+    facts=lambda _: {"driverRoot": _DRIVER_ROOT},
     storage=_storage,
     config_requirement=_config_requirement,
 )
