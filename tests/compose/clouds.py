@@ -12,6 +12,7 @@ BLOCKS = {
     "GKE": {"gke": {"region": "us-central1", "project": "team-models"}},
     "EKS": {"eks": {"region": "us-east-1"}},
     "AKS": {"aks": {"location": "eastus2", "credentials": {"name": "team"}}},
+    "Vultr": {"vultr": {"region": "ewr"}},
     "K3s": {
         "k3s": {
             "controlPlane": {"host": "192.0.2.10"},
@@ -26,11 +27,13 @@ MACHINES = {
     "GKE": {"gke": {"machineType": "a3-highgpu-8g", "accelerator": {"type": "nvidia-h100-80gb", "count": 8}}},
     "EKS": {"eks": {"instanceType": "p5.48xlarge", "diskSizeGb": 500, "accelerator": {"type": "h100", "count": 8}}},
     "AKS": {"aks": {"vmSize": "Standard_ND96isr_H100_v5", "accelerator": {"type": "h100", "count": 8}}},
+    "Vultr": {"vultr": {"plan": "vcg-h100-8x", "accelerator": {"type": "h100", "count": 8}}},
 }
 ZONES = {
     "GKE": ["us-central1-a", "us-central1-c"],
     "EKS": ["us-east-1b", "us-east-1d"],
     "AKS": ["eastus2-1"],
+    "Vultr": [],
     "K3s": [],
 }
 POOLS = {
@@ -46,6 +49,7 @@ POOLS = {
     },
     "amd": {"nodeCount": 2},
     "spare": {"nodeCount": 1},
+    "growing": {"nodeCount": 1, "minNodeCount": 1, "maxNodeCount": 8},
     "targeted": {"nodeCount": 2, "zones": ["us-east-1b"], "capacityReservation": {"name": "cr-0d0e"}},
 }
 
@@ -58,8 +62,8 @@ def machine_class(source, name="h100", **spec):
     return {"metadata": {"name": name}, "spec": {"devices": [GPU], "provisioning": provisioning, **spec}}
 
 
-SECOND = {"K3s": "spare"}
-"""A second type of pool besides `fixed`, where pools of a cloud do not scale."""
+SECOND = {"Vultr": "growing", "K3s": "spare"}
+"""A second type of pool besides `fixed`, where pools of a cloud do not scale, or not from zero."""
 
 
 def second(source):

@@ -48,6 +48,7 @@ __all__ = [
     "ClusterPlacement",
     "ClusterSource",
     "ClusterStorage",
+    "ClusterVultr",
     "ConfigMap",
     "ConfigMapVolume",
     "ConsumedCounters",
@@ -182,6 +183,7 @@ __all__ = [
     "ProvisioningAks",
     "ProvisioningEks",
     "ProvisioningGke",
+    "ProvisioningVultr",
     "Queue",
     "Quota",
     "Rebalance",
@@ -1636,6 +1638,13 @@ class GkeCredentials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     name: str = "default"
 
 
+class ClusterVultr(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    region: str
+    kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="v1.36.2+1")
+    credentials: GkeCredentials | None = None
+    cache: OlderClusterCache | None = None
+
+
 class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     host: str
@@ -1699,12 +1708,13 @@ class Existing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ClusterSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    source: Literal["Existing", "GKE", "EKS", "AKS", "K3s"]
+    source: Literal["Existing", "GKE", "EKS", "AKS", "K3s", "Vultr"]
     existing: Existing | None = None
     gke: ClusterGke | None = None
     eks: ClusterEks | None = None
     aks: ClusterAks | None = None
     k3s: K3s | None = None
+    vultr: ClusterVultr | None = None
 
 
 class InferenceClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1739,6 +1749,11 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     count: int
 
 
+class ProvisioningVultr(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    plan: str
+    accelerator: Accelerator
+
+
 class ProvisioningAks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     vm_size: str = msgspec.field(name="vmSize")
     disk_size_gb: int = msgspec.field(name="diskSizeGb", default=100)
@@ -1758,10 +1773,11 @@ class ProvisioningGke(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class Provisioning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    provider: Literal["GKE", "EKS", "AKS"]
+    provider: Literal["GKE", "EKS", "AKS", "Vultr"]
     gke: ProvisioningGke | None = None
     eks: ProvisioningEks | None = None
     aks: ProvisioningAks | None = None
+    vultr: ProvisioningVultr | None = None
 
 
 class ClassDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,6 +10,7 @@ from modelplane.compose.clouds.engine import ProvisioningPlan, class_fault, clou
 from modelplane.compose.clouds.gke import GKE
 from modelplane.compose.clouds.k3s import K3S
 from modelplane.compose.clouds.resources import Cloud, CloudAccess, SecretKeyRef
+from modelplane.compose.clouds.vultr import VULTR
 
 __all__ = [
     "CLOUDS",
@@ -23,7 +24,7 @@ __all__ = [
     "plan_cloud",
 ]
 
-CLOUDS: Mapping[str, Cloud] = MappingProxyType({cloud.source: cloud for cloud in (GKE, EKS, AKS, K3S)})
+CLOUDS: Mapping[str, Cloud] = MappingProxyType({cloud.source: cloud for cloud in (GKE, EKS, AKS, K3S, VULTR)})
 """By `spec.cluster.source`."""
 
 
