@@ -13,6 +13,7 @@ BLOCKS = {
     "EKS": {"eks": {"region": "us-east-1"}},
     "AKS": {"aks": {"location": "eastus2", "credentials": {"name": "team"}}},
     "Vultr": {"vultr": {"region": "ewr"}},
+    "Civo": {"civo": {"region": "LON1"}},
     "K3s": {
         "k3s": {
             "controlPlane": {"host": "192.0.2.10"},
@@ -28,12 +29,14 @@ MACHINES = {
     "EKS": {"eks": {"instanceType": "p5.48xlarge", "diskSizeGb": 500, "accelerator": {"type": "h100", "count": 8}}},
     "AKS": {"aks": {"vmSize": "Standard_ND96isr_H100_v5", "accelerator": {"type": "h100", "count": 8}}},
     "Vultr": {"vultr": {"plan": "vcg-h100-8x", "accelerator": {"type": "h100", "count": 8}}},
+    "Civo": {"civo": {"size": "an.g1.h100.kube.x8", "accelerator": {"type": "h100", "count": 8}}},
 }
 ZONES = {
     "GKE": ["us-central1-a", "us-central1-c"],
     "EKS": ["us-east-1b", "us-east-1d"],
     "AKS": ["eastus2-1"],
     "Vultr": [],
+    "Civo": [],
     "K3s": [],
 }
 POOLS = {
@@ -62,7 +65,7 @@ def machine_class(source, name="h100", **spec):
     return {"metadata": {"name": name}, "spec": {"devices": [GPU], "provisioning": provisioning, **spec}}
 
 
-SECOND = {"Vultr": "growing", "K3s": "spare"}
+SECOND = {"Vultr": "growing", "Civo": "spare", "K3s": "spare"}
 """A second type of pool besides `fixed`, where pools of a cloud do not scale, or not from zero."""
 
 

@@ -165,12 +165,14 @@ STOCKOUTS = {
     "GKE": "googleapi: Error 503: The zone does not have enough resources available, GCE_STOCKOUT",
     "EKS": "AsgInstanceLaunchFailures: InsufficientInstanceCapacity - We currently do not have sufficient p5 capacity",
     "AKS": "AllocationFailed: the requested VM size is not available in the zone",
+    "Civo": "Error: out_of_capacity: there is not enough capacity in the region",
     "Vultr": "error creating node pool: plan is not available in the selected region",
 }
 QUOTAS = {
     "GKE": "Insufficient regional quota: QUOTA_EXCEEDED for NVIDIA_H100_GPUS",
     "EKS": "You have requested more vCPU capacity than your current vCPU limit allows",
     "AKS": "Operation could not be completed as it results in exceeding approved standardNDSH100v5Family Cores quota",
+    "Civo": "QuotaLimitReachedError: the CPU quota of the account is used up",
     "Vultr": "error creating node pool: the instance limit of this account was reached",
 }
 
@@ -425,6 +427,8 @@ FAULTS = [
     ("AKS", {"capacityBlock": {"capacityReservationId": "cr-1"}}, "capacityBlock: is for EKS; on AKS write"),
     ("GKE", {"capacityBlock": {"capacityReservationId": "cr-1"}}, "capacityBlock: is for EKS"),
     ("AKS", {"name": "too-long-for-azure"}, "name: AKS takes a letter and up to 11 more"),
+    ("Civo", {"maxNodeCount": 8}, "maxNodeCount: pools of Civo have a fixed size"),
+    ("Civo", {"capacityReservation": {"name": "r"}}, "capacityReservation: Civo reserves no capacity"),
     ("Vultr", {"nodeCount": 0}, "nodeCount: a pool of Vultr has a node at least"),
     ("Vultr", {"minNodeCount": 0, "maxNodeCount": 8}, "nodeCount: a pool of Vultr has a node at least"),
     ("Vultr", {"capacityReservation": {"name": "r"}}, "capacityReservation: Vultr reserves no capacity"),

@@ -42,6 +42,7 @@ __all__ = [
     "ClaimsOfOther",
     "ClassDevice",
     "ClusterAks",
+    "ClusterCivo",
     "ClusterEks",
     "ClusterGateway",
     "ClusterGke",
@@ -181,6 +182,7 @@ __all__ = [
     "ProviderConfigRef",
     "Provisioning",
     "ProvisioningAks",
+    "ProvisioningCivo",
     "ProvisioningEks",
     "ProvisioningGke",
     "ProvisioningVultr",
@@ -1638,6 +1640,13 @@ class GkeCredentials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     name: str = "default"
 
 
+class ClusterCivo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    region: str
+    kubernetes_version: str | None = msgspec.field(name="kubernetesVersion", default=None)
+    credentials: GkeCredentials | None = None
+    cache: OlderClusterCache | None = None
+
+
 class ClusterVultr(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     region: str
     kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="v1.36.2+1")
@@ -1708,13 +1717,14 @@ class Existing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ClusterSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    source: Literal["Existing", "GKE", "EKS", "AKS", "K3s", "Vultr"]
+    source: Literal["Existing", "GKE", "EKS", "AKS", "K3s", "Vultr", "Civo"]
     existing: Existing | None = None
     gke: ClusterGke | None = None
     eks: ClusterEks | None = None
     aks: ClusterAks | None = None
     k3s: K3s | None = None
     vultr: ClusterVultr | None = None
+    civo: ClusterCivo | None = None
 
 
 class InferenceClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1749,6 +1759,11 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     count: int
 
 
+class ProvisioningCivo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    size: str
+    accelerator: Accelerator
+
+
 class ProvisioningVultr(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     plan: str
     accelerator: Accelerator
@@ -1773,11 +1788,12 @@ class ProvisioningGke(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class Provisioning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    provider: Literal["GKE", "EKS", "AKS", "Vultr"]
+    provider: Literal["GKE", "EKS", "AKS", "Vultr", "Civo"]
     gke: ProvisioningGke | None = None
     eks: ProvisioningEks | None = None
     aks: ProvisioningAks | None = None
     vultr: ProvisioningVultr | None = None
+    civo: ProvisioningCivo | None = None
 
 
 class ClassDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from modelplane.api.models import InferenceCluster
 from modelplane.compose.clouds.aks import AKS
+from modelplane.compose.clouds.civo import CIVO
 from modelplane.compose.clouds.eks import EKS
 from modelplane.compose.clouds.engine import ProvisioningPlan, class_fault, cloud_requirements, plan_cloud
 from modelplane.compose.clouds.gke import GKE
@@ -24,7 +25,7 @@ __all__ = [
     "plan_cloud",
 ]
 
-CLOUDS: Mapping[str, Cloud] = MappingProxyType({cloud.source: cloud for cloud in (GKE, EKS, AKS, K3S, VULTR)})
+CLOUDS: Mapping[str, Cloud] = MappingProxyType({cloud.source: cloud for cloud in (GKE, EKS, AKS, K3S, VULTR, CIVO)})
 """By `spec.cluster.source`."""
 
 
