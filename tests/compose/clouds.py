@@ -12,6 +12,7 @@ BLOCKS = {
     "GKE": {"gke": {"region": "us-central1", "project": "team-models"}},
     "EKS": {"eks": {"region": "us-east-1"}},
     "AKS": {"aks": {"location": "eastus2", "credentials": {"name": "team"}}},
+    "Nebius": {"nebius": {"projectId": "project-e00team", "identitySecretRef": {"name": "nebius-account"}}},
     "Vultr": {"vultr": {"region": "ewr"}},
     "Civo": {"civo": {"region": "LON1"}},
     "K3s": {
@@ -28,6 +29,13 @@ MACHINES = {
     "GKE": {"gke": {"machineType": "a3-highgpu-8g", "accelerator": {"type": "nvidia-h100-80gb", "count": 8}}},
     "EKS": {"eks": {"instanceType": "p5.48xlarge", "diskSizeGb": 500, "accelerator": {"type": "h100", "count": 8}}},
     "AKS": {"aks": {"vmSize": "Standard_ND96isr_H100_v5", "accelerator": {"type": "h100", "count": 8}}},
+    "Nebius": {
+        "nebius": {
+            "platform": "gpu-h100-sxm",
+            "preset": "8gpu-128vcpu-1600gb",
+            "accelerator": {"type": "h100", "count": 8},
+        }
+    },
     "Vultr": {"vultr": {"plan": "vcg-h100-8x", "accelerator": {"type": "h100", "count": 8}}},
     "Civo": {"civo": {"size": "an.g1.h100.kube.x8", "accelerator": {"type": "h100", "count": 8}}},
 }
@@ -35,6 +43,7 @@ ZONES = {
     "GKE": ["us-central1-a", "us-central1-c"],
     "EKS": ["us-east-1b", "us-east-1d"],
     "AKS": ["eastus2-1"],
+    "Nebius": [],
     "Vultr": [],
     "Civo": [],
     "K3s": [],
@@ -43,6 +52,11 @@ POOLS = {
     "fixed": {"nodeCount": 4},
     "scaling": {"nodeCount": 1, "minNodeCount": 0, "maxNodeCount": 8},
     "reserved": {"nodeCount": 2, "capacityReservation": {"name": "h100-block"}},
+    "fabric": {
+        "nodeCount": 2,
+        "fabric": {"type": "InfiniBand", "name": "fabric-4"},
+        "capacityReservation": {"name": "capacityblockgroup-1"},
+    },
     "efa": {"nodeCount": 2, "zones": ["us-east-1b"], "fabric": {"type": "EFA"}},
     "block": {
         "nodeCount": 2,

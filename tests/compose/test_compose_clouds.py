@@ -17,6 +17,7 @@ CASES = [
     ("GKE", "reserved"),
     ("AKS", "reserved"),
     ("AKS", "amd"),
+    ("Nebius", "fabric"),
     *(("EKS", pool) for pool in ("efa", "block", "targeted")),
 ]
 
@@ -166,6 +167,7 @@ STOCKOUTS = {
     "EKS": "AsgInstanceLaunchFailures: InsufficientInstanceCapacity - We currently do not have sufficient p5 capacity",
     "AKS": "AllocationFailed: the requested VM size is not available in the zone",
     "Civo": "Error: out_of_capacity: there is not enough capacity in the region",
+    "Nebius": "rpc error: code = ResourceExhausted: NotEnoughResources: no gpu-h100-sxm in the region",
     "Vultr": "error creating node pool: plan is not available in the selected region",
 }
 QUOTAS = {
@@ -173,6 +175,7 @@ QUOTAS = {
     "EKS": "You have requested more vCPU capacity than your current vCPU limit allows",
     "AKS": "Operation could not be completed as it results in exceeding approved standardNDSH100v5Family Cores quota",
     "Civo": "QuotaLimitReachedError: the CPU quota of the account is used up",
+    "Nebius": "QuotaFailure: compute.instance.gpu.h100 exceeded",
     "Vultr": "error creating node pool: the instance limit of this account was reached",
 }
 
@@ -429,6 +432,8 @@ FAULTS = [
     ("AKS", {"name": "too-long-for-azure"}, "name: AKS takes a letter and up to 11 more"),
     ("Civo", {"maxNodeCount": 8}, "maxNodeCount: pools of Civo have a fixed size"),
     ("Civo", {"capacityReservation": {"name": "r"}}, "capacityReservation: Civo reserves no capacity"),
+    ("Nebius", {"fabric": {"type": "InfiniBand"}}, "fabric.name: Nebius has several InfiniBand fabrics"),
+    ("Nebius", {"capacityBlock": {"capacityReservationId": "cr-1"}}, "capacityBlock: is for EKS; on Nebius write"),
     ("Vultr", {"nodeCount": 0}, "nodeCount: a pool of Vultr has a node at least"),
     ("Vultr", {"minNodeCount": 0, "maxNodeCount": 8}, "nodeCount: a pool of Vultr has a node at least"),
     ("Vultr", {"capacityReservation": {"name": "r"}}, "capacityReservation: Vultr reserves no capacity"),

@@ -46,6 +46,7 @@ __all__ = [
     "ClusterEks",
     "ClusterGateway",
     "ClusterGke",
+    "ClusterNebius",
     "ClusterPlacement",
     "ClusterSource",
     "ClusterStorage",
@@ -81,6 +82,7 @@ __all__ = [
     "EnvoyGateway",
     "ExecAction",
     "Existing",
+    "ExistingIdentitySecretRef",
     "ExistingPVC",
     "ExistingSecretRef",
     "FabricDomain",
@@ -103,7 +105,6 @@ __all__ = [
     "HttpFile",
     "HttpGetAction",
     "HuggingFace",
-    "IdentitySecretRef",
     "Images",
     "InferenceClass",
     "InferenceClassSpec",
@@ -146,6 +147,7 @@ __all__ = [
     "ModelServiceStatus",
     "MutualTLS",
     "NameReference",
+    "NebiusIdentitySecretRef",
     "Networking",
     "NoExecuteTaint",
     "NodeAffinity",
@@ -185,6 +187,7 @@ __all__ = [
     "ProvisioningCivo",
     "ProvisioningEks",
     "ProvisioningGke",
+    "ProvisioningNebius",
     "ProvisioningVultr",
     "Queue",
     "Quota",
@@ -1590,6 +1593,7 @@ class FabricDomain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 class InferenceClusterSpecNodePoolFabric(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     type_: Literal["None", "EFA", "InfiniBand"] = msgspec.field(name="type", default="None")
+    name: str | None = None
     domain: FabricDomain | None = None
 
 
@@ -1638,6 +1642,19 @@ class GkeCredentials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         name="type", default="ClusterProviderConfig"
     )
     name: str = "default"
+
+
+class NebiusIdentitySecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    key: str = "credentials"
+
+
+class ClusterNebius(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    project_id: str = msgspec.field(name="projectId")
+    kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="1.34")
+    identity_secret_ref: NebiusIdentitySecretRef = msgspec.field(name="identitySecretRef")
+    credentials: GkeCredentials | None = None
+    cache: OlderClusterCache | None = None
 
 
 class ClusterCivo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1696,7 +1713,7 @@ class ClusterGke(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cache: OlderClusterCache | None = None
 
 
-class IdentitySecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ExistingIdentitySecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     key: str = "private_key"
     type_: Literal["GoogleApplicationCredentials", "AWSWebIdentityCredentials"] = msgspec.field(
@@ -1713,11 +1730,11 @@ class Existing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     secret_ref: ExistingSecretRef = msgspec.field(name="secretRef")
     components: Literal["Managed", "Provided"] | None = None
     cache: OlderClusterCache | None = None
-    identity_secret_ref: IdentitySecretRef | None = msgspec.field(name="identitySecretRef", default=None)
+    identity_secret_ref: ExistingIdentitySecretRef | None = msgspec.field(name="identitySecretRef", default=None)
 
 
 class ClusterSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    source: Literal["Existing", "GKE", "EKS", "AKS", "K3s", "Vultr", "Civo"]
+    source: Literal["Existing", "GKE", "EKS", "AKS", "K3s", "Vultr", "Civo", "Nebius"]
     existing: Existing | None = None
     gke: ClusterGke | None = None
     eks: ClusterEks | None = None
@@ -1725,6 +1742,7 @@ class ClusterSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     k3s: K3s | None = None
     vultr: ClusterVultr | None = None
     civo: ClusterCivo | None = None
+    nebius: ClusterNebius | None = None
 
 
 class InferenceClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1759,6 +1777,14 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     count: int
 
 
+class ProvisioningNebius(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    platform: str
+    preset: str
+    drivers_preset: str = msgspec.field(name="driversPreset", default="cuda13.0")
+    disk_size_gb: int = msgspec.field(name="diskSizeGb", default=100)
+    accelerator: Accelerator
+
+
 class ProvisioningCivo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: str
     accelerator: Accelerator
@@ -1788,12 +1814,13 @@ class ProvisioningGke(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class Provisioning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    provider: Literal["GKE", "EKS", "AKS", "Vultr", "Civo"]
+    provider: Literal["GKE", "EKS", "AKS", "Vultr", "Civo", "Nebius"]
     gke: ProvisioningGke | None = None
     eks: ProvisioningEks | None = None
     aks: ProvisioningAks | None = None
     vultr: ProvisioningVultr | None = None
     civo: ProvisioningCivo | None = None
+    nebius: ProvisioningNebius | None = None
 
 
 class ClassDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
