@@ -88,6 +88,7 @@ __all__ = [
     "FabricDomain",
     "Failover",
     "Fallback",
+    "FaultyReplica",
     "FieldRef",
     "GKECluster",
     "GKEClusterSpec",
@@ -1385,6 +1386,11 @@ class NoExecuteTaint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     time_added: str | None = msgspec.field(name="timeAdded", default=None)
 
 
+class FaultyReplica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    replica: str
+    message: str
+
+
 class BoundPod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pool: str
     node: str
@@ -1500,6 +1506,7 @@ class InferenceClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_def
     replicas: int | None = None
     gpu_pools: tuple[GpuPool, ...] = msgspec.field(name="gpuPools", default=())
     bound_pods: tuple[BoundPod, ...] = msgspec.field(name="boundPods", default=())
+    faulty_replicas: tuple[FaultyReplica, ...] = msgspec.field(name="faultyReplicas", default=())
     no_execute_taints: tuple[NoExecuteTaint, ...] = msgspec.field(name="noExecuteTaints", default=())
     drain: StatusDrain | None = None
     queues: tuple[Queue, ...] = ()
