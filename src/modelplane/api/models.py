@@ -57,7 +57,6 @@ __all__ = [
     "Container",
     "ContainerLifecycle",
     "ContainerSecurityContext",
-    "ControlPlane",
     "Cost",
     "CounterValue",
     "CredentialApiKey",
@@ -120,6 +119,7 @@ __all__ = [
     "InitContainer",
     "Inline",
     "K3s",
+    "K3sServer",
     "KINDS",
     "KeyPath",
     "KeyReference",
@@ -1685,13 +1685,13 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pool: str
 
 
-class ControlPlane(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class K3sServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     host: str
     port: int = 22
 
 
 class K3s(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    control_plane: ControlPlane = msgspec.field(name="controlPlane")
+    control_plane: K3sServer = msgspec.field(name="controlPlane")
     agents: tuple[Agent, ...] = ()
     kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="1.34")
     credentials: GkeCredentials | None = None
