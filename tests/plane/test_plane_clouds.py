@@ -129,6 +129,8 @@ def test_on_every_cloud_a_stock_out_is_named_and_replicas_go_elsewhere(source):
             zones = ", ".join(ZONES[source]) or "the region"
             assert message.startswith(f"pool fixed: no {accelerator} in {zones}: ")
             assert pools(fleet, "east") == {"fixed": 0}
+            # Its other pools would serve: a pool that is sold out makes no cluster unready.
+            assert said(fleet, "east", "Ready") == ("True", "Available")
             apply(fleet, "ModelDeployment")
             await clock.sleep(60)
             assert (set(where(fleet)), len(where(fleet))) == ({"rented"}, 4)

@@ -339,8 +339,10 @@ def _cluster_condition(
     if invalid:
         message = f"InferenceClass {'; '.join(invalid)}; its pools keep their last status"
         return fails(ConditionType.CLUSTER_READY, Reason.CLASS_INVALID, message[:_MAX_MESSAGE])
+    # A host need not show the namespace, which others use too.
+    reached = _GATEWAY in request.observed or "namespace" in request.observed
     for made in provisioned:
-        if made.status is not ConditionStatus.TRUE and "namespace" not in request.observed:
+        if made.status is not ConditionStatus.TRUE and not reached:
             return msgspec.structs.replace(made, type=ConditionType.CLUSTER_READY)
     if _GATEWAY not in request.observed:
         return unknown(
