@@ -75,6 +75,7 @@ PREFERRED = {
     "ModelCache.spec.retention": "CacheRetention",
     "ModelCache.spec.storage": "CacheStorage",
     "InferenceCluster.spec.cluster.existing.cache": "OlderClusterCache",
+    "InferenceCluster.spec.cluster.k3s.controlPlane": "K3sServer",
     "ModelCache.spec.storage.pvc": "OlderStorage",
     "ModelCache.status.clusters[]": "CacheOnCluster",
     "ModelDeployment.status.clusters[]": "ModelDeploymentStatusCluster",

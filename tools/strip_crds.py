@@ -9,7 +9,8 @@ documents of an API server (`kubectl get --raw /openapi/v3/apis/<group>/<version
 types, required fields, enums and bounds; descriptions, defaults and rules go. Equal parts are stored once: a pod's
 schema appears dozens of times in these definitions.
 
-`--clouds` writes the managed resources of clouds into a file of their own, without their status. `--pools` writes the
+`--clouds` writes the managed resources that the golden files of clouds have into a file of their own, without their
+status; the providers' definitions are in folders `provider-*`. `--pools` writes the
 definition of InferencePools that a cluster gets which has none: the extension publishes no chart of it. It keeps the
 defaults, which controllers count on, and no description and no rule.
 """
@@ -26,14 +27,7 @@ import yaml
 OUTPUT = Path(__file__).resolve().parent.parent / "tests" / "compose" / "schemas" / "schemas.json"
 POOLS_OUTPUT = OUTPUT.parents[3] / "src" / "modelplane" / "catalog" / "manifests" / "inferencepools.yaml"
 CLOUDS_OUTPUT = OUTPUT.with_name("clouds.json")
-CLOUD_FOLDERS = ("provider-upjet-gcp", "provider-upjet-aws", "provider-upjet-azure")
-CLOUD_KINDS = {
-    *("Network", "Subnetwork", "ProjectService", "ServiceAccount", "ServiceAccountKey", "ProjectIAMMember", "Cluster"),
-    *("NodePool", "VPC", "Subnet", "InternetGateway", "EIP", "NATGateway", "RouteTable", "Route", "SecurityGroup"),
-    *("RouteTableAssociation", "SecurityGroupIngressRule", "FileSystem", "MountTarget", "Addon", "ClusterAuth"),
-    *("NodeGroup", "PodIdentityAssociation", "Role", "RolePolicyAttachment", "Policy", "ResourceGroup"),
-    *("VirtualNetwork", "KubernetesCluster", "KubernetesClusterNodePool", "RoleAssignment"),
-}
+CLOUDS_GOLDEN = OUTPUT.parents[1] / "golden-clouds"
 CRD_FOLDERS = (
     *("lws", "kserve", "kai", "kueue", "volcano", "gateway-api", "gateway-api-inference-extension", "envoy-gateway"),
     *("crossplane", "provider-kubernetes", "provider-helm", "cert-manager", "dra-driver-nvidia"),
@@ -73,7 +67,9 @@ def main() -> int:
     if options.pools:
         return _write_pools(options.crds / "gateway-api-inference-extension")
     if options.clouds:
-        found = _custom(options.crds, CLOUD_FOLDERS, CLOUD_KINDS)
+        folders = tuple(sorted(path.name for path in options.crds.glob("provider-*") if path.name not in CRD_FOLDERS))
+        used = _cloud_kinds()
+        found = (each for each in _custom(options.crds, folders, None) if each[0] in used)
         return _write(CLOUDS_OUTPUT, {name: _without_status(schema) for name, schema in found})
     documents = [options.crds / "kubernetes-openapi" / "schemas.json", *options.openapi]
     return _write(OUTPUT, dict([*_custom(options.crds, CRD_FOLDERS, CRD_KINDS), *_built_in(documents)]))
@@ -136,11 +132,18 @@ def _without_status(schema: Schema) -> Schema:
     return {**schema, "properties": {name: each for name, each in properties.items() if name != "status"}}
 
 
-def _custom(folder: Path, folders: tuple[str, ...], kinds: set[str]) -> Iterator[tuple[str, Schema]]:
+def _cloud_kinds() -> set[str]:
+    """What the golden files of clouds are made of."""
+    items = (item for path in CLOUDS_GOLDEN.glob("*.yaml") for item in yaml.safe_load_all(path.read_text()))
+    return {f"{item['apiVersion']}/{item['kind']}" for item in items if "apiVersion" in item}
+
+
+def _custom(folder: Path, folders: tuple[str, ...], kinds: set[str] | None) -> Iterator[tuple[str, Schema]]:
+    """None: all kinds."""
     for name in folders:
         for path in sorted((folder / name).glob("*.yaml")):
             spec = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)["spec"]
-            if spec["names"]["kind"] not in kinds:
+            if kinds is not None and spec["names"]["kind"] not in kinds:
                 continue
             for version in spec["versions"]:
                 if version["served"]:

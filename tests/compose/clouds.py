@@ -12,32 +12,87 @@ BLOCKS = {
     "GKE": {"gke": {"region": "us-central1", "project": "team-models"}},
     "EKS": {"eks": {"region": "us-east-1"}},
     "AKS": {"aks": {"location": "eastus2", "credentials": {"name": "team"}}},
+    "Nebius": {"nebius": {"projectId": "project-e00team", "identitySecretRef": {"name": "nebius-account"}}},
+    "Vultr": {"vultr": {"region": "ewr"}},
+    "Civo": {"civo": {"region": "LON1"}},
+    "K3s": {
+        "k3s": {
+            "controlPlane": {"host": "192.0.2.10"},
+            "agents": [
+                *({"name": f"gpu-{at}", "host": f"192.0.2.{20 + at}", "pool": "fixed"} for at in range(4)),
+                {"name": "spare-0", "host": "spare.example.org", "port": 2222, "pool": "spare"},
+            ],
+        }
+    },
 }
 MACHINES = {
     "GKE": {"gke": {"machineType": "a3-highgpu-8g", "accelerator": {"type": "nvidia-h100-80gb", "count": 8}}},
     "EKS": {"eks": {"instanceType": "p5.48xlarge", "diskSizeGb": 500, "accelerator": {"type": "h100", "count": 8}}},
     "AKS": {"aks": {"vmSize": "Standard_ND96isr_H100_v5", "accelerator": {"type": "h100", "count": 8}}},
+    "Nebius": {
+        "nebius": {
+            "platform": "gpu-h100-sxm",
+            "preset": "8gpu-128vcpu-1600gb",
+            "accelerator": {"type": "h100", "count": 8},
+        }
+    },
+    "Vultr": {"vultr": {"plan": "vcg-h100-8x", "accelerator": {"type": "h100", "count": 8}}},
+    "Civo": {"civo": {"size": "an.g1.h100.kube.x8", "accelerator": {"type": "h100", "count": 8}}},
 }
 ZONES = {
     "GKE": ["us-central1-a", "us-central1-c"],
     "EKS": ["us-east-1b", "us-east-1d"],
     "AKS": ["eastus2-1"],
+    "Nebius": [],
+    "Vultr": [],
+    "Civo": [],
+    "K3s": [],
 }
 POOLS = {
     "fixed": {"nodeCount": 4},
     "scaling": {"nodeCount": 1, "minNodeCount": 0, "maxNodeCount": 8},
     "reserved": {"nodeCount": 2, "capacityReservation": {"name": "h100-block"}},
+    "fabric": {
+        "nodeCount": 2,
+        "fabric": {"type": "InfiniBand", "name": "fabric-4"},
+        "capacityReservation": {"name": "capacityblockgroup-1"},
+    },
+    "efa": {"nodeCount": 2, "zones": ["us-east-1b"], "fabric": {"type": "EFA"}},
+    "block": {
+        "nodeCount": 2,
+        "zones": ["us-east-1b"],
+        "fabric": {"type": "EFA"},
+        "capacityBlock": {"capacityReservationId": "cr-0b1c"},
+    },
+    "amd": {"nodeCount": 2},
+    "spare": {"nodeCount": 1},
+    "growing": {"nodeCount": 1, "minNodeCount": 1, "maxNodeCount": 8},
+    "targeted": {"nodeCount": 2, "zones": ["us-east-1b"], "capacityReservation": {"name": "cr-0d0e"}},
 }
 
 
+AMD = {**GPU, "driver": "gpu.amd.com", "deviceClassName": "gpu.amd.com"}
+
+
 def machine_class(source, name="h100", **spec):
-    provisioning = {"provider": source, **MACHINES[source]}
+    provisioning = {"provider": source, **deepcopy(MACHINES[source])} if source in MACHINES else None
     return {"metadata": {"name": name}, "spec": {"devices": [GPU], "provisioning": provisioning, **spec}}
+
+
+SECOND = {"Vultr": "growing", "Civo": "spare", "K3s": "spare"}
+"""A second type of pool besides `fixed`, where pools of a cloud do not scale, or not from zero."""
+
+
+def second(source):
+    return SECOND.get(source, "scaling")
 
 
 def make_cloud(source, *pools, **spec):
     made = [{"name": name, "className": "h100", "zones": ZONES[source], **POOLS[name]} for name in pools]
-    body = {"cluster": {"source": source, **BLOCKS[source]}, "nodePools": made, **spec}
+    block = deepcopy(BLOCKS[source])
+    if "k3s" in block:
+        block["k3s"]["agents"] = [agent for agent in block["k3s"]["agents"] if agent["pool"] in pools]
+    body = {"cluster": {"source": source, **block}, "nodePools": made, **spec}
     return {
         "apiVersion": "modelplane.ai/v1alpha1",
         "kind": "InferenceCluster",
@@ -47,7 +102,9 @@ def make_cloud(source, *pools, **spec):
 
 
 def compose(item, observed=None, **required):
-    given = {"class-h100": (machine_class(item["spec"]["cluster"]["source"]),), "replicas": (), **required}
+    source, pools = item["spec"]["cluster"]["source"], {pool["name"] for pool in item["spec"]["nodePools"]}
+    found = machine_class(source, devices=[AMD]) if "amd" in pools else machine_class(source)
+    given = {"class-h100": (found,), "replicas": (), **required}
     return inference_cluster.compose(ComposeRequest(decode(InferenceCluster, item), observed or {}, given))
 
 
@@ -55,7 +112,10 @@ READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 STATUSES = {
     "cloud-account": {**READY, "atProvider": {"email": "east@team-models.iam.example"}},
     "cloud-network": {**READY, "atProvider": {"id": "/subscriptions/s/networks/n"}},
-    "cloud-cluster": {**READY, "atProvider": {"identity": {"principalId": "p-1"}}},
+    "cloud-cluster": {
+        **READY,
+        "atProvider": {"identity": {"principalId": "p-1"}, "vpcConfig": {"clusterSecurityGroupId": "sg-c1"}},
+    },
     "gateway": {"addresses": [{"value": "192.0.2.1"}]},
 }
 
@@ -79,7 +139,7 @@ def settled(item, rounds=12, **required):
     observed, result = {}, compose(item, **required)
     for _ in range(rounds):
         known = {key: seen(key, desired) for key, desired in result.desired.items()}
-        if known.keys() == observed.keys():
+        if known == observed:
             return result, observed
         observed = known
         result = compose({**item, "status": _status(result)}, observed, **required)

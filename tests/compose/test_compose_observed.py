@@ -15,6 +15,7 @@ from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.models import InferenceClass, InferenceCluster
 from modelplane.api.objects import name_of
+from modelplane.compose.clouds import CLOUDS
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Helm, Local, Observed
 from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.compose.readiness import has_condition, serves
@@ -204,7 +205,7 @@ def test_no_object_or_pool_of_a_cluster_leaves(shape, chosen):
             assert case.condition("ClusterReady") != "True"
 
 
-@pytest.mark.parametrize("source", ["GKE", "EKS", "AKS", "Existing"])
+@pytest.mark.parametrize("source", [*CLOUDS, "Existing"])
 @given(chosen=damages())
 @settings(max_examples=25)
 def test_nothing_of_a_cluster_that_was_made_or_equipped_leaves(source, chosen):

@@ -2,6 +2,7 @@ import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster
+from modelplane.compose.clouds import CLOUDS
 from modelplane.crossplane.access import access_of, provider_configs
 from modelplane.crossplane.calls import FunctionCall, answer
 from tests.compose.clouds import make_cloud
@@ -30,26 +31,29 @@ def test_a_cluster_that_exists_is_reached_with_the_secret_that_it_names():
     }
 
 
-@pytest.mark.parametrize("source", ["GKE", "EKS", "AKS"])
+@pytest.mark.parametrize("source", CLOUDS)
 def test_a_cluster_on_a_cloud_is_reached_with_the_secret_that_the_cloud_writes(source, problems):
     found = provider_configs(cluster(make_cloud(source, "fixed")), helm=True)
     assert {key: item["apiVersion"] for key, item in found.items()} == {
         "access-kubernetes": KUBERNETES,
         "access-helm": HELM,
     }
-    for item in found.values():
-        assert problems(item) == []
+    for key, item in found.items():
+        # The definition of provider-kubernetes at hand is older than the version that Nebius needs.
+        newer = bool(CLOUDS[source].kubernetes_provider) and key == "access-kubernetes"
+        assert len(problems(item)) == int(newer)
         assert item["spec"]["credentials"]["secretRef"] == reference("east-kubeconfig")
-        assert ("identity" in item["spec"]) == (source == "GKE")
+        assert ("identity" in item["spec"]) == (source in {"GKE", "Nebius"})
 
 
 def test_the_secrets_of_a_cloud_are_those_that_its_resources_write():
-    for source in ("GKE", "EKS", "AKS"):
+    for source in CLOUDS:
         state = settled.made_cluster(source)
         specs = [item["spec"] for item in state.resources.values() if "spec" in item]
         written = {spec["writeConnectionSecretToRef"]["name"] for spec in specs if "writeConnectionSecretToRef" in spec}
         access = access_of(cluster(state.composite))
-        assert written == {access.kubeconfig.name, *([access.identity.name] if access.identity else [])}
+        given = {"nebius-account"}
+        assert written == {access.kubeconfig.name, *([access.identity.name] if access.identity else [])} - given
 
 
 def test_an_object_without_a_block_has_no_access():
@@ -58,7 +62,7 @@ def test_an_object_without_a_block_has_no_access():
     assert (access_of(cluster(item)), provider_configs(cluster(item), helm=True)) == (None, {})
 
 
-@pytest.mark.parametrize("source", ["GKE", "EKS", "AKS", "Existing"])
+@pytest.mark.parametrize("source", [*CLOUDS, "Existing"])
 def test_usages_keep_the_order_of_removal(source, problems):
     """bb3791bc, 41208234: one Usage for each user, for a selector protects its first match alone."""
     resources = settled.made_cluster(source).resources
@@ -74,7 +78,8 @@ def test_usages_keep_the_order_of_removal(source, problems):
     assert "usage-stack-cert-manager-by-stack-leader-worker-set" in keys
     assert "usage-stack-envoy-gateway-by-gateway" in keys
     if source != "Existing":
-        assert {"usage-cloud-cluster-by-cloud-pool-fixed", "usage-cloud-cluster-by-access-kubernetes"} <= keys
+        assert any(key.startswith("usage-cloud-cluster-by-cloud-pool-fixed") for key in keys)
+        assert "usage-cloud-cluster-by-access-kubernetes" in keys
         # The provider configuration stands between: it waits for each object on the cluster by itself.
         assert "usage-cloud-cluster-by-gateway" not in keys
 

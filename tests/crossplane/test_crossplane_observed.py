@@ -7,6 +7,7 @@ was composed and exists leaves: no replica, endpoint, namespace of a tenant, Usa
 import pytest
 from hypothesis import given, settings
 
+from modelplane.compose.clouds import CLOUDS
 from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.crossplane.calls import NoFleetCache, answer
 from tests.support import settled
@@ -80,7 +81,7 @@ def test_no_namespace_usage_or_access_of_a_cluster_leaves(shape, cordoned, chose
         assert_all_stay(state, found, {"usage-of-itself"} if decided else set())
 
 
-@pytest.mark.parametrize("source", ["GKE", "Existing"])
+@pytest.mark.parametrize("source", [*CLOUDS, "Existing"])
 @given(chosen=damages())
 @settings(max_examples=10)
 def test_no_object_usage_or_access_of_a_cluster_that_was_made_or_equipped_leaves(source, chosen):

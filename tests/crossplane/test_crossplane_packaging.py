@@ -116,6 +116,19 @@ def test_the_function_may_write_traffic_where_metrics_are_named(urls, capsys):
     assert given == (expected if urls else [])
 
 
+@pytest.mark.parametrize(
+    ("clouds", "version"), [((), "v1.2.1"), (("GKE", "K3s"), "v1.2.1"), (("GKE", "Nebius"), "v1.3.0")]
+)
+def test_a_cloud_whose_clusters_need_a_newer_provider_kubernetes_gets_it(clouds, version):
+    made = installation(PackageSource("a.b/c", "a.b/d", "1.0.0", helm=True, clouds=clouds))
+    (found,) = [
+        item["spec"]["package"]
+        for item in made
+        if item["metadata"]["name"] == "provider-kubernetes" and "package" in item.get("spec", {})
+    ]
+    assert found == f"a.b/d/provider-kubernetes:{version}"
+
+
 def test_the_providers_of_clouds_are_there_where_they_are_asked_for():
     made = installation(PackageSource("a.b/c", "a.b/d", "1.0.0", helm=True, clouds=("GKE",)))
     packages = {item["metadata"]["name"]: item["spec"]["package"] for item in made if item["kind"] == "Provider"}

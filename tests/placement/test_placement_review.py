@@ -76,6 +76,13 @@ def dropped(reason, why):
             id="a cluster that is not listed may still match the clusterSelector",
         ),
         pytest.param(
+            place(1),
+            [cluster("a", faulty=((replica("a").digest, "device gpu-3 has the taint x"),))],
+            [replica("a"), replica("a", index=1)],
+            ([1], [(0, "it has a faulty device: device gpu-3 has the taint x")], [], [], FOREVER),
+            id="a faulty device",
+        ),
+        pytest.param(
             place(1), [], [replica("a", cluster_missing=True)], moving("cluster a does not exist"), id="no cluster"
         ),
         pytest.param(

@@ -8,11 +8,13 @@ import yaml
 from modelplane.api.meta import ClusterName
 from modelplane.api.objects import GROUP, items_at, name_of
 from modelplane.apiserver.store.database import Database
+from modelplane.compose.clouds import CLOUDS
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cloud import CLOUD_FAULTS
-from modelplane.sim.cluster.objects import condition_of
+from modelplane.sim.cluster.objects import annotated, condition_of
 from modelplane.sim.cluster.settings import STOCK
 from modelplane.testing.clock import run_virtual
+from tests.compose.clouds import POOLS, ZONES, machine_class, make_cloud
 from tests.support.local_fleet import running_fleet
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "platform"
@@ -82,6 +84,81 @@ def test_a_stock_out_names_zone_and_accelerator_and_replicas_go_elsewhere():
             fleet.clusters.annotate(ClusterName("google"), STOCK, None)
             await clock.sleep(30)
             assert (said(fleet, "google", "Provisioned")[0], pools(fleet, "google")) == ("True", {"h100": 4})
+
+    run_virtual(main)
+
+
+MAKERS = [source for source, cloud in CLOUDS.items() if cloud.makes_machines]
+ELSEWHERE = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "InferenceCluster",
+    "metadata": {"name": "rented"},
+    "spec": {
+        "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "rented-kubeconfig"}}},
+        "nodePools": [{"name": "h100", "className": "h100", "nodeCount": 4}],
+    },
+}
+
+
+def clusters_of(source, pool):
+    """A class with its GPUs, a cluster on the cloud, and one that exists."""
+    kind = {"apiVersion": "modelplane.ai/v1alpha1", "kind": "InferenceClass", **machine_class(source)}
+    kind["spec"]["provisioning"] = kind["spec"]["provisioning"] or {}
+    kind["spec"] = {key: value for key, value in kind["spec"].items() if value}
+    kind["spec"]["devices"] = [
+        {
+            **kind["spec"]["devices"][0],
+            "attributes": {"architecture": {"string": "Hopper"}},
+            "capacity": {"memory": {"value": "80Gi"}},
+        }
+    ]
+    return kind, make_cloud(source, pool), ELSEWHERE
+
+
+@pytest.mark.parametrize("source", MAKERS)
+def test_on_every_cloud_a_stock_out_is_named_and_replicas_go_elsewhere(source):
+    async def main(clock):
+        async with running_fleet(clock) as fleet:
+            for item in clusters_of(source, "fixed"):
+                named = item["metadata"]["name"] == "east"
+                fleet.plane.create(annotated(item, STOCK, "fixed=0") if named else item)
+            await clock.sleep(60)
+            assert said(fleet, "east", "Provisioned") == ("False", "InsufficientCapacity")
+            message = condition_of(fleet.get("InferenceCluster", "east"), "Provisioned")["message"]
+            accelerator = "nvidia-h100-80gb" if source == "GKE" else "h100"
+            zones = ", ".join(ZONES[source]) or "the region"
+            assert message.startswith(f"pool fixed: no {accelerator} in {zones}: ")
+            assert pools(fleet, "east") == {"fixed": 0}
+            # Its other pools would serve: a pool that is sold out makes no cluster unready.
+            assert said(fleet, "east", "Ready") == ("True", "Available")
+            apply(fleet, "ModelDeployment")
+            await clock.sleep(60)
+            assert (set(where(fleet)), len(where(fleet))) == ({"rented"}, 4)
+            fleet.clusters.annotate(ClusterName("east"), STOCK, None)
+            await clock.sleep(30)
+            assert (said(fleet, "east", "Provisioned")[0], pools(fleet, "east")) == ("True", {"fixed": 4})
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize(("source", "pool"), [("K3s", "fixed"), ("EKS", "efa"), ("EKS", "block"), ("Nebius", "fabric")])
+def test_what_is_made_late_or_one_by_one_is_made_and_taken_down(source, pool):
+    """Agents of K3s are nodes of their own; templates and fabrics of a pool come before its nodes."""
+
+    async def main(clock):
+        async with running_fleet(clock) as fleet:
+            for item in clusters_of(source, pool)[:2]:
+                fleet.plane.create(item)
+            await clock.sleep(90)
+            assert said(fleet, "east", "Provisioned") == ("True", "Provisioned")
+            assert said(fleet, "east", "Ready") == ("True", "Available")
+            assert pools(fleet, "east") == {pool: POOLS[pool]["nodeCount"]}
+            fleet.plane.delete(ObjectRef(GROUP, "InferenceCluster", "", "east"))
+            await clock.sleep(60)
+            assert fleet.plane.get(ObjectRef(GROUP, "InferenceCluster", "", "east")) is None
+            managed = (".m.upbound.io", "helm.m.crossplane.io", "k3s.m.crossplane.io")
+            left = [pair for pair in fleet.plane.kinds() if pair[0].endswith(managed) and fleet.plane.list(*pair)]
+            assert left == []
 
     run_virtual(main)
 

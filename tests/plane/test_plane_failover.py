@@ -7,7 +7,8 @@ import yaml
 
 from modelplane.apiserver.store.database import Database
 from modelplane.reconcile.store import ObjectRef
-from modelplane.sim.cluster.objects import condition_of
+from modelplane.sim.cluster.objects import annotated, condition_of
+from modelplane.sim.cluster.settings import FAULTY_DEVICES
 from modelplane.testing.clock import run_virtual
 from tests.support.local_fleet import running_fleet
 
@@ -168,6 +169,30 @@ def test_the_plane_sees_what_the_nodes_of_a_cluster_have_left():
         fleet.clusters.fail("east")
         await clock.sleep(5)
         assert observed(fleet, "east")[0] == 1
+
+    virtually(story)
+
+
+def test_a_replica_on_a_faulty_gpu_is_replaced_before_it_fails_and_the_pool_shrinks():
+    """XID errors, ECC errors: the driver taints the device, and what runs on it may run for a while."""
+
+    async def story(fleet, clock):
+        east = fleet.clusters.get("east").api
+        (claim,) = [item for item in east.list("resource.k8s.io", "ResourceClaim") if "allocation" in item["status"]]
+        (held,) = claim["status"]["allocation"]["devices"]["results"]
+        node = east.get(ObjectRef("", "Node", "", held["pool"]))
+        east.replace(annotated(node, FAULTY_DEVICES, held["device"]))
+        lowest = 2
+        for _ in range(60):
+            await clock.sleep(1)
+            lowest = min(lowest, sum(ready == "True" for ready in fleet.replicas().values()))
+        assert lowest == 2
+        (now,) = [item for item in east.list("resource.k8s.io", "ResourceClaim") if "allocation" in item["status"]]
+        (moved,) = now["status"]["allocation"]["devices"]["results"]
+        assert (moved["pool"], moved["device"]) != (held["pool"], held["device"])
+        (pool,) = fleet.get("InferenceCluster", "east")["status"]["gpuPools"]
+        assert (pool["devices"][0]["missing"], observed(fleet, "east")) == (1, (2, 14))
+        assert "faultyReplicas" not in fleet.get("InferenceCluster", "east")["status"]
 
     virtually(story)
 

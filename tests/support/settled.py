@@ -341,7 +341,7 @@ def cluster(scheduler: str, tenants: str, *, cordoned: bool = False) -> State:
 @cache
 def made_cluster(source: str) -> State:
     """A cluster that is made on a cloud, or one whose software is installed."""
-    made = clouds.make_cloud(source, "fixed", "scaling") if source != "Existing" else make_cluster("east")
+    made = clouds.make_cloud(source, "fixed", clouds.second(source)) if source != "Existing" else make_cluster("east")
     composite = {**make_cluster("east"), "spec": made["spec"], "status": {}}
     if source == "Existing":
         made["spec"]["cluster"]["existing"]["components"] = "Managed"

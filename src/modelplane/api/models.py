@@ -11,6 +11,7 @@ from modelplane.api.meta import ObjectMeta
 __all__ = [
     "Accelerator",
     "Affinity",
+    "Agent",
     "ApiKeySecretRef",
     "Attribute",
     "AuthApiKey",
@@ -41,12 +42,15 @@ __all__ = [
     "ClaimsOfOther",
     "ClassDevice",
     "ClusterAks",
+    "ClusterCivo",
     "ClusterEks",
     "ClusterGateway",
     "ClusterGke",
+    "ClusterNebius",
     "ClusterPlacement",
     "ClusterSource",
     "ClusterStorage",
+    "ClusterVultr",
     "ConfigMap",
     "ConfigMapVolume",
     "ConsumedCounters",
@@ -77,11 +81,13 @@ __all__ = [
     "EnvoyGateway",
     "ExecAction",
     "Existing",
+    "ExistingIdentitySecretRef",
     "ExistingPVC",
     "ExistingSecretRef",
     "FabricDomain",
     "Failover",
     "Fallback",
+    "FaultyReplica",
     "FieldRef",
     "GKECluster",
     "GKEClusterSpec",
@@ -99,7 +105,6 @@ __all__ = [
     "HttpFile",
     "HttpGetAction",
     "HuggingFace",
-    "IdentitySecretRef",
     "Images",
     "InferenceClass",
     "InferenceClassSpec",
@@ -113,6 +118,8 @@ __all__ = [
     "InferenceGatewayStatus",
     "InitContainer",
     "Inline",
+    "K3s",
+    "K3sServer",
     "KINDS",
     "KeyPath",
     "KeyReference",
@@ -141,6 +148,7 @@ __all__ = [
     "ModelServiceStatus",
     "MutualTLS",
     "NameReference",
+    "NebiusIdentitySecretRef",
     "Networking",
     "NoExecuteTaint",
     "NodeAffinity",
@@ -177,8 +185,11 @@ __all__ = [
     "ProviderConfigRef",
     "Provisioning",
     "ProvisioningAks",
+    "ProvisioningCivo",
     "ProvisioningEks",
     "ProvisioningGke",
+    "ProvisioningNebius",
+    "ProvisioningVultr",
     "Queue",
     "Quota",
     "Rebalance",
@@ -1375,6 +1386,11 @@ class NoExecuteTaint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     time_added: str | None = msgspec.field(name="timeAdded", default=None)
 
 
+class FaultyReplica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    replica: str
+    message: str
+
+
 class BoundPod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pool: str
     node: str
@@ -1490,6 +1506,7 @@ class InferenceClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_def
     replicas: int | None = None
     gpu_pools: tuple[GpuPool, ...] = msgspec.field(name="gpuPools", default=())
     bound_pods: tuple[BoundPod, ...] = msgspec.field(name="boundPods", default=())
+    faulty_replicas: tuple[FaultyReplica, ...] = msgspec.field(name="faultyReplicas", default=())
     no_execute_taints: tuple[NoExecuteTaint, ...] = msgspec.field(name="noExecuteTaints", default=())
     drain: StatusDrain | None = None
     queues: tuple[Queue, ...] = ()
@@ -1583,6 +1600,7 @@ class FabricDomain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 class InferenceClusterSpecNodePoolFabric(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     type_: Literal["None", "EFA", "InfiniBand"] = msgspec.field(name="type", default="None")
+    name: str | None = None
     domain: FabricDomain | None = None
 
 
@@ -1633,6 +1651,53 @@ class GkeCredentials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     name: str = "default"
 
 
+class NebiusIdentitySecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    key: str = "credentials"
+
+
+class ClusterNebius(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    project_id: str = msgspec.field(name="projectId")
+    kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="1.34")
+    identity_secret_ref: NebiusIdentitySecretRef = msgspec.field(name="identitySecretRef")
+    credentials: GkeCredentials | None = None
+    cache: OlderClusterCache | None = None
+
+
+class ClusterCivo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    region: str
+    kubernetes_version: str | None = msgspec.field(name="kubernetesVersion", default=None)
+    credentials: GkeCredentials | None = None
+    cache: OlderClusterCache | None = None
+
+
+class ClusterVultr(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    region: str
+    kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="v1.36.2+1")
+    credentials: GkeCredentials | None = None
+    cache: OlderClusterCache | None = None
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    host: str
+    port: int = 22
+    pool: str
+
+
+class K3sServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    host: str
+    port: int = 22
+
+
+class K3s(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    control_plane: K3sServer = msgspec.field(name="controlPlane")
+    agents: tuple[Agent, ...] = ()
+    kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="1.34")
+    credentials: GkeCredentials | None = None
+    cache: OlderClusterCache | None = None
+
+
 class ClusterAks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     location: str
     kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="1.34")
@@ -1655,7 +1720,7 @@ class ClusterGke(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cache: OlderClusterCache | None = None
 
 
-class IdentitySecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ExistingIdentitySecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     key: str = "private_key"
     type_: Literal["GoogleApplicationCredentials", "AWSWebIdentityCredentials"] = msgspec.field(
@@ -1672,15 +1737,19 @@ class Existing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     secret_ref: ExistingSecretRef = msgspec.field(name="secretRef")
     components: Literal["Managed", "Provided"] | None = None
     cache: OlderClusterCache | None = None
-    identity_secret_ref: IdentitySecretRef | None = msgspec.field(name="identitySecretRef", default=None)
+    identity_secret_ref: ExistingIdentitySecretRef | None = msgspec.field(name="identitySecretRef", default=None)
 
 
 class ClusterSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    source: Literal["Existing", "GKE", "EKS", "AKS"]
+    source: Literal["Existing", "GKE", "EKS", "AKS", "K3s", "Vultr", "Civo", "Nebius"]
     existing: Existing | None = None
     gke: ClusterGke | None = None
     eks: ClusterEks | None = None
     aks: ClusterAks | None = None
+    k3s: K3s | None = None
+    vultr: ClusterVultr | None = None
+    civo: ClusterCivo | None = None
+    nebius: ClusterNebius | None = None
 
 
 class InferenceClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1715,6 +1784,24 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     count: int
 
 
+class ProvisioningNebius(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    platform: str
+    preset: str
+    drivers_preset: str = msgspec.field(name="driversPreset", default="cuda13.0")
+    disk_size_gb: int = msgspec.field(name="diskSizeGb", default=100)
+    accelerator: Accelerator
+
+
+class ProvisioningCivo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    size: str
+    accelerator: Accelerator
+
+
+class ProvisioningVultr(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    plan: str
+    accelerator: Accelerator
+
+
 class ProvisioningAks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     vm_size: str = msgspec.field(name="vmSize")
     disk_size_gb: int = msgspec.field(name="diskSizeGb", default=100)
@@ -1734,10 +1821,13 @@ class ProvisioningGke(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class Provisioning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    provider: Literal["GKE", "EKS", "AKS"]
+    provider: Literal["GKE", "EKS", "AKS", "Vultr", "Civo", "Nebius"]
     gke: ProvisioningGke | None = None
     eks: ProvisioningEks | None = None
     aks: ProvisioningAks | None = None
+    vultr: ProvisioningVultr | None = None
+    civo: ProvisioningCivo | None = None
+    nebius: ProvisioningNebius | None = None
 
 
 class ClassDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -70,8 +70,12 @@ def _devices(machine: Machine, product: GpuProduct) -> tuple[dict[str, object], 
 def _provisioning(machine: Machine) -> dict[str, object]:
     """The block of the service that makes the node, under the name that the service has for a machine type."""
     service = machine.provisioning or ""
-    block = {_MACHINE_FIELDS[service]: machine.type, "accelerator": _accelerator(machine)}
-    return {"provider": service, service.lower(): block}
+    # Nebius has a size on a platform; a type is both.
+    platform, _, preset = machine.type.partition("_")
+    named = (
+        {"platform": platform, "preset": preset} if service == "Nebius" else {_MACHINE_FIELDS[service]: machine.type}
+    )
+    return {"provider": service, service.lower(): {**named, "accelerator": _accelerator(machine)}}
 
 
 def _accelerator(machine: Machine) -> dict[str, object]:

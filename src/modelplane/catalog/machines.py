@@ -41,6 +41,10 @@ class Machine(_CatalogEntry, frozen=True):
     memory: str | None = None
     network_gbps: float | None = None
     fabric: Fabric | None = None
+    efa: Annotated[int, msgspec.Meta(ge=1, le=64)] | None = None
+    """EFA interfaces, each on a network card of its own."""
+    efa_from_card: int = 0
+    """The first card that has one."""
     price: str | None = None
     """On demand, US dollars an hour."""
     price_date: str = ""

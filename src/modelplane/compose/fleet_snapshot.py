@@ -83,6 +83,7 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
         if shown.queue_template is not None
         else None,
         bound=tuple(_bound(pods) for pods in status.bound_pods) if status.bound_pods else (),
+        faulty=tuple((each.replica, each.message) for each in status.faulty_replicas),
         rendering=describe_rendering(resource),
     )
 

@@ -16,7 +16,6 @@ from modelplane.api.errors import InputError
 from modelplane.api.labels import CLUSTER, CLUSTER_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import (
-    BoundPod,
     GpuPool,
     InferenceClass,
     InferenceCluster,
@@ -79,6 +78,7 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     )
     pools = tuple(_without_nodes(pool) if pool.name in provisioned.missing_pools else pool for pool in pools)
     pools = with_free_parts(cluster, pools, replicas.values())
+    digests = _digests(replicas.values()) if seen is not None else {}
     gateway, hop = request.observed.get(_GATEWAY), cluster_hop(request)
     address = first_address(gateway.manifest) if gateway else None
     answers = gateway is not None and gateway.ready
@@ -103,7 +103,11 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
             storage_class_name=class_name(
                 cluster, made=provisioned.storage is not None or _STORAGE in request.observed
             ),
-            bound_pods=_bound_pods(cluster, pools, seen, replicas.values()),
+            # As last observed, while nothing can be.
+            bound_pods=capacity.bound_pods(pools, seen, digests) if seen is not None else cluster.status.bound_pods,
+            faulty_replicas=capacity.faulty_replicas(seen, digests)
+            if seen is not None
+            else cluster.status.faulty_replicas,
             drain=drain.status,
         ),
         conditions=(accepted, *more, *conditions, *drain.conditions),
@@ -155,20 +159,13 @@ def _without_nodes(pool: GpuPool) -> GpuPool:
     return msgspec.structs.replace(_without_free(pool), nodes=0)
 
 
-def _bound_pods(
-    cluster: InferenceCluster,
-    pools: tuple[GpuPool, ...],
-    seen: Mapping[str, capacity.ObservedPool] | None,
-    replicas: Iterable[ModelReplica],
-) -> tuple[BoundPod, ...]:
-    """As last observed, while nothing can be."""
-    if seen is None:
-        return cluster.status.bound_pods
+def _digests(replicas: Iterable[ModelReplica]) -> dict[str, str]:
+    """Names of replicas that do not tell whose they are."""
     digests: dict[str, str] = {}
     for replica in replicas:
         with suppress(InputError):
             digests[replica.metadata.name] = placed_replica(replica).digest
-    return capacity.bound_pods(pools, seen, digests)
+    return digests
 
 
 def _drain(
@@ -342,8 +339,10 @@ def _cluster_condition(
     if invalid:
         message = f"InferenceClass {'; '.join(invalid)}; its pools keep their last status"
         return fails(ConditionType.CLUSTER_READY, Reason.CLASS_INVALID, message[:_MAX_MESSAGE])
+    # A host need not show the namespace, which others use too.
+    reached = _GATEWAY in request.observed or "namespace" in request.observed
     for made in provisioned:
-        if made.status is not ConditionStatus.TRUE and "namespace" not in request.observed:
+        if made.status is not ConditionStatus.TRUE and not reached:
             return msgspec.structs.replace(made, type=ConditionType.CLUSTER_READY)
     if _GATEWAY not in request.observed:
         return unknown(

@@ -214,10 +214,12 @@ def _namespace() -> Manifest:
 
 
 def _providers(source: PackageSource) -> Iterator[Manifest]:
-    wanted = [("provider-kubernetes", PROVIDER_KUBERNETES, ["--enable-watches", "--poll=1m", "--sanitize-secrets"])]
+    clouds = [CLOUDS[name] for name in source.clouds]
+    version = next((cloud.kubernetes_provider for cloud in clouds if cloud.kubernetes_provider), PROVIDER_KUBERNETES)
+    wanted = [("provider-kubernetes", version, ["--enable-watches", "--poll=1m", "--sanitize-secrets"])]
     if source.helm:
         wanted.append(("provider-helm", PROVIDER_HELM, ["--poll=5m"]))
-    for cloud in (CLOUDS[name] for name in source.clouds):
+    for cloud in clouds:
         wanted += [(name, cloud.provider_version, []) for name in cloud.providers]
     for name, version, arguments in wanted:
         yield _runtime(name, {"args": arguments})

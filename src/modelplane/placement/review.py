@@ -8,7 +8,7 @@ one of higher priority preempted it. Everything else that makes its place wrong 
 a cluster that is drained, that cannot run it any more, that is gone or has been unready for longer than its grace
 period, an older revision that is to be replaced) marks it as moving: it stays until a successor takes over. So does one
 that cannot run, because nodes of its pool are missing or others hold its devices, once that and its not serving have
-lasted for longer than its grace period: until then a node may reboot.
+lasted for longer than its grace period: until then a node may reboot. And so does one that holds a faulty device.
 
 Replicas are reviewed in one order, by cluster and index, each on the cluster as those before it leave it. One that
 requests more than it has grows in place only where its pools, its namespace's quota and the cluster's queue allow it;
@@ -106,7 +106,7 @@ class _Undisturbed:
 def _is_calm(info: ClusterInfo) -> bool:
     """Whether nothing about a cluster and its pools may make a replica leave."""
     cluster_profile = info.profile
-    unpublished = info.cluster is None or info.cluster.unpublished_pools
+    unpublished = info.cluster is None or info.cluster.unpublished_pools or info.cluster.faulty
     disturbed = unpublished or cluster_profile.taints or cluster_profile.fault or not cluster_profile.ready
     return not disturbed and not any(pool.taints or pool.desired_nodes or pool.held_by_others for pool in info.pools)
 
@@ -183,7 +183,13 @@ def _misplaced(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo
         return None
     if not cluster.ready and cluster.unready_since is not None and _is_over(state, cluster.unready_since, found):
         return f"its cluster has not been ready for more than {request.failover.grace_s:g} s"
-    return _starved(state, replica, info, found)
+    return _faulty(replica, cluster) or _starved(state, replica, info, found)
+
+
+def _faulty(replica: PlacedReplica, cluster: Cluster) -> str | None:
+    """What is wrong with a device that it holds. It may serve for now: its successor takes over before it fails."""
+    why = dict(cluster.faulty).get(replica.digest) if cluster.faulty else None
+    return f"it has a faulty device: {why}" if why else None
 
 
 def _unselected(request: PlacementRequest, cluster: Cluster) -> str | None:

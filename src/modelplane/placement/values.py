@@ -144,6 +144,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     namespace_queues: NamespaceQueues | None = None
     bound: tuple[BoundPods, ...] = ()
     """What is known of where pods are. All others may be on any node of their pool."""
+    faulty: tuple[tuple[str, str], ...] = ()
+    """Digests of replicas that hold a faulty device, with what is wrong with it."""
     rendering: bytes = b""
     """All that decides what can run there, opaque to placement: see `ClusterCheck`. Empty: anything can."""
     fault: str = ""

@@ -23,7 +23,7 @@ from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Done, Outcome
 from modelplane.reconcile.store import ObjectRef, StoreChange
-from modelplane.sim.cloud import ManagedKey, SimulatedProviders
+from modelplane.sim.cloud import ManagedKey, SimulatedProviders, made_nodes
 from modelplane.sim.cluster.cluster import SimulatedCluster
 from modelplane.sim.cluster.controller import WorkItem, changed
 from modelplane.sim.cluster.engines import EngineFactory
@@ -35,7 +35,7 @@ from modelplane.sim.cluster.sim_settings import SimSettings, sim_settings_of
 
 _log = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
-_CLUSTER_KEY, _POOL_KEY = "cloud-cluster", "cloud-pool-"
+_CLUSTER_KEY = "cloud-cluster"
 CLOUD_SPEED = 60.0
 """How much faster clusters are made than on a cloud: a cluster of GKE in 8 s and not in 8 minutes."""
 _WORKERS = 4  # a cluster that recovers slowly must not block the others
@@ -192,7 +192,7 @@ def _made_pools(pools: tuple[NodePoolSpec, ...], made: frozenset[str] | None) ->
     """The pools, without nodes where their cloud has not made them yet. None: the cluster exists as declared."""
     if made is None:
         return pools
-    return tuple(pool if f"{_POOL_KEY}{pool.name}" in made else replace(pool, nodes=0) for pool in pools)
+    return tuple(replace(pool, nodes=made_nodes(pool.name, pool.nodes, made)) for pool in pools)
 
 
 def _report(name: ClusterName, error: Exception, attempt: int) -> None:

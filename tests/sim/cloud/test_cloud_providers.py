@@ -7,7 +7,7 @@ from modelplane.api.objects import GROUP, manifest
 from modelplane.apiserver.store.database import Database
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cloud import CLOUD_FAULTS, ManagedKey, SimulatedProviders
-from modelplane.sim.cloud.providers import faults_of, references
+from modelplane.sim.cloud.providers import faults_of, made_nodes, references
 from modelplane.sim.cluster.objects import annotated, condition_of
 from modelplane.testing.clock import run_virtual
 
@@ -127,3 +127,16 @@ def test_references(body, names):
 )
 def test_faults(text, faults):
     assert faults_of(text) == faults
+
+
+@pytest.mark.parametrize(
+    ("made", "nodes"),
+    [
+        (set(), 0),
+        ({"cloud-pool-h100"}, 4),
+        ({"cloud-pool-h100.node-a", "cloud-pool-h100.node-b"}, 2),
+        ({"cloud-pool-h100-2", "cloud-pool-h100.template", "cloud-pool-h100-2.node-a"}, 0),
+    ],
+)
+def test_the_nodes_of_a_pool_are_made_at_once_or_one_by_one(made, nodes):
+    assert made_nodes("h100", 4, frozenset(made)) == nodes

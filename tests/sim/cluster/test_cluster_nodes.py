@@ -108,6 +108,21 @@ def test_nodes_without_claimable_devices_are_not_tainted():
     assert store.list("resource.k8s.io", "ResourceSlice") == ()
 
 
+def test_a_node_has_the_taint_of_the_vendor_of_its_gpus():
+    """Pods tolerate that of their devices: another one would keep them pending."""
+    amd = ClassDevice(name="gpu", driver="gpu.amd.com", device_class_name="gpu.amd.com", count=8)
+    card = ClassDevice(name="nic", driver="dra.net", device_class_name="rdma.dra.net", count=8)
+    pools = [
+        NodePoolSpec(name="amd", nodes=1, devices=(amd,)),
+        NodePoolSpec(name="amd-and-card", nodes=1, devices=(amd, card)),
+        NodePoolSpec(name="card", nodes=1, devices=(card,)),
+    ]
+    taints = {
+        name_of(node): [each["key"] for each in node["spec"]["taints"]] for node in settled(pools).list("", "Node")
+    }
+    assert taints == {"amd-0": ["amd.com/gpu"], "amd-and-card-0": ["amd.com/gpu"], "card-0": ["nvidia.com/gpu"]}
+
+
 def test_pools_grow_and_shrink():
     async def main(lab):
         await lab.settle()

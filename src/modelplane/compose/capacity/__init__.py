@@ -15,7 +15,7 @@ from modelplane.api.models import InferenceCluster, Queue, Scheduling
 from modelplane.api.objects import Manifest, text_at
 from modelplane.api.queues import MAX_QUEUES, is_per_namespace, queue_name, queue_scheduler, queue_template
 from modelplane.compose.capacity import kai, kueue, volcano
-from modelplane.compose.capacity.bound import bound_pods
+from modelplane.compose.capacity.bound import bound_pods, faulty_replicas
 from modelplane.compose.capacity.devices import CLAIMS, NODES, SLICES, ObservedPool, held_by_replicas, observed_pools
 from modelplane.compose.capacity.refine import refined, requeue_after_s
 from modelplane.compose.contract import ComposeRequest, Requirement
@@ -27,6 +27,7 @@ __all__ = [
     "ObservedPool",
     "ReplicaDevices",
     "bound_pods",
+    "faulty_replicas",
     "kubernetes_version",
     "pools_of",
     "queues_of",

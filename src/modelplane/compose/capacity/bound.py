@@ -1,4 +1,4 @@
-"""Where pods are: the nodes of allocated ResourceClaims, for `status.boundPods`.
+"""Where pods are: the nodes of allocated ResourceClaims, for `status.boundPods`, and who holds a faulty device.
 
 A pod of a replica has one claim for all of its devices, so the devices of a claim on a node are one pod. A pod that
 takes a whole node is left out: it is in the way of one node wherever it is. So is a claim with devices on several
@@ -9,10 +9,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from modelplane.api.models import BoundPod, GpuPool, PoolDevice
+from modelplane.api.models import BoundPod, FaultyReplica, GpuPool, PoolDevice
 from modelplane.compose.capacity.devices import Holder, ObservedPool, PublishedDevice
 
 MAX_BOUND_PODS = 1024
+MAX_FAULTY = 256
+_MAX_MESSAGE = 256
 
 
 class _Pod(NamedTuple):
@@ -36,6 +38,13 @@ def bound_pods(
     if len(found) > MAX_BOUND_PODS:
         return ()
     return tuple(_entry(pod, number) for pod, number in sorted(found.items()))
+
+
+def faulty_replicas(seen: Mapping[str, ObservedPool], digests: Mapping[str, str]) -> tuple[FaultyReplica, ...]:
+    """Replicas that hold a faulty device."""
+    found = {name: why for observed in seen.values() for name, why in observed.faulty.items()}
+    named = sorted((digests[name], why[:_MAX_MESSAGE]) for name, why in found.items() if name in digests)
+    return tuple(FaultyReplica(replica=replica, message=why) for replica, why in named[:MAX_FAULTY])
 
 
 def _entry(pod: _Pod, number: int) -> BoundPod:

@@ -2,10 +2,13 @@
 
 Only the newest generation of a driver's pool counts, and only when it has all of its slices. A published device belongs
 to a declared kind when its driver is the same and every attribute that both have is equal.
+
+A device with a taint that keeps pods away is not there for new ones. Nor is a node whose agent reports faulty GPUs.
+Replicas that hold such a device are named, so that they can move before it fails them.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -13,13 +16,21 @@ import msgspec
 
 from modelplane.api.labels import POOL, REPLICA
 from modelplane.api.models import Attribute
-from modelplane.api.objects import Manifest, labels_of, name_of, text_at, value_at
+from modelplane.api.objects import Manifest, items_at, labels_of, mapping_at, name_of, text_at, value_at
 from modelplane.compose.readiness import has_condition
 from modelplane.k8s.dra import DeviceId
 
 SLICES = ("resource.k8s.io/v1", "ResourceSlice")
 CLAIMS = ("resource.k8s.io/v1", "ResourceClaim")
 NODES = ("v1", "Node")
+_BLOCKING = {"NoSchedule", "NoExecute"}
+_GPU_FAULTS = (
+    ("AcceleratedHardwareReady", "False"),
+    ("GPUMissing", "True"),
+    ("NVLinkStatusInactive", "True"),
+    ("XIDErrors", "True"),
+)
+"""Conditions of Nodes: of EKS' node monitoring agent, which reads DCGM, and of AKS' node problem detector."""
 
 
 class Holder(StrEnum):
@@ -66,6 +77,8 @@ class ObservedPool:
     devices: tuple[PublishedDevice, ...] = field(default=())
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Of each node, by its name."""
+    faulty: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong with a device that a replica holds, by the name of the replica."""
 
     def complete_domains(self, key: str, nodes: int) -> int:
         """Values of a label that so many nodes have, none of which has devices that others hold."""
@@ -108,8 +121,10 @@ def observed_pools(
     replicas: Collection[str] = frozenset(),
 ) -> dict[str, ObservedPool]:
     """By the pool that nodes are labelled with. `replicas` are the names of those that are known on the cluster."""
-    labels = {name_of(node): labels_of(node) for node in nodes if _takes_pods(node)}
-    pool_of = {name: found.get(POOL, "") for name, found in labels.items()}
+    read = list(nodes)
+    wrong = {name_of(node): fault for node in read if (fault := _gpu_fault(node))}
+    pool_of = {name_of(node): labels_of(node).get(POOL, "") for node in read}
+    usable = {name_of(node): labels_of(node) for node in read if _takes_pods(node) and name_of(node) not in wrong}
     held: dict[DeviceId, tuple[Holder, int | None, str]] = {}
     for number, claim in enumerate(claims):
         holder = _holder(claim, replicas)
@@ -118,18 +133,37 @@ def observed_pools(
             if device not in held or holder is Holder.OTHER:
                 held[device] = holder, number, text_at(claim, "metadata", "labels", REPLICA)
     devices: defaultdict[str, list[PublishedDevice]] = defaultdict(list)
+    faulty: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for item in _current(slices):
-        pool = pool_of.get(text_at(item, "spec", "nodeName"))
-        if pool:
-            devices[pool] += _published(item, held)
+        node = text_at(item, "spec", "nodeName")
+        pool = pool_of.get(node, "")
+        for found, taint in _published(item, held):
+            why = wrong.get(node, taint)
+            if why and found.holder is Holder.REPLICA:
+                faulty[pool].setdefault(found.replica, why)
+            if node in usable and (not taint or found.holder is not Holder.NOBODY):
+                devices[pool].append(found)
     members: defaultdict[str, dict[str, Mapping[str, str]]] = defaultdict(dict)
-    for name, pool in pool_of.items():
-        members[pool][name] = labels[name]
-    return {pool: ObservedPool(len(found), tuple(devices[pool]), found) for pool, found in members.items() if pool}
+    for name, labels in usable.items():
+        members[pool_of[name]][name] = labels
+    return {
+        pool: ObservedPool(len(members[pool]), tuple(devices[pool]), members[pool], faulty[pool])
+        for pool in sorted({*members, *faulty})
+        if pool
+    }
 
 
 def _takes_pods(node: Manifest) -> bool:
     return has_condition(node, "Ready") and value_at(node, "spec", "unschedulable") is not True
+
+
+def _gpu_fault(node: Manifest) -> str:
+    said = {text_at(each, "type"): each for each in items_at(node, "status", "conditions")}
+    for kind, status in _GPU_FAULTS:
+        if kind in said and said[kind].get("status") == status:
+            why = text_at(said[kind], "message") or text_at(said[kind], "reason") or kind
+            return f"node {name_of(node)} reports {kind} {status}: {why}"
+    return ""
 
 
 def _current(slices: Iterable[Manifest]) -> list[Manifest]:
@@ -160,18 +194,26 @@ def _holder(claim: Manifest, replicas: Collection[str]) -> Holder:
     return Holder.REPLICA if text_at(claim, "metadata", "labels", REPLICA) in replicas else Holder.OTHER
 
 
-def _published(item: Manifest, held: Mapping[DeviceId, tuple[Holder, int | None, str]]) -> list[PublishedDevice]:
+def _published(
+    item: Manifest, held: Mapping[DeviceId, tuple[Holder, int | None, str]]
+) -> Iterator[tuple[PublishedDevice, str]]:
+    """The devices of a slice, each with the taint that keeps pods away from it."""
     driver, pool = text_at(item, "spec", "driver"), text_at(item, "spec", "pool", "name")
     node = text_at(item, "spec", "nodeName")
-    found = value_at(item, "spec", "devices")
-    devices = []
-    for entry in found if isinstance(found, list | tuple) else ():
+    for entry in items_at(item, "spec", "devices"):
         identity = DeviceId(driver, pool, text_at(entry, "name"))
-        attributes = value_at(entry, "attributes")
-        known = attributes if isinstance(attributes, Mapping) else {}
+        known = mapping_at(entry, "attributes")
         holder, claim, replica = held.get(identity, (Holder.NOBODY, None, ""))
-        devices.append(PublishedDevice(identity, known, holder, claim, node, replica, _counter_sets(entry)))
-    return devices
+        device = PublishedDevice(identity, known, holder, claim, node, replica, _counter_sets(entry))
+        yield device, _taint(device, entry)
+
+
+def _taint(device: PublishedDevice, entry: Manifest) -> str:
+    for taint in items_at(entry, "taints"):
+        if taint.get("effect") in _BLOCKING:
+            value = f"={taint['value']}" if taint.get("value") else ""
+            return f"device {device.id.device} of node {device.node} has the taint {taint.get('key')}{value}"
+    return ""
 
 
 def _counter_sets(device: Manifest) -> tuple[str, ...]:

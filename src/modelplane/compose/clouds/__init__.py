@@ -5,10 +5,14 @@ from types import MappingProxyType
 
 from modelplane.api.models import InferenceCluster
 from modelplane.compose.clouds.aks import AKS
+from modelplane.compose.clouds.civo import CIVO
 from modelplane.compose.clouds.eks import EKS
 from modelplane.compose.clouds.engine import ProvisioningPlan, class_fault, cloud_requirements, plan_cloud
 from modelplane.compose.clouds.gke import GKE
+from modelplane.compose.clouds.k3s import K3S
+from modelplane.compose.clouds.nebius import NEBIUS
 from modelplane.compose.clouds.resources import Cloud, CloudAccess, SecretKeyRef
+from modelplane.compose.clouds.vultr import VULTR
 
 __all__ = [
     "CLOUDS",
@@ -22,7 +26,9 @@ __all__ = [
     "plan_cloud",
 ]
 
-CLOUDS: Mapping[str, Cloud] = MappingProxyType({cloud.source: cloud for cloud in (GKE, EKS, AKS)})
+CLOUDS: Mapping[str, Cloud] = MappingProxyType(
+    {cloud.source: cloud for cloud in (GKE, EKS, AKS, K3S, VULTR, CIVO, NEBIUS)}
+)
 """By `spec.cluster.source`."""
 
 

@@ -9,11 +9,12 @@ The system pool is part of the cluster. Weights are on Azure Files, reached insi
 import re
 from collections.abc import Iterator
 
-from modelplane.api.labels import GPU_TAINT
 from modelplane.api.models import ClusterAks, InferenceCluster, NodePool, Provisioning
 from modelplane.api.objects import Json, text_at
 from modelplane.compose.clouds.resources import (
+    AMD,
     CLUSTER,
+    NVIDIA,
     PREFIX,
     Cloud,
     CloudAccess,
@@ -38,8 +39,8 @@ def _aks(cluster: InferenceCluster) -> ClusterAks:
     return found
 
 
-def _plan_pool(pool: NodePool, provisioning: Provisioning) -> PoolPlan | None:
-    found = provisioning.aks
+def _plan_pool(pool: NodePool, provisioning: Provisioning | None) -> PoolPlan | None:
+    found = provisioning.aks if provisioning is not None else None
     return None if found is None else PoolPlan(pool, found.vm_size, found.disk_size_gb, found.accelerator)
 
 
@@ -119,10 +120,11 @@ def _pool(plan: ClusterPlan, pool: PoolPlan) -> ManagedResource:
         "mode": "User",
         "vmSize": pool.machine,
         "osDiskSizeGb": pool.disk_gb,
-        # The image of AKS has the driver. It runs no device plugin, which DRA would collide with.
-        "gpuDriver": "Install",
-        "nodeLabels": {**pool.labels, "nvidia.com/gpu.present": "true"},
-        "nodeTaints": [f"{GPU_TAINT}=present:NoSchedule"],
+        # The image of AKS has NVIDIA's driver. It runs no device plugin, which DRA would collide with. AMD's operator
+        # installs its driver itself.
+        "gpuDriver": "Install" if pool.driver == NVIDIA else "None",
+        "nodeLabels": pool.labels,
+        "nodeTaints": [f"{pool.taint}=present:NoSchedule"],
     }
     if pool.pool.zones:
         body["zones"] = [zone.rpartition("-")[2] for zone in pool.pool.zones]
@@ -177,5 +179,7 @@ AKS = Cloud(
     no_capacity=r"(?i)SkuNotAvailable|AllocationFailed|ZonalAllocationFailed|OverconstrainedAllocationRequest|"
     r"QuotaExceeded|exceeding approved .*quota",
     pool_fault=_pool_fault,
+    drivers=frozenset({NVIDIA, AMD}),
+    fabrics=frozenset({"InfiniBand"}),
     storage=_storage,
 )

@@ -3,6 +3,7 @@
     VPC ─ InternetGateway, Subnets (public, private), NATGateway ─ routes
     Roles ─ Cluster ─ NodeGroups, Addons, ClusterAuth (the kubeconfig), PodIdentityAssociations
     FileSystem ─ MountTargets (EFS, for weights)
+    LaunchTemplates, PlacementGroups, SecurityGroup (EFA and reserved capacity; see `launch_templates`)
 
 Node groups do not scale by themselves: the stack has a cluster-autoscaler, which is let in here. It owns the size of a
 group that scales, so that size is stated once, when the group is made.
@@ -14,6 +15,15 @@ from collections.abc import Iterator, Mapping
 from modelplane.api.labels import GPU_TAINT
 from modelplane.api.models import ClusterEks, InferenceCluster, NodePool, Provisioning
 from modelplane.api.objects import Json, annotations_of
+from modelplane.compose.clouds.launch_templates import (
+    is_templated,
+    machine_fault,
+    needs_template,
+    template_fault,
+    template_needs,
+    template_reference,
+    template_resources,
+)
 from modelplane.compose.clouds.resources import (
     CLUSTER,
     NO_ZONES,
@@ -50,7 +60,6 @@ _SCALING = (
     *("ec2:DescribeImages", "ec2:DescribeInstanceTypes", "ec2:DescribeLaunchTemplateVersions"),
     *("ec2:GetInstanceTypesFromInstanceRequirements", "eks:DescribeNodegroup"),
 )
-_NO_LAUNCH_TEMPLATES = "needs a launch template, which this build does not make"
 
 
 def _eks(cluster: InferenceCluster) -> ClusterEks:
@@ -80,8 +89,8 @@ def _cidr(zone: str, *, private: bool) -> str:
     return f"10.0.{_LETTERS.index(zone[-1]) * 16 + (128 if private else 0)}.0/20"
 
 
-def _plan_pool(pool: NodePool, provisioning: Provisioning) -> PoolPlan | None:
-    found = provisioning.eks
+def _plan_pool(pool: NodePool, provisioning: Provisioning | None) -> PoolPlan | None:
+    found = provisioning.eks if provisioning is not None else None
     return None if found is None else PoolPlan(pool, found.instance_type, found.disk_size_gb, found.accelerator)
 
 
@@ -93,8 +102,10 @@ def _resources(plan: ClusterPlan) -> Iterator[ManagedResource]:
     secret = _access(plan.cluster).kubeconfig.name
     yield ManagedResource(_AUTH, _EKS, "ClusterAuth", auth, needs=(CLUSTER,), secret=secret)
     yield _node_group(plan, _SYSTEM, _system(plan), {"desiredSize": 1})
+    yield from template_resources(plan, _eks(plan.cluster).region, _VPC)
     for pool in plan.pools:
-        yield _pool(plan, pool)
+        if is_templated(plan, pool):
+            yield _pool(plan, pool)
     yield from _addons(plan)
     yield from _files(plan)
 
@@ -230,20 +241,30 @@ def _pool(plan: ClusterPlan, pool: PoolPlan) -> ManagedResource:
     if not pool.scales:
         sizes["desiredSize"] = pool.pool.node_count
     body = {
-        "instanceTypes": [pool.machine],
         "amiType": "AL2023_x86_64_NVIDIA",
-        "capacityType": "ON_DEMAND",
-        "diskSize": pool.disk_gb,
-        "labels": {**pool.labels, "nvidia.com/gpu.present": "true"},
-        "taint": [{"key": GPU_TAINT, "value": "present", "effect": "NO_SCHEDULE"}],
+        "capacityType": "ON_DEMAND" if pool.pool.capacity_block is None else "CAPACITY_BLOCK",
+        **_machine(plan, pool),
+        "labels": pool.labels,
+        "taint": [{"key": pool.taint, "value": "present", "effect": "NO_SCHEDULE"}],
         "scalingConfig": sizes,
         "subnetIdRefs": [plan.ref(_private(zone)) for zone in zones],
     }
-    return _node_group(plan, pool.key, body, {"desiredSize": pool.pool.node_count} if pool.scales else {})
+    more = template_needs(pool) if needs_template(pool.pool) else ()
+    return _node_group(plan, pool.key, body, {"desiredSize": pool.pool.node_count} if pool.scales else {}, more)
+
+
+def _machine(plan: ClusterPlan, pool: PoolPlan) -> Json:
+    if needs_template(pool.pool):
+        return template_reference(plan, pool)
+    return {"instanceTypes": [pool.machine], "diskSize": pool.disk_gb}
 
 
 def _node_group(
-    plan: ClusterPlan, key: str, body: Mapping[str, object], first: Mapping[str, object]
+    plan: ClusterPlan,
+    key: str,
+    body: Mapping[str, object],
+    first: Mapping[str, object],
+    more: tuple[str, ...] = (),
 ) -> ManagedResource:
     common = {
         "region": _eks(plan.cluster).region,
@@ -251,7 +272,7 @@ def _node_group(
         "nodeRoleArnRef": plan.ref(_NODE_ROLE),
     }
     policies = [f"{_NODE_ROLE}-{policy.lower().replace('_', '-')}" for policy in _NODE_POLICIES]
-    needs = (CLUSTER, _NODE_ROLE, *policies, f"{PREFIX}way-out-private")
+    needs = (CLUSTER, _NODE_ROLE, *policies, f"{PREFIX}way-out-private", *more)
     initial = {"scalingConfig": first} if first else {}
     return ManagedResource(key, _EKS, "NodeGroup", {**common, **body}, initial, needs=needs, late_initialize=not first)
 
@@ -326,13 +347,7 @@ def _pool_fault(cluster: InferenceCluster, pool: NodePool) -> str | None:
         return NO_ZONES
     if bad := [zone for zone in pool.zones if not _has_room(cluster, zone)]:
         return f"zones: {bad[0]} is none of {_eks(cluster).region}a to h"
-    if pool.capacity_block is not None:
-        return f"capacityBlock: {_NO_LAUNCH_TEMPLATES}"
-    if pool.capacity_reservation is not None:
-        return f"capacityReservation: {_NO_LAUNCH_TEMPLATES}"
-    if pool.fabric is not None and pool.fabric.type_ == "EFA":
-        return f"fabric: EFA {_NO_LAUNCH_TEMPLATES}"
-    return None
+    return template_fault(pool)
 
 
 def _has_room(cluster: InferenceCluster, zone: str) -> bool:
@@ -353,6 +368,8 @@ EKS = Cloud(
     no_capacity=r"(?i)InsufficientInstanceCapacity|not have sufficient .*capacity|UnfulfillableCapacity|"
     r"VcpuLimitExceeded|InstanceLimitExceeded|more vCPU capacity than your current",
     pool_fault=_pool_fault,
+    machine_fault=machine_fault,
+    fabrics=frozenset({"EFA"}),
     facts=_facts,
     storage=_storage,
 )

@@ -10,14 +10,24 @@ and accelerator. One that had nodes keeps what was counted.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from modelplane.api.conditions import Condition, ConditionType, fails, holds
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.models import InferenceClass, InferenceCluster, NodePool
-from modelplane.api.objects import Json, Manifest, items_at, manifest, text_at
+from modelplane.api.objects import Json, Manifest, items_at, manifest, mapping_at, text_at
 from modelplane.api.reasons import Reason
-from modelplane.compose.clouds.resources import POOLS, PREFIX, Cloud, ClusterPlan, ManagedResource, PoolPlan, pool_key
+from modelplane.compose.clouds.resources import (
+    POOLS,
+    PREFIX,
+    Cloud,
+    ClusterPlan,
+    ManagedResource,
+    PoolPlan,
+    is_declared,
+    node_key,
+    pool_key,
+)
 from modelplane.compose.contract import (
     ComposeRequest,
     Desired,
@@ -37,7 +47,6 @@ _SHOWN = 5
 _REACHED_THROUGH = ("access-kubernetes", "access-helm")
 """The host's keys of the provider configurations. They outlive every object on the cluster."""
 _ALL_BUT_LATE = ["Observe", "Create", "Update", "Delete"]
-_DRIVER = "gpu.nvidia.com"
 _SAYS = ("LastAsyncOperation", "Synced")
 
 
@@ -63,14 +72,27 @@ def class_fault(cloud: Cloud, pool: NodePool, found: InferenceClass) -> str | No
     """Why no nodes of a class can be made on the cloud."""
     provisioning = found.spec.provisioning
     where = f"pool {pool.name}: InferenceClass {pool.class_name}"
-    if provisioning is None:
+    if provisioning is None and cloud.makes_machines:
         return f"{where} has no spec.provisioning, and the cluster is made by {cloud.source}"
-    if provisioning.provider != cloud.source:
+    if provisioning is not None and provisioning.provider != cloud.source and cloud.makes_machines:
         return f"{where} is provisioned by {provisioning.provider}, and the cluster is made by {cloud.source}"
-    if cloud.plan_pool(pool, provisioning) is None:
+    planned = _pool_plan(cloud, pool, found)
+    if planned is None:
         return f"{where} has no spec.provisioning.{cloud.source.lower()}, which names its machines"
-    others = sorted({device.driver for device in found.spec.devices if device.claim == "DRA"} - {_DRIVER})
-    return f"{where} has devices of {others[0]}; this build makes nodes with {_DRIVER} only" if others else None
+    if others := sorted(_drivers(found) - cloud.drivers):
+        return f"{where} has devices of {others[0]}; {cloud.source} has nodes with {', '.join(sorted(cloud.drivers))}"
+    fault = cloud.machine_fault(planned)
+    return f"{where}: {fault}" if fault else None
+
+
+def _drivers(found: InferenceClass) -> set[str]:
+    return {device.driver for device in found.spec.devices if device.claim == "DRA"}
+
+
+def _pool_plan(cloud: Cloud, pool: NodePool, found: InferenceClass) -> PoolPlan | None:
+    drivers = sorted(_drivers(found) & cloud.drivers)
+    planned = cloud.plan_pool(pool, found.spec.provisioning)
+    return replace(planned, driver=drivers[0]) if planned is not None and drivers else planned
 
 
 def plan_cloud(
@@ -80,22 +102,25 @@ def plan_cloud(
     cluster = request.resource
     seen = {key: item for key, item in request.observed.items() if key.startswith(PREFIX)}
     if cloud.fault(cluster) is not None:
-        return ProvisioningPlan({key: keep(item) for key, item in seen.items()}, (), _is_reachable(cloud, seen))
+        kept = {key: keep(item) for key, item in seen.items()}
+        facts = cloud.facts(ClusterPlan(cluster, (), seen))
+        return ProvisioningPlan(kept, (), _is_reachable(cloud, seen), facts)
     pools = tuple(_pool_plans(cloud, cluster, classes))
     config = request.fetched(_CONFIG)
     plan = ClusterPlan(cluster, pools, seen, config[0] if config else None)
     made = list(cloud.resources(plan))
     remote = tuple(key for key in request.observed if not key.startswith(PREFIX))
-    desired = {item.key: _desired(cloud, plan, item, made, remote) for item in made}
-    desired = {_ACTIVATION: _activation(plan, made), **desired}
-    desired = keep_order(desired, _not_decided(cluster, pools, seen, desired), seen)
+    wanted = {item.key: _desired(cloud, plan, item, made, remote) for item in made}
+    wanted = {_ACTIVATION: _activation(plan, made), **wanted}
+    wanted = keep_order(wanted, _not_decided(plan, wanted), seen)
     faults = [
         class_fault(cloud, pool, found) for pool in cluster.spec.node_pools if (found := classes[pool.class_name])
     ]
-    conditions = (_condition(cloud, plan, desired, [fault for fault in faults if fault]),)
+    conditions = (_condition(cloud, plan, wanted, [fault for fault in faults if fault]),)
+    early = {item.key for item in made if _served_as(item) not in _activated(seen)} - seen.keys()
     return ProvisioningPlan(
-        # A kind that is not served yet keeps Crossplane from applying any object, so the first pass only activates.
-        desired if seen else {_ACTIVATION: desired[_ACTIVATION]},
+        # A kind that is not served yet keeps Crossplane from applying any object, so it is activated a pass earlier.
+        {key: item for key, item in wanted.items() if key not in early},
         conditions,
         _is_reachable(cloud, seen),
         cloud.facts(plan),
@@ -106,15 +131,27 @@ def plan_cloud(
 
 def _activation(plan: ClusterPlan, made: Iterable[ManagedResource]) -> Desired:
     """Crossplane serves the kinds of a provider that somebody activates: unused clouds cost nothing."""
-    kinds = sorted({f"{_plural(item.kind)}.{item.api_version.partition('/')[0]}" for item in made})
+    kinds = sorted({*map(_served_as, made), *_activated(plan.observed)})
     name = plan.name(_ACTIVATION)
     policy = manifest(_ACTIVATION_API, "ManagedResourceActivationPolicy", name, spec={"activate": kinds})
     return Desired(Local(policy), _ACTIVATION in plan.observed)
 
 
+def _activated(seen: Mapping[str, Observed]) -> frozenset[str]:
+    found = seen.get(_ACTIVATION)
+    kinds = mapping_at(found.manifest, "spec").get("activate") if found is not None else None
+    return frozenset(map(str, kinds)) if isinstance(kinds, list) else frozenset()
+
+
+def _served_as(item: ManagedResource) -> str:
+    return f"{_plural(item.kind)}.{item.api_version.partition('/')[0]}"
+
+
 def _plural(kind: str) -> str:
     lower = kind.lower()
-    return f"{lower[:-1]}ies" if lower.endswith("cy") else f"{lower}s"
+    if lower.endswith("cy"):
+        return f"{lower[:-1]}ies"
+    return lower if lower.endswith("s") else f"{lower}s"
 
 
 def _is_reachable(cloud: Cloud, seen: Mapping[str, Observed]) -> bool:
@@ -127,31 +164,26 @@ def _pool_plans(
     """The pools whose classes are read and name machines of the cloud."""
     for pool in cluster.spec.node_pools:
         found = classes.get(pool.class_name)
-        usable = found is not None and class_fault(cloud, pool, found) is None
-        provisioning = found.spec.provisioning if found is not None and usable else None
-        planned = cloud.plan_pool(pool, provisioning) if provisioning is not None else None
+        if found is None or class_fault(cloud, pool, found) is not None:
+            continue
+        planned = _pool_plan(cloud, pool, found)
         if planned is not None:
             yield planned
 
 
-def _not_decided(
-    cluster: InferenceCluster,
-    pools: Iterable[PoolPlan],
-    seen: Mapping[str, Observed],
-    desired: Mapping[str, Desired],
-) -> dict[str, Desired]:
+def _not_decided(plan: ClusterPlan, desired: Mapping[str, Desired]) -> dict[str, Desired]:
     """What exists, is not listed now, and was not taken out of the spec: a fact that it needs is late.
 
-    A pool leaves when it leaves spec.nodePools. All else leaves with the cluster.
+    A pool leaves when it leaves spec.nodePools, and a node of its own when it is no longer among those of its pool. All
+    else leaves with the cluster.
     """
-    declared = {pool_key(pool) for pool in cluster.spec.node_pools}
-    known = {pool.key for pool in pools}
-    kept = {}
-    for key, item in seen.items():
-        is_pool = key.startswith(POOLS)
-        if key not in desired and key not in known and (not is_pool or key in declared):
-            kept[key] = keep(item)
-    return kept
+    listed = tuple(node_key(pool.pool, "") for pool in plan.pools)
+    return {
+        key: keep(item)
+        for key, item in plan.observed.items()
+        if key not in desired
+        and (not key.startswith(POOLS) or (is_declared(plan.cluster, key) and not key.startswith(listed)))
+    }
 
 
 def _desired(
@@ -189,8 +221,8 @@ def _missing(cluster: InferenceCluster, seen: Mapping[str, Observed]) -> Iterato
     """Pools that were never ready."""
     counted = {pool.name for pool in cluster.status.gpu_pools if pool.nodes}
     for pool in cluster.spec.node_pools:
-        found = seen.get(pool_key(pool))
-        if (found is None or not found.ready) and pool.name not in counted:
+        nodes = (item for key, item in seen.items() if key == pool_key(pool) or key.startswith(node_key(pool, "")))
+        if not any(item.ready for item in nodes) and pool.name not in counted:
             yield pool.name
 
 
@@ -198,7 +230,7 @@ def _condition(cloud: Cloud, plan: ClusterPlan, desired: Mapping[str, Desired], 
     """The worst first: what waiting does not mend, then what it may, then what takes its time."""
     waiting = [key for key, item in desired.items() if not item.ready]
     troubles = {key: trouble for key in waiting if (trouble := _trouble(plan.observed.get(key)))}
-    empty = [pool for pool in plan.pools if re.search(cloud.no_capacity, troubles.get(pool.key, ""))]
+    empty = [pool for pool in plan.pools if _says_no_capacity(cloud, troubles.get(pool.key, ""))]
     if faults:
         return _failed(Reason.PROVISIONING_FAILED, "; ".join(faults))
     if empty:
@@ -211,6 +243,11 @@ def _condition(cloud: Cloud, plan: ClusterPlan, desired: Mapping[str, Desired], 
         more = f" and {len(waiting) - _SHOWN} more" if len(waiting) > _SHOWN else ""
         return _failed(Reason.PROVISIONING, f"{len(waiting)} of {len(desired)} are not ready: {names}{more}")
     return holds(ConditionType.PROVISIONED, Reason.PROVISIONED)
+
+
+def _says_no_capacity(cloud: Cloud, message: str) -> bool:
+    own = bool(cloud.no_capacity) and re.search(cloud.no_capacity, message)
+    return bool(own) or "no capacity" in message.lower()
 
 
 def _failed(reason: Reason, message: str) -> Condition:

@@ -10,7 +10,6 @@ driver too, so the stack does that.
 
 from collections.abc import Iterator, Mapping
 
-from modelplane.api.labels import GPU_TAINT
 from modelplane.api.models import ClusterGke, InferenceCluster, NodePool, Provisioning
 from modelplane.api.objects import Json, text_at
 from modelplane.compose.clouds.resources import (
@@ -37,6 +36,7 @@ _SYSTEM_MACHINE = "e2-standard-4"
 _SYSTEM_NODES = 2
 _SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
 _CONFIG_GROUP = "gcp.m.upbound.io"
+_DRIVER_ROOT = "/home/kubernetes/bin/nvidia"
 
 
 def _gke(cluster: InferenceCluster) -> ClusterGke:
@@ -45,8 +45,8 @@ def _gke(cluster: InferenceCluster) -> ClusterGke:
     return found
 
 
-def _plan_pool(pool: NodePool, provisioning: Provisioning) -> PoolPlan | None:
-    found = provisioning.gke
+def _plan_pool(pool: NodePool, provisioning: Provisioning | None) -> PoolPlan | None:
+    found = provisioning.gke if provisioning is not None else None
     return None if found is None else PoolPlan(pool, found.machine_type, found.disk_size_gb, found.accelerator)
 
 
@@ -174,7 +174,6 @@ def _node_config(pool: PoolPlan) -> Json:
     labels = {
         **pool.labels,
         "gke-no-default-nvidia-gpu-device-plugin": "true",
-        "nvidia.com/gpu.present": "true",
         # The autoscaler knows by it that a node which does not exist yet will publish devices.
         "cloud.google.com/gke-nvidia-gpu-dra-driver": "true",
     }
@@ -185,7 +184,7 @@ def _node_config(pool: PoolPlan) -> Json:
         "oauthScopes": _SCOPES,
         "guestAccelerator": [accelerator],
         "labels": labels,
-        "taint": [{"key": GPU_TAINT, "value": "present", "effect": "NO_SCHEDULE"}],
+        "taint": [{"key": pool.taint, "value": "present", "effect": "NO_SCHEDULE"}],
     }
     reservation = pool.pool.capacity_reservation
     if reservation is not None:
@@ -242,6 +241,7 @@ GKE = Cloud(
     no_capacity=r"(?i)stockout|does not have enough resources|ZONE_RESOURCE_POOL_EXHAUSTED|QUOTA_EXCEEDED|"
     r"quota .*exceeded",
     pool_fault=_pool_fault,
+    facts=lambda _: {"driverRoot": _DRIVER_ROOT},
     storage=_storage,
     config_requirement=_config_requirement,
 )

@@ -7,7 +7,7 @@ order of removal, and what they report when they fail.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from modelplane.api.labels import POOL
+from modelplane.api.labels import GPU_TAINT, GPU_TAINTS, POOL
 from modelplane.api.models import Accelerator, GkeCredentials, InferenceCluster, NodePool, Provisioning
 from modelplane.api.names import make_name
 from modelplane.api.objects import Json, Manifest, manifest
@@ -19,12 +19,31 @@ CLUSTER = f"{PREFIX}cluster"
 POOLS = f"{PREFIX}pool-"
 
 NO_ZONES = "zones: GPUs are not in every zone of a region; name the zones of the pool"
+NVIDIA, AMD = "gpu.nvidia.com", "gpu.amd.com"
+"""DRA drivers of GPUs."""
+_PRESENT = {NVIDIA: {"nvidia.com/gpu.present": "true"}}
+"""Labels by which a driver's DaemonSet finds its nodes where no other does."""
 MAX_NAME = 30
 """Of a managed resource, which is its name on the cloud too. Service accounts of Google have the shortest."""
 
 
 def pool_key(pool: NodePool) -> str:
     return f"{POOLS}{pool.name}"
+
+
+def pool_part(pool: NodePool, part: str) -> str:
+    """The key of what a pool needs besides its nodes. It leaves with the pool, whose name has no dot."""
+    return f"{pool_key(pool)}.{part}"
+
+
+def node_key(pool: NodePool, name: str) -> str:
+    """The key of one node of a pool, where nodes are made one by one."""
+    return pool_part(pool, f"node-{name}")
+
+
+def is_declared(cluster: InferenceCluster, key: str) -> bool:
+    """Whether a key is that of a pool of the spec, or of a part of one."""
+    return key.partition(".")[0] in {pool_key(pool) for pool in cluster.spec.node_pools}
 
 
 def shared_storage(provisioner: str, parameters: Mapping[str, object]) -> Json:
@@ -41,6 +60,10 @@ def shared_storage(provisioner: str, parameters: Mapping[str, object]) -> Json:
     )
 
 
+def fabric_of(pool: NodePool) -> str:
+    return pool.fabric.type_ if pool.fabric is not None else "None"
+
+
 @dataclass(frozen=True, slots=True)
 class PoolPlan:
     """A GPU pool with the machines of its class."""
@@ -49,6 +72,10 @@ class PoolPlan:
     machine: str
     disk_gb: int
     accelerator: Accelerator
+    driver: str = NVIDIA
+    """Of its GPUs."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """What else the class says of its machines."""
 
     @property
     def key(self) -> str:
@@ -56,7 +83,12 @@ class PoolPlan:
 
     @property
     def labels(self) -> dict[str, str]:
-        return {POOL: self.pool.name}
+        return {POOL: self.pool.name, **_PRESENT.get(self.driver, {})}
+
+    @property
+    def taint(self) -> str:
+        """Its key, as the pods of the vendor's devices tolerate it."""
+        return GPU_TAINTS.get(self.driver.partition(".")[2], GPU_TAINT)
 
     @property
     def fewest(self) -> int:
@@ -148,7 +180,7 @@ class Cloud:
     """The packages of its managed resources."""
     provider_version: str
     credentials: Callable[[InferenceCluster], GkeCredentials | None]
-    plan_pool: Callable[[NodePool, Provisioning], PoolPlan | None]
+    plan_pool: Callable[[NodePool, Provisioning | None], PoolPlan | None]
     """None where the class has no machine of the cloud."""
     resources: Callable[[ClusterPlan], Iterator[ManagedResource]]
     access: Callable[[InferenceCluster], CloudAccess]
@@ -157,9 +189,22 @@ class Cloud:
     config_group: str
     """The API group of its provider configurations."""
     no_capacity: str
-    """A pattern of messages that say that the cloud has no nodes to give, for now or for this account."""
+    """A pattern of messages that say that the cloud has no nodes to give, for now or for this account. "no capacity"
+    says so on every cloud."""
+    makes_machines: bool = True
+    """Whether the machines of its nodes are made with them. Otherwise they are there, and no class names them."""
+    kubernetes_provider: str = ""
+    """The oldest version of provider-kubernetes that reaches its clusters, where that is newer than ours."""
+    cluster_fault: Callable[[InferenceCluster], str | None] = lambda _: None
+    """Why such a cluster cannot be made: a field, a colon and a sentence."""
     pool_fault: Callable[[InferenceCluster, NodePool], str | None] = lambda *_: None
     """Why such a pool cannot be made: its field, a colon and a sentence."""
+    machine_fault: Callable[[PoolPlan], str | None] = lambda _: None
+    """Why a pool cannot be made of the machines of its class, as a sentence."""
+    drivers: frozenset[str] = frozenset({NVIDIA})
+    """Of the GPUs that its nodes may have."""
+    fabrics: frozenset[str] = frozenset()
+    """Fast networks that its pools may have."""
     facts: Callable[[ClusterPlan], Mapping[str, str]] = lambda _: {}
     storage: Callable[[ClusterPlan], Json | None] = lambda _: None
     """The StorageClass for volumes that several nodes mount, once what it names is known."""
@@ -168,5 +213,12 @@ class Cloud:
 
     def fault(self, cluster: InferenceCluster) -> str | None:
         """Why such a cluster cannot be made, as a sentence that names the field."""
-        found = ((index, self.pool_fault(cluster, pool)) for index, pool in enumerate(cluster.spec.node_pools))
-        return next((f"spec.nodePools[{index}].{fault}" for index, fault in found if fault is not None), None)
+        found = ((index, self._pool_fault(cluster, pool)) for index, pool in enumerate(cluster.spec.node_pools))
+        of_pools = next((f"spec.nodePools[{index}].{fault}" for index, fault in found if fault is not None), None)
+        return of_pools or self.cluster_fault(cluster)
+
+    def _pool_fault(self, cluster: InferenceCluster, pool: NodePool) -> str | None:
+        fabric = fabric_of(pool)
+        if fabric != "None" and fabric not in self.fabrics:
+            return f"fabric.type: {self.source} has no {fabric}"
+        return self.pool_fault(cluster, pool)

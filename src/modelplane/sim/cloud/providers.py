@@ -21,13 +21,17 @@ from modelplane.sim.cluster.sim_settings import stock_of
 _log = logging.getLogger(__name__)
 CLOUD_FAULTS = "sim.modelplane.ai/cloud-faults"
 """Of an InferenceCluster: resources that fail and why, such as `cluster=forbidden; nat=limit reached`."""
-_GROUPS = (".m.upbound.io", "helm.m.crossplane.io")
+_GROUPS = (".m.upbound.io", "helm.m.crossplane.io", "k3s.m.crossplane.io")
 _POOL = "cloud-pool-"
+_NODE = ".node-"
 _POLL_S = 1.0
 _RETRY_S = 5.0
 _SECONDS: Mapping[str, float] = {
     "Cluster": 480.0,
     "KubernetesCluster": 420.0,
+    "Kubernetes": 420.0,
+    "KubernetesNodePool": 240.0,
+    "Node": 60.0,
     "NodePool": 180.0,
     "NodeGroup": 180.0,
     "KubernetesClusterNodePool": 240.0,
@@ -40,10 +44,11 @@ _SECONDS: Mapping[str, float] = {
 """About what they take on the clouds."""
 _QUICK_S = 15.0
 _STOCKOUTS: Mapping[str, str] = {
-    "NodePool": "the zones do not have enough resources available to fulfill the request (GCE_STOCKOUT)",
-    "NodeGroup": "InsufficientInstanceCapacity: no capacity of the instance type in the zones",
-    "KubernetesClusterNodePool": "AllocationFailed: no capacity for the VM size in the zones",
+    "container.gcp.m.upbound.io": "the zones do not have enough resources for the request (GCE_STOCKOUT)",
+    "eks.aws.m.upbound.io": "InsufficientInstanceCapacity: no capacity of the instance type in the zones",
+    "containerservice.azure.m.upbound.io": "AllocationFailed: no capacity for the VM size in the zones",
 }
+"""In the clouds' own words, by API group; others say that there is no capacity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,7 @@ class SimulatedProviders:
         owner = self._key_of(item) if item is not None else None
         if item is None or owner is None or condition_is(item, "Ready"):
             return Done()
-        fault = self._fault(owner, ref.kind)
+        fault = self._fault(owner, ref.group)
         if fault:
             self._write(item, _failed(fault), owner)
             return RequeueAfter(_RETRY_S)
@@ -135,13 +140,13 @@ class SimulatedProviders:
         self._changed(owner.cluster)
         return Done()
 
-    def _fault(self, owner: ManagedKey, kind: str) -> str:
+    def _fault(self, owner: ManagedKey, group: str) -> str:
         cluster = self._store.get(ObjectRef(GROUP, "InferenceCluster", "", owner.cluster))
         if cluster is None:
             return ""
-        pool = owner.key.removeprefix(_POOL)
-        if pool != owner.key and stock_of(cluster).get(pool) == 0:
-            return _STOCKOUTS.get(kind, "no capacity")
+        pool = owner.key.removeprefix(_POOL).partition(_NODE)[0]
+        if owner.key.startswith(_POOL) and stock_of(cluster).get(pool) == 0:
+            return _STOCKOUTS.get(group, "no capacity for the pool")
         return faults_of(annotation(cluster, CLOUD_FAULTS)).get(owner.key.removeprefix("cloud-"), "")
 
     def _write(self, item: Manifest, said: Mapping[str, str], owner: ManagedKey) -> None:
@@ -156,14 +161,29 @@ class SimulatedProviders:
             }
             for kind, message in said.items()
         ]
-        name = name_of(item)
-        known = {"id": name, "email": f"{name}@sim.example", "identity": {"principalId": name}}
-        status: Json = {"conditions": conditions, "atProvider": known}
+        status: Json = {"conditions": conditions, "atProvider": _reported(name_of(item))}
         before = {(text_at(each, "type"), text_at(each, "message")) for each in _conditions(item)}
         if before == set(said.items()):
             return
         self._store.replace_status({**item, "status": status})
         self._changed(owner.cluster)
+
+
+def made_nodes(pool: str, declared: int, made: frozenset[str]) -> int:
+    """The nodes of a pool whose resources are ready: all at once, or one by one."""
+    if f"{_POOL}{pool}" in made:
+        return declared
+    return sum(key.startswith(f"{_POOL}{pool}{_NODE}") for key in made)
+
+
+def _reported(name: str) -> Json:
+    """What only the cloud knows of a resource: of all kinds that composers read something of."""
+    return {
+        "id": name,
+        "email": f"{name}@sim.example",
+        "identity": {"principalId": name},
+        "vpcConfig": {"clusterSecurityGroupId": f"sg-{name}"},
+    }
 
 
 def _conditions(item: Manifest) -> list[Manifest]:

@@ -9,7 +9,7 @@ Fields of a Node that others own are kept: unschedulable, taints of the node lif
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from modelplane.api.labels import GPU_TAINT, POOL
+from modelplane.api.labels import GPU_TAINT, GPU_TAINTS, POOL
 from modelplane.api.objects import (
     Json,
     Manifest,
@@ -27,7 +27,7 @@ from modelplane.api.timestamps import timestamp
 from modelplane.reconcile.outcomes import Done, Outcome
 from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ControllerContext, is_about
-from modelplane.sim.cluster.objects import controller_reference
+from modelplane.sim.cluster.objects import annotation, controller_reference
 from modelplane.sim.cluster.pools import (
     NodePoolSpec,
     class_expression,
@@ -36,6 +36,7 @@ from modelplane.sim.cluster.pools import (
     published_counters,
     published_devices,
 )
+from modelplane.sim.cluster.settings import FAULTY_DEVICES
 
 RESOURCE_API = "resource.k8s.io/v1"
 RESOURCE_GROUP = "resource.k8s.io"
@@ -171,6 +172,10 @@ class Nodes:
                 self._store.replace(_device_class(name, class_expression(name, drivers, pools)))
 
 
+_FAULT: Json = {"key": "sim.modelplane.ai/fault", "value": "xid-79", "effect": "NoSchedule"}
+"""As a driver taints a device whose health check failed."""
+
+
 def ready_condition(now_s: float) -> Json:
     """The Ready condition of a healthy node."""
     return {
@@ -196,21 +201,27 @@ def _taints(pool: NodePoolSpec) -> list[Json]:
         {"key": taint.key, **({"value": taint.value} if taint.value else {}), "effect": taint.effect}
         for taint in pool.taints
     ]
-    if pool.claimable and not any(taint["key"] == GPU_TAINT for taint in taints):
-        taints.append({"key": GPU_TAINT, "value": "present", "effect": "NoSchedule"})
+    known = {GPU_TAINTS.get(device.driver.partition(".")[2], "") for device in pool.claimable} - {""}
+    vendors = known or {GPU_TAINT for _ in pool.claimable}
+    stated = {str(taint["key"]) for taint in taints}
+    taints += [{"key": key, "value": "present", "effect": "NoSchedule"} for key in sorted(vendors - stated)]
     return taints
 
 
 def _is_kept(taint: Mapping[str, object], pool: NodePoolSpec) -> bool:
     """The node lifecycle's taints, and that of devices which are not known to have gone."""
     key = str(taint.get("key"))
-    return key.startswith(LIFECYCLE_TAINTS) or (key == GPU_TAINT and pool.devices is None)
+    return key.startswith(LIFECYCLE_TAINTS) or (key in GPU_TAINTS.values() and pool.devices is None)
 
 
 def _slices(node: Manifest, driver: str, pool: NodePoolSpec) -> dict[str, Json]:
     """What the slices of a driver's pool say, by name. Counters are in slices of their own."""
     name = f"{name_of(node)}-{driver}"
-    devices, counters = published_devices(pool, driver), published_counters(pool, driver)
+    faulty = set(filter(None, annotation(node, FAULTY_DEVICES).split(",")))
+    devices = [
+        {**each, "taints": [_FAULT]} if each["name"] in faulty else each for each in published_devices(pool, driver)
+    ]
+    counters = published_counters(pool, driver)
     size = _MOST_DEVICES_WITH_COUNTERS if counters else _MOST_DEVICES
     parts: list[Json] = [{"devices": devices[at : at + size]} for at in range(0, len(devices), size)]
     parts += [{"sharedCounters": counters[at : at + _MOST_SETS]} for at in range(0, len(counters), _MOST_SETS)]
