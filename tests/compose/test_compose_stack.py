@@ -97,6 +97,38 @@ def test_what_is_used_is_removed_after_its_users():
     assert result.desired["stack-kserve-crds"].outlives == ("stack-kserve",)
 
 
+def test_the_stack_dynamo_is_installed_in_its_order():
+    """KAI has to be there before Grove makes PodGroups for it; the software comes though nothing is rendered yet."""
+    result, _, rounds = settle(make(stack="Dynamo"))
+    assert rounds[1] == [
+        "stack-dra-driver-nvidia",
+        "stack-gateway-class-envoyproxy",
+        "stack-gateway-class-gatewayclass",
+        "stack-grove",
+    ]
+    assert "stack-kai" in rounds[0]
+    assert "stack-leader-worker-set" not in result.desired
+    assert result.desired["stack-kai"].outlives == ("stack-grove",)
+    assert result.desired["stack-kai"].target.values["scheduler"] == {"args": {"default-staleness-grace-period": "-1s"}}
+    assert result.desired["stack-grove"].target.values == {"crdInstaller": {"enabled": True}}
+    assert met(result) == ("True", "RequirementsMet", "")
+    assert result.conditions[0].message == "spec.stack: this build does not render for Dynamo; use Standard"
+
+
+def test_grove_is_not_installed_beside_a_kai_that_it_does_not_work_with():
+    older = {"overrides": [{"name": "kai", "version": "v0.12.0"}]}
+    result, _, _ = settle(make(stack="Dynamo", software=older))
+    assert "stack-grove" not in result.desired
+    assert result.desired["stack-kai"].target.version == "v0.12.0"
+    assert result.status.software.phase == "Installing"
+
+
+def test_models_are_admitted_by_the_queue_of_a_managed_kai():
+    """Its chart gives the queue a quota of 0, and pods that may not be preempted get no more than the quota."""
+    queue = settle(make(scheduling={"type": "KAI"}))[0].desired["stack-kai"].target.values["defaultQueue"]
+    assert {queue[part]["gpu"]["quota"] for part in ("parentResources", "childResources")} == {-1}
+
+
 def test_nothing_is_installed_where_nobody_asked():
     for components in (None, "Provided"):
         assert not [key for key in compose(make(components)).desired if key.startswith(PREFIX)]
@@ -120,6 +152,50 @@ def test_a_component_leaves_by_a_decision():
     assert observed.keys() - edited.desired.keys() == {"stack-kueue"}
     off = make(software={"overrides": [{"name": "leader-worker-set", "enabled": False}]})
     assert "stack-leader-worker-set" not in compose(off, observed).desired
+
+
+def test_what_serves_is_not_removed_under_replicas():
+    """A definition that goes takes every object of its kind along."""
+    _, observed, _ = settle(make(software={"overrides": [{"name": "keda", "enabled": True}]}))
+    off = [{"name": name, "enabled": False} for name in ("leader-worker-set", "keda")]
+    for replicas in (({"metadata": {"name": "r"}},), None):
+        given = {} if replicas is None else {"replicas": replicas}
+        required = {"class-h200": (NVIDIA,), **given}
+        result = inference_cluster.compose(ComposeRequest(make(software={"overrides": off}), observed, required))
+        assert observed.keys() - result.desired.keys() == {"stack-keda"}
+        assert result.status.software.message == (
+            "leader-worker-set: not needed any more, and kept while replicas run on the cluster"
+        )
+        assert "stack-leader-worker-set" in result.desired["stack-cert-manager"].outlives
+
+
+def test_an_upgrade_goes_in_the_order_of_what_is_needed():
+    """A component is changed when what it needs is changed and ready."""
+    _, observed, _ = settle(make())
+    newer = [{"name": "cert-manager", "version": "v1.21.0"}, {"name": "leader-worker-set", "version": "0.11.0"}]
+    cluster = make(software={"overrides": newer})
+
+    def versions(observed):
+        desired = compose(cluster, observed).desired
+        return tuple(desired[f"stack-{each['name']}"].target.version for each in newer)
+
+    assert versions(observed) == ("v1.21.0", "0.10.0")
+    changed = {key: seen(key, desired) for key, desired in compose(cluster, observed).desired.items()}
+    broken = replace(changed["stack-cert-manager"], ready=False)
+    assert versions({**changed, "stack-cert-manager": broken}) == ("v1.21.0", "0.10.0")
+    assert versions(changed) == ("v1.21.0", "0.11.0")
+
+
+def test_a_component_of_a_new_release_waits_for_versions_that_it_works_with():
+    """While a change waits, what is missing is installed only beside what it works with."""
+    older = {"overrides": [{"name": "envoy-gateway", "version": "v1.7.0"}]}
+    _, observed, _ = settle(make(software=older))
+    pools = {"routing": "InferencePool"}
+    held = compose(make(software={"paused": True}, backend=pools), observed)
+    assert held.desired["stack-envoy-gateway"].target.version == "v1.7.0"
+    observed = {key: seen(key, desired) for key, desired in held.desired.items()}
+    assert "stack-ai-gateway" not in compose(make(software={"paused": True}, backend=pools), observed).desired
+    assert "stack-ai-gateway" in settle(make(backend=pools))[0].desired
 
 
 def test_overrides_and_mirrors():
@@ -170,8 +246,13 @@ def test_paused_software_keeps_its_version():
     ],
 )
 def test_software_that_does_not_fit_together_is_refused(override, why):
-    accepted = compose(make(software={"overrides": [override]})).conditions[0]
+    accepted = compose(make(software={"overrides": [override]}, backend={"routing": "InferencePool"})).conditions[0]
     assert (accepted.reason, accepted.message.startswith(why)) == ("Invalid", True)
+
+
+def test_a_version_that_nothing_on_the_cluster_minds_is_accepted():
+    newer = {"overrides": [{"name": "envoy-gateway", "version": "v1.9.0"}]}
+    assert compose(make(software=newer)).conditions[0].status.value == "True"
 
 
 def have(*components):

@@ -101,6 +101,7 @@ __all__ = [
     "HuggingFace",
     "IdentitySecretRef",
     "Images",
+    "InClusterScheduler",
     "InferenceClass",
     "InferenceClassSpec",
     "InferenceClassStatus",
@@ -210,12 +211,12 @@ __all__ = [
     "SharedCounters",
     "SharedFilesystem",
     "SleepAction",
-    "Software",
     "SpecCredentials",
     "SpecGateway",
     "SpecPlacement",
     "SpecRollout",
     "SpecSecret",
+    "SpecSoftware",
     "Spread",
     "StableLimits",
     "StatusDrain",
@@ -223,6 +224,7 @@ __all__ = [
     "StatusPlacement",
     "StatusRollout",
     "StatusSecret",
+    "StatusSoftware",
     "Taint",
     "TcpSocketAction",
     "Template",
@@ -234,6 +236,7 @@ __all__ = [
     "Tls",
     "Toleration",
     "Topology",
+    "Upgrade",
     "ValueFrom",
     "Versions",
     "VolumeMount",
@@ -1360,6 +1363,20 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pending: int | None = None
 
 
+class StatusSoftware(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    release: str | None = None
+    revision: str | None = None
+    phase: Literal["Installing", "UpToDate", "Upgrading", "Waiting", "Paused", "Incompatible", "Failed"] | None = None
+    message: str | None = None
+    start_time: str | None = msgspec.field(name="startTime", default=None)
+    completion_time: str | None = msgspec.field(name="completionTime", default=None)
+
+
+class InClusterScheduler(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    type_: Literal["None", "KAI", "Kueue", "Volcano"] | None = msgspec.field(name="type", default=None)
+    message: str | None = None
+
+
 class StatusDrain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     start_time: str | None = msgspec.field(name="startTime", default=None)
     deadline: str | None = None
@@ -1492,6 +1509,8 @@ class InferenceClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_def
     bound_pods: tuple[BoundPod, ...] = msgspec.field(name="boundPods", default=())
     no_execute_taints: tuple[NoExecuteTaint, ...] = msgspec.field(name="noExecuteTaints", default=())
     drain: StatusDrain | None = None
+    in_cluster_scheduler: InClusterScheduler | None = msgspec.field(name="inClusterScheduler", default=None)
+    software: StatusSoftware | None = None
     queues: tuple[Queue, ...] = ()
 
 
@@ -1543,7 +1562,7 @@ class Priority(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Scheduling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    type_: Literal["None", "KAI", "Kueue", "Volcano"] = msgspec.field(name="type", default="None")
+    type_: Literal["None", "KAI", "Kueue", "Volcano", "Auto"] = msgspec.field(name="type", default="None")
     scheduler_name: str | None = msgspec.field(name="schedulerName", default=None)
     version: str | None = None
     queue: str | None = None
@@ -1616,8 +1635,17 @@ class RegistryMirror(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     mirror: str
 
 
-class Software(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Upgrade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    wave: int = 0
+    max_unavailable: int = msgspec.field(name="maxUnavailable", default=1)
+    pause_seconds: int = msgspec.field(name="pauseSeconds", default=600)
+    deadline_seconds: int = msgspec.field(name="deadlineSeconds", default=1800)
+    resume: str | None = None
+
+
+class SpecSoftware(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     paused: bool = False
+    upgrade: Upgrade | None = None
     registry_mirrors: tuple[RegistryMirror, ...] = msgspec.field(name="registryMirrors", default=())
     overrides: tuple[Override, ...] = ()
 
@@ -1686,7 +1714,7 @@ class ClusterSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class InferenceClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cluster: ClusterSource
     stack: Literal["Standard", "Dynamo"] = "Standard"
-    software: Software | None = None
+    software: SpecSoftware | None = None
     node_pools: tuple[NodePool, ...] = msgspec.field(name="nodePools", default=())
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()

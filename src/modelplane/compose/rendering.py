@@ -53,6 +53,11 @@ def _check(context: Context) -> None:
     refused = stack_refusal(context.cluster)
     if refused is not None:
         raise ClusterRenderError(Reason.NOT_SUPPORTED, refused)
+    if context.scheduling.type_ == "Auto":
+        message = (
+            "spec.scheduling.type: which scheduler Auto stands for is not known yet; status.inClusterScheduler has it"
+        )
+        raise ClusterRenderError(Reason.UNRESOLVED, message)
     if (fault := phase_fault(context)) is not None:
         raise RenderError(Reason.INVALID, fault)
     if gang_of(context).domains and (fault := domain_fault(context.cluster)) is not None:
