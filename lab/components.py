@@ -157,7 +157,8 @@ COMPONENTS = (
     Component("vc-controller-manager", VOLCANO, "cmd/controller-manager", Set.VOLCANO),
     Component("envoy-gateway", ENVOY_GATEWAY, "cmd/envoy-gateway", Set.GATEWAY),
     Component("cert-manager", CERT_MANAGER, "", Set.GATEWAY, main=_CERT_MANAGER_MAIN),
-    Component("provider-helm", PROVIDER_HELM, "cmd/provider", Set.CHARTS),
+    # It has no flag for its metrics port, which is that of provider-kubernetes.
+    Component("provider-helm", PROVIDER_HELM, "cmd/provider", Set.CHARTS, flags=(_NO_METRICS,)),
     # Helm's library as the provider has it.
     Component("charts", replace(PROVIDER_HELM, recipe=Recipe.WRAPPER), "", Set.CHARTS, main=_CHARTS_MAIN),
 )

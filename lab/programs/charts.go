@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"sort"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
@@ -39,7 +40,7 @@ func render(loaded *chart.Chart, values map[string]interface{}) answer {
 	install.ReleaseName, install.Namespace, install.KubeVersion = os.Args[2], os.Args[3], version
 	install.DryRun, install.ClientOnly, install.Replace = true, true, true
 	// Unknown values are found first: rendering merges those of the chart into them.
-	found := answer{Unknown: unknown("", values, known(loaded)), Hooks: []string{}, Definitions: []string{}}
+	found := answer{Unknown: unread(unknown("", values, known(loaded)), loaded), Hooks: []string{}, Definitions: []string{}}
 	made, err := install.Run(loaded, values)
 	fail(err)
 	found.Manifest = made.Manifest
@@ -80,6 +81,21 @@ func unknown(path string, given map[string]interface{}, known map[string]interfa
 		}
 	}
 	sort.Strings(found)
+	return found
+}
+
+// A value may be in no file of values and be read by a template all the same.
+func unread(paths []string, loaded *chart.Chart) []string {
+	found := []string{}
+	for _, path := range paths {
+		read := false
+		for _, template := range loaded.Templates {
+			read = read || strings.Contains(string(template.Data), ".Values."+path)
+		}
+		if !read {
+			found = append(found, path)
+		}
+	}
 	return found
 }
 

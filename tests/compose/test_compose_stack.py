@@ -225,6 +225,22 @@ def test_overrides_and_mirrors():
     assert "stack-keda" in result.desired
 
 
+def test_mirrors_have_every_image_of_the_gateway_in_its_version():
+    """The image had a version of its own, and the proxies were pulled past the mirror."""
+    mirrors = [{"source": "docker.io", "mirror": "mirror.example/hub"}]
+    newer = [{"name": "envoy-gateway", "version": "v1.8.9"}]
+    result, _, _ = settle(make(software={"registryMirrors": mirrors, "overrides": newer}))
+    gateway = result.desired["stack-envoy-gateway"].target
+    assert gateway.values["global"] == {
+        "images": {"envoyGateway": {"image": "mirror.example/hub/envoyproxy/gateway:v1.8.9"}}
+    }
+    proxy = result.desired["stack-gateway-class-envoyproxy"].target.manifest["spec"]["provider"]["kubernetes"]
+    assert proxy == {
+        "envoyService": {"externalTrafficPolicy": "Cluster"},
+        "envoyDeployment": {"container": {"imageRepository": "mirror.example/hub/envoyproxy/envoy"}},
+    }
+
+
 def test_paused_software_keeps_its_version():
     _, observed, _ = settle(make())
     newer = {"overrides": [{"name": "cert-manager", "version": "v1.21.0"}]}

@@ -21,7 +21,7 @@ import msgspec
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, unknown
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InClusterScheduler, InferenceClass, InferenceCluster, SpecSoftware, StatusSoftware
-from modelplane.api.objects import API_VERSION, name_of, text_at
+from modelplane.api.objects import API_VERSION, Json, name_of, text_at
 from modelplane.api.reasons import Reason
 from modelplane.catalog.stack import StackComponent, at_path, digest_of, is_in_range, load_stack, merged
 from modelplane.compose.context import has_pools
@@ -271,37 +271,54 @@ def _users(
 
 
 def _targets(cluster: InferenceCluster, component: StackComponent, inputs: StackInputs) -> dict[str, Target]:
-    name = ClusterName(cluster.metadata.name)
+    name, mirrors = ClusterName(cluster.metadata.name), RegistryMirrors.of(cluster)
     if component.chart is None:
-        items = component.objects()
-        return {f"{PREFIX}{component.name}-{text_at(item, 'kind').lower()}": Remote(name, item) for item in items}
-    chart, mirrors = component.chart, RegistryMirrors.of(cluster)
+        return {
+            f"{PREFIX}{component.name}-{text_at(item, 'kind').lower()}": Remote(
+                name, _mirrored(item, component, mirrors)
+            )
+            for item in component.objects()
+        }
+    chart = component.chart
     override = next((each for each in _software(cluster).overrides if each.name == component.name), None)
+    version = (override.version if override else None) or chart.version
+    values = merged(_values(cluster, component, inputs), _mirrored_images(component.images, version, mirrors))
     made = Helm(
         cluster=name,
         chart=chart.name,
         repository=mirrors.of_repository(chart.repository),
-        version=(override.version if override else None) or chart.version,
+        version=version,
         namespace=component.namespace,
-        values=merged(_values(cluster, component, inputs, mirrors), override.values if override else {}),
+        values=merged(values, override.values if override else {}),
         release=f"mp-{component.name}",
     )
     return {f"{PREFIX}{component.name}": made}
 
 
-def _values(
-    cluster: InferenceCluster, component: StackComponent, inputs: StackInputs, mirrors: RegistryMirrors
-) -> Mapping[str, object]:
+def _values(cluster: InferenceCluster, component: StackComponent, inputs: StackInputs) -> Mapping[str, object]:
     wanted = {cluster.spec.cluster.source, *features_of(cluster, inputs.classes.values())}
     values = component.values
     for name, more in component.values_for.items():
         values = merged(values, more) if name in wanted else values
     for path, fact in component.facts.items():
         values = merged(values, at_path(path, inputs.facts[fact])) if fact in inputs.facts else values
-    for path, image in component.images.items():
-        found = mirrors.of_image(image)
-        values = merged(values, at_path(path, found)) if found != image else values
     return values
+
+
+def _mirrored_images(images: Mapping[str, str], version: str, mirrors: RegistryMirrors) -> Json:
+    """Those that a mirror has."""
+    values: Json = {}
+    for path, image in images.items():
+        named = image.replace("{version}", version)
+        if (found := mirrors.of_image(named)) != named:
+            values = merged(values, at_path(path, found))
+    return values
+
+
+def _mirrored(item: Json, component: StackComponent, mirrors: RegistryMirrors) -> Json:
+    kind = f"{text_at(item, 'kind')}."
+    images = {path.removeprefix(kind): image for path, image in component.images.items() if path.startswith(kind)}
+    return merged(item, _mirrored_images(images, "", mirrors)) if images else item
 
 
 def _installation(wanted: Collection[str], ready: Collection[str]) -> Condition:
