@@ -13,6 +13,7 @@ import gzip
 import hashlib
 import io
 import json
+import re
 import ssl
 import subprocess
 import tarfile
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from modelplane.api.objects import Json
 
 KUBERNETES = "v1.36.3"
+_MIRROR = "mirror.example"
+_IMAGE = re.compile(r"^\s*(?:-\s*)?image:\s*(\S+)\s*$", re.MULTILINE)
 _NFD = Module("sigs.k8s.io/node-feature-discovery", "v0.19.0", "h1:9CYm16vjSIbNO5Z1Y67rcrfy51YWmy3+6wjiWzJbrC4=")
 _DRA_DRIVER = Module("sigs.k8s.io/dra-driver-nvidia-gpu", "v0.4.1", "h1:up4wTyW4UxLDB8I+pDOhQ1+F3Ol2f/qHgN4v6vlcPEc=")
 _KUEUE = Module("sigs.k8s.io/kueue", "v0.19.2", "h1:mPNzr37u0nwI7ikST5QQl5gg6EgtYOAvC9ZbTgywdN8=")
@@ -189,7 +192,7 @@ def table_values(component: StackComponent) -> Json:
     for more in component.values_for.values():
         values = merged(values, more)
     for path, image in component.images.items():
-        values = merged(values, at_path(path, image))
+        values = merged(values, at_path(path, f"{_MIRROR}/{image}".replace("{version}", "v0")))
     for path, fact in component.facts.items():
         values = merged(values, at_path(path, fact))
     return dict(values)
@@ -205,6 +208,21 @@ class Comparison:
     """Values that the chart does not know."""
     kinds: Mapping[str, int]
     failed: str = ""
+    pulled: tuple[str, ...] = ()
+    """Images that a mirror of every registry does not reach."""
+
+    @property
+    def agrees(self) -> bool:
+        return not (self.failed or self.unknown)
+
+    @property
+    def verdict(self) -> str:
+        if self.failed:
+            return f"does not render: {self.failed}"
+        rest = f"; not by a mirror: {', '.join(self.pulled)}" if self.pulled else ""
+        if self.unknown:
+            return f"does not know {', '.join(self.unknown)}{rest}"
+        return f"{sum(self.kinds.values())} objects of {len(self.kinds)} kinds{rest}"
 
 
 def compare(places: Places, chart: PackedChart, folder: Path) -> Comparison:
@@ -219,7 +237,7 @@ def compare(places: Places, chart: PackedChart, folder: Path) -> Comparison:
         return Comparison(component.name, chart.version, (), {}, done.stderr.strip()[-500:])
     found = json.loads(done.stdout)
     unknown = tuple(path for path in found["unknown"] if path not in chart.newer)
-    return Comparison(component.name, chart.version, unknown, _kinds(found))
+    return Comparison(component.name, chart.version, unknown, _kinds(found), pulled=_pulled(found["manifest"]))
 
 
 def _kinds(found: Mapping[str, list[str] | str]) -> dict[str, int]:
@@ -230,6 +248,11 @@ def _kinds(found: Mapping[str, list[str] | str]) -> dict[str, int]:
             if isinstance(item, dict) and (kind := item.get("kind")):
                 counted[str(kind)] = counted.get(str(kind), 0) + 1
     return counted
+
+
+def _pulled(manifest: str) -> tuple[str, ...]:
+    images = {text.strip("\"'") for text in _IMAGE.findall(manifest)}
+    return tuple(sorted(image for image in images if not image.startswith(_MIRROR)))
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
