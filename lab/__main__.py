@@ -72,10 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     end_to_end.add_argument("--gangs", action="append", default=[], type=Set, metavar="SET", help=gangs)
     end_to_end.add_argument("--full", action="store_true", help="everything, then the gangs under each scheduler")
     end_to_end.set_defaults(run=_end_to_end)
-    charts = commands.add_parser("charts", help="our stack by genuine provider-helm, from charts that modules ship")
-    charts.add_argument("--compare", action="store_true", help="only render the charts and compare their values")
-    charts.add_argument("--report", type=Path, help="where the report goes; the lab's folder of state by default")
-    charts.set_defaults(run=_charts)
+    _takes_charts(commands.add_parser("charts", help="our stack by genuine provider-helm, from charts of modules"))
     scale = commands.add_parser("scale", help="a fleet of clusters as objects; starts a lab of its own")
     scale.add_argument("--clusters", type=int, default=200)
     scale.add_argument("--replicas", type=int, default=2000)
@@ -91,7 +88,6 @@ def _parser() -> argparse.ArgumentParser:
     scenario.add_argument("--mode", default="live")
     scenario.add_argument("--step", action="append", default=[])
     scenario.add_argument("--gangs", type=Set)
-    scenario.add_argument("--charts", action="store_true")
     scenario.set_defaults(run=_scenario)
     supervise = commands.add_parser("supervise")
     supervise.add_argument("fleet", type=Path)
@@ -99,6 +95,12 @@ def _parser() -> argparse.ArgumentParser:
     _takes_options(supervise)
     supervise.set_defaults(run=_supervise)
     return parser
+
+
+def _takes_charts(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--compare", action="store_true", help="only render the charts and compare their values")
+    command.add_argument("--report", type=Path, help="where the report goes; the lab's folder of state by default")
+    command.set_defaults(run=_charts)
 
 
 def _takes_options(command: argparse.ArgumentParser) -> None:
@@ -208,7 +210,7 @@ def _charts(chosen: argparse.Namespace, places: Places) -> int:
     start(places, (FLEETS / "charts").absolute(), _say, tied=True, options=options)
     try:
         report = chosen.report or places.state / "charts.md"
-        command = [sys.executable, "-m", "lab", "scenario", str(report), "--charts"]
+        command = [sys.executable, "-m", "lab", "scenario", str(report), "--gangs", Set.CHARTS.value]
         return subprocess.run(inside(places, command), check=False).returncode
     finally:
         stop(places, _say)
@@ -263,7 +265,7 @@ def _stages(chosen: argparse.Namespace, places: Places) -> int:
 def _scenario(chosen: argparse.Namespace, places: Places) -> int:
     from lab.e2e.run import run, run_charts, run_gangs
 
-    if chosen.charts:
+    if chosen.gangs is Set.CHARTS:
         work = run_charts(places, chosen.report, _say)
     elif chosen.gangs is not None:
         work = run_gangs(places, chosen.report, _say, chosen.gangs, only=frozenset(chosen.step))
