@@ -6,7 +6,12 @@ from modelplane.cli._main import main
 from modelplane.views.cluster_software import explain_cluster
 from modelplane.views.shapes import ClusterExplanation, SoftwareRow
 
-AT = "2026-11-17T10:00:00Z"
+MET = {
+    "type": "RequirementsMet",
+    "status": "True",
+    "reason": "RequirementsMet",
+    "lastTransitionTime": "2026-11-17T10:00:00Z",
+}
 
 
 def make(name, wave=None, software=None, **status):
@@ -32,9 +37,7 @@ FLEET = (
         "b",
         1,
         software("Waiting", "waiting for c of its wave; maxUnavailable is 1"),
-        conditions=[
-            {"type": "RequirementsMet", "status": "True", "reason": "RequirementsMet", "lastTransitionTime": AT}
-        ],
+        conditions=[MET],
         inClusterScheduler={"type": "KAI", "message": "the cluster serves APIs of KAI"},
     ),
     make("at-once", None, software("Upgrading", "not ready: kueue")),
