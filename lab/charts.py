@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 KUBERNETES = "v1.36.3"
 _MIRROR = "mirror.example"
-_IMAGE = re.compile(r"^\s*(?:-\s*)?image:\s*(\S+)\s*$", re.MULTILINE)
+_IMAGE = re.compile(r"^\s*(?:-\s*)?image:\s*(\S+[^:\s])\s*$", re.MULTILINE)
 _NFD = Module("sigs.k8s.io/node-feature-discovery", "v0.19.0", "h1:9CYm16vjSIbNO5Z1Y67rcrfy51YWmy3+6wjiWzJbrC4=")
 _DRA_DRIVER = Module("sigs.k8s.io/dra-driver-nvidia-gpu", "v0.4.1", "h1:up4wTyW4UxLDB8I+pDOhQ1+F3Ol2f/qHgN4v6vlcPEc=")
 _KUEUE = Module("sigs.k8s.io/kueue", "v0.19.2", "h1:mPNzr37u0nwI7ikST5QQl5gg6EgtYOAvC9ZbTgywdN8=")

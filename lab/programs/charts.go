@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"sort"
 	"strings"
 
@@ -84,19 +85,26 @@ func unknown(path string, given map[string]interface{}, known map[string]interfa
 	return found
 }
 
-// A value may be in no file of values and be read by a template all the same.
+// A value may be in no file of values and be read by a template all the same: by its name, or with all that is beside it.
 func unread(paths []string, loaded *chart.Chart) []string {
 	found := []string{}
 	for _, path := range paths {
-		read := false
-		for _, template := range loaded.Templates {
-			read = read || strings.Contains(string(template.Data), ".Values."+path)
-		}
-		if !read {
+		if !isRead(path, loaded.Templates) {
 			found = append(found, path)
 		}
 	}
 	return found
+}
+
+func isRead(path string, templates []*chart.File) bool {
+	whole := regexp.MustCompile(regexp.QuoteMeta(".Values."+path) + `([^.\w]|$)`)
+	for _, template := range templates {
+		if whole.Match(template.Data) {
+			return true
+		}
+	}
+	parent := strings.LastIndex(path, ".")
+	return parent > 0 && isRead(path[:parent], templates)
 }
 
 func fail(err error) {

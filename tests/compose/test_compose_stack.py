@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.api.codec import decode
+from modelplane.api.codec import decode, encode
 from modelplane.api.models import InferenceCluster
 from modelplane.catalog.stack import load_stack
 from modelplane.compose import inference_cluster
@@ -78,6 +78,20 @@ def test_software_is_installed_in_the_order_of_what_it_needs():
         values={"enableCertManager": True},
         release="mp-leader-worker-set",
     )
+
+
+def test_nothing_is_ready_before_it_is_observed():
+    """42b3f3a7, 891f5e1c, a4f7d9ee: a key that was never composed was marked ready, and was an empty object."""
+    first = compose(make())
+    started = {key: desired for key, desired in first.desired.items() if key.startswith(PREFIX)}
+    assert not any(desired.ready for desired in started.values())
+    assert {desired.target.version for desired in started.values()} == {"v1.20.2", "v1.8.4", "0.19.0"}
+
+
+def test_a_cluster_without_a_status_is_composed():
+    """448fc943, f41dded1: a fresh cluster has no status, and reading it failed."""
+    fresh = decode(InferenceCluster, {"metadata": {"name": "east"}, "spec": encode(make())["spec"]})
+    assert compose(fresh).status.software.phase == "Installing"
 
 
 def test_the_gateway_waits_for_what_runs_it():
