@@ -316,6 +316,33 @@ def test_what_is_read_of_a_provided_cluster():
     assert not have().keys() & compose(make(None)).requirements.keys()
 
 
+def api_services(*names):
+    return {"observed-apiservices": tuple({"metadata": {"name": name}} for name in names)}
+
+
+def test_auto_is_resolved_from_the_cluster_and_its_queues_are_read():
+    cluster = make(None, scheduling={"type": "Auto"})
+    unread = compose(cluster)
+    assert unread.status.in_cluster_scheduler is None
+    assert unread.requirements["observed-apiservices"].kind == "APIService"
+    assert "observed-queues" not in unread.requirements
+    found = compose(cluster, **api_services("v1.apps", "v2.scheduling.run.ai"))
+    chosen = found.status.in_cluster_scheduler
+    assert (chosen.type_, chosen.message) == ("KAI", "the cluster serves APIs of KAI")
+    assert found.requirements["observed-queues"].api_version == "scheduling.run.ai/v2"
+    assert found.requirements["observed-apiservices"].kind == "APIService", "it is read on: the choice may change"
+
+
+def test_auto_installs_what_an_override_turns_on_and_nothing_that_others_installed():
+    kueue = make(scheduling={"type": "Auto"}, software={"overrides": [{"name": "kueue", "enabled": True}]})
+    result, _, _ = settle(kueue)
+    assert result.status.in_cluster_scheduler.message == "kueue is part of the cluster's software"
+    assert "stack-kueue" in result.desired
+    found = compose(make(scheduling={"type": "Auto"}), **api_services("v2.scheduling.run.ai"))
+    assert found.status.in_cluster_scheduler.type_ == "KAI"
+    assert "stack-kai" not in found.desired
+
+
 def test_components_follow_from_the_cluster():
     kserve = make(backend={"type": "KServe"}, scheduling={"type": "KAI"})
     found = {component.name for component in components_of(kserve, [])}

@@ -100,3 +100,22 @@ def test_software_is_removed_before_what_it_needs():
             assert order == sorted(order)
 
     run_virtual(main)
+
+
+def test_auto_is_found_on_a_simulated_cluster():
+    """One with software of others behaves as if it had all of it, and serves the APIs."""
+
+    async def main(clock):
+        async with running_fleet(clock) as fleet:
+            for manifest in documents("InferenceClass"):
+                fleet.plane.create(manifest)
+            found = cluster("a", 0)
+            found["spec"]["cluster"]["existing"]["components"] = "Provided"
+            found["spec"]["scheduling"] = {"type": "Auto"}
+            fleet.plane.create(found)
+            await clock.sleep(10)
+            status = mapping_at(fleet.get("InferenceCluster", "a"), "status")
+            assert text_at(status, "inClusterScheduler", "type") == "KAI"
+            assert [queue["name"] for queue in status["queues"]] == ["default-queue"]
+
+    run_virtual(main)

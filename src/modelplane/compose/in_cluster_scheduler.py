@@ -1,18 +1,21 @@
 """The scheduler that `spec.scheduling.type: Auto` of an InferenceCluster stands for, and why.
 
-What the software of the cluster includes comes first, then the APIs that the cluster serves. KAI and Volcano place
-gangs, so they come before Kueue, which admits by quota.
+What the software of the cluster includes comes first, then the APIs that the cluster serves. The order of several is
+that of the table of software: those that place gangs are before those that admit by quota.
 
 The choice is in every pod, so it stays while replicas run on the cluster, and while the cluster cannot be read.
 """
 
 from collections.abc import Collection, Iterable
-from typing import Literal
+from functools import cache
+
+import msgspec
 
 from modelplane.api.models import InClusterScheduler, InferenceCluster
 from modelplane.catalog.stack import StackComponent, load_stack
+from modelplane.compose.gang import SCHEDULERS
 
-_PREFERRED: tuple[Literal["KAI", "Volcano", "Kueue"], ...] = ("KAI", "Volcano", "Kueue")
+_MAX_MESSAGE = 256
 
 
 def choose_scheduler(
@@ -33,7 +36,7 @@ def choose_scheduler(
         return known if found is None else found
     if has_replicas:
         message = f"{_name(known.type_)} stays while replicas run on the cluster; without them: {found.message}"
-        return InClusterScheduler(type_=known.type_, message=message[:256])
+        return _chosen(known.type_, message)
     return found
 
 
@@ -43,10 +46,9 @@ def _name(scheduler: str | None) -> str:
 
 def _of_software(installed: Iterable[StackComponent]) -> InClusterScheduler | None:
     found = {scheduler: component.name for component in installed for scheduler in component.used_by}
-    for scheduler in _PREFERRED:
+    for scheduler in _groups():
         if scheduler in found:
-            message = f"{found[scheduler]} is part of the cluster's software"
-            return InClusterScheduler(type_=scheduler, message=message)
+            return _chosen(scheduler, f"{found[scheduler]} is part of the cluster's software")
     return None
 
 
@@ -54,18 +56,22 @@ def _of_cluster(served: Collection[str] | None) -> InClusterScheduler | None:
     if served is None:
         return None
     groups = {name.partition(".")[2] for name in served}
-    found = [scheduler for scheduler in _PREFERRED if not groups.isdisjoint(_groups(scheduler))]
+    found = [scheduler for scheduler, own in _groups().items() if not groups.isdisjoint(own)]
     if not found:
-        return InClusterScheduler(type_="None", message=f"the cluster serves no API of {', '.join(_PREFERRED)}")
+        return _chosen("None", f"the cluster serves no API of {', '.join(_groups())}")
     others = f", and of {', '.join(found[1:])}, which come after it" if found[1:] else ""
-    return InClusterScheduler(type_=found[0], message=f"the cluster serves APIs of {found[0]}{others}")
+    return _chosen(found[0], f"the cluster serves APIs of {found[0]}{others}")
 
 
-def _groups(scheduler: str) -> set[str]:
-    """API groups, whatever their version."""
-    return {
-        api.rpartition("/")[0]
-        for component in load_stack().components
-        if scheduler in component.used_by
-        for api in component.provides.apis
-    }
+def _chosen(scheduler: str, message: str) -> InClusterScheduler:
+    return msgspec.convert({"type": scheduler, "message": message[:_MAX_MESSAGE]}, InClusterScheduler)
+
+
+@cache
+def _groups() -> dict[str, frozenset[str]]:
+    """The API groups of each scheduler, whatever their versions, in the order of the table."""
+    found: dict[str, frozenset[str]] = {}
+    for component in load_stack().components:
+        for scheduler in SCHEDULERS.keys() & set(component.used_by):
+            found[scheduler] = frozenset(api.rpartition("/")[0] for api in component.provides.apis)
+    return found
