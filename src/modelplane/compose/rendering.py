@@ -54,9 +54,7 @@ def _check(context: Context) -> None:
     if refused is not None:
         raise ClusterRenderError(Reason.NOT_SUPPORTED, refused)
     if context.scheduling.type_ == "Auto":
-        message = (
-            "spec.scheduling.type: which scheduler Auto stands for is not known yet; status.inClusterScheduler has it"
-        )
+        message = "spec.scheduling.type: it is not known yet which scheduler Auto stands for"
         raise ClusterRenderError(Reason.UNRESOLVED, message)
     if (fault := phase_fault(context)) is not None:
         raise RenderError(Reason.INVALID, fault)
