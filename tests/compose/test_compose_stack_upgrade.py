@@ -38,8 +38,8 @@ def done(**more):
     return had(**{"release": NEW, "revision": NEW, **more})
 
 
-def plan(cluster, fleet=None, *, late=(), fault=None, now=NOW, revision=NEW):
-    change = SoftwareChange(NEW, revision, tuple(late), fault)
+def plan(cluster, fleet=None, *, late=(), fault=None, now=NOW, revision=NEW, installed=False):
+    change = SoftwareChange(NEW, revision, tuple(late), fault, installed)
     return plan_upgrade(decode(InferenceCluster, cluster), change, fleet, now)
 
 
@@ -116,6 +116,11 @@ WAVES = {"wave": 1, "pauseSeconds": 60}
             [make("c", {}, {"release": NEW, "phase": "Installing"})],
             ("Upgrading", None, False),
         ),
+        (
+            make(software=had(), upgrade=WAVES),
+            [make("c", {}, None)],
+            ("Waiting", "waiting for c of earlier waves", True),
+        ),
         (make(software=done(phase="Failed", revision="cccc"), upgrade={}), None, ("Upgrading", None, False)),
     ],
     ids=[
@@ -138,6 +143,7 @@ WAVES = {"wave": 1, "pauseSeconds": 60}
         "one that is paused is not waited for",
         "one outside of the waves is not waited for",
         "a first installation is not waited for",
+        "one that says nothing yet is waited for",
         "a further change mends what has failed",
     ],
 )
@@ -155,6 +161,20 @@ def test_the_first_installation_waits_for_nobody():
     cluster = make(upgrade=WAVES, conditions=[])
     assert plan(cluster, late=["lws"]).status == StatusSoftware(release=NEW, phase="Installing")
     assert plan(cluster).status == StatusSoftware(release=NEW, revision=NEW, phase="UpToDate")
+
+
+def test_software_that_was_complete_before_waves_were_known_waits_for_its_turn():
+    before = make(upgrade=WAVES)
+    found = plan(before, [make("c", {}, None)], late=["lws"], installed=True)
+    assert told(found) == ("Waiting", "waiting for c of earlier waves", True)
+    assert plan(before, [], late=["lws"], installed=True).status.revision == NEW
+    assert plan(make(), late=["lws"], installed=True).status.phase == "Upgrading"
+
+
+def test_a_cluster_whose_software_others_install_is_not_waited_for():
+    other = make("c", {}, None)
+    other["spec"]["cluster"]["existing"]["components"] = "Provided"
+    assert told(plan(make(software=had(), upgrade=WAVES), [other])) == ("Upgrading", None, False)
 
 
 def test_nothing_is_decided_while_an_input_is_not_read():

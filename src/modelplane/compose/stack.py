@@ -30,7 +30,7 @@ from modelplane.compose.fabric_domains import has_compute_domains
 from modelplane.compose.images import RegistryMirrors
 from modelplane.compose.in_cluster_scheduler import choose_scheduler
 from modelplane.compose.releases import chart_of
-from modelplane.compose.stack_upgrade import SoftwareChange, plan_upgrade
+from modelplane.compose.stack_upgrade import SoftwareChange, is_managed, plan_upgrade
 from modelplane.k8s.semver import VersionError
 
 PREFIX = "stack-"
@@ -105,12 +105,6 @@ def charts_fault(request: ComposeRequest[InferenceCluster]) -> str | None:
     )
 
 
-def is_managed(cluster: InferenceCluster) -> bool:
-    """Whether Modelplane installs the software."""
-    existing = cluster.spec.cluster.existing
-    return cluster.spec.cluster.source != "Existing" or (existing is not None and existing.components == "Managed")
-
-
 def is_checked(cluster: InferenceCluster) -> bool:
     existing = cluster.spec.cluster.existing
     return existing is not None and existing.components == "Provided"
@@ -169,6 +163,7 @@ def _installed(request: ComposeRequest[InferenceCluster], inputs: StackInputs) -
         digest_of(targets) if is_read else None,
         tuple(name for name in wanted if name not in current),
         _incompatibility(cluster),
+        installed=ready == wanted.keys(),
     )
     upgrade = plan_upgrade(cluster, change, request.fetched(_FLEET), request.now)
     held = upgrade.held or _software(cluster).paused

@@ -10,7 +10,8 @@ A change is another table of a newer Modelplane, or an edit of the cluster that 
   cluster names the release.
 
 A cluster says by which table it decided (`status.software.release`): one that has not seen the newest table yet is not
-up to date. Clusters that are paused, and those whose first installation is not done, are not waited for.
+up to date, and neither is one that says nothing yet. Clusters that are paused, and those whose first installation is
+not done, are not waited for.
 
 What is installed stays while a change waits. This module decides when, and `stack` what.
 """
@@ -34,6 +35,8 @@ _REQUEUE_S = 15.0
 _MAX_MESSAGE = 1024
 _SHOWN = 5
 _PAUSED = "spec.software.paused keeps what is installed"
+_EARLIER = "earlier"
+"""Of a cluster whose software was complete before its revision was written down."""
 _UNDER_WAY = frozenset({"Upgrading", "Failed"})
 
 
@@ -49,6 +52,8 @@ class SoftwareChange:
     """Components that are not ready."""
     fault: str | None = None
     """Why it cannot be installed on this cluster."""
+    installed: bool = False
+    """Whether every component is ready, in whichever version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,8 @@ def plan_upgrade(
     known = cluster.status.software or StatusSoftware()
     if change.revision is None:
         return UpgradePlan(known, held=known.revision is not None)
+    if known.revision is None and change.installed and change.late:
+        known = msgspec.structs.replace(known, revision=_EARLIER)
     if known.revision is None:
         return _first_installation(cluster, change)
     if known.revision == change.revision:
@@ -158,10 +165,16 @@ def _others(cluster: InferenceCluster, fleet: Iterable[Manifest]) -> Iterator["_
         with suppress(InputError):
             found = decode(InferenceCluster, item)
             software, status = found.spec.software, found.status.software
-            if software is None or software.upgrade is None or software.paused:
+            if software is None or software.upgrade is None or software.paused or not is_managed(found):
                 continue
-            if status is not None and status.revision is not None:
-                yield _Other(found.metadata.name, software.upgrade, status, _is_healthy(found))
+            if status is None or status.revision is not None:
+                yield _Other(found.metadata.name, software.upgrade, status or StatusSoftware(), _is_healthy(found))
+
+
+def is_managed(cluster: InferenceCluster) -> bool:
+    """Whether Modelplane installs the software."""
+    existing = cluster.spec.cluster.existing
+    return cluster.spec.cluster.source != "Existing" or (existing is not None and existing.components == "Managed")
 
 
 @dataclass(frozen=True, slots=True)
