@@ -252,7 +252,7 @@ async def _provider(supervisor: Supervisor, control: Control, api: Api, sources:
     control.registry.add_manifests(f"lab/{name}", provider.tag, package)
     folder = await serving_certificate(control, api, name)
     await api.apply(package_manifest("Provider", name, f"lab/{name}:{provider.tag}"))
-    await until(f"{name} revision", lambda: settle_revisions(api, {}))
+    await until(f"{name} revision", lambda: _settled(api, name))
     await until(f"the kind {provider.kind[1]}", lambda: _serves(api, *provider.kind))
     kubeconfig = control.cluster.kubeconfig
     if control.derives_rights:
@@ -268,6 +268,10 @@ async def _provider(supervisor: Supervisor, control: Control, api: Api, sources:
     probe = listens(provider.port) if provider.port is not None else _always
     await supervisor.start(Program(name, command, probe, environment))
     await until(f"{name} Healthy", lambda: package_healthy(api, "Provider", name))
+
+
+async def _settled(api: Api, package: str) -> bool:
+    return package in await settle_revisions(api, {})
 
 
 async def _always() -> bool:
@@ -313,13 +317,13 @@ async def serving_certificate(control: Control, api: Api, name: str) -> Path:
     return folder
 
 
-async def settle_revisions(api: Api, endpoints: Mapping[str, str]) -> bool:
-    """Give every active revision what its runtime owes it; whether there was one at all."""
-    seen = False
+async def settle_revisions(api: Api, endpoints: Mapping[str, str]) -> set[str]:
+    """Give every active revision what its runtime owes it; the packages that have one."""
+    seen: set[str] = set()
     for kind in ("ProviderRevision", "FunctionRevision"):
         for revision in await api.list("pkg.crossplane.io/v1", kind):
             if text(revision, "spec", "desiredState") == "Active":
-                seen = True
+                seen.add(text(revision, "metadata", "labels", "pkg.crossplane.io/package"))
                 await _settle(api, revision, endpoints)
     return seen
 
