@@ -7,6 +7,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     end_to_end.add_argument("--gangs", action="append", default=[], type=Set, metavar="SET", help=gangs)
     end_to_end.add_argument("--full", action="store_true", help="everything, then the gangs under each scheduler")
     end_to_end.set_defaults(run=_end_to_end)
+    _takes_charts(commands.add_parser("charts", help="our stack by genuine provider-helm, from charts of modules"))
     scale = commands.add_parser("scale", help="a fleet of clusters as objects; starts a lab of its own")
     scale.add_argument("--clusters", type=int, default=200)
     scale.add_argument("--replicas", type=int, default=2000)
@@ -93,6 +95,12 @@ def _parser() -> argparse.ArgumentParser:
     _takes_options(supervise)
     supervise.set_defaults(run=_supervise)
     return parser
+
+
+def _takes_charts(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--compare", action="store_true", help="only render the charts and compare their values")
+    command.add_argument("--report", type=Path, help="where the report goes; the lab's folder of state by default")
+    command.set_defaults(run=_charts)
 
 
 def _takes_options(command: argparse.ArgumentParser) -> None:
@@ -191,6 +199,33 @@ def _end_to_end_gangs(chosen: argparse.Namespace, places: Places, scheduler: Set
         stop(places, _say)
 
 
+def _charts(chosen: argparse.Namespace, places: Places) -> int:
+    """Values are compared first: a chart that does not render cannot be installed."""
+    options = frozenset({Set.CHARTS})
+    _build_missing(places, options)
+    if not _compared(places):
+        return EXIT_FAILED
+    if chosen.compare:
+        return 0
+    start(places, (FLEETS / "charts").absolute(), _say, tied=True, options=options)
+    try:
+        report = chosen.report or places.state / "charts.md"
+        command = [sys.executable, "-m", "lab", "scenario", str(report), "--gangs", Set.CHARTS.value]
+        return subprocess.run(inside(places, command), check=False).returncode
+    finally:
+        stop(places, _say)
+
+
+def _compared(places: Places) -> bool:
+    from lab.charts import compare, packed_charts
+
+    with tempfile.TemporaryDirectory() as folder:
+        found = [compare(places, chart, Path(folder)) for chart in packed_charts()]
+    for each in found:
+        _say(f"{each.component:<24} {each.version:<10} {each.verdict}")
+    return all(each.agrees for each in found)
+
+
 def _end_to_end_core(chosen: argparse.Namespace, places: Places) -> int:
     ours = running(places) is None
     if ours:
@@ -228,9 +263,11 @@ def _stages(chosen: argparse.Namespace, places: Places) -> int:
 
 
 def _scenario(chosen: argparse.Namespace, places: Places) -> int:
-    from lab.e2e.run import run, run_gangs
+    from lab.e2e.run import run, run_charts, run_gangs
 
-    if chosen.gangs is not None:
+    if chosen.gangs is Set.CHARTS:
+        work = run_charts(places, chosen.report, _say)
+    elif chosen.gangs is not None:
         work = run_gangs(places, chosen.report, _say, chosen.gangs, only=frozenset(chosen.step))
     else:
         work = run(places, chosen.report, _say, mode=chosen.mode, only=frozenset(chosen.step))

@@ -11,7 +11,7 @@ point at folders that the archive lacks need a wrapper module around them (``Rec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
@@ -32,6 +32,7 @@ class Set(Enum):
     KUEUE = "kueue"
     VOLCANO = "volcano"
     GATEWAY = "gateway"
+    CHARTS = "charts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,9 @@ CROSSPLANE = Module(
 PROVIDER_KUBERNETES = Module(
     "github.com/crossplane-contrib/provider-kubernetes", "v1.2.1", "h1:f9kHENnT2uhCbQl4Y0YzqPJX0ap9++9k5E1LMNp3Y6g="
 )
+PROVIDER_HELM = Module(
+    "github.com/crossplane-contrib/provider-helm", "v1.3.0", "h1:kPiTSthiWamDABkWYi/BxGQ4mY3Fp6xGG24UL0jLTk4="
+)
 INFERENCE_EXTENSION = Module(
     "sigs.k8s.io/gateway-api-inference-extension", "v1.5.0", "h1:w9Awt60cmI1vM7Y6N81h8wDCBP0WkmxpdI7GKY0v070="
 )
@@ -112,6 +116,7 @@ import (
 func main() { etcdmain.Main(os.Args) }
 """
 _CERT_MANAGER_MAIN = (Path(__file__).parent / "programs" / "cert_manager.go").read_text()
+_CHARTS_MAIN = (Path(__file__).parent / "programs" / "charts.go").read_text()
 _KUBERNETES_FLAGS = (
     "-X k8s.io/component-base/version.gitVersion=v1.36.3",
     "-X k8s.io/component-base/version.gitMajor=1",
@@ -152,6 +157,10 @@ COMPONENTS = (
     Component("vc-controller-manager", VOLCANO, "cmd/controller-manager", Set.VOLCANO),
     Component("envoy-gateway", ENVOY_GATEWAY, "cmd/envoy-gateway", Set.GATEWAY),
     Component("cert-manager", CERT_MANAGER, "", Set.GATEWAY, main=_CERT_MANAGER_MAIN),
+    # It has no flag for its metrics port, which is that of provider-kubernetes.
+    Component("provider-helm", PROVIDER_HELM, "cmd/provider", Set.CHARTS, flags=(_NO_METRICS,)),
+    # Helm's library as the provider has it.
+    Component("charts", replace(PROVIDER_HELM, recipe=Recipe.WRAPPER), "", Set.CHARTS, main=_CHARTS_MAIN),
 )
 # Modules that are read for their manifests alone.
 SOURCES = (GATEWAY_API, INFERENCE_EXTENSION, ENVOY_GATEWAY, CERT_MANAGER, KAI, KUEUE, VOLCANO, KSERVE)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -18,21 +18,25 @@ import aiohttp
 
 from lab import rights
 from lab.certificates import Authority, Pair, write_private
+from lab.charts import packed_charts, publish, tls_context
 from lab.client import Access, Api, ApiError, Manifest, condition, items, text, until
 from lab.cluster import ADMIN, LOOPBACK, Cluster, answers, listens
-from lab.components import CROSSPLANE, ENVOY_GATEWAY, GATEWAY_API, PROVIDER_KUBERNETES
+from lab.components import CROSSPLANE, ENVOY_GATEWAY, GATEWAY_API, PROVIDER_HELM, PROVIDER_KUBERNETES
+from lab.registry import Registry
 from lab.supervisor import Program, ProgramError, Supervisor
 from lab.workload import addressed, binding
+from modelplane.crossplane.packaging import PROVIDER_HELM as INSTALLED_PROVIDER_HELM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from lab.components import Module
     from lab.manifests import Sources
-    from lab.registry import Registry
 
 SYSTEM = "crossplane-system"
 REGISTRY_PORT = 21060
+CHARTS_PORT = 21070
 METRICS_PORT, PROBE_PORT, WEBHOOK_PORT = 21020, 21021, 21022
 FUNCTION_PORT = 21030
 _INIT_TRIES = 5
@@ -55,6 +59,8 @@ class Control:
     registry: Registry
     derives_rights: bool
     """Whether Crossplane's RBAC manager runs."""
+    charts: bool = False
+    """Whether provider-helm runs, with a repository of charts."""
 
 
 async def bring_up(
@@ -82,9 +88,28 @@ async def bring_up(
             group.create_task(_gateway_kinds(api, sources))
             if control.derives_rights:
                 group.create_task(_rights(supervisor, cluster, api, sources))
-            group.create_task(_provider(supervisor, control, api, sources))
+            group.create_task(_provider(supervisor, control, api, sources, _KUBERNETES_PROVIDER))
     say(f"{cluster.name}: provider-kubernetes {PROVIDER_KUBERNETES.version} Healthy")
     return control
+
+
+async def add_charts(supervisor: Supervisor, control: Control, sources: Sources, say: Callable[[str], None]) -> Control:
+    """Returns when provider-helm is Healthy and the charts that can be had are served."""
+    await _serve_charts(control)
+    async with Api(control.cluster.access(*ADMIN)) as api:
+        await _provider(supervisor, control, api, sources, _HELM_PROVIDER)
+    say(f"{control.cluster.name}: provider-helm {PROVIDER_HELM.version} Healthy")
+    return replace(control, charts=True)
+
+
+async def _serve_charts(control: Control) -> None:
+    """Over HTTPS: provider-helm trusts the authority of the control cluster."""
+    folder = control.cluster.folder / "charts"
+    control.authority.server("charts").write(folder)
+    write_private(folder / "ca.crt", control.authority.pair.certificate)
+    repository = Registry()
+    publish(repository, await asyncio.to_thread(packed_charts), f"https://{LOOPBACK}:{CHARTS_PORT}")
+    await repository.start(LOOPBACK, CHARTS_PORT, tls_context(folder / "tls.crt", folder / "tls.key"))
 
 
 async def _rights(supervisor: Supervisor, cluster: Cluster, api: Api, sources: Sources) -> None:
@@ -188,28 +213,74 @@ async def token_access(cluster: Cluster, api: Api, account: str) -> Access:
     return Access(cluster.server, cluster.keys.authority.pair.certificate, token=token)
 
 
-async def _provider(supervisor: Supervisor, control: Control, api: Api, sources: Sources) -> None:
-    name, version = "provider-kubernetes", PROVIDER_KUBERNETES.version
-    package = sources.read(PROVIDER_KUBERNETES, "package/crossplane.yaml")
-    package += sources.read(PROVIDER_KUBERNETES, "package/crds")
-    control.registry.add_manifests(f"lab/{name}", version, package)
+@dataclass(frozen=True, slots=True)
+class _Provider:
+    """A provider that is built here, and the tag under which the product's install asks for it."""
+
+    name: str
+    module: Module
+    tag: str
+    kind: tuple[str, str]
+    """An API version and a kind of it that it reconciles."""
+    arguments: tuple[str, ...]
+    port: int | None = None
+    """Where it listens once it serves. None: nowhere."""
+
+
+_KUBERNETES_PROVIDER = _Provider(
+    "provider-kubernetes",
+    PROVIDER_KUBERNETES,
+    PROVIDER_KUBERNETES.version,
+    ("kubernetes.m.crossplane.io/v1alpha1", "Object"),
+    ("--enable-watches", "--poll=1m", "--sanitize-secrets"),
+    9443,
+)
+# The module of the version that the product installs cannot be had: the nearest one stands for it, under that tag.
+_HELM_PROVIDER = _Provider(
+    "provider-helm",
+    PROVIDER_HELM,
+    INSTALLED_PROVIDER_HELM,
+    ("helm.m.crossplane.io/v1beta1", "Release"),
+    ("--poll=30s", "--debug"),
+)
+
+
+async def _provider(supervisor: Supervisor, control: Control, api: Api, sources: Sources, provider: _Provider) -> None:
+    name = provider.name
+    package = sources.read(provider.module, "package/crossplane.yaml")
+    package += sources.read(provider.module, "package/crds")
+    control.registry.add_manifests(f"lab/{name}", provider.tag, package)
     folder = await serving_certificate(control, api, name)
-    await api.apply(package_manifest("Provider", name, f"lab/{name}:{version}"))
-    await until(f"{name} revision", lambda: settle_revisions(api, {}))
-    await until("the kind Object", lambda: _serves_objects(api))
+    await api.apply(package_manifest("Provider", name, f"lab/{name}:{provider.tag}"))
+    await until(f"{name} revision", lambda: _settled(api, name))
+    await until(f"the kind {provider.kind[1]}", lambda: _serves(api, *provider.kind))
     kubeconfig = control.cluster.kubeconfig
     if control.derives_rights:
         await rights.own_account(api, name, SYSTEM)
         kubeconfig = control.cluster.write_kubeconfig(name, await token_access(control.cluster, api, name))
-    command = (str(control.cluster.binary(name)), "--enable-watches", "--poll=1m", "--sanitize-secrets")
-    environment = {"KUBECONFIG": str(kubeconfig), "TLS_SERVER_CERTS_DIR": str(folder)}
-    await supervisor.start(Program(name, command, listens(9443), environment))
+    command = (str(control.cluster.binary(name)), *provider.arguments)
+    environment = {
+        "KUBECONFIG": str(kubeconfig),
+        "TLS_SERVER_CERTS_DIR": str(folder),
+        # Go reads this where it would read the machine's authorities.
+        "SSL_CERT_FILE": str(control.cluster.folder / "charts" / "ca.crt"),
+    }
+    probe = listens(provider.port) if provider.port is not None else _always
+    await supervisor.start(Program(name, command, probe, environment))
     await until(f"{name} Healthy", lambda: package_healthy(api, "Provider", name))
 
 
-async def _serves_objects(api: Api) -> bool:
-    kind = await api.kind("kubernetes.m.crossplane.io/v1alpha1", "Object")
-    await api.call("GET", kind.path(None))
+async def _settled(api: Api, package: str) -> bool:
+    return package in await settle_revisions(api, {})
+
+
+async def _always() -> bool:
+    return True
+
+
+async def _serves(api: Api, api_version: str, kind: str) -> bool:
+    found = await api.kind(api_version, kind)
+    await api.call("GET", found.path(None))
     return True
 
 
@@ -246,13 +317,13 @@ async def serving_certificate(control: Control, api: Api, name: str) -> Path:
     return folder
 
 
-async def settle_revisions(api: Api, endpoints: Mapping[str, str]) -> bool:
-    """Give every active revision what its runtime owes it; whether there was one at all."""
-    seen = False
+async def settle_revisions(api: Api, endpoints: Mapping[str, str]) -> set[str]:
+    """Give every active revision what its runtime owes it; the packages that have one."""
+    seen: set[str] = set()
     for kind in ("ProviderRevision", "FunctionRevision"):
         for revision in await api.list("pkg.crossplane.io/v1", kind):
             if text(revision, "spec", "desiredState") == "Active":
-                seen = True
+                seen.add(text(revision, "metadata", "labels", "pkg.crossplane.io/package"))
                 await _settle(api, revision, endpoints)
     return seen
 

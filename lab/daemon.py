@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING
 from lab import cert_manager, workload
 from lab import control as control_plane
 from lab.build import binary, module_folders
+from lab.charts import SOURCES as CHARTS
 from lab.client import Api, ApiError, WaitedTooLongError
 from lab.cluster import ADMIN, LOOPBACK, Cluster, new_cluster
-from lab.components import COMPONENTS, CROSSPLANE, KWOK, LWS, PROVIDER_KUBERNETES, SOURCES, Set
+from lab.components import COMPONENTS, CROSSPLANE, KWOK, LWS, PROVIDER_HELM, PROVIDER_KUBERNETES, SOURCES, Set
 from lab.engines import Engines
 from lab.envoy_gateway import EnvoyGateway
 from lab.fleet import Site, read_fleet
@@ -47,6 +48,7 @@ _CONTROL_PORT = 21_000
 _GATEWAY_ANNEX = 2
 _FLEET_RANGE, _FLEET_GATEWAY = "10.244.255.0/24", "10.244.255.1"
 _MANIFEST_MODULES = (KWOK, LWS, CROSSPLANE, PROVIDER_KUBERNETES, *SOURCES)
+_CHART_MODULES = (PROVIDER_HELM, *(source.module for source in CHARTS))
 
 
 Traffic = Gateway | Pickers | EnvoyGateway
@@ -109,7 +111,8 @@ class Daemon:
         if self.own_network:
             lay_network([_FLEET_RANGE, *(site.pod_range for site in sites)])
             name_hosts(self.places.state / "hosts", HOSTS)
-        sources = Sources(module_folders(_MANIFEST_MODULES), self.places.cache)
+        modules = (*_MANIFEST_MODULES, *(_CHART_MODULES if Set.CHARTS in self.options else ()))
+        sources = Sources(module_folders(modules), self.places.cache)
         self.clusters = [self._cluster(CONTROL, _CONTROL_PORT), *(self._cluster(s.name, s.base_port) for s in sites)]
         self.runtime = control_plane.Runtime(self.clusters[0])
         async with asyncio.TaskGroup() as group:
@@ -128,6 +131,8 @@ class Daemon:
                 chosen = schedulers_of(site.scheduler, named, self.options)
                 group.create_task(self._workload(site, cluster, sources, chosen))
         self.control = controlled.result()
+        if Set.CHARTS in self.options:
+            self.control = await control_plane.add_charts(self.supervisor, self.control, sources, self.say)
         if Set.GATEWAY in self.options:
             async with asyncio.TaskGroup() as group:
                 for cluster in self.clusters:

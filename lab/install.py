@@ -73,7 +73,7 @@ async def install(
         await definitions_established(api)
         access = await token_access(control.cluster, api, FUNCTION)
     kubeconfig = control.cluster.write_kubeconfig("function", access)
-    await supervisor.start(function_server(certificates, kubeconfig, mode))
+    await supervisor.start(function_server(certificates, kubeconfig, "charts" if control.charts else mode))
     say("function server ready")
 
 
@@ -91,7 +91,7 @@ def apply_as_documented(control: Control, version: str) -> None:
     registry = f"{LOOPBACK}:{REGISTRY_PORT}"
     command = [sys.executable, "-m", "modelplane", "install", f"--packages={registry}/{REPOSITORY}"]
     command += [f"--providers={registry}/lab", f"--version={version}", f"--kubeconfig={control.cluster.kubeconfig}"]
-    command += [_MEASURED]
+    command += [_MEASURED, *(["--helm"] if control.charts else [])]
     folders = [str(control.cluster.binary("kubectl").parent), os.environ.get("PATH", "")]
     environment = {**os.environ, "PATH": os.pathsep.join(folders)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -109,7 +109,12 @@ def function_server(
     port: int = FUNCTION_PORT,
 ) -> Program:
     """Its admin page is on the next port."""
-    looks = {"live": ("--live", _MEASURED), "lean": ("--live", "--no-observe", "--log-calls"), "stateless": ()}[mode]
+    looks = {
+        "live": ("--live", _MEASURED),
+        "lean": ("--live", "--no-observe", "--log-calls"),
+        "stateless": (),
+        "charts": ("--live", "--helm"),
+    }[mode]
     command = (
         sys.executable,
         "-m",

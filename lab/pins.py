@@ -24,5 +24,7 @@ CONTENTS = {
     "vc-scheduler": "8f8087f0f3e115db550e5c30f983229739ee16ddcab4c3721a51cc35fe92f3e7",
     "vc-controller-manager": "9f4ffbbfc9410d1414a3dc9baed58f3488e09f2340556a2a34c02e5cbea53264",
     "cert-manager": "6abc22b522d54dabd9f727d4a4c59147aa516518d7e40a329038f5509543c8c3",
+    "provider-helm": "59aee921deb17de84747d700eca90bbd1d15f5fb195de236acb0fff25050b357",
+    "charts": "1a884d0518e4479ee6181af280ca680cb8df27aa61c1ebe5b5e3bfc00a660d2b",
     "envoy-gateway": "8eb359ebfb8aa71046e0b94a8a588934d1eabe5eeb816519d96b586f34fc7e1b",
 }

@@ -18,6 +18,7 @@ import yaml
 from aiohttp import web
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Iterable
     from pathlib import Path
 
@@ -27,6 +28,8 @@ _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
 _LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 _ANNOTATION = "io.crossplane.xpkg"
+_CHART_CONFIG = "application/vnd.cncf.helm.config.v1+json"
+_CHART = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 _MANIFESTS = re.compile(r"/v2/(.+)/manifests/([^/]+)")
 _BLOBS = re.compile(r"/v2/.+/blobs/([^/]+)")
 _TAGS = re.compile(r"/v2/(.+)/tags/list")
@@ -40,6 +43,7 @@ class Registry:
         self._blobs: dict[str, bytes] = {}
         self._manifests: dict[tuple[str, str], bytes] = {}
         self._tags: dict[str, list[str]] = {}
+        self._files: dict[str, bytes] = {}
         self._runner: web.ServerRunner | None = None
 
     def add_manifests(self, repository: str, tag: str, manifests: Iterable[Manifest]) -> str:
@@ -86,6 +90,20 @@ class Registry:
         }
         return self._publish(repository, tag, json.dumps(manifest).encode())
 
+    def add_chart(self, repository: str, version: str, config: bytes, archive: bytes) -> str:
+        """A packed chart of Helm, as `helm push` stores it."""
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": _MANIFEST,
+            "config": {"mediaType": _CHART_CONFIG, **self._describe(self._keep(config))},
+            "layers": [{"mediaType": _CHART, **self._describe(self._keep(archive))}],
+        }
+        return self._publish(repository, version, json.dumps(manifest).encode())
+
+    def add_file_at(self, path: str, content: bytes) -> None:
+        """A plain file: repositories of charts that are no registry have an index."""
+        self._files[path] = content
+
     def _add_layout(self, repository: str, tag: str, files: dict[str, bytes]) -> str:
         index = json.loads(files["index.json"])
         for name, content in files.items():
@@ -108,10 +126,10 @@ class Registry:
             self._tags[repository].append(tag)
         return digest
 
-    async def start(self, host: str, port: int) -> None:
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
         self._runner = web.ServerRunner(web.Server(self._answer, access_log=None))
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
+        await web.TCPSite(self._runner, host, port, ssl_context=tls).start()
 
     @property
     def address(self) -> tuple[str, int]:
@@ -138,6 +156,8 @@ class Registry:
     def _find(self, path: str) -> tuple[bytes, str] | None:
         if path.rstrip("/") == "/v2":
             return b"{}", "application/json"
+        if (file := self._files.get(path)) is not None:
+            return file, "application/octet-stream"
         if (at := _MANIFESTS.fullmatch(path)) and (manifest := self._manifests.get((at[1], at[2]))):
             return manifest, _MANIFEST
         if (at := _BLOBS.fullmatch(path)) and (blob := self._blobs.get(at[1])) is not None:

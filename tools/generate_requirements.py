@@ -18,7 +18,8 @@ This page is for platform engineers who prepare a workload cluster.
 `make generate` writes this page from `src/modelplane/catalog/stack.yaml`, which Modelplane installs from as well.
 
 - On a cluster that Modelplane makes on a cloud, and on an existing one with `components: Managed`, it is installed with
-  provider-helm, in this order. `spec.software` has overrides by the names below, registry mirrors and a pause.
+  provider-helm, in this order. `spec.software` has overrides by the names below, registry mirrors and a pause. One
+  with `enabled: true` installs what nothing needs, too, such as `kueue`. [upgrade.md](upgrade.md) has upgrades in waves.
 - With `components: Provided` you install it. The condition `RequirementsMet` lists what is missing, and so does
   `modelplane cluster check --kubeconfig FILE`. Other versions may do: what is looked for is in the last column.
 - Without `components` nothing is installed or checked.
@@ -27,14 +28,24 @@ A cluster further needs Kubernetes {kubernetes} or newer with dynamic resource a
 driver 565 and container toolkit 1.18.0 or newer on nodes with NVIDIA GPUs, and the label `modelplane.ai/pool=POOL` on
 the nodes of each pool.
 
+With KAI every cluster has an unlimited `default-queue`. Kueue counts claims of the device classes of NVIDIA and AMD; its
+ClusterQueues are yours to make. Volcano allocates claims.
+
 | component | for | chart, version | namespace | needs | looked for |
 |---|---|---|---|---|---|
+"""
+SOURCES = """
+How versions and values are known. Charts were rendered with the values of the table by `python -m lab charts`.
+
+| component | source |
+|---|---|
 """
 
 
 def page() -> str:
     table = load_stack()
-    return HEAD.format(kubernetes=table.kubernetes) + "".join(map(_row, table.components))
+    sources = (f"| `{each.name}` | {each.source} |\n" for each in table.components if each.source)
+    return "".join([HEAD.format(kubernetes=table.kubernetes), *map(_row, table.components), SOURCES, *sources])
 
 
 def _row(component: StackComponent) -> str:

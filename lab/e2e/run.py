@@ -7,11 +7,22 @@ import platform
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lab.components import CROSSPLANE, ENVOY_GATEWAY, ETCD, KUBERNETES, KWOK, LWS, PROVIDER_KUBERNETES, Set
+from lab.components import (
+    CROSSPLANE,
+    ENVOY_GATEWAY,
+    ETCD,
+    KUBERNETES,
+    KWOK,
+    LWS,
+    PROVIDER_HELM,
+    PROVIDER_KUBERNETES,
+    Set,
+)
 from lab.e2e import (
     caches,
     canaries,
     causes,
+    charts,
     drains,
     gangs,
     hop,
@@ -124,6 +135,16 @@ async def run_gangs(
     case = gangs.CASES[scheduler]
     facts = _facts(places, "live", case.module)
     _write(target, with_section(_page(target), scenario, f"Gangs under {case.name}", facts))
+    return scenario
+
+
+async def run_charts(places: Places, target: Path, say: Callable[[str], None]) -> Scenario:
+    """Our stack by genuine provider-helm, as a report of its own."""
+    scenario = Scenario(say)
+    async with enter(places, say, "live") as world:
+        for name, action in charts.STEPS:
+            await scenario.step(name, partial(action, world), needed=True)
+    _write(target, report(scenario, "Charts", _facts(places, "live", PROVIDER_HELM)))
     return scenario
 
 

@@ -39,7 +39,7 @@ def test_versions_of_the_table_meet_each_others_needs():
             {"kserve", "ai-gateway", "inference-extension"},
             {"grove"},
         ),
-        ("Dynamo", "Existing", (), {"grove", "kai-dynamo"}, {"leader-worker-set"}),
+        ("Dynamo", "Existing", ("Dynamo",), {"grove", "kai", "cert-manager", "envoy-gateway"}, {"leader-worker-set"}),
     ],
 )
 def test_what_a_cluster_needs(stack, source, features, some, none):

@@ -33,6 +33,11 @@ def context(shape: str, **spec: object) -> Context:
             id="stack",
         ),
         pytest.param(
+            {"scheduling": {"type": "Auto"}},
+            "spec.scheduling.type: it is not known yet which scheduler Auto stands for",
+            id="scheduler",
+        ),
+        pytest.param(
             {"scheduling": {"priorities": [{"name": "gold", "value": 1}], "defaultPriority": "tin"}},
             "priority 'tin' is not among the cluster's: gold",
             id="priority",

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.api.codec import decode
+from modelplane.api.codec import decode, encode
 from modelplane.api.models import InferenceCluster
 from modelplane.catalog.stack import load_stack
 from modelplane.compose import inference_cluster
@@ -80,6 +80,20 @@ def test_software_is_installed_in_the_order_of_what_it_needs():
     )
 
 
+def test_nothing_is_ready_before_it_is_observed():
+    """42b3f3a7, 891f5e1c, a4f7d9ee: a key that was never composed was marked ready, and was an empty object."""
+    first = compose(make())
+    started = {key: desired for key, desired in first.desired.items() if key.startswith(PREFIX)}
+    assert not any(desired.ready for desired in started.values())
+    assert {desired.target.version for desired in started.values()} == {"v1.20.2", "v1.8.4", "0.19.0"}
+
+
+def test_a_cluster_without_a_status_is_composed():
+    """448fc943, f41dded1: a fresh cluster has no status, and reading it failed."""
+    fresh = decode(InferenceCluster, {"metadata": {"name": "east"}, "spec": encode(make())["spec"]})
+    assert compose(fresh).status.software.phase == "Installing"
+
+
 def test_the_gateway_waits_for_what_runs_it():
     """85cd0105: the definitions of the Gateway API were absent on a fresh cluster."""
     cluster = make()
@@ -95,6 +109,38 @@ def test_what_is_used_is_removed_after_its_users():
     assert set(result.desired["stack-cert-manager"].outlives) >= {"stack-leader-worker-set", "stack-kserve"}
     assert set(result.desired["stack-envoy-gateway"].outlives) >= {"stack-gateway-class-gatewayclass", "gateway"}
     assert result.desired["stack-kserve-crds"].outlives == ("stack-kserve",)
+
+
+def test_the_stack_dynamo_is_installed_in_its_order():
+    """KAI has to be there before Grove makes PodGroups for it; the software comes though nothing is rendered yet."""
+    result, _, rounds = settle(make(stack="Dynamo"))
+    assert rounds[1] == [
+        "stack-dra-driver-nvidia",
+        "stack-gateway-class-envoyproxy",
+        "stack-gateway-class-gatewayclass",
+        "stack-grove",
+    ]
+    assert "stack-kai" in rounds[0]
+    assert "stack-leader-worker-set" not in result.desired
+    assert result.desired["stack-kai"].outlives == ("stack-grove",)
+    assert result.desired["stack-kai"].target.values["scheduler"] == {"args": {"default-staleness-grace-period": "-1s"}}
+    assert result.desired["stack-grove"].target.values == {"crdInstaller": {"enabled": True}}
+    assert met(result) == ("True", "RequirementsMet", "")
+    assert result.conditions[0].message == "spec.stack: this build does not render for Dynamo; use Standard"
+
+
+def test_grove_is_not_installed_beside_a_kai_that_it_does_not_work_with():
+    older = {"overrides": [{"name": "kai", "version": "v0.12.0"}]}
+    result, _, _ = settle(make(stack="Dynamo", software=older))
+    assert "stack-grove" not in result.desired
+    assert result.desired["stack-kai"].target.version == "v0.12.0"
+    assert result.status.software.phase == "Installing"
+
+
+def test_models_are_admitted_by_the_queue_of_a_managed_kai():
+    """Its chart gives the queue a quota of 0, and pods that may not be preempted get no more than the quota."""
+    queue = settle(make(scheduling={"type": "KAI"}))[0].desired["stack-kai"].target.values["defaultQueue"]
+    assert {queue[part]["gpu"]["quota"] for part in ("parentResources", "childResources")} == {-1}
 
 
 def test_nothing_is_installed_where_nobody_asked():
@@ -120,6 +166,50 @@ def test_a_component_leaves_by_a_decision():
     assert observed.keys() - edited.desired.keys() == {"stack-kueue"}
     off = make(software={"overrides": [{"name": "leader-worker-set", "enabled": False}]})
     assert "stack-leader-worker-set" not in compose(off, observed).desired
+
+
+def test_what_serves_is_not_removed_under_replicas():
+    """A definition that goes takes every object of its kind along."""
+    _, observed, _ = settle(make(software={"overrides": [{"name": "keda", "enabled": True}]}))
+    off = [{"name": name, "enabled": False} for name in ("leader-worker-set", "keda")]
+    for replicas in (({"metadata": {"name": "r"}},), None):
+        given = {} if replicas is None else {"replicas": replicas}
+        required = {"class-h200": (NVIDIA,), **given}
+        result = inference_cluster.compose(ComposeRequest(make(software={"overrides": off}), observed, required))
+        assert observed.keys() - result.desired.keys() == {"stack-keda"}
+        assert result.status.software.message == (
+            "leader-worker-set: not needed any more, and kept while replicas run on the cluster"
+        )
+        assert "stack-leader-worker-set" in result.desired["stack-cert-manager"].outlives
+
+
+def test_an_upgrade_goes_in_the_order_of_what_is_needed():
+    """A component is changed when what it needs is changed and ready."""
+    _, observed, _ = settle(make())
+    newer = [{"name": "cert-manager", "version": "v1.21.0"}, {"name": "leader-worker-set", "version": "0.11.0"}]
+    cluster = make(software={"overrides": newer})
+
+    def versions(observed):
+        desired = compose(cluster, observed).desired
+        return tuple(desired[f"stack-{each['name']}"].target.version for each in newer)
+
+    assert versions(observed) == ("v1.21.0", "0.10.0")
+    changed = {key: seen(key, desired) for key, desired in compose(cluster, observed).desired.items()}
+    broken = replace(changed["stack-cert-manager"], ready=False)
+    assert versions({**changed, "stack-cert-manager": broken}) == ("v1.21.0", "0.10.0")
+    assert versions(changed) == ("v1.21.0", "0.11.0")
+
+
+def test_a_component_of_a_new_release_waits_for_versions_that_it_works_with():
+    """While a change waits, what is missing is installed only beside what it works with."""
+    older = {"overrides": [{"name": "envoy-gateway", "version": "v1.7.0"}]}
+    _, observed, _ = settle(make(software=older))
+    pools = {"routing": "InferencePool"}
+    held = compose(make(software={"paused": True}, backend=pools), observed)
+    assert held.desired["stack-envoy-gateway"].target.version == "v1.7.0"
+    observed = {key: seen(key, desired) for key, desired in held.desired.items()}
+    assert "stack-ai-gateway" not in compose(make(software={"paused": True}, backend=pools), observed).desired
+    assert "stack-ai-gateway" in settle(make(backend=pools))[0].desired
 
 
 def test_overrides_and_mirrors():
@@ -149,6 +239,22 @@ def test_overrides_and_mirrors():
     assert "stack-keda" in result.desired
 
 
+def test_mirrors_have_every_image_of_the_gateway_in_its_version():
+    """The image had a version of its own, and the proxies were pulled past the mirror."""
+    mirrors = [{"source": "docker.io", "mirror": "mirror.example/hub"}]
+    newer = [{"name": "envoy-gateway", "version": "v1.8.9"}]
+    result, _, _ = settle(make(software={"registryMirrors": mirrors, "overrides": newer}))
+    gateway = result.desired["stack-envoy-gateway"].target
+    assert gateway.values["global"] == {
+        "images": {"envoyGateway": {"image": "mirror.example/hub/envoyproxy/gateway:v1.8.9"}}
+    }
+    proxy = result.desired["stack-gateway-class-envoyproxy"].target.manifest["spec"]["provider"]["kubernetes"]
+    assert proxy == {
+        "envoyService": {"externalTrafficPolicy": "Cluster"},
+        "envoyDeployment": {"container": {"imageRepository": "mirror.example/hub/envoyproxy/envoy"}},
+    }
+
+
 def test_paused_software_keeps_its_version():
     _, observed, _ = settle(make())
     newer = {"overrides": [{"name": "cert-manager", "version": "v1.21.0"}]}
@@ -170,8 +276,13 @@ def test_paused_software_keeps_its_version():
     ],
 )
 def test_software_that_does_not_fit_together_is_refused(override, why):
-    accepted = compose(make(software={"overrides": [override]})).conditions[0]
+    accepted = compose(make(software={"overrides": [override]}, backend={"routing": "InferencePool"})).conditions[0]
     assert (accepted.reason, accepted.message.startswith(why)) == ("Invalid", True)
+
+
+def test_a_version_that_nothing_on_the_cluster_minds_is_accepted():
+    newer = {"overrides": [{"name": "envoy-gateway", "version": "v1.9.0"}]}
+    assert compose(make(software=newer)).conditions[0].status.value == "True"
 
 
 def have(*components):
@@ -206,6 +317,33 @@ def test_what_is_read_of_a_provided_cluster():
         key: Requirement(*kind, cluster="east") for key, kind in kinds.items()
     }
     assert not have().keys() & compose(make(None)).requirements.keys()
+
+
+def api_services(*names):
+    return {"observed-apiservices": tuple({"metadata": {"name": name}} for name in names)}
+
+
+def test_auto_is_resolved_from_the_cluster_and_its_queues_are_read():
+    cluster = make(None, scheduling={"type": "Auto"})
+    unread = compose(cluster)
+    assert unread.status.in_cluster_scheduler is None
+    assert unread.requirements["observed-apiservices"].kind == "APIService"
+    assert "observed-queues" not in unread.requirements
+    found = compose(cluster, **api_services("v1.apps", "v2.scheduling.run.ai"))
+    chosen = found.status.in_cluster_scheduler
+    assert (chosen.type_, chosen.message) == ("KAI", "the cluster serves APIs of KAI")
+    assert found.requirements["observed-queues"].api_version == "scheduling.run.ai/v2"
+    assert found.requirements["observed-apiservices"].kind == "APIService", "it is read on: the choice may change"
+
+
+def test_auto_installs_what_an_override_turns_on_and_nothing_that_others_installed():
+    kueue = make(scheduling={"type": "Auto"}, software={"overrides": [{"name": "kueue", "enabled": True}]})
+    result, _, _ = settle(kueue)
+    assert result.status.in_cluster_scheduler.message == "kueue is part of the cluster's software"
+    assert "stack-kueue" in result.desired
+    found = compose(make(scheduling={"type": "Auto"}), **api_services("v2.scheduling.run.ai"))
+    assert found.status.in_cluster_scheduler.type_ == "KAI"
+    assert "stack-kai" not in found.desired
 
 
 def test_components_follow_from_the_cluster():

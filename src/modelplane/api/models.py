@@ -106,6 +106,7 @@ __all__ = [
     "HttpGetAction",
     "HuggingFace",
     "Images",
+    "InClusterScheduler",
     "InferenceClass",
     "InferenceClassSpec",
     "InferenceClassStatus",
@@ -221,12 +222,12 @@ __all__ = [
     "SharedCounters",
     "SharedFilesystem",
     "SleepAction",
-    "Software",
     "SpecCredentials",
     "SpecGateway",
     "SpecPlacement",
     "SpecRollout",
     "SpecSecret",
+    "SpecSoftware",
     "Spread",
     "StableLimits",
     "StatusDrain",
@@ -234,6 +235,7 @@ __all__ = [
     "StatusPlacement",
     "StatusRollout",
     "StatusSecret",
+    "StatusSoftware",
     "Taint",
     "TcpSocketAction",
     "Template",
@@ -245,6 +247,7 @@ __all__ = [
     "Tls",
     "Toleration",
     "Topology",
+    "Upgrade",
     "ValueFrom",
     "Versions",
     "VolumeMount",
@@ -1371,6 +1374,20 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pending: int | None = None
 
 
+class StatusSoftware(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    release: str | None = None
+    revision: str | None = None
+    phase: Literal["Installing", "UpToDate", "Upgrading", "Waiting", "Paused", "Incompatible", "Failed"] | None = None
+    message: str | None = None
+    start_time: str | None = msgspec.field(name="startTime", default=None)
+    completion_time: str | None = msgspec.field(name="completionTime", default=None)
+
+
+class InClusterScheduler(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    type_: Literal["None", "KAI", "Kueue", "Volcano"] | None = msgspec.field(name="type", default=None)
+    message: str | None = None
+
+
 class StatusDrain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     start_time: str | None = msgspec.field(name="startTime", default=None)
     deadline: str | None = None
@@ -1509,6 +1526,8 @@ class InferenceClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_def
     faulty_replicas: tuple[FaultyReplica, ...] = msgspec.field(name="faultyReplicas", default=())
     no_execute_taints: tuple[NoExecuteTaint, ...] = msgspec.field(name="noExecuteTaints", default=())
     drain: StatusDrain | None = None
+    in_cluster_scheduler: InClusterScheduler | None = msgspec.field(name="inClusterScheduler", default=None)
+    software: StatusSoftware | None = None
     queues: tuple[Queue, ...] = ()
 
 
@@ -1560,7 +1579,7 @@ class Priority(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Scheduling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    type_: Literal["None", "KAI", "Kueue", "Volcano"] = msgspec.field(name="type", default="None")
+    type_: Literal["None", "KAI", "Kueue", "Volcano", "Auto"] = msgspec.field(name="type", default="None")
     scheduler_name: str | None = msgspec.field(name="schedulerName", default=None)
     version: str | None = None
     queue: str | None = None
@@ -1634,8 +1653,17 @@ class RegistryMirror(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     mirror: str
 
 
-class Software(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Upgrade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    wave: int = 0
+    max_unavailable: int = msgspec.field(name="maxUnavailable", default=1)
+    pause_seconds: int = msgspec.field(name="pauseSeconds", default=600)
+    deadline_seconds: int = msgspec.field(name="deadlineSeconds", default=1800)
+    resume: str | None = None
+
+
+class SpecSoftware(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     paused: bool = False
+    upgrade: Upgrade | None = None
     registry_mirrors: tuple[RegistryMirror, ...] = msgspec.field(name="registryMirrors", default=())
     overrides: tuple[Override, ...] = ()
 
@@ -1755,7 +1783,7 @@ class ClusterSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class InferenceClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cluster: ClusterSource
     stack: Literal["Standard", "Dynamo"] = "Standard"
-    software: Software | None = None
+    software: SpecSoftware | None = None
     node_pools: tuple[NodePool, ...] = msgspec.field(name="nodePools", default=())
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()

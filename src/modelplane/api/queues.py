@@ -22,7 +22,7 @@ _ANNOTATIONS: Mapping[str, str] = MappingProxyType({"scheduling.volcano.sh/queue
 
 def queue_scheduler(scheduling: Scheduling) -> str:
     """The scheduler whose queues count, as in `spec.scheduling.type`; "None" for none."""
-    if scheduling.type_ != "None":
+    if scheduling.type_ not in {"None", "Auto"}:
         return scheduling.type_
     return next((scheduler for scheduler, _ in _passed_through(scheduling)), "None")
 

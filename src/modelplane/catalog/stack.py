@@ -1,5 +1,6 @@
 """The software of a workload cluster, read from stack.yaml: the one table of charts, manifests and their signs."""
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
@@ -13,6 +14,8 @@ from modelplane.k8s.semver import Version, parse_version
 
 Stack = Literal["Standard", "Dynamo"]
 _FILE: Final = "stack.yaml"
+_DIGEST_DIGITS: Final = 10
+_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
 class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
@@ -67,11 +70,16 @@ class StackComponent(_Row, frozen=True, rename={"used_by": "for", "only_on": "on
     provides: Provides = Provides()
     facts: dict[str, str] = {}
     images: dict[str, str] = {}
+    source: str = ""
+    """How its version and values are known."""
 
-    def is_for(self, stack: str, source: str, features: Iterable[str]) -> bool:
-        """Whether a cluster needs it. Optional ones need the user's word as well."""
-        used = not self.used_by or not set(self.used_by).isdisjoint(features)
-        return used and stack in self.stacks and (not self.only_on or source in self.only_on)
+    def fits(self, stack: str, source: str) -> bool:
+        """Whether a cluster can have it."""
+        return stack in self.stacks and (not self.only_on or source in self.only_on)
+
+    def is_used_by(self, features: Iterable[str]) -> bool:
+        """Whether a cluster with these features needs it. Optional ones need the user's word as well."""
+        return not self.used_by or not set(self.used_by).isdisjoint(features)
 
     def objects(self) -> tuple[Json, ...]:
         """Its manifests."""
@@ -86,7 +94,12 @@ class StackTable(_Row, frozen=True):
     def find(self, stack: str, source: str, features: Iterable[str]) -> tuple[StackComponent, ...]:
         """The components of a cluster in the order of their installation, optional ones among them."""
         wanted = frozenset(features)
-        return tuple(found for found in self.components if found.is_for(stack, source, wanted))
+        return tuple(found for found in self.components if found.fits(stack, source) and found.is_used_by(wanted))
+
+    @property
+    def release(self) -> str:
+        """A name that changes with the table and with its manifests."""
+        return digest_of([(component, component.objects()) for component in self.components])
 
 
 @cache
@@ -94,6 +107,11 @@ def load_stack() -> StackTable:
     """The table of this release."""
     (document,) = parse_documents((files(__package__) / _FILE).read_bytes(), source=_FILE)
     return msgspec.convert(document.value, StackTable)
+
+
+def digest_of(content: object) -> str:
+    """A short name for what is installed: equal content has an equal one."""
+    return hashlib.sha256(_ENCODER.encode(content)).hexdigest()[:_DIGEST_DIGITS]
 
 
 @cache

@@ -1,4 +1,4 @@
-"""`modelplane explain KIND NAME`: why replicas are placed where they are, with every candidate."""
+"""`modelplane explain KIND NAME`: why replicas are placed where they are; who waits for what in an upgrade."""
 
 import argparse
 from collections.abc import Sequence
@@ -7,8 +7,9 @@ from modelplane.cli._kinds import read_target
 from modelplane.cli._shown import EXIT_DOES_NOT_FIT, add_inputs, add_output, print_table, print_value, read_inputs
 from modelplane.cli.explain_request import explain_request
 from modelplane.k8s.admission.decode import escape
+from modelplane.views.cluster_software import explain_cluster
 from modelplane.views.explain import explain, owner_of
-from modelplane.views.shapes import CandidateShown, FitAnswer, PlacementExplanation
+from modelplane.views.shapes import CandidateShown, ClusterExplanation, FitAnswer, PlacementExplanation, SoftwareRow
 
 _EPILOG = """\
 examples:
@@ -16,12 +17,13 @@ examples:
   modelplane explain md/qwen3-8b                                kinds as kubectl spells them
   modelplane explain replica qwen3-8b-ve5dztjuov                the deployment of a replica
   modelplane explain deployment qwen3-8b --fleet snapshot.yaml
+  modelplane explain cluster east                               its software: who waits for what in an upgrade
   modelplane explain request 4b0c1c3e-…                         why the fleet router sent a request where it did
   modelplane explain deployment qwen3-8b -n default -f examples/quickstart/ -o yaml
 
 Exit codes: 0 every replica is placed, 1 the input was refused, 3 some replicas are pending.
 """
-_KINDS = {"ModelDeployment": "deployment", "ModelReplica": "replica"}
+_KINDS = {"ModelDeployment": "deployment", "ModelReplica": "replica", "InferenceCluster": "cluster"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument(
         "target", nargs="+", metavar="KIND NAME",
-        help="a ModelDeployment, a ModelReplica or a request, or KIND/NAME; kinds as kubectl spells them: md, mr",
+        help="a ModelDeployment, ModelReplica, InferenceCluster or request, or KIND/NAME; kinds as kubectl spells them",
     )  # fmt: skip
     parser.add_argument(
         "-n", "--namespace", help="its namespace; needed when several namespaces have a deployment of this name"
@@ -45,6 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
         return explain_request(arguments, identity)
     kind, name = read_target(arguments.target, _KINDS)
     inputs, namespace = read_inputs(arguments), arguments.namespace
+    if kind == "InferenceCluster":
+        return _show_cluster(explain_cluster(inputs.clusters, name), arguments.output)
     if kind == "ModelReplica":
         name, namespace = owner_of(inputs, name, namespace)
     found = explain(inputs, name, namespace)
@@ -53,6 +57,24 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print_value(found, arguments.output)
     return 0 if found.answer in {FitAnswer.FITS_NOW, FitAnswer.FITS_AFTER_SCALE_UP} else EXIT_DOES_NOT_FIT
+
+
+def _show_cluster(found: ClusterExplanation, output: str) -> int:
+    if output != "table":
+        print_value(found, output)
+        return 0
+    facts = {"software": found.summary, "requirements": found.requirements, "scheduler": found.scheduler}
+    for name, text in facts.items():
+        if text:
+            print(escape(f"{found.cluster}: {name}: {text}"))
+    if found.rows:
+        print()
+        print_table(("WAVE", "CLUSTER", "PHASE", "RELEASE", "WHY"), [_software_cells(row) for row in found.rows])
+    return 0
+
+
+def _software_cells(row: SoftwareRow) -> tuple[str, ...]:
+    return "-" if row.wave is None else str(row.wave), row.cluster, row.phase, row.release, row.why
 
 
 def _request_of(words: Sequence[str]) -> str:

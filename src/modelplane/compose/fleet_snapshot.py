@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import msgspec
 
+from modelplane.api.chosen_scheduler import with_chosen_scheduler
 from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionStatus, ConditionType
 from modelplane.api.errors import InputError
@@ -208,7 +209,7 @@ def fleet_of(clusters: Iterable[Manifest], replicas: Iterable[Manifest], caches:
 def read_cluster(manifest: Manifest) -> Cluster | None:
     """A cluster; with its fault where it cannot be decoded, or None where its name cannot be either."""
     try:
-        return cluster_of(decode(InferenceCluster, manifest))
+        return cluster_of(with_chosen_scheduler(decode(InferenceCluster, manifest)))
     except InputError as error:
         named = _outline(manifest)
         return Cluster(name=ClusterName(named.metadata.name), ready=False, fault=str(error)) if named else None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
 
-from modelplane.api.models import InferenceCluster, Software
+from modelplane.api.models import InferenceCluster, SpecSoftware
 from modelplane.api.version import __version__
 
 OwnProgram = Literal["picker", "routing_sidecar", "warm_up", "loader"]
@@ -80,7 +80,7 @@ class RegistryMirrors:
 
     @classmethod
     def of(cls, cluster: InferenceCluster) -> "RegistryMirrors":
-        declared = (cluster.spec.software or Software()).registry_mirrors
+        declared = (cluster.spec.software or SpecSoftware()).registry_mirrors
         found = [(each.source.rstrip("/"), each.mirror.rstrip("/")) for each in declared]
         return cls(tuple(sorted(found, key=lambda pair: (-len(pair[0]), pair[0]))))
 

@@ -4,12 +4,13 @@ A pool whose InferenceClass is missing or cannot be read keeps its last status: 
 not displace running replicas. Placement counts the declared nodes; observed capacity refines that.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 import msgspec
 
+from modelplane.api.chosen_scheduler import with_chosen_scheduler
 from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, holds, summarise, unknown
 from modelplane.api.errors import InputError
@@ -17,12 +18,11 @@ from modelplane.api.labels import CLUSTER, CLUSTER_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import (
     GpuPool,
+    InClusterScheduler,
     InferenceClass,
     InferenceCluster,
     InferenceClusterStatus,
     ModelReplica,
-    NodePool,
-    PoolDevice,
     StatusGateway,
 )
 from modelplane.api.objects import API_VERSION, Json, manifest
@@ -40,15 +40,23 @@ from modelplane.compose.contract import (
     Use,
     keep,
 )
+from modelplane.compose.declared_pools import declared_pool, held_devices, without_free, without_nodes
 from modelplane.compose.drains import DrainReport, report_drain, seen_taints, with_seen
-from modelplane.compose.fabric_domains import pool_domain
 from modelplane.compose.free_parts import counted_once, with_free_parts
-from modelplane.compose.gang import domain_fault, scheduling_fault
+from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.placed_replica import placed_replica
 from modelplane.compose.pool_hardware import class_kinds
 from modelplane.compose.readiness import first_address
-from modelplane.compose.refusal import cluster_fault, refuse
-from modelplane.compose.stack import StackInputs, StackPlan, charts_fault, plan_stack, stack_fault, stack_requirements
+from modelplane.compose.refusal import cluster_fault, refuse, stack_refusal
+from modelplane.compose.stack import (
+    StackInputs,
+    StackPlan,
+    charts_fault,
+    chosen_scheduler,
+    plan_stack,
+    stack_fault,
+    stack_requirements,
+)
 from modelplane.compose.storage_class import class_name, shared_class
 from modelplane.compose.transitions import transitions
 
@@ -63,20 +71,24 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     fault = cluster_fault(request.resource) or charts_fault(request)
     if fault is not None and not request.observed:
         return refuse(request, fault)
+    fault = fault or stack_refusal(request.resource)
     cluster = with_seen(request.resource, seen_taints(request.resource, request.now))
     found = {pool.class_name: _class(request, pool.class_name) for pool in cluster.spec.node_pools}
     classes = {name: read for name, read in found.items() if isinstance(read, InferenceClass)}
     provisioned, stack = _plans(request, {name: classes.get(name) for name in found})
+    requirements = {**_requirements(cluster), **stack_requirements(cluster), **stack.requirements}
+    cluster, scheduler = _scheduled(request, cluster)
+    request = replace(request, resource=cluster)
     replicas = {replica.metadata.name: replica for replica in _replicas(request)}
-    held = _held(replicas.values())
+    held = held_devices(replicas.values())
     known = {pool.name: pool for pool in cluster.status.gpu_pools}
     seen = capacity.pools_of(request, replicas.keys())
     pools = tuple(
         capacity.refined(shown, pool, seen, known.get(pool.name), request.now)
         for pool in cluster.spec.node_pools
-        if (shown := _pool(cluster, pool, classes.get(pool.class_name), known.get(pool.name), held)) is not None
+        if (shown := declared_pool(cluster, pool, classes.get(pool.class_name), known.get(pool.name), held))
     )
-    pools = tuple(_without_nodes(pool) if pool.name in provisioned.missing_pools else pool for pool in pools)
+    pools = tuple(without_nodes(pool) if pool.name in provisioned.missing_pools else pool for pool in pools)
     pools = with_free_parts(cluster, pools, replicas.values())
     digests = _digests(replicas.values()) if seen is not None else {}
     gateway, hop = request.observed.get(_GATEWAY), cluster_hop(request)
@@ -109,20 +121,33 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
             if seen is not None
             else cluster.status.faulty_replicas,
             drain=drain.status,
+            in_cluster_scheduler=scheduler,
+            software=stack.status,
         ),
         conditions=(accepted, *more, *conditions, *drain.conditions),
         ready=summarise(conditions),
         events=(*transitions(cluster.status.conditions, (*more, *conditions)), *drain.events),
-        requirements={**_requirements(cluster), **hop_requirements(request)},
+        requirements={**requirements, **capacity.requirements(cluster), **hop_requirements(request)},
         uses=_uses(cluster),
-        requeue_after_s=_requeue_after_s(capacity.requeue_after_s(pools, cluster.spec.node_pools, request.now), hop),
+        requeue_after_s=_requeue_after_s(
+            capacity.requeue_after_s(pools, cluster.spec.node_pools, request.now), stack.requeue_after_s, hop
+        ),
     )
 
 
-def _requeue_after_s(of_capacity: float | None, hop: ClusterHop) -> float | None:
+def _requeue_after_s(of_capacity: float | None, of_stack: float | None, hop: ClusterHop) -> float | None:
     """A gateway's certificate comes without an event here."""
-    waits = [wait for wait in (of_capacity, _HOP_REQUEUE_S if hop.waits else None) if wait]
+    waits = [wait for wait in (of_capacity, of_stack, _HOP_REQUEUE_S if hop.waits else None) if wait]
     return min(waits) if waits else None
+
+
+def _scheduled(
+    request: ComposeRequest[InferenceCluster], cluster: InferenceCluster
+) -> tuple[InferenceCluster, InClusterScheduler | None]:
+    """The cluster with the scheduler that Auto stands for."""
+    chosen = chosen_scheduler(request)
+    status = msgspec.structs.replace(cluster.status, in_cluster_scheduler=chosen)
+    return with_chosen_scheduler(msgspec.structs.replace(cluster, status=status)), chosen
 
 
 def _plans(
@@ -153,10 +178,6 @@ def _remote(
     late |= {_GATEWAY, *hop.desired} if stack.holds_gateway else set()
     startable = made.keys() - late if provisioned.reachable else set()
     return {key: item for key, item in made.items() if key in startable or key in request.observed}
-
-
-def _without_nodes(pool: GpuPool) -> GpuPool:
-    return msgspec.structs.replace(_without_free(pool), nodes=0)
 
 
 def _digests(replicas: Iterable[ModelReplica]) -> dict[str, str]:
@@ -197,7 +218,7 @@ def _requirements(cluster: InferenceCluster) -> dict[str, Requirement]:
     labels = {CLUSTER: cluster.metadata.name}
     replicas = Requirement(API_VERSION, "ModelReplica", labels=labels)
     clouds = cloud_requirements(cloud_of(cluster), cluster)
-    return {**wanted, _REPLICAS: replicas, **clouds, **stack_requirements(cluster), **capacity.requirements(cluster)}
+    return {**wanted, _REPLICAS: replicas, **clouds}
 
 
 def _class_key(name: str) -> str:
@@ -227,70 +248,8 @@ def _replicas(request: ComposeRequest[InferenceCluster]) -> Iterator[ModelReplic
             yield decode(ModelReplica, item)
 
 
-def _held(replicas: Iterable[ModelReplica]) -> Counter[tuple[str, str]]:
-    """Devices that replicas hold, by pool and DeviceClass."""
-    held: Counter[tuple[str, str]] = Counter()
-    for replica in replicas:
-        for engine in replica.spec.engines:
-            for member in engine.members:
-                for wanted in member.device_requests:
-                    pods = engine.copies * member.nodes
-                    held[member.node_pool_name, wanted.device_class_name] += pods * wanted.count
-    return held
-
-
 def _devices(replica: ModelReplica) -> capacity.ReplicaDevices:
-    return capacity.ReplicaDevices(replica.metadata.namespace, _held([replica]).total())
-
-
-def _pool(
-    cluster: InferenceCluster,
-    pool: NodePool,
-    found: InferenceClass | None,
-    known: GpuPool | None,
-    held: Counter[tuple[str, str]],
-) -> GpuPool | None:
-    nodes = pool.max_node_count if pool.max_node_count is not None else pool.node_count
-    if found is None:
-        return known
-    devices = tuple(
-        PoolDevice(
-            name=device.name,
-            claim=device.claim,
-            driver=device.driver,
-            device_class_name=device.device_class_name,
-            count=device.count,
-            devices_per_value=device.devices_per_value,
-            attributes=device.attributes,
-            capacity=device.capacity,
-            consumes_counters=device.consumes_counters,
-            allow_multiple_allocations=device.allow_multiple_allocations,
-            allocated=_allocated(device.device_class_name, pool.name, held),
-            free=max(nodes * device.count - _allocated(device.device_class_name, pool.name, held), 0),
-        )
-        for device in found.spec.devices
-    )
-    cost = found.spec.cost
-    return GpuPool(
-        name=pool.name,
-        class_name=pool.class_name,
-        nodes=nodes,
-        price_per_node_hour=cost.price_per_node_hour if cost else None,
-        currency=cost.currency if cost else None,
-        domain=pool_domain(pool, domain_fault(cluster)),
-        node_resources=found.spec.node_resources,
-        shared_counters=found.spec.shared_counters,
-        devices=devices,
-    )
-
-
-def _allocated(device_class: str | None, pool: str, held: Counter[tuple[str, str]]) -> int:
-    return held[pool, device_class] if device_class else 0
-
-
-def _without_free(pool: GpuPool) -> GpuPool:
-    devices = tuple(msgspec.structs.replace(device, free=0) for device in pool.devices)
-    return msgspec.structs.replace(pool, devices=devices)
+    return capacity.ReplicaDevices(replica.metadata.namespace, held_devices([replica]).total())
 
 
 def _namespace(cluster: InferenceCluster) -> Remote:
@@ -385,6 +344,6 @@ def _status(
         free_devices=free if answers else 0,
         lost_devices=None if answers else free,
         replicas=len(replicas) if replicas is not None else None,
-        gpu_pools=pools if answers else tuple(_without_free(pool) for pool in pools),
+        gpu_pools=pools if answers else tuple(without_free(pool) for pool in pools),
         queues=capacity.queues_of(request, held),
     )

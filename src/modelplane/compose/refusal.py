@@ -53,6 +53,9 @@ def stack_refusal(cluster: InferenceCluster) -> str | None:
 
 
 def cluster_fault(cluster: InferenceCluster) -> str | None:
-    """Why nothing can run on a cluster as it is written, as a sentence that names the field."""
+    """Why nothing is made for a cluster as it is written, as a sentence that names the field.
+
+    A cluster that exists gets its software, whatever is rendered for it; none is bought that nothing can run on.
+    """
     cloud = CLOUDS.get(cluster.spec.cluster.source)
-    return stack_refusal(cluster) or (cloud.fault(cluster) if cloud is not None else None)
+    return None if cloud is None else stack_refusal(cluster) or cloud.fault(cluster)

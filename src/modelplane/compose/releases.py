@@ -1,7 +1,10 @@
 """A Helm target as the Release of provider-helm that hosts apply."""
 
-from modelplane.api.objects import Json
-from modelplane.compose.contract import Helm
+from collections.abc import Mapping
+
+from modelplane.api.meta import ClusterName
+from modelplane.api.objects import Json, Manifest, text_at, value_at
+from modelplane.compose.contract import Helm, Target
 
 RELEASE_API, RELEASE = "helm.m.crossplane.io/v1beta1", "Release"
 EXTERNAL_NAME = "crossplane.io/external-name"
@@ -26,3 +29,24 @@ def release_manifest(name: str, namespace: str, target: Helm) -> Json:
             },
         },
     }
+
+
+def read_release(item: Manifest) -> Helm:
+    """The target that a Release stands for."""
+    values = value_at(item, "spec", "forProvider", "values")
+    return Helm(
+        cluster=ClusterName(text_at(item, "spec", "providerConfigRef", "name")),
+        chart=text_at(item, "spec", "forProvider", "chart", "name"),
+        repository=text_at(item, "spec", "forProvider", "chart", "repository"),
+        version=text_at(item, "spec", "forProvider", "chart", "version"),
+        namespace=text_at(item, "spec", "forProvider", "namespace"),
+        values=values if isinstance(values, Mapping) else {},
+        release=text_at(item, "metadata", "annotations", EXTERNAL_NAME),
+    )
+
+
+def chart_of(target: Target) -> Helm | None:
+    """The chart that a target releases; the embedded plane observes its Release. None where it is none."""
+    if isinstance(target, Helm):
+        return target
+    return read_release(target.manifest) if text_at(target.manifest, "kind") == RELEASE else None

@@ -53,6 +53,9 @@ def _check(context: Context) -> None:
     refused = stack_refusal(context.cluster)
     if refused is not None:
         raise ClusterRenderError(Reason.NOT_SUPPORTED, refused)
+    if context.scheduling.type_ == "Auto":
+        message = "spec.scheduling.type: it is not known yet which scheduler Auto stands for"
+        raise ClusterRenderError(Reason.UNRESOLVED, message)
     if (fault := phase_fault(context)) is not None:
         raise RenderError(Reason.INVALID, fault)
     if gang_of(context).domains and (fault := domain_fault(context.cluster)) is not None:

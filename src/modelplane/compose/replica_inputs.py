@@ -5,6 +5,7 @@ Each is unresolved, absent or present. An absent or invalid input deletes nothin
 
 from dataclasses import dataclass, field
 
+from modelplane.api.chosen_scheduler import with_chosen_scheduler
 from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, unknown
 from modelplane.api.errors import InvalidObject
@@ -109,7 +110,7 @@ def _cluster(request: ComposeRequest[ModelReplica]) -> tuple[InferenceCluster | 
         return None, fails(ConditionType.SCHEDULED, Reason.CLUSTER_MISSING, message)
     try:
         # What was observed of its nodes is no input here, and long for a large cluster.
-        cluster = decode(InferenceCluster, {**found[0], "status": _status(found[0])})
+        cluster = with_chosen_scheduler(decode(InferenceCluster, {**found[0], "status": _status(found[0])}))
         _check_name(cluster.metadata, name)
     except InvalidObject as error:
         return None, fails(ConditionType.SCHEDULED, Reason.INVALID, f"cluster {name}: {error}; running pods stay")
@@ -120,7 +121,12 @@ def _status(cluster: Manifest) -> Manifest:
     """What its replicas read of a cluster's status, without what is garbled: that is no reason not to render."""
     gateway = {name: text_at(cluster, "status", "gateway", name) for name in ("address", "hostname")}
     conditions = [item for item in items_at(cluster, "status", "conditions") if _is_condition(item)]
-    return {"conditions": conditions, "gateway": {name: found for name, found in gateway.items() if found}}
+    scheduler = text_at(cluster, "status", "inClusterScheduler", "type")
+    return {
+        "conditions": conditions,
+        "gateway": {name: found for name, found in gateway.items() if found},
+        **({"inClusterScheduler": {"type": scheduler}} if scheduler in SCHEDULERS.keys() - {"Auto"} else {}),
+    }
 
 
 def _is_condition(item: Manifest) -> bool:

@@ -2,7 +2,10 @@
 
 Order. A component is installed when all that it needs is ready, and is removed before any of that (`outlives`). One
 that exists stays in the desired state whatever is not ready by then. It leaves by a decision only: an override turns it
-off, or every class was read and none has such devices.
+off, or every class was read and none has such devices. What models are served with stays while replicas run even then.
+
+Changes. `stack_upgrade` decides when a change reaches the cluster. In the cluster it goes in the order of installation:
+a component is changed when what it needs is changed and ready.
 
 `spec.cluster.existing.components: Provided` installs nothing. What a component provides is looked for on the cluster by
 objects that are small: an APIService for an API version, and DeviceClasses. A host that cannot read the cluster leaves
@@ -10,26 +13,35 @@ the condition Unknown.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+
+import msgspec
 
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, unknown
 from modelplane.api.meta import ClusterName
-from modelplane.api.models import InferenceClass, InferenceCluster, Override, Software
-from modelplane.api.objects import name_of, text_at
+from modelplane.api.models import InClusterScheduler, InferenceClass, InferenceCluster, SpecSoftware, StatusSoftware
+from modelplane.api.objects import API_VERSION, Json, name_of, text_at
 from modelplane.api.reasons import Reason
-from modelplane.catalog.stack import StackComponent, at_path, is_in_range, load_stack, merged
+from modelplane.catalog.stack import StackComponent, at_path, digest_of, is_in_range, load_stack, merged
 from modelplane.compose.context import has_pools
 from modelplane.compose.contract import ComposeRequest, Desired, Helm, Remote, Requirement, Target, keep, keep_order
 from modelplane.compose.fabric_domains import has_compute_domains
 from modelplane.compose.images import RegistryMirrors
+from modelplane.compose.in_cluster_scheduler import choose_scheduler
+from modelplane.compose.releases import chart_of
+from modelplane.compose.stack_upgrade import SoftwareChange, is_managed, plan_upgrade
+from modelplane.k8s.semver import VersionError
 
 PREFIX = "stack-"
 _COMPONENTS = "spec.cluster.existing.components"
 _MAX_MESSAGE = 1024
 _BEFORE_GATEWAYS = frozenset({"gateway-class", "envoy-gateway"})
 _VENDORS = {"nvidia": "nvidia.com", "amd": "amd.com"}
+_FLEET, _REPLICAS = "other-clusters", "replicas"
+_APIS = "observed-apiservices"
 _READ_KINDS = {
-    "observed-apiservices": ("apiregistration.k8s.io/v1", "APIService"),
+    _APIS: ("apiregistration.k8s.io/v1", "APIService"),
     "observed-deviceclasses": ("resource.k8s.io/v1", "DeviceClass"),
     "observed-gatewayclasses": ("gateway.networking.k8s.io/v1", "GatewayClass"),
 }
@@ -42,6 +54,9 @@ class StackPlan:
     """RequirementsMet. None where nothing is installed or checked."""
     holds_gateway: bool = False
     """Whether the cluster's gateway waits for the software that runs it."""
+    status: StatusSoftware | None = None
+    requirements: Mapping[str, Requirement] = field(default_factory=dict)
+    requeue_after_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +73,26 @@ class StackInputs:
 
 def stack_fault(cluster: InferenceCluster) -> str | None:
     """Why the software cannot be installed as it is written, as a sentence that names the field."""
-    known = {component.name: component for component in load_stack().components}
+    known = [component.name for component in load_stack().components]
     overrides = {override.name: override for override in _software(cluster).overrides}
     for name in overrides:
         if name not in known:
             return f"spec.software.overrides: there is no component {name}; components: {', '.join(sorted(known))}"
-    for component in known.values():
+    for component in components_of(cluster, ()):
         for needed, versions in component.needs.items():
             version = overrides[needed].version if needed in overrides else None
             if version and not is_in_range(version, versions):
                 return f"spec.software.overrides: {component.name} needs {needed} {versions}, not {version}"
     return None
+
+
+def _incompatibility(cluster: InferenceCluster) -> str | None:
+    """Why this release cannot be installed on the cluster."""
+    oldest, found = load_stack().kubernetes, cluster.status.kubernetes_version
+    with suppress(VersionError):
+        if found and not is_in_range(found.partition("-")[0].partition("+")[0], f">={oldest}"):
+            return f"this release needs Kubernetes {oldest} or newer, and the cluster has a node of {found}"
+    return stack_fault(cluster)
 
 
 def charts_fault(request: ComposeRequest[InferenceCluster]) -> str | None:
@@ -81,23 +105,24 @@ def charts_fault(request: ComposeRequest[InferenceCluster]) -> str | None:
     )
 
 
-def is_managed(cluster: InferenceCluster) -> bool:
-    """Whether Modelplane installs the software."""
-    existing = cluster.spec.cluster.existing
-    return cluster.spec.cluster.source != "Existing" or (existing is not None and existing.components == "Managed")
-
-
 def is_checked(cluster: InferenceCluster) -> bool:
     existing = cluster.spec.cluster.existing
     return existing is not None and existing.components == "Provided"
 
 
 def stack_requirements(cluster: InferenceCluster) -> dict[str, Requirement]:
-    """What is read of a cluster whose software is checked."""
-    if not is_checked(cluster):
-        return {}
+    """What is read of a cluster whose software is checked, or whose scheduler is found by its APIs."""
+    keys = _READ_KINDS.keys() if is_checked(cluster) else {_APIS} if cluster.spec.scheduling.type_ == "Auto" else set()
     name = ClusterName(cluster.metadata.name)
-    return {key: Requirement(api, kind, cluster=name) for key, (api, kind) in _READ_KINDS.items()}
+    return {key: Requirement(api, kind, cluster=name) for key, (api, kind) in _READ_KINDS.items() if key in keys}
+
+
+def chosen_scheduler(request: ComposeRequest[InferenceCluster]) -> InClusterScheduler | None:
+    """What spec.scheduling.type Auto stands for."""
+    cluster = request.resource
+    includes = is_managed(cluster) or cluster.spec.stack == "Dynamo"
+    installed = components_of(cluster, ()) if includes else ()
+    return choose_scheduler(cluster, installed, _names(request, _APIS), has_replicas=_is_busy(request))
 
 
 def plan_stack(request: ComposeRequest[InferenceCluster], inputs: StackInputs) -> StackPlan:
@@ -110,9 +135,10 @@ def plan_stack(request: ComposeRequest[InferenceCluster], inputs: StackInputs) -
 
 def components_of(cluster: InferenceCluster, classes: Iterable[InferenceClass | None]) -> tuple[StackComponent, ...]:
     """What the cluster needs, with its overrides."""
-    overrides = {override.name: override for override in _software(cluster).overrides}
-    found = load_stack().find(cluster.spec.stack, cluster.spec.cluster.source, features_of(cluster, classes))
-    return tuple(component for component in found if _is_on(component, overrides.get(component.name)))
+    stated = {each.name: each.enabled for each in _software(cluster).overrides if each.enabled is not None}
+    features = features_of(cluster, classes)
+    found = (each for each in load_stack().components if each.fits(cluster.spec.stack, cluster.spec.cluster.source))
+    return tuple(each for each in found if stated.get(each.name, each.is_used_by(features) and not each.optional))
 
 
 def features_of(cluster: InferenceCluster, classes: Iterable[InferenceClass | None]) -> frozenset[str]:
@@ -122,13 +148,7 @@ def features_of(cluster: InferenceCluster, classes: Iterable[InferenceClass | No
     backend = cluster.spec.backend
     routing = "InferencePool" if has_pools(backend) else backend.routing
     domains = {"ComputeDomain" for pool in cluster.spec.node_pools if has_compute_domains(cluster, pool.name)}
-    return frozenset({*vendors, *domains, cluster.spec.scheduling.type_, backend.type_, routing})
-
-
-def _is_on(component: StackComponent, override: Override | None) -> bool:
-    if override is not None and override.enabled is not None:
-        return override.enabled
-    return not component.optional
+    return frozenset({*vendors, *domains, cluster.spec.stack, cluster.spec.scheduling.type_, backend.type_, routing})
 
 
 def _installed(request: ComposeRequest[InferenceCluster], inputs: StackInputs) -> StackPlan:
@@ -136,36 +156,96 @@ def _installed(request: ComposeRequest[InferenceCluster], inputs: StackInputs) -
     wanted = {component.name: component for component in components_of(cluster, inputs.classes.values())}
     targets = {name: _targets(cluster, component, inputs) for name, component in wanted.items()}
     ready = {name for name, made in targets.items() if _are_ready(request, made)}
+    current = {name for name in ready if all(_is_applied(request, key, made) for key, made in targets[name].items())}
+    is_read = inputs.reachable and all(found is not None for found in inputs.classes.values())
+    change = SoftwareChange(
+        load_stack().release,
+        digest_of(targets) if is_read else None,
+        tuple(name for name in wanted if name not in current),
+        _incompatibility(cluster),
+        installed=ready == wanted.keys(),
+    )
+    upgrade = plan_upgrade(cluster, change, request.fetched(_FLEET), request.now)
+    held = upgrade.held or _software(cluster).paused
     users = _users(wanted, targets)
     desired: dict[str, Desired] = {}
     for name, component in wanted.items():
-        startable = inputs.reachable and not (component.needs.keys() & wanted.keys()) - ready
+        needed = component.needs.keys() & wanted.keys()
+        startable = inputs.reachable and needed <= ready and _fits(request, component, targets, held=held)
+        changeable = not held and needed <= current
         for key, target in targets[name].items():
             if key in request.observed or startable:
-                desired[key] = _desired(request, key, target, users[name])
-    late = bool((_BEFORE_GATEWAYS & wanted.keys()) - ready)
+                desired[key] = _desired(request, key, target, users[name], changeable=changeable)
+    kept = _kept(request, inputs, desired, held=held)
     return StackPlan(
-        keep_order(desired, _unexplained(request, inputs, desired), request.observed),
+        keep_order(desired, kept, request.observed),
         _installation(wanted, ready),
-        late,
+        bool((_BEFORE_GATEWAYS & wanted.keys()) - ready),
+        _with_kept(upgrade.status, kept if not held and is_read else ()),
+        {_FLEET: Requirement(API_VERSION, "InferenceCluster")} if upgrade.reads_fleet else {},
+        upgrade.requeue_after_s,
     )
 
 
-def _unexplained(
-    request: ComposeRequest[InferenceCluster], inputs: StackInputs, desired: Collection[str]
+def _fits(
+    request: ComposeRequest[InferenceCluster],
+    component: StackComponent,
+    targets: Mapping[str, Mapping[str, Target]],
+    *,
+    held: bool,
+) -> bool:
+    """Whether a component works with the versions of what it needs: while a change waits, those that are installed."""
+    for needed, versions in component.needs.items():
+        for key, target in targets.get(needed, {}).items() if versions else ():
+            seen = request.observed.get(key)
+            chart = chart_of(seen.target if held and seen is not None else target)
+            if chart is not None and not is_in_range(chart.version, versions):
+                return False
+    return True
+
+
+def _is_applied(request: ComposeRequest[InferenceCluster], key: str, target: Target) -> bool:
+    """Whether a chart was released as it is wanted. Objects are applied at once."""
+    seen = request.observed.get(key)
+    return not isinstance(target, Helm) or (seen is not None and chart_of(seen.target) == target)
+
+
+def _kept(
+    request: ComposeRequest[InferenceCluster], inputs: StackInputs, desired: Collection[str], *, held: bool
 ) -> dict[str, Desired]:
-    """What exists and is not needed, while a class that may need it is not read."""
-    if all(found is not None for found in inputs.classes.values()):
-        return {}
+    """What exists and is not wanted, and stays: a change waits, a class that may need it is not read, or models run."""
     left = {key: item for key, item in request.observed.items() if key.startswith(PREFIX) and key not in desired}
+    if not held and all(found is not None for found in inputs.classes.values()):
+        left = {key: item for key, item in left.items() if _is_busy(request) and not _is_optional(key)}
     return {key: keep(item) for key, item in left.items()}
 
 
-def _desired(request: ComposeRequest[InferenceCluster], key: str, target: Target, users: tuple[str, ...]) -> Desired:
+def _is_busy(request: ComposeRequest[InferenceCluster]) -> bool:
+    """Whether replicas are on the cluster, or may be."""
+    replicas = request.fetched(_REPLICAS)
+    return replicas is None or bool(replicas)
+
+
+def _is_optional(key: str) -> bool:
+    """Whether nothing is served with it."""
+    return any(component.optional and key == f"{PREFIX}{component.name}" for component in load_stack().components)
+
+
+def _with_kept(status: StatusSoftware, kept: Collection[str]) -> StatusSoftware:
+    if not kept:
+        return status
+    names = ", ".join(sorted(key.removeprefix(PREFIX) for key in kept))
+    note = f"{names}: not needed any more, and kept while replicas run on the cluster"
+    return msgspec.structs.replace(status, message="; ".join(filter(None, (status.message, note)))[:_MAX_MESSAGE])
+
+
+def _desired(
+    request: ComposeRequest[InferenceCluster], key: str, target: Target, users: tuple[str, ...], *, changeable: bool
+) -> Desired:
     seen = request.observed.get(key)
     if seen is None:
         return Desired(target, outlives=users)
-    return Desired(seen.target if _software(request.resource).paused else target, seen.ready, users)
+    return Desired(target if changeable else seen.target, seen.ready, users)
 
 
 def _are_ready(request: ComposeRequest[InferenceCluster], targets: Iterable[str]) -> bool:
@@ -186,37 +266,54 @@ def _users(
 
 
 def _targets(cluster: InferenceCluster, component: StackComponent, inputs: StackInputs) -> dict[str, Target]:
-    name = ClusterName(cluster.metadata.name)
+    name, mirrors = ClusterName(cluster.metadata.name), RegistryMirrors.of(cluster)
     if component.chart is None:
-        items = component.objects()
-        return {f"{PREFIX}{component.name}-{text_at(item, 'kind').lower()}": Remote(name, item) for item in items}
-    chart, mirrors = component.chart, RegistryMirrors.of(cluster)
+        return {
+            f"{PREFIX}{component.name}-{text_at(item, 'kind').lower()}": Remote(
+                name, _mirrored(item, component, mirrors)
+            )
+            for item in component.objects()
+        }
+    chart = component.chart
     override = next((each for each in _software(cluster).overrides if each.name == component.name), None)
+    version = (override.version if override else None) or chart.version
+    values = merged(_values(cluster, component, inputs), _mirrored_images(component.images, version, mirrors))
     made = Helm(
         cluster=name,
         chart=chart.name,
         repository=mirrors.of_repository(chart.repository),
-        version=(override.version if override else None) or chart.version,
+        version=version,
         namespace=component.namespace,
-        values=merged(_values(cluster, component, inputs, mirrors), override.values if override else {}),
+        values=merged(values, override.values if override else {}),
         release=f"mp-{component.name}",
     )
     return {f"{PREFIX}{component.name}": made}
 
 
-def _values(
-    cluster: InferenceCluster, component: StackComponent, inputs: StackInputs, mirrors: RegistryMirrors
-) -> Mapping[str, object]:
+def _values(cluster: InferenceCluster, component: StackComponent, inputs: StackInputs) -> Mapping[str, object]:
     wanted = {cluster.spec.cluster.source, *features_of(cluster, inputs.classes.values())}
     values = component.values
     for name, more in component.values_for.items():
         values = merged(values, more) if name in wanted else values
     for path, fact in component.facts.items():
         values = merged(values, at_path(path, inputs.facts[fact])) if fact in inputs.facts else values
-    for path, image in component.images.items():
-        found = mirrors.of_image(image)
-        values = merged(values, at_path(path, found)) if found != image else values
     return values
+
+
+def _mirrored_images(images: Mapping[str, str], version: str, mirrors: RegistryMirrors) -> Json:
+    """Those that a mirror has."""
+    values: Json = {}
+    for path, image in images.items():
+        named = image.replace("{version}", version)
+        if (found := mirrors.of_image(named)) != named:
+            values = merged(values, at_path(path, found))
+    return values
+
+
+def _mirrored(item: Json, component: StackComponent, mirrors: RegistryMirrors) -> Json:
+    kind = f"{text_at(item, 'kind')}."
+    images = {path.removeprefix(kind): image for path, image in component.images.items() if path.startswith(kind)}
+    return merged(item, _mirrored_images(images, "", mirrors)) if images else item
 
 
 def _installation(wanted: Collection[str], ready: Collection[str]) -> Condition:
@@ -269,5 +366,5 @@ def _names(request: ComposeRequest[InferenceCluster], key: str) -> Collection[st
     return None if found is None else {name_of(item) for item in found}
 
 
-def _software(cluster: InferenceCluster) -> Software:
-    return cluster.spec.software or Software()
+def _software(cluster: InferenceCluster) -> SpecSoftware:
+    return cluster.spec.software or SpecSoftware()

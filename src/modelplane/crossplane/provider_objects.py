@@ -24,7 +24,7 @@ from modelplane.api.objects import API_VERSION, Manifest, items_at, name_of, tex
 from modelplane.compose.contract import Desired, Helm, Local, Observed, ReadyWhen, Remote, Target
 from modelplane.compose.readiness import has_condition, is_ready
 from modelplane.compose.registry import COMPOSERS
-from modelplane.compose.releases import EXTERNAL_NAME, release_manifest
+from modelplane.compose.releases import EXTERNAL_NAME, read_release, release_manifest
 from modelplane.crossplane.packaging import DIGEST_ANNOTATION
 
 OBJECT_API, OBJECT = "kubernetes.m.crossplane.io/v1alpha1", "Object"
@@ -184,7 +184,7 @@ def _read_target(item: Manifest) -> Observed:
         case "kubernetes.m.crossplane.io/v1alpha1", "Object":
             return _read_object(item)
         case "helm.m.crossplane.io/v1beta1", "Release":
-            return Observed(_read_release(item), has_condition(item, "Ready"))
+            return Observed(read_release(item), has_condition(item, "Ready"))
         case _:
             when = _ready_when(item)
             return Observed(Local(item, when), is_ready(item, when))
@@ -218,19 +218,6 @@ def _problem(item: Manifest) -> str:
         if condition.get("type") == "Synced" and condition.get("status") == "False":
             return text_at(condition, "message")
     return ""
-
-
-def _read_release(item: Manifest) -> Helm:
-    values = value_at(item, "spec", "forProvider", "values")
-    return Helm(
-        cluster=ClusterName(text_at(item, "spec", "providerConfigRef", "name")),
-        chart=text_at(item, "spec", "forProvider", "chart", "name"),
-        repository=text_at(item, "spec", "forProvider", "chart", "repository"),
-        version=text_at(item, "spec", "forProvider", "chart", "version"),
-        namespace=text_at(item, "spec", "forProvider", "namespace"),
-        values=values if isinstance(values, Mapping) else {},
-        release=_annotation(item, EXTERNAL_NAME),
-    )
 
 
 def _ready_when(item: Manifest) -> ReadyWhen:

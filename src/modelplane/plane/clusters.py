@@ -207,4 +207,5 @@ def _report_work(name: ClusterName, work: WorkItem, error: Exception, attempt: i
 
 def _stated(cluster: Manifest) -> object:
     """What the simulation depends on."""
-    return cluster.get("spec"), mapping_at(cluster, "metadata", "annotations")
+    scheduler = mapping_at(cluster, "status", "inClusterScheduler")
+    return cluster.get("spec"), mapping_at(cluster, "metadata", "annotations"), scheduler.get("type")

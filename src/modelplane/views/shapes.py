@@ -117,3 +117,23 @@ class ReplayedDecision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     same: bool
     recorded: RecordedDecision
     decided: RecordedDecision
+
+
+class SoftwareRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """How far the software of a cluster is."""
+
+    cluster: str
+    phase: str
+    release: str
+    wave: int | None = None
+    """None: a change reaches it at once."""
+    why: str = ""
+
+
+class ClusterExplanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    cluster: str
+    summary: str
+    requirements: str = ""
+    scheduler: str = ""
+    """What Auto stands for."""
+    rows: tuple[SoftwareRow, ...] = ()

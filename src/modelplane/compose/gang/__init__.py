@@ -11,9 +11,15 @@ from modelplane.compose.placeholders import is_label_value, template_fault
 from modelplane.compose.pod_defaults import is_version
 
 SCHEDULERS: Mapping[str, GangScheduler] = MappingProxyType(
-    {"None": none.SCHEDULER, "KAI": kai.SCHEDULER, "Kueue": kueue.SCHEDULER, "Volcano": volcano.SCHEDULER}
+    {
+        "None": none.SCHEDULER,
+        "KAI": kai.SCHEDULER,
+        "Kueue": kueue.SCHEDULER,
+        "Volcano": volcano.SCHEDULER,
+        "Auto": none.SCHEDULER,
+    }
 )
-"""By `spec.scheduling.type` of an InferenceCluster."""
+"""By `spec.scheduling.type` of an InferenceCluster. Nothing is rendered while it is not known what Auto stands for."""
 
 
 def domain_fault(cluster: InferenceCluster) -> str | None:

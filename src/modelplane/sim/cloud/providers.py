@@ -1,7 +1,8 @@
 """The providers of clouds and of Helm charts: each managed resource is ready after the time that such a thing takes.
 
-A resource starts when what it refers to is ready. A pool whose InferenceCluster has no stock of its nodes fails as its
-cloud would, until it is restocked. The annotation of CLOUD_FAULTS lets any resource fail, with its message.
+A resource starts when what it refers to is ready. One that is changed is not ready for as long again. A pool whose
+InferenceCluster has no stock of its nodes fails as its cloud would, until it is restocked. The annotation of
+CLOUD_FAULTS lets any resource fail, with its message.
 """
 
 import logging
@@ -108,8 +109,10 @@ class SimulatedProviders:
         if owner is None:
             return
         self._known[ref] = owner.cluster
-        if condition_is(item, "Ready"):
+        if _is_ready(item):
             self._ready[name_of(item)] = owner
+        elif condition_is(item, "Ready"):
+            self._started.pop(ref, None)
         self.loop.add(ref)
 
     def _forget(self, ref: ObjectRef, item: Manifest) -> None:
@@ -123,7 +126,7 @@ class SimulatedProviders:
     async def _reconcile(self, ref: ObjectRef) -> Outcome:
         item = self._store.get(ref)
         owner = self._key_of(item) if item is not None else None
-        if item is None or owner is None or condition_is(item, "Ready"):
+        if item is None or owner is None or _is_ready(item):
             return Done()
         fault = self._fault(owner, ref.group)
         if fault:
@@ -157,13 +160,14 @@ class SimulatedProviders:
                 "status": "False" if message else "True",
                 "reason": "Available" if not message else "Failed",
                 "message": message,
+                "observedGeneration": mapping_at(item, "metadata").get("generation"),
                 "lastTransitionTime": timestamp(self._clock.now()),
             }
             for kind, message in said.items()
         ]
         status: Json = {"conditions": conditions, "atProvider": _reported(name_of(item))}
         before = {(text_at(each, "type"), text_at(each, "message")) for each in _conditions(item)}
-        if before == set(said.items()):
+        if before == set(said.items()) and (_is_ready(item) or not condition_is(item, "Ready")):
             return
         self._store.replace_status({**item, "status": status})
         self._changed(owner.cluster)
@@ -189,6 +193,13 @@ def _reported(name: str) -> Json:
 def _conditions(item: Manifest) -> list[Manifest]:
     found = mapping_at(item, "status").get("conditions")
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+
+
+def _is_ready(item: Manifest) -> bool:
+    """As it is wanted now."""
+    generation = mapping_at(item, "metadata").get("generation")
+    seen = [each.get("observedGeneration", generation) for each in _conditions(item) if each.get("type") == "Ready"]
+    return condition_is(item, "Ready") and seen == [generation]
 
 
 def _failed(message: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ the same name are not changed.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from modelplane.api.chosen_scheduler import with_chosen_scheduler
 from modelplane.api.cluster_storage import declared_class
 from modelplane.api.models import InferenceCluster, Scheduling
 from modelplane.api.objects import Json, labels_of, manifest, with_metadata
@@ -37,6 +38,7 @@ def prerequisites(
     namespaces: Iterable[str] = (),
 ) -> Iterator[Json]:
     """`namespaces` are those of the teams that have deployments."""
+    cluster = with_chosen_scheduler(cluster)
     scheduling = cluster.spec.scheduling
     for priority in scheduling.priorities:
         yield _object("scheduling.k8s.io/v1", "PriorityClass", priority.name, value=priority.value)

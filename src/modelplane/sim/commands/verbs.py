@@ -7,6 +7,7 @@ with kubectl as well. A command to a node or a pod sets an annotation of that ob
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from modelplane.api.chosen_scheduler import with_chosen_scheduler
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.meta import ClusterName
@@ -126,7 +127,8 @@ def stock_out(fleet: SimulatedFleet, command: SimCommand) -> str:
 def set_quota(fleet: SimulatedFleet, command: SimCommand) -> str:
     if command.value != "off" and not command.value.isdecimal():
         raise InputError(f"{command.value!r} is not a number of devices; use a number or `off`")
-    scheduling = decode(InferenceCluster, fleet.declared(command.cluster_name)).spec.scheduling
+    declared = with_chosen_scheduler(decode(InferenceCluster, fleet.declared(command.cluster_name)))
+    scheduling = declared.spec.scheduling
     if queueing_scheduler(scheduling) is None:
         queueing = ", ".join(sorted(_QUEUEING))
         raise InputError(f"cluster {command.cluster} has no queue: its scheduler is none of {queueing}")

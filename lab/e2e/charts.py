@@ -1,0 +1,154 @@
+"""The software of a cluster, installed and removed by genuine provider-helm from charts that modules ship.
+
+There is no kubelet, so nothing listens behind the Services of a chart: KWOK says that its pods are ready, and webhooks
+of charts are told to let everything pass. What the lab itself put on the cluster and a chart brings too goes first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lab.client import ApiError, Manifest, condition, items, name_of, text, value
+from lab.e2e import steps
+from lab.e2e.steps import expect
+from lab.e2e.world import OURS, conditions
+from lab.manifests import read_folder
+from lab.scenario import FailedError
+from modelplane.api.labels import SYSTEM_NAMESPACE
+from modelplane.catalog.stack import load_stack
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from lab.client import Api
+    from lab.e2e.world import World
+
+FLEET = Path("lab/fleets/charts")
+SITE = "charts"
+_PATIENCE_S = 900.0
+_POLL_S = 0.5
+_RELEASES = ("helm.m.crossplane.io/v1beta1", "Release")
+_ADMISSION = "admissionregistration.k8s.io/v1"
+_BROUGHT = (
+    ("resource.k8s.io/v1", "DeviceClass", "gpu.nvidia.com"),
+    (_ADMISSION, "ValidatingAdmissionPolicy", "safe-upgrades.gateway.networking.k8s.io"),
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding", "safe-upgrades.gateway.networking.k8s.io"),
+)
+_HOOKS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+
+
+async def installed(world: World) -> str:
+    """Every component of the cluster becomes ready, in the order of what it needs."""
+    site = world.sites[SITE]
+    for version, kind, name in _BROUGHT:
+        with contextlib.suppress(ApiError):
+            await site.delete({"apiVersion": version, "kind": kind, "metadata": {"name": name}})
+    await world.control.apply(_kubeconfig(world))
+    for item in read_folder(FLEET):
+        await world.control.apply(item)
+    passing = asyncio.create_task(_let_pass(world))
+    try:
+        waited = await world.wait("RequirementsMet", lambda: _is_met(world), within_s=_PATIENCE_S)
+    except Exception as error:
+        raise FailedError(f"{error}; {await _state(world)}") from error
+    finally:
+        passing.cancel()
+    releases = await world.control.list(*_RELEASES)
+    for release in releases:
+        expect(text(release, "status", "atProvider", "state") == "deployed", f"{name_of(release)} is not deployed")
+    cluster = await world.control.get(OURS, "InferenceCluster", SITE)
+    phase = value(cluster, "status", "software", "phase")
+    expect(phase == "UpToDate", f"status.software says {value(cluster, 'status', 'software')}")
+    made = sorted((text(each, "metadata", "creationTimestamp"), _component(each), _version(each)) for each in releases)
+    await _expect_order(made)
+    return f"after {waited:.0f} s, in this order: {', '.join(f'{name} {version}' for _, name, version in made)}"
+
+
+async def _expect_order(made: list[tuple[str, str, str]]) -> None:
+    began = {name: at for at, name, _ in made}
+    for component in load_stack().components:
+        for needed in component.needs.keys() & began.keys() if component.name in began else ():
+            expect(began[needed] <= began[component.name], f"{component.name} came before {needed}")
+
+
+async def removed(world: World) -> str:
+    """The cluster is deleted: each release goes before what it needs, and nothing of them is left."""
+    cluster = next(item for item in read_folder(FLEET) if item["kind"] == "InferenceCluster")
+    before = {_component(each) for each in await world.control.list(*_RELEASES)}
+    await world.control.delete(cluster)
+    went: list[str] = []
+
+    async def gone() -> bool:
+        left = {_component(each) for each in await world.control.list(*_RELEASES)}
+        went.extend(sorted(before - left - set(went)))
+        return not left and await world.control.get(OURS, "InferenceCluster", SITE) is None
+
+    passing = asyncio.create_task(_let_pass(world))
+    try:
+        waited = await world.wait("releases gone", gone, within_s=_PATIENCE_S)
+    except Exception as error:
+        raise FailedError(f"{error}; gone: {went}; {await _state(world)}") from error
+    finally:
+        passing.cancel()
+    for component in load_stack().components:
+        for needed in component.needs.keys() & before if component.name in before else ():
+            expect(went.index(component.name) <= went.index(needed), f"{needed} went before {component.name}: {went}")
+    secrets = await world.sites[SITE].list("v1", "Secret", labels="owner=helm")
+    expect(not secrets, f"Helm still knows {[name_of(each) for each in secrets]}")
+    return f"after {waited:.0f} s, in this order: {', '.join(went)}"
+
+
+STEPS: tuple[tuple[str, Callable[[World], Awaitable[str]]], ...] = (
+    ("packages through the real package manager", steps.install),
+    ("software is installed by provider-helm", installed),
+    ("software is removed in its order", removed),
+)
+
+
+def _kubeconfig(world: World) -> Manifest:
+    content = base64.b64encode(world.kubeconfigs[SITE].read_bytes()).decode()
+    metadata = {"name": f"{SITE}-kubeconfig", "namespace": SYSTEM_NAMESPACE}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"kubeconfig": content}}
+
+
+async def _is_met(world: World) -> bool:
+    return condition(await world.control.get(OURS, "InferenceCluster", SITE), "RequirementsMet") == "True"
+
+
+async def _let_pass(world: World) -> None:
+    """Webhooks of charts fail open: their servers are pods that do not run."""
+    site = world.sites[SITE]
+    while True:
+        for kind in _HOOKS:
+            with contextlib.suppress(ApiError):
+                for found in await site.list(_ADMISSION, kind):
+                    if not name_of(found).startswith("lab-"):
+                        await _open(site, {**found, "apiVersion": _ADMISSION, "kind": kind})
+        await asyncio.sleep(_POLL_S)
+
+
+async def _open(site: Api, found: Manifest) -> None:
+    hooks = items(found, "webhooks")
+    if any(each.get("failurePolicy") != "Ignore" for each in hooks):
+        opened = [{**each, "failurePolicy": "Ignore", "timeoutSeconds": 1} for each in hooks]
+        await site.patch(found, {"webhooks": opened})
+
+
+def _component(release: Manifest) -> str:
+    return text(release, "metadata", "annotations", "crossplane.io/external-name").removeprefix("mp-")
+
+
+def _version(release: Manifest) -> str:
+    return text(release, "spec", "forProvider", "chart", "version")
+
+
+async def _state(world: World) -> str:
+    cluster = await world.control.get(OURS, "InferenceCluster", SITE)
+    releases = await world.control.list(*_RELEASES)
+    return "; ".join(
+        [f"the cluster says {conditions(cluster)}", *(f"{_component(each)}: {conditions(each)}" for each in releases)]
+    )
