@@ -32,6 +32,7 @@ class Set(Enum):
     KUEUE = "kueue"
     VOLCANO = "volcano"
     GATEWAY = "gateway"
+    KSERVE = "kserve"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,7 @@ COMPONENTS = (
     Component("vc-controller-manager", VOLCANO, "cmd/controller-manager", Set.VOLCANO),
     Component("envoy-gateway", ENVOY_GATEWAY, "cmd/envoy-gateway", Set.GATEWAY),
     Component("cert-manager", CERT_MANAGER, "", Set.GATEWAY, main=_CERT_MANAGER_MAIN),
+    Component("llmisvc", KSERVE, "cmd/llmisvc", Set.KSERVE),
 )
 # Modules that are read for their manifests alone.
 SOURCES = (GATEWAY_API, INFERENCE_EXTENSION, ENVOY_GATEWAY, CERT_MANAGER, KAI, KUEUE, VOLCANO, KSERVE)
