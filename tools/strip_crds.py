@@ -2,6 +2,7 @@
 
     strip_crds.py CRDS [--openapi FILE]...
     strip_crds.py CRDS --clouds
+    strip_crds.py CRDS --dynamo
     strip_crds.py CRDS --pools
 
 CRDS is a folder of CustomResourceDefinitions with `kubernetes-openapi/schemas.json` beside them; further OpenAPI
@@ -9,9 +10,9 @@ documents of an API server (`kubectl get --raw /openapi/v3/apis/<group>/<version
 types, required fields, enums and bounds; descriptions, defaults and rules go. Equal parts are stored once: a pod's
 schema appears dozens of times in these definitions.
 
-`--clouds` writes the managed resources of clouds into a file of their own, without their status. `--pools` writes the
-definition of InferencePools that a cluster gets which has none: the extension publishes no chart of it. It keeps the
-defaults, which controllers count on, and no description and no rule.
+`--clouds` writes the managed resources of clouds into a file of their own, without their status; `--dynamo` those of
+Grove and Dynamo. `--pools` writes the definition of InferencePools that a cluster gets which has none: the extension
+publishes no chart of it. It keeps the defaults, which controllers count on, and no description and no rule.
 """
 
 import argparse
@@ -26,6 +27,9 @@ import yaml
 OUTPUT = Path(__file__).resolve().parent.parent / "tests" / "compose" / "schemas" / "schemas.json"
 POOLS_OUTPUT = OUTPUT.parents[3] / "src" / "modelplane" / "catalog" / "manifests" / "inferencepools.yaml"
 CLOUDS_OUTPUT = OUTPUT.with_name("clouds.json")
+DYNAMO_OUTPUT = OUTPUT.with_name("dynamo.json")
+DYNAMO_FOLDERS = ("grove", "dynamo")
+DYNAMO_KINDS = {"PodCliqueSet", "DynamoGraphDeployment"}
 CLOUD_FOLDERS = ("provider-upjet-gcp", "provider-upjet-aws", "provider-upjet-azure")
 CLOUD_KINDS = {
     *("Network", "Subnetwork", "ProjectService", "ServiceAccount", "ServiceAccountKey", "ProjectIAMMember", "Cluster"),
@@ -68,13 +72,15 @@ def main() -> int:
     parser.add_argument("crds", type=Path, help="folder of the definitions")
     parser.add_argument("--openapi", type=Path, action="append", default=[], help="a further OpenAPI document")
     parser.add_argument("--clouds", action="store_true", help="the managed resources of clouds instead")
+    parser.add_argument("--dynamo", action="store_true", help="the definitions of Grove and Dynamo instead")
     parser.add_argument("--pools", action="store_true", help="the definition of InferencePools instead")
     options = parser.parse_args()
     if options.pools:
         return _write_pools(options.crds / "gateway-api-inference-extension")
     if options.clouds:
-        found = _custom(options.crds, CLOUD_FOLDERS, CLOUD_KINDS)
-        return _write(CLOUDS_OUTPUT, {name: _without_status(schema) for name, schema in found})
+        return _write_specs(CLOUDS_OUTPUT, _custom(options.crds, CLOUD_FOLDERS, CLOUD_KINDS))
+    if options.dynamo:
+        return _write_specs(DYNAMO_OUTPUT, _custom(options.crds, DYNAMO_FOLDERS, DYNAMO_KINDS))
     documents = [options.crds / "kubernetes-openapi" / "schemas.json", *options.openapi]
     return _write(OUTPUT, dict([*_custom(options.crds, CRD_FOLDERS, CRD_KINDS), *_built_in(documents)]))
 
@@ -87,6 +93,10 @@ def _write(path: Path, kinds: Mapping[str, Schema]) -> int:
     path.write_text(text + "\n")
     print(f"{len(stored)} kinds, {len(shared)} shared parts, {len(text)} characters")
     return 0
+
+
+def _write_specs(path: Path, found: Iterator[tuple[str, Schema]]) -> int:
+    return _write(path, {name: _without_status(schema) for name, schema in found})
 
 
 def _write_pools(folder: Path) -> int:

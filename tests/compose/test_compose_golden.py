@@ -46,6 +46,7 @@ CASES = [
     ("pipeline-4", "nvlink", "none"),
     ("kimi-k2-5p3d", "racks", "kai"),
     ("kimi-k2-5p3d", "racks", "volcano"),
+    *((shape, "grove", "kai") for shape in ("pipeline-4", "data-parallel", "kimi-k2-5p3d", "sglang-2")),
 ]  # fmt: skip
 
 

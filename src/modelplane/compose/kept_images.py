@@ -22,6 +22,9 @@ _POD_SPECS = (
     ("spec", "prefill", "template"),
 )
 """Where a Deployment, a LeaderWorkerSet and an LLMInferenceService have the spec of their pods."""
+_CLIQUES = ("spec", "template", "cliques")
+"""Where a PodCliqueSet has its pods, each below this path."""
+_CLIQUE_POD = ("spec", "podSpec")
 
 
 def kept_images(cluster: InferenceCluster, newest: OwnImages, workloads: Sequence[Manifest]) -> OwnImages:
@@ -39,7 +42,9 @@ def kept_images(cluster: InferenceCluster, newest: OwnImages, workloads: Sequenc
 
 
 def _images(workload: Manifest) -> Iterator[tuple[str, str]]:
-    for path in _POD_SPECS:
+    places = [(workload, path) for path in _POD_SPECS]
+    places += [(clique, _CLIQUE_POD) for clique in items_at(workload, *_CLIQUES)]
+    for item, path in places:
         for field in ("initContainers", "containers"):
-            for container in items_at(workload, *path, field):
+            for container in items_at(item, *path, field):
                 yield text_at(container, "name"), text_at(container, "image")

@@ -350,7 +350,7 @@ def _env(context: Context, engine: ReplicaEngine, member: ReplicaMember, launch:
     served: dict[str, object] = {"name": SERVED_MODEL_NAME, "value": _fleet_name(context)}
     ours = [served, *launch.env, *_hub_env(context, engine, member)]
     if is_gang(engine):
-        ours = [*group_env(), *ours]
+        ours = [*(dict(entry) for entry in context.group_env or group_env()), *ours]
     if context.disaggregated and ENGINES[engine.type_].kv_connector == NIXL:
         ours.append(pod_ip("VLLM_NIXL_SIDE_CHANNEL_HOST"))
     given = {variable.name for variable in container.env}

@@ -22,6 +22,7 @@ WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
     "cert-manager.io": ("certificates", "issuers"),
     "gateway.envoyproxy.io": ("clienttrafficpolicies",),
     "gateway.networking.k8s.io": ("gateways", "httproutes"),
+    "grove.io": ("podcliquesets",),
     "inference.networking.k8s.io": ("inferencepools",),
     "kai.scheduler": ("topologies",),
     "kueue.x-k8s.io": ("localqueues",),
