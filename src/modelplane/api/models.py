@@ -669,6 +669,7 @@ class ReplicaMember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     node_pool_name: str = msgspec.field(name="nodePoolName")
     match_attributes: tuple[MatchAttribute, ...] = msgspec.field(name="matchAttributes", default=())
     node_share: NodeResources | None = msgspec.field(name="nodeShare", default=None)
+    root_requests: tuple[str, ...] = msgspec.field(name="rootRequests", default=())
     device_requests: tuple[DeviceRequest, ...] = msgspec.field(name="deviceRequests", default=())
     template: PodTemplate
 
@@ -1582,7 +1583,7 @@ class FabricDomain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class InferenceClusterSpecNodePoolFabric(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    type_: Literal["None", "EFA", "InfiniBand"] = msgspec.field(name="type", default="None")
+    type_: Literal["None", "EFA", "InfiniBand", "RoCE"] = msgspec.field(name="type", default="None")
     domain: FabricDomain | None = None
 
 
