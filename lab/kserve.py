@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from lab.cluster import LOOPBACK, answers
 from lab.components import KSERVE
+from lab.gateway import CONTROLLER, GATEWAY_API
 from lab.schedulers.parts import READY_WITHIN_S, define, namespace
 from lab.supervisor import Program
 from lab.workload import addressed, bound_roles
+from modelplane.compose.inference_cluster import GATEWAY_CLASS
 
 if TYPE_CHECKING:
-    from lab.client import Api
+    from lab.client import Api, Manifest
     from lab.cluster import Cluster
     from lab.manifests import Sources
     from lab.supervisor import Supervisor
@@ -36,6 +38,7 @@ async def bring_up(supervisor: Supervisor, cluster: Cluster, api: Api, sources: 
     """Returns when LLMInferenceServices are admitted and reconciled."""
     await define(api, [item for place in _DEFINITIONS for item in sources.read(KSERVE, place)])
     await api.apply(namespace(_NAMESPACE))
+    await api.apply(_gateway_class())
     await api.apply_all(sources.read(KSERVE, "config/configmap/inferenceservice.yaml"))
     await api.apply_all(bound_roles(sources.read(KSERVE, "config/rbac/llmisvc/role.yaml"), _USER))
     await supervisor.start(_program(cluster))
@@ -43,6 +46,16 @@ async def bring_up(supervisor: Supervisor, cluster: Cluster, api: Api, sources: 
     await api.apply_all(addressed(hooks, cluster.ports.kserve_webhook, cluster.keys.authority.pair.certificate))
     presets = await asyncio.to_thread(sources.kustomized, KSERVE, "config/llmisvcconfig", cluster.binary("kubectl"))
     await api.apply_all(presets)
+
+
+def _gateway_class() -> Manifest:
+    """KServe reads the class of a Gateway that it is told of; the lab's controller takes Gateways of any."""
+    return {
+        "apiVersion": GATEWAY_API,
+        "kind": "GatewayClass",
+        "metadata": {"name": GATEWAY_CLASS},
+        "spec": {"controllerName": CONTROLLER},
+    }
 
 
 def _program(cluster: Cluster) -> Program:

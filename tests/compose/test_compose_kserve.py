@@ -61,6 +61,15 @@ def test_a_service_names_the_preset_that_it_waits_for(scene, shape, named):
     assert spec.get("baseRefs", []) == [{"name": name} for name in presets]
 
 
+def test_a_service_with_a_pool_names_our_route(scene):
+    """KServe counts a pool as ready once the gateway of a route that it knows has accepted it."""
+    made = scene("prefill-decode", "kserve").compose().desired
+    route = made["route"].target.manifest
+    router = made["workload-decode-kserve"].target.manifest["spec"]["router"]
+    assert router["route"] == {"http": {"refs": [{"name": route["metadata"]["name"]}]}}
+    assert "router" not in service(scene("single-gpu", "kserve"))["spec"]
+
+
 def test_the_first_release_mounts_weights_itself(scene):
     spec = service(scene("gpt-oss-20b", "kserve016"))["spec"]
     assert spec.keys() == {"model", "replicas", "parallelism", "template"}

@@ -102,11 +102,16 @@ def _service(context: Context, head: ReplicaEngine, gang_metadata: GangMetadata,
     if presets:
         spec["baseRefs"] = [{"name": name} for name in presets]
     if _pooled(context):
-        spec["router"] = {"scheduler": _picker(context, head, release)}
+        spec["router"] = {"route": _route(context), "scheduler": _picker(context, head, release)}
     labels, annotations = workload_metadata(context, head_member(head), gang_metadata)
     merged = {**labels, **engine_label(head)}
     item = context.object(release.api_version, "LLMInferenceService", _name(context, head), merged, spec=spec)
     return context.remote(annotated(item, annotations), ReadyWhen.READY)
+
+
+def _route(context: Context) -> dict[str, object]:
+    """Ours. KServe counts a pool as ready once the gateway of a route that it knows has accepted it."""
+    return {"http": {"refs": [{"name": context.name}]}}
 
 
 def _picker(context: Context, head: ReplicaEngine, release: Release) -> dict[str, object]:
