@@ -46,6 +46,7 @@ BACKENDS = {
     "racks": {"type": "Native", "images": IMAGES},
     "nvlink": {"type": "Native", "images": IMAGES},
     "grove": {"type": "Native", "images": IMAGES},
+    "dynamo": {"type": "Dynamo"},
 }
 STACKS = {"grove": "Dynamo"}
 _SCHEMAS = ("schemas.json", "clouds.json", "dynamo.json")

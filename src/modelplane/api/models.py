@@ -1512,7 +1512,7 @@ class Kserve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Backend(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    type_: Literal["Native", "KServe"] = msgspec.field(name="type", default="Native")
+    type_: Literal["Native", "KServe", "Dynamo"] = msgspec.field(name="type", default="Native")
     kserve: Kserve | None = None
     routing: Literal["Service", "InferencePool"] = "Service"
     picker_replicas: int | None = msgspec.field(name="pickerReplicas", default=None)

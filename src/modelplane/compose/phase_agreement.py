@@ -59,6 +59,8 @@ def host_cache(context: Context, member: ReplicaMember) -> int:
     """
     if not context.disaggregated or context.earlier_defaults or member.node_share is None:
         return 0
+    if context.cluster.spec.backend.type_ == "Dynamo":  # its module around vLLM knows connectors by name
+        return 0
     limits = engine_container(member).resources
     if limits is not None and limits.limits:
         return 0
