@@ -101,6 +101,10 @@ CERT_MANAGER = Module(
     Recipe.WRAPPER,
 )
 KSERVE = Module("github.com/kserve/kserve", "v0.20.0", "h1:Bs7HxmGV4KFqqptDcWseKv+mwD4YOYHJWcuVgPG2Gug=")
+# Its definitions; the module of its operator is refused in every version.
+GROVE = Module(
+    "github.com/ai-dynamo/grove/operator/api", "v0.1.0-alpha.6", "h1:6xspRy93dVsGzwiRebNUhrEnamXUtAGvt5tP50uxkOA="
+)
 
 _ETCD_MAIN = """package main
 
@@ -156,4 +160,4 @@ COMPONENTS = (
     Component("llmisvc", KSERVE, "cmd/llmisvc", Set.KSERVE),
 )
 # Modules that are read for their manifests alone.
-SOURCES = (GATEWAY_API, INFERENCE_EXTENSION, ENVOY_GATEWAY, CERT_MANAGER, KAI, KUEUE, VOLCANO, KSERVE)
+SOURCES = (GATEWAY_API, INFERENCE_EXTENSION, ENVOY_GATEWAY, CERT_MANAGER, KAI, KUEUE, VOLCANO, KSERVE, GROVE)
