@@ -28,6 +28,7 @@ EXIT_CANNOT = 3
 FLEET = Path("examples/quickstart")
 FLEETS = Path("lab/fleets")
 GANG_SETS = (Set.KAI, Set.KUEUE, Set.VOLCANO)
+BACKEND_SETS = (Set.KSERVE,)
 REPORT = Path("docs/lab-report.md")
 
 
@@ -61,17 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     execute = commands.add_parser("exec", help="run a command where the lab's addresses are")
     execute.add_argument("command", nargs=argparse.REMAINDER)
     execute.set_defaults(run=_exec)
-    end_to_end = commands.add_parser("e2e", help="the product on genuine components; starts a lab if none runs")
-    told = f"where the report goes; {REPORT}, or the lab's folder of state where only some steps run"
-    end_to_end.add_argument("--report", type=Path, help=told)
-    end_to_end.add_argument("--step", action="append", default=[], help="only this step; may be repeated")
-    end_to_end.add_argument("--mode", choices=("live", "stateless"), default="live", help="of the function server")
-    end_to_end.add_argument("--fleet", type=Path, default=FLEET)
-    _takes_options(end_to_end)
-    gangs = "only the steps on gangs under a scheduler, in a lab of its own: kai, kueue, volcano; may be repeated"
-    end_to_end.add_argument("--gangs", action="append", default=[], type=Set, metavar="SET", help=gangs)
-    end_to_end.add_argument("--full", action="store_true", help="everything, then the gangs under each scheduler")
-    end_to_end.set_defaults(run=_end_to_end)
+    _end_to_end_options(commands.add_parser("e2e", help="the product on genuine components; starts a lab if none runs"))
     _takes_charts(commands.add_parser("charts", help="our stack by genuine provider-helm, from charts of modules"))
     scale = commands.add_parser("scale", help="a fleet of clusters as objects; starts a lab of its own")
     scale.add_argument("--clusters", type=int, default=200)
@@ -87,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     scenario.add_argument("report", type=Path)
     scenario.add_argument("--mode", default="live")
     scenario.add_argument("--step", action="append", default=[])
-    scenario.add_argument("--gangs", type=Set)
+    scenario.add_argument("--apart", type=Set)
     scenario.set_defaults(run=_scenario)
     supervise = commands.add_parser("supervise")
     supervise.add_argument("fleet", type=Path)
@@ -101,6 +92,22 @@ def _takes_charts(command: argparse.ArgumentParser) -> None:
     command.add_argument("--compare", action="store_true", help="only render the charts and compare their values")
     command.add_argument("--report", type=Path, help="where the report goes; the lab's folder of state by default")
     command.set_defaults(run=_charts)
+
+
+def _end_to_end_options(end_to_end: argparse.ArgumentParser) -> None:
+    told = f"where the report goes; {REPORT}, or the lab's folder of state where only some steps run"
+    end_to_end.add_argument("--report", type=Path, help=told)
+    end_to_end.add_argument("--step", action="append", default=[], help="only this step; may be repeated")
+    end_to_end.add_argument("--mode", choices=("live", "stateless"), default="live", help="of the function server")
+    end_to_end.add_argument("--fleet", type=Path, default=FLEET)
+    _takes_options(end_to_end)
+    gangs = "only the steps on gangs under a scheduler, in a lab of its own: kai, kueue, volcano; may be repeated"
+    end_to_end.add_argument("--gangs", action="append", default=[], type=Set, metavar="SET", help=gangs)
+    backends = "only the steps on replicas under a backend, in a lab of its own: kserve"
+    end_to_end.add_argument("--backend", action="append", default=[], type=Set, metavar="SET", help=backends)
+    full = "everything, then the gangs under each scheduler and replicas under each backend"
+    end_to_end.add_argument("--full", action="store_true", help=full)
+    end_to_end.set_defaults(run=_end_to_end)
 
 
 def _takes_options(command: argparse.ArgumentParser) -> None:
@@ -175,25 +182,26 @@ def _end_to_end(chosen: argparse.Namespace, places: Places) -> int:
     from lab.e2e.run import known_steps
 
     known = known_steps()
-    if not chosen.gangs and not known.issuperset(chosen.step):
+    apart = (*chosen.gangs, *chosen.backend)
+    if not apart and not known.issuperset(chosen.step):
         wrong, there_are = sorted({*chosen.step} - known), ", ".join(sorted(known))
         _say(f"--step: there is no {', '.join(wrong)}; there are {there_are}")
         return EXIT_USAGE
     chosen.report = chosen.report or (places.state / "report.md" if chosen.step else REPORT)
-    status = 0 if chosen.gangs else _end_to_end_core(chosen, places)
-    for scheduler in GANG_SETS if chosen.full else chosen.gangs:
-        status = max(status, _end_to_end_gangs(chosen, places, scheduler))
+    status = 0 if apart else _end_to_end_core(chosen, places)
+    for option in (*GANG_SETS, *BACKEND_SETS) if chosen.full else apart:
+        status = max(status, _end_to_end_apart(chosen, places, option))
     return status
 
 
-def _end_to_end_gangs(chosen: argparse.Namespace, places: Places, scheduler: Set) -> int:
-    """In a lab with one cluster, under that scheduler."""
-    options = frozenset({scheduler})
+def _end_to_end_apart(chosen: argparse.Namespace, places: Places, option: Set) -> int:
+    """In a lab with one cluster, under that scheduler or backend."""
+    options = frozenset({option})
     _build_missing(places, options)
-    start(places, (FLEETS / scheduler.value).absolute(), _say, tied=True, options=options)
+    start(places, (FLEETS / option.value).absolute(), _say, tied=True, options=options)
     try:
         steps = [word for step in chosen.step for word in ("--step", step)]
-        command = [sys.executable, "-m", "lab", "scenario", str(chosen.report), "--gangs", scheduler.value, *steps]
+        command = [sys.executable, "-m", "lab", "scenario", str(chosen.report), "--apart", option.value, *steps]
         return subprocess.run(inside(places, command), check=False).returncode
     finally:
         stop(places, _say)
@@ -210,7 +218,7 @@ def _charts(chosen: argparse.Namespace, places: Places) -> int:
     start(places, (FLEETS / "charts").absolute(), _say, tied=True, options=options)
     try:
         report = chosen.report or places.state / "charts.md"
-        command = [sys.executable, "-m", "lab", "scenario", str(report), "--gangs", Set.CHARTS.value]
+        command = [sys.executable, "-m", "lab", "scenario", str(report), "--apart", Set.CHARTS.value]
         return subprocess.run(inside(places, command), check=False).returncode
     finally:
         stop(places, _say)
@@ -263,12 +271,12 @@ def _stages(chosen: argparse.Namespace, places: Places) -> int:
 
 
 def _scenario(chosen: argparse.Namespace, places: Places) -> int:
-    from lab.e2e.run import run, run_charts, run_gangs
+    from lab.e2e.run import run, run_apart, run_charts
 
-    if chosen.gangs is Set.CHARTS:
+    if chosen.apart is Set.CHARTS:
         work = run_charts(places, chosen.report, _say)
-    elif chosen.gangs is not None:
-        work = run_gangs(places, chosen.report, _say, chosen.gangs, only=frozenset(chosen.step))
+    elif chosen.apart is not None:
+        work = run_apart(places, chosen.report, _say, chosen.apart, only=frozenset(chosen.step))
     else:
         work = run(places, chosen.report, _say, mode=chosen.mode, only=frozenset(chosen.step))
     done = asyncio.run(work)

@@ -84,6 +84,14 @@ class Ports:
     def cert_manager(self) -> int:
         return self.base + 10
 
+    @property
+    def kserve_webhook(self) -> int:
+        return self.base + 11
+
+    @property
+    def kserve_health(self) -> int:
+        return self.base + 12
+
 
 @dataclass(frozen=True, slots=True)
 class Keys:

@@ -33,6 +33,7 @@ class Set(Enum):
     VOLCANO = "volcano"
     GATEWAY = "gateway"
     CHARTS = "charts"
+    KSERVE = "kserve"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,10 @@ CERT_MANAGER = Module(
     Recipe.WRAPPER,
 )
 KSERVE = Module("github.com/kserve/kserve", "v0.20.0", "h1:Bs7HxmGV4KFqqptDcWseKv+mwD4YOYHJWcuVgPG2Gug=")
+# Its definitions; the module of its operator is refused in every version.
+GROVE = Module(
+    "github.com/ai-dynamo/grove/operator/api", "v0.1.0-alpha.6", "h1:6xspRy93dVsGzwiRebNUhrEnamXUtAGvt5tP50uxkOA="
+)
 
 _ETCD_MAIN = """package main
 
@@ -161,6 +166,7 @@ COMPONENTS = (
     Component("provider-helm", PROVIDER_HELM, "cmd/provider", Set.CHARTS, flags=(_NO_METRICS,)),
     # Helm's library as the provider has it.
     Component("charts", replace(PROVIDER_HELM, recipe=Recipe.WRAPPER), "", Set.CHARTS, main=_CHARTS_MAIN),
+    Component("llmisvc", KSERVE, "cmd/llmisvc", Set.KSERVE),
 )
 # Modules that are read for their manifests alone.
-SOURCES = (GATEWAY_API, INFERENCE_EXTENSION, ENVOY_GATEWAY, CERT_MANAGER, KAI, KUEUE, VOLCANO, KSERVE)
+SOURCES = (GATEWAY_API, INFERENCE_EXTENSION, ENVOY_GATEWAY, CERT_MANAGER, KAI, KUEUE, VOLCANO, KSERVE, GROVE)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab import cert_manager, workload
+from lab import cert_manager, kserve, workload
 from lab import control as control_plane
 from lab.build import binary, module_folders
 from lab.charts import SOURCES as CHARTS
@@ -172,6 +172,9 @@ class Daemon:
             for each in schedulers:
                 await SCHEDULERS[each](self.supervisor, cluster, api, sources)
                 self.say(f"{cluster.name}: {each.value} serves")
+            if Set.KSERVE in self.options:
+                await kserve.bring_up(self.supervisor, cluster, api, sources)
+                self.say(f"{cluster.name}: KServe serves")
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer):

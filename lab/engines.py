@@ -17,9 +17,10 @@ import aiohttp
 from lab.client import Api, ApiError, Manifest, name_of, text
 from lab.cluster import ADMIN
 from modelplane.api.errors import InputError
-from modelplane.api.labels import SERVING
+from modelplane.api.labels import REPLICA
 from modelplane.sim.cluster.engines import engine_config
 from modelplane.sim.cluster.pod_servers import serving_port
+from modelplane.sim.cluster.pod_status import engine_container
 from modelplane.sim.engine import LLAMA_8B_H200, EngineRegistry, SimulatedEngine
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Engines:
             async with Api(self._cluster.access(*ADMIN)) as api:
                 while True:
                     with contextlib.suppress(ApiError, aiohttp.ClientError, OSError):
-                        await self._follow(await api.list("v1", "Pod", labels=SERVING))
+                        await self._follow(await api.list("v1", "Pod", labels=REPLICA))
                     await asyncio.sleep(_LOOK_S)
         finally:
             await self._follow([])
@@ -83,5 +84,7 @@ class Engines:
 def _seat(pod: Manifest) -> _Seat | None:
     address = text(pod, "status", "podIP")
     if text(pod, "status", "phase") != "Running" or not address or text(pod, "metadata", "deletionTimestamp"):
+        return None
+    if engine_container(pod) is None:
         return None
     return _Seat(text(pod, "metadata", "uid"), address, serving_port(pod))

@@ -19,7 +19,7 @@ from lab.cluster import ADMIN
 from lab.mirror import Mirror
 from lab.proxy import Proxy
 from lab.routing import POOLS, Place, Seen, Tables, tables
-from modelplane.api.labels import SERVING
+from modelplane.api.labels import REPLICA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ _KINDS = {
     "services": ("v1", "Service", ""),
     "slices": ("discovery.k8s.io/v1", "EndpointSlice", ""),
     "pools": (f"{POOLS}/v1", "InferencePool", ""),
-    "pods": ("v1", "Pod", SERVING),
+    "pods": ("v1", "Pod", REPLICA),
     "secrets": ("v1", "Secret", ""),
     "config_maps": ("v1", "ConfigMap", ""),
     "client_policies": ("gateway.envoyproxy.io/v1alpha1", "ClientTrafficPolicy", ""),

@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
 _LOOK_S = 2.0
 _TOKEN_S = 24 * 3600
-_PROGRAMS = {PICKER: "serve", SIDECAR: "sidecar"}
+_SERVE, _SIDECAR = "serve", "sidecar"
+_PROGRAMS = {PICKER: _SERVE, SIDECAR: _SIDECAR, "llm-d-routing-sidecar": _SIDECAR}
+"""Ours, and those of KServe: ours take the flags that its presets give to llm-d's."""
+_KSERVE_PICKER, _KSERVE_PICKER_POD = "main", "llminferenceservice-router-scheduler"
+_COMPONENT = "app.kubernetes.io/component"
 _NEXT_DOOR = "--vllm-port="
 
 
@@ -40,6 +44,7 @@ class _Seat:
     uid: str
     address: str
     container: str
+    program: str
 
 
 class Pickers:
@@ -93,11 +98,11 @@ class Pickers:
     async def _program(self, name: str, seat: _Seat, pod: Manifest) -> Program:
         folder = self._cluster.folder / "pickers" / seat.uid
         folder.mkdir(parents=True, exist_ok=True)
-        container = next(each for each in items(pod, "spec", "containers") if text(each, "name") == seat.container)
+        container = next(each for each in _containers(pod) if text(each, "name") == seat.container)
         own = self.arguments(container, await self._mounted(pod, folder), seat.address)
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text((await self._access(pod)).kubeconfig())
-        program = (sys.executable, "-m", "modelplane", "picker", _PROGRAMS[seat.container])
+        program = (sys.executable, "-m", "modelplane", "picker", seat.program)
         environment = {"KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": "1"}
         return Program(name, (*program, *own, f"--host={seat.address}"), answers(_health(seat, container)), environment)
 
@@ -107,8 +112,7 @@ class Pickers:
 
         `places` are those of volumes by their names.
         """
-        given = container.get("args")
-        arguments = [str(each) for each in given] if isinstance(given, list) else []
+        arguments = [each for each in (*_words(container, "command")[1:], *_words(container, "args")) if each]
         arguments = [each.replace(_NEXT_DOOR, f"--decoder={address}:") for each in arguments]
         mounts = {text(each, "mountPath"): text(each, "name") for each in items(container, "volumeMounts")}
         for path, volume in mounts.items():
@@ -147,12 +151,30 @@ def seats(pod: Manifest) -> list[_Seat]:
     address = text(pod, "status", "podIP")
     if text(pod, "status", "phase") != "Running" or not address or text(pod, "metadata", "deletionTimestamp"):
         return []
-    names = [text(each, "name") for each in items(pod, "spec", "containers")]
-    return [_Seat(text(pod, "metadata", "uid"), address, name) for name in names if name in _PROGRAMS]
+    uid = text(pod, "metadata", "uid")
+    named = {name: _program_of(pod, name) for name in (text(each, "name") for each in _containers(pod))}
+    return [_Seat(uid, address, name, program) for name, program in named.items() if program]
+
+
+def _containers(pod: Manifest) -> list[Manifest]:
+    """Those that run as long as the pod does."""
+    initial = [each for each in items(pod, "spec", "initContainers") if text(each, "restartPolicy") == "Always"]
+    return [*items(pod, "spec", "containers"), *initial]
+
+
+def _program_of(pod: Manifest, container: str) -> str:
+    if container == _KSERVE_PICKER and value(pod, "metadata", "labels", _COMPONENT) == _KSERVE_PICKER_POD:
+        return _SERVE
+    return _PROGRAMS.get(container, "")
+
+
+def _words(container: Manifest, field: str) -> list[str]:
+    found = container.get(field)
+    return [str(each) for each in found] if isinstance(found, list) else []
 
 
 def _health(seat: _Seat, container: Manifest) -> str:
-    if seat.container == PICKER:
+    if seat.program == _SERVE:
         return f"http://{seat.address}:{METRICS_PORT}/readyz"
     port = next(text(each, "containerPort") for each in items(container, "ports"))
     return f"http://{seat.address}:{port}/health"

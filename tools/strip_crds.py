@@ -2,6 +2,7 @@
 
     strip_crds.py CRDS [--openapi FILE]...
     strip_crds.py CRDS --clouds
+    strip_crds.py CRDS --dynamo
     strip_crds.py CRDS --pools
 
 CRDS is a folder of CustomResourceDefinitions with `kubernetes-openapi/schemas.json` beside them; further OpenAPI
@@ -10,9 +11,9 @@ types, required fields, enums and bounds; descriptions, defaults and rules go. E
 schema appears dozens of times in these definitions.
 
 `--clouds` writes the managed resources that the golden files of clouds have into a file of their own, without their
-status; the providers' definitions are in folders `provider-*`. `--pools` writes the
-definition of InferencePools that a cluster gets which has none: the extension publishes no chart of it. It keeps the
-defaults, which controllers count on, and no description and no rule.
+status; the providers' definitions are in folders `provider-*`. `--dynamo` writes those of Grove and Dynamo. `--pools`
+writes the definition of InferencePools that a cluster gets which has none: the extension publishes no chart of it. It
+keeps the defaults, which controllers count on, and no description and no rule.
 """
 
 import argparse
@@ -28,6 +29,9 @@ OUTPUT = Path(__file__).resolve().parent.parent / "tests" / "compose" / "schemas
 POOLS_OUTPUT = OUTPUT.parents[3] / "src" / "modelplane" / "catalog" / "manifests" / "inferencepools.yaml"
 CLOUDS_OUTPUT = OUTPUT.with_name("clouds.json")
 CLOUDS_GOLDEN = OUTPUT.parents[1] / "golden-clouds"
+DYNAMO_OUTPUT = OUTPUT.with_name("dynamo.json")
+DYNAMO_FOLDERS = ("grove", "dynamo")
+DYNAMO_KINDS = {"PodCliqueSet", "DynamoGraphDeployment"}
 CRD_FOLDERS = (
     *("lws", "kserve", "kai", "kueue", "volcano", "gateway-api", "gateway-api-inference-extension", "envoy-gateway"),
     *("crossplane", "provider-kubernetes", "provider-helm", "cert-manager", "dra-driver-nvidia"),
@@ -62,6 +66,7 @@ def main() -> int:
     parser.add_argument("crds", type=Path, help="folder of the definitions")
     parser.add_argument("--openapi", type=Path, action="append", default=[], help="a further OpenAPI document")
     parser.add_argument("--clouds", action="store_true", help="the managed resources of clouds instead")
+    parser.add_argument("--dynamo", action="store_true", help="the definitions of Grove and Dynamo instead")
     parser.add_argument("--pools", action="store_true", help="the definition of InferencePools instead")
     options = parser.parse_args()
     if options.pools:
@@ -70,7 +75,9 @@ def main() -> int:
         folders = tuple(sorted(path.name for path in options.crds.glob("provider-*") if path.name not in CRD_FOLDERS))
         used = _cloud_kinds()
         found = (each for each in _custom(options.crds, folders, None) if each[0] in used)
-        return _write(CLOUDS_OUTPUT, {name: _without_status(schema) for name, schema in found})
+        return _write_specs(CLOUDS_OUTPUT, found)
+    if options.dynamo:
+        return _write_specs(DYNAMO_OUTPUT, _custom(options.crds, DYNAMO_FOLDERS, DYNAMO_KINDS))
     documents = [options.crds / "kubernetes-openapi" / "schemas.json", *options.openapi]
     return _write(OUTPUT, dict([*_custom(options.crds, CRD_FOLDERS, CRD_KINDS), *_built_in(documents)]))
 
@@ -83,6 +90,10 @@ def _write(path: Path, kinds: Mapping[str, Schema]) -> int:
     path.write_text(text + "\n")
     print(f"{len(stored)} kinds, {len(shared)} shared parts, {len(text)} characters")
     return 0
+
+
+def _write_specs(path: Path, found: Iterator[tuple[str, Schema]]) -> int:
+    return _write(path, {name: _without_status(schema) for name, schema in found})
 
 
 def _write_pools(folder: Path) -> int:

@@ -11,6 +11,7 @@ from lab.components import (
     CROSSPLANE,
     ENVOY_GATEWAY,
     ETCD,
+    KSERVE,
     KUBERNETES,
     KWOK,
     LWS,
@@ -26,6 +27,7 @@ from lab.e2e import (
     drains,
     gangs,
     hop,
+    kserve,
     picking,
     rollouts,
     secrets,
@@ -125,16 +127,18 @@ def _has(state: dict[str, object], option: Set) -> bool:
     return isinstance(options, list) and option.value in options
 
 
-async def run_gangs(
-    places: Places, target: Path, say: Callable[[str], None], scheduler: Set, *, only: frozenset[str]
+async def run_apart(
+    places: Places, target: Path, say: Callable[[str], None], option: Set, *, only: frozenset[str]
 ) -> Scenario:
-    """One scheduler's steps, as a section of the report."""
+    """The steps of one scheduler or backend, as a section of the report."""
     scenario = Scenario(say)
     async with enter(places, say, "live") as world:
-        await gangs.run(scenario, world, scheduler, only)
-    case = gangs.CASES[scheduler]
-    facts = _facts(places, "live", case.module)
-    _write(target, with_section(_page(target), scenario, f"Gangs under {case.name}", facts))
+        if option is Set.KSERVE:
+            await kserve.run(scenario, world, only)
+        else:
+            await gangs.run(scenario, world, option, only)
+    title, module = _section(option)
+    _write(target, with_section(_page(target), scenario, title, _facts(places, "live", module)))
     return scenario
 
 
@@ -146,6 +150,13 @@ async def run_charts(places: Places, target: Path, say: Callable[[str], None]) -
             await scenario.step(name, partial(action, world), needed=True)
     _write(target, report(scenario, "Charts", _facts(places, "live", PROVIDER_HELM)))
     return scenario
+
+
+def _section(option: Set) -> tuple[str, Module]:
+    if option is Set.KSERVE:
+        return "Replicas under KServe", KSERVE
+    case = gangs.CASES[option]
+    return f"Gangs under {case.name}", case.module
 
 
 def _page(target: Path) -> str:

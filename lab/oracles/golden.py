@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from lab.client import APPLY, Api, ApiError, Manifest, items, name_of, namespace_of, text, until
-from lab.components import KAI, KSERVE, KUEUE, VOLCANO
+from lab.components import GROVE, KAI, KSERVE, KUEUE, VOLCANO
 from lab.manifests import read_folder
 from lab.oracles.copies import with_data
 from lab.oracles.finding import Difference, Finding
@@ -28,6 +28,7 @@ DEFINITIONS = (
     (KAI, "deployments/kai-scheduler/crds"),
     (VOLCANO, "config/crd/volcano/bases"),
     (KSERVE, "config/crd/full/llmisvc"),
+    (GROVE, "core/v1alpha1/crds"),
 )
 _MANAGER = "golden"
 _KNOWN = (
@@ -40,6 +41,11 @@ _KNOWN = (
         "resource.nvidia.com/v1beta1",
         "404 page not found",
         "NVIDIA's DRA driver, whose definition it is, cannot be had as a module",
+    ),
+    (
+        "nvidia.com/v1beta1",
+        "404 page not found",
+        "Dynamo's operator, whose definition it is, cannot be had as a module",
     ),
 )
 

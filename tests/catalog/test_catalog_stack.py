@@ -36,10 +36,11 @@ def test_versions_of_the_table_meet_each_others_needs():
             "Standard",
             "Existing",
             ("KServe", "InferencePool"),
-            {"kserve", "ai-gateway", "inference-extension"},
+            {"kserve", "kserve-presets", "ai-gateway", "inference-extension"},
             {"grove"},
         ),
         ("Dynamo", "Existing", ("Dynamo",), {"grove", "kai", "cert-manager", "envoy-gateway"}, {"leader-worker-set"}),
+        ("Dynamo", "Existing", ("KAI",), {"grove", "kai"}, {"leader-worker-set"}),
     ],
 )
 def test_what_a_cluster_needs(stack, source, features, some, none):
@@ -101,3 +102,15 @@ def test_what_is_laid_over_is_there_afterwards(values, more):
     assert merged(merged(values, more), more) == merged(values, more)
     assert merged({}, more) == more
     assert merged(values, {}) == values
+
+
+def test_the_presets_of_kserve_are_installed_after_its_controller():
+    """They are in a chart of their own, which installs none of them by default; its webhook admits them."""
+    presets = next(component for component in TABLE.components if component.name == "kserve-presets")
+    assert presets.values == {"kserve": {"llmisvcConfigs": {"enabled": True}}}
+    assert "kserve" in presets.needs
+
+
+def test_no_scheduler_is_installed_twice():
+    found = [component.chart.name for component in TABLE.find("Dynamo", "Existing", ("KAI",)) if component.chart]
+    assert found.count("kai-scheduler") == 1

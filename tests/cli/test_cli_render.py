@@ -103,3 +103,33 @@ def test_pods_request_their_share_of_a_node_that_the_class_describes(rendered, t
     found = requests(text)
     assert (code, set(map(str, requests(plain)))) == (0, {"None"})
     assert found == [{"cpu": "18", "memory": "196608Mi"}] * len(found) != []
+
+
+def changed_example(folder, target, change):
+    """The manifests of an example, each as the function leaves it."""
+    for source in sorted((EXAMPLES / folder).glob("*.yaml")):
+        found = list(yaml.safe_load_all(source.read_text()))
+        for item in found:
+            change(item)
+        (target / source.name).write_text(yaml.safe_dump_all(found))
+    return str(target)
+
+
+def with_cards(item):
+    """Nodes with a card to every two GPUs, and phases that claim one of each."""
+    root = {"resource.kubernetes.io/pcieRoot": 2}
+    spec = item["spec"]
+    if item["kind"] == "InferenceClass":
+        (gpu,) = spec["devices"]
+        nic = {"name": "nic", "driver": "dra.net", "deviceClassName": "dra.net", "count": 8}
+        spec["devices"] = [{**gpu, "devicesPerValue": root}, {**nic, "devicesPerValue": root}]
+    for phase in ("prefill", "decode") if item["kind"] == "ModelDeployment" else ():
+        card = {"name": "nic", "count": 1, "selectors": [{"cel": 'device.driver == "dra.net"'}]}
+        spec[phase]["nodeSelector"]["devices"].append(card)
+
+
+def test_phases_get_a_gpu_and_a_card_on_one_root(rendered, tmp_path):
+    code, text, _ = rendered("-f", changed_example("prefill-decode", tmp_path, with_cards))
+    claims = [item["spec"]["spec"]["devices"] for _, item in documents(text) if item["kind"] == "ResourceClaimTemplate"]
+    one_root = [{"requests": ["gpu", "nic"], "matchAttribute": "resource.kubernetes.io/pcieRoot"}]
+    assert (code, [each["constraints"] for each in claims]) == (0, [one_root] * 2)

@@ -45,7 +45,11 @@ BACKENDS = {
     "pool": {"type": "Native", "routing": "InferencePool"},
     "racks": {"type": "Native", "images": IMAGES},
     "nvlink": {"type": "Native", "images": IMAGES},
+    "grove": {"type": "Native", "images": IMAGES},
+    "dynamo": {"type": "Dynamo"},
 }
+STACKS = {"grove": "Dynamo"}
+_SCHEMAS = ("schemas.json", "clouds.json", "dynamo.json")
 POOLS = {"prefill": "h200-prefill", "decode": "h200-decode"}
 RACK = {"domain": {"topologyKey": "nvidia.com/gpu.clique", "nodeCount": 18}}
 RACKS = [{"name": name, "className": "gb200", "fabric": RACK} for name in ("gpu", *POOLS.values())]
@@ -73,6 +77,7 @@ def make_cluster(backend: str = "native", scheduler: str = "none", **scheduling:
             "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "east"}}},
             "scheduling": {**SCHEDULERS[scheduler], **plain, **scheduling},
             "backend": BACKENDS[backend],
+            **({"stack": STACKS[backend]} if backend in STACKS else {}),
             **({"nodePools": NODE_POOLS[backend]} if backend in NODE_POOLS else {}),
         },
         "status": {"gateway": {"address": "192.0.2.1"}},
@@ -156,8 +161,8 @@ def scene() -> Callable[..., Scene]:
 @pytest.fixture(scope="session")
 def problems() -> Callable[[Manifest], list[str]]:
     """What is wrong with an object, by the structure of the real definitions."""
-    parts = [json.loads((HERE / "schemas" / name).read_text()) for name in ("schemas.json", "clouds.json")]
-    stored = {name: parts[0][name] | parts[1][name] for name in ("kinds", "shared")}
+    parts = [json.loads((HERE / "schemas" / name).read_text()) for name in _SCHEMAS]
+    stored = {name: {key: each for part in parts for key, each in part[name].items()} for name in ("kinds", "shared")}
     structures = Structures(stored["kinds"], stored["shared"])
 
     def problems_of(item: Manifest) -> list[str]:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -79,3 +81,15 @@ def test_a_part_of_a_device_is_asked_for_as_dra_writes_it(scene):
         template_name(made, made.replica.spec.engines[0], made.replica.spec.engines[0].members[0])
         == (remote.manifest["metadata"]["name"])
     )
+
+
+def test_requests_on_one_root_are_a_constraint_of_the_claim(scene):
+    found = context(scene("gpu-and-nic"))
+    engine = found.replica.spec.engines[0]
+    member = msgspec.structs.replace(engine.members[0], match_attributes=(), root_requests=("gpu", "nic"))
+    spec = msgspec.structs.replace(found.replica.spec, engines=(msgspec.structs.replace(engine, members=(member,)),))
+    rooted = replace(found, replica=msgspec.structs.replace(found.replica, spec=spec))
+    ((key, remote),) = claim_templates(rooted).items()
+    constraint = {"requests": ["gpu", "nic"], "matchAttribute": "resource.kubernetes.io/pcieRoot"}
+    assert remote.manifest["spec"]["spec"]["devices"]["constraints"] == [constraint]
+    assert key not in claim_templates(context(scene("tensor-8")))

@@ -46,6 +46,11 @@ CASES = [
     ("pipeline-4", "nvlink", "none"),
     ("kimi-k2-5p3d", "racks", "kai"),
     ("kimi-k2-5p3d", "racks", "volcano"),
+    ("single-gpu", "dynamo", "none"),
+    ("tensor-8", "dynamo", "kai"),
+    ("prefill-decode", "dynamo", "none"),
+    ("prefill-decode", "dynamo", "kai"),
+    *((shape, "grove", "kai") for shape in ("pipeline-4", "data-parallel", "kimi-k2-5p3d", "sglang-2")),
 ]  # fmt: skip
 
 

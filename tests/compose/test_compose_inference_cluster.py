@@ -48,9 +48,9 @@ def test_marks_that_no_pod_could_carry_are_refused_without_making_the_cluster_un
     assert result.ready.reason != "Invalid"
 
 
-def test_nothing_is_bought_for_a_stack_that_this_build_does_not_render_for():
-    result = compose(spec={"stack": "Dynamo", "cluster": {"source": "GKE", "gke": {"region": "europe-west4"}}})
-    told = "spec.stack: this build does not render for Dynamo; use Standard"
+def test_a_stack_that_lacks_its_scheduler_is_refused_and_gets_nothing():
+    result = compose(spec={"stack": "Dynamo"})
+    told = "spec.stack: Dynamo needs spec.scheduling.type: KAI, which places the gangs of Grove"
     accepted = result.conditions[0]
     assert (accepted.status.value, accepted.reason, accepted.message) == ("False", "NotSupported", told)
     assert (result.ready.status.value, result.ready.message, result.desired) == ("False", told, {})

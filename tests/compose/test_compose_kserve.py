@@ -51,6 +51,25 @@ def test_weights_are_mounted_by_us_where_kserve_can_keep_out(scene):
     assert main["volumeMounts"][1]["mountPath"] == "/mnt/models"
 
 
+@pytest.mark.parametrize(("shape", "named"), [("pipeline-2", True), ("data-parallel", False), ("single-gpu", False)])
+def test_a_service_names_the_preset_that_it_waits_for(scene, shape, named):
+    """KServe looks at a service again when a preset that it names appears, and not when one that it looks for does."""
+    made = scene(shape, "kserve").compose().desired
+    presets = [item.target.manifest["metadata"]["name"] for key, item in made.items() if key.startswith("preset-")]
+    assert presets == (["kserve-config-llm-worker-pipeline-parallel"] if named else [])
+    spec = made["workload-main-kserve"].target.manifest["spec"]
+    assert spec.get("baseRefs", []) == [{"name": name} for name in presets]
+
+
+def test_a_service_with_a_pool_names_our_route(scene):
+    """KServe counts a pool as ready once the gateway of a route that it knows has accepted it."""
+    made = scene("prefill-decode", "kserve").compose().desired
+    route = made["route"].target.manifest
+    router = made["workload-decode-kserve"].target.manifest["spec"]["router"]
+    assert router["route"] == {"http": {"refs": [{"name": route["metadata"]["name"]}]}}
+    assert "router" not in service(scene("single-gpu", "kserve"))["spec"]
+
+
 def test_the_first_release_mounts_weights_itself(scene):
     spec = service(scene("gpt-oss-20b", "kserve016"))["spec"]
     assert spec.keys() == {"model", "replicas", "parallelism", "template"}

@@ -94,7 +94,7 @@ def spoil_cluster(made):
 
 
 def spoil_backend(made):
-    made.required["cluster"][0]["spec"]["backend"] = {"type": "Dynamo"}
+    made.required["cluster"][0]["spec"]["backend"] = {"type": "Unknown"}
 
 
 def spoil_cache(made):

@@ -5,13 +5,14 @@ import json
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from modelplane.api.codec import decode
-from modelplane.api.models import InferenceCluster, ModelDeployment
+from modelplane.api.models import InferenceCluster, ModelDeployment, NodeResources, Resources
 from modelplane.compose.context import Context
 from modelplane.compose.contract import Observed
 from modelplane.compose.images import RELEASE_IMAGES
-from modelplane.compose.phase_agreement import bootstrap_arguments, phase_fault, transfer_backend
+from modelplane.compose.phase_agreement import bootstrap_arguments, host_cache, phase_fault, transfer_backend
 from modelplane.compose.rendering import render
 from modelplane.testing.placing import placed
 from tests.compose.conftest import CLUSTER, HERE, POOLS, make_cluster
@@ -20,7 +21,10 @@ BACKEND = "--disaggregation-transfer-backend"
 NIXL, LMCACHE = '{"kv_connector":"NixlConnector","kv_role":"kv_both"}', '{"kv_connector":"LMCacheConnectorV1"}'
 
 
-def context(shape, prefill=(), decode_=(), fabric=None, engine=None, **more):
+SHARE = NodeResources(cpu="8", memory="64Gi")
+
+
+def context(shape, prefill=(), decode_=(), fabric=None, engine=None, share=None, **more):
     """The phases with further args, the decode side perhaps of another engine."""
     text = (HERE / "deployments" / f"{shape}.yaml").read_text()
     document = json.loads(json.dumps(yaml.safe_load(text)))  # nothing is shared between the phases
@@ -35,7 +39,17 @@ def context(shape, prefill=(), decode_=(), fabric=None, engine=None, **more):
     ]
     found = decode(InferenceCluster, cluster)
     replica = placed(decode(ModelDeployment, document), CLUSTER, pools=POOLS)
+    if share is not None:
+        replica = with_share(replica, share)
     return Context(replica, found, images=RELEASE_IMAGES.for_cluster(found), **more)
+
+
+def with_share(replica, share):
+    engines = tuple(
+        replace(engine, members=tuple(replace(member, node_share=share) for member in engine.members))
+        for engine in replica.spec.engines
+    )
+    return replace(replica, spec=replace(replica.spec, engines=engines))
 
 
 @pytest.mark.parametrize(
@@ -44,6 +58,7 @@ def context(shape, prefill=(), decode_=(), fabric=None, engine=None, **more):
         pytest.param({}, "nixl", id="nobody says what the network is"),
         pytest.param({"fabric": "EFA"}, "nixl", id="no verbs"),
         pytest.param({"fabric": "InfiniBand"}, "", id="verbs"),
+        pytest.param({"fabric": "RoCE"}, "", id="verbs over Ethernet"),
         pytest.param({"prefill": [BACKEND, "mori"]}, "mori", id="as one side says"),
         pytest.param({"earlier_defaults": True}, "", id="as an earlier release rendered it"),
     ],
@@ -103,6 +118,79 @@ def test_pods_that_an_earlier_release_rendered_stay(scene):
     images = RELEASE_IMAGES.for_cluster(cluster)
     before = render(Context(made.replica, cluster, images=images, earlier_defaults=True))[0]
     kept = {key: item.target for key, item in before.items() if key.startswith("workload-")}
+    made.observed = {key: Observed(item.target, ready=True) for key, item in before.items()}
+    after = {key: item.target for key, item in made.compose().desired.items() if key.startswith("workload-")}
+    assert after == kept != {}
+
+
+def connectors(found):
+    """Of the engines, by workload."""
+    told = {}
+    for key, item in render(found)[0].items():
+        if key.startswith("workload-"):
+            containers = item.target.manifest["spec"]["template"]["spec"]["containers"]
+            (engine,) = (each for each in containers if each["name"] == "engine")
+            told[key] = json.loads(engine["args"][engine["args"].index("--kv-transfer-config") + 1])
+    return told
+
+
+def test_without_a_fast_network_caches_stay_in_the_nodes_memory_too():
+    told = connectors(context("prefill-decode", share=SHARE))
+    both = {"kv_role": "kv_both"}
+    host = {"kv_connector": "OffloadingConnector", **both, "kv_connector_extra_config": {"cpu_bytes_to_use": 16 << 30}}
+    parts = [{"kv_connector": "NixlConnector", **both}, host]
+    whole = {"kv_connector": "MultiConnector", **both, "kv_connector_extra_config": {"connectors": parts}}
+    assert told == dict.fromkeys(("workload-decode-deployment", "workload-prefill-deployment"), whole)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({}, id="no share of the node is known"),
+        pytest.param({"share": SHARE, "fabric": "RoCE"}, id="a fast network"),
+        pytest.param({"share": SHARE, "fabric": "EFA"}, id="another fast network"),
+        pytest.param({"share": SHARE, "earlier_defaults": True}, id="as an earlier release rendered it"),
+        pytest.param({"share": SHARE, "prefill": ["--kv-offloading-size", "8"]}, id="the args of one say a size"),
+    ],
+)
+def test_otherwise_caches_are_only_moved(given):
+    found = connectors(context("prefill-decode", **given))
+    assert found["workload-prefill-deployment"] == {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+
+
+def test_a_connector_of_one_side_is_not_joined_by_another_on_the_other():
+    found = connectors_of_decode(prefill=["--kv-transfer-config", NIXL])
+    assert found == {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+
+
+def connectors_of_decode(**given):
+    found = context("prefill-decode", share=SHARE, **given)
+    return connectors(found)["workload-decode-deployment"]
+
+
+def test_a_limit_of_memory_leaves_no_room_for_caches():
+    found = context("prefill-decode", share=SHARE)
+    limited = Resources(limits={"memory": "8Gi"})
+
+    def member(each):
+        spec = each.template.spec
+        containers = tuple(replace(container, resources=limited) for container in spec.containers)
+        return replace(each, template=replace(each.template, spec=replace(spec, containers=containers)))
+
+    engine = found.replica.spec.engines[0]
+    assert host_cache(found, engine.members[0]) == 16 << 30
+    assert host_cache(found, member(engine.members[0])) == 0
+
+
+def test_pods_of_vllm_that_an_earlier_release_rendered_stay(scene):
+    made = scene("prefill-decode")
+    made.replica = with_share(made.replica, SHARE)
+    cluster = decode(InferenceCluster, made.required["cluster"][0])
+    images = RELEASE_IMAGES.for_cluster(cluster)
+    before = render(Context(made.replica, cluster, images=images, earlier_defaults=True))[0]
+    kept = {key: item.target for key, item in before.items() if key.startswith("workload-")}
+    assert "OffloadingConnector" not in str(kept)
+    assert "OffloadingConnector" in str(made.compose().desired)
     made.observed = {key: Observed(item.target, ready=True) for key, item in before.items()}
     after = {key: item.target for key, item in made.compose().desired.items() if key.startswith("workload-")}
     assert after == kept != {}

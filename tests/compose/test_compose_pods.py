@@ -27,6 +27,9 @@ def pods(result):
             for template in templates[item["kind"]](spec):
                 meta = template["metadata"]
                 yield meta["labels"], meta.get("annotations", {}), template["spec"]
+        if item["kind"] == "PodCliqueSet":
+            for clique in spec["template"]["cliques"]:
+                yield clique["labels"], clique.get("annotations", {}), clique["spec"]["podSpec"]
         if item["kind"] == "LLMInferenceService":
             for part in (spec, spec.get("prefill", {})):
                 for name in ("template", "worker"):
@@ -214,3 +217,62 @@ def test_a_user_who_says_where_downloads_go_gets_no_volume_for_them(scene, name)
     ((_, _, spec),) = pods(change_pods(made, with_variable).compose())
     ours = [entry["name"] for entry in spec["volumes"] if entry["name"] == "downloads"]
     assert ours == (["downloads"] if name == "HF_TOKEN" else [])
+
+
+@pytest.mark.parametrize(
+    ("shape", "backend"), [("single-gpu", "native"), ("single-gpu", "kserve"), ("sglang-2", "native")]
+)
+def test_what_an_engine_downloads_outlives_a_restart_of_its_container(scene, shape, backend):
+    for _, _, spec in pods(scene(shape, backend).compose()):
+        (engine,) = engines(spec)
+        assert {"name": "downloads", "emptyDir": {}} in spec["volumes"]
+        assert {"name": "downloads", "mountPath": "/mnt/downloads"} in engine["volumeMounts"]
+        assert {"name": "HF_HOME", "value": "/mnt/downloads"} in engine["env"]
+
+
+def test_a_place_for_downloads_that_the_user_names_is_the_users(scene):
+    own = Env(name="HF_HOME", value="/data")
+    made = change_pods(
+        scene("single-gpu"),
+        lambda pod: replace(pod, containers=tuple(replace(each, env=(own,)) for each in pod.containers)),
+    )
+    ((_, _, spec),) = list(pods(made.compose()))
+    assert "downloads" not in [volume["name"] for volume in spec["volumes"]]
+    assert [each["value"] for each in engines(spec)[0]["env"] if each["name"] == "HF_HOME"] == ["/data"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "given"), [("prefill-decode", True), ("prefill-decode-sglang", False), ("tensor-8", False)]
+)
+def test_engines_that_move_caches_by_nixl_listen_on_their_own_address(scene, shape, given):
+    side = {"name": "VLLM_NIXL_SIDE_CHANNEL_HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    found = [engine for _, _, spec in pods(scene(shape).compose()) for engine in engines(spec)]
+    assert found
+    assert {side in engine["env"] for engine in found} == {given}
+
+
+def test_an_engine_that_says_how_long_it_drains_has_the_time(scene):
+    ((_, _, spec),) = list(pods(scene("own-server").compose()))
+    (engine,) = engines(spec)
+    assert engine["lifecycle"]["preStop"]["sleep"]["seconds"] == 240
+    assert spec["terminationGracePeriodSeconds"] == 270
+    assert engine["readinessProbe"]["httpGet"] == {"path": "/ready", "port": 9000}
+
+
+def test_pods_of_a_clique_are_the_pods_of_a_group(scene):
+    """But for how they find each other, a gang is the same on both stacks."""
+    group, cliques = (list(pods(scene("pipeline-2", backend, "kai").compose())) for backend in ("native", "grove"))
+    assert len(group) == len(cliques) == 2
+    for (labels, annotations, spec), (other_labels, other_annotations, other_spec) in zip(group, cliques, strict=True):
+        assert (labels, annotations) == (other_labels, other_annotations)
+        ours, theirs = (_without_group(each) for each in (spec, other_spec))
+        assert ours == theirs
+
+
+def _without_group(spec):
+    names = {"MODELPLANE_LEADER_ADDRESS", "MODELPLANE_RANK", "MODELPLANE_GROUP_SIZE", "MODELPLANE_COPY"}
+    containers = [
+        {**each, "env": [entry for entry in each.get("env", []) if entry["name"] not in names]}
+        for each in spec["containers"]
+    ]
+    return {**spec, "containers": containers}

@@ -48,7 +48,7 @@ def test_clusters_that_run_the_same_share_one_description():
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        pytest.param({"stack": "Dynamo"}, "spec.stack: this build does not render for Dynamo", id="stack"),
+        pytest.param({"stack": "Dynamo"}, "spec.stack: Dynamo needs spec.scheduling.type: KAI", id="stack"),
         pytest.param(
             {"backend": {"type": "KServe", "kserve": {"version": "0.99"}}}, "KServe '0.99' is not", id="version"
         ),

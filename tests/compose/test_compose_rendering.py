@@ -29,7 +29,7 @@ def context(shape: str, **spec: object) -> Context:
         ),
         pytest.param(
             {"stack": "Dynamo"},
-            "spec.stack: this build does not render for Dynamo; use Standard",
+            "spec.stack: Dynamo needs spec.scheduling.type: KAI, which places the gangs of Grove",
             id="stack",
         ),
         pytest.param(

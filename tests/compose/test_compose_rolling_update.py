@@ -311,3 +311,12 @@ def test_a_share_of_the_node_is_no_change_of_its_own(seen_share, image, expected
     (found,) = roll([decode(ModelReplica, wanted)], {"r0": seen}, READ).replicas
     share = found.spec.engines[0].members[0].node_share
     assert (share and encode(share)) == expected
+
+
+@pytest.mark.parametrize(("image", "expected"), [(OLD, ()), (NEW, ("gpu", "nic"))])
+def test_devices_on_one_root_are_no_change_of_their_own(image, expected):
+    seen = replica(0, OLD, generation=1, served=1, **SERVING)
+    wanted = replica(0, image)
+    wanted["spec"]["engines"][0]["members"][0]["rootRequests"] = ["gpu", "nic"]
+    (found,) = roll([decode(ModelReplica, wanted)], {"r0": seen}, READ).replicas
+    assert found.spec.engines[0].members[0].root_requests == expected

@@ -54,3 +54,11 @@ def test_a_namespace_admits_what_the_backend_makes_of_ranks_over_nodes(scene, ba
     """KServe's data-parallel presets add IPC_LOCK, SYS_RAWIO and NET_RAW, which baseline refuses."""
     labels = rendered(scene("data-parallel", backend), "Namespace")["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == level
+
+
+@pytest.mark.parametrize(("backend", "scheduler"), [("grove", "kai"), ("dynamo", "none")])
+def test_other_backends_add_nothing_that_baseline_refuses(scene, backend, scheduler):
+    shape = "data-parallel" if backend == "grove" else "prefill-decode"
+    made = scene(shape, backend, scheduler)
+    assert rendered(made, "Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
+    assert "'add': [" not in str(rendered(made, "PodCliqueSet" if backend == "grove" else "DynamoGraphDeployment"))

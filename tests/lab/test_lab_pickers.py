@@ -65,3 +65,46 @@ def test_only_pods_with_an_address_that_are_to_stay_run(status, deleted, runs):
     containers = [{"name": "engine"}, {"name": "routing-sidecar"}]
     pod = {"metadata": {"uid": "u", "deletionTimestamp": deleted}, "spec": {"containers": containers}, "status": status}
     assert [each.container for each in seats(pod)] == (["routing-sidecar"] if runs else [])
+
+
+def kserve_pod(labels, containers, initial=()):
+    return {
+        "metadata": {"uid": "u", "labels": labels},
+        "spec": {"containers": containers, "initContainers": list(initial)},
+        "status": {"phase": "Running", "podIP": "10.0.0.1"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("pod", "programs"),
+    [
+        pytest.param(
+            kserve_pod(
+                {"app.kubernetes.io/component": "llminferenceservice-router-scheduler"},
+                [{"name": "main"}, {"name": "tokenizer"}],
+            ),
+            {"main": "serve"},
+            id="its picker",
+        ),
+        pytest.param(
+            kserve_pod(
+                {"app.kubernetes.io/component": "llminferenceservice-workload"},
+                [{"name": "main"}],
+                [{"name": "llm-d-routing-sidecar", "restartPolicy": "Always"}, {"name": "storage-initializer"}],
+            ),
+            {"llm-d-routing-sidecar": "sidecar"},
+            id="its sidecar, which starts before the engine and stays",
+        ),
+    ],
+)
+def test_containers_of_kserves_own_pods_run_ours(pod, programs):
+    assert {each.container: each.program for each in seats(pod)} == programs
+
+
+def test_words_of_a_command_are_taken_without_its_program_and_without_blanks():
+    """Its presets leave blanks where TLS is off."""
+    command = ["/app/pd-sidecar", "--port=8000", "--vllm-port=8001", "--kv-connector=nixlv2", ""]
+    parser = argparse.ArgumentParser()
+    _picker_sidecar.configure(parser)
+    chosen = parser.parse_args(Pickers.arguments({"command": command}, {}, "10.0.0.1"))
+    assert (chosen.port, chosen.decoder) == (8000, "10.0.0.1:8001")

@@ -154,7 +154,9 @@ def test_what_composers_do_not_accept_is_told_before():
     found = told(CLASS, CLUSTER % ("{source: GKE, gke: {region: a}}", "team-a"))
     assert found == [("warning", zones.replace(": [0].zones", ""))]
     dynamo = (CLUSTER % (EXISTING, "team-a")).replace("spec:", "spec:\n  stack: Dynamo", 1)
-    assert told(CLASS, dynamo) == [("warning", "spec.stack: this build does not render for Dynamo; use Standard")]
+    needs = "spec.stack: Dynamo needs spec.scheduling.type: KAI, which places the gangs of Grove"
+    assert told(CLASS, dynamo) == []
+    assert told(CLASS, dynamo.replace("type: KAI", "type: Volcano")) == [("warning", needs)]
 
 
 def test_an_older_form_is_told_with_the_newer_one():

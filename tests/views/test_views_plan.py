@@ -250,7 +250,7 @@ def test_a_cluster_that_this_build_does_not_render_for_takes_nothing():
     cloud["spec"]["stack"] = "Dynamo"
     (one,) = plan(gather([CLASS, cloud, make_deployment(1)])).deployments
     assert [(row.action, row.reason) for row in one.rows] == [
-        (Action.WAIT, "Backend: spec.stack: this build does not render for Dynamo; use Standard")
+        (Action.WAIT, "Backend: spec.stack: Dynamo needs spec.scheduling.type: KAI, which places the gangs of Grove")
     ]
 
 

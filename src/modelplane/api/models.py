@@ -683,6 +683,7 @@ class ReplicaMember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     node_pool_name: str = msgspec.field(name="nodePoolName")
     match_attributes: tuple[MatchAttribute, ...] = msgspec.field(name="matchAttributes", default=())
     node_share: NodeResources | None = msgspec.field(name="nodeShare", default=None)
+    root_requests: tuple[str, ...] = msgspec.field(name="rootRequests", default=())
     device_requests: tuple[DeviceRequest, ...] = msgspec.field(name="deviceRequests", default=())
     template: PodTemplate
 
@@ -1547,7 +1548,7 @@ class Kserve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Backend(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    type_: Literal["Native", "KServe"] = msgspec.field(name="type", default="Native")
+    type_: Literal["Native", "KServe", "Dynamo"] = msgspec.field(name="type", default="Native")
     kserve: Kserve | None = None
     routing: Literal["Service", "InferencePool"] = "Service"
     picker_replicas: int | None = msgspec.field(name="pickerReplicas", default=None)
@@ -1618,7 +1619,7 @@ class FabricDomain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class InferenceClusterSpecNodePoolFabric(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    type_: Literal["None", "EFA", "InfiniBand"] = msgspec.field(name="type", default="None")
+    type_: Literal["None", "EFA", "InfiniBand", "RoCE"] = msgspec.field(name="type", default="None")
     name: str | None = None
     domain: FabricDomain | None = None
 

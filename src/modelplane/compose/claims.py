@@ -12,6 +12,7 @@ from modelplane.api.models import DeviceRequest, MatchAttribute, ReplicaEngine, 
 from modelplane.api.reasons import Reason
 from modelplane.compose.context import Context, RenderError
 from modelplane.compose.contract import Remote
+from modelplane.compose.device_roots import PCIE_ROOT
 
 CLAIM = "devices"
 """Name of the claim inside a pod."""
@@ -45,8 +46,9 @@ def _template(context: Context, engine: ReplicaEngine, member: ReplicaMember) ->
         raise RenderError(Reason.INVALID, message)
     requests = [_request(wanted) for wanted in member.device_requests]
     devices: dict[str, object] = {"requests": requests}
-    if member.match_attributes:
-        devices["constraints"] = [_constraint(match) for match in member.match_attributes]
+    matches = _matches(member)
+    if matches:
+        devices["constraints"] = [_constraint(match) for match in matches]
     spec = {"metadata": {"labels": dict(context.labels)}, "spec": {"devices": devices}}
     name = template_name(context, engine, member)
     return context.object("resource.k8s.io/v1", "ResourceClaimTemplate", name, spec=spec)
@@ -65,11 +67,17 @@ def _request(wanted: DeviceRequest) -> dict[str, object]:
     return {"name": wanted.name, "exactly": exactly}
 
 
+def _matches(member: ReplicaMember) -> tuple[MatchAttribute, ...]:
+    root = (MatchAttribute(attribute=PCIE_ROOT, requests=member.root_requests),) if member.root_requests else ()
+    return (*member.match_attributes, *root)
+
+
 def _constraint(match: MatchAttribute) -> dict[str, object]:
     named = {"requests": list(match.requests)} if match.requests else {}
     return {**named, "matchAttribute": match.attribute}
 
 
 def _digest(member: ReplicaMember) -> str:
-    wanted = (member.device_requests, member.match_attributes) if member.match_attributes else member.device_requests
+    matches = _matches(member)
+    wanted = (member.device_requests, matches) if matches else member.device_requests
     return hashlib.sha256(msgspec.json.encode(wanted)).hexdigest()[:_HASH_LENGTH]

@@ -70,6 +70,8 @@ class Context:
     """Of what runs beside the engines."""
     earlier_defaults: bool = False
     """Whether flags of engines that releases after 0.1 add by themselves are left out, as in pods that run without."""
+    group_env: tuple[Mapping[str, object], ...] = ()
+    """How a pod of a gang finds the others, where it is not by the variables of a LeaderWorkerSet."""
 
     @cached_property
     def name(self) -> str:

@@ -39,6 +39,8 @@ class ReadyWhen(StrEnum):
     CREATED = "Created"
     AVAILABLE = "Available"
     """Its condition Available is True and it has pods that serve: Deployments and LeaderWorkerSets."""
+    COUNTED = "Counted"
+    """Its status counts as many available replicas as it wants: PodCliqueSets, which have no condition for it."""
     COMPLETE = "Complete"
     """Its condition Complete is True: Jobs."""
     ROUTED = "Routed"

@@ -22,6 +22,12 @@ _POD_SPECS = (
     ("spec", "prefill", "template"),
 )
 """Where a Deployment, a LeaderWorkerSet and an LLMInferenceService have the spec of their pods."""
+_CLIQUES = ("spec", "template", "cliques")
+"""Where a PodCliqueSet has its pods, each below this path."""
+_CLIQUE_POD = ("spec", "podSpec")
+_COMPONENTS = ("spec", "components")
+"""Where a DynamoGraphDeployment has its pods, each below this path."""
+_COMPONENT_POD = ("podTemplate", "spec")
 
 
 def kept_images(cluster: InferenceCluster, newest: OwnImages, workloads: Sequence[Manifest]) -> OwnImages:
@@ -39,7 +45,10 @@ def kept_images(cluster: InferenceCluster, newest: OwnImages, workloads: Sequenc
 
 
 def _images(workload: Manifest) -> Iterator[tuple[str, str]]:
-    for path in _POD_SPECS:
+    places = [(workload, path) for path in _POD_SPECS]
+    places += [(clique, _CLIQUE_POD) for clique in items_at(workload, *_CLIQUES)]
+    places += [(component, _COMPONENT_POD) for component in items_at(workload, *_COMPONENTS)]
+    for item, path in places:
         for field in ("initContainers", "containers"):
-            for container in items_at(workload, *path, field):
+            for container in items_at(item, *path, field):
                 yield text_at(container, "name"), text_at(container, "image")

@@ -6,12 +6,18 @@ do not agree start, and every request fails.
 
 from collections.abc import Mapping
 
-from modelplane.api.models import ReplicaEngine
+from modelplane.api.models import ReplicaEngine, ReplicaMember
 from modelplane.compose.context import Context, head_member
 from modelplane.compose.engines import ENGINES
 from modelplane.compose.engines.launch import CacheTransfer, flag_value
 from modelplane.compose.fabric_domains import fabric_type
+from modelplane.compose.node_share import memory_bytes
 from modelplane.compose.ports import engine_container
+
+_HOST_CACHE_PART = 4
+_TRANSFER = "--kv-transfer-config"
+_VERBS = frozenset({"InfiniBand", "RoCE"})
+"""Networks that are used by the same library calls."""
 
 
 def phase_fault(context: Context) -> str | None:
@@ -41,8 +47,29 @@ def transfer_backend(context: Context) -> str:
     if said is not None:
         return said
     pools = {head_member(engine).node_pool_name for engine in engines}
-    has_verbs = all(fabric_type(context.cluster, pool) == "InfiniBand" for pool in pools)
+    has_verbs = all(fabric_type(context.cluster, pool) in _VERBS for pool in pools)
     return "" if has_verbs else next((transfer.without_verbs for transfer, _ in known), "")
+
+
+def host_cache(context: Context, member: ReplicaMember) -> int:
+    """Bytes of the node's memory that an engine keeps KV caches in; 0: none.
+
+    Only where phases are apart, their pools have no fast network and nobody says how caches move. It is a part of what
+    the pod requests by itself: a limit that a user set may be less.
+    """
+    if not context.disaggregated or context.earlier_defaults or member.node_share is None:
+        return 0
+    if context.cluster.spec.backend.type_ == "Dynamo":  # its module around vLLM knows connectors by name
+        return 0
+    limits = engine_container(member).resources
+    if limits is not None and limits.limits:
+        return 0
+    engines = context.replica.spec.engines
+    if any(word.startswith(_TRANSFER) for engine in engines for word in _words(engine)):
+        return 0
+    pools = {head_member(engine).node_pool_name for engine in engines}
+    slow = all(fabric_type(context.cluster, pool) == "None" for pool in pools)
+    return memory_bytes(member.node_share.memory) // _HOST_CACHE_PART if slow else 0
 
 
 def bootstrap_arguments(context: Context) -> list[str]:

@@ -32,7 +32,7 @@ from modelplane.compose.context import ClusterRenderError, Context, grace_second
 from modelplane.compose.engines import ENGINES, NIXL
 from modelplane.compose.engines.launch import SERVED_MODEL_NAME, Launch, LaunchRequest, group_env, pod_ip
 from modelplane.compose.gang.gang_metadata import GangMetadata
-from modelplane.compose.phase_agreement import transfer_backend
+from modelplane.compose.phase_agreement import host_cache, transfer_backend
 from modelplane.compose.placeholders import PlaceholderValues, expand, placeholder_values, result_fault
 from modelplane.compose.pod_references import copy_name, with_copies
 from modelplane.compose.pod_template import (
@@ -155,6 +155,7 @@ def launch_of(context: Context, engine: ReplicaEngine, member: ReplicaMember) ->
         adapters=tuple((volume.cache, volume.mount_path) for volume in context.adapters),
         phase=engine.phase if context.disaggregated else None,
         transfer_backend=transfer_backend(context),
+        host_cache=host_cache(context, member),
         moved=is_routed(context, engine),
     )
     return ENGINES[engine.type_].launch(request)
@@ -350,7 +351,7 @@ def _env(context: Context, engine: ReplicaEngine, member: ReplicaMember, launch:
     served: dict[str, object] = {"name": SERVED_MODEL_NAME, "value": _fleet_name(context)}
     ours = [served, *launch.env, *_hub_env(context, engine, member)]
     if is_gang(engine):
-        ours = [*group_env(), *ours]
+        ours = [*(dict(entry) for entry in context.group_env or group_env()), *ours]
     if context.disaggregated and ENGINES[engine.type_].kv_connector == NIXL:
         ours.append(pod_ip("VLLM_NIXL_SIDE_CHANNEL_HOST"))
     given = {variable.name for variable in container.env}

@@ -21,6 +21,8 @@ def is_ready(manifest: Manifest, when: ReadyWhen) -> bool:
     if when is ReadyWhen.ROUTED:
         parents = list(_mappings(status.get("parents")))
         return bool(parents) and all(_routed(manifest, parent) for parent in parents)
+    if when is ReadyWhen.COUNTED:
+        return _is_counted(manifest, status)
     # The others are named by their condition.
     held = has_condition(manifest, when.value)
     return held and _has_pods(manifest, status) if when is ReadyWhen.AVAILABLE else held
@@ -31,6 +33,13 @@ def _has_pods(manifest: Manifest, status: Mapping[str, object]) -> bool:
     spec = manifest.get("spec")
     wanted = spec.get("replicas", 1) if isinstance(spec, Mapping) else 1
     return wanted == 0 or any(status.get(count) for count in ("availableReplicas", "readyReplicas"))
+
+
+def _is_counted(manifest: Manifest, status: Mapping[str, object]) -> bool:
+    """By a status of the newest generation: an older one counts replicas of an older template."""
+    wanted, available = value_at(manifest, "spec", "replicas"), status.get("availableReplicas")
+    newest = value_at(manifest, "metadata", "generation")
+    return available is not None and available == wanted and status.get("observedGeneration", newest) == newest
 
 
 def has_condition(manifest: Manifest, kind: str) -> bool:

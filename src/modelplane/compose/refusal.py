@@ -47,9 +47,14 @@ def refuse(request: ComposeRequest[Resource], message: str) -> ComposeResult:
 
 
 def stack_refusal(cluster: InferenceCluster) -> str | None:
-    """Why nothing is rendered for the stack of a cluster."""
-    stack = cluster.spec.stack
-    return None if stack == "Standard" else f"spec.stack: this build does not render for {stack}; use Standard"
+    """Why nothing is rendered for the stack of a cluster, as a sentence that names the field."""
+    if cluster.spec.stack == "Standard":
+        return None
+    if cluster.spec.backend.type_ != "Native":
+        return f"spec.stack: Dynamo is for spec.backend.type Native, not {cluster.spec.backend.type_}"
+    if cluster.spec.scheduling.type_ not in {"KAI", "Auto"}:
+        return "spec.stack: Dynamo needs spec.scheduling.type: KAI, which places the gangs of Grove"
+    return None
 
 
 def cluster_fault(cluster: InferenceCluster) -> str | None:

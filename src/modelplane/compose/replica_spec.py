@@ -17,6 +17,7 @@ from modelplane.api.models import (
     Serving,
 )
 from modelplane.api.names import MAX_LEADER_WORKER_SET, make_name
+from modelplane.compose.device_roots import root_requests
 from modelplane.compose.lowering import EngineSpec, Lowered, MemberSpec
 from modelplane.compose.node_share import node_share
 from modelplane.placement.values import Cluster, MemberAssignment, PlacedReplica, Pool, PoolAssignment
@@ -76,19 +77,29 @@ def _engine(engine: EngineSpec, assignment: PoolAssignment, cluster: Cluster | N
         topology=engine.topology,
         server=engine.server,
         members=tuple(
-            _member(member, assignment.members[at] if at < len(assignment.members) else _NOTHING, assignment.pool, pool)
+            _member(
+                engine,
+                member,
+                assignment.members[at] if at < len(assignment.members) else _NOTHING,
+                assignment.pool,
+                pool,
+            )
             for at, member in enumerate(engine.members)
         ),
     )
 
 
-def _member(member: MemberSpec, assigned: MemberAssignment, pool_name: str, pool: Pool | None) -> ReplicaMember:
+def _member(
+    engine: EngineSpec, member: MemberSpec, assigned: MemberAssignment, pool_name: str, pool: Pool | None
+) -> ReplicaMember:
+    networked = engine.phase is not None or member.role != "Standalone"
     return ReplicaMember(
         role=member.role,
         nodes=member.nodes,
         node_pool_name=pool_name,
         match_attributes=_matches(member, assigned),
         node_share=node_share(pool, assigned.claims),
+        root_requests=root_requests(pool, assigned.claims, member.matches, networked=networked),
         device_requests=_device_requests(assigned),
         template=member.template,
     )

@@ -144,7 +144,7 @@ def _known(
 
 
 def _with_shares_of(wanted: ModelReplica, seen: ModelReplica) -> ModelReplica:
-    """With the shares of nodes that the replica has, where nothing else differs: they alone roll no pods."""
+    """With what placement alone decided of its pods, where nothing else differs: that rolls no pods."""
     if wanted.spec.engines == seen.spec.engines:
         return wanted
     kept = msgspec.structs.replace(wanted.spec, engines=seen.spec.engines)
@@ -156,7 +156,7 @@ def _with_shares_of(wanted: ModelReplica, seen: ModelReplica) -> ModelReplica:
 
 def _without_shares(engines: tuple[ReplicaEngine, ...]) -> tuple[ReplicaEngine, ...]:
     def bare(member: ReplicaMember) -> ReplicaMember:
-        return msgspec.structs.replace(member, node_share=None)
+        return msgspec.structs.replace(member, node_share=None, root_requests=())
 
     return tuple(
         msgspec.structs.replace(engine, members=tuple(bare(each) for each in engine.members)) for engine in engines

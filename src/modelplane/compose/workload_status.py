@@ -11,7 +11,7 @@ from modelplane.api.objects import Manifest, items_at, text_at, value_at
 from modelplane.compose.contract import Remote
 
 _HASH_LENGTH = 8
-_COUNTED = frozenset({"Deployment", "LeaderWorkerSet"})
+_COUNTED = frozenset({"Deployment", "LeaderWorkerSet", "PodCliqueSet"})
 """Kinds whose status counts updated pods."""
 
 
@@ -74,7 +74,7 @@ def _message(item: Manifest, kind: str, status: str, reason: str = "") -> tuple[
 def progress(item: Manifest) -> str:
     """The message of its Ready condition, else its count of ready pods."""
     wanted = value_at(item, "spec", "replicas")
-    ready = value_at(item, "status", "readyReplicas") or 0
+    ready = value_at(item, "status", "readyReplicas") or value_at(item, "status", "availableReplicas") or 0
     name = text_at(item, "metadata", "name")
     kind = text_at(item, "kind")
     for condition in items_at(item, "status", "conditions"):

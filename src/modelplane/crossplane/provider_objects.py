@@ -49,6 +49,11 @@ _HAS_PODS = (
     " || (has(object.status.readyReplicas) && object.status.readyReplicas > 0.0)"
 )
 
+_COUNTED = (
+    "has(object.status) && has(object.status.availableReplicas)"
+    " && object.status.availableReplicas == object.spec.replicas"
+)
+
 
 def _holds(condition: str) -> str:
     found = f'object.status.conditions.exists(c, c.type == "{condition}" && c.status == "True")'
@@ -63,6 +68,7 @@ _READINESS: Mapping[ReadyWhen, Mapping[str, object]] = {
     ReadyWhen.CREATED: {"policy": "SuccessfulCreate"},
     ReadyWhen.READY: {"policy": "DeriveFromObject"},
     ReadyWhen.AVAILABLE: {"policy": "DeriveFromCelQuery", "celQuery": f"{_holds('Available')} && ({_HAS_PODS})"},
+    ReadyWhen.COUNTED: {"policy": "DeriveFromCelQuery", "celQuery": _COUNTED},
     ReadyWhen.COMPLETE: {"policy": "DeriveFromCelQuery", "celQuery": _holds("Complete")},
     ReadyWhen.ROUTED: {
         "policy": "DeriveFromCelQuery",

@@ -5,6 +5,8 @@ written out in full: command and arguments, probes, the way to stop. Braces in w
 mounted as under any other backend, where KServe can be told to keep out of it.
 
 Its presets for layers that are split over nodes do not exist; an empty one under the name that it looks for is enough.
+The service names that one as well: KServe reconciles a service again when a preset that it names appears, and not when
+one that it only looks for does.
 Pods are found by KServe's own labels, because it gives leaders and workers the same ones of ours.
 """
 
@@ -96,12 +98,20 @@ def _service(context: Context, head: ReplicaEngine, gang_metadata: GangMetadata,
         spec["prefill"] = _workload(context, prefill, gang_metadata, release)
     if release.leaves_storage:
         spec["storageInitializer"] = {"enabled": False}
+    presets = _preset_names(context, (head,))
+    if presets:
+        spec["baseRefs"] = [{"name": name} for name in presets]
     if _pooled(context):
-        spec["router"] = {"scheduler": _picker(context, head, release)}
+        spec["router"] = {"route": _route(context), "scheduler": _picker(context, head, release)}
     labels, annotations = workload_metadata(context, head_member(head), gang_metadata)
     merged = {**labels, **engine_label(head)}
     item = context.object(release.api_version, "LLMInferenceService", _name(context, head), merged, spec=spec)
     return context.remote(annotated(item, annotations), ReadyWhen.READY)
+
+
+def _route(context: Context) -> dict[str, object]:
+    """Ours. KServe counts a pool as ready once the gateway of a route that it knows has accepted it."""
+    return {"http": {"refs": [{"name": context.name}]}}
 
 
 def _picker(context: Context, head: ReplicaEngine, release: Release) -> dict[str, object]:
@@ -174,14 +184,19 @@ def _splits_ranks(engine: ReplicaEngine) -> bool:
 
 
 def _presets(context: Context, release: Release, heads: tuple[ReplicaEngine, ...]) -> dict[str, Remote]:
+    names = _preset_names(context, heads)
+    return {f"preset-{name}": context.remote(_preset(context, release, name), shared=True) for name in names}
+
+
+def _preset_names(context: Context, heads: tuple[ReplicaEngine, ...]) -> list[str]:
+    """Those that KServe looks for and does not ship."""
     prefill = _prefill(context)
     wanted = {"decode-" if prefill else "": heads, "prefill-": (prefill,) if prefill else ()}
-    names = [
+    return [
         f"kserve-config-llm-{part}worker-pipeline-parallel"
         for part, engines in wanted.items()
         if any(is_gang(engine) and not _splits_ranks(engine) for engine in engines)
     ]
-    return {f"preset-{name}": context.remote(_preset(context, release, name), shared=True) for name in names}
 
 
 def _preset(context: Context, release: Release, name: str) -> dict[str, object]:

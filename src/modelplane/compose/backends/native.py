@@ -1,4 +1,4 @@
-"""Deployments and LeaderWorkerSets, by the shape of each engine: what clusters run without KServe."""
+"""What clusters run without KServe: Deployments, and by the stack LeaderWorkerSets or PodCliqueSets for gangs."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,6 +6,7 @@ from modelplane.api.labels import SERVING
 from modelplane.api.models import ReplicaEngine
 from modelplane.api.reasons import Reason
 from modelplane.compose.backends.deployment import deployment
+from modelplane.compose.backends.grove import pod_clique_set
 from modelplane.compose.backends.lws import leader_worker_set
 from modelplane.compose.backends.rendered import Rendered
 from modelplane.compose.context import ClusterRenderError, Context, has_pools, is_gang
@@ -19,11 +20,12 @@ from modelplane.compose.ports import serving_port
 
 SERVICE_PORT = 80
 _NO_POOLS = "prefill and decode apart need spec.backend.routing: InferencePool, and a gateway that knows such pools"
-_WORKLOADS: Mapping[bool, tuple[str, Callable[[Context, ReplicaEngine, GangMetadata], Remote]]] = {
-    False: ("deployment", deployment),
-    True: ("lws", leader_worker_set),
+_Workload = Callable[[Context, ReplicaEngine, GangMetadata], Remote]
+_GANGS: Mapping[str, tuple[str, _Workload]] = {
+    "Standard": ("lws", leader_worker_set),
+    "Dynamo": ("grove", pod_clique_set),
 }
-"""By whether the engine is a gang. The kind is part of the key: another kind is another object, not a new version."""
+"""By the stack. The kind is part of an object's key: another kind is another object, not a new version."""
 
 
 def render(context: Context) -> Rendered:
@@ -43,7 +45,7 @@ def render(context: Context) -> Rendered:
 
 
 def _workload(context: Context, engine: ReplicaEngine, gang_metadata: GangMetadata) -> tuple[str, Remote]:
-    kind, rendered = _WORKLOADS[is_gang(engine)]
+    kind, rendered = _GANGS[context.cluster.spec.stack] if is_gang(engine) else ("deployment", deployment)
     return f"workload-{engine.name}-{kind}", rendered(context, engine, gang_metadata)
 
 

@@ -1,5 +1,8 @@
 """How vLLM moves KV caches from prefill to decode: NIXL, unless the args say otherwise.
 
+Where the network is slow, what was computed or moved once is kept in the node's memory as well, so that a prompt with a
+known beginning moves less.
+
 An engine that is not told of a connector answers all the same: decode computes the whole prompt again, and nothing
 shows it.
 """
@@ -15,6 +18,7 @@ _NIXL_CONNECTOR = "NixlConnector"
 _NIXL = f'{{"kv_connector":"{_NIXL_CONNECTOR}","kv_role":"kv_both"}}'
 _SEVERAL = "MultiConnector"
 """May have the other side's connector among its own."""
+_OFFLOADING_FLAGS = "--kv-offloading"
 _OTHER_SIDE = {"Prefill": "kv_consumer", "Decode": "kv_producer"}
 
 
@@ -24,11 +28,24 @@ def kv_transfer(request: LaunchRequest) -> tuple[str, ...]:
         return ()
     given = flag_value(request.args, _FLAG)
     if given is None:
-        return _FLAG, _NIXL
+        return _FLAG, _with_host_cache(request.host_cache) if _offloads(request) else _NIXL
     fault = _fault(given, request.phase)
     if fault is not None:
         raise RenderError(Reason.INVALID, f"engine {request.engine}: {_FLAG} {fault}")
     return ()
+
+
+def _offloads(request: LaunchRequest) -> bool:
+    """What the args say of offloading wins."""
+    return bool(request.host_cache) and not any(arg.startswith(_OFFLOADING_FLAGS) for arg in request.args)
+
+
+def _with_host_cache(size: int) -> str:
+    both = {"kv_role": "kv_both"}
+    host = {"kv_connector": "OffloadingConnector", **both, "kv_connector_extra_config": {"cpu_bytes_to_use": size}}
+    connectors = [{"kv_connector": _NIXL_CONNECTOR, **both}, host]
+    whole = {"kv_connector": _SEVERAL, **both, "kv_connector_extra_config": {"connectors": connectors}}
+    return json.dumps(whole, separators=(",", ":"))
 
 
 def _fault(given: str, phase: str) -> str | None:

@@ -36,6 +36,8 @@ class LaunchRequest:
     """None: the engine does both."""
     transfer_backend: str = ""
     """What moves KV caches between phases, of an engine that has a flag for it. Empty: its own choice."""
+    host_cache: int = 0
+    """Bytes of the node's memory for KV caches that the engine keeps beside those of its devices. 0: none."""
     moved: bool = False
     """Whether the port is not the engine's own choice: another container takes its usual one."""
 
@@ -62,7 +64,7 @@ class CacheTransfer:
     said: Callable[[tuple[str, ...]], str | None]
     """What its words say; None where that is not known, or several ways."""
     without_verbs: str = ""
-    """What it is told where nobody says that the network is InfiniBand; empty: nothing."""
+    """What it is told where nobody says that the network is InfiniBand or RoCE; empty: nothing."""
     bootstrap_flag: str = ""
     bootstrap_port: str = ""
     """Where prefill engines wait for decode engines, and what the routing sidecar expects by itself."""

@@ -24,6 +24,8 @@ SCHEDULERS: Mapping[str, GangScheduler] = MappingProxyType(
 
 def domain_fault(cluster: InferenceCluster) -> str | None:
     """Why a cluster cannot keep an engine in one domain of a fabric, as a sentence that names the field."""
+    if cluster.spec.stack != "Standard":
+        return f"spec.stack: {cluster.spec.stack} cannot keep an engine in one domain of a fabric"
     backend, scheduling = cluster.spec.backend.type_, cluster.spec.scheduling
     if backend != "Native":
         return f"spec.backend.type: {backend} cannot keep an engine in one domain of a fabric"

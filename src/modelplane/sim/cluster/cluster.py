@@ -7,6 +7,7 @@ Every controller is level-based:
     deployments      ReplicaSets of a Deployment, rollouts, its status      kube-controller-manager
     replicasets      pods of a ReplicaSet                                   kube-controller-manager
     leaderworkersets StatefulSets of leaders and of their workers, status   LeaderWorkerSet's controller and webhook
+    podcliquesets    pods of a PodCliqueSet, status                         Grove's controllers
     jobs             pods of a Job, until enough have succeeded             kube-controller-manager
     volumes          PersistentVolumes of claims                            kube-controller-manager and a provisioner
     inferencepools   status of InferencePools                               the Gateway controller
@@ -53,6 +54,7 @@ from modelplane.sim.cluster.foreign import set_foreign_pods
 from modelplane.sim.cluster.garbage import GarbageCollector, Namespaces
 from modelplane.sim.cluster.gateway_view import GatewayViewController
 from modelplane.sim.cluster.gateways import GatewayController
+from modelplane.sim.cluster.grove import PodCliqueSets
 from modelplane.sim.cluster.inference_pools import InferencePools
 from modelplane.sim.cluster.jobs import Jobs
 from modelplane.sim.cluster.kserve import LlmInferenceServices
@@ -310,6 +312,7 @@ def _others(context: ControllerContext) -> Sequence[ClusterController]:
         Deployments(context),
         ReplicaSets(context),
         LeaderWorkerSets(context),
+        PodCliqueSets(context),
         LlmInferenceServices(context),
         Jobs(context),
         Volumes(context),

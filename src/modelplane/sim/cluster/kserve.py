@@ -186,7 +186,7 @@ def _children(item: Manifest) -> Iterator[Json]:
         spec = _groups(item, suffix, routed) if multi else _pods(item, suffix, routed)
         yield _owned(item, f"{ref.group}/v1", ref.kind, ref.name, spec)
     port = {"name": "http", "port": _PORT, "targetPort": _PORT, "protocol": "TCP"}
-    serving = {**_selector(item, ""), **_leaders(item)}
+    serving = _selector(item, "")
     name = f"{name_of(item)}-kserve-workload-svc"
     yield _owned(item, "v1", "Service", name, {"selector": serving, "ports": [port]})
     if "scheduler" in mapping_at(item, "spec", "router"):
@@ -207,7 +207,7 @@ def _pool(item: Manifest) -> Iterator[Json]:
     selector = {"app.kubernetes.io/name": name_of(item), KSERVE_PART: KSERVE_SERVICE}
     reference = {"name": picker, "port": {"number": _GRPC_PORT}, "failureMode": "FailOpen"}
     spec: Json = {"targetPorts": [{"number": _PORT}], "endpointPickerRef": reference}
-    spec["selector"] = {"matchLabels": {**selector, **_leaders(item)}}
+    spec["selector"] = {"matchLabels": selector}
     first = text_at(item, "apiVersion").endswith("/v1alpha1")
     api = "inference.networking.x-k8s.io/v1alpha2" if first else "inference.networking.k8s.io/v1"
     yield _owned(item, api, "InferencePool", name, _first_pool_spec(spec) if first else spec)
@@ -274,12 +274,6 @@ def picker_config(*, disaggregated: bool) -> Json:
     return {**kind, "plugins": plugins, "schedulingProfiles": profiles}
 
 
-def _leaders(item: Manifest) -> dict[str, str]:
-    """Selects the leaders where all workloads are of groups."""
-    multi = all(mapping_at(workload, "worker") for _, workload in _workloads(item))
-    return {"leaderworkerset.sigs.k8s.io/worker-index": "0"} if multi else {}
-
-
 def _selector(item: Manifest, suffix: str) -> dict[str, str]:
     role = "prefill" if suffix else "decode" if mapping_at(item, "spec", "prefill") else "both"
     return {
@@ -308,9 +302,14 @@ def _groups(item: Manifest, suffix: str, workload: Mapping[str, object]) -> Json
             "size": group_size_of(workload),
             "restartPolicy": "RecreateGroupOnPodRestart",
             "leaderTemplate": _template(workload, "template", labels),
-            "workerTemplate": _template(workload, "worker", labels),
+            "workerTemplate": _template(workload, "worker", _worker_labels(item)),
         },
     }
+
+
+def _worker_labels(item: Manifest) -> dict[str, str]:
+    """Without those by which pods that take requests are found."""
+    return {"app.kubernetes.io/name": name_of(item), "app.kubernetes.io/part-of": "llminferenceservice"}
 
 
 def group_size_of(workload: Mapping[str, object]) -> int:

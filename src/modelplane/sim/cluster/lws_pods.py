@@ -7,6 +7,7 @@ to them. With an exclusive topology a leader takes the domain of its node for it
 import hashlib
 from collections.abc import Mapping
 
+from modelplane.api.labels import ROLE
 from modelplane.api.objects import Json, Manifest, items_at, labels_of, mapping_at, name_of, namespace_of, text_at
 from modelplane.sim.cluster.objects import annotation
 
@@ -67,7 +68,8 @@ def is_leader(pod: Manifest) -> bool:
 
 def is_worker(pod: Manifest) -> bool:
     """Whether the pod belongs to a group that another pod leads: such a pod takes no requests."""
-    return labels_of(pod).get(WORKER_INDEX, LEADER) != LEADER
+    labels = labels_of(pod)
+    return labels.get(WORKER_INDEX, LEADER) != LEADER or labels.get(ROLE) == "worker"
 
 
 def group_size(pod: Manifest) -> int:

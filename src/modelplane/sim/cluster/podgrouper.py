@@ -2,8 +2,8 @@
 
 KAI       one for each group of a LeaderWorkerSet, of the size of the group (under LeaderReady of one until the
 leader is bound); one for all pods of a LeaderWorkerSet that something unknown to KAI controls, of one;
-one for every other pod. Pods that say `kai.scheduler/skip-podgrouper` are left alone. The topology that
-the annotations of the owner require is the group's.
+one for each replica of a PodCliqueSet, of all of its pods; one for every other pod. Pods that say
+`kai.scheduler/skip-podgrouper` are left alone. The topology that the annotations of the owner require is the group's.
 Volcano   one for each owner of pods, of one pod unless the owner says `group-min-member`
 """
 
@@ -41,6 +41,8 @@ from modelplane.sim.cluster.gangs import (
     own_queue,
     scheduler_of,
 )
+from modelplane.sim.cluster.grove import KIND as POD_CLIQUE_SET
+from modelplane.sim.cluster.grove import POD_GANG, gang_size
 from modelplane.sim.cluster.lws import KIND, LWS_GROUP
 from modelplane.sim.cluster.lws_pods import GROUP_INDEX, GROUP_KEY, SET_NAME, group_size, is_leader
 from modelplane.sim.cluster.node_lifecycle import node_of
@@ -115,6 +117,9 @@ class PodGrouper:
             self._store.replace(annotated(pod, KAI_NAME if scheduler == KAI else VOLCANO_NAMES[0], wanted.name))
 
     def _kai(self, pod: Manifest) -> _Grouping:
+        cliques = self._cliques(pod)
+        if cliques is not None:
+            return _Grouping(f"pg-{labels_of(pod)[POD_GANG]}-{uid_of(cliques)}", gang_size(cliques), cliques)
         top = self._lws(pod)
         if top is None:
             return _Grouping(f"pg-{name_of(pod)}-{uid_of(pod)}", 1, pod)
@@ -139,6 +144,10 @@ class PodGrouper:
     def _lws(self, pod: Manifest) -> Manifest | None:
         name = labels_of(pod).get(SET_NAME)
         return self._store.get(ObjectRef(LWS_GROUP, KIND, namespace_of(pod), name)) if name else None
+
+    def _cliques(self, pod: Manifest) -> Manifest | None:
+        owner = controller_ref(pod)
+        return self._store.get(owner) if owner is not None and owner.kind == POD_CLIQUE_SET else None
 
     def _made(self, pod: Manifest, wanted: _Grouping, api: str) -> Json:
         spec: Json = {"minMember": wanted.least}
