@@ -18,8 +18,9 @@ This page is for platform engineers who prepare a workload cluster.
 `make generate` writes this page from `src/modelplane/catalog/stack.yaml`, which Modelplane installs from as well.
 
 - On a cluster that Modelplane makes on a cloud, and on an existing one with `components: Managed`, it is installed with
-  provider-helm, in this order. `spec.software` has overrides by the names below, registry mirrors and a pause. One
-  with `enabled: true` installs what nothing needs, too, such as `kueue`. [upgrade.md](upgrade.md) has upgrades in waves.
+  provider-helm, in this order. `spec.software` has overrides by the names below, registry mirrors and a pause. An
+  override with `enabled: true` installs what nothing needs, too, such as `kueue`. [upgrade.md](upgrade.md) has upgrades
+  in waves.
 - With `components: Provided` you install it. The condition `RequirementsMet` lists what is missing, and so does
   `modelplane cluster check --kubeconfig FILE`. Other versions may do: what is looked for is in the last column.
 - Without `components` nothing is installed or checked.
@@ -28,8 +29,8 @@ A cluster further needs Kubernetes {kubernetes} or newer with dynamic resource a
 driver 565 and container toolkit 1.18.0 or newer on nodes with NVIDIA GPUs, and the label `modelplane.ai/pool=POOL` on
 the nodes of each pool.
 
-With KAI every cluster has an unlimited `default-queue`. Kueue counts claims of the device classes of NVIDIA and AMD; its
-ClusterQueues are yours to make. Volcano allocates claims.
+With KAI every cluster has an unlimited `default-queue`. Kueue counts claims of the device classes of NVIDIA and AMD;
+its ClusterQueues are yours to make. Volcano allocates claims.
 
 | component | for | chart, version | namespace | needs | looked for |
 |---|---|---|---|---|---|
