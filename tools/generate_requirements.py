@@ -18,8 +18,9 @@ This page is for platform engineers who prepare a workload cluster.
 `make generate` writes this page from `src/modelplane/catalog/stack.yaml`, which Modelplane installs from as well.
 
 - On a cluster that Modelplane makes on a cloud, and on an existing one with `components: Managed`, it is installed with
-  provider-helm, in this order. `spec.software` has overrides by the names below, registry mirrors and a pause. One
-  with `enabled: true` installs what nothing needs, too, such as `kueue`. Upgrades go in waves: [upgrade.md](upgrade.md).
+  provider-helm, in this order. `spec.software` has overrides by the names below, registry mirrors and a pause. An
+  override with `enabled: true` installs what nothing needs, too, such as `kueue`. [upgrade.md](upgrade.md) has upgrades
+  in waves.
 - With `components: Provided` you install it. The condition `RequirementsMet` lists what is missing, and so does
   `modelplane cluster check --kubeconfig FILE`. Other versions may do: what is looked for is in the last column.
 - Without `components` nothing is installed or checked.
