@@ -20,6 +20,7 @@ examples:
   modelplane sim restore node east h200-0
   modelplane sim cordon node east h200-0        no pods are scheduled there; `uncordon` undoes it
   modelplane sim drain node east h200-0         cordon it and evict its pods, by their PodDisruptionBudgets
+  modelplane sim taint-devices east h200-0 gpu-3   their driver reports them as unhealthy; `off` undoes it
   modelplane sim crash pod east NAMESPACE/POD   its containers exit once and restart
   modelplane sim slow-load east 60              new engines take 60 s to load; `off` undoes it
   modelplane sim slow-pull east 60              new pods take 60 s to pull images
@@ -94,6 +95,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     emptied = verbs.add_parser("empty-volume", help="remove what is on the volume of a cache")
     emptied.add_argument("cluster")
     emptied.add_argument("name", metavar="[NAMESPACE/]CACHE", help="name of the ModelCache")
+    tainted = verbs.add_parser("taint-devices", help="which devices of a node are unhealthy")
+    tainted.add_argument("cluster")
+    tainted.add_argument("name", metavar="NODE")
+    tainted.add_argument("value", metavar="DEVICES", help="their names with commas between, or `off`")
     _configure_faults(verbs.add_parser("faults", help="faults of running engines"))
     _configure_node_loss(verbs.add_parser("node-loss", help="the same as `lose node`"))
     stock = verbs.add_parser("stock-out", help="limit the nodes of a pool")

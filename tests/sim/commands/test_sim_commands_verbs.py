@@ -95,6 +95,21 @@ def test_a_cordoned_node_keeps_what_it_has():
     virtually(story)
 
 
+def test_a_tainted_device_is_published_so_until_it_is_well():
+    async def story(fleet, clock):
+        for value, said, tainted in (
+            ("gpu-3,gpu-5", "gpu-3,gpu-5 of node h200-0 of east is tainted", {"gpu-3", "gpu-5"}),
+            ("off", "no device of node h200-0 of east is tainted", set()),
+        ):
+            assert do(fleet, "taint-devices", name="h200-0", value=value).startswith(said)
+            await clock.sleep(2)
+            slices = fleet.clusters.get("east").api.list("resource.k8s.io", "ResourceSlice")
+            devices = [each for item in slices for each in item["spec"]["devices"] if "taints" in each]
+            assert {each["name"] for each in devices} == tainted
+
+    virtually(story)
+
+
 def test_a_crashed_pod_comes_back():
     async def story(fleet, clock):
         (pod,) = fleet.pods("east")

@@ -71,7 +71,7 @@ from modelplane.sim.cluster.quotas import Queues
 from modelplane.sim.cluster.replicasets import ReplicaSets
 from modelplane.sim.cluster.scheduler import KubeScheduler
 from modelplane.sim.cluster.services import Services
-from modelplane.sim.cluster.settings import CRASH, FAULTS, LOST, OUT_OF_MEMORY, ClusterSettings
+from modelplane.sim.cluster.settings import CRASH, FAULTS, FAULTY_DEVICES, LOST, OUT_OF_MEMORY, ClusterSettings
 from modelplane.sim.cluster.sim_settings import SimSettings
 from modelplane.sim.cluster.statefulsets import StatefulSets
 from modelplane.sim.cluster.volume_folders import VolumeFolders
@@ -226,6 +226,10 @@ class SimulatedCluster:
     def cordon_node(self, name: str, *, cordoned: bool = True) -> None:
         """Mark a node unschedulable. Its pods stay."""
         self._store.replace(with_spec(self._node(name), unschedulable=cordoned))
+
+    def taint_devices(self, name: str, devices: str) -> None:
+        """Its driver taints these devices of a node, separated by commas, as unhealthy. Empty: none of them."""
+        self._store.replace(annotated(self._node(name), FAULTY_DEVICES, devices or None))
 
     def drain_node(self, name: str) -> tuple[int, int]:
         """Cordon a node and evict its pods. Returns how many are evicted, and how many their budgets keep for now."""

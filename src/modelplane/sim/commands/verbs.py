@@ -58,6 +58,15 @@ def uncordon_node(fleet: SimulatedFleet, command: SimCommand) -> str:
     return f"node {command.name} of {command.cluster} is uncordoned."
 
 
+def taint_devices(fleet: SimulatedFleet, command: SimCommand) -> str:
+    devices = "" if command.value == "off" else command.value
+    reachable(fleet, command).taint_devices(command.name, devices)
+    said = f"{devices} of node {command.name} of {command.cluster}"
+    if not devices:
+        return f"no device of node {command.name} of {command.cluster} is tainted."
+    return f"{said} is tainted as unhealthy: no new pods, and replicas on it are replaced."
+
+
 def drain_node(fleet: SimulatedFleet, command: SimCommand) -> str:
     evicted, waiting = reachable(fleet, command).drain_node(command.name)
     later = f" {_pods(waiting)} kept by a PodDisruptionBudget for now: drain the node again." if waiting else ""
@@ -146,6 +155,7 @@ VERBS: Mapping[str, Callable[[SimulatedFleet, SimCommand], str]] = MappingProxyT
         "cordon-node": cordon_node,
         "uncordon-node": uncordon_node,
         "drain-node": drain_node,
+        "taint-devices": taint_devices,
         "crash-pod": crash_pod,
         "slow-load": slow_load,
         "slow-pull": slow_pull,
