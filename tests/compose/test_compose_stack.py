@@ -112,8 +112,8 @@ def test_what_is_used_is_removed_after_its_users():
 
 
 def test_the_stack_dynamo_is_installed_in_its_order():
-    """KAI has to be there before Grove makes PodGroups for it; the software comes though nothing is rendered yet."""
-    result, _, rounds = settle(make(stack="Dynamo"))
+    """KAI has to be there before Grove makes PodGroups for it."""
+    result, _, rounds = settle(make(stack="Dynamo", scheduling={"type": "Auto"}))
     assert rounds[1] == [
         "stack-dra-driver-nvidia",
         "stack-gateway-class-envoyproxy",
@@ -126,12 +126,12 @@ def test_the_stack_dynamo_is_installed_in_its_order():
     assert result.desired["stack-kai"].target.values["scheduler"] == {"args": {"default-staleness-grace-period": "-1s"}}
     assert result.desired["stack-grove"].target.values == {"crdInstaller": {"enabled": True}}
     assert met(result) == ("True", "RequirementsMet", "")
-    assert result.conditions[0].message == "spec.stack: this build does not render for Dynamo; use Standard"
+    assert (result.conditions[0].status.value, result.status.in_cluster_scheduler.type_) == ("True", "KAI")
 
 
 def test_grove_is_not_installed_beside_a_kai_that_it_does_not_work_with():
     older = {"overrides": [{"name": "kai", "version": "v0.12.0"}]}
-    result, _, _ = settle(make(stack="Dynamo", software=older))
+    result, _, _ = settle(make(stack="Dynamo", scheduling={"type": "KAI"}, software=older))
     assert "stack-grove" not in result.desired
     assert result.desired["stack-kai"].target.version == "v0.12.0"
     assert result.status.software.phase == "Installing"

@@ -47,7 +47,7 @@ from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.placed_replica import placed_replica
 from modelplane.compose.pool_hardware import class_kinds
 from modelplane.compose.readiness import first_address
-from modelplane.compose.refusal import cluster_fault, refuse, stack_refusal
+from modelplane.compose.refusal import cluster_fault, refuse
 from modelplane.compose.stack import (
     StackInputs,
     StackPlan,
@@ -71,7 +71,6 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     fault = cluster_fault(request.resource) or charts_fault(request)
     if fault is not None and not request.observed:
         return refuse(request, fault)
-    fault = fault or stack_refusal(request.resource)
     cluster = with_seen(request.resource, seen_taints(request.resource, request.now))
     found = {pool.class_name: _class(request, pool.class_name) for pool in cluster.spec.node_pools}
     classes = {name: read for name, read in found.items() if isinstance(read, InferenceClass)}

@@ -58,9 +58,6 @@ def stack_refusal(cluster: InferenceCluster) -> str | None:
 
 
 def cluster_fault(cluster: InferenceCluster) -> str | None:
-    """Why nothing is made for a cluster as it is written, as a sentence that names the field.
-
-    A cluster that exists gets its software, whatever is rendered for it; none is bought that nothing can run on.
-    """
+    """Why nothing is made for a cluster as it is written, as a sentence that names the field."""
     cloud = CLOUDS.get(cluster.spec.cluster.source)
-    return None if cloud is None else stack_refusal(cluster) or cloud.fault(cluster)
+    return stack_refusal(cluster) or (None if cloud is None else cloud.fault(cluster))
