@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from modelplane.reconcile.clock import Clock
 
-LIFETIME_S = 60.0
+LIFETIME_S = 30.0
 _NAMES = 4_096
 _THREADS = 4
 
