@@ -116,11 +116,8 @@ async def test_replicas_are_asked_for_their_models_and_probed():
     await runner.cleanup()
 
 
-def test_a_provider_by_name_is_probed_where_it_was_checked_and_nowhere_else():
-    asyncio.run(probed_providers())
-
-
-async def probed_providers():
+@run
+async def test_a_provider_by_name_is_probed_where_it_was_checked_and_nowhere_else():
     async def answer(_request):
         return web.json_response({})
 
