@@ -14,6 +14,7 @@ under a key of its own, so it gets a Secret beside the user's.
 
 import base64
 from collections.abc import Mapping
+from dataclasses import replace
 
 from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
@@ -57,7 +58,9 @@ def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
     target, before = found.address, _called_before(endpoint, found)
     checked = _checked(request, target, before)
     if isinstance(checked, Condition):
-        if not (_may_stay(checked) and _is_unchanged(request, target, before)):
+        if not _may_stay(checked):
+            return replace(_undecided(request, checked), status=ModelEndpointStatus(origin=found.origin))
+        if not _is_unchanged(request, target, before):
             return _undecided(request, checked)
         checked = CheckedAddresses(before)
     credentials = _hop_authority(request) if _is_hop(endpoint, target) else _credentials(request)
