@@ -5,7 +5,6 @@ what the Host header says. Addresses count for 30 s; those of before count on wh
 """
 
 import asyncio
-import socket
 import time
 from collections.abc import Callable
 from typing import Final
@@ -13,6 +12,7 @@ from typing import Final
 import httpx2
 
 from modelplane.api.outbound import OutboundRule
+from modelplane.reconcile.resolver import look_up
 
 _LIFETIME_S: Final = 30.0
 
@@ -45,7 +45,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         if self._addresses and self._clock() < self._until_s:
             return self._addresses
         host = request.url.host
-        found = await _look_up(host)
+        found = await asyncio.to_thread(look_up, host)
         judged = self._rule.judge(host, found)
         refusal = self._rule.refuse_host(host) or (judged.refusal if not judged.permitted else None)
         if refusal:
@@ -56,14 +56,6 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         elif not self._addresses:
             raise httpx2.ConnectError(f"{host} does not resolve", request=request)
         return self._addresses
-
-
-async def _look_up(host: str) -> tuple[str, ...]:
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return ()
-    return tuple(dict.fromkeys(str(each[4][0]).partition("%")[0] for each in found))
 
 
 def _pinned(request: httpx2.Request, address: str) -> httpx2.Request:
