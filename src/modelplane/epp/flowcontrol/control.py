@@ -5,6 +5,7 @@ calls `expire` now and then, and `abandon` when a client disconnects. Every item
 
     dispatched    `dispatch`: to be scheduled next
     SATURATED     `enqueue`: the queue of its band, or of all bands together, is full
+    SATURATED     `enqueue`: the queue of its band is nearly full, and its flow has its share of it (`flow_usage`)
     SATURATED     `displaced`: the queue is full, and a request of a flow with fewer in it took its place (`flow_usage`)
     EXPIRED       `expire`: the pool stayed saturated for its TTL
     NO_ENDPOINTS  `expire`: the pool had no endpoint for its TTL
@@ -98,8 +99,9 @@ class FlowControl:
         band = self._bands.get(item.priority) or self._add_band(item.priority)
         band.used_s = now_s
         full = self._full(band, item.size)
-        if full and not self._displace(band, item):
-            item.final_state = QueueOutcome(Outcome.SATURATED, 0.0, full)
+        refusal = _has_share(band, item.fairness_id) if not full else "" if self._displace(band, item) else full
+        if refusal:
+            item.final_state = QueueOutcome(Outcome.SATURATED, 0.0, refusal)
             return item
         item.key = band.ordering.order(item, self._settings.ttl_s)
         self._waiting[item.number] = item
@@ -252,6 +254,14 @@ class FlowControl:
     def _reorder(self) -> None:
         self._order = sorted(self._bands.values(), key=lambda band: -band.priority)
         self._priorities = [band.priority for band in self._order]
+
+
+def _has_share(band: _Band, fairness_id: str) -> str:
+    """Why a request must leave the rest of a queue that is nearly full to other flows; empty: it need not."""
+    most = band.settings.max_requests
+    if not most or band.requests * 4 < most * 3 or not band.usage.has_share(fairness_id, most):
+        return ""
+    return f"flow {fairness_id!r} has its share of the {most} requests that are queued at priority {band.priority}"
 
 
 def _over(wanted: int, most: int) -> int:
