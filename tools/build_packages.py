@@ -10,6 +10,8 @@ The same image with other entry points is what workload clusters run: push *.tar
 The picker's image has its request path compiled, as a layer of its own, where this machine can compile for it: Python
 of the image's version, the image's platform, and a C compiler (tools/compile_picker.py). A line says which it became
 and why. The libraries that the modules are linked with are those of this machine's distribution, as the image's are.
+
+Beside them provenance.intoto.json says what they were built from (tools/provenance.py).
 """
 
 import argparse
@@ -19,9 +21,11 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import compile_picker
+import provenance
 import yaml
 from oci import Image, Layer, layer_of, layer_of_folder, package_image, write_archive
 
@@ -59,16 +63,21 @@ def main() -> int:
         "--output", type=Path, default=ROOT / "dist" / "packages", help="where to (default: %(default)s)"
     )
     options = parser.parse_args()
-    _write(options.output, CONFIGURATION, package_image(_stream(configuration(__version__, options.function))))
-    runtime = _runtime() if options.runtime == "debian" else None
-    _write(options.output, FUNCTION, package_image(_stream((function_meta(),)), runtime))
+    started, materials = datetime.now(UTC), [provenance.source()]
+    made = [_write(options.output, CONFIGURATION, package_image(_stream(configuration(__version__, options.function))))]
+    runtime = _runtime(materials) if options.runtime == "debian" else None
+    made.append(_write(options.output, FUNCTION, package_image(_stream((function_meta(),)), runtime)))
     if runtime is not None:
         compiled = _compiled_layers(_why_plain(plain=options.plain))
         for name, command in IMAGES.items():
             layers = (*runtime.layers, *(compiled if name == PICKER else ()))
             image = replace(runtime, layers=layers, entrypoint=(*PROGRAM, *command))
-            write_archive(image, options.output / f"{name}-v{__version__}.tar", f"{name}:v{__version__}")
-            print(f"{options.output / name}-v{__version__}.tar  {' '.join(image.entrypoint[1:])}")
+            made.append(options.output / f"{name}-v{__version__}.tar")
+            write_archive(image, made[-1], f"{name}:v{__version__}")
+            print(f"{made[-1]}  {' '.join(image.entrypoint[1:])}")
+    parameters = {"function": options.function, "runtime": options.runtime, "plain": options.plain}
+    document = provenance.statement(made, parameters, materials, started, datetime.now(UTC))
+    print(provenance.write_statement(options.output, document))
     return 0
 
 
@@ -102,22 +111,26 @@ def _compiled_layers(why_plain: str) -> tuple[Layer, ...]:
     return (layer_of(modules),)
 
 
-def _write(folder: Path, name: str, image: Image) -> None:
+def _write(folder: Path, name: str, image: Image) -> Path:
     path = folder / f"{name}-v{__version__}.xpkg"
     digest = write_archive(image, path, f"{name}:v{__version__}")
     size = path.stat().st_size / 2**20
     print(f"{path}  {size:.1f} MiB  {len(image.layers)} layers  {digest[:12]}")
+    return path
 
 
 def _stream(objects: object) -> bytes:
     return yaml.dump_all(objects, Dumper=yaml.CSafeDumper, sort_keys=False, width=120).encode()  # type: ignore[no-any-return, call-overload]
 
 
-def _runtime() -> Image:
+def _runtime(materials: list[provenance.Material]) -> Image:
+    """Adds what it is made of to the materials."""
     with tempfile.TemporaryDirectory() as scratch:
         system, program = Path(scratch) / "system", Path(scratch) / "program"
         _unpack_debian(system, Path(scratch) / "debs")
+        materials += provenance.debian_materials(Path(scratch) / "debs")
         _install(program)
+        materials.append(provenance.lock_material(ROOT / "requirements-image.lock"))
         layers = (layer_of_folder(system), layer_of_folder(program, "app"))
     environment = {"PYTHONPATH": "/app", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "PATH": "/usr/bin"}
     return Image(layers, (*PROGRAM, "function"), USER, environment)

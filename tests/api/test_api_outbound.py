@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.api.outbound import OutboundRule
+from modelplane.api.outbound import CLUSTER_GATEWAYS, OutboundRule
 
 NOTHING = OutboundRule()
 
@@ -84,18 +84,47 @@ def test_an_entry_that_is_neither_network_nor_name_is_an_error(entry):
         OutboundRule.read(["10.0.0.0/8", entry])
 
 
+METADATA = "169.254.169.254, a metadata service address"
+
+
 @pytest.mark.parametrize(
-    ("allow", "addresses", "expected"),
+    ("allow", "addresses", "permitted", "refusal"),
     [
-        ([], [], None),
-        ([], ["93.184.215.14"], None),
-        ([], ["93.184.215.14", "127.0.0.1"], "api.example resolves to 127.0.0.1, a loopback address"),
-        (["127.0.0.0/8"], ["127.0.0.1"], None),
-        (["api.example"], ["127.0.0.1"], None),
+        ([], [], (), ""),
+        ([], ["93.184.215.14"], ("93.184.215.14",), ""),
+        ([], ["93.184.215.14", "127.0.0.1"], ("93.184.215.14",), "127.0.0.1, a loopback address"),
+        ([], ["10.0.0.1", "::1"], (), "10.0.0.1, a private address (and 1 more)"),
+        ([], ["2606:4700::1111", "fd00::1"], ("2606:4700::1111",), "fd00::1, a private address"),
+        ([], ["fe80::1%2"], (), "fe80::1%2, a link-local address"),
+        ([], ["garbage"], (), "'garbage', which is not an address"),
+        (["127.0.0.0/8"], ["127.0.0.1"], ("127.0.0.1",), ""),
+        (["api.example"], ["127.0.0.1", "fd00::1"], ("127.0.0.1", "fd00::1"), ""),
+        (["api.example"], ["169.254.169.254"], (), METADATA),
+        (["api.example"], ["100.100.100.200"], (), "100.100.100.200, a metadata service address"),
+        (["api.example"], ["::ffff:169.254.169.254"], (), "::ffff:a9fe:a9fe, a reserved address"),
+        (["api.example"], ["fe80::7"], (), "fe80::7, a link-local address"),
+        (["api.example", "fe80::/10"], ["fe80::7"], ("fe80::7",), ""),
+        (["*.example", "169.254.169.254"], ["169.254.169.254"], ("169.254.169.254",), ""),
+        (["0.0.0.0/0"], ["10.0.0.1", "169.254.7.7"], ("10.0.0.1",), "169.254.7.7, a link-local address"),
+        (["169.254.7.0/24"], ["169.254.7.7"], ("169.254.7.7",), ""),
     ],
 )
-def test_every_address_of_a_name_is_checked(allow, addresses, expected):
-    assert OutboundRule.read(allow).refuse_resolved("api.example", addresses) == expected
+def test_every_address_of_a_name_is_judged(allow, addresses, permitted, refusal):
+    found = OutboundRule.read(allow).judge("api.example", addresses)
+    assert (found.permitted, found.refusal) == (permitted, refusal)
+
+
+@pytest.mark.parametrize("host", ["10.0.0.7", "192.0.2.1", "127.0.0.1", "lb", "gw.corp", "a.elb.example", "[fd00::1]"])
+def test_the_gateway_of_a_cluster_may_be_in_any_network(host):
+    assert CLUSTER_GATEWAYS.refuse_host(host) is None
+
+
+@pytest.mark.parametrize(
+    "address", ["169.254.169.254", "169.254.0.9", "fe80::1", "fd00:ec2::254", "64:ff9b::a9fe:a9fe"]
+)
+def test_no_gateway_of_a_cluster_is_where_metadata_services_are(address):
+    assert CLUSTER_GATEWAYS.refuse_host(address) is not None
+    assert CLUSTER_GATEWAYS.judge("lb", [address]).permitted == ()
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["{0}", "0x{0:x}", "0{0:o}", "{1}", "[::ffff:{1}]"]))

@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from modelplane.api.codec import decode
-from modelplane.api.models import ModelEndpoint, ModelService
+from modelplane.api.models import ModelEndpoint, ModelEndpointStatus, ModelService
 from modelplane.compose import model_endpoint, model_service
 from modelplane.compose.contract import ComposeRequest, Local, Observed, Requirement
 from modelplane.compose.external import ExternalAddress, target_of
@@ -31,11 +31,11 @@ def test_where_a_url_leads(url, expected):
     assert target_of(url) == expected
 
 
-def endpoint(name="up", url="https://api.example/openai", **spec):
+def endpoint(name="up", url="https://api.example/openai", status=None, **spec):
     labels = {"app": "up"}
     address = {"url": url} if url else {}
     item = {"metadata": {"name": name, "namespace": "team", "labels": labels}, "spec": {**address, **spec}}
-    return decode(ModelEndpoint, item)
+    return decode(ModelEndpoint, {**item, "status": status or {}})
 
 
 @pytest.mark.parametrize(
@@ -100,32 +100,129 @@ def test_without_a_gateway_only_public_hosts_are_allowed():
     assert told(composed(endpoint(url="http://10.0.0.1"), required={"gateway": ()}))[0][1] == "OutboundRefused"
 
 
-@pytest.mark.parametrize(
-    ("addresses", "reason", "requeue_s"),
-    [
-        (None, "Unresolved", 1.0),
-        ((), "RoutePending", 60.0),
-        (("93.184.215.14",), "RoutePending", 60.0),
-        (("93.184.215.14", "169.254.169.254"), "OutboundRefused", None),
-    ],
-)
-def test_the_addresses_of_a_name_are_checked(addresses, reason, requeue_s):
-    found = composed(endpoint(), resolve=lambda host: addresses if host == "api.example" else None)
-    assert (found.conditions[0].reason.value, found.requeue_after_s) == (reason, requeue_s)
-
-
 def as_observed(result):
     return {key: Observed(Local(each.target.manifest), ready=True) for key, each in result.desired.items()}
 
 
+MAY_ALLOW = "InferenceGateway default may allow it in spec.outbound.allow"
+METADATA = "api.example resolves to 169.254.169.254, a metadata service address"
+BEFORE = {"origin": "https://api.example", "addresses": ["93.184.215.14"]}
+PENDING = ("False", "RoutePending", "the Backend is not observed yet")
+
+
+@pytest.mark.parametrize(
+    ("resolved", "status", "expected", "called", "requeue_s"),
+    [
+        pytest.param(None, {}, ("Unknown", "Unresolved", "spec.url: api.example is looked up"), (), 1.0, id="new"),
+        pytest.param(
+            (), {}, ("False", "HostNotFound", "spec.url: api.example does not resolve"), (), 30.0, id="no address"
+        ),
+        pytest.param(("8.8.8.8",), {}, PENDING, ("8.8.8.8",), 30.0, id="public"),
+        pytest.param(("8.8.8.8",), BEFORE, PENDING, ("8.8.8.8",), 30.0, id="moved"),
+        pytest.param(("8.8.8.8", "169.254.169.254"), {}, PENDING, ("8.8.8.8",), 30.0, id="one is left out"),
+        pytest.param(
+            ("169.254.169.254",),
+            BEFORE,
+            ("False", "OutboundRefused", f"spec.url: {METADATA}; {MAY_ALLOW}"),
+            (),
+            30.0,
+            id="rebound to a metadata service",
+        ),
+        pytest.param(None, BEFORE, PENDING, ("93.184.215.14",), 30.0, id="late, with addresses of before"),
+        pytest.param((), BEFORE, PENDING, ("93.184.215.14",), 30.0, id="failed, with addresses of before"),
+        pytest.param(
+            (),
+            {**BEFORE, "addresses": ["10.0.0.1"]},
+            ("False", "OutboundRefused", f"spec.url: api.example resolves to 10.0.0.1, a private address; {MAY_ALLOW}"),
+            (),
+            30.0,
+            id="those of before are no longer allowed",
+        ),
+        pytest.param(
+            (),
+            {**BEFORE, "origin": "https://other.example"},
+            ("False", "HostNotFound", "spec.url: api.example does not resolve"),
+            (),
+            30.0,
+            id="those of before are of another host",
+        ),
+    ],
+)
+def test_what_is_checked_is_what_is_called(resolved, status, expected, called, requeue_s):
+    found = composed(endpoint(status=status), resolve=lambda host: resolved if host == "api.example" else None)
+    assert (told(found), found.requeue_after_s) == ([expected], requeue_s)
+    backends = [each.target.manifest["spec"] for each in found.desired.values()]
+    assert backends == ([on_addresses(*called)] if called else [])
+    waits = expected[1] == "Unresolved"
+    assert found.status == (None if waits else ModelEndpointStatus(origin="https://api.example", addresses=called))
+
+
+def on_addresses(*addresses):
+    return {
+        "type": "Endpoints",
+        "endpoints": [{"ip": {"address": address, "port": 443}} for address in addresses],
+        "tls": {"wellKnownCACertificates": "System", "sni": "api.example"},
+    }
+
+
+def test_the_addresses_of_a_name_are_what_the_api_takes(problems):
+    made = composed(endpoint(), resolve=lambda _: ("8.8.8.8", "2606:4700::1111"))
+    assert problems(made.desired["backend"].target.manifest) == []
+
+
+@pytest.mark.parametrize(
+    ("resolved", "reason", "message"),
+    [
+        (("93.184.215.14",), "RouteConfigured", ""),
+        (None, "RouteConfigured", "spec.url: api.example does not resolve; requests go to the addresses of before"),
+        (
+            ("93.184.215.14", "169.254.169.254"),
+            "OutboundPartlyRefused",
+            f"spec.url: {METADATA}, which gets no requests; {MAY_ALLOW}",
+        ),
+    ],
+)
+def test_an_endpoint_that_serves_says_which_addresses_do_not(resolved, reason, message):
+    made = endpoint(status=BEFORE)
+    serving = as_observed(composed(made, resolve=lambda _: ("93.184.215.14",)))
+    found = composed(made, observed=serving, resolve=lambda _: resolved)
+    assert told(found) == [("True", reason, message)]
+    assert found.desired["backend"].target.manifest["spec"] == on_addresses("93.184.215.14")
+
+
 def test_an_endpoint_that_serves_stays_while_inputs_are_missing_and_stops_when_it_is_refused():
-    serving = as_observed(composed(endpoint()))
-    for inputs in ({"required": {}}, {"resolve": lambda _: None}):
-        found = composed(endpoint(), observed=serving, **inputs)
+    made = endpoint(status=BEFORE)
+    serving = as_observed(composed(made, resolve=lambda _: ("93.184.215.14",)))
+    for inputs in ({"required": {}}, {}):
+        found = composed(made, observed=serving, resolve=lambda _: None, **inputs)
         assert (list(found.desired), found.ready.status.value) == (["backend"], "True")
-    found = composed(endpoint(), observed=serving, resolve=lambda _: ("10.0.0.1",))
-    assert (list(found.desired), found.ready.status.value) == (["backend"], "False")
-    assert found.conditions[0].reason.value == "OutboundRefused"
+        assert found.status.addresses == ("93.184.215.14",)
+    found = composed(made, observed=serving, resolve=lambda _: ("10.0.0.1",))
+    assert found.desired["backend"].target == serving["backend"].target
+    assert (found.conditions[0].reason.value, found.ready.status.value) == ("OutboundRefused", "False")
+
+
+def test_a_backend_by_name_of_an_older_version_stays_until_the_name_is_resolved():
+    serving = as_observed(composed(endpoint()))
+    found = composed(endpoint(), observed=serving, resolve=lambda _: None)
+    assert (found.desired["backend"].target, found.ready.status.value) == (serving["backend"].target, "True")
+    found = composed(endpoint(), observed=serving, resolve=lambda _: ("8.8.8.8",))
+    assert found.desired["backend"].target.manifest["spec"] == on_addresses("8.8.8.8")
+    found = composed(endpoint(), observed=serving, resolve=lambda _: ())
+    assert (found.conditions[0].reason.value, found.ready.status.value) == ("HostNotFound", "False")
+
+
+def test_a_replica_behind_a_name_is_resolved_and_its_backend_has_the_name():
+    made = endpoint(url="http://lb.corp", **REPLICA)
+    vouched = {"replica": ({"status": {"address": "http://lb.corp"}},)}
+    found = composed(made, required=vouched, resolve=lambda _: ("10.0.0.7",))
+    assert found.desired["backend"].target.manifest["spec"]["endpoints"] == [
+        {"fqdn": {"hostname": "lb.corp", "port": 80}}
+    ]
+    assert found.status.addresses == ("10.0.0.7",)
+    found = composed(made, required=vouched, resolve=lambda _: ("169.254.169.254",))
+    refusal = "spec.url: lb.corp resolves to 169.254.169.254, a metadata service address"
+    assert told(found) == [("False", "OutboundRefused", refusal)]
 
 
 REPLICA = {"replica": {"name": "r", "clusterName": "c"}}

@@ -117,6 +117,22 @@ def test_the_whole_plan_of_a_service_with_a_provider_behind_the_fleet():
     assert read_plan(plan_document(found)) == found
 
 
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({}, ()),
+        ({"origin": "https://api.acme-llm.example", "addresses": ("8.8.8.8",)}, ("8.8.8.8",)),
+        ({"origin": "https://other.example", "addresses": ("8.8.8.8",)}, ()),
+    ],
+)
+def test_an_endpoint_is_called_at_the_addresses_of_its_own_host(status, expected):
+    made = replace(endpoint("acme", "hosted", PROVIDER), **status)
+    (found,) = service_plan(service(group("hosted")), [made]).endpoints
+    assert (found.addresses, found.targets, found.ready) == (expected, expected, True)
+    (number,) = service_plan(service(group("own")), [replace(replica("a", "own"), **status)]).endpoints
+    assert (number.addresses, number.targets) == ((), ("192.0.2.9",))
+
+
 def test_seventy_twenty_ten_over_two_regions_and_a_provider():
     asked = service(group("us", weight=70), group("eu", weight=20), group("hosted", weight=10))
     found = service_plan(asked, [replica("u1", "us"), replica("u2", "us"), replica("e", "eu"), endpoint("h", "hosted")])

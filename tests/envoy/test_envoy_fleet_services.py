@@ -84,7 +84,7 @@ def replica(name, port, weight=1, **fields):
 
 
 def provider(name, port, weight=1, **fields):
-    named = {"address": "localhost", "host": f"api.{name}.example", **fields}
+    named = {"address": "localhost", "addresses": (HOST,), "host": f"api.{name}.example", **fields}
     return PlanEndpoint(f"team-a/{name}", "hosted", weight, False, port=port, **named)
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from modelplane.envoy.merge import merge_backends, removed_headers
 from modelplane.envoy.objects import BackendRef, HeaderChange, HeaderFilter, HeaderValue
-from modelplane.envoy.pools import EnvoyCluster, PoolMember
+from modelplane.envoy.pools import EnvoyCluster, PoolMember, UpstreamTls
 
 
 def sets(**headers):
@@ -23,10 +23,8 @@ def adds(**headers):
     return (HeaderFilter(request_header_modifier=HeaderChange(add=values)),)
 
 
-def part(name, weight=1, members=1, filters=(), *, by_name=False):
-    pool = EnvoyCluster(
-        name, tuple(PoolMember("127.0.0.1", 1000 + number) for number in range(members)), by_name=by_name
-    )
+def part(name, weight=1, members=1, filters=(), *, tls=None):
+    pool = EnvoyCluster(name, tuple(PoolMember("127.0.0.1", 1000 + number) for number in range(members)), tls=tls)
     return BackendRef(name, weight=weight, filters=filters), pool
 
 
@@ -53,7 +51,7 @@ def test_backends_that_remove_the_same_headers_are_joined():
     [
         [],
         [part("a")],
-        [part("a"), part("b", by_name=True)],
+        [part("a"), part("b", tls=UpstreamTls())],
         [part("a", filters=sets(to="a")), part("b")],
         [part("a", filters=sets(to="a")), part("b", filters=sets(other="b"))],
         [part("a"), part("b", filters=removes("to"))],

@@ -46,12 +46,6 @@ def test_a_backend_is_its_addresses(build):
     assert resolve(TO_BACKEND, backends=(edge,)) == EnvoyCluster("gate/Backend/team-a/edge", members)
 
 
-def test_a_backend_may_have_names(build):
-    edge = build.backend("edge", {"fqdn": {"hostname": "api.example", "port": 80}})
-    found = resolve(TO_BACKEND, backends=(edge,))
-    assert found == EnvoyCluster("gate/Backend/team-a/edge", (PoolMember("api.example", 80),), by_name=True)
-
-
 @pytest.mark.parametrize(
     ("ref", "reason", "message"),
     [

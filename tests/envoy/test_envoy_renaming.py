@@ -21,7 +21,7 @@ def replica(name, port=80, model=None):
 
 def provider(name, port=80, model=None):
     host = f"api.{name}.example"
-    return PlanEndpoint(f"team-a/{name}", "hosted", 1, False, "localhost", port, host, model=model)
+    return PlanEndpoint(f"team-a/{name}", "hosted", 1, False, "localhost", port, host, model=model, addresses=(HOST,))
 
 
 def plan(*tiers, **fields):

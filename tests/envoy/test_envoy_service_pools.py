@@ -1,5 +1,7 @@
 """From plans to clusters."""
 
+import pytest
+
 from modelplane.compose.endpoint_target import CredentialRef
 from modelplane.compose.service_plan import PlanEndpoint, PlanTier, RetryBudget, ServicePlan
 from modelplane.envoy.clusters import EJECTION, cluster
@@ -11,10 +13,9 @@ def replica(name, weight=1, address="192.0.2.1", **fields):
     return PlanEndpoint(f"team/{name}", "main", weight, False, address, 80, None, replica=f"team/{name}-r", **fields)
 
 
-def provider(name, weight=1):
-    return PlanEndpoint(
-        f"team/{name}", "hosted", weight, True, "api.example", 443, "api.example", credential=CredentialRef("s", "k")
-    )
+def provider(name, weight=1, address="api.example", **fields):
+    key = CredentialRef("s", "k")
+    return PlanEndpoint(f"team/{name}", "hosted", weight, True, address, 443, address, credential=key, **fields)
 
 
 def plan(*tiers):
@@ -51,6 +52,19 @@ def test_replicas_behind_a_name_and_providers_are_reached_through_a_route_of_the
     named = replica("n", address="gateway.example")
     assert [each.key for each in providers(plan([replica("a"), named], [provider("p")]))] == ["team/n", "team/p"]
     assert (is_gateway(replica("a")), is_gateway(named), routing_key(named)) == (True, False, "team/n-r")
-    assert provider_pool("g", provider("p")) == EnvoyCluster(
-        "g/ModelEndpoint/team/p", (PoolMember("api.example", 443),), by_name=True, tls=UpstreamTls("api.example")
-    )
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "members", "sni"),
+    [
+        (provider("p"), (), "api.example"),
+        (provider("p", addresses=("93.184.215.14",)), ("93.184.215.14",), "api.example"),
+        (provider("p", addresses=("8.8.8.8", "2606:4700::1")), ("8.8.8.8", "2606:4700::1"), "api.example"),
+        (provider("p", address="8.8.4.4", addresses=("8.8.8.8",)), ("8.8.4.4",), None),
+    ],
+)
+def test_a_provider_is_called_at_the_addresses_that_were_checked_and_proves_its_name(endpoint, members, sni):
+    found = provider_pool("g", endpoint)
+    named = tuple(PoolMember(address, 443) for address in members)
+    assert found == EnvoyCluster("g/ModelEndpoint/team/p", named, tls=UpstreamTls(sni))
+    assert cluster(found)["type"] == "STATIC"

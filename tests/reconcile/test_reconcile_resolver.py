@@ -1,4 +1,4 @@
-"""Names are looked up beside the loop, once a minute."""
+"""Names are looked up beside the loop, every 30 s."""
 
 import threading
 

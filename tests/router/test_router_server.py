@@ -116,6 +116,29 @@ async def test_replicas_are_asked_for_their_models_and_probed():
     await runner.cleanup()
 
 
+@run
+async def test_a_provider_by_name_is_probed_where_it_was_checked_and_nowhere_else():
+    async def answer(_request):
+        return web.json_response({})
+
+    runner, port = await serve(answer)
+    catalog = ServiceCatalog()
+    here = {"address": "localhost", "port": port}  # a name that leads to a server, were it resolved here
+    members = [
+        provider("one", **here, addresses=(HOST,)),
+        provider("some", **here, addresses=("127.0.0.9", HOST)),
+        provider("gone", address="localhost", port=1, addresses=(HOST,)),
+        provider("unknown", address="localhost", port=1),
+    ]
+    catalog.replace([plan(members)])
+    prober = Prober(catalog, clock=lambda: 5.0)
+    await prober.probe_all()
+    found = {key: each.health.admits(5.0) for key, each in catalog.endpoints.items()}
+    assert found == {"team/one": True, "team/some": True, "team/gone": False, "team/unknown": True}
+    await prober.stop()
+    await runner.cleanup()
+
+
 async def models_of(answer):
     """What is known of a replica that lists its models so."""
     runner, port = await serve(answer)

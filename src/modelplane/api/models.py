@@ -792,6 +792,7 @@ class Routing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ModelEndpointStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conditions: tuple[Condition, ...] = ()
     origin: str | None = None
+    addresses: tuple[str, ...] = ()
     routing: Routing | None = None
     models: ListedModels | None = None
     traffic: EndpointTraffic | None = None

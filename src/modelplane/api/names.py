@@ -7,6 +7,7 @@ Services demand.
 
 import base64
 import hashlib
+import ipaddress
 import re
 from functools import lru_cache
 
@@ -28,6 +29,16 @@ def is_dns_label(text: str) -> bool:
 
 def is_dns_subdomain(text: str) -> bool:
     return len(text) <= _MAX_SUBDOMAIN and _DNS_SUBDOMAIN.fullmatch(text) is not None
+
+
+@lru_cache(maxsize=65_536)
+def is_address(host: str) -> bool:
+    """Whether it is an IPv4 or IPv6 address, and no host name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 @lru_cache(maxsize=65_536)

@@ -3,12 +3,13 @@
 A user's address must not lead into the platform's own network. Loopback, link-local, private, shared and reserved
 ranges and the clouds' metadata services are refused in every spelling (mapped and translated IPv6; integer, octal and
 hex IPv4), and so are names that only resolve there. The platform team allows networks and host names. A permitted name
-may still resolve to such an address, so resolved addresses are checked as well.
+may still resolve to such an address: `judge` says which of its addresses may be used, and whoever connects must connect
+to one of those, not to the name, which may resolve to another a moment later.
 """
 
 import ipaddress
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -19,12 +20,34 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _INTERNAL = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "svc", "home.arpa", "in-addr.arpa")
 _METADATA = frozenset(
-    map(ipaddress.ip_address, ("169.254.169.254", "168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254"))
+    map(
+        ipaddress.ip_address,
+        (
+            *("169.254.169.254", "169.254.170.2", "169.254.170.23", "168.63.129.16", "100.100.100.200", "192.0.0.192"),
+            *("fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254"),
+        ),
+    )
 )
 _TRANSLATED = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96")))
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
+_EVERY = "*"
+"""Every name. No user can write it."""
 _PARTS = 4
 _BYTE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAddresses:
+    """The addresses of a host that may be connected to, and why the others may not."""
+
+    permitted: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+
+    @property
+    def refusal(self) -> str:
+        """In a few words; empty where none is refused."""
+        more = len(self.refusals) - 1
+        return "" if more < 0 else self.refusals[0] + (f" (and {more} more)" if more else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +86,26 @@ class OutboundRule:
             return f"{name} is a name of an internal network (.{suffix})"
         return f"{name} is a name without a domain" if "." not in name else None
 
-    def refuse_resolved(self, host: str, addresses: Sequence[str]) -> str | None:
-        """Why a name that resolves to these addresses may not be connected to: each of them could be the one."""
-        if self._allows_name(host.lower().rstrip(".")):
-            return None
-        refusals = (self.refuse_address(ipaddress.ip_address(each)) for each in addresses)
-        found = next((each for each in refusals if each is not None), None)
-        return f"{host} resolves to {found}" if found else None
+    def judge(self, host: str, addresses: Iterable[str]) -> JudgedAddresses:
+        """Which of the addresses that a host resolves to may be connected to.
+
+        A host that is allowed by its name may be anywhere but at link-local addresses and metadata services: whoever
+        answers for the name would choose among them.
+        """
+        named = self._allows_name(host.lower().rstrip("."))
+        found = [(each, self._refuse_text(each, named=named)) for each in addresses]
+        return JudgedAddresses(
+            tuple(each for each, refusal in found if refusal is None),
+            tuple(refusal for _, refusal in found if refusal is not None),
+        )
+
+    def _refuse_text(self, text: str, *, named: bool) -> str | None:
+        try:
+            address = ipaddress.ip_address(text)
+        except ValueError:
+            return f"{text!r}, which is not an address"
+        refusal = self.refuse_address(address)
+        return None if named and not _is_never_named(address) else refusal
 
     def refuse_address(self, address: Address) -> str | None:
         for each in (address, *_embedded(address)):
@@ -79,12 +115,24 @@ class OutboundRule:
         return None
 
     def _allows_name(self, name: str) -> bool:
-        return any(name == each or (each.startswith("*.") and name.endswith(each[1:])) for each in self.hosts)
+        return any(each in {name, _EVERY} or (each.startswith("*.") and name.endswith(each[1:])) for each in self.hosts)
+
+
+CLUSTER_GATEWAYS = OutboundRule((ipaddress.IPv4Network("0.0.0.0/0"), ipaddress.IPv6Network("::/0")), (_EVERY,))
+"""What clusters of the fleet report of themselves. They may be anywhere but where metadata services are."""
 
 
 def _covers(network: Network, address: Address) -> bool:
-    """A metadata service is allowed by its own address only, not by a network around it."""
-    return address in network and (address not in _METADATA or network.num_addresses == 1)
+    """A metadata service is allowed by its own address only, and link-local addresses by a network of just those."""
+    if address not in network:
+        return False
+    if address in _METADATA:
+        return network.num_addresses == 1
+    return network.is_link_local or not address.is_link_local
+
+
+def _is_never_named(address: Address) -> bool:
+    return any(each in _METADATA or each.is_link_local for each in (address, *_embedded(address)))
 
 
 def _kind(address: Address) -> str | None:

@@ -202,6 +202,11 @@ class Reason(StrEnum):
         "OutboundRefused",
         "The host is in the platform's own network. spec.outbound.allow of the InferenceGateway may allow it.",
     )
+    OUTBOUND_PARTLY_REFUSED = (
+        "OutboundPartlyRefused",
+        "Some addresses of the host are in the platform's own network and get no requests. The others do.",
+    )
+    HOST_NOT_FOUND = "HostNotFound", "The host name has no address. It is resolved again every 30 s."
     PLACED = "Placed", "A replica was placed on a cluster."
     REMOVED = "Removed", "A replica was removed. The message says why."
     DELETING = "Deleting", "The object is being deleted. The message says what it waits for."

@@ -98,10 +98,11 @@ def _declared(path: Path | None) -> "Manifest | None":
 
 
 def _client(text: str, arguments: argparse.Namespace) -> "KubeClient":
-    from modelplane.kube import BadConfig, KubeClient, config_of
+    from modelplane.kube import API_SERVERS, BadConfig, KubeClient, config_of
 
     try:
-        return KubeClient(config_of(text, str(arguments.kubeconfig), insecure=arguments.allow_insecure))
+        config = config_of(text, str(arguments.kubeconfig), insecure=arguments.allow_insecure)
+        return KubeClient(config, outbound=API_SERVERS)
     except BadConfig as refused:
         raise InputError(str(refused)) from None
 

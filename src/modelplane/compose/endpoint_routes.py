@@ -9,7 +9,6 @@ share one, a new endpoint would move others to clusters that Envoy knows as some
 """
 
 from collections.abc import Sequence
-from ipaddress import ip_address
 
 from modelplane.api.labels import FLEET_GATEWAY, REPLICA_HEADER, SYSTEM_NAMESPACE
 from modelplane.api.names import MAX_LABEL, make_name
@@ -67,7 +66,7 @@ def _rule(plan: ServicePlan, endpoint: PlanEndpoint) -> Manifest:
     path = {"type": "PathPrefix", "value": f"{endpoint_path(plan, endpoint)}{below}"}
     header = {"type": "Exact", "name": ENDPOINT_HEADER, "value": endpoint.key}
     rewrite: dict[str, object] = {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": replaced}}
-    if endpoint.host is not None and not _is_number(endpoint.address):
+    if endpoint.host is not None and endpoint.is_named:
         rewrite["hostname"] = endpoint.address
     return {
         "matches": [{"path": path, "headers": [header]}],
@@ -75,15 +74,6 @@ def _rule(plan: ServicePlan, endpoint: PlanEndpoint) -> Manifest:
         "backendRefs": [_backend(endpoint)],
         "timeouts": {"request": f"{plan.timeouts.request_s:.0f}s"},
     }
-
-
-def _is_number(host: str) -> bool:
-    """A Host header is rewritten to a name only."""
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _backend(endpoint: PlanEndpoint) -> Manifest:

@@ -9,7 +9,6 @@ that share a tier must share the path that takes the place of /v1; those with mo
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
 
 import msgspec
 
@@ -121,7 +120,7 @@ def path_rewrite(route: StaticRoute) -> Manifest:
 
 def backend_ref(endpoint: PlanEndpoint) -> Manifest:
     filters: list[Manifest] = [_header(endpoint)]
-    if endpoint.host is not None and not _is_number(endpoint.address):
+    if endpoint.host is not None and endpoint.is_named:
         filters.append({"type": "URLRewrite", "urlRewrite": {"hostname": endpoint.address}})
     if endpoint.credential is not None:
         filters.append({"type": "ExtensionRef", "extensionRef": _extension(endpoint.name)})
@@ -140,14 +139,6 @@ def _header(endpoint: PlanEndpoint) -> Manifest:
     if endpoint.replica is not None:
         change = {"set": [{"name": REPLICA_HEADER, "value": endpoint.replica}]}
     return {"type": "RequestHeaderModifier", "requestHeaderModifier": change}
-
-
-def _is_number(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def traffic_policy(plan: ServicePlan) -> Manifest:

@@ -1,10 +1,12 @@
 """ModelEndpoint: the gateway's view of something that answers requests.
 
-What a user names is checked by the outbound rule of InferenceGateway default, its resolved addresses included. The
-endpoint of a replica is not: its cluster's gateway may be in a private network. The ModelReplica's own status must then
-have that address, since anybody may write `spec.replica`.
+What a user names is checked by the outbound rule of InferenceGateway default. A host name is resolved here, and the
+Backend and the status have the addresses that are permitted: what is checked is what is called (`checked_addresses`).
+The endpoint of a replica may be in a private network, where the gateway of its cluster is. The ModelReplica's own
+status must then have that address, since anybody may write `spec.replica`. Its Backend has the name where that is one,
+so that clusters are reached while no control plane runs.
 
-A Backend with its address, checked against the system's certificates where it is https. A replica whose cluster lets
+A Backend with its addresses, checked against the system's certificates where it is https. A replica whose cluster lets
 in fleet gateways only is checked against the CA of its cluster's gateway, in a ConfigMap beside the Backend.
 Credentials are added by a filter that the routes of services name; the gateway wants the whole value of the header
 under a key of its own, so it gets a Secret beside the user's.
@@ -12,6 +14,7 @@ under a key of its own, so it gets a Secret beside the user's.
 
 import base64
 from collections.abc import Mapping
+from dataclasses import replace
 
 from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
@@ -20,10 +23,17 @@ from modelplane.api.labels import DEFAULT_GATEWAY
 from modelplane.api.models import InferenceGateway, ModelEndpoint, ModelEndpointStatus, Routing
 from modelplane.api.names import make_name
 from modelplane.api.objects import API_VERSION, Manifest, manifest, text_at, value_at
-from modelplane.api.outbound import OutboundRule
+from modelplane.api.outbound import CLUSTER_GATEWAYS, OutboundRule
 from modelplane.api.reasons import Reason
+from modelplane.compose.checked_addresses import CheckedAddresses, check_addresses
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Requirement, keep, keep_observed
-from modelplane.compose.endpoint_target import address_of, credential_of, endpoint_target, field_of_address
+from modelplane.compose.endpoint_target import (
+    EndpointTarget,
+    address_of,
+    credential_of,
+    endpoint_target,
+    field_of_address,
+)
 from modelplane.compose.external import ExternalAddress
 from modelplane.compose.hop_certificates import hop_hostname
 
@@ -32,9 +42,11 @@ _SECRET = "secret"  # noqa: S105  the name of a requirement
 _GATEWAY, _REPLICA, _CLUSTER = "gateway", "replica", "cluster"
 _RESOLVING_S = 1.0
 _VOUCHING_S = 2.0
-_RECHECK_S = 60.0
-"""How often the addresses of a name are checked again."""
+_RECHECK_S = 30.0
+"""How often the addresses of a name are checked again. An answer counts for as long, so that requests follow a name
+within a minute."""
 _GATEWAY_API = "gateway.envoyproxy.io/v1alpha1"
+_MAY_ALLOW = f"InferenceGateway {DEFAULT_GATEWAY} may allow it in spec.outbound.allow"
 
 
 def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
@@ -43,14 +55,18 @@ def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
     if found is None:
         message = f"{field_of_address(endpoint)}: {address_of(endpoint)!r} is not an http or https URL"
         return _undecided(request, fails(ConditionType.ROUTE_READY, Reason.INVALID, message))
-    target = found.address
-    problem = _not_vouched(request) if endpoint.spec.replica is not None else _refused(request, target)
-    if problem is not None and not (_is_unchanged(request, target) and _may_stay(problem)):
-        return _undecided(request, problem)
+    target, before = found.address, _called_before(endpoint, found)
+    checked = _checked(request, target, before)
+    if isinstance(checked, Condition):
+        if not _may_stay(checked):
+            return replace(_undecided(request, checked), status=ModelEndpointStatus(origin=found.origin))
+        if not _is_unchanged(request, target, before):
+            return _undecided(request, checked)
+        checked = CheckedAddresses(before)
     credentials = _hop_authority(request) if _is_hop(endpoint, target) else _credentials(request)
     if isinstance(credentials, Condition):
         return _undecided(request, credentials)
-    objects = {_BACKEND: _backend(endpoint, target), **credentials}
+    objects = {_BACKEND: _backend(endpoint, target, checked.called), **credentials}
     desired = {key: Desired(Local(item), _is_ready(request, key)) for key, item in objects.items()}
     moving = _AUTHORITY in objects and _AUTHORITY not in request.observed and _BACKEND in request.observed
     if moving:
@@ -58,14 +74,16 @@ def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
         desired[_BACKEND] = keep(request.observed[_BACKEND])
     ready = desired[_BACKEND].ready and (moving or all(each.ready for each in desired.values()))
     condition = (
-        holds(ConditionType.ROUTE_READY, Reason.ROUTE_CONFIGURED)
+        _configured(endpoint, target, checked)
         if ready
         else fails(ConditionType.ROUTE_READY, Reason.ROUTE_PENDING, "the Backend is not observed yet")
     )
     return ComposeResult(
         desired=desired,
         status=ModelEndpointStatus(
-            origin=found.origin, routing=Routing(backend_name=endpoint.metadata.name) if ready else None
+            origin=found.origin,
+            addresses=checked.called,
+            routing=Routing(backend_name=endpoint.metadata.name) if ready else None,
         ),
         conditions=(condition,),
         ready=summarise([condition]),
@@ -74,10 +92,27 @@ def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
     )
 
 
-def _is_unchanged(request: ComposeRequest[ModelEndpoint], target: ExternalAddress) -> bool:
+def _configured(endpoint: ModelEndpoint, target: ExternalAddress, checked: CheckedAddresses) -> Condition:
+    """What serves, and what of it does not."""
+    kind, field = ConditionType.ROUTE_READY, field_of_address(endpoint)
+    if checked.refusal:
+        message = f"{field}: {checked.refusal}, which gets no requests; {_MAY_ALLOW}"
+        return holds(kind, Reason.OUTBOUND_PARTLY_REFUSED, message)
+    if checked.late:
+        message = f"{field}: {target.host} does not resolve; requests go to the addresses of before"
+        return holds(kind, Reason.ROUTE_CONFIGURED, message)
+    return holds(kind, Reason.ROUTE_CONFIGURED)
+
+
+def _called_before(endpoint: ModelEndpoint, target: EndpointTarget) -> tuple[str, ...]:
+    """The addresses that requests to this origin go to."""
+    return endpoint.status.addresses if endpoint.status.origin == target.origin and target.address.by_name else ()
+
+
+def _is_unchanged(request: ComposeRequest[ModelEndpoint], target: ExternalAddress, before: tuple[str, ...]) -> bool:
     """Whether requests go to this address already: it was checked then."""
     seen = request.observed.get(_BACKEND)
-    return seen is not None and value_at(seen.manifest, "spec") == _backend(request.resource, target)["spec"]
+    return seen is not None and value_at(seen.manifest, "spec") == _backend(request.resource, target, before)["spec"]
 
 
 def _is_hop(endpoint: ModelEndpoint, target: ExternalAddress) -> bool:
@@ -86,50 +121,74 @@ def _is_hop(endpoint: ModelEndpoint, target: ExternalAddress) -> bool:
 
 
 def _may_stay(problem: Condition) -> bool:
-    """Inputs that are missing, or a ModelReplica whose status was lost, stop no requests; a refusal does."""
-    return problem.reason is not Reason.OUTBOUND_REFUSED
+    """Inputs that are missing, or a ModelReplica whose status was lost, stop no requests; a refusal does.
+
+    So does a name that never had an address: there is none that was checked.
+    """
+    return problem.reason not in {Reason.OUTBOUND_REFUSED, Reason.HOST_NOT_FOUND}
 
 
 def _not_vouched(request: ComposeRequest[ModelEndpoint]) -> Condition | None:
-    """Whether it lacks the word of its ModelReplica that the address is its own."""
+    """Whether an endpoint of a replica lacks the word of its ModelReplica that the address is its own."""
+    replica = request.resource.spec.replica
+    if replica is None:
+        return None
     found = request.fetched(_REPLICA)
     if found is None:
         return unknown(ConditionType.ROUTE_READY, Reason.UNRESOLVED, "spec.replica: the ModelReplica is not read yet")
     if any(text_at(each, "status", "address") == address_of(request.resource) for each in found):
         return None
-    replica, field = request.resource.spec.replica, field_of_address(request.resource)
-    message = f"{field}: ModelReplica {replica.name if replica else ''} does not report this address"
+    field = field_of_address(request.resource)
+    message = f"{field}: ModelReplica {replica.name} does not report this address"
     return fails(ConditionType.ROUTE_READY, Reason.INVALID, message)
 
 
-def _refused(request: ComposeRequest[ModelEndpoint], target: ExternalAddress) -> Condition | None:
+def _checked(
+    request: ComposeRequest[ModelEndpoint], target: ExternalAddress, before: tuple[str, ...]
+) -> CheckedAddresses | Condition:
+    """Where requests may go, none for an address that needs no resolving; or why nowhere."""
+    rule = _not_vouched(request) or _rule(request)
+    if isinstance(rule, Condition):
+        return rule
+    refusal = rule.refuse_host(target.host)
+    if refusal is not None:
+        return _refused(request, refusal)
+    if request.resolve is None or not target.by_name:
+        return CheckedAddresses()
+    resolved = request.resolve(target.host)
+    checked = check_addresses(rule, target.host, resolved, before)
+    if checked.called:
+        return checked
+    if checked.refusal:
+        return _refused(request, checked.refusal)
+    field = field_of_address(request.resource)
+    if resolved is None:
+        return unknown(ConditionType.ROUTE_READY, Reason.UNRESOLVED, f"{field}: {target.host} is looked up")
+    return fails(ConditionType.ROUTE_READY, Reason.HOST_NOT_FOUND, f"{field}: {target.host} does not resolve")
+
+
+def _rule(request: ComposeRequest[ModelEndpoint]) -> OutboundRule | Condition:
+    if request.resource.spec.replica is not None:
+        return CLUSTER_GATEWAYS
     found = request.fetched(_GATEWAY)
     if found is None:
         message = f"InferenceGateway {DEFAULT_GATEWAY} is not read yet"
         return unknown(ConditionType.ROUTE_READY, Reason.UNRESOLVED, message)
     try:
-        rule = OutboundRule.read(_allowed(found))
+        return OutboundRule.read(_allowed(found))
     except ValueError as error:
         message = f"InferenceGateway {DEFAULT_GATEWAY}: spec.outbound.allow: {error}"
         return fails(ConditionType.ROUTE_READY, Reason.INVALID, message)
-    field, refusal = field_of_address(request.resource), rule.refuse_host(target.host)
-    if refusal is None and _is_resolved(request, target) and request.resolve is not None:
-        addresses = request.resolve(target.host)
-        if addresses is None:
-            return unknown(
-                ConditionType.ROUTE_READY,
-                Reason.UNRESOLVED,
-                f"{field}: {target.host} is looked up",
-            )
-        refusal = rule.refuse_resolved(target.host, addresses)
-    if refusal is None:
-        return None
-    allow = f"InferenceGateway {DEFAULT_GATEWAY} may allow it in spec.outbound.allow"
-    return fails(ConditionType.ROUTE_READY, Reason.OUTBOUND_REFUSED, f"{field}: {refusal}; {allow}")
+
+
+def _refused(request: ComposeRequest[ModelEndpoint], refusal: str) -> Condition:
+    message = f"{field_of_address(request.resource)}: {refusal}"
+    may_allow = f"; {_MAY_ALLOW}" if request.resource.spec.replica is None else ""
+    return fails(ConditionType.ROUTE_READY, Reason.OUTBOUND_REFUSED, f"{message}{may_allow}")
 
 
 def _is_resolved(request: ComposeRequest[ModelEndpoint], target: ExternalAddress) -> bool:
-    return request.resolve is not None and target.by_name and request.resource.spec.replica is None
+    return request.resolve is not None and target.by_name
 
 
 def _allowed(gateways: tuple[Manifest, ...]) -> tuple[str, ...]:
@@ -160,14 +219,16 @@ def _requirements(endpoint: ModelEndpoint) -> dict[str, Requirement]:
     return required
 
 
-def _backend(endpoint: ModelEndpoint, target: ExternalAddress) -> Manifest:
-    spec: dict[str, object] = {"type": "Endpoints", "endpoints": [target.address()]}
+def _backend(endpoint: ModelEndpoint, target: ExternalAddress, addresses: tuple[str, ...]) -> Manifest:
+    """With addresses where there are any. A host without a resolver has none, and shows the name."""
+    numbers = [{"ip": {"address": each, "port": target.port}} for each in addresses]
+    named = endpoint.spec.replica is not None or not numbers
+    spec: dict[str, object] = {"type": "Endpoints", "endpoints": [target.address()] if named else numbers}
     if _is_hop(endpoint, target) and endpoint.spec.replica is not None:
         trusted = {"group": "", "kind": "ConfigMap", "name": _authority_name(endpoint)}
         spec["tls"] = {"caCertificateRefs": [trusted], "sni": hop_hostname(endpoint.spec.replica.cluster_name)}
     elif target.secure:
-        named = {"sni": target.host} if target.by_name else {}
-        spec["tls"] = {"wellKnownCACertificates": "System", **named}
+        spec["tls"] = {"wellKnownCACertificates": "System", **({"sni": target.host} if target.by_name else {})}
     return manifest(_GATEWAY_API, "Backend", endpoint.metadata.name, namespace=endpoint.metadata.namespace, spec=spec)
 
 
@@ -229,7 +290,9 @@ def _requeue_after_s(request: ComposeRequest[ModelEndpoint], problem: Condition)
     """A host may show the ModelReplica later than its endpoint, and a lookup ends without an event."""
     if request.resource.spec.replica is not None:
         return _VOUCHING_S
-    return _RESOLVING_S if request.resolve is not None and problem.reason is Reason.UNRESOLVED else None
+    if request.resolve is None:
+        return None
+    return _RESOLVING_S if problem.reason is Reason.UNRESOLVED else _RECHECK_S
 
 
 def _undecided(request: ComposeRequest[ModelEndpoint], problem: Condition) -> ComposeResult:

@@ -13,6 +13,7 @@ import msgspec
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.models import ListedModels, ModelEndpoint
+from modelplane.api.names import is_address
 from modelplane.api.objects import API_VERSION, Manifest, as_mapping, name_of, text_at, value_at
 from modelplane.compose.contract import Requirement
 from modelplane.compose.readiness import has_condition, is_denied
@@ -54,6 +55,10 @@ class ReadEndpoint:
     message: str = ""
     models: ListedModels | None = None
     """What a provider lists; None: not known."""
+    origin: str = ""
+    """That of its status, which `addresses` belong to."""
+    addresses: tuple[str, ...] = ()
+    """What the name of that origin resolved to and was permitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +107,8 @@ def _read(item: Manifest, route: ObservedRoute, endpoint: ModelEndpoint | None) 
     ready = _is_ready(item)
     kept = not ready and name_of(item) in route.backends and not is_denied(item, {"Ready"})
     reason, message = ("", "") if ready else _why_not(item)
-    return ReadEndpoint(endpoint, ready, kept, reason, message, _models(item))
+    origin = text_at(item, "status", "origin")
+    return ReadEndpoint(endpoint, ready, kept, reason, message, _models(item), origin, _addresses(item))
 
 
 def _models(item: Manifest) -> ListedModels | None:
@@ -112,6 +118,11 @@ def _models(item: Manifest) -> ListedModels | None:
         return msgspec.convert(found, ListedModels) if found is not None else None
     except msgspec.ValidationError:
         return None
+
+
+def _addresses(item: Manifest) -> tuple[str, ...]:
+    found = value_at(item, "status", "addresses")
+    return tuple(each for each in found if is_address(str(each))) if isinstance(found, list | tuple) else ()
 
 
 def _why_not(item: Manifest) -> tuple[str, str]:

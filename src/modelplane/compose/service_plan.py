@@ -19,6 +19,7 @@ import msgspec
 
 from modelplane.api.labels import selects
 from modelplane.api.models import EndpointGroup, ModelService, Overflow
+from modelplane.api.names import is_address
 from modelplane.compose.canary_weights import with_canary_weights
 from modelplane.compose.durations import seconds_of
 from modelplane.compose.endpoint_target import CredentialRef, EndpointTarget, credential_of, endpoint_target
@@ -72,10 +73,22 @@ class PlanEndpoint:
     message: str = ""
     models: tuple[str, ...] = ()
     """What a provider lists, where all of it is known."""
+    addresses: tuple[str, ...] = ()
+    """What its host name resolved to and was permitted."""
 
     @property
     def name(self) -> str:
         return self.key.partition("/")[2]
+
+    @property
+    def is_named(self) -> bool:
+        """Whether it has a host name, and not an address."""
+        return not is_address(self.address)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The addresses that are connected to. Nobody resolves its name again: that may lead elsewhere."""
+        return self.addresses if self.is_named else (self.address,)
 
     @property
     def serves(self) -> bool:
@@ -281,7 +294,13 @@ def _endpoint(item: ReadEndpoint, name: str, group: EndpointGroup, weight: int) 
         reason=reason,
         message=message,
         models=_listed(item),
+        addresses=_addresses(item, target),
     )
+
+
+def _addresses(item: ReadEndpoint, target: EndpointTarget | None) -> tuple[str, ...]:
+    """Those of another origin count for nothing."""
+    return item.addresses if target is not None and target.address.by_name and item.origin == target.origin else ()
 
 
 def _left_out(item: ReadEndpoint, target: EndpointTarget | None) -> tuple[str, str]:

@@ -36,6 +36,7 @@ from modelplane.crossplane.loader_logs import LoaderLogs
 from modelplane.crossplane.logs import fields
 from modelplane.crossplane.pod_index import PodIndex
 from modelplane.kube import (
+    API_SERVERS,
     BadConfig,
     ChangeKind,
     GroupVersionResource,
@@ -171,7 +172,7 @@ class WorkloadInformers:
                 _log.warning("cluster not watched", extra=fields(cluster=name, error=str(problem)))
                 await asyncio.sleep(self._retry_s)
                 continue
-            client = KubeClient(config)
+            client = KubeClient(config, outbound=API_SERVERS)
             rotated = asyncio.create_task(self._wait_rotated(name, secret, config))
             try:
                 await self._watch(name, client, restart, rotated)

@@ -45,7 +45,7 @@ def cluster(pool: EnvoyCluster) -> Resource:
     return {
         "@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster",
         "name": pool.name,
-        **({"type": "STRICT_DNS", "dns_lookup_family": "V4_PREFERRED"} if pool.by_name else {"type": "STATIC"}),
+        "type": "STATIC",
         "connect_timeout": _CONNECT_TIMEOUT,
         **_balancing(pool),
         "circuit_breakers": {"thresholds": [_limits(pool)]},

@@ -50,7 +50,7 @@ def merge_backends(name: str, parts: Sequence[Part]) -> EnvoyCluster | None:
 
 def _is_apart(part: Part) -> bool:
     _, pool = part
-    return pool.by_name or pool.tls is not None or pool.picker is not None or bool(pool.added)
+    return pool.tls is not None or pool.picker is not None or bool(pool.added)
 
 
 def _member(member: PoolMember, weight: int, headers: dict[str, str]) -> PoolMember:

@@ -141,11 +141,6 @@ class HttpRoute(Located, frozen=True):
     spec: RouteSpec
 
 
-class FqdnAddress(Struct, frozen=True):
-    hostname: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?\Z", max_length=253)]
-    port: _Port
-
-
 class IpAddress(Struct, frozen=True):
     address: str
     port: _Port
@@ -155,14 +150,11 @@ class IpAddress(Struct, frozen=True):
 
 
 class BackendEndpoint(Struct, frozen=True, forbid_unknown_fields=True):
-    fqdn: FqdnAddress | None = None
-    ip: IpAddress | None = None
+    """Addresses only: the control plane resolves names, and checks what they resolve to."""
+
+    ip: IpAddress
     hostname: str | None = None
     zone: str | None = None
-
-    def __post_init__(self) -> None:
-        if (self.fqdn is None) == (self.ip is None):
-            raise ValueError("exactly one of `fqdn` and `ip` is required")
 
 
 class BackendTls(Struct, frozen=True, forbid_unknown_fields=True, rename={"authorities": "wellKnownCACertificates"}):
@@ -174,10 +166,6 @@ class BackendSpec(Struct, frozen=True, forbid_unknown_fields=True):
     type: Literal["Endpoints"] = "Endpoints"
     endpoints: tuple[BackendEndpoint, ...] = ()
     tls: BackendTls | None = None
-
-    def __post_init__(self) -> None:
-        if any(one.fqdn for one in self.endpoints) and any(one.ip for one in self.endpoints):
-            raise ValueError("`fqdn` and `ip` endpoints cannot be mixed")
 
 
 class EnvoyBackend(Located, frozen=True):

@@ -54,7 +54,7 @@ class PoolPicker:
 
 @dataclass(frozen=True, slots=True)
 class EnvoyCluster:
-    """An Envoy cluster: addresses, or names to resolve when `by_name`.
+    """An Envoy cluster: addresses. Envoy resolves no names, since whoever answers for one could send it anywhere.
 
     picker: chooses among the members; without one Envoy does.
     added: headers that requests get there, each with whether it replaces the client's. They may be secret.
@@ -63,7 +63,6 @@ class EnvoyCluster:
 
     name: str
     members: tuple[PoolMember, ...]
-    by_name: bool = False
     tls: UpstreamTls | None = None
     picker: PoolPicker | None = None
     added: tuple[tuple[str, str, bool], ...] = field(default=(), repr=False)
@@ -215,10 +214,9 @@ def _ready_members(pieces: Iterable[objects.EndpointSlice], port: objects.Servic
 
 
 def _backend_pool(name: str, backend: objects.EnvoyBackend) -> EnvoyCluster:
-    numbers = {PoolMember(one.ip.address, one.ip.port) for one in backend.spec.endpoints if one.ip}
-    names = {PoolMember(one.fqdn.hostname, one.fqdn.port) for one in backend.spec.endpoints if one.fqdn}
+    members = {PoolMember(one.ip.address, one.ip.port) for one in backend.spec.endpoints}
     tls = UpstreamTls(backend.spec.tls.sni) if backend.spec.tls is not None else None
-    return EnvoyCluster(name, tuple(sorted(numbers | names)), by_name=bool(names), tls=tls)
+    return EnvoyCluster(name, tuple(sorted(members)), tls=tls)
 
 
 def _numbers(piece: objects.EndpointSlice, port: objects.ServicePort) -> list[int]:

@@ -10,7 +10,6 @@ speaks TLS. So a provider takes its share of the weights beside replicas, whatev
 """
 
 from collections.abc import Iterator
-from ipaddress import ip_address
 
 from modelplane.api.labels import REPLICA_HEADER
 from modelplane.compose.service_plan import PlanEndpoint, ServicePlan
@@ -45,15 +44,15 @@ def providers(plan: ServicePlan) -> Iterator[PlanEndpoint]:
 
 
 def provider_pool(gateway: str, endpoint: PlanEndpoint) -> EnvoyCluster:
-    named = not _is_number(endpoint.address)
-    tls = UpstreamTls(endpoint.address if named else None) if endpoint.secure else None
-    members = (PoolMember(endpoint.address, endpoint.port),)
-    return EnvoyCluster(provider_cluster_name(gateway, endpoint), members, by_name=named, tls=tls)
+    """Its addresses as they were checked. Envoy resolves no name of a user."""
+    tls = UpstreamTls(endpoint.address if endpoint.is_named else None) if endpoint.secure else None
+    members = tuple(PoolMember(address, endpoint.port) for address in endpoint.targets)
+    return EnvoyCluster(provider_cluster_name(gateway, endpoint), members, tls=tls)
 
 
 def is_gateway(endpoint: PlanEndpoint) -> bool:
     """Whether requests go to it as they are: the gateway of a replica's cluster, by its address."""
-    return endpoint.replica is not None and not endpoint.secure and _is_number(endpoint.address)
+    return endpoint.replica is not None and not endpoint.secure and not endpoint.is_named
 
 
 def routing_key(endpoint: PlanEndpoint) -> str:
@@ -66,11 +65,3 @@ def _member(gateway: str, endpoint: PlanEndpoint, tier: int) -> PoolMember:
     if is_gateway(endpoint):
         return PoolMember(endpoint.address, endpoint.port, endpoint.weight, headers, tier)
     return PoolMember(provider_socket(gateway), 0, endpoint.weight, headers, tier)
-
-
-def _is_number(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True

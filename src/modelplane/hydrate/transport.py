@@ -13,7 +13,7 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -237,20 +237,21 @@ class CheckedConnection(http.client.HTTPConnection):
                 sock.shutdown(socket.SHUT_RDWR)
 
     def _dial_checked(self) -> socket.socket:
-        refusal = self._rule.refuse_host(self.host)
-        if refusal is not None:
-            raise HydrateError(f"the outbound rule refuses {self.host}: {refusal}", Reason.OUTBOUND_REFUSED)
-        addresses = _resolved(self.host, self.port)
-        refusal = self._rule.refuse_resolved(self.host, addresses)
-        if refusal is not None:
-            raise HydrateError(f"the outbound rule refuses {self.host}: {refusal}", Reason.OUTBOUND_REFUSED)
-        return _dial(addresses, self.port, self._timeouts.connect_s)
+        """Addresses that are refused are left out. Where all are, the host is."""
+        self._refuse(self._rule.refuse_host(self.host))
+        judged = self._rule.judge(self.host, _resolved(self.host, self.port))
+        if not judged.permitted:
+            self._refuse(f"{self.host} resolves to {judged.refusal}")
+        return _dial(judged.permitted, self.port, self._timeouts.connect_s)
 
     def _refuse_by_name(self) -> None:
-        refusal = self._rule.refuse_host(self.host)
-        if refusal is None:
-            with suppress(TryAgainError):  # only the proxy may be able to resolve it
-                refusal = self._rule.refuse_resolved(self.host, _resolved(self.host, self.port))
+        """The proxy may resolve to any address, so all must be permitted, as far as they are known here."""
+        self._refuse(self._rule.refuse_host(self.host))
+        with suppress(TryAgainError):  # only the proxy may be able to resolve it
+            judged = self._rule.judge(self.host, _resolved(self.host, self.port))
+            self._refuse(f"{self.host} resolves to {judged.refusal}" if judged.refusal else None)
+
+    def _refuse(self, refusal: str | None) -> None:
         if refusal is not None:
             raise HydrateError(f"the outbound rule refuses {self.host}: {refusal}", Reason.OUTBOUND_REFUSED)
 
@@ -368,7 +369,7 @@ def _resolved(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found))
 
 
-def _dial(addresses: list[str], port: int, timeout_s: float) -> socket.socket:
+def _dial(addresses: Sequence[str], port: int, timeout_s: float) -> socket.socket:
     """The first address that answers, in the resolver's order."""
     failure: OSError = OSError("no address")
     for address in addresses:

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from modelplane.api.outbound import OutboundRule
 from modelplane.kube.errors import KubeError, KubeStatusError, Unreachable
 from modelplane.kube.kinds import GroupVersionResource
 
 if TYPE_CHECKING:
     from lightkube.config.kubeconfig import SingleConfig
+
+    from modelplane.kube.checked_transport import CheckedTransport
 
 _T = TypeVar("_T")
 
@@ -72,14 +75,18 @@ _OBJECT = msgspec.json.Decoder(dict[str, object])
 class KubeClient:
     """Speaks to one API. Safe for many tasks of one event loop."""
 
-    def __init__(self, config: "SingleConfig", *, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, config: "SingleConfig", *, timeout_s: float = 10.0, outbound: OutboundRule | None = None
+    ) -> None:
+        """`outbound`: the rule for an address that somebody else wrote."""
         import httpx2
         from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 
         self._timeout_s = timeout_s
-        self._http: httpx2.AsyncClient = AsyncClient(
-            config, ConnectionParams(timeout=httpx2.Timeout(timeout_s), trust_env=False)
-        )
+        parameters = ConnectionParams(timeout=httpx2.Timeout(timeout_s), trust_env=False)
+        if outbound is not None:
+            parameters.transport = _checked(config, outbound)  # type: ignore[assignment]  # its type is the other client's
+        self._http: httpx2.AsyncClient = AsyncClient(config, parameters)
         self._http.headers["User-Agent"] = _AGENT
         self._http.headers["Accept"] = "application/json"
         self.namespace = config.namespace
@@ -189,6 +196,17 @@ class KubeClient:
         if answer.status_code >= _OK_BELOW:
             raise _refusal(answer.status_code, answer.content)
         return answer.content
+
+
+def _checked(config: "SingleConfig", rule: OutboundRule) -> "CheckedTransport":
+    import httpx2
+    from lightkube.config.client_adapter import verify_cluster
+    from lightkube.config.models import User
+
+    from modelplane.kube.checked_transport import CheckedTransport
+
+    tls = verify_cluster(config.cluster, config.user or User(), config.abs_file, trust_env=False)
+    return CheckedTransport(httpx2.AsyncHTTPTransport(verify=tls, trust_env=False), rule)
 
 
 def refusal(raw: Raw) -> KubeStatusError:

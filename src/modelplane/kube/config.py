@@ -26,7 +26,7 @@ _CLUSTER_REFUSED = ("certificate-authority", "insecure-skip-tls-verify", "proxy-
 _USER_REFUSED = ("client-certificate", "client-key", "tokenFile", "exec", "auth-provider")
 _PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7", "127.0.0.0/8", "::1/128")
 _NAMES = ("localhost", "*.local", "*.internal", "*.svc", "*.lan", "*.corp", "*.intranet", "*.home.arpa")
-_API_SERVERS = OutboundRule.read((*_PRIVATE, *_NAMES))
+API_SERVERS = OutboundRule.read((*_PRIVATE, *_NAMES))
 """API servers are in private networks; metadata services and link-local addresses are none."""
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -84,7 +84,7 @@ def _refuse_server(field: str, url: str, schemes: Sequence[str]) -> None:
         raise ValueError(f"{field}: {url!r} is not a URL") from None
     if found.scheme not in schemes or not host or found.username is not None:
         raise ValueError(f"{field}: {url!r} is not an {schemes[0]} URL of a host")
-    refusal = _API_SERVERS.refuse_host(host)
+    refusal = API_SERVERS.refuse_host(host)
     if refusal is not None:
         raise ValueError(f"{field}: {refusal}")
 

@@ -57,8 +57,9 @@ class ServicePlans:
 def _facts(item: Manifest) -> object:
     """What a plan is made from."""
     conditions = [(each.get("type"), each.get("status"), each.get("reason")) for each in _conditions(item)]
-    observed = (conditions, value_at(item, "status", "models")) if item["kind"] == "ModelEndpoint" else ()
-    return value_at(item, "metadata", "labels"), item.get("spec"), observed
+    observed = [value_at(item, "status", name) for name in ("models", "origin", "addresses")]
+    of_status = (conditions, observed) if item["kind"] == "ModelEndpoint" else ()
+    return value_at(item, "metadata", "labels"), item.get("spec"), of_status
 
 
 def _conditions(item: Manifest) -> list[Manifest]:

@@ -68,15 +68,16 @@ class Prober:
             self._hold(address, None)
 
     async def probe_all(self) -> None:
-        """Every address once."""
-        by_address: dict[_Address, list[FleetEndpoint]] = {}
+        """Every address once. An endpoint of several answers where one of them does."""
+        by_places: dict[tuple[_Address, ...], list[FleetEndpoint]] = {}
         for endpoint in self._catalog.endpoints.values():
-            if endpoint.plan.ready and endpoint.plan.port:
-                by_address.setdefault((endpoint.plan.address, endpoint.plan.port), []).append(endpoint)
-        for gone in self._held.keys() - by_address.keys():
+            places = tuple((address, endpoint.plan.port) for address in endpoint.plan.targets)
+            if endpoint.plan.ready and endpoint.plan.port and places:
+                by_places.setdefault(places, []).append(endpoint)
+        for gone in self._held.keys() - {place for places in by_places for place in places}:
             self._hold(gone, None)
         limit = asyncio.Semaphore(_MOST_AT_ONCE)
-        await asyncio.gather(*(self._probe(address, found, limit) for address, found in by_address.items()))
+        await asyncio.gather(*(self._probe(places, found, limit) for places, found in by_places.items()))
 
     async def _run(self) -> None:
         while True:
@@ -87,12 +88,16 @@ class Prober:
             await self.probe_all()
             await asyncio.sleep(_LEAST_S)
 
-    async def _probe(self, address: _Address, found: list[FleetEndpoint], limit: asyncio.Semaphore) -> None:
+    async def _probe(self, places: tuple[_Address, ...], found: list[FleetEndpoint], limit: asyncio.Semaphore) -> None:
+        opened = await asyncio.gather(*(self._answers(address, limit) for address in places))
+        for endpoint in found:
+            endpoint.health.probed(self._clock(), answers=any(opened))
+
+    async def _answers(self, address: _Address, limit: asyncio.Semaphore) -> bool:
         async with limit:
             opened = await self._open(address)
         self._hold(address, opened)
-        for endpoint in found:
-            endpoint.health.probed(self._clock(), answers=opened is not None)
+        return opened is not None
 
     def _hold(self, address: _Address, opened: _HeldConnection | None) -> None:
         before = self._held.pop(address, None)

@@ -235,3 +235,31 @@ def test_whatever_happens_each_request_ends_exactly_once(policy, steps):
     ended += flow.stop(now_s)
     assert sorted(ticket.number for ticket in ended) == sorted(ticket.number for ticket in offered)
     assert all(ticket.final_state is not None for ticket in offered)
+
+
+def offered(flow: FlowControl, count: int, now_s: float) -> int:
+    """How many of so many are queued."""
+    return sum(flow.enqueue(request(), now_s).final_state is None for _ in range(count))
+
+
+def test_a_priority_that_starves_queues_a_few_until_one_is_dispatched():
+    flow = FlowControl(FlowSettings(default_band=BandSettings(16), ttl_s=30.0))
+    assert offered(flow, 20, 0.0) == 16
+    assert len(flow.expire(30.0, 1)) == 16
+    assert offered(flow, 20, 30.0) == 2
+    refused = flow.enqueue(request(), 30.0).final_state
+    assert (refused.outcome, refused.why) == (
+        Outcome.SATURATED,
+        "requests of priority 0 expired, and none was dispatched since",
+    )
+    assert flow.enqueue(request(priority=1), 30.0).final_state is None  # another priority is not meant
+    assert len(drain(flow, 31.0)) == 3
+    assert offered(flow, 20, 31.0) == 16
+
+
+def test_without_endpoints_nothing_starves():
+    flow = FlowControl(FlowSettings(default_band=BandSettings(16), no_endpoint_ttl_s=5.0))
+    flow.expire(0.0, 0)
+    assert offered(flow, 16, 0.0) == 16
+    assert {each.final_state.outcome for each in flow.expire(6.0, 0)} == {Outcome.NO_ENDPOINTS}
+    assert offered(flow, 16, 6.0) == 16

@@ -5,6 +5,8 @@ calls `expire` now and then, and `abandon` when a client disconnects. Every item
 
     dispatched    `dispatch`: to be scheduled next
     SATURATED     `enqueue`: the queue of its band, or of all bands together, is full
+    SATURATED     `enqueue`: the queue of its band is nearly full, and its flow has its share of it (`flow_usage`)
+    SATURATED     `enqueue`: the last of its band expired, and those that are queued are enough to see when that ends
     SATURATED     `displaced`: the queue is full, and a request of a flow with fewer in it took its place (`flow_usage`)
     EXPIRED       `expire`: the pool stayed saturated for its TTL
     NO_ENDPOINTS  `expire`: the pool had no endpoint for its TTL
@@ -33,7 +35,7 @@ IDLE_BAND_S = 600.0
 
 
 class _Band:
-    __slots__ = ("bytes", "ordering", "priority", "queue", "requests", "settings", "usage", "used_s")
+    __slots__ = ("bytes", "is_starved", "ordering", "priority", "queue", "requests", "settings", "usage", "used_s")
 
     def __init__(self, priority: int, settings: BandSettings) -> None:
         self.priority = priority
@@ -44,6 +46,8 @@ class _Band:
         self.requests = 0
         self.bytes = 0
         self.used_s = 0.0
+        self.is_starved = False
+        """A request expired, and none was dispatched since."""
 
 
 class FlowControl:
@@ -97,9 +101,9 @@ class FlowControl:
             return item
         band = self._bands.get(item.priority) or self._add_band(item.priority)
         band.used_s = now_s
-        full = self._full(band, item.size)
-        if full and not self._displace(band, item):
-            item.final_state = QueueOutcome(Outcome.SATURATED, 0.0, full)
+        refusal = _starves(band) or self._refusal(band, item)
+        if refusal:
+            item.final_state = QueueOutcome(Outcome.SATURATED, 0.0, refusal)
             return item
         item.key = band.ordering.order(item, self._settings.ttl_s)
         self._waiting[item.number] = item
@@ -128,6 +132,7 @@ class FlowControl:
                 return None
             item = band.queue.pop(now_s)
             if item is not None:
+                band.is_starved = False
                 self._end(item, band, QueueOutcome(None, now_s - item.arrived_s))
             return item
         return None
@@ -147,6 +152,7 @@ class FlowControl:
                 break
             waited_s = now_s - item.arrived_s
             if endpoints:
+                self._bands[item.priority].is_starved = True
                 final_state = QueueOutcome(Outcome.EXPIRED, waited_s, f"the pool was saturated for {waited_s:.1f} s")
             else:
                 final_state = QueueOutcome(
@@ -177,6 +183,13 @@ class FlowControl:
         band = self._bands.get(item.priority)
         if band is not None:
             band.queue.record_usage(item, prompt_tokens, output_tokens)
+
+    def _refusal(self, band: _Band, item: FlowItem) -> str:
+        """Why it is not queued; empty: it is, in the place of others where the queue is full."""
+        full = self._full(band, item.size)
+        if not full:
+            return _has_share(band, item.fairness_id)
+        return "" if self._displace(band, item) else full
 
     def _full(self, band: _Band, size: int) -> str:
         """Which limit one more request of this size would exceed; empty: none."""
@@ -252,6 +265,21 @@ class FlowControl:
     def _reorder(self) -> None:
         self._order = sorted(self._bands.values(), key=lambda band: -band.priority)
         self._priorities = [band.priority for band in self._order]
+
+
+def _starves(band: _Band) -> str:
+    """Why a request would expire as those before it; empty: it need not. A few are queued, to see when that ends."""
+    if not band.is_starved or not band.settings.max_requests or band.requests * 8 < band.settings.max_requests:
+        return ""
+    return f"requests of priority {band.priority} expired, and none was dispatched since"
+
+
+def _has_share(band: _Band, fairness_id: str) -> str:
+    """Why a request must leave the rest of a queue that is nearly full to other flows; empty: it need not."""
+    most = band.settings.max_requests
+    if not most or band.requests * 4 < most * 3 or not band.usage.has_share(fairness_id, most):
+        return ""
+    return f"flow {fairness_id!r} has its share of the {most} requests that are queued at priority {band.priority}"
 
 
 def _over(wanted: int, most: int) -> int:

@@ -1,8 +1,10 @@
 """The share of each flow in its band's queue, and the items that are displaced when the queue is full.
 
-No part of a queue is reserved for a flow. When it is full, a request of a flow with less in it displaces the newest
-requests of the flow with most, as long as that flow keeps no less than the other gets. So one flow can fill a queue and
-cannot keep others out; flows with equal usage do not displace each other.
+The last quarter of a queue is for flows that have less than an equal share of it: a request of another is refused at
+once. When it is full all the same, a request of a flow with less in it displaces the newest requests of the flow with
+most, as long as that flow keeps no less than the other gets. So a flow that is alone can fill a queue and cannot keep
+others out; flows with equal usage do not displace each other. Without that quarter a place that became free went to
+whoever came next, and one in twenty refusals was of a request that had been queued for a while.
 """
 
 from collections.abc import Sequence
@@ -39,6 +41,11 @@ class FlowUsage:
         if self._max_requests not in self._by_count:
             # Counts change by one, so the flow with most has one less.
             self._max_requests -= 1
+
+    def has_share(self, fairness_id: str, max_requests: int) -> bool:
+        """Whether a flow has an equal share of so many, among the flows that are queued."""
+        usage = self._items.get(fairness_id)
+        return usage is not None and len(usage) >= max_requests // len(self._items)
 
     def displaced_by(self, newcomer: FlowItem, requests: int, size: int) -> Sequence[FlowItem]:
         """The items to end so that at least so many requests and bytes leave; none: the newcomer is rejected."""
