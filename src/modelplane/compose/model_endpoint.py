@@ -23,9 +23,16 @@ from modelplane.api.objects import API_VERSION, Manifest, manifest, text_at, val
 from modelplane.api.outbound import OutboundRule
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Requirement, keep, keep_observed
-from modelplane.compose.endpoint_target import address_of, credential_of, endpoint_target, field_of_address
+from modelplane.compose.endpoint_target import (
+    EndpointTarget,
+    address_of,
+    credential_of,
+    endpoint_target,
+    field_of_address,
+)
 from modelplane.compose.external import ExternalAddress
 from modelplane.compose.hop_certificates import hop_hostname
+from modelplane.compose.provider_models import ListRequest, ModelsFact, models_fact
 
 _BACKEND, _CREDENTIAL, _FILTER, _AUTHORITY = "backend", "credential", "filter", "authority"
 _SECRET = "secret"  # noqa: S105  the name of a requirement
@@ -47,7 +54,10 @@ def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
     problem = _not_vouched(request) if endpoint.spec.replica is not None else _refused(request, target)
     if problem is not None and not (_is_unchanged(request, target) and _may_stay(problem)):
         return _undecided(request, problem)
-    credentials = _hop_authority(request) if _is_hop(endpoint, target) else _credentials(request)
+    header = _header_value(request)
+    if isinstance(header, Condition):
+        return _undecided(request, header)
+    credentials = _hop_authority(request) if _is_hop(endpoint, target) else _credentials(endpoint, header)
     if isinstance(credentials, Condition):
         return _undecided(request, credentials)
     objects = {_BACKEND: _backend(endpoint, target), **credentials}
@@ -62,16 +72,30 @@ def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
         if ready
         else fails(ConditionType.ROUTE_READY, Reason.ROUTE_PENDING, "the Backend is not observed yet")
     )
+    listed = _models(request, found, header, checked=problem is None)
+    waits = [wait for wait in (_RECHECK_S if _is_resolved(request, target) else None, listed.requeue_after_s) if wait]
     return ComposeResult(
         desired=desired,
         status=ModelEndpointStatus(
-            origin=found.origin, routing=Routing(backend_name=endpoint.metadata.name) if ready else None
+            origin=found.origin,
+            routing=Routing(backend_name=endpoint.metadata.name) if ready else None,
+            models=listed.models,
         ),
         conditions=(condition,),
         ready=summarise([condition]),
         requirements=_requirements(endpoint),
-        requeue_after_s=_RECHECK_S if _is_resolved(request, target) else None,
+        requeue_after_s=min(waits, default=None),
     )
+
+
+def _models(request: ComposeRequest[ModelEndpoint], target: EndpointTarget, value: str, *, checked: bool) -> ModelsFact:
+    """A provider's own list, fetched where the outbound rule allows it. Replicas list their models to the router."""
+    endpoint, wanted = request.resource, credential_of(request.resource)
+    if endpoint.spec.replica is not None:
+        return ModelsFact(None)
+    allow = _allowed(request.fetched(_GATEWAY) or ()) if checked else ()
+    listed = ListRequest(target.models_url, allow, wanted.header if wanted is not None else "", value)
+    return models_fact(endpoint, listed, request.list_models if checked else None)
 
 
 def _is_unchanged(request: ComposeRequest[ModelEndpoint], target: ExternalAddress) -> bool:
@@ -187,12 +211,12 @@ def _authority_name(endpoint: ModelEndpoint) -> str:
     return make_name(endpoint.metadata.name, endpoint.metadata.name, _AUTHORITY)
 
 
-def _credentials(request: ComposeRequest[ModelEndpoint]) -> dict[str, Manifest] | Condition:
-    """The Secret and the filter that adds it to requests; or why there is none."""
+def _header_value(request: ComposeRequest[ModelEndpoint]) -> str | Condition:
+    """The value of the credential's header, empty without a credential; or why there is none."""
     endpoint, kind = request.resource, ConditionType.ROUTE_READY
     wanted = credential_of(endpoint)
-    if wanted is None:
-        return {}
+    if wanted is None or endpoint.spec.replica is not None:
+        return ""
     field = "spec.auth.secretRef" if endpoint.spec.auth is not None else "spec.credential.apiKey.secretRef"
     found = request.fetched(_SECRET)
     if found is None:
@@ -201,8 +225,15 @@ def _credentials(request: ComposeRequest[ModelEndpoint]) -> dict[str, Manifest] 
     if key is None:
         message = f"{field}: no Secret {wanted.secret} with one line of text in key {wanted.key}"
         return fails(kind, Reason.INVALID, message)
+    return f"Bearer {key}" if wanted.scheme == "Bearer" else key
+
+
+def _credentials(endpoint: ModelEndpoint, value: str) -> dict[str, Manifest]:
+    """The Secret and the filter that adds it to requests."""
+    wanted = credential_of(endpoint)
+    if wanted is None or not value:
+        return {}
     name = make_name(endpoint.metadata.name, endpoint.metadata.name, _CREDENTIAL)
-    value = f"Bearer {key}" if wanted.scheme == "Bearer" else key
     secret = manifest("v1", "Secret", name, namespace=endpoint.metadata.namespace)
     data = {"credential": base64.b64encode(value.encode()).decode()}
     injection = {"header": wanted.header, "overwrite": True, "credential": {"valueRef": {"name": name}}}
