@@ -155,6 +155,7 @@ def test_a_gateway_that_cannot_be_read_changes_no_route(gateway):
     assert found.conditions[1].message.endswith("cannot be read")
 
 
+UNROUTED = {**GATEWAY, "spec": {"router": {"replicas": 0}}}
 ROUTED = {**GATEWAY, "spec": {"router": {"image": "example.org/modelplane:1"}}}
 
 
@@ -170,11 +171,11 @@ def endpoint_rules(found):
 @pytest.mark.parametrize(
     ("gateway", "expected"),
     [
-        (GATEWAY, []),
-        ({**GATEWAY, "spec": {"router": {}}}, []),
+        (UNROUTED, []),
+        (GATEWAY, [("modelplane", "one"), ("modelplane", "two")]),
         (ROUTED, [("modelplane", "one"), ("modelplane", "two")]),
     ],
-    ids=["no router", "a router that is not made of objects", "a router"],
+    ids=["no router", "the default", "a router"],
 )
 def test_a_router_has_a_route_for_each_endpoint(gateway, expected):
     assert endpoint_rules(with_policy(("one", "two"), gateway)) == expected
@@ -201,7 +202,7 @@ def test_the_policy_of_single_endpoints_is_there_before_their_routes():
     assert ("endpoint-policy" in first.desired, endpoint_rules(first)) == (True, [])
     second = with_policy(("one", "two"))
     assert second.desired["endpoint-policy"].target == first.desired["endpoint-policy"].target
-    assert "endpoint-policy" not in composed(("one", "two"), gateway=GATEWAY).desired
+    assert "endpoint-policy" not in composed(("one", "two"), gateway=UNROUTED).desired
 
 
 def test_routes_of_single_endpoints_stay_while_the_endpoints_are_not_read():
@@ -247,7 +248,7 @@ LIMITS = (
 )
 
 
-@pytest.mark.parametrize(("gateway", "limits"), [(GATEWAY, LIMITS), (ROUTED, "")], ids=["weights", "a router"])
+@pytest.mark.parametrize(("gateway", "limits"), [(UNROUTED, LIMITS), (ROUTED, "")], ids=["weights", "a router"])
 def test_what_weights_alone_cannot_do_is_said(gateway, limits):
     listed = (endpoint("one"), OTHER_PATH)
     service = decode(ModelService, {"metadata": {"name": "chat", "namespace": "team"}, "spec": OVERFLOW})

@@ -32,7 +32,7 @@ GATEWAY = {
     "apiVersion": API,
     "kind": "InferenceGateway",
     "metadata": {"name": "default", "uid": "g1"},
-    "spec": {"backend": "EnvoyGateway"},
+    "spec": {"backend": "EnvoyGateway", "router": {"replicas": 0}},
 }
 
 

@@ -157,8 +157,8 @@ class ComposeRequest(Generic[Resource]):
     """Whether the host can release charts on clusters."""
     read_fleet: FleetOf | None = None
     """How listed clusters, replicas and caches become a fleet, where the host caches that. None: without a cache."""
-    certificates: bool = True
-    """Whether cert-manager issues the certificates of gateways. False for a host that issues them itself."""
+    embedded: bool = False
+    """Whether the host runs Envoy and the fleet routers itself, and issues the certificates of gateways."""
     list_models: ListModels | None = None
     """Fetches lists of providers' models. Hosts without it leave `status.models` as it is."""
 

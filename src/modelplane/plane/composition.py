@@ -143,7 +143,7 @@ class Composition:
                 self.profile,
                 self.decode_replica,
                 self.resolve,
-                certificates=False,
+                embedded=True,
                 list_models=self.list_models,
             )
             result = entry.compose(request)
