@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import grpc
+import grpc  # type: ignore[import-untyped]  # it has no types
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from function import _cluster, _deployment, _World
 
@@ -92,7 +92,7 @@ def _neighbour() -> bytes:
         listed.SetInParent()
         for item in items:
             caches.structs.encode_into(listed.items.add().resource, item)
-    return request.SerializeToString()
+    return bytes(request.SerializeToString())
 
 
 async def _ended(call: "grpc.aio.UnaryUnaryMultiCallable", message: bytes) -> None:

@@ -40,6 +40,8 @@ ROUTER_ADDRESS = "10.244.255.53"  # in the range of the fleet's gateways
 _MEASURED = f"--traffic-metrics=http://{ROUTER_ADDRESS}:{ADMIN_PORT}/metrics"
 """Read while a canary is analysed, and at no other time."""
 _TOOL = Path("tools/build_packages.py")
+_AUTHORITY = "lab-authority.crt"
+"""Beside the kubeconfig: who vouches for a provider that lists its models."""
 
 
 class InstallError(Exception):
@@ -73,6 +75,7 @@ async def install(
         await definitions_established(api)
         access = await token_access(control.cluster, api, FUNCTION)
     kubeconfig = control.cluster.write_kubeconfig("function", access)
+    kubeconfig.with_name(_AUTHORITY).write_bytes(control.cluster.keys.authority.pair.certificate)
     await supervisor.start(function_server(certificates, kubeconfig, "charts" if control.charts else mode))
     say("function server ready")
 
@@ -127,7 +130,8 @@ def function_server(
         f"--kubeconfig={kubeconfig}",
     )
     probe = answers(f"http://{host}:{port + 1}/readyz")
-    return Program(name, command, probe, {"PYTHONUNBUFFERED": "1", "PATH": os.environ.get("PATH", "")})
+    trusted = {"REQUESTS_CA_BUNDLE": str(kubeconfig.with_name(_AUTHORITY))}
+    return Program(name, command, probe, {"PYTHONUNBUFFERED": "1", "PATH": os.environ.get("PATH", ""), **trusted})
 
 
 def _service_account() -> Manifest:

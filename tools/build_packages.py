@@ -44,14 +44,15 @@ USER = "65532:65532"
 PROGRAM = ("/usr/bin/python3.11", "-m", "modelplane")
 PYTHON = (3, 11)
 PLATFORM = ("linux", "x86_64")
-PICKER = IMAGE_NAMES["picker"]
+PICKER, ROUTER = IMAGE_NAMES["picker"], IMAGE_NAMES["router"]
 IMAGES = {
     PICKER: ("picker", "serve"),
     IMAGE_NAMES["routing_sidecar"]: ("picker", "sidecar"),
     IMAGE_NAMES["warm_up"]: ("picker", "warm-up"),
     IMAGE_NAMES["loader"]: ("hydrate",),
+    ROUTER: (),
 }
-"""What workload clusters run beside engines. The names are those that rendering defaults to."""
+"""What clusters run beside engines, and gateways beside Envoy. The names are those that rendering defaults to."""
 
 
 def main() -> int:
@@ -70,7 +71,7 @@ def main() -> int:
     if runtime is not None:
         compiled = _compiled_layers(_why_plain(plain=options.plain))
         for name, command in IMAGES.items():
-            layers = (*runtime.layers, *(compiled if name == PICKER else ()))
+            layers = (*runtime.layers, *(compiled if name in {PICKER, ROUTER} else ()))
             image = replace(runtime, layers=layers, entrypoint=(*PROGRAM, *command))
             made.append(options.output / f"{name}-v{__version__}.tar")
             write_archive(image, made[-1], f"{name}:v{__version__}")

@@ -22,12 +22,20 @@ _UNAUTHORIZED = 401
 
 
 class Provider:
-    """Remembers the requests that it served."""
+    """Remembers the requests that it served, and lists its models."""
 
     def __init__(self) -> None:
         """Nothing listens yet."""
         self.seen: list[tuple[str, str, str]] = []
         """Path, model and host of each."""
+        self.models = [MODEL]
+        self.lists = 0
+
+    async def list_models(self, request: web.Request) -> web.Response:
+        if request.headers.get("authorization") != f"Bearer {KEY}":
+            return web.json_response({"error": {"message": "no key"}}, status=_UNAUTHORIZED)
+        self.lists += 1
+        return web.json_response({"object": "list", "data": [{"id": name} for name in self.models]})
 
     async def answer(self, request: web.Request) -> web.Response:
         if request.headers.get("authorization") != f"Bearer {KEY}":
@@ -45,6 +53,7 @@ async def provider(world: World) -> AsyncIterator[Provider]:
     """Serves at the address for which the lab's authority vouches."""
     made = Provider()
     application = web.Application()
+    application.router.add_get("/openai/v1/models", made.list_models)
     application.router.add_post("/openai/v1/chat/completions", made.answer)
     folder = world.places.state / "control" / PROVIDER_PAIR
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

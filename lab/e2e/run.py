@@ -24,6 +24,7 @@ from lab.e2e import (
     canaries,
     causes,
     charts,
+    clients,
     drains,
     gangs,
     hop,
@@ -86,6 +87,7 @@ _CONTROLLERS = {True: f"Envoy Gateway {ENVOY_GATEWAY.version}", False: "an Envoy
 _GATEWAY_STEPS = (
     ("what Envoy Gateway says of pools", picking.pools, False),
     ("the fleet router behind Envoy Gateway, and without it", services.routed, False),
+    ("openai, anthropic, litellm and curl through Envoy Gateway", clients.clients, False),
     ("a canary is halted by what the router counted", canaries.halted, False),
     ("from the clusters to a provider and back", services.tiers, False),
     ("requests go on without the control plane", services.survives, False),

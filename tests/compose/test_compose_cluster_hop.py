@@ -196,7 +196,7 @@ def test_the_cluster_s_objects_are_as_reviewed_and_well_formed(problems, golden)
 
 def test_a_host_that_issues_certificates_itself_asks_cert_manager_for_none():
     item = {"metadata": {"name": "east"}, "spec": {"cluster": {"source": "Existing"}, **GUARDED}}
-    request = ComposeRequest(decode(InferenceCluster, item), required={"replicas": ()}, certificates=False)
+    request = ComposeRequest(decode(InferenceCluster, item), required={"replicas": ()}, embedded=True)
     found = inference_cluster.compose(request)
     assert set(found.desired) == {"namespace", "gateway"}
 

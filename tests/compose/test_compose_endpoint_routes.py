@@ -85,3 +85,10 @@ def test_a_new_endpoint_changes_no_route_of_another():
     assert {name: after[name] for name in before} == before
     assert [len(route["spec"]["rules"]) for route in after.values()] == [1, 1, 1]
     assert len({route["metadata"]["name"] for route in after.values()}) == 3
+
+
+def test_an_endpoint_that_leaves_keeps_its_route_and_one_that_is_not_ready_has_none():
+    leaving = endpoint("a", ready=False, reason="Leaving", replica="team/a-1")
+    assert rules(leaving, endpoint("b", ready=False, reason="WorkloadStarting")) == rules(
+        endpoint("a", replica="team/a-1")
+    )

@@ -14,13 +14,13 @@ NAME = make_name("modelplane", "modelplane", "", "0")
 
 def composed(seen=None, *, status=None, spec=None, certificates=True):
     """Until the requirements no longer change."""
-    given = {"mutualTLS": {}} if spec is None else spec
+    given = {"router": {"replicas": 0}, **({"mutualTLS": {}} if spec is None else spec)}
     resource = decode(InferenceGateway, {"metadata": {"name": "default"}, "spec": given, "status": status or {}})
     issued = {item["metadata"]["name"]: item for item in requests(seen or {})}
     wanted = {}
     for _ in range(2):
         required = {key: tuple(issued[name] for name in [one.name] if name in issued) for key, one in wanted.items()}
-        found = compose(ComposeRequest(resource, seen or {}, required, certificates=certificates))
+        found = compose(ComposeRequest(resource, seen or {}, required, embedded=not certificates))
         wanted = found.requirements
     return found
 

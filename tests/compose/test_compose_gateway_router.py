@@ -7,6 +7,7 @@ import pytest
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceGateway
 from modelplane.compose.contract import ComposeRequest, Local, Observed, Requirement
+from modelplane.compose.images import ReleaseImages
 from modelplane.compose.inference_gateway import compose
 from modelplane.compose.service_plan import read_plan
 from tests.compose.hop import observed, pem, requests
@@ -59,10 +60,27 @@ LISTED = {
 }
 
 
-def test_without_an_image_there_is_no_object_of_it():
-    plain = composed({}, router={})
-    assert set(plain.desired) == {"gateway"}
-    assert plain.requirements == {}
+@pytest.mark.parametrize(
+    ("spec", "embedded", "image"),
+    [
+        ({}, False, "pushed.example/modelplane-router:v9"),
+        ({"router": {}}, False, "pushed.example/modelplane-router:v9"),
+        ({"router": ROUTER}, False, "example.org/modelplane:1"),
+        ({"router": {"replicas": 0}}, False, None),
+        ({"router": ROUTER}, True, None),
+        ({}, True, None),
+    ],
+    ids=["the default", "by word", "an image", "no copies", "the embedded plane runs its own", "embedded default"],
+)
+def test_which_router_a_gateway_has(spec, embedded, image):
+    resource = decode(InferenceGateway, {"metadata": {"name": "default"}, "spec": spec})
+    images = ReleaseImages("pushed.example", version="9")
+    found = compose(ComposeRequest(resource, images=images, embedded=embedded))
+    if image is None:
+        assert (set(found.desired), found.requirements) == ({"gateway"}, {})
+        return
+    (container,) = found.desired["router"].target.manifest["spec"]["template"]["spec"]["containers"]
+    assert (container["image"], set(found.requirements)) == (image, {"services", "endpoints"})
 
 
 @pytest.mark.parametrize(
@@ -183,7 +201,9 @@ SECRETS = ({"metadata": {"name": "keys"}, "data": {"ada": "YQ=="}},)
             ("False", "WaitingForGateway", f"no request is served: the fleet router is not called: {REFUSED}"),
             id="callers may not call every service",
         ),
-        pytest.param("False", {}, ("True", "GatewayRunning", "192.0.2.1"), id="it has none any more"),
+        pytest.param(
+            "False", {"router": {"replicas": 0}}, ("True", "GatewayRunning", "192.0.2.1"), id="it has none any more"
+        ),
     ],
 )
 def test_a_router_that_the_gateway_does_not_call_shows_in_its_condition(status, spec, expected):

@@ -22,7 +22,9 @@ def cluster(images=None, mirrors=()):
 
 
 def own(prefix, **given):
-    return OwnImages(**{program: f"{prefix}{name}:{TAG}" for program, name in IMAGE_NAMES.items()} | given)
+    return OwnImages(
+        **{program: f"{prefix}{name}:{TAG}" for program, name in IMAGE_NAMES.items() if program != "router"} | given
+    )
 
 
 @pytest.mark.parametrize(

@@ -161,11 +161,11 @@ def test_messages_are_bounded():
     assert len(result.status.placement.candidates) <= deployment_status.MAX_CANDIDATES
 
 
-def compose(replicas, observed, clusters):
+def compose(replicas, observed, clusters, now=0.0):
     stored = tuple(found.target.manifest for key, found in observed.items() if key.startswith("replica-"))
     required = {"clusters": tuple(clusters), "replicas": stored, "caches": ()}
     return model_deployment.compose(
-        ComposeRequest(deployment(replicas, 1, region=""), observed=observed, required=required)
+        ComposeRequest(deployment(replicas, 1, region=""), observed=observed, required=required, now=now)
     )
 
 

@@ -164,6 +164,7 @@ def test_a_gateway_that_cannot_be_read_stays_a_parent_of_the_route():
     assert after["spec"]["parentRefs"] == before["spec"]["parentRefs"]
 
 
+UNROUTED = {**GATEWAY, "spec": {"router": {"replicas": 0}}}
 ROUTED = {**GATEWAY, "spec": {"router": {"image": "example.org/modelplane:1"}}}
 
 
@@ -179,11 +180,11 @@ def endpoint_rules(found):
 @pytest.mark.parametrize(
     ("gateway", "expected"),
     [
-        (GATEWAY, []),
-        ({**GATEWAY, "spec": {"router": {}}}, []),
+        (UNROUTED, []),
+        (GATEWAY, [("modelplane", "one"), ("modelplane", "two")]),
         (ROUTED, [("modelplane", "one"), ("modelplane", "two")]),
     ],
-    ids=["no router", "a router that is not made of objects", "a router"],
+    ids=["no router", "the default", "a router"],
 )
 def test_a_router_has_a_route_for_each_endpoint(gateway, expected):
     assert endpoint_rules(with_policy(("one", "two"), gateway)) == expected
@@ -210,7 +211,7 @@ def test_the_policy_of_single_endpoints_is_there_before_their_routes():
     assert ("endpoint-policy" in first.desired, endpoint_rules(first)) == (True, [])
     second = with_policy(("one", "two"))
     assert second.desired["endpoint-policy"].target == first.desired["endpoint-policy"].target
-    assert "endpoint-policy" not in composed(("one", "two"), gateway=GATEWAY).desired
+    assert "endpoint-policy" not in composed(("one", "two"), gateway=UNROUTED).desired
 
 
 def test_routes_of_single_endpoints_stay_while_the_endpoints_are_not_read():
@@ -272,12 +273,12 @@ LIMITS = (
 )
 
 
-EU = {"metadata": {"name": "eu"}, "spec": {}, "status": {"address": "192.0.2.2"}}
+EU = {"metadata": {"name": "eu"}, "spec": {"router": {"replicas": 0}}, "status": {"address": "192.0.2.2"}}
 
 
 @pytest.mark.parametrize(
     ("gateways", "limits"),
-    [((GATEWAY,), LIMITS), ((ROUTED,), ""), ((ROUTED, EU), LIMITS)],
+    [((UNROUTED,), LIMITS), ((ROUTED,), ""), ((ROUTED, EU), LIMITS)],
     ids=["weights", "a router", "a router at one of two gateways"],
 )
 def test_what_weights_alone_cannot_do_is_said(gateways, limits):

@@ -122,3 +122,18 @@ DENIED = {
 def test_why_an_endpoint_is_not_ready(conditions, expected):
     (found,) = read_endpoints([endpoint("one", *conditions)], ObservedRoute(), {}).found
     assert (found.reason, found.message) == expected
+
+
+def test_an_endpoint_that_leaves_gets_nothing_and_is_not_kept():
+    left = {
+        "metadata": {
+            "name": "a",
+            "namespace": "t",
+            "annotations": {"modelplane.ai/leaving-since": "2026-01-01T00:00:00Z"},
+        },
+        "spec": {"url": "http://192.0.2.1"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    found = read_endpoints([left], ObservedRoute(backends={"a": {"name": "a"}}), {})
+    ((only,), doubted) = found.found, found.doubted
+    assert (only.ready, only.kept, only.reason, doubted) == (False, False, "Leaving", [])

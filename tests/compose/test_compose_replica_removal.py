@@ -65,7 +65,36 @@ def test_a_replica_that_must_go_waits_for_nobodys_endpoint():
     late = copy.deepcopy(drained(deadlineSeconds=60))
     late[1]["status"]["noExecuteTaints"] = [{"key": "modelplane.ai/drain", "timeAdded": "2026-01-01T00:00:00Z"}]
     observed = without_endpoints(settled(), "endpoint-a-0")
-    assert keys(answered(observed, (), late, now=1767225600.0 + 60)) == ["replica-b-0"]
+    late_s = 1767225600.0 + 60
+    first = answered(observed, (), late, now=late_s)
+    assert keys(first) == ["endpoint-b-0", "replica-b-0"]
+    marked = {**observed, "endpoint-b-0": Observed(first.desired["endpoint-b-0"].target, ready=True)}
+    assert keys(answered(marked, (), late, now=late_s + 5)) == ["replica-b-0"]
+
+
+def test_services_have_time_to_drop_an_endpoint_before_it_is_deleted():
+    """The mark stays at its time, what the host added is left out, and the replica goes after the endpoint."""
+    nodes, before = [cluster("a", nodes=2), cluster("b", nodes=2)], settled()
+    own = copy.deepcopy(before["endpoint-b-0"].target.manifest)
+    seen = copy.deepcopy(own)
+    seen["metadata"] |= {"uid": "u", "resourceVersion": "7"}
+    seen["metadata"]["labels"]["crossplane.io/composite"] = "up"
+    seen["spec"]["crossplane"] = {"resourceRefs": []}
+    observed = {**before, "endpoint-b-0": Observed(Local(seen, ReadyWhen.READY), ready=True)}
+    first = compose(1, observed, nodes, now=1767225600.0)
+    target = first.desired["endpoint-b-0"].target
+    since = {"modelplane.ai/leaving-since": "2026-01-01T00:00:00Z"}
+    metadata = {name: own["metadata"][name] for name in ("name", "namespace", "labels")}
+    kind = {name: own[name] for name in ("apiVersion", "kind", "spec")}
+    assert target == Local({**kind, "metadata": {**metadata, "annotations": since}}, ReadyWhen.READY)
+    assert first.requeue_after_s == 1.0
+    marked = {**observed, "endpoint-b-0": Observed(target, ready=True)}
+    assert compose(1, marked, nodes, now=1767225604.0).desired["endpoint-b-0"].target == target
+    assert keys(compose(1, marked, nodes, now=1767225605.0)) == ["replica-b-0"]
+    assert (
+        "annotations"
+        not in compose(2, marked, nodes, now=1767225604.0).desired["endpoint-b-0"].target.manifest["metadata"]
+    )
 
 
 @pytest.mark.parametrize("wanted", [0, 1])

@@ -1,10 +1,12 @@
 """The server over real gRPC, with certificates as Crossplane has them."""
 
 import asyncio
+import base64
 import datetime as dt
 import ipaddress
 import logging
 import urllib.request
+from functools import partial
 
 import grpc
 import pytest
@@ -19,6 +21,9 @@ from modelplane.crossplane import messages
 from modelplane.crossplane import server as server_module
 from modelplane.crossplane.server import CannotStartError, FunctionServer, Options, ServerLimits
 from modelplane.crossplane.structs import StructCodec
+from modelplane.reconcile.clock import SystemClock
+from modelplane.router.provider_lists import ProviderLists
+from tests.support.model_provider import KEY, ModelProvider
 from tests.support.waiting import until
 
 API = "modelplane.ai/v1alpha1"
@@ -27,7 +32,7 @@ GATEWAY = {
     "apiVersion": API,
     "kind": "InferenceGateway",
     "metadata": {"name": "default", "uid": "g1"},
-    "spec": {"backend": "EnvoyGateway"},
+    "spec": {"backend": "EnvoyGateway", "router": {"replicas": 0}},
 }
 
 
@@ -41,9 +46,16 @@ def request_for(composite, **required):
     return made
 
 
-async def served(work, *, certificates=None, limits=None, log_calls=False):
+async def served(work, *, certificates=None, limits=None, log_calls=False, list_models=None):
     """Runs `work` with an address while a server is up."""
-    options = Options("127.0.0.1:0", certificates, "127.0.0.1:0", limits or ServerLimits(), log_calls=log_calls)
+    options = Options(
+        "127.0.0.1:0",
+        certificates,
+        "127.0.0.1:0",
+        limits or ServerLimits(),
+        log_calls=log_calls,
+        list_models=list_models,
+    )
     server = FunctionServer(options)
     await server.start()
     try:
@@ -307,3 +319,46 @@ def test_a_server_without_tls_warns_again_and_again(run, caplog, monkeypatch):
 
     with caplog.at_level(logging.WARNING):
         run(served(work))
+
+
+SECRET = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "acme-key", "namespace": "chat"},
+    "data": {"apiKey": base64.b64encode(KEY.encode()).decode()},
+}
+
+
+def test_the_models_of_a_provider_are_listed_with_its_credential_and_no_call_waits(run, caplog):
+    caplog.set_level(logging.DEBUG)
+    lists = ProviderLists(SystemClock())
+
+    async def work(server, provider):
+        spec = {
+            "origin": provider.origin,
+            "model": "acme/large-3",
+            "credential": {"method": "APIKey", "apiKey": {"secretRef": {"name": "acme-key"}}},
+        }
+        metadata = {"name": "acme", "namespace": "chat", "uid": "e1"}
+        composite = {"apiVersion": API, "kind": "ModelEndpoint", "metadata": metadata, "spec": spec}
+        allowing = {**GATEWAY, "spec": {"outbound": {"allow": ["localhost"]}}}
+        request = request_for(composite, gateway=[allowing], secret=[SECRET])
+
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+            while True:
+                response = await call(channel, request)
+                status = STRUCTS.decode(response.desired.composite.resource).get("status", {})
+                if "models" in status:
+                    return status, response.meta.ttl.seconds
+                assert response.meta.ttl.seconds == 1
+                await asyncio.sleep(0.01)
+
+    with ModelProvider() as provider:
+        status, ttl_s = run(served(partial(work, provider=provider), list_models=lists))
+        assert provider.requests == [("/v1/models", f"Bearer {KEY}")]
+        names = ["acme/large-3", "acme/small-1"]
+        assert status["models"] == {"url": f"{provider.origin}/v1/models", "total": 2, "names": names}
+    lists.close()
+    assert ttl_s == 60
+    assert KEY not in str(status)
+    assert KEY not in caplog.text

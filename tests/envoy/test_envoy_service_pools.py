@@ -36,6 +36,7 @@ def test_one_cluster_has_all_endpoints_in_tiers_without_gaps():
     )
     shown = cluster(found)
     assert [each.get("priority", 0) for each in shown["load_assignment"]["endpoints"]] == [0, 1]
+    assert shown["load_assignment"]["policy"] == {"overprovisioning_factor": 100_000}
     assert shown["outlier_detection"] == EJECTION
     assert shown["circuit_breakers"]["thresholds"][0]["retry_budget"] == {
         "budget_percent": {"value": 10},

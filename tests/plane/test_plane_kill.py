@@ -4,64 +4,23 @@ The suite kills a few; MODELPLANE_KILLS=100 (any number) kills that many. How lo
 """
 
 import asyncio
-import base64
 import contextlib
 import json
 import os
 import random
 import signal
-import ssl
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import aiohttp
 import pytest
-import yaml
+
+from tests.support.plane_process import client, kill, plane
 
 KILLS = int(os.environ.get("MODELPLANE_KILLS", "5"))
-WRITERS, DEADLINE_S = 4, 120
+WRITERS = 4
 PATH = "/api/v1/namespaces/default/configmaps"
-PROGRAM = Path(sys.executable).with_name("modelplane")
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60 * (KILLS + 1))]
-
-
-@contextlib.contextmanager
-def plane(folder, program=(PROGRAM,)):
-    """A plane that has written its kubeconfig; it dies with everything that it started."""
-    (folder / "kubeconfig").unlink(missing_ok=True)
-    with (folder / "log").open("a") as log:
-        process = subprocess.Popen([*program, "up", "--data", folder], stdout=log, stderr=log, start_new_session=True)
-    ends = time.monotonic() + DEADLINE_S
-    try:
-        while not (folder / "kubeconfig").exists():
-            assert process.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < ends, (folder / "log").read_text()
-            time.sleep(0.02)
-        yield process
-    finally:
-        kill(process)
-
-
-def kill(process):
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-@contextlib.asynccontextmanager
-async def client(folder):
-    config = yaml.safe_load((folder / "kubeconfig").read_text())
-    cluster, token = config["clusters"][0]["cluster"], config["users"][0]["user"]["token"]
-    trust = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
-    async with aiohttp.ClientSession(
-        cluster["server"],
-        headers={"Authorization": f"Bearer {token}"},
-        connector=aiohttp.TCPConnector(ssl=trust, limit=WRITERS),
-    ) as session:
-        yield session
 
 
 async def written(folder):

@@ -91,6 +91,7 @@ class Provider:
 
     async def answer(self, request):
         if request.method == "GET":
+            assert request.headers["Authorization"] == "Bearer s3cret"
             return web.json_response({"data": [{"id": "acme/large-3"}]})
         self.asked.append((request.path, request.headers.get("Authorization"), request.headers.get("Host")))
         self.models.append((await request.json())["model"])
@@ -138,6 +139,9 @@ async def check_services(plane, provider):
         "ready": 1,
         "endpoints": [{"name": "hosted-backup", "group": "backup", "sharePermille": 1000}],
     }
+    listed = await until(lambda: status_of(plane, "ModelEndpoint", "chat", "hosted-backup").get("models"))
+    url = f"http://localhost:{provider.port}/openai/v1/models"
+    assert listed == {"url": url, "total": 1, "names": ["acme/large-3"]}
     door = status_of(plane, "InferenceGateway", "", "eu-door")
     assert door["callers"] == 1
     base = door["endpoints"]["openAI"]

@@ -66,6 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
         from modelplane.cli._plugins import profile_of
         from modelplane.crossplane.logs import configure
         from modelplane.crossplane.server import FunctionServer, Options, ServerLimits
+        from modelplane.reconcile.clock import SystemClock
+        from modelplane.router.provider_lists import ProviderLists
     except ImportError as error:
         raise FunctionUsageError(
             f"the function server needs the extra: pip install 'modelplane[crossplane]' ({error})"
@@ -83,6 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise FunctionUsageError(f"--traffic-metrics {url!r}: is no http:// or https:// address")
     configure(debug=arguments.debug)
     logging.getLogger("aiohttp.access").disabled = True
+    lists = ProviderLists(SystemClock())
     options = Options(
         address=arguments.address,
         certificates=None if arguments.insecure else Path(arguments.tls_certs_dir),
@@ -96,6 +99,10 @@ def run(arguments: argparse.Namespace) -> int:
         profile=profile_of(arguments.profile),
         log_calls=arguments.log_calls,
         images=images_of(arguments),
+        list_models=lists,
     )
-    asyncio.run(FunctionServer(options).run())
+    try:
+        asyncio.run(FunctionServer(options).run())
+    finally:
+        lists.close()
     return 0

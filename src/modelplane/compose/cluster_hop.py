@@ -57,7 +57,7 @@ class ClusterHop:
 def is_guarded(request: ComposeRequest[InferenceCluster]) -> bool:
     """Whether the gateway should let in fleet gateways only."""
     gateway = request.resource.spec.gateway
-    return gateway is not None and gateway.mutual_tls is not None and request.certificates
+    return gateway is not None and gateway.mutual_tls is not None and not request.embedded
 
 
 def hop_requirements(request: ComposeRequest[InferenceCluster]) -> dict[str, Requirement]:

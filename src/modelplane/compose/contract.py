@@ -24,6 +24,7 @@ from modelplane.api.models import ModelReplica
 from modelplane.api.objects import Manifest
 from modelplane.api.reasons import Reason
 from modelplane.compose.images import RELEASE_IMAGES, ReleaseImages
+from modelplane.compose.provider_models import ListModels
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.snapshot import Fleet
@@ -158,8 +159,10 @@ class ComposeRequest(Generic[Resource]):
     """Whether the host can release charts on clusters."""
     read_fleet: FleetOf | None = None
     """How listed clusters, replicas and caches become a fleet, where the host caches that. None: without a cache."""
-    certificates: bool = True
-    """Whether cert-manager issues the certificates of gateways. False for a host that issues them itself."""
+    embedded: bool = False
+    """Whether the host runs Envoy and the fleet routers itself, and issues the certificates of gateways."""
+    list_models: ListModels | None = None
+    """Fetches lists of providers' models. Hosts without it leave `status.models` as it is."""
 
     def fetched(self, name: str) -> tuple[Manifest, ...] | None:
         """None until it is fetched, which is not the same as absent."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from modelplane.api.labels import FLEET_GATEWAY, REPLICA_HEADER, SYSTEM_NAMESPACE
 from modelplane.api.names import MAX_LABEL, make_name
 from modelplane.api.objects import Manifest, manifest, mapping_at
+from modelplane.compose.observed_route import LEAVING_REASON
 from modelplane.compose.service_plan import PlanEndpoint, ServicePlan
 
 ENDPOINT_HEADER = "x-modelplane-endpoint"
@@ -35,12 +36,15 @@ def endpoint_path(plan: ServicePlan, endpoint: PlanEndpoint) -> str:
 
 
 def endpoint_routes(plan: ServicePlan, gateways: Sequence[str] = (FLEET_GATEWAY,)) -> dict[str, Manifest]:
-    """The HTTPRoutes of a service's endpoints that can answer, by endpoint, for the Gateways of these names."""
+    """The HTTPRoutes of a service's endpoints that can answer, by endpoint, for the Gateways of these names.
+
+    One that leaves keeps its route: a router may have the plans of before.
+    """
     parents = [{"name": name, "namespace": SYSTEM_NAMESPACE} for name in gateways]
     return {
         endpoint.name: _route(plan, endpoint, {"parentRefs": parents, "rules": [_rule(plan, endpoint)]})
         for endpoint in plan.endpoints
-        if endpoint.serves
+        if endpoint.serves or endpoint.reason == LEAVING_REASON
     }
 
 

@@ -15,9 +15,14 @@ def gateway_object_name(gateway: InferenceGateway | None) -> str:
     return make_name(FLEET_GATEWAY, FLEET_GATEWAY, gateway.metadata.name)
 
 
-def composes_router(gateway: InferenceGateway) -> bool:
-    """Whether its fleet router is made of objects. Without an image only a host that runs one itself can have it."""
-    return gateway.spec.router is not None and gateway.spec.router.image is not None
+def has_router(gateway: InferenceGateway, *, embedded: bool) -> bool:
+    """Whether it has a fleet router: by default where routers are made of objects, else by wish."""
+    return not embedded if gateway.spec.router is None else gateway.spec.router.replicas > 0
+
+
+def composes_router(gateway: InferenceGateway, *, embedded: bool) -> bool:
+    """Whether its fleet router is made of objects."""
+    return not embedded and has_router(gateway, embedded=False)
 
 
 def is_serving(gateway: InferenceGateway) -> bool:

@@ -27,7 +27,7 @@ _ENDPOINTS = "hop-endpoints"
 
 
 def has_identity(request: ComposeRequest[InferenceGateway]) -> bool:
-    if not request.certificates:
+    if request.embedded:
         return False
     return request.resource.spec.mutual_tls is not None or (_CLIENT in request.observed and _is_used(request))
 
@@ -83,7 +83,7 @@ def identity_note(request: ComposeRequest[InferenceGateway]) -> str:
     """What is to be said of it beside the gateway's address."""
     if request.resource.spec.mutual_tls is None:
         return ""
-    if not request.certificates:
+    if request.embedded:
         return "; spec.mutualTLS: this control plane issues certificates itself, with modelplane up --mutual-tls"
     return "" if client_authorities(request) else "; spec.mutualTLS: cert-manager has not issued the certificate yet"
 

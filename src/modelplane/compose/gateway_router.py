@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from modelplane.api.labels import selects
-from modelplane.api.models import InferenceGateway
+from modelplane.api.models import GatewayRouter, InferenceGateway
 from modelplane.api.objects import API_VERSION, Manifest, namespace_of, text_at
 from modelplane.compose.caller_document import CallerDocument, gateway_callers
 from modelplane.compose.callers import CallerSecrets
@@ -29,9 +29,10 @@ from modelplane.compose.service_plan import ServicePlan
 _SERVICES, _ENDPOINTS, _CLUSTERS = "services", "endpoints", "clusters"
 
 
-def router_requirements(gateway: InferenceGateway) -> dict[str, Requirement]:
+def router_requirements(request: ComposeRequest[InferenceGateway]) -> dict[str, Requirement]:
     """All services and endpoints, where it has a router that is made of objects."""
-    if not composes_router(gateway):
+    gateway = request.resource
+    if not composes_router(gateway, embedded=request.embedded):
         return {}
     clusters = {_CLUSTERS: Requirement(API_VERSION, "InferenceCluster")} if gateway.spec.mutual_tls is not None else {}
     return {
@@ -44,13 +45,14 @@ def router_requirements(gateway: InferenceGateway) -> dict[str, Requirement]:
 def router_desired(request: ComposeRequest[InferenceGateway], callers: CallerSecrets | None) -> dict[str, Desired]:
     """The router's objects by key. `callers` is None without keys, and until they are read."""
     gateway = request.resource
-    if gateway.spec.router is None or gateway.spec.router.image is None:
+    if not composes_router(gateway, embedded=request.embedded):
         return {}
+    wanted = gateway.spec.router or GatewayRouter()
     known = gateway_callers(gateway, (each.identity for each in callers.callers) if callers is not None else ())
     site = RouterSite(
         gateway_object_name(gateway),
-        gateway.spec.router.image,
-        gateway.spec.router.replicas,
+        wanted.image or request.images.of("router"),
+        wanted.replicas,
         required=restricts_callers(gateway),
         hop_secret=hop_secret(request),
         cluster_authorities=_cluster_authorities(request),

@@ -1,6 +1,6 @@
-"""Images of Modelplane's own programs that clusters run: those of this release, unless a cluster names others.
+"""Images of Modelplane's own programs: those of this release, unless a cluster or a gateway names others.
 
-    named in spec.backend.images    as it is written there
+    named in spec.backend.images, or in spec.router of an InferenceGateway    as it is written there
     otherwise                       <repository>/modelplane-<program>:v<version>, from the cluster's registry mirror
 
 The host knows the repository that the images were pushed to. Without one the names stand alone, as `make package` names
@@ -17,13 +17,14 @@ from typing import Final, Literal
 from modelplane.api.models import InferenceCluster, SpecSoftware
 from modelplane.api.version import __version__
 
-OwnProgram = Literal["picker", "routing_sidecar", "warm_up", "loader"]
+OwnProgram = Literal["picker", "routing_sidecar", "warm_up", "loader", "router"]
 IMAGE_NAMES: Final[Mapping[OwnProgram, str]] = MappingProxyType(
     {
         "picker": "modelplane-picker",
         "routing_sidecar": "modelplane-routing-sidecar",
         "warm_up": "modelplane-warm-up",
         "loader": "modelplane-loader",
+        "router": "modelplane-router",
     }
 )
 

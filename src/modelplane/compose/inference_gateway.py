@@ -47,12 +47,12 @@ def compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
         status=_status(request, address, callers),
         conditions=(condition,),
         ready=summarise([condition]),
-        requirements={**_requirements(request.resource), **identity_requirements(request)},
+        requirements={**_requirements(request), **identity_requirements(request)},
     )
 
 
-def _requirements(gateway: InferenceGateway) -> dict[str, Requirement]:
-    auth, required = gateway.spec.auth, router_requirements(gateway)
+def _requirements(request: ComposeRequest[InferenceGateway]) -> dict[str, Requirement]:
+    auth, required = request.resource.spec.auth, router_requirements(request)
     if auth is None or auth.api_key is None:
         return required
     labels = auth.api_key.secret_selector.match_labels
@@ -178,7 +178,8 @@ def _router_note(request: ComposeRequest[InferenceGateway]) -> str:
 
 def _router_refusal(request: ComposeRequest[InferenceGateway]) -> str | None:
     """What the gateway says against calling the router: that its Service has no ready endpoints, for one."""
-    policy = request.observed.get(EXTENSION) if composes_router(request.resource) else None
+    composes = composes_router(request.resource, embedded=request.embedded)
+    policy = request.observed.get(EXTENSION) if composes else None
     return _refusal(policy.manifest) if policy is not None else None
 
 

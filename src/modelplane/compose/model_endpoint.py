@@ -36,6 +36,7 @@ from modelplane.compose.endpoint_target import (
 )
 from modelplane.compose.external import ExternalAddress
 from modelplane.compose.hop_certificates import hop_hostname
+from modelplane.compose.provider_models import ListRequest, ModelsFact, models_fact
 
 _BACKEND, _CREDENTIAL, _FILTER, _AUTHORITY = "backend", "credential", "filter", "authority"
 _SECRET = "secret"  # noqa: S105  the name of a requirement
@@ -57,13 +58,17 @@ def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
         return _undecided(request, fails(ConditionType.ROUTE_READY, Reason.INVALID, message))
     target, before = found.address, _called_before(endpoint, found)
     checked = _checked(request, target, before)
+    permitted = not isinstance(checked, Condition)
     if isinstance(checked, Condition):
         if not _may_stay(checked):
             return replace(_undecided(request, checked), status=ModelEndpointStatus(origin=found.origin))
         if not _is_unchanged(request, target, before):
             return _undecided(request, checked)
         checked = CheckedAddresses(before)
-    credentials = _hop_authority(request) if _is_hop(endpoint, target) else _credentials(request)
+    header = _header_value(request)
+    if isinstance(header, Condition):
+        return _undecided(request, header)
+    credentials = _hop_authority(request) if _is_hop(endpoint, target) else _credentials(endpoint, header)
     if isinstance(credentials, Condition):
         return _undecided(request, credentials)
     objects = {_BACKEND: _backend(endpoint, target, checked.called), **credentials}
@@ -78,17 +83,20 @@ def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
         if ready
         else fails(ConditionType.ROUTE_READY, Reason.ROUTE_PENDING, "the Backend is not observed yet")
     )
+    listed = _models(request, found, header, checked=permitted)
+    waits = [wait for wait in (_RECHECK_S if _is_resolved(request, target) else None, listed.requeue_after_s) if wait]
     return ComposeResult(
         desired=desired,
         status=ModelEndpointStatus(
             origin=found.origin,
             addresses=checked.called,
             routing=Routing(backend_name=endpoint.metadata.name) if ready else None,
+            models=listed.models,
         ),
         conditions=(condition,),
         ready=summarise([condition]),
         requirements=_requirements(endpoint),
-        requeue_after_s=_RECHECK_S if _is_resolved(request, target) else None,
+        requeue_after_s=min(waits, default=None),
     )
 
 
@@ -107,6 +115,16 @@ def _configured(endpoint: ModelEndpoint, target: ExternalAddress, checked: Check
 def _called_before(endpoint: ModelEndpoint, target: EndpointTarget) -> tuple[str, ...]:
     """The addresses that requests to this origin go to."""
     return endpoint.status.addresses if endpoint.status.origin == target.origin and target.address.by_name else ()
+
+
+def _models(request: ComposeRequest[ModelEndpoint], target: EndpointTarget, value: str, *, checked: bool) -> ModelsFact:
+    """A provider's own list, fetched where the outbound rule allows it. Replicas list their models to the router."""
+    endpoint, wanted = request.resource, credential_of(request.resource)
+    if endpoint.spec.replica is not None:
+        return ModelsFact(None)
+    allow = _allowed(request.fetched(_GATEWAY) or ()) if checked else ()
+    listed = ListRequest(target.models_url, allow, wanted.header if wanted is not None else "", value)
+    return models_fact(endpoint, listed, request.list_models if checked else None)
 
 
 def _is_unchanged(request: ComposeRequest[ModelEndpoint], target: ExternalAddress, before: tuple[str, ...]) -> bool:
@@ -248,12 +266,12 @@ def _authority_name(endpoint: ModelEndpoint) -> str:
     return make_name(endpoint.metadata.name, endpoint.metadata.name, _AUTHORITY)
 
 
-def _credentials(request: ComposeRequest[ModelEndpoint]) -> dict[str, Manifest] | Condition:
-    """The Secret and the filter that adds it to requests; or why there is none."""
+def _header_value(request: ComposeRequest[ModelEndpoint]) -> str | Condition:
+    """The value of the credential's header, empty without a credential; or why there is none."""
     endpoint, kind = request.resource, ConditionType.ROUTE_READY
     wanted = credential_of(endpoint)
-    if wanted is None:
-        return {}
+    if wanted is None or endpoint.spec.replica is not None:
+        return ""
     field = "spec.auth.secretRef" if endpoint.spec.auth is not None else "spec.credential.apiKey.secretRef"
     found = request.fetched(_SECRET)
     if found is None:
@@ -262,8 +280,15 @@ def _credentials(request: ComposeRequest[ModelEndpoint]) -> dict[str, Manifest] 
     if key is None:
         message = f"{field}: no Secret {wanted.secret} with one line of text in key {wanted.key}"
         return fails(kind, Reason.INVALID, message)
+    return f"Bearer {key}" if wanted.scheme == "Bearer" else key
+
+
+def _credentials(endpoint: ModelEndpoint, value: str) -> dict[str, Manifest]:
+    """The Secret and the filter that adds it to requests."""
+    wanted = credential_of(endpoint)
+    if wanted is None or not value:
+        return {}
     name = make_name(endpoint.metadata.name, endpoint.metadata.name, _CREDENTIAL)
-    value = f"Bearer {key}" if wanted.scheme == "Bearer" else key
     secret = manifest("v1", "Secret", name, namespace=endpoint.metadata.namespace)
     data = {"credential": base64.b64encode(value.encode()).decode()}
     injection = {"header": wanted.header, "overwrite": True, "credential": {"valueRef": {"name": name}}}

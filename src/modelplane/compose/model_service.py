@@ -35,9 +35,14 @@ from modelplane.compose.contract import (
     keep,
 )
 from modelplane.compose.endpoint_routes import endpoint_routes
-from modelplane.compose.fleet_gateways import composes_router, gateway_object_name, is_serving, route_accepted
+from modelplane.compose.fleet_gateways import (
+    composes_router,
+    gateway_object_name,
+    has_router,
+    is_serving,
+    route_accepted,
+)
 from modelplane.compose.gateway_routes import (
-    StaticRoute,
     backend_ref,
     endpoint_policy,
     http_route,
@@ -175,7 +180,7 @@ def _endpoint_routes(
     before = {key: seen for key, seen in request.observed.items() if key.startswith(_ENDPOINT_ROUTES)}
     if before and (request.fetched(_ENDPOINTS) is None or gateways is None or doubted):
         return {key: keep(seen) for key, seen in before.items()}
-    names = [gateway_object_name(each) for each in gateways or () if composes_router(each)]
+    names = [gateway_object_name(each) for each in gateways or () if composes_router(each, embedded=request.embedded)]
     made = endpoint_routes(plan, names) if names else {}
     return {
         key: _seen(request, key, route)
@@ -193,7 +198,7 @@ def _router_objects(
     routes, policy = _endpoint_routes(request, plan, gateways, doubted), request.observed.get(_ENDPOINT_POLICY)
     if policy is not None and gateways is None:
         return {**routes, _ENDPOINT_POLICY: keep(policy)}
-    if not routes and not any(map(composes_router, gateways or ())):
+    if not routes and not any(composes_router(each, embedded=request.embedded) for each in gateways or ()):
         return {}
     known = routes if policy is not None else {key: each for key, each in routes.items() if key in request.observed}
     return {**known, _ENDPOINT_POLICY: _seen(request, _ENDPOINT_POLICY, endpoint_policy(plan))}
@@ -252,7 +257,7 @@ def _routed(
     if missing is not None:
         return missing
     if route.ready and address is not None:
-        return holds(kind, Reason.ROUTE_CONFIGURED, address + _limits(static_route(plan), plan, gateways or ()))
+        return holds(kind, Reason.ROUTE_CONFIGURED, address + _limits(request, plan, gateways or ()))
     seen = request.observed.get(_ROUTE)
     problem = route_problem(seen.manifest) if seen else None
     message = f"the gateway reports {problem}" if problem else "the gateway has not accepted the route yet"
@@ -278,11 +283,11 @@ def _without_gateway(
     return None
 
 
-def _limits(static: StaticRoute, plan: ServicePlan, gateways: Sequence[InferenceGateway]) -> str:
+def _limits(request: ComposeRequest[ModelService], plan: ServicePlan, gateways: Sequence[InferenceGateway]) -> str:
     """What the plan says and weights alone cannot do."""
-    if gateways and all(each.spec.router is not None for each in gateways):
+    if gateways and all(has_router(each, embedded=request.embedded) for each in gateways):
         return ""
-    notes = []
+    static, notes = static_route(plan), []
     if static.left_out:
         names = ", ".join(endpoint.name for endpoint in static.left_out[:3])
         notes.append(f"on Envoy Gateway {names} needs the fleet router: its path differs, or the rule is full")

@@ -12,13 +12,16 @@ import msgspec
 
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
+from modelplane.api.labels import LEAVING
 from modelplane.api.models import ListedModels, ModelEndpoint
 from modelplane.api.names import is_address
-from modelplane.api.objects import API_VERSION, Manifest, as_mapping, name_of, text_at, value_at
+from modelplane.api.objects import API_VERSION, Manifest, annotations_of, as_mapping, name_of, text_at, value_at
 from modelplane.compose.contract import Requirement
 from modelplane.compose.readiness import has_condition, is_denied
 
 PREFIX = "endpoint-"
+LEAVING_REASON = "Leaving"
+"""Of an endpoint that is deleted when gateways had time to drop it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,8 @@ def read_endpoints(
 def _read(item: Manifest, route: ObservedRoute, endpoint: ModelEndpoint | None) -> ReadEndpoint | None:
     if endpoint is None:
         return None
+    if LEAVING in annotations_of(item):
+        return ReadEndpoint(endpoint, ready=False, reason=LEAVING_REASON, message="its replica is being removed")
     ready = _is_ready(item)
     kept = not ready and name_of(item) in route.backends and not is_denied(item, {"Ready"})
     reason, message = ("", "") if ready else _why_not(item)

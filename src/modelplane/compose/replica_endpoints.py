@@ -2,10 +2,22 @@
 
 from collections.abc import Callable, Iterable
 
-from modelplane.api.labels import CANARY_WEIGHT, REPLICA, REVISION
+from modelplane.api.labels import CANARY_WEIGHT, LEAVING, REPLICA, REVISION
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import ModelDeployment
-from modelplane.api.objects import API_VERSION, Manifest, int_at, labels_of, manifest, name_of, text_at
+from modelplane.api.objects import (
+    API_VERSION,
+    Manifest,
+    int_at,
+    labels_of,
+    manifest,
+    mapping_at,
+    name_of,
+    namespace_of,
+    text_at,
+    with_metadata,
+)
+from modelplane.api.timestamps import timestamp
 from modelplane.compose.contract import ComposeRequest, Local, Observed
 from modelplane.compose.engines.served_name import served_name
 from modelplane.compose.observed_replicas import ENDPOINT_PREFIX, REPLICA_PREFIX
@@ -16,6 +28,9 @@ ENDPOINT_GRACE_S = 3.0
 """How long a ModelEndpoint is kept after its ModelReplica stops serving: the conditions that a host shows may be stale,
 and to delete and recreate an endpoint costs clients many seconds, where the gateway retries another replica at once."""
 _CLOCK_SKEW_S = 1.0
+_FIELDS = ("url", "model", "replica")
+"""What the spec of a replica's endpoint is made of. A host may add others."""
+_HOST_PREFIX = "crossplane.io/"
 
 
 def endpoint_is_stale(request: ComposeRequest[ModelDeployment], key: str) -> bool:
@@ -68,6 +83,14 @@ def replica_endpoint(
             "replica": {"name": name, "clusterName": cluster},
         },
     )
+
+
+def leaving_endpoint(seen: Manifest, since: float) -> Manifest:
+    """The observed endpoint as it was made, with the mark that it leaves."""
+    labels = {key: value for key, value in labels_of(seen).items() if not key.startswith(_HOST_PREFIX)}
+    spec = {name: value for name, value in mapping_at(seen, "spec").items() if name in _FIELDS}
+    made = manifest(API_VERSION, "ModelEndpoint", name_of(seen), namespace=namespace_of(seen), labels=labels, spec=spec)
+    return with_metadata(made, annotations={LEAVING: timestamp(since)})
 
 
 def _revisions(target: Manifest, seen: Manifest) -> set[str]:

@@ -4,8 +4,11 @@ While the endpoint is there the fleet's gateways send requests to the replica, a
 no route for them. A replica that a successor replaces
 
 keeps its endpoint     until every replica that serves has an endpoint that is ready: requests go there then
-loses its endpoint     in the next pass
+loses its endpoint     in the next pass; where gateways are made of objects it is marked as leaving for a while before
 is removed             in the first pass that does not observe the endpoint
+
+A gateway that is made of objects reads the Backend of an endpoint and the routes to it one by one: with a Backend that
+is gone, a route answers 500 until it is written again. So services drop an endpoint that leaves first.
 
 A new replica in a pool that one leaves, or within the same quota, is composed when that one is removed. Before, the two
 would be too many for the pool, and the new one would give way.
@@ -16,11 +19,14 @@ the endpoints of others.
 
 from dataclasses import dataclass
 
+from modelplane.api.labels import LEAVING
 from modelplane.api.meta import ClusterName, PoolName
 from modelplane.api.models import ModelDeployment
-from modelplane.compose.contract import ComposeRequest, Desired
+from modelplane.api.objects import annotations_of
+from modelplane.api.timestamps import epoch_s
+from modelplane.compose.contract import ComposeRequest, Desired, Local, Observed
 from modelplane.compose.readiness import serves
-from modelplane.compose.replica_endpoints import endpoint_is_stale, endpoint_key
+from modelplane.compose.replica_endpoints import endpoint_is_stale, endpoint_key, leaving_endpoint
 from modelplane.compose.replica_targets import replica_key
 from modelplane.placement.decisions import Dropped, DropReason, Placement, ReplicaDecision
 from modelplane.placement.schedule import Schedule
@@ -31,6 +37,10 @@ _Place = tuple[ClusterName, PoolName | None]
 """A pool, or all of a cluster."""
 LINGER_S = 1.0
 """How soon it is seen whether the endpoint is gone, where nothing else says so."""
+
+
+LEAVING_S = 5.0
+"""How long services have to drop an endpoint before it is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +77,21 @@ def removal_of(request: ComposeRequest[ModelDeployment], decided: Schedule, flee
         if _has_quota(fleet, dropped.replica):
             vacating.add((dropped.replica.cluster, None))
         waits = dropped.reason is DropReason.REPLACED and not routed
-        if waits and not endpoint_is_stale(request, endpoint):
-            lingering[endpoint] = Desired(known.target, known.ready)
+        kept = Desired(known.target, known.ready) if waits else _leaving(request, known)
+        if kept is not None and not endpoint_is_stale(request, endpoint):
+            lingering[endpoint] = kept
     return ReplicaRemoval(lingering, tuple(removed), frozenset(vacating))
+
+
+def _leaving(request: ComposeRequest[ModelDeployment], known: Observed) -> Desired | None:
+    """The endpoint, marked; None when services had their time, and where none is needed or no clock is there."""
+    if request.embedded or not request.now or not isinstance(known.target, Local):
+        return None
+    since = epoch_s(annotations_of(known.manifest).get(LEAVING))
+    if since is not None and request.now - since >= LEAVING_S:
+        return None
+    marked = leaving_endpoint(known.manifest, request.now if since is None else since)
+    return Desired(Local(marked, known.target.ready_when), known.ready)
 
 
 def _places(replica: PlacedReplica) -> set[_Place]:

@@ -16,6 +16,7 @@ from modelplane.api.objects import Manifest
 from modelplane.compose.contract import Requirement
 from modelplane.compose.fleet_reader import FleetReader
 from modelplane.compose.images import RELEASE_IMAGES, ReleaseImages
+from modelplane.compose.provider_models import ListModels
 from modelplane.crossplane.bounded_cache import BoundedCache
 from modelplane.crossplane.dependency_digest import pools_digest
 from modelplane.crossplane.provider_objects import ComposedObject, read_back
@@ -48,5 +49,7 @@ class FunctionCaches:
     """Digests of pools for the dependency digest. Clusters whose pools are equal share one value of them."""
     resolve: Callable[[str], tuple[str, ...] | None] | None = None
     """Addresses of host names; see ComposeRequest."""
+    list_models: ListModels | None = None
+    """Lists of providers' models; see ComposeRequest."""
     images: ReleaseImages = RELEASE_IMAGES
     """Images of our own programs, for clusters that name none."""

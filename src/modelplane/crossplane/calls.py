@@ -141,6 +141,7 @@ def answer(
                 caches.images,
                 charts=helm,
                 read_fleet=caches.read_fleet,
+                list_models=caches.list_models,
             )
         ),
         call,

@@ -21,6 +21,7 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from modelplane.api.errors import InputError
 from modelplane.compose.images import RELEASE_IMAGES, ReleaseImages
+from modelplane.compose.provider_models import ListModels
 from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.calls import CannotCompose, FleetCache, FunctionCall, FunctionResult, NoFleetCache, answer
 from modelplane.crossplane.fleet_informers import FleetInformers, HeldFleet
@@ -80,6 +81,8 @@ class Options:
     """Whether each call is a line of the log."""
     images: ReleaseImages = RELEASE_IMAGES
     """Images of our own programs, for clusters that name none."""
+    list_models: ListModels | None = None
+    """Fetches lists of providers' models; see ComposeRequest."""
 
 
 class Received(NamedTuple):
@@ -102,6 +105,7 @@ class CompositionFunction:
         profile: PlacementProfile = DEFAULT_PROFILE,
         log_calls: bool = False,
         images: ReleaseImages = RELEASE_IMAGES,
+        list_models: ListModels | None = None,
     ) -> None:
         self._limits = limits
         self._log_calls = log_calls
@@ -112,7 +116,7 @@ class CompositionFunction:
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="compose")
         self._in_progress = 0
         self._resolver = HostResolver(SystemClock())
-        self.caches = FunctionCaches(resolve=self._resolver, images=images)
+        self.caches = FunctionCaches(resolve=self._resolver, list_models=list_models, images=images)
         self.metrics = FunctionMetrics()
 
     def use(self, fleet_cache: FleetCache) -> None:
@@ -234,6 +238,7 @@ class FunctionServer:
             profile=options.profile,
             log_calls=options.log_calls,
             images=options.images,
+            list_models=options.list_models,
         )
         folder = options.certificates
         self._identity = None if folder is None else _identity_in(folder)

@@ -38,6 +38,8 @@ EJECTION: Resource = {
 }
 """Connection failures, silence and 502 to 504 eject after 3 in a row, other 5xx after 5: an engine's 500 may be the
 fault of the request."""
+_WHOLE_TIER = 100_000
+"""In percent: one of a thousand members is a whole tier."""
 
 
 def cluster(pool: EnvoyCluster) -> Resource:
@@ -49,7 +51,7 @@ def cluster(pool: EnvoyCluster) -> Resource:
         "connect_timeout": _CONNECT_TIMEOUT,
         **_balancing(pool),
         "circuit_breakers": {"thresholds": [_limits(pool)]},
-        "load_assignment": {"cluster_name": pool.name, "endpoints": _tiers(pool)},
+        "load_assignment": {"cluster_name": pool.name, "endpoints": _tiers(pool), **_whole_tiers(pool)},
         **_ejection(pool),
         **({"typed_extension_protocol_options": _protocol(names)} if names else {}),
         **({"transport_socket": _tls(pool, pool.tls)} if pool.tls is not None else {}),
@@ -84,6 +86,11 @@ def _tiers(pool: EnvoyCluster) -> list[Resource]:
         }
         for number in _numbers(pool)
     ] or [{"lb_endpoints": []}]
+
+
+def _whole_tiers(pool: EnvoyCluster) -> Resource:
+    """A tier gets all requests while any of its members can answer. By itself Envoy spills below 72 % of them."""
+    return {"policy": {"overprovisioning_factor": _WHOLE_TIER}} if len(_numbers(pool)) > 1 else {}
 
 
 def _ejection(pool: EnvoyCluster) -> Resource:

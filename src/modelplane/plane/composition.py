@@ -38,6 +38,7 @@ from modelplane.api.objects import (
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s, timestamp
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Helm, Local, ReadyWhen, Remote, Target
+from modelplane.compose.provider_models import ListModels
 from modelplane.compose.registry import COMPOSERS, RegisteredKind
 from modelplane.compose.releases import release_manifest
 from modelplane.placement.plugins import PlacementProfile
@@ -99,6 +100,7 @@ class Composition:
     profile: PlacementProfile = DEFAULT_PROFILE
     resolve: Callable[[str], tuple[str, ...] | None] | None = None
     """Looks host names up; see ComposeRequest."""
+    list_models: ListModels | None = None
     composers: Mapping[str, RegisteredKind] = field(default_factory=lambda: COMPOSERS)
     decode_replica: Callable[[Manifest], ModelReplica] = field(
         default_factory=lambda: IdentityMemo(partial(decode, ModelReplica), _REPLICAS)
@@ -141,7 +143,8 @@ class Composition:
                 self.profile,
                 self.decode_replica,
                 self.resolve,
-                certificates=False,
+                embedded=True,
+                list_models=self.list_models,
             )
             result = entry.compose(request)
             if result.requirements == wanted:

@@ -20,6 +20,7 @@ from modelplane.compose.admission_causes import trimmed_workload
 from modelplane.compose.caching.complaints import incomplete_since
 from modelplane.compose.contract import ComposeResult, Event
 from modelplane.compose.pod_causes import trimmed
+from modelplane.compose.provider_models import ListModels
 from modelplane.compose.registry import COMPOSERS
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
@@ -58,6 +59,7 @@ class PlaneController:
         admitted: Defaulting,
         profile: PlacementProfile = DEFAULT_PROFILE,
         resolve: Callable[[str], tuple[str, ...] | None] | None = None,
+        list_models: ListModels | None = None,
     ) -> None:
         self._database = database
         self.plane = database.store("plane")
@@ -82,6 +84,7 @@ class PlaneController:
             on_unreachable=lambda ref, cluster: self._waiting_for_cluster[cluster].add(ref),
             profile=profile,
             resolve=resolve,
+            list_models=list_models,
         )
         self._clock = clock
         self.loop: Loop[ObjectRef] = Loop(self._reconcile, clock=clock, settings=_LOOP, on_failed=self._broke)

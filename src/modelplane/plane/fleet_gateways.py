@@ -14,7 +14,7 @@ from modelplane.api.models import InferenceGateway, LabelSelector
 from modelplane.api.objects import GROUP
 from modelplane.compose.caller_document import CallerDocument, gateway_callers
 from modelplane.compose.callers import read_callers
-from modelplane.compose.fleet_gateways import gateway_object_name
+from modelplane.compose.fleet_gateways import gateway_object_name, has_router
 from modelplane.compose.service_plan import ServicePlan
 from modelplane.envoy import free_port
 from modelplane.envoy.view import CallerKey
@@ -73,7 +73,7 @@ class FleetGateways:
             port,
             gateway.spec.service_selector,
             callers,
-            gateway.spec.router is not None,
+            has_router(gateway, embedded=True),
             gateway_callers(gateway, (each.identity for each in callers or ())),
         )
 

@@ -42,7 +42,6 @@ from modelplane.plane.gateway_routers import GatewayRouters
 from modelplane.plane.hop_identity import HopIdentity
 from modelplane.plane.kubeconfig import write_kubeconfig, write_token
 from modelplane.plane.metrics import METRICS_PATH, PlaneMetrics
-from modelplane.plane.provider_models import ProviderModels
 from modelplane.plane.request_counter import RequestCounter
 from modelplane.plane.simulation import PREFIX, Simulation
 from modelplane.plane.traffic import Traffic
@@ -51,6 +50,7 @@ from modelplane.reconcile.clock import Clock, SystemClock
 from modelplane.reconcile.metrics_page import FleetPage
 from modelplane.reconcile.resolver import HostResolver
 from modelplane.reconcile.store import ObjectRef
+from modelplane.router.provider_lists import ProviderLists
 from modelplane.sim.cluster.engines import EngineFactory, LocalEngines
 from modelplane.sim.cluster.settings import ClusterSettings
 from modelplane.views.overview import Overview, overview
@@ -168,9 +168,16 @@ class Plane:
         if self._database.lost is not None:
             self._report(f"store       {self._database.lost}")
         resolver = HostResolver(self._clock)
+        lists = ProviderLists(self._clock)
         self._stack.callback(resolver.close)
+        self._stack.callback(lists.close)
         self._controller = PlaneController(
-            self._database, self._clock, admitted=admitted, profile=self._settings.profile, resolve=resolver
+            self._database,
+            self._clock,
+            admitted=admitted,
+            profile=self._settings.profile,
+            resolve=resolver,
+            list_models=lists,
         )
         lifecycle = Lifecycle(self._controller.plane, self._clock)
         envoy = EnvoyProcess(data / "envoy")
@@ -214,8 +221,6 @@ class Plane:
         self._requests = RequestCounter(self._controller.plane, requests)
         meter = TrafficMeter(self._controller.plane, self._requests, self._clock, self.recent_traffic)
         self._background(asyncio.create_task(meter.run(), name="measure traffic"))
-        providers = ProviderModels(self._controller.plane, self._clock)
-        self._background(asyncio.create_task(providers.run(), name="list models of providers"))
         await self._serve_api()
 
     def _background(self, task: asyncio.Task[None]) -> None:

@@ -10,7 +10,7 @@ from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import timestamp
 from modelplane.compose.contract import ComposeResult
 
-FACTS = ("models", "traffic")
+FACTS = ("traffic",)
 """Fields of a status that are measured. Composers read them and do not write them."""
 
 

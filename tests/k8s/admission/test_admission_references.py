@@ -99,9 +99,35 @@ def test_selectors_of_services(selector, matches):
     ]
     line = (
         "spec.endpoints[0].selector: matches no endpoint in namespace ml of this set; compare it with the labels of "
-        "deployments and endpoints, or make sure that endpoints exist"
+        "deployments, endpoints and placements, or make sure that they exist"
     )
     assert told(*members) == ([] if matches else [(0, "warning", line)])
+
+
+@pytest.mark.parametrize(
+    ("labels", "clusters", "matches"),
+    [
+        ({"app": "qwen", "region": "eu"}, [{"region": "us"}, {"region": "eu"}], True),
+        ({"region": "eu"}, [{"region": "eu"}], True),
+        ({"app": "qwen", "region": "eu"}, [{"region": "us"}, {}], False),
+        ({"app": "qwen", "region": "eu", "zone": "a"}, [{"region": "eu"}, {"zone": "a"}], False),
+        ({"app": "qwen"}, [{"app": "llama"}], True),
+        ({"app": "llama"}, [{"app": "llama"}], False),
+        ({"app": "qwen", "region": "eu"}, [], True),
+        ({"app": "llama", "region": "eu"}, [], False),
+        ({"region": "eu"}, [], False),
+    ],
+    ids=str,
+)
+def test_clusters_put_labels_on_endpoints(labels, clusters, matches):
+    placed = [
+        ReferencedObject(
+            Name("InferenceCluster", "", f"c{number}"), {"spec": {"placement": {"metadata": {"labels": given}}}}
+        )
+        for number, given in enumerate(clusters)
+    ]
+    found = told(service({"matchLabels": labels}), deployment(labels={"app": "qwen"}), *placed)
+    assert [severity for _, severity, _ in found] == ([] if matches else ["warning"])
 
 
 def test_an_invalid_member_can_be_named_and_is_left_alone():

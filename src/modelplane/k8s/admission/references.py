@@ -8,13 +8,14 @@ reference is judged by what is present:
   the InferenceClass of a node pool and for the ModelCache (of the same namespace) of a deployment.
 - A Secret that a deployment or an endpoint names and that is not in the set is a **warning**, unless it is optional.
 - A service whose selector matches nothing is always a **warning**: endpoints come and go, and a selector may wait.
-  What a deployment's endpoints will carry is known: its labels, and `modelplane.ai/deployment` with its name. Other
-  labels under `modelplane.ai/` are ours to set, so conditions on them are taken as met.
+  What a deployment's endpoints will carry is known: its labels, `modelplane.ai/deployment` with its name, and the
+  placement labels of a cluster. Where the set has no cluster, labels that nothing in the namespace has may be those of
+  clusters elsewhere. Other labels under `modelplane.ai/` are ours to set. Conditions on both are taken as met.
 - The same kind, namespace and name twice is an **error**, and a **note** where both say the same with their defaults:
   folders that are used one by one may each bring what they share. An absent namespace is `default`, as for `kubectl`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -166,8 +167,8 @@ def _unmatched_selectors(service: ReferencedObject, endpoints: "_Endpoints") -> 
     namespace = service.name.namespace
     groups = _at(service.value, ("spec", "endpoints"))
     for index, group in enumerate(groups if isinstance(groups, list) else ()):
-        if not endpoints.have(namespace, _knowable(decode(LabelSelector, group["selector"]))):
-            right = "compare it with the labels of deployments and endpoints, or make sure that endpoints exist"
+        if not endpoints.have(namespace, _knowable(decode(LabelSelector, group["selector"]), _is_knowable)):
+            right = "compare it with the labels of deployments, endpoints and placements, or make sure that they exist"
             wrong = f"matches no endpoint in namespace {namespace} of this set"
             yield Problem(("spec", "endpoints", index, "selector"), wrong, right), Severity.WARNING
 
@@ -178,13 +179,19 @@ class _Endpoints:
     def __init__(self, members: Sequence[ReferencedObject]) -> None:
         self._all: dict[str, list[dict[str, str]]] = {}
         self._by_label: dict[tuple[str, str, str], list[dict[str, str]]] = {}
+        self._keys: dict[str, set[str]] = {}
+        placements = [_placement_labels(member) for member in members if member.name.kind == "InferenceCluster"]
+        self._knows_clusters = bool(placements)
         for member in members:
-            labels = _endpoint_labels(member)
-            if labels is not None:
+            for labels in _endpoint_labels(member, placements):
                 self._add(member.name.namespace, labels)
 
     def have(self, namespace: str, selector: LabelSelector) -> bool:
         """Whether the selector matches an endpoint of the namespace."""
+        if not self._knows_clusters:
+            known = self._keys.get(namespace, set())
+            left = _knowable(selector, known.__contains__)
+            selector = left if left.match_labels or left.match_expressions else selector
         candidates = self._all.get(namespace, [])
         for key, value in selector.match_labels.items():
             found = self._by_label.get((namespace, key, value), [])
@@ -193,25 +200,33 @@ class _Endpoints:
 
     def _add(self, namespace: str, labels: dict[str, str]) -> None:
         self._all.setdefault(namespace, []).append(labels)
+        self._keys.setdefault(namespace, set()).update(labels)
         for key, value in labels.items():
             self._by_label.setdefault((namespace, key, value), []).append(labels)
 
 
-def _endpoint_labels(member: ReferencedObject) -> dict[str, str] | None:
+def _endpoint_labels(member: ReferencedObject, placements: Sequence[dict[str, str]]) -> Iterator[dict[str, str]]:
+    """Those of an endpoint, and of the endpoints of a deployment on each kind of cluster."""
     if member.name.kind == "ModelEndpoint":
-        return _texts(member.value, ("metadata", "labels"))
-    if member.name.kind != "ModelDeployment":
-        return None
-    written = _texts(member.value, ("spec", "labels"))
-    templated = _texts(member.value, ("spec", "template", "metadata", "labels"))
-    return {**written, **templated, DEPLOYMENT: member.name.name}
+        yield _texts(member.value, ("metadata", "labels"))
+    if member.name.kind == "ModelDeployment":
+        written = _texts(member.value, ("spec", "labels"))
+        templated = _texts(member.value, ("spec", "template", "metadata", "labels"))
+        own = {**written, **templated, DEPLOYMENT: member.name.name}
+        yield own
+        for placed in {tuple(sorted(each.items())) for each in placements if each}:
+            yield {**dict(placed), **own}
 
 
-def _knowable(selector: LabelSelector) -> LabelSelector:
-    """The selector without conditions on labels that only a running plane sets."""
+def _placement_labels(cluster: ReferencedObject) -> dict[str, str]:
+    return _texts(cluster.value, ("spec", "placement", "metadata", "labels"))
+
+
+def _knowable(selector: LabelSelector, is_known: Callable[[str], bool]) -> LabelSelector:
+    """The selector without conditions on labels that are not known."""
     return LabelSelector(
-        match_labels={key: value for key, value in selector.match_labels.items() if _is_knowable(key)},
-        match_expressions=tuple(each for each in selector.match_expressions if _is_knowable(each.key)),
+        match_labels={key: value for key, value in selector.match_labels.items() if is_known(key)},
+        match_expressions=tuple(each for each in selector.match_expressions if is_known(each.key)),
     )
 
 
