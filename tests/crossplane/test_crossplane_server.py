@@ -359,6 +359,6 @@ def test_the_models_of_a_provider_are_listed_with_its_credential_and_no_call_wai
         names = ["acme/large-3", "acme/small-1"]
         assert status["models"] == {"url": f"{provider.origin}/v1/models", "total": 2, "names": names}
     lists.close()
-    assert ttl_s == 60
+    assert ttl_s == 30
     assert KEY not in str(status)
     assert KEY not in caplog.text
