@@ -121,8 +121,13 @@ __all__ = [
     "LabelSelector",
     "LifecycleHook",
     "ListedModels",
+    "MappedLabel",
+    "MappedMetric",
     "MatchAttribute",
     "MatchExpression",
+    "MetricMapping",
+    "MetricMappingSpec",
+    "MetricMappingStatus",
     "ModelCache",
     "ModelCacheSpec",
     "ModelCacheStatus",
@@ -209,6 +214,7 @@ __all__ = [
     "ShareRange",
     "SharedCounters",
     "SharedFilesystem",
+    "SinkAuth",
     "SleepAction",
     "Software",
     "SpecCredentials",
@@ -225,6 +231,10 @@ __all__ = [
     "StatusSecret",
     "Taint",
     "TcpSocketAction",
+    "TelemetryDestination",
+    "TelemetryDestinationSpec",
+    "TelemetryDestinationStatus",
+    "TelemetrySink",
     "Template",
     "TemplateMetadata",
     "TemplateRevision",
@@ -243,6 +253,35 @@ __all__ = [
     "Worker",
     "Workers",
 ]
+
+
+class TelemetryDestinationStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    conditions: tuple[Condition, ...] = ()
+    sinks: int | None = None
+
+
+class SinkAuth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    bearer_token_key: str = msgspec.field(name="bearerTokenKey")
+
+
+class NameReference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+
+
+class TelemetrySink(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    type_: str = msgspec.field(name="type")
+    endpoint: str | None = None
+    signals: tuple[Literal["Metrics", "Traces"], ...] = ()
+    secret_ref: NameReference | None = msgspec.field(name="secretRef", default=None)
+    auth: SinkAuth | None = None
+    config: Mapping[str, object] = msgspec.field(default_factory=dict)
+
+
+class TelemetryDestinationSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    sinks: tuple[TelemetrySink, ...]
+    extensions: Mapping[str, object] = msgspec.field(default_factory=dict)
+    crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 class ServingStackStatusGateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -365,10 +404,6 @@ class ModelReplicaStatus(msgspec.Struct, frozen=True, kw_only=True, omit_default
     message: str | None = None
     since: str | None = None
     served_generation: int | None = msgspec.field(name="servedGeneration", default=None)
-
-
-class NameReference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    name: str
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1279,6 +1314,33 @@ class ModelCacheSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
+class MetricMappingStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    conditions: tuple[Condition, ...] = ()
+    metrics: int | None = None
+
+
+class MappedLabel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    value: str | None = None
+    from_: str | None = msgspec.field(name="from", default=None)
+    values: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class MappedMetric(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    from_: str = msgspec.field(name="from")
+    to: str
+    from_unit: Literal["Millijoules", "Milliseconds", "Nanoseconds", "Mebibytes", "Percent"] | None = msgspec.field(
+        name="fromUnit", default=None
+    )
+    part: Literal["Count", "Sum"] | None = None
+    labels: tuple[MappedLabel, ...] = ()
+
+
+class MetricMappingSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    metrics: tuple[MappedMetric, ...]
+    crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
+
+
 class BaseUrls(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     open_ai: str | None = msgspec.field(name="openAI", default=None)
     anthropic: str | None = None
@@ -1500,6 +1562,7 @@ class ClusterGateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class Images(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    collector: str | None = None
     picker: str | None = None
     warm_up: str | None = msgspec.field(name="warmUp", default=None)
     routing_sidecar: str | None = msgspec.field(name="routingSidecar", default=None)
@@ -1895,6 +1958,14 @@ class InferenceGateway(msgspec.Struct, frozen=True, kw_only=True):
     status: InferenceGatewayStatus = InferenceGatewayStatus()
 
 
+class MetricMapping(msgspec.Struct, frozen=True, kw_only=True):
+    api_version: Literal["modelplane.ai/v1alpha1"] = msgspec.field(name="apiVersion", default="modelplane.ai/v1alpha1")
+    kind: Literal["MetricMapping"] = "MetricMapping"
+    metadata: ObjectMeta
+    spec: MetricMappingSpec
+    status: MetricMappingStatus = MetricMappingStatus()
+
+
 class ModelCache(msgspec.Struct, frozen=True, kw_only=True):
     api_version: Literal["modelplane.ai/v1alpha1"] = msgspec.field(name="apiVersion", default="modelplane.ai/v1alpha1")
     kind: Literal["ModelCache"] = "ModelCache"
@@ -1945,16 +2016,26 @@ class ServingStack(msgspec.Struct, frozen=True, kw_only=True):
     status: ServingStackStatus = ServingStackStatus()
 
 
+class TelemetryDestination(msgspec.Struct, frozen=True, kw_only=True):
+    api_version: Literal["modelplane.ai/v1alpha1"] = msgspec.field(name="apiVersion", default="modelplane.ai/v1alpha1")
+    kind: Literal["TelemetryDestination"] = "TelemetryDestination"
+    metadata: ObjectMeta
+    spec: TelemetryDestinationSpec
+    status: TelemetryDestinationStatus = TelemetryDestinationStatus()
+
+
 KINDS = {
     ("infrastructure.modelplane.ai/v1alpha1", "EKSCluster"): EKSCluster,
     ("infrastructure.modelplane.ai/v1alpha1", "GKECluster"): GKECluster,
     ("modelplane.ai/v1alpha1", "InferenceClass"): InferenceClass,
     ("modelplane.ai/v1alpha1", "InferenceCluster"): InferenceCluster,
     ("modelplane.ai/v1alpha1", "InferenceGateway"): InferenceGateway,
+    ("modelplane.ai/v1alpha1", "MetricMapping"): MetricMapping,
     ("modelplane.ai/v1alpha1", "ModelCache"): ModelCache,
     ("modelplane.ai/v1alpha1", "ModelDeployment"): ModelDeployment,
     ("modelplane.ai/v1alpha1", "ModelEndpoint"): ModelEndpoint,
     ("modelplane.ai/v1alpha1", "ModelReplica"): ModelReplica,
     ("modelplane.ai/v1alpha1", "ModelService"): ModelService,
     ("infrastructure.modelplane.ai/v1alpha1", "ServingStack"): ServingStack,
+    ("modelplane.ai/v1alpha1", "TelemetryDestination"): TelemetryDestination,
 }

@@ -51,6 +51,7 @@ from modelplane.compose.readiness import first_address
 from modelplane.compose.refusal import cluster_fault, refuse
 from modelplane.compose.stack import StackInputs, StackPlan, charts_fault, plan_stack, stack_fault, stack_requirements
 from modelplane.compose.storage_class import class_name, shared_class
+from modelplane.compose.telemetry.cluster_telemetry import plan_telemetry, telemetry_requirements
 from modelplane.compose.transitions import transitions
 
 GATEWAY_CLASS = "envoy"
@@ -88,13 +89,19 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
         _cluster_condition(request, found, provisioned.conditions, lost=lost),
         _gateway_condition(hop, address, answers=answers),
     )
-    # Neither is part of Ready: a pool without nodes, or an upgrade, must not displace what runs.
-    more = (*provisioned.conditions, *([stack.condition] if stack.condition else []))
+    telemetry = plan_telemetry(request, reachable=provisioned.reachable)
+    # None is part of Ready: a pool without nodes, an upgrade or a collector must not displace what runs.
+    more = (*provisioned.conditions, *(each for each in (stack.condition, telemetry.condition) if each is not None))
     # A fault in the labels of pods keeps new replicas from being rendered; those that run go on.
     accepted = _accepted(cluster, fault)
     drain = _drain(request, cluster, replicas)
     return ComposeResult(
-        desired={**provisioned.desired, **stack.desired, **_remote(request, hop, provisioned, stack)},
+        desired={
+            **provisioned.desired,
+            **stack.desired,
+            **_remote(request, hop, provisioned, stack),
+            **telemetry.desired,
+        },
         status=msgspec.structs.replace(
             _status(pools, request, {name: _devices(found) for name, found in replicas.items()}, answers=not lost),
             gateway=_gateway_status(address, hop),
@@ -109,7 +116,7 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
         conditions=(accepted, *more, *conditions, *drain.conditions),
         ready=summarise(conditions),
         events=(*transitions(cluster.status.conditions, (*more, *conditions)), *drain.events),
-        requirements={**_requirements(cluster), **hop_requirements(request)},
+        requirements={**_requirements(cluster), **hop_requirements(request), **telemetry_requirements(request)},
         uses=_uses(cluster),
         requeue_after_s=_requeue_after_s(capacity.requeue_after_s(pools, cluster.spec.node_pools, request.now), hop),
     )

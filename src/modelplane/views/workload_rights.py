@@ -28,7 +28,7 @@ WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
     "leaderworkerset.x-k8s.io": ("leaderworkersets",),
     "networking.k8s.io": ("networkpolicies",),
     "policy": ("poddisruptionbudgets",),
-    "rbac.authorization.k8s.io": ("rolebindings", "roles"),
+    "rbac.authorization.k8s.io": ("clusterrolebindings", "clusterroles", "rolebindings", "roles"),
     "resource.k8s.io": ("resourceclaimtemplates",),
     "resource.nvidia.com": ("computedomains",),
     "scheduling.run.ai": ("podgroups",),
