@@ -67,6 +67,7 @@ class Reason(StrEnum):
     INSTALLING = "Installing", "Software is being installed on the cluster. The message names what is not ready."
 
     COLLECTOR_RUNNING = "CollectorRunning", "The collector of the cluster runs. The message names its sinks."
+    NO_DESTINATIONS = "NoDestinations", "There is no TelemetryDestination any more, so no collector runs."
     COLLECTOR_STARTING = (
         "CollectorStarting",
         "The collector is not available. An earlier one goes on. Its log says what it refuses of a sink's config.",

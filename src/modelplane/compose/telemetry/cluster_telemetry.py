@@ -117,7 +117,7 @@ def plan_telemetry(request: ComposeRequest[InferenceCluster], *, reachable: bool
     try:
         destinations = _destinations(request, seen)
         if not destinations:
-            return TelemetryPlan()
+            return TelemetryPlan(condition=_none(request.resource))
         report = sink_report(destinations, request.fetched(GATEWAY))
         mappings = _mappings(request.fetched(MAPPINGS))
         usable, faults = usable_sinks(report, request.required, seen)
@@ -253,6 +253,12 @@ def _copy(request: ComposeRequest[InferenceCluster], cluster: ClusterName, secre
 def _is_ready(request: ComposeRequest[InferenceCluster], key: str) -> bool:
     seen = request.observed.get(key)
     return seen is not None and seen.ready
+
+
+def _none(cluster: InferenceCluster) -> Condition | None:
+    """A condition that was written stays until it is written again."""
+    said = any(condition.type == _KIND for condition in cluster.status.conditions)
+    return holds(_KIND, Reason.NO_DESTINATIONS) if said else None
 
 
 def _condition(faults: list[SinkFault], usable: tuple[AcceptedSink, ...], seen: Mapping[str, Observed]) -> Condition:
