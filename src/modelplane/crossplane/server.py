@@ -333,7 +333,8 @@ class FunctionServer:
         return web.Response(body=page.content, headers={"Content-Type": page.content_type})
 
     def _page(self, held: HeldFleet | None, accept: str) -> Exposition:
-        families = self._fleet_page.families(held.manifests() if held is not None else None)
+        inputs = None if held is None or self._fleet_page.has(held) else held.manifests()
+        families = self._fleet_page.families(inputs, revision=held)
         return metrics_page(families, accept, self.function.metrics.registry)
 
     async def stop(self) -> None:
