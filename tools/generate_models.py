@@ -75,6 +75,7 @@ PREFERRED = {
     "ModelCache.spec.retention": "CacheRetention",
     "ModelCache.spec.storage": "CacheStorage",
     "InferenceCluster.spec.cluster.existing.cache": "OlderClusterCache",
+    "InferenceGateway.spec.tracing": "FleetTracing",
     "TelemetryDestination.spec.sinks[]": "TelemetrySink",
     "TelemetryDestination.spec.sinks[].auth": "SinkAuth",
     "MetricMapping.spec.metrics[]": "MappedMetric",

@@ -11,8 +11,9 @@ from modelplane.api.objects import name_of
 from modelplane.compose import inference_cluster
 from modelplane.compose.contract import ComposeRequest, Observed, Remote
 from modelplane.compose.telemetry.cluster_telemetry import telemetry_requirements
+from modelplane.compose.telemetry.collector_objects import collector_rights
 
-GOLDEN = Path(__file__).parent / "golden-telemetry"
+GOLDEN = Path(__file__).parent / "golden_collector.yaml"
 CLASS = {
     "metadata": {"name": "h200"},
     "spec": {"devices": [{"name": "gpu", "driver": "gpu.nvidia.com", "deviceClassName": "gpu", "count": 8}]},
@@ -92,6 +93,9 @@ CLUSTER = {
 }
 
 
+MANAGED = {"source": "Existing", "existing": {"secretRef": {"name": "east"}, "components": "Managed"}}
+
+
 def request(given=GIVEN, seen=None, **spec):
     item = {**CLUSTER, "spec": {**CLUSTER["spec"], **spec}}
     return ComposeRequest(decode(InferenceCluster, item), seen or {}, given)
@@ -122,10 +126,9 @@ def config(result):
 
 
 def test_the_collector_is_as_reviewed_and_well_formed(problems, golden):
-    objects = [item.target.manifest for item in telemetry(compose()).values()]
+    objects = [item.target.manifest for item in telemetry(compose(cluster=MANAGED)).values()]
     assert [found for item in objects for found in problems(item)] == []
-    golden.check_folder(GOLDEN, {"collector.yaml"})
-    golden.check(GOLDEN / "collector.yaml", yaml.safe_dump_all(objects, sort_keys=False, width=110))
+    golden.check(GOLDEN, yaml.safe_dump_all(objects, sort_keys=False, width=110))
 
 
 def test_without_a_destination_there_is_no_collector_and_no_condition():
@@ -147,11 +150,12 @@ def test_no_value_of_a_secret_is_rendered():
 
 
 def test_the_condition_follows_the_collector_and_never_the_cluster():
-    starting = compose()
+    starting = compose(cluster=MANAGED)
     assert condition(starting) == [("False", "CollectorStarting", "the collector is not available")]
-    after = compose(seen=running(starting))
+    after = compose(seen=running(starting), cluster=MANAGED)
     assert condition(after) == [("True", "CollectorRunning", "2 sinks: prom, tempo")]
-    refused = compose(seen=running(starting, **{"telemetry-role": "clusterroles is forbidden"}))
+    seen = running(starting, **{"telemetry-role": "clusterroles is forbidden"})
+    refused = compose(seen=seen, cluster=MANAGED)
     assert condition(refused) == [
         (
             "False",
@@ -309,3 +313,11 @@ def test_nothing_is_made_on_a_cluster_that_does_not_exist_yet():
     cluster = {"source": "GKE", "gke": {"project": "p", "region": "r"}}
     assert all(not isinstance(item.target, Remote) for item in compose(cluster=cluster).desired.values())
     assert {name_of(item.target.manifest) for item in telemetry(compose()).values()} >= {"modelplane-collector"}
+
+
+def test_rights_are_granted_only_with_the_kubeconfig_of_an_administrator():
+    granted = {"telemetry-role", "telemetry-binding"}
+    assert telemetry(compose(cluster=MANAGED)).keys() - telemetry(compose()).keys() == granted
+    assert list(collector_rights()) == [
+        telemetry(compose(cluster=MANAGED))[key].target.manifest for key in ("telemetry-role", "telemetry-binding")
+    ]

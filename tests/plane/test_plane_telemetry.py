@@ -16,12 +16,7 @@ from tests.support.local_fleet import running_fleet
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
 OPS = ObjectRef(GROUP, "TelemetryDestination", "", "ops")
-COLLECTOR = [
-    ("apps", "Deployment"),
-    ("", "Service"),
-    ("", "ServiceAccount"),
-    ("rbac.authorization.k8s.io", "ClusterRole"),
-]
+COLLECTOR = [("apps", "Deployment"), ("", "Service"), ("", "ServiceAccount"), ("", "ConfigMap")]
 
 
 def platform():

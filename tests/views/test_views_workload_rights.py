@@ -48,7 +48,7 @@ def test_no_role_is_written_that_grants_more_than_its_writer_may():
     granted = [
         (group, name, verb)
         for item in rendered()
-        if item["kind"] in {"Role", "ClusterRole"}
+        if item["kind"] == "Role"
         for rule in item["rules"]
         for group in rule["apiGroups"]
         for name in rule["resources"]

@@ -83,6 +83,7 @@ __all__ = [
     "Failover",
     "Fallback",
     "FieldRef",
+    "FleetTracing",
     "GKECluster",
     "GKEClusterSpec",
     "GKEClusterSpecNodePool",
@@ -244,6 +245,7 @@ __all__ = [
     "Tls",
     "Toleration",
     "Topology",
+    "Tracing",
     "ValueFrom",
     "Versions",
     "VolumeMount",
@@ -1358,6 +1360,13 @@ class Outbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     allow: tuple[str, ...] = ()
 
 
+class FleetTracing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    host: str
+    grpc_port: int = msgspec.field(name="grpcPort", default=4317)
+    http_port: int = msgspec.field(name="httpPort", default=4318)
+    sample_percent: int = msgspec.field(name="samplePercent", default=1)
+
+
 class MutualTLS(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     issuer: Literal["CertManager"] = "CertManager"
 
@@ -1408,6 +1417,7 @@ class InferenceGatewaySpec(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     auth: CallerAuth | None = None
     router: GatewayRouter | None = None
     mutual_tls: MutualTLS | None = msgspec.field(name="mutualTLS", default=None)
+    tracing: FleetTracing | None = None
     service_selector: LabelSelector | None = msgspec.field(name="serviceSelector", default=None)
     outbound: Outbound | None = None
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
@@ -1557,8 +1567,13 @@ class InferenceClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_def
     queues: tuple[Queue, ...] = ()
 
 
+class Tracing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    sample_percent: int = msgspec.field(name="samplePercent", default=1)
+
+
 class ClusterGateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mutual_tls: MutualTLS | None = msgspec.field(name="mutualTLS", default=None)
+    tracing: Tracing | None = None
 
 
 class Images(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -45,6 +45,7 @@ from modelplane.compose.drains import DrainReport, report_drain, seen_taints, wi
 from modelplane.compose.fabric_domains import pool_domain
 from modelplane.compose.free_parts import counted_once, with_free_parts
 from modelplane.compose.gang import domain_fault, scheduling_fault
+from modelplane.compose.gateway_tracing import cluster_infrastructure, cluster_proxy
 from modelplane.compose.placed_replica import placed_replica
 from modelplane.compose.pool_hardware import class_kinds
 from modelplane.compose.readiness import first_address
@@ -148,6 +149,7 @@ def _remote(
         "namespace": Desired(_namespace(cluster), ready=True),
         **_storage(request, cluster, provisioned.storage),
         **hop.desired,
+        **cluster_proxy(request),
         _GATEWAY: Desired(_gateway(cluster, hop), seen is not None and seen.ready)
         if hop.listeners or seen is None
         else keep(seen),
@@ -325,7 +327,7 @@ def _gateway(cluster: InferenceCluster, hop: ClusterHop) -> Remote:
         "Gateway",
         CLUSTER_GATEWAY,
         namespace=SYSTEM_NAMESPACE,
-        spec={"gatewayClassName": GATEWAY_CLASS, "listeners": list(hop.listeners)},
+        spec={"gatewayClassName": GATEWAY_CLASS, "listeners": list(hop.listeners), **cluster_infrastructure(cluster)},
     )
     return Remote(ClusterName(cluster.metadata.name), gateway, ReadyWhen.ADDRESSED)
 

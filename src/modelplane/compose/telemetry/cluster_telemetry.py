@@ -33,6 +33,7 @@ from modelplane.compose.contract import (
     keep,
 )
 from modelplane.compose.images import RegistryMirrors
+from modelplane.compose.stack import is_managed
 from modelplane.compose.telemetry.collector_config import CollectorInputs, collector_config
 from modelplane.compose.telemetry.collector_objects import (
     IMAGE,
@@ -222,7 +223,7 @@ def _desired(
     cluster, name = request.resource, ClusterName(request.resource.metadata.name)
     image = cluster.spec.backend.images.collector or RegistryMirrors.of(cluster).of_image(IMAGE)
     config = collector_config(CollectorInputs(name, usable, mappings.metrics, report.extensions))
-    site = CollectorSite(image, config, usable, tuple(sorted(report.destinations)))
+    site = CollectorSite(image, config, usable, tuple(sorted(report.destinations)), is_managed(cluster))
     targets = {
         **{secret_key(secret): _copy(request, name, secret) for secret in site.secrets},
         **{

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from modelplane.api.labels import DEPLOYMENT, ENGINE, REPLICA, ROLE, ROUTER, SERVING, TENANT
+from modelplane.api.labels import DEPLOYMENT, ENGINE, PICKER, REPLICA, ROLE, ROUTER, SERVING, TENANT
 from modelplane.api.models import MappedMetric
-from modelplane.compose.picker import LABEL as PICKER_LABEL
 from modelplane.compose.telemetry.sinks import AcceptedSink, Signal
 from modelplane.compose.telemetry.statements import metric_statements
 
@@ -96,7 +95,7 @@ def scrape_configs(cluster: str) -> list[dict[str, object]]:
     of_engine = [_copied(f"{_POD}_label_{_meta(ENGINE)}", "engine"), _copied(f"{_POD}_label_{_meta(ROLE)}", "role")]
     pages = [_page(kind, path) for kind, path in _PAGES.items()]
     engines = [_kept(f"{_POD}_labelpresent_{_meta(SERVING)}", "true"), _port("http"), *pages, *of_pod, *of_engine]
-    pickers = [_kept(f"{_POD}_labelpresent_{_meta(PICKER_LABEL)}", "true"), _port("metrics"), *of_pod]
+    pickers = [_kept(f"{_POD}_labelpresent_{_meta(PICKER)}", "true"), _port("metrics"), *of_pod]
     routers = [_kept(f"{_POD}_labelpresent_{_meta(ROUTER)}", "true"), _port("admin")]
     exporters = [f"{_POD}_label_app", f"{_POD}_label_app_kubernetes_io_name"]
     gpus: list[dict[str, object]] = [

@@ -1,7 +1,9 @@
 """What runs the collector of a cluster: its configuration, a Deployment of one pod, a Service for traces, its rights.
 
-The rights are to watch pods and namespaces, by which it finds what it scrapes. A configuration that the collector
-refuses keeps the new pod from becoming ready, and the old one goes on.
+The rights are to watch pods and namespaces, by which it finds what it scrapes. They are written with the kubeconfig of
+an administrator only, which Modelplane has where it installs software: to grant anything is no right of others.
+
+A configuration that the collector refuses keeps the new pod from becoming ready, and the old one goes on.
 """
 
 import hashlib
@@ -33,6 +35,8 @@ class CollectorSite(NamedTuple):
     sinks: tuple[AcceptedSink, ...]
     destinations: tuple[str, ...] = ()
     """Names of all that it was made for."""
+    grants: bool = False
+    """Whether the kubeconfig may write the collector's rights. Elsewhere `modelplane cluster role` prints them."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -42,19 +46,27 @@ class CollectorSite(NamedTuple):
 def collector_objects(site: CollectorSite) -> dict[str, Json]:
     """By key, all in the system's namespace but the rights."""
     text = json.dumps(site.config, indent=1) + "\n"
-    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM_NAMESPACE}
-    role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": NAME}
-    watched = [{"apiGroups": [""], "resources": ["namespaces", "pods"], "verbs": ["get", "list", "watch"]}]
+    role, binding = collector_rights()
     return {
         "account": _object("v1", "ServiceAccount"),
-        "role": manifest(f"{_RBAC}/v1", "ClusterRole", NAME, rules=watched),
-        "binding": manifest(f"{_RBAC}/v1", "ClusterRoleBinding", NAME, roleRef=role, subjects=[subject]),
+        **({"role": role, "binding": binding} if site.grants else {}),
         "config": with_metadata(
             _object("v1", "ConfigMap", data={_CONFIG_FILE: text}), annotations={MADE_FOR: ",".join(site.destinations)}
         ),
         "service": _service(),
         "collector": _deployment(site, hashlib.sha256(text.encode()).hexdigest()[:8]),
     }
+
+
+def collector_rights() -> tuple[Json, Json]:
+    """A ClusterRole and what binds it. Whoever applies them must have these rights, and may write such objects."""
+    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM_NAMESPACE}
+    role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": NAME}
+    watched = [{"apiGroups": [""], "resources": ["namespaces", "pods"], "verbs": ["get", "list", "watch"]}]
+    return (
+        manifest(f"{_RBAC}/v1", "ClusterRole", NAME, rules=watched),
+        manifest(f"{_RBAC}/v1", "ClusterRoleBinding", NAME, roleRef=role, subjects=[subject]),
+    )
 
 
 def secret_copy_name(secret: str) -> str:
