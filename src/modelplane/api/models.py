@@ -1774,6 +1774,7 @@ class InferenceClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     scheduling: Scheduling = Scheduling()
     storage: ClusterStorage = ClusterStorage()
     backend: Backend = Backend()
+    monitors: Literal["None", "PrometheusOperator"] = "None"
     gateway: ClusterGateway | None = None
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 

@@ -27,6 +27,7 @@ WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
     "kai.scheduler": ("topologies",),
     "kueue.x-k8s.io": ("localqueues",),
     "leaderworkerset.x-k8s.io": ("leaderworkersets",),
+    "monitoring.coreos.com": ("podmonitors",),
     "networking.k8s.io": ("networkpolicies",),
     "policy": ("poddisruptionbudgets",),
     "rbac.authorization.k8s.io": ("rolebindings", "roles"),

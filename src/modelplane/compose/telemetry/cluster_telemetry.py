@@ -43,6 +43,7 @@ from modelplane.compose.telemetry.collector_objects import (
     secret_copy_name,
 )
 from modelplane.compose.telemetry.metric_mappings import MappingReport, read_mappings
+from modelplane.compose.telemetry.monitors import cluster_monitors
 from modelplane.compose.telemetry.sinks import AcceptedSink, SinkFault, SinkReport, read_sinks
 
 DESTINATIONS, MAPPINGS, GATEWAY = "telemetry-destinations", "telemetry-mappings", "telemetry-gateway"
@@ -114,6 +115,13 @@ def gateway_requirement() -> Requirement:
 
 def plan_telemetry(request: ComposeRequest[InferenceCluster], *, reachable: bool) -> TelemetryPlan:
     """`reachable`: whether the cluster exists."""
+    plan = _collector_plan(request, reachable=reachable)
+    monitors = cluster_monitors(request)
+    startable = {key: item for key, item in monitors.items() if reachable or key in request.observed}
+    return replace(plan, desired={**plan.desired, **startable})
+
+
+def _collector_plan(request: ComposeRequest[InferenceCluster], *, reachable: bool) -> TelemetryPlan:
     seen = {key: item for key, item in request.observed.items() if key.startswith(PREFIX)}
     try:
         destinations = _destinations(request, seen)
