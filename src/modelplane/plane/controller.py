@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from modelplane.api.conditions import ConditionType, fails, unknown
 from modelplane.api.labels import PROGRESS, TENANT
+from modelplane.api.log_lines import about
 from modelplane.api.meta import ClusterName
 from modelplane.api.objects import GROUP, Manifest, annotations_of, items_at, labels_of, mapping_at, text_at, value_at
 from modelplane.api.reasons import Reason
@@ -179,7 +180,7 @@ class PlaneController:
 
     def _broke(self, ref: ObjectRef, error: Exception, attempt: int) -> None:
         """Composed objects stay as they are; the composite's Ready condition says that the pass failed."""
-        _log.error("reconcile of %s failed (attempt %d): %r", ref, attempt, error, exc_info=error)
+        _log.error("%s failed (attempt %d): %r", ref, attempt, error, exc_info=error, extra=about(ref, "Failed"))
         composite = self.plane.get(ref)
         if composite is None:
             return

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from modelplane.api.errors import InputError
 from modelplane.api.labels import SYSTEM_NAMESPACE
+from modelplane.api.log_lines import about
 from modelplane.api.meta import ClusterName
 from modelplane.api.objects import GROUP, Manifest, items_at, labels_of, name_of, text_at, value_at
 from modelplane.api.timestamps import timestamp
@@ -256,7 +257,7 @@ class Traffic:
                 yield found
 
     def _broke(self, key: str, error: Exception, attempt: int) -> None:
-        _log.error("Envoy could not be programmed for %s (attempt %d): %s", key, attempt, error)
+        _log.error("Envoy could not be programmed (attempt %d): %s", attempt, error, extra=about(key, "NotProgrammed"))
         for door in self._doors.served():
             self._report_gateway(door, str(error), served=self._envoy.pid is not None)
 

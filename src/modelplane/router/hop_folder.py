@@ -9,6 +9,7 @@ import ssl
 from pathlib import Path
 from typing import Final
 
+from modelplane.api.log_lines import about
 from modelplane.compose.router_objects import CLUSTER_AUTHORITIES
 from modelplane.epp.transport.tls import client_context
 from modelplane.router.served_models import HopContext
@@ -36,5 +37,5 @@ class HopFolder:
         try:
             return HopContext(client_context(*found))
         except (ValueError, ssl.SSLError) as error:
-            _LOG.error("kept the previous certificate of the hop: %s", error)
+            _LOG.error("kept the previous certificate: %s", error, extra=about("hop identity", "CertificateInvalid"))
             return None
