@@ -217,9 +217,8 @@ async def _idle() -> list[Row]:
 
 
 async def _page_of(up: asyncio.subprocess.Process) -> URL:
-    assert up.stdout is not None
     async with asyncio.timeout(120):
-        async for line in up.stdout:
+        while line := await up.stdout.readline() if up.stdout is not None else b"":
             found = re.search(rb"(?:dashboard|page)\s+(http://\S+)", line)
             if found:
                 return URL(found.group(1).decode())
