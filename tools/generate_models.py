@@ -76,6 +76,7 @@ PREFERRED = {
     "ModelCache.spec.storage": "CacheStorage",
     "InferenceCluster.spec.cluster.existing.cache": "OlderClusterCache",
     "InferenceGateway.spec.tracing": "FleetTracing",
+    "InferenceCluster.spec.gateway.tracing": "ClusterTracing",
     "TelemetryDestination.spec.sinks[]": "TelemetrySink",
     "TelemetryDestination.spec.sinks[].auth": "SinkAuth",
     "MetricMapping.spec.metrics[]": "MappedMetric",

@@ -98,7 +98,7 @@ def test_the_reviewed_configuration_is_valid(tmp_path):
 
 
 def test_one_that_is_not_valid_is_refused(tmp_path):
-    wrong = {**TRACES, "config": {"no_such_setting": 1}}
+    wrong = {**TRACES, "config": {"timeout": "soon"}}
     made = config(compose({**GIVEN, "telemetry-destinations": (destination("ops", wrong),)}))
     assert validated(tmp_path, made).returncode != 0
 
@@ -130,8 +130,7 @@ class Peers:
     async def serving(self):
         app = web.Application()
         app.router.add_post("/v1/metrics", self.receive)
-        app.router.add_get("/engine", lambda _request: page(ENGINE))
-        app.router.add_get("/gpu", lambda _request: page(GPU))
+        app.router.add_get("/{name}", page)
         runner = web.AppRunner(app)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -142,7 +141,8 @@ class Peers:
             await runner.cleanup()
 
 
-async def page(text):
+async def page(request):
+    text = {"engine": ENGINE, "gpu": GPU}[request.match_info["name"]]
     return web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4"})
 
 

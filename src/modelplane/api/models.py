@@ -47,6 +47,7 @@ __all__ = [
     "ClusterPlacement",
     "ClusterSource",
     "ClusterStorage",
+    "ClusterTracing",
     "ConfigMap",
     "ConfigMapVolume",
     "ConsumedCounters",
@@ -245,7 +246,6 @@ __all__ = [
     "Tls",
     "Toleration",
     "Topology",
-    "Tracing",
     "ValueFrom",
     "Versions",
     "VolumeMount",
@@ -1567,13 +1567,13 @@ class InferenceClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_def
     queues: tuple[Queue, ...] = ()
 
 
-class Tracing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ClusterTracing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sample_percent: int = msgspec.field(name="samplePercent", default=1)
 
 
 class ClusterGateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mutual_tls: MutualTLS | None = msgspec.field(name="mutualTLS", default=None)
-    tracing: Tracing | None = None
+    tracing: ClusterTracing | None = None
 
 
 class Images(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
