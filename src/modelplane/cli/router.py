@@ -54,8 +54,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     import logging
 
-    from modelplane.api.log_lines import log_to_stderr
     from modelplane.cli.terminal import run_until_signal
+    from modelplane.reconcile.log_lines import log_to_stderr
 
     log_to_stderr(arguments.log_format, logging.INFO)
     return run_until_signal(_serve(arguments))

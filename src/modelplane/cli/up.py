@@ -65,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     import logging
 
-    from modelplane.api.log_lines import log_to_stderr
+    from modelplane.reconcile.log_lines import log_to_stderr
 
     log_to_stderr(arguments.log_format, logging.WARNING)
     return run_until_signal(_up(arguments))

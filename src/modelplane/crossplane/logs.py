@@ -2,7 +2,7 @@
 
 import logging
 
-from modelplane.api.log_lines import JsonLines, fields, fields_of
+from modelplane.reconcile.log_lines import JsonLines, fields, fields_of
 
 __all__ = ["TextLines", "configure", "fields"]
 

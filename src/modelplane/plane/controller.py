@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 from modelplane.api.conditions import ConditionType, fails, unknown
 from modelplane.api.labels import PROGRESS, TENANT
-from modelplane.api.log_lines import about
 from modelplane.api.meta import ClusterName
 from modelplane.api.objects import GROUP, Manifest, annotations_of, items_at, labels_of, mapping_at, text_at, value_at
 from modelplane.api.reasons import Reason
@@ -32,6 +31,7 @@ from modelplane.plane.requirements import Requirements
 from modelplane.plane.status import merged_status
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.live_fleet import LiveFleet
+from modelplane.reconcile.log_lines import about
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Outcome
 from modelplane.reconcile.settings import LoopSettings

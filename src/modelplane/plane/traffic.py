@@ -17,7 +17,6 @@ from dataclasses import replace
 
 from modelplane.api.errors import InputError
 from modelplane.api.labels import SYSTEM_NAMESPACE
-from modelplane.api.log_lines import about
 from modelplane.api.meta import ClusterName
 from modelplane.api.objects import GROUP, Manifest, items_at, labels_of, name_of, text_at, value_at
 from modelplane.api.timestamps import timestamp
@@ -33,6 +32,7 @@ from modelplane.plane.hop_identity import HopIdentity
 from modelplane.plane.provider_credentials import credentials_of
 from modelplane.plane.service_plans import ServicePlans
 from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.log_lines import about
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Done, Outcome
 from modelplane.reconcile.store import ObjectRef, Store, StoreChange

@@ -9,9 +9,9 @@ import ssl
 from pathlib import Path
 from typing import Final
 
-from modelplane.api.log_lines import about
 from modelplane.compose.router_objects import CLUSTER_AUTHORITIES
 from modelplane.epp.transport.tls import client_context
+from modelplane.reconcile.log_lines import about
 from modelplane.router.served_models import HopContext
 
 _LOG = logging.getLogger(__name__)

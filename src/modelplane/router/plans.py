@@ -15,9 +15,9 @@ from typing import Final
 
 import msgspec
 
-from modelplane.api.log_lines import about
 from modelplane.compose.caller_document import CallerDocument
 from modelplane.compose.service_plan import ServicePlan, read_plan
+from modelplane.reconcile.log_lines import about
 
 _LOG = logging.getLogger(__name__)
 CALLERS_FILE: Final = "callers.json"

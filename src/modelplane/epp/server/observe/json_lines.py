@@ -4,7 +4,7 @@ import logging
 
 import msgspec
 
-from modelplane.api.log_lines import fields_of
+from modelplane.reconcile.log_lines import fields_of
 
 
 class PickerJsonLines(logging.Formatter):

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from modelplane.api.log_lines import JsonLines, about, fields
 from modelplane.epp.server.observe.json_lines import PickerJsonLines
+from modelplane.reconcile.log_lines import JsonLines, about, fields
 
 
 def line(form, *args, **more):
@@ -30,7 +30,7 @@ def test_what_json_does_not_know_is_written_as_text(form):
 
 PROGRAM = """
 import logging
-from modelplane.api.log_lines import about, log_to_stderr
+from modelplane.reconcile.log_lines import about, log_to_stderr
 log_to_stderr({form!r}, logging.INFO)
 logging.getLogger("a").warning("gone", extra=about("Pod a/b", "Gone"))
 logging.getLogger("a").debug("not written")
