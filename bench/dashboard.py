@@ -1,14 +1,21 @@
 """The dashboard of a fleet of 1,000 clusters and 10,000 replicas.
 
 How long a snapshot takes and how long it keeps the event loop, how long views take over HTTP, and, where a chromium is
-installed, how long a person waits in it: from a key to the view that is drawn.
+installed, how long a person waits in it: from a key to the view that is drawn. And what `modelplane up` costs while the
+page is open and nothing happens; the baseline is the same with the page closed.
 """
 
 import asyncio
+import os
+import re
 import statistics
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 import aiohttp
 from yarl import URL
@@ -26,6 +33,8 @@ CLUSTERS, DEPLOYMENTS, REPLICAS = 1000, 1000, 10
 ROUNDS = 20
 TOKEN = "t"  # noqa: S105  of a server that ends with the measurement
 INTERACT_MS = 100.0
+IDLE_S, IDLE_SETTLES_S = 20.0, 15.0
+IDLE_PERCENT = 5.0
 VIEWS = {
     "overview": "overview",
     "fleet": "fleet?limit=12",
@@ -87,7 +96,7 @@ async def _measure() -> list[Row]:
         found += await _browser(page.url)
     finally:
         await page.close()
-    return found
+    return [*found, *await _idle()]
 
 
 async def _snapshots(store: SqliteStore) -> list[Row]:
@@ -185,6 +194,51 @@ async def _browser(url: str) -> list[Row]:
         _row(f"dashboard.browser.{name}", statistics.median(found), "ms", INTERACT_MS, frame)
         for name, found in times.items()
     ]
+
+
+async def _idle() -> list[Row]:
+    """The processor's share that `modelplane up` with all its processes takes when nothing happens, page open."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, "-m", "modelplane", "up", "-f", "examples/quickstart", "--data", folder]
+        up = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE, start_new_session=True)
+        try:
+            url = await _page_of(up)
+            await asyncio.sleep(IDLE_SETTLES_S)
+            closed = await _share(up.pid)
+            async with aiohttp.ClientSession() as session, session.get(url):
+                stream = f"{url.origin()}/api/stream?view=overview"
+                async with session.get(stream, timeout=aiohttp.ClientTimeout(None)) as opened:
+                    await opened.content.readuntil(b"\n\n")
+                    share = await _share(up.pid)
+        finally:
+            up.terminate()
+            await up.wait()
+    return [_row("dashboard.idle_cpu_percent", share, "%", IDLE_PERCENT, round(closed, 2))]
+
+
+async def _page_of(up: asyncio.subprocess.Process) -> URL:
+    async with asyncio.timeout(120):
+        while line := await up.stdout.readline() if up.stdout is not None else b"":
+            found = re.search(rb"(?:dashboard|page)\s+(http://\S+)", line)
+            if found:
+                return URL(found.group(1).decode())
+    raise RuntimeError("modelplane up ended before it had a page")
+
+
+async def _share(session: int) -> float:
+    """Percent of one processor, of all processes of a session."""
+    before = _ticks(session)
+    await asyncio.sleep(IDLE_S)
+    return (_ticks(session) - before) / os.sysconf("SC_CLK_TCK") / IDLE_S * 100
+
+
+def _ticks(session: int) -> int:
+    total = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            total += int(fields[11]) + int(fields[12]) if int(fields[3]) == session else 0
+    return total
 
 
 def _row(name: str, value: float, unit: str, limit: float, baseline: float | None = None) -> Row:

@@ -15,7 +15,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "reference"
-PLATFORM = {"InferenceClass", "InferenceCluster", "InferenceGateway"}
+PLATFORM = {"InferenceClass", "InferenceCluster", "InferenceGateway", "MetricMapping", "TelemetryDestination"}
 COMPOSED = {"ModelReplica", "EKSCluster", "GKECluster", "ServingStack"}
 _LEAST_REPEATED = 2
 """An object with fewer fields is written out wherever it is."""

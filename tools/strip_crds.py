@@ -35,6 +35,7 @@ DYNAMO_KINDS = {"PodCliqueSet", "DynamoGraphDeployment"}
 CRD_FOLDERS = (
     *("lws", "kserve", "kai", "kueue", "volcano", "gateway-api", "gateway-api-inference-extension", "envoy-gateway"),
     *("crossplane", "provider-kubernetes", "provider-helm", "cert-manager", "dra-driver-nvidia"),
+    "prometheus-operator",
 )
 CRD_KINDS = {
     *("LeaderWorkerSet", "LLMInferenceService", "LLMInferenceServiceConfig", "PodGroup", "LocalQueue"),
@@ -42,12 +43,12 @@ CRD_KINDS = {
     *("SecurityPolicy", "ClientTrafficPolicy", "EnvoyExtensionPolicy", "HTTPRouteFilter", "Certificate", "Issuer"),
     *("ClusterQueue", "Object", "Release", "ClusterProviderConfig", "Usage", "ClusterUsage", "Composition"),
     *("CompositeResourceDefinition", "Function", "Configuration", "Provider", "DeploymentRuntimeConfig", "Topology"),
-    "ComputeDomain",
+    *("ComputeDomain", "EnvoyProxy", "PodMonitor", "ServiceMonitor", "PrometheusRule"),
 }
 BUILT_IN_KINDS = {
     *("Namespace", "Service", "ServiceAccount", "ConfigMap", "Secret", "Deployment", "Job", "PersistentVolumeClaim"),
     *("ResourceClaimTemplate", "ResourceClaim", "ResourceSlice", "Role", "RoleBinding", "NetworkPolicy"),
-    "PodDisruptionBudget",
+    *("PodDisruptionBudget", "ClusterRole", "ClusterRoleBinding"),
 }
 KEPT = {
     *("type", "enum", "required", "pattern", "nullable", "minimum", "maximum", "minLength", "maxLength", "minItems"),

@@ -48,10 +48,12 @@ def test_every_kind_has_a_model():
         "InferenceClass",
         "InferenceCluster",
         "InferenceGateway",
+        "MetricMapping",
         "ModelCache",
         "ModelDeployment",
         "ModelEndpoint",
         "ModelReplica",
         "ModelService",
         "ServingStack",
+        "TelemetryDestination",
     ]

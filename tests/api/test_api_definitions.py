@@ -36,11 +36,13 @@ def every_schema() -> Iterator[tuple[str, dict]]:
         yield from schemas(xrd["spec"]["names"]["kind"], root)
 
 
-def test_the_eleven_kinds_are_there():
+def test_the_kinds_are_there():
     assert {(d.kind, d.group, d.scope.value) for d in definitions().values()} == {
         ("InferenceClass", "modelplane.ai", "Cluster"),
         ("InferenceCluster", "modelplane.ai", "Cluster"),
         ("InferenceGateway", "modelplane.ai", "Cluster"),
+        ("MetricMapping", "modelplane.ai", "Cluster"),
+        ("TelemetryDestination", "modelplane.ai", "Cluster"),
         ("ModelDeployment", "modelplane.ai", "Namespaced"),
         ("ModelReplica", "modelplane.ai", "Namespaced"),
         ("ModelEndpoint", "modelplane.ai", "Namespaced"),

@@ -18,11 +18,13 @@ SHORT_NAMES = {
     "inferenceclasses": ["icl"],
     "inferenceclusters": ["ic"],
     "inferencegateways": ["ig"],
+    "metricmappings": ["mm"],
     "modelcaches": ["mc"],
     "modeldeployments": ["md"],
     "modelendpoints": ["me"],
     "modelreplicas": ["mr"],
     "modelservices": ["ms"],
+    "telemetrydestinations": ["td"],
 }
 
 

@@ -217,6 +217,17 @@ def test_nothing_of_a_cluster_that_was_made_or_equipped_leaves(source, chosen):
             assert (case.condition("Provisioned") == "True") is not bool(kept)
 
 
+@given(chosen=damages())
+@settings(max_examples=150)
+def test_no_object_of_a_collector_leaves(chosen):
+    state = settled.collected_cluster()
+    assert {"telemetry-collector", "telemetry-secret-cred"} <= state.composed.keys()
+    for case in composed(state, damaged(state.tree, state.places, chosen)):
+        assert_all_stay(case)
+        if case.condition("TelemetryReady") == "True":
+            assert case.result.desired["telemetry-collector"].ready
+
+
 SERVICES = [("a", "replica"), ("aab", "replica"), ("abcc", "named"), ("ab", "credential"), ("", "replica")]
 
 

@@ -120,7 +120,7 @@ def test_what_the_host_knows_is_not_asked_of_crossplane():
 
     found = answer(FunctionCall(CLUSTER, required={"replicas": ()}), 0.0, Cache())
     assert told(found)["ClusterReady"] != ("Unknown", "Unresolved")
-    assert set(found.requirements) == {"replicas"}
+    assert set(found.requirements) == {"replicas", "telemetry-destinations"}
 
 
 def test_what_a_composite_required_before_is_looked_up_first_and_what_it_requires_today_is_what_counts():
@@ -140,13 +140,14 @@ def test_what_a_composite_required_before_is_looked_up_first_and_what_it_require
     asked, caches = [], FunctionCaches()
     for spec in (CLUSTER["spec"], CLUSTER["spec"], {**CLUSTER["spec"], "nodePools": other_pools}):
         host = Cache()
-        call = FunctionCall({**CLUSTER, "metadata": metadata, "spec": spec}, required={"replicas": ()})
+        given = {"replicas": (), "telemetry-destinations": ()}
+        call = FunctionCall({**CLUSTER, "metadata": metadata, "spec": spec}, required=given)
         found = answer(call, 0.0, host, caches=caches)
         asked.append((host.asked, found.status["nodes"], set(found.requirements)))
     assert asked == [
-        (["h200"], 2, {"replicas"}),
-        (["h200"], 2, {"replicas"}),
-        (["h200", "b200"], 3, {"replicas"}),
+        (["h200"], 2, set(given)),
+        (["h200"], 2, set(given)),
+        (["h200", "b200"], 3, set(given)),
     ]
 
 

@@ -7,10 +7,11 @@ import shutil
 import subprocess
 import urllib.parse
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import aiohttp
 import pytest
 import yaml
 
@@ -29,11 +30,30 @@ pytestmark = [
 ]
 
 
+DASHBOARD = json.loads((ROOT / "monitoring" / "dashboard.json").read_text())
+TARGETS = [(panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel.get("targets", ())]
+SILENT = {
+    "Incomplete gangs": "every gang is complete",
+    "Staging of caches": "nothing is staged",
+    "Replicas that do not serve, by reason": "all serve",
+    "Staging and warm-up": "no replica mounts a cache; its second query has a series",
+    "Tokens": "the router counts tokens of callers with keys",
+    "Queue of the pickers": "pickers of simulated clusters have no page",
+    "KV cache of the pools": "pickers of simulated clusters have no page",
+    "Calls of the function by outcome": "an embedded plane has no function server",
+    "Seconds of a call": "an embedded plane has no function server",
+}
+"""Panels that are empty here, and why."""
+
+
 @contextmanager
-def prometheus(folder, data, api_url):
+def prometheus(folder, data, api_url, router_url=""):
     rules = yaml.safe_load((ROOT / "monitoring" / "prometheusrule.yaml").read_text())["spec"]
     (folder / "rules.yaml").write_text(yaml.safe_dump(rules))
     scrapes = yaml.safe_load(SCRAPE.replace("DATA", str(data)).replace("PORT", str(urlsplit(api_url).port)))
+    if router_url:
+        targets = [{"targets": [urlsplit(router_url).netloc]}]
+        scrapes["scrape_configs"].append({"job_name": "router", "static_configs": targets})
     every = {"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": ["rules.yaml"]}
     (folder / "prometheus.yaml").write_text(yaml.safe_dump({**every, **scrapes}))
     port = free_port("127.0.0.1")
@@ -94,3 +114,43 @@ async def until_quiet(url):
 
 def test_prometheus_reads_the_plane_and_the_rules(tmp_path):
     asyncio.run(journey(tmp_path))
+
+
+async def load(plane, stop):
+    """Requests by the model's name until it is set."""
+    chat = {"model": "default/chat", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}
+    async with aiohttp.ClientSession() as session:
+        while not stop.is_set():
+            with suppress(aiohttp.ClientConnectionError):
+                async with session.post(f"{plane.gateway_url}/v1/chat/completions", json=chat) as response:
+                    await response.read()
+            await asyncio.sleep(0.05)
+
+
+async def shown(tmp_path):
+    """Which panels have no series, by query, while requests are served."""
+    data = tmp_path / "plane"
+    async with Plane(PlaneSettings(data=data, engine_speed=50, router=True)) as plane:
+        plane.apply(read_documents([ROOT / "examples" / "quickstart"]))
+        stop = asyncio.Event()
+        requests = asyncio.create_task(load(plane, stop))
+        async with asyncio.timeout(60):
+            while not plane.routers:  # noqa: ASYNC110  a plane has no event for it
+                await asyncio.sleep(0.1)
+        with prometheus(tmp_path, data, plane.api_url, next(iter(plane.routers.values()))) as url:
+            expressions = [(title, re.sub(r"\$(namespace|cluster)", ".*", text)) for title, text in TARGETS]
+            for title, expression in expressions:
+                if title not in SILENT:
+                    assert await until_found(url, expression), title
+            empty = set()
+            for title, expression in expressions:
+                found = await asyncio.to_thread(get, url, "query", query=expression)
+                assert found is not None, expression
+                empty |= set() if found["result"] else {title}
+        stop.set()
+        await requests
+        return empty
+
+
+def test_every_panel_of_the_dashboard_has_a_series_while_requests_are_served(tmp_path):
+    assert asyncio.run(shown(tmp_path)) <= SILENT.keys()

@@ -99,3 +99,34 @@ def test_a_host_that_does_not_know_its_fleet_shows_itself():
         "modelplane_ready",
     ]
     assert found[0].values == {(__version__,): 1}
+
+
+CLUSTER = {"metadata": {"name": "east"}, "spec": {"cluster": {"source": "Existing"}}}
+
+
+def clusters_of(families):
+    (found,) = [family for family in families if family.spec.name == "modelplane_cluster_connected"]
+    return sorted(found.values)
+
+
+def test_what_is_computed_is_kept_for_its_revision_and_no_longer():
+    page = FleetPage(0.0)
+    first = page.families(FleetManifests(clusters=(CLUSTER,)), revision=1)
+    assert clusters_of(first) == [("east",)]
+    assert (page.has(1), page.has(2), page.has(None)) == (True, False, False)
+    assert page.families(None, revision=1) == first
+    counted = SampleFamily(REQUESTS, {("2xx",): 7})
+    assert counted in page.families(None, [counted], revision=1)
+    other = {**CLUSTER, "metadata": {"name": "west"}}
+    assert clusters_of(page.families(FleetManifests(clusters=(other,)), revision=2)) == [("west",)]
+    assert not page.has(1)
+
+
+def test_a_host_without_revisions_computes_each_page():
+    page = FleetPage(0.0)
+    page.families(FleetManifests(clusters=(CLUSTER,)))
+    assert clusters_of(page.families(FleetManifests())) == []
+    assert [family.spec.name for family in page.families(None)] == [
+        "modelplane_build",
+        "modelplane_certificate_expiry_timestamp_seconds",
+    ]

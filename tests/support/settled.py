@@ -339,6 +339,33 @@ def cluster(scheduler: str, tenants: str, *, cordoned: bool = False) -> State:
 
 
 @cache
+def collected_cluster() -> State:
+    """A cluster with a collector for two destinations, one of which has a Secret."""
+    credential = {"secretRef": {"name": "cred"}, "auth": {"bearerTokenKey": "token"}}
+    sink = {"name": "prom", "type": "prometheus_remote_write", "endpoint": "https://metrics.example.org", **credential}
+    other = {"name": "otlp", "type": "otlp_http", "endpoint": "https://otlp.example.org"}
+    metric = {"from": "x", "to": "modelplane_x"}
+    fixed = {
+        "class-h200": (CLASS,),
+        "replicas": (),
+        "telemetry-destinations": (
+            _telemetry("TelemetryDestination", "a", sinks=[sink]),
+            _telemetry("TelemetryDestination", "b", sinks=[other]),
+        ),
+        "telemetry-mappings": (_telemetry("MetricMapping", "m", metrics=[metric]),),
+        "telemetry-gateway": (
+            {"apiVersion": API, "kind": "InferenceGateway", "metadata": {"name": "default"}, "spec": {}},
+        ),
+        "telemetry-secret-cred": ({"metadata": {"name": "cred"}, "data": {"token": "eA=="}},),
+    }
+    return settle(make_cluster("east"), lambda _composed: fixed, lambda _key, _item: list(_UNREADABLE))
+
+
+def _telemetry(kind: str, name: str, **spec: object) -> Item:
+    return {"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+@cache
 def made_cluster(source: str) -> State:
     """A cluster that is made on a cloud, or one whose software is installed."""
     made = clouds.make_cloud(source, "fixed", clouds.second(source)) if source != "Existing" else make_cluster("east")

@@ -30,6 +30,8 @@ class ConditionType(StrEnum):
     """Of an InferenceCluster that is made on a cloud."""
     REQUIREMENTS_MET = "RequirementsMet"
     """Of an InferenceCluster whose software is installed or checked."""
+    TELEMETRY_READY = "TelemetryReady"
+    """Of an InferenceCluster with a collector, or that should have one."""
     REPLICAS_SCHEDULED = "ReplicasScheduled"
     REPLICAS_READY = "ReplicasReady"
     PROGRESSING = "Progressing"

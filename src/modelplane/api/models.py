@@ -50,6 +50,7 @@ __all__ = [
     "ClusterPlacement",
     "ClusterSource",
     "ClusterStorage",
+    "ClusterTracing",
     "ClusterVultr",
     "ConfigMap",
     "ConfigMapVolume",
@@ -89,6 +90,7 @@ __all__ = [
     "Fallback",
     "FaultyReplica",
     "FieldRef",
+    "FleetTracing",
     "GKECluster",
     "GKEClusterSpec",
     "GKEClusterSpecNodePool",
@@ -129,8 +131,13 @@ __all__ = [
     "LabelSelector",
     "LifecycleHook",
     "ListedModels",
+    "MappedLabel",
+    "MappedMetric",
     "MatchAttribute",
     "MatchExpression",
+    "MetricMapping",
+    "MetricMappingSpec",
+    "MetricMappingStatus",
     "ModelCache",
     "ModelCacheSpec",
     "ModelCacheStatus",
@@ -221,6 +228,7 @@ __all__ = [
     "ShareRange",
     "SharedCounters",
     "SharedFilesystem",
+    "SinkAuth",
     "SleepAction",
     "SpecCredentials",
     "SpecGateway",
@@ -238,6 +246,10 @@ __all__ = [
     "StatusSoftware",
     "Taint",
     "TcpSocketAction",
+    "TelemetryDestination",
+    "TelemetryDestinationSpec",
+    "TelemetryDestinationStatus",
+    "TelemetrySink",
     "Template",
     "TemplateMetadata",
     "TemplateRevision",
@@ -257,6 +269,35 @@ __all__ = [
     "Worker",
     "Workers",
 ]
+
+
+class TelemetryDestinationStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    conditions: tuple[Condition, ...] = ()
+    sinks: int | None = None
+
+
+class SinkAuth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    bearer_token_key: str = msgspec.field(name="bearerTokenKey")
+
+
+class NameReference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+
+
+class TelemetrySink(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    type_: str = msgspec.field(name="type")
+    endpoint: str | None = None
+    signals: tuple[Literal["Metrics", "Traces"], ...] = ()
+    secret_ref: NameReference | None = msgspec.field(name="secretRef", default=None)
+    auth: SinkAuth | None = None
+    config: Mapping[str, object] = msgspec.field(default_factory=dict)
+
+
+class TelemetryDestinationSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    sinks: tuple[TelemetrySink, ...]
+    extensions: Mapping[str, object] = msgspec.field(default_factory=dict)
+    crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 class ServingStackStatusGateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -379,10 +420,6 @@ class ModelReplicaStatus(msgspec.Struct, frozen=True, kw_only=True, omit_default
     message: str | None = None
     since: str | None = None
     served_generation: int | None = msgspec.field(name="servedGeneration", default=None)
-
-
-class NameReference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    name: str
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1295,6 +1332,33 @@ class ModelCacheSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
+class MetricMappingStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    conditions: tuple[Condition, ...] = ()
+    metrics: int | None = None
+
+
+class MappedLabel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    value: str | None = None
+    from_: str | None = msgspec.field(name="from", default=None)
+    values: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class MappedMetric(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    from_: str = msgspec.field(name="from")
+    to: str
+    from_unit: Literal["Millijoules", "Milliseconds", "Nanoseconds", "Mebibytes", "Percent"] | None = msgspec.field(
+        name="fromUnit", default=None
+    )
+    part: Literal["Count", "Sum"] | None = None
+    labels: tuple[MappedLabel, ...] = ()
+
+
+class MetricMappingSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    metrics: tuple[MappedMetric, ...]
+    crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
+
+
 class BaseUrls(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     open_ai: str | None = msgspec.field(name="openAI", default=None)
     anthropic: str | None = None
@@ -1310,6 +1374,13 @@ class InferenceGatewayStatus(msgspec.Struct, frozen=True, kw_only=True, omit_def
 
 class Outbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     allow: tuple[str, ...] = ()
+
+
+class FleetTracing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    host: str
+    grpc_port: int = msgspec.field(name="grpcPort", default=4317)
+    http_port: int = msgspec.field(name="httpPort", default=4318)
+    sample_percent: int = msgspec.field(name="samplePercent", default=1)
 
 
 class MutualTLS(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1362,6 +1433,7 @@ class InferenceGatewaySpec(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     auth: CallerAuth | None = None
     router: GatewayRouter | None = None
     mutual_tls: MutualTLS | None = msgspec.field(name="mutualTLS", default=None)
+    tracing: FleetTracing | None = None
     service_selector: LabelSelector | None = msgspec.field(name="serviceSelector", default=None)
     outbound: Outbound | None = None
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
@@ -1533,11 +1605,17 @@ class InferenceClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_def
     queues: tuple[Queue, ...] = ()
 
 
+class ClusterTracing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    sample_percent: int = msgspec.field(name="samplePercent", default=1)
+
+
 class ClusterGateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mutual_tls: MutualTLS | None = msgspec.field(name="mutualTLS", default=None)
+    tracing: ClusterTracing | None = None
 
 
 class Images(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    collector: str | None = None
     picker: str | None = None
     warm_up: str | None = msgspec.field(name="warmUp", default=None)
     routing_sidecar: str | None = msgspec.field(name="routingSidecar", default=None)
@@ -1795,6 +1873,7 @@ class InferenceClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     scheduling: Scheduling = Scheduling()
     storage: ClusterStorage = ClusterStorage()
     backend: Backend = Backend()
+    monitors: Literal["None", "PrometheusOperator"] = "None"
     gateway: ClusterGateway | None = None
     crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
@@ -2015,6 +2094,14 @@ class InferenceGateway(msgspec.Struct, frozen=True, kw_only=True):
     status: InferenceGatewayStatus = InferenceGatewayStatus()
 
 
+class MetricMapping(msgspec.Struct, frozen=True, kw_only=True):
+    api_version: Literal["modelplane.ai/v1alpha1"] = msgspec.field(name="apiVersion", default="modelplane.ai/v1alpha1")
+    kind: Literal["MetricMapping"] = "MetricMapping"
+    metadata: ObjectMeta
+    spec: MetricMappingSpec
+    status: MetricMappingStatus = MetricMappingStatus()
+
+
 class ModelCache(msgspec.Struct, frozen=True, kw_only=True):
     api_version: Literal["modelplane.ai/v1alpha1"] = msgspec.field(name="apiVersion", default="modelplane.ai/v1alpha1")
     kind: Literal["ModelCache"] = "ModelCache"
@@ -2065,16 +2152,26 @@ class ServingStack(msgspec.Struct, frozen=True, kw_only=True):
     status: ServingStackStatus = ServingStackStatus()
 
 
+class TelemetryDestination(msgspec.Struct, frozen=True, kw_only=True):
+    api_version: Literal["modelplane.ai/v1alpha1"] = msgspec.field(name="apiVersion", default="modelplane.ai/v1alpha1")
+    kind: Literal["TelemetryDestination"] = "TelemetryDestination"
+    metadata: ObjectMeta
+    spec: TelemetryDestinationSpec
+    status: TelemetryDestinationStatus = TelemetryDestinationStatus()
+
+
 KINDS = {
     ("infrastructure.modelplane.ai/v1alpha1", "EKSCluster"): EKSCluster,
     ("infrastructure.modelplane.ai/v1alpha1", "GKECluster"): GKECluster,
     ("modelplane.ai/v1alpha1", "InferenceClass"): InferenceClass,
     ("modelplane.ai/v1alpha1", "InferenceCluster"): InferenceCluster,
     ("modelplane.ai/v1alpha1", "InferenceGateway"): InferenceGateway,
+    ("modelplane.ai/v1alpha1", "MetricMapping"): MetricMapping,
     ("modelplane.ai/v1alpha1", "ModelCache"): ModelCache,
     ("modelplane.ai/v1alpha1", "ModelDeployment"): ModelDeployment,
     ("modelplane.ai/v1alpha1", "ModelEndpoint"): ModelEndpoint,
     ("modelplane.ai/v1alpha1", "ModelReplica"): ModelReplica,
     ("modelplane.ai/v1alpha1", "ModelService"): ModelService,
     ("infrastructure.modelplane.ai/v1alpha1", "ServingStack"): ServingStack,
+    ("modelplane.ai/v1alpha1", "TelemetryDestination"): TelemetryDestination,
 }

@@ -66,6 +66,17 @@ class Reason(StrEnum):
     )
     INSTALLING = "Installing", "Software is being installed on the cluster. The message names what is not ready."
 
+    COLLECTOR_RUNNING = "CollectorRunning", "The collector of the cluster runs. The message names its sinks."
+    NO_DESTINATIONS = "NoDestinations", "There is no TelemetryDestination any more, so no collector runs."
+    COLLECTOR_STARTING = (
+        "CollectorStarting",
+        "The collector is not available. An earlier one goes on. Its log says what it refuses of a sink's config.",
+    )
+    COLLECTOR_FAILED = (
+        "CollectorFailed",
+        "The cluster refuses an object of the collector. The message is the cluster's. Its kubeconfig may lack rights.",
+    )
+
     ALL_PLACED = "AllPlaced", "Every replica of spec.replicas has a cluster."
     NO_CLUSTERS = (
         "NoClusters",
@@ -146,6 +157,7 @@ class Reason(StrEnum):
     WAITING_FOR_CACHES = "WaitingForCaches", "The pods are created when the caches are staged."
     NO_SECRETS = "NoSecrets", "The pods of the replica name no Secret and no ConfigMap."
     SECRETS_COPIED = "SecretsCopied", "Every Secret and ConfigMap that the pods name is copied to the cluster."
+    SECRETS_FOUND = "SecretsFound", "Every Secret that the sinks name is there. Clusters get copies."
     SECRETS_COPYING = "SecretsCopying", "A Secret or ConfigMap that the pods name is not on the cluster yet."
     SECRET_MISSING = (
         "SecretMissing",

@@ -30,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--config", type=Path, metavar="FILE", help="EndpointPickerConfig, instead of the default profile"
     )
     parser.add_argument("--summaries", type=Path, metavar="FILE", help="loads of clusters, in an endpoints file")
+    parser.add_argument("--log-format", choices=["json", "text"], help="(default: text on a terminal, else json)")
     parser.add_argument("--usage-log", default="", metavar="FILE", help="a JSON line a request; - is standard output")
     parser.add_argument("--no-probes", action="store_true", help="do not check endpoints")
     parser.add_argument("--host", default="", help="address to listen on (default: all, of IPv4 and IPv6)")
@@ -54,8 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
     import logging
 
     from modelplane.cli.terminal import run_until_signal
+    from modelplane.reconcile.log_lines import log_to_stderr
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_to_stderr(arguments.log_format, logging.INFO)
     return run_until_signal(_serve(arguments))
 
 

@@ -57,11 +57,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mutual-tls", action="store_true", help="let gateways of clusters accept the fleet's gateways only"
     )
+    parser.add_argument("--log-format", choices=["json", "text"], help="(default: text on a terminal, else json)")
     parser.add_argument("--api-port", type=_port, default=0, metavar="N", help="port of the API (default: any)")
     parser.add_argument("--gateway-port", type=_port, default=0, metavar="N", help="port for requests (default: any)")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    import logging
+
+    from modelplane.reconcile.log_lines import log_to_stderr
+
+    log_to_stderr(arguments.log_format, logging.WARNING)
     return run_until_signal(_up(arguments))
 
 

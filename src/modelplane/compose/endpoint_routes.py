@@ -10,7 +10,7 @@ share one, a new endpoint would move others to clusters that Envoy knows as some
 
 from collections.abc import Sequence
 
-from modelplane.api.labels import FLEET_GATEWAY, REPLICA_HEADER, SYSTEM_NAMESPACE
+from modelplane.api.labels import FLEET_GATEWAY, REPLICA_HEADER, ROUTER, SYSTEM_NAMESPACE
 from modelplane.api.names import MAX_LABEL, make_name
 from modelplane.api.objects import Manifest, manifest, mapping_at
 from modelplane.compose.observed_route import LEAVING_REASON
@@ -19,7 +19,7 @@ from modelplane.compose.service_plan import PlanEndpoint, ServicePlan
 ENDPOINT_HEADER = "x-modelplane-endpoint"
 RESIDENCY_HEADER = "x-modelplane-residency"
 """From clients: where a request may be served. Only the router can hold it, so static routes refuse what has it."""
-ROUTER_LABEL = "modelplane.ai/router"
+ROUTER_LABEL = ROUTER
 """On what the fleet router needs."""
 SERVICE_LABEL = "modelplane.ai/service"
 """On the routes of a service's endpoints, so that its policy finds them."""

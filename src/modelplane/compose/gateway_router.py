@@ -15,6 +15,7 @@ from modelplane.compose.callers import CallerSecrets
 from modelplane.compose.contract import ComposeRequest, Desired, Local, Requirement, keep
 from modelplane.compose.fleet_gateways import composes_router, gateway_object_name
 from modelplane.compose.gateway_identity import hop_secret
+from modelplane.compose.gateway_tracing import router_environment
 from modelplane.compose.namespace_plans import namespace_plans
 from modelplane.compose.router_objects import (
     PLANS,
@@ -56,6 +57,7 @@ def router_desired(request: ComposeRequest[InferenceGateway], callers: CallerSec
         required=restricts_callers(gateway),
         hop_secret=hop_secret(request),
         cluster_authorities=_cluster_authorities(request),
+        environment=router_environment(gateway),
     )
     maps = _maps(request, site, known, are_known=callers is not None or gateway.spec.auth is None)
     running = running_objects(site, [plan_map_name(site, key) for key in maps])

@@ -44,6 +44,7 @@ from modelplane.compose.declared_pools import declared_pool, held_devices, witho
 from modelplane.compose.drains import DrainReport, report_drain, seen_taints, with_seen
 from modelplane.compose.free_parts import counted_once, with_free_parts
 from modelplane.compose.gang import scheduling_fault
+from modelplane.compose.gateway_tracing import cluster_infrastructure, cluster_proxy
 from modelplane.compose.placed_replica import placed_replica
 from modelplane.compose.pool_hardware import class_kinds
 from modelplane.compose.readiness import first_address
@@ -58,6 +59,7 @@ from modelplane.compose.stack import (
     stack_requirements,
 )
 from modelplane.compose.storage_class import class_name, shared_class
+from modelplane.compose.telemetry.cluster_telemetry import plan_telemetry, telemetry_requirements
 from modelplane.compose.transitions import transitions
 
 GATEWAY_CLASS = "envoy"
@@ -99,13 +101,19 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
         _cluster_condition(request, found, provisioned.conditions, lost=lost),
         _gateway_condition(hop, address, answers=answers),
     )
-    # Neither is part of Ready: a pool without nodes, or an upgrade, must not displace what runs.
-    more = (*provisioned.conditions, *([stack.condition] if stack.condition else []))
+    telemetry = plan_telemetry(request, reachable=provisioned.reachable)
+    # None is part of Ready: a pool without nodes, an upgrade or a collector must not displace what runs.
+    more = (*provisioned.conditions, *(each for each in (stack.condition, telemetry.condition) if each is not None))
     # A fault in the labels of pods keeps new replicas from being rendered; those that run go on.
     accepted = _accepted(cluster, fault)
     drain = _drain(request, cluster, replicas)
     return ComposeResult(
-        desired={**provisioned.desired, **stack.desired, **_remote(request, hop, provisioned, stack)},
+        desired={
+            **provisioned.desired,
+            **stack.desired,
+            **_remote(request, hop, provisioned, stack),
+            **telemetry.desired,
+        },
         status=msgspec.structs.replace(
             _status(pools, request, {name: _devices(found) for name, found in replicas.items()}, answers=not lost),
             gateway=_gateway_status(address, hop),
@@ -126,7 +134,12 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
         conditions=(accepted, *more, *conditions, *drain.conditions),
         ready=summarise(conditions),
         events=(*transitions(cluster.status.conditions, (*more, *conditions)), *drain.events),
-        requirements={**requirements, **capacity.requirements(cluster), **hop_requirements(request)},
+        requirements={
+            **requirements,
+            **capacity.requirements(cluster),
+            **hop_requirements(request),
+            **telemetry_requirements(request),
+        },
         uses=_uses(cluster),
         requeue_after_s=_requeue_after_s(
             capacity.requeue_after_s(pools, cluster.spec.node_pools, request.now), stack.requeue_after_s, hop
@@ -169,6 +182,7 @@ def _remote(
         "namespace": Desired(_namespace(cluster), ready=True),
         **_storage(request, cluster, provisioned.storage),
         **hop.desired,
+        **cluster_proxy(request),
         _GATEWAY: Desired(_gateway(cluster, hop), seen is not None and seen.ready)
         if hop.listeners or seen is None
         else keep(seen),
@@ -273,7 +287,7 @@ def _gateway(cluster: InferenceCluster, hop: ClusterHop) -> Remote:
         "Gateway",
         CLUSTER_GATEWAY,
         namespace=SYSTEM_NAMESPACE,
-        spec={"gatewayClassName": GATEWAY_CLASS, "listeners": list(hop.listeners)},
+        spec={"gatewayClassName": GATEWAY_CLASS, "listeners": list(hop.listeners), **cluster_infrastructure(cluster)},
     )
     return Remote(ClusterName(cluster.metadata.name), gateway, ReadyWhen.ADDRESSED)
 

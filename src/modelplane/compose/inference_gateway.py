@@ -24,6 +24,7 @@ from modelplane.compose.gateway_identity import (
 )
 from modelplane.compose.gateway_router import restricts_callers, router_desired, router_requirements
 from modelplane.compose.gateway_routes import CALLER_HEADER
+from modelplane.compose.gateway_tracing import gateway_infrastructure, gateway_proxy
 from modelplane.compose.readiness import first_address, programming_problem
 from modelplane.compose.router_objects import EXTENSION
 
@@ -37,6 +38,7 @@ def compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
     desired = {
         _GATEWAY: Desired(Local(_gateway(request), ReadyWhen.ADDRESSED), ready=bool(seen and seen.ready)),
         **_policies(request, callers),
+        **_tracing(request),
         **identity_desired(request),
         **router_desired(request, callers),
     }
@@ -80,8 +82,18 @@ def _gateway(request: ComposeRequest[InferenceGateway]) -> Manifest:
         "Gateway",
         gateway_object_name(gateway),
         namespace=SYSTEM_NAMESPACE,
-        spec={"gatewayClassName": class_name, "listeners": [listener], **backend_tls(request)},
+        spec={
+            "gatewayClassName": class_name,
+            **gateway_infrastructure(gateway, gateway_object_name(gateway)),
+            "listeners": [listener],
+            **backend_tls(request),
+        },
     )
+
+
+def _tracing(request: ComposeRequest[InferenceGateway]) -> dict[str, Desired]:
+    made = gateway_proxy(request.resource, gateway_object_name(request.resource))
+    return {key: Desired(Local(item), ready=key in request.observed) for key, item in made.items()}
 
 
 def _policies(request: ComposeRequest[InferenceGateway], callers: CallerSecrets | None) -> dict[str, Desired]:

@@ -12,11 +12,13 @@ import hashlib
 import json
 from functools import cache
 
+from modelplane.api.labels import PICKER as PICKER_LABEL
 from modelplane.api.labels import SERVING
 from modelplane.compose.context import Context, head_member
 from modelplane.compose.contract import ReadyWhen, Remote
 from modelplane.compose.gang import SCHEDULERS
 from modelplane.compose.gang.gang_metadata import companion_metadata
+from modelplane.compose.gateway_tracing import picker_tracing
 from modelplane.compose.picker_peers import node_spread, peer_arguments, peer_objects, peer_ports, replicas_spec
 from modelplane.compose.pods import RenderedPod, cluster_metadata, scheduling_spec
 from modelplane.compose.ports import serving_port
@@ -29,8 +31,7 @@ POOL_GROUP = "inference.networking.k8s.io"
 GRPC_PORT, HEALTH_PORT, METRICS_PORT = 9002, 9003, 9090
 _CONFIG_FILE = "config.yaml"
 _CONFIG_PATH = "/etc/picker"
-LABEL = "modelplane.ai/picker"
-"""On the picker's pods, with the name of the replica."""
+LABEL = PICKER_LABEL
 _PREFIX_CACHE = {"maxPrefixBlocksToMatch": 256, "lruCapacityPerServer": 31250}
 _CHOICE = (
     {"pluginRef": "failing-endpoint-filter"},
@@ -202,6 +203,7 @@ def _deployment(context: Context, name: str, config: str) -> dict[str, object]:
 
 def _container(context: Context) -> dict[str, object]:
     health = {"grpc": {"port": HEALTH_PORT}, "periodSeconds": 5, "timeoutSeconds": 2}
+    tracing, environment = picker_tracing(context.cluster)
     return {
         "name": PICKER,
         "image": context.images.picker,
@@ -214,7 +216,9 @@ def _container(context: Context) -> dict[str, object]:
             f"--config-file={_CONFIG_PATH}/{_CONFIG_FILE}",
             "--metrics-endpoint-auth=false",
             *peer_arguments(context),
+            *tracing,
         ],
+        **environment,
         "ports": [
             {"name": "grpc", "containerPort": GRPC_PORT},
             {"name": "health", "containerPort": HEALTH_PORT},

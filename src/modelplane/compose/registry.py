@@ -11,11 +11,13 @@ from modelplane.compose import (
     inference_class,
     inference_cluster,
     inference_gateway,
+    metric_mapping,
     model_cache,
     model_deployment,
     model_endpoint,
     model_replica,
     model_service,
+    telemetry_destination,
     unsupported,
 )
 from modelplane.compose.contract import Composer
@@ -35,6 +37,8 @@ _COMPOSERS: tuple[RegisteredKind, ...] = (
     RegisteredKind(models.ModelEndpoint, model_endpoint.compose),
     RegisteredKind(models.ModelService, model_service.compose),
     RegisteredKind(models.ModelCache, model_cache.compose),
+    RegisteredKind(models.TelemetryDestination, telemetry_destination.compose),
+    RegisteredKind(models.MetricMapping, metric_mapping.compose),
     RegisteredKind(models.ServingStack, unsupported.compose),
     RegisteredKind(models.GKECluster, unsupported.compose),
     RegisteredKind(models.EKSCluster, unsupported.compose),

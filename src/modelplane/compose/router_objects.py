@@ -55,6 +55,8 @@ class RouterSite(NamedTuple):
     """The Secret with the certificate that gateways of clusters want; empty: none."""
     cluster_authorities: str = ""
     """The CAs of those gateways."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables of its container."""
 
     @property
     def name(self) -> str:
@@ -166,6 +168,7 @@ def _container(site: RouterSite) -> Manifest:
         "name": "router",
         "image": site.image,
         "args": args,
+        **({"env": [{"name": name, "value": value} for name, value in site.environment]} if site.environment else {}),
         "ports": [{"name": name, "containerPort": port} for name, port in ports],
         "readinessProbe": {"grpc": {"port": HEALTH_PORT}, "periodSeconds": 2},
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "admin"}, "periodSeconds": 10},

@@ -19,6 +19,7 @@ from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.objects import GROUP, Manifest
 from modelplane.compose.clouds import CLOUDS
 from modelplane.compose.registry import COMPOSERS
+from modelplane.compose.telemetry.monitors import function_monitor, router_monitor
 
 FUNCTION = "function-modelplane"
 CONFIGURATION = "modelplane"
@@ -81,6 +82,8 @@ class PackageSource:
     """Of the images that workload clusters run; empty: where our packages are."""
     traffic_metrics: tuple[str, ...] = ()
     """Addresses of the metrics that canaries are judged by. The function then writes status.traffic of endpoints."""
+    monitors: bool = False
+    """PodMonitors for the function server and fleet routers, where the Prometheus Operator is."""
 
 
 def configuration(version: str, function: str = "") -> tuple[Manifest, ...]:
@@ -206,6 +209,7 @@ def _installed(source: PackageSource) -> tuple[Manifest, ...]:
         _alone(
             _package("Configuration", CONFIGURATION, f"{source.packages}/{CONFIGURATION}:v{source.version}", source)
         ),
+        *((function_monitor(FUNCTION, _SYSTEM), router_monitor()) if source.monitors else ()),
     )
 
 

@@ -79,7 +79,10 @@ class Requeuer:
             await self._client.annotate(kind, key.name, key.namespace or None, {DIGEST_ANNOTATION: digest})
         except KubeError as problem:
             if not isinstance(problem, KubeStatusError) or problem.status != _GONE:
-                _log.warning("composite not requeued", extra=fields(kind=str(kind), name=key.name, error=str(problem)))
+                _log.warning(
+                    "composite not requeued",
+                    extra=fields(kind=str(kind), name=key.name, reason="NotRequeued", error=str(problem)),
+                )
                 self.enqueue(composite)
             return
         self._written[composite] = digest

@@ -166,11 +166,11 @@ class CompositionFunction:
             response = write(request, call, self._decide(kind, call), self.caches.structs)
             outcome = "composed"
         except CannotCompose as why:
-            _log.warning("call refused", extra=call_fields(error=str(why)))
+            _log.warning("call refused", extra=call_fields(reason="Refused", error=str(why)))
             response, outcome = refuse(request, str(why)), "refused"
         except Exception as error:  # noqa: BLE001  it is logged, and the composite shows it
             # A bug must stop neither the server nor what runs: the composite shows it instead.
-            _log.exception("call failed", extra=call_fields())
+            _log.exception("call failed", extra=call_fields(reason="Broken"))
             response, outcome = refuse(request, f"a bug in modelplane: {type(error).__name__}: {error}"), "broke"
         seconds, work = time.perf_counter() - started, time.thread_time() - began
         self._count(kind, outcome, seconds, received.size, len(response))
@@ -338,7 +338,8 @@ class FunctionServer:
         return web.Response(body=page.content, headers={"Content-Type": page.content_type})
 
     def _page(self, held: HeldFleet | None, accept: str) -> Exposition:
-        families = self._fleet_page.families(held.manifests() if held is not None else None)
+        inputs = None if held is None or self._fleet_page.has(held) else held.manifests()
+        families = self._fleet_page.families(inputs, revision=held)
         return metrics_page(families, accept, self.function.metrics.registry)
 
     async def stop(self) -> None:

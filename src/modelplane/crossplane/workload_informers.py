@@ -169,7 +169,7 @@ class WorkloadInformers:
             try:
                 config = await self._credentials(secret)
             except (KubeError, BadConfig) as problem:
-                _log.warning("cluster not watched", extra=fields(cluster=name, error=str(problem)))
+                _log.warning("cluster not watched", extra=fields(cluster=name, reason="NotWatched", error=str(problem)))
                 await asyncio.sleep(self._retry_s)
                 continue
             client = KubeClient(config, outbound=API_SERVERS)

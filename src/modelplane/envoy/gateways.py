@@ -8,9 +8,10 @@ changed routes are rendered.
 from dataclasses import dataclass
 
 from modelplane.api.errors import InputError
-from modelplane.envoy.config import EnvoyConfig, SocketAddress
+from modelplane.envoy.config import EnvoyConfig, SocketAddress, XdsResource
 from modelplane.envoy.files import text_of
 from modelplane.envoy.render import Renderer, render
+from modelplane.envoy.tracing import CLUSTER, TraceExport, export_cluster, with_tracing
 from modelplane.envoy.view import GatewayProblem, GatewayView
 
 _MANY_ROUTES = 64
@@ -30,7 +31,9 @@ class _Written:
 class GatewayConfigs:
     """The current gateways, and their joint configuration."""
 
-    def __init__(self) -> None:
+    def __init__(self, tracing: TraceExport | None = None) -> None:
+        """`tracing`: where the gateways' spans go; None: they make none."""
+        self._tracing = tracing
         self._written: dict[str, _Written] = {}
         self._owners: dict[SocketAddress, str] = {}
         self._renderers: dict[str, Renderer] = {}
@@ -47,7 +50,7 @@ class GatewayConfigs:
         before = self._written.get(view.name)
         known = before.clusters if before is not None else {}
         clusters = {name: _same(known.get(name), text_of(each)) for name, each in config.clusters.items()}
-        listeners = {name: text_of(each) for name, each in config.listeners.items()}
+        listeners = {name: text_of(self._traced(each)) for name, each in config.listeners.items()}
         hosts = {name: text_of(each) for name, each in config.virtual_hosts.items()}
         self._written[view.name] = _Written(address, listeners, hosts, clusters, config.problems)
 
@@ -61,6 +64,8 @@ class GatewayConfigs:
         """Everything, in the order of names."""
         found = [(name, self._written[name]) for name in sorted(self._written)]
         clusters = {name: text for _, each in found for name, text in each.clusters.items()}
+        if self._tracing is not None:
+            clusters[CLUSTER] = text_of(export_cluster(self._tracing))
         return EnvoyConfig(
             {name: text for _, each in found for name, text in each.listeners.items()},
             {name: clusters[name] for name in sorted(clusters)},
@@ -68,6 +73,11 @@ class GatewayConfigs:
             tuple(problem for _, each in found for problem in each.problems),
             {name: each.address for name, each in found},
         )
+
+    def _traced(self, listener: XdsResource) -> XdsResource:
+        if self._tracing is None or isinstance(listener, bytes):
+            return listener
+        return with_tracing(listener, self._tracing)
 
     def _rendered(self, view: GatewayView) -> EnvoyConfig:
         if len(view.routes) < _MANY_ROUTES:

@@ -8,6 +8,7 @@ tokens       that services read and wrote, where a fleet router reads responses:
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from typing import Final, Protocol
 
 from aiohttp import web
@@ -15,8 +16,8 @@ from aiohttp import web
 from modelplane.api.errors import NotFoundError
 from modelplane.api.objects import GROUP
 from modelplane.plane.request_counter import REQUESTS, RequestCounter
-from modelplane.reconcile.metrics_page import FLEET_PAGE_METRICS, Exposition, FleetPage, metrics_page
-from modelplane.reconcile.store import Store
+from modelplane.reconcile.metrics_page import FLEET_PAGE_METRICS, FleetPage, metrics_page
+from modelplane.reconcile.store import Store, StoreChange
 from modelplane.views.inputs import FleetManifests
 from modelplane.views.metric_families import Labels, MetricSpec, SampleFamily
 
@@ -27,6 +28,7 @@ TOKENS: Final = MetricSpec(
     labels=("namespace", "service", "direction"),
     help="Tokens that a service read (input) and wrote (output), of callers with keys at a fleet router.",
 )
+_SHOWN: Final = {(GROUP, kind) for kind in ("InferenceCluster", "ModelReplica", "ModelCache", "ModelDeployment")}
 PLANE_METRICS: Final = (*FLEET_PAGE_METRICS, REQUESTS, TOKENS)
 
 
@@ -41,17 +43,21 @@ class PlaneMetrics:
         self._page = page
         self._requests = requests
         self._tokens = tokens
+        self._revision = 0
+        store.subscribe(self._on_change)
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.method != "GET" or request.path != METRICS_PATH:
             raise NotFoundError(f"{request.method} {request.path} is not served; GET {METRICS_PATH} is")
         accept = request.headers.get("Accept", "")
         more = (self._requests.family(), tokens_family(self._tokens.tokens()))
-        page = await asyncio.to_thread(self._write, self._fleet(), more, accept)
+        revision, fleet = self._revision, None if self._page.has(self._revision) else self._fleet()
+        write = partial(self._page.families, fleet, more, revision=revision)
+        page = await asyncio.to_thread(lambda: metrics_page(write(), accept))
         return web.Response(body=page.content, headers={"Content-Type": page.content_type})
 
-    def _write(self, fleet: FleetManifests, more: Iterable[SampleFamily], accept: str) -> Exposition:
-        return metrics_page(self._page.families(fleet, more), accept)
+    def _on_change(self, change: StoreChange) -> None:
+        self._revision += (change.ref.group, change.ref.kind) in _SHOWN
 
     def _fleet(self) -> FleetManifests:
         """Read here and not in the thread: the store belongs to the event loop."""

@@ -11,6 +11,7 @@ the whole configuration. Until that succeeds the Gateway has no address.
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -22,6 +23,7 @@ from modelplane.api.timestamps import timestamp
 from modelplane.compose.endpoint_routes import ROUTER_LABEL
 from modelplane.compose.service_plan import ServicePlan
 from modelplane.envoy import EnvoyConfig, EnvoyProcess, GatewayConfigs, GatewayProblem, GatewayView
+from modelplane.envoy.tracing import trace_export
 from modelplane.envoy.view import RouterAddress
 from modelplane.plane.fleet_gateways import FleetGateways, ServedGateway
 from modelplane.plane.front_identity import hostname_of, identities_of
@@ -30,6 +32,7 @@ from modelplane.plane.hop_identity import HopIdentity
 from modelplane.plane.provider_credentials import credentials_of
 from modelplane.plane.service_plans import ServicePlans
 from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.log_lines import about
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Done, Outcome
 from modelplane.reconcile.store import ObjectRef, Store, StoreChange
@@ -70,7 +73,7 @@ class Traffic:
         self._plans.on_change = self.changed
         self._routers: GatewayRouters | None = None
         self._hop: HopIdentity | None = None
-        self._gateways = GatewayConfigs()
+        self._gateways = GatewayConfigs(trace_export(os.environ))
         self._stale: set[ClusterName] = set()
         self._fleet_is_stale = True
         self._backend_names: frozenset[tuple[str, str]] = frozenset()
@@ -254,7 +257,7 @@ class Traffic:
                 yield found
 
     def _broke(self, key: str, error: Exception, attempt: int) -> None:
-        _log.error("Envoy could not be programmed for %s (attempt %d): %s", key, attempt, error)
+        _log.error("Envoy could not be programmed (attempt %d): %s", attempt, error, extra=about(key, "NotProgrammed"))
         for door in self._doors.served():
             self._report_gateway(door, str(error), served=self._envoy.pid is not None)
 

@@ -41,23 +41,39 @@ def metrics_page(
 
 
 class FleetPage:
-    """The page of a host that knows a fleet. It may be written in any thread: that takes a while for a large fleet."""
+    """The page of a host that knows a fleet. It may be written in any thread: that takes a while for a large fleet.
+
+    What is computed from the objects is kept until one of them changes: a scrape of a fleet in which nothing happens
+    costs no more than writing it down. `revision` is the host's word for that: equal revisions have equal objects.
+    """
 
     def __init__(self, began_s: float, *, serving: bytes = b"") -> None:
         """`began_s` is when the host began; `serving` is its certificate."""
         self._serving = serving
         self._durations = ReplicaDurations(began_s)
         self._lock = Lock()
+        self._kept: tuple[SampleFamily, ...] = ()
+        self._revision: object = None
 
-    def families(self, inputs: FleetManifests | None, more: Iterable[SampleFamily] = ()) -> tuple[SampleFamily, ...]:
-        """None: the host does not know its fleet, or not yet."""
-        if inputs is None:
-            return (_BUILD, certificate_expiry(self._serving, ()), *more)
+    def has(self, revision: object) -> bool:
+        """Whether the families of this revision are kept. They need no inputs."""
+        return revision is not None and revision == self._revision
+
+    def families(
+        self, inputs: FleetManifests | None, more: Iterable[SampleFamily] = (), *, revision: object = None
+    ) -> tuple[SampleFamily, ...]:
+        """None for `inputs`: what is kept of this revision; else the host does not know its fleet, or not yet."""
         with self._lock:
-            self._durations.observe(inputs.replicas)
-            durations = self._durations.families()
+            if not self.has(revision) and inputs is not None:
+                self._kept, self._revision = self._computed(inputs), revision
+            elif inputs is None and not self.has(revision):
+                return (_BUILD, certificate_expiry(self._serving, ()), *more)
+            return bounded((_BUILD, *self._kept, *more))
+
+    def _computed(self, inputs: FleetManifests) -> tuple[SampleFamily, ...]:
+        self._durations.observe(inputs.replicas)
         certificates = certificate_expiry(self._serving, inputs.clusters)
-        return bounded((_BUILD, *fleet_metrics(inputs), *durations, certificates, *more))
+        return (*fleet_metrics(inputs), *self._durations.families(), certificates)
 
 
 class _Together(CollectorRegistry):

@@ -17,6 +17,7 @@ import msgspec
 
 from modelplane.compose.caller_document import CallerDocument
 from modelplane.compose.service_plan import ServicePlan, read_plan
+from modelplane.reconcile.log_lines import about
 
 _LOG = logging.getLogger(__name__)
 CALLERS_FILE: Final = "callers.json"
@@ -58,7 +59,7 @@ class PlanFolder:
         try:
             return msgspec.json.decode(path.read_bytes(), type=CallerDocument)
         except (OSError, msgspec.DecodeError) as error:
-            _LOG.error("kept the previous callers: %s: %s", path.name, error)
+            _LOG.error("kept the previous callers: %s: %s", path.name, error, extra=about(path.name, "CallersInvalid"))
             return None
 
     def _files(self) -> Mapping[str, tuple[int, int]]:
@@ -83,7 +84,7 @@ class PlanFolder:
             self._known[name] = (stamp, read_plan(data))
         except (OSError, msgspec.DecodeError, RecursionError) as error:
             self._refused[name] = stamp
-            _LOG.error("kept the previous plan: %s: %s", name, error)
+            _LOG.error("kept the previous plan: %s: %s", name, error, extra=about(name, "PlanInvalid"))
             return known is not None
         return True
 

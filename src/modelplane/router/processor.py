@@ -11,6 +11,7 @@ from modelplane.router.director import RETRY_AFTER_S, RouterDirector
 from modelplane.router.exchange import FrontExchange
 from modelplane.router.front_values import FrontRequest, FrontResponse, FrontStep, RoutedTo
 from modelplane.router.refusals import FrontOutcome, FrontRefusal, answer, refuse
+from modelplane.router.spans import RouterSpans
 from modelplane.router.stalls import Stalls
 
 _CANCELLED: Final = GrpcStatus.CANCELLED
@@ -19,9 +20,9 @@ _CANCELLED: Final = GrpcStatus.CANCELLED
 class FrontProcessor:
     """Serves one call (`Handler`)."""
 
-    __slots__ = ("_call", "_clock", "_director", "_exchange", "_routed", "_stalls")
+    __slots__ = ("_call", "_clock", "_director", "_exchange", "_routed", "_spans", "_stalls")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  one call, from one place
         self,
         call: ServerCall,
         director: RouterDirector,
@@ -29,6 +30,7 @@ class FrontProcessor:
         body_limit: int,
         budget: Budget,
         stalls: Stalls,
+        spans: RouterSpans | None = None,
     ) -> None:
         self._call = call
         self._director = director
@@ -36,6 +38,7 @@ class FrontProcessor:
         self._exchange = FrontExchange(body_limit, budget)
         self._stalls = stalls
         self._routed: RoutedTo | None = None
+        self._spans = spans
 
     def message(self, message: bytes) -> None:
         try:
@@ -63,12 +66,15 @@ class FrontProcessor:
             self._finish(GrpcStatus.INVALID_ARGUMENT, step.broken)
 
     def _decide(self, request: FrontRequest) -> None:
+        began_s = self._clock()
         decided = self._director.decide(request)
         if isinstance(decided, RoutedTo):
             self._routed = decided
             self._stalls.sent(self, decided, self._clock())
             self._call.send(*self._exchange.routed(decided.rewritten))
             return
+        if self._spans is not None:
+            self._spans.answered(request, decided, began_s)
         self._exchange.answered()
         reply = answer(decided.body) if decided.refusal is None else refuse(decided.refusal, decided.api)
         self._call.send(reply)
@@ -118,3 +124,5 @@ class FrontProcessor:
             exchange.reached,
         )
         self._director.ended(routed, response)
+        if self._spans is not None:
+            self._spans.routed(routed, exchange.status)

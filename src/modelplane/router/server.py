@@ -6,6 +6,7 @@ finish within the grace period. Envoy goes on by the static plan from then on.
 
 import asyncio
 import logging
+import os
 import random
 import time
 from collections.abc import Callable, Iterable
@@ -36,6 +37,7 @@ from modelplane.router.probes import Prober
 from modelplane.router.processor import FrontProcessor
 from modelplane.router.profile import load_profile, make_scheduler
 from modelplane.router.served_models import HopContext, ServedModels
+from modelplane.router.spans import router_spans
 from modelplane.router.stalls import Stalls
 from modelplane.router.summaries import apply_summaries
 
@@ -94,6 +96,7 @@ class RouterServer:
         self.director.on_refused = self._prober.soon
         self._models = ServedModels(self.catalog, hop)
         self._stalls = Stalls()
+        self._spans = router_spans(os.environ)
         plans, identity = self.settings.plans, self.settings.hop_identity
         self._folder = PlanFolder(plans) if plans is not None else None
         self._hop_folder = HopFolder(identity, plans) if plans is not None and identity is not None else None
@@ -127,6 +130,7 @@ class RouterServer:
             body_limit=settings.body_bytes,
             budget=Budget(settings.held_bytes),
             stalls=self._stalls,
+            spans=self._spans,
         )
         methods: Methods = {METHOD: process, **self._health.methods}
         self.port = await self._serve(H2Server(methods, common))
@@ -153,6 +157,8 @@ class RouterServer:
         await self._prober.stop()
         await self._models.stop()
         await self._admin.stop()
+        if self._spans is not None:
+            await asyncio.to_thread(self._spans.close)
 
     async def _serve(self, server: GrpcServer) -> int:
         port = await server.start()

@@ -1,8 +1,8 @@
 """What a kubeconfig of a workload cluster must be allowed: no more than Modelplane writes and reads there.
 
-It is no cluster-admin. Kubernetes cannot limit a right to namespaces that are made later, so Secrets may be read and
-written in all of them. Installing software (`components: Managed`) takes cluster-admin, for charts bring roles of
-their own.
+It is no cluster-admin, and grants nothing: the rights of a cluster's collector are applied by whoever applies these.
+Kubernetes cannot limit a right to namespaces that are made later, so Secrets may be read and written in all of them.
+Installing software (`components: Managed`) takes cluster-admin, for charts bring roles of their own.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,6 +10,7 @@ from typing import Final
 
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.objects import Json, Manifest, manifest
+from modelplane.compose.telemetry.collector_objects import collector_rights
 
 ROLE: Final = "modelplane-workload"
 _WRITE: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
@@ -20,13 +21,14 @@ WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
     "apps": ("deployments",),
     "batch": ("jobs",),
     "cert-manager.io": ("certificates", "issuers"),
-    "gateway.envoyproxy.io": ("clienttrafficpolicies",),
+    "gateway.envoyproxy.io": ("clienttrafficpolicies", "envoyproxies"),
     "gateway.networking.k8s.io": ("gateways", "httproutes"),
     "grove.io": ("podcliquesets",),
     "inference.networking.k8s.io": ("inferencepools",),
     "kai.scheduler": ("topologies",),
     "kueue.x-k8s.io": ("localqueues",),
     "leaderworkerset.x-k8s.io": ("leaderworkersets",),
+    "monitoring.coreos.com": ("podmonitors",),
     "nvidia.com": ("dynamographdeployments",),
     "networking.k8s.io": ("networkpolicies",),
     "policy": ("poddisruptionbudgets",),
@@ -56,7 +58,7 @@ READ: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def workload_role(account: str = "modelplane", namespace: str = SYSTEM_NAMESPACE) -> tuple[Json, ...]:
-    """A ServiceAccount, the role and what binds them, to apply on a workload cluster."""
+    """A ServiceAccount, the role and what binds them, and the collector's, to apply on a workload cluster."""
     rules = [*_rules(WRITTEN, _WRITE), *_rules(READ, _READ)]
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE}
     who = [{"kind": "ServiceAccount", "name": account, "namespace": namespace}]
@@ -71,6 +73,7 @@ def workload_role(account: str = "modelplane", namespace: str = SYSTEM_NAMESPACE
         {**secret, "metadata": {"name": f"{account}-token", "namespace": namespace, "annotations": token}},
         manifest(rbac, "ClusterRole", ROLE, rules=rules),
         manifest(rbac, "ClusterRoleBinding", ROLE, roleRef=role, subjects=who),
+        *collector_rights(),
     )
 
 

@@ -22,6 +22,7 @@ from modelplane.sim.engine import (
     EngineConfig,
     EngineRegistry,
     Faults,
+    RequestTracer,
     SimulatedEngine,
     Timing,
     gpu_of,
@@ -104,7 +105,13 @@ class LocalEngines:
     ) -> Running:
         config = engine_config(pod, cluster, speed=self._speed, timing=self._timing)
         prefillers = self._peers.prefillers(cluster, pod) if phase_of(pod) == DECODE else None
-        engine = SimulatedEngine(config, exchange=self._exchange, crashed=partial(crashed, None), prefillers=prefillers)
+        engine = SimulatedEngine(
+            config,
+            exchange=self._exchange,
+            crashed=partial(crashed, None),
+            prefillers=prefillers,
+            traced=request_tracer(pod),
+        )
         try:
             address = await engine.start(self._host)
         except BaseException:
@@ -139,6 +146,21 @@ class LocalEngines:
     def __len__(self) -> int:
         """The number of running engines."""
         return len(self._engines)
+
+
+def request_tracer(pod: Manifest) -> RequestTracer | None:
+    """Sends the spans of an engine with --otlp-traces-endpoint, by OTLP over HTTP: vLLM's `http/protobuf`."""
+    arguments = ServeArguments.of(pod)
+    if not arguments.traces_endpoint:
+        return None
+    from modelplane.epp.server.observe.request_spans import RequestSpan, shared_spans
+
+    spans, model = shared_spans("vllm", arguments.traces_endpoint), arguments.models[0]
+
+    def traced(headers: Mapping[str, str], began_s: float, status: int) -> None:
+        spans.record(headers, RequestSpan("llm_request", began_s, {"gen_ai.response.model": model}, status))
+
+    return traced
 
 
 def engine_config(pod: Manifest, cluster: str, *, speed: float, timing: Timing) -> EngineConfig:

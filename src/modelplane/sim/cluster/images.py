@@ -28,7 +28,7 @@ _KNOWN = (
         "ollama",
     ),
     "nim/",
-    *("llm-d", "inference-scheduler", "picker", "routing-sidecar", "modelplane"),
+    *("llm-d", "inference-scheduler", "picker", "routing-sidecar", "modelplane", "opentelemetry-collector"),
 )
 """Engines, what stands beside them, and Modelplane's own."""
 _TAG = re.compile(

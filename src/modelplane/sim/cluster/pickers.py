@@ -6,6 +6,7 @@ loopback addresses, scrapes the engines' metrics and serves Envoy without TLS, s
 that name the same peers share what they know, as in a cluster; there is no name to resolve here.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +23,7 @@ from modelplane.sim.cluster.settings import LISTENS_ON
 
 if TYPE_CHECKING:
     from modelplane.epp.datalayer.peers import PeerAddress, PeerOptions
+    from modelplane.epp.server.observe.tracing import Tracing
     from modelplane.epp.server.runner import PickerRunner
 
 _CONTAINERS = ("picker", "main")
@@ -71,8 +73,9 @@ class Pickers:
         settings = PickerSettings(host=_HOST, port=0, health_port=-1, drain_s=_DRAIN_S)
         named = options.get("peers", "")
         peers = self._peers(store, named) if named else None
+        pool, tracing = options.get("pool-name", ""), _tracing(os.environ)
         runner = PickerRunner(
-            source, config, settings, RunnerOptions(metrics_port=-1, pool=options.get("pool-name", ""), peers=peers)
+            source, config, settings, RunnerOptions(metrics_port=-1, pool=pool, peers=peers, tracing=tracing)
         )
         try:
             await runner.start()
@@ -96,6 +99,14 @@ class Pickers:
             return {(_HOST, runner.peers.port) for runner in same if runner.peers is not None}
 
         return PeerOptions(find, host=_HOST, find_s=_FIND_PEERS_S)
+
+
+def _tracing(environment: Mapping[str, str]) -> "Tracing | None":
+    """Requests that the gateway traces, where OpenTelemetry's variables say where spans go."""
+    from modelplane.epp.server.observe.request_spans import ENDPOINTS
+    from modelplane.epp.server.observe.tracing import Tracing, otlp_provider
+
+    return Tracing(otlp_provider(), share=0.0) if any(environment.get(name) for name in ENDPOINTS) else None
 
 
 def _mounted(pod: Manifest, path: str, store: ClusterStore) -> str:

@@ -59,6 +59,7 @@ class ServeArguments:
     runtime_lora: bool = False
     kv_transfer: KvTransfer | None = None
     kv_events: bool = False
+    traces_endpoint: str = ""
 
     @classmethod
     def of(cls, pod: Manifest) -> "ServeArguments":
@@ -85,6 +86,7 @@ class ServeArguments:
             adapters=tuple(map(_adapter, flags.get("--lora-modules", flags.get("--lora-paths", [])))),
             runtime_lora=_environment(container, "VLLM_ALLOW_RUNTIME_LORA_UPDATING").lower() in {"1", "true"},
             kv_transfer=_kv_transfer(_settings("--kv-transfer-config", flags)),
+            traces_endpoint=_first_word(("--otlp-traces-endpoint",), flags),
             kv_events=_settings("--kv-events-config", flags).get("enable_kv_cache_events") is True,
         )
 

@@ -24,7 +24,7 @@ from modelplane.sim.engine.hardware import (
 )
 from modelplane.sim.engine.kv_events import PublishedBatch
 from modelplane.sim.engine.kv_transfer import EngineRegistry
-from modelplane.sim.engine.server import Address, SimulatedEngine
+from modelplane.sim.engine.server import Address, RequestTracer, SimulatedEngine
 from modelplane.sim.engine.timing import LLAMA_8B_H200, LLAMA_70B_H200, Timing
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "KvTransfer",
     "ModelShape",
     "PublishedBatch",
+    "RequestTracer",
     "SimulatedEngine",
     "Timing",
     "gpu_of",

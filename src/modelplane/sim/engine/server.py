@@ -5,7 +5,8 @@ more than their sockets. A client that leaves cancels its request and frees its 
 """
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -21,6 +22,8 @@ from modelplane.sim.engine.sidecar import Prefillers, SimulatedSidecar
 # How long a cancelled handler has to end; it waits for nothing, so this only bounds a defect.
 _UNWIND_S = 1.0
 _POLL_S = 0.02
+
+RequestTracer = Callable[[Mapping[str, str], float, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +48,18 @@ class SimulatedEngine:
         exchange: EngineRegistry | None = None,
         crashed: Callable[[], None] = lambda: None,
         prefillers: Prefillers | None = None,
+        traced: RequestTracer | None = None,
     ) -> None:
         """Make an engine that does not listen yet.
 
         exchange: shared by engines that copy caches to each other. crashed: called when a fault ends it.
         prefillers: puts a routing sidecar before it, which finds prefill engines by this.
+        traced: called with the headers, the start and the status of each request that ended.
         """
         self.config = config
         self._clock = clock or LoopClock()
         self._crashed = crashed
+        self._traced = traced
         self._sidecar = SimulatedSidecar(prefillers) if prefillers is not None else None
         self._service = EngineService(config, self._clock, exchange=exchange, crash=self._crash, sidecar=self._sidecar)
         self._in_flight: set[asyncio.Task[object]] = set()
@@ -121,7 +127,13 @@ class SimulatedEngine:
         if task is not None:
             self._in_flight.add(task)
             task.add_done_callback(self._in_flight.discard)
-        return await self._service.handle(request)
+        began_s, response = time.monotonic(), None
+        try:
+            response = await self._service.handle(request)
+        finally:
+            if self._traced is not None and request.method == "POST":
+                self._traced(request.headers, began_s, response.status if response is not None else 0)
+        return response
 
 
 async def _until_left(connections: web.Server, limit_s: float) -> None:

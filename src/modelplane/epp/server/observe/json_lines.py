@@ -4,6 +4,8 @@ import logging
 
 import msgspec
 
+from modelplane.reconcile.log_lines import fields_of
+
 
 class PickerJsonLines(logging.Formatter):
     """One object a line: level, ts, logger, msg, and the traceback of an error."""
@@ -14,7 +16,8 @@ class PickerJsonLines(logging.Formatter):
             "ts": round(record.created, 3),
             "logger": record.name,
             "msg": record.getMessage(),
+            **fields_of(record),
         }
         if record.exc_info:
             line["stacktrace"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line).decode()
+        return msgspec.json.encode(line, enc_hook=str).decode()

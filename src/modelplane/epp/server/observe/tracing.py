@@ -63,7 +63,7 @@ class Tracing:
         if parent is not None:
             parts = parent.split("-")
             if len(parts) >= _PARENT_PARTS and parts[3][:2].isalnum():
-                return _is_sampled(parts[3])
+                return is_sampled(parent)
         return chance < self._share
 
     def ended(
@@ -200,9 +200,11 @@ def _parent_of(request: Request) -> "Context | None":
     return TraceContextTextMapPropagator().extract(request.headers)
 
 
-def _is_sampled(flags: str) -> bool:
+def is_sampled(parent: str) -> bool:
+    """Whether the caller with this `traceparent` is traced."""
+    parts = parent.split("-")
     try:
-        return bool(int(flags[:2], 16) & _SAMPLED)
+        return len(parts) >= _PARENT_PARTS and bool(int(parts[3][:2], 16) & _SAMPLED)
     except ValueError:
         return False
 
