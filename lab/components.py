@@ -32,6 +32,7 @@ class Set(Enum):
     KUEUE = "kueue"
     VOLCANO = "volcano"
     GATEWAY = "gateway"
+    HELM = "helm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ CERT_MANAGER = Module(
     "h1:CimnY00nLqB2lmxhoSuEC4GDMFDK7JCXqyjwMM9ndIQ=",
     Recipe.WRAPPER,
 )
+HELM = Module("helm.sh/helm/v4", "v4.3.1", "h1:UndCoLe9UPmNoL7IvWzaUXveL7T5t/ijoorEmgJdI9g=")
 KSERVE = Module("github.com/kserve/kserve", "v0.20.0", "h1:Bs7HxmGV4KFqqptDcWseKv+mwD4YOYHJWcuVgPG2Gug=")
 
 _ETCD_MAIN = """package main
@@ -152,6 +154,7 @@ COMPONENTS = (
     Component("vc-controller-manager", VOLCANO, "cmd/controller-manager", Set.VOLCANO),
     Component("envoy-gateway", ENVOY_GATEWAY, "cmd/envoy-gateway", Set.GATEWAY),
     Component("cert-manager", CERT_MANAGER, "", Set.GATEWAY, main=_CERT_MANAGER_MAIN),
+    Component("helm", HELM, "cmd/helm", Set.HELM),
 )
 # Modules that are read for their manifests alone.
 SOURCES = (GATEWAY_API, INFERENCE_EXTENSION, ENVOY_GATEWAY, CERT_MANAGER, KAI, KUEUE, VOLCANO, KSERVE)

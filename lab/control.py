@@ -42,7 +42,7 @@ _GATEWAY_KINDS = "charts/gateway-helm/charts/crds/crds"
 # What is composed beside routes. The core lab's own gateway reads backends alone; the API server judges the rest.
 _ENVOY_GATEWAY_KINDS = (
     *("backends", "backendtrafficpolicies", "securitypolicies"),
-    *("clienttrafficpolicies", "envoyextensionpolicies", "httproutefilters"),
+    *("clienttrafficpolicies", "envoyextensionpolicies", "envoyproxies", "httproutefilters"),
 )
 
 

@@ -52,6 +52,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="metrics of routers or gateways, which canaries are judged by; may be given again",
     )
+    parser.add_argument(
+        "--gateway",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="the fleet's GatewayClass and its settings, for Envoy Gateway (default: they are installed)",
+    )
     parser.add_argument("--pull-secret", default="", metavar="NAME", help="Secret in crossplane-system to pull with")
     parser.add_argument("--dry-run", action="store_true", help="print the objects and apply nothing")
     parser.add_argument("--kubeconfig", default=None, help="which cluster (default: as kubectl finds it)")
@@ -81,6 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         traffic_metrics=tuple(arguments.traffic_metrics),
         pull_secret=arguments.pull_secret,
         images=arguments.images.rstrip("/"),
+        gateway=arguments.gateway,
     )
     text = to_yaml_documents(installation(source))
     if arguments.dry_run:

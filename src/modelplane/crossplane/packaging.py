@@ -19,6 +19,7 @@ from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.objects import GROUP, Manifest
 from modelplane.compose.clouds import CLOUDS
 from modelplane.compose.registry import COMPOSERS
+from modelplane.crossplane.control_objects import CROSSPLANE_NAMESPACE, REPLICAS, availability, gateway_class, spread_of
 
 FUNCTION = "function-modelplane"
 CONFIGURATION = "modelplane"
@@ -28,7 +29,6 @@ PROVIDER_KUBERNETES = "v1.2.1"
 PROVIDER_HELM = "v1.4.0"
 PART_OF = "app.kubernetes.io/part-of"
 DIGEST_ANNOTATION = "modelplane.ai/facts"
-_SYSTEM = "crossplane-system"
 _LIVE = {GROUP: ("inferenceclusters", "modelcaches", "modeldeployments", "modelreplicas")}
 _GATEWAY_KINDS = {
     "gateway.networking.k8s.io": ("gateways", "httproutes"),
@@ -81,6 +81,8 @@ class PackageSource:
     """Of the images that workload clusters run; empty: where our packages are."""
     traffic_metrics: tuple[str, ...] = ()
     """Addresses of the metrics that canaries are judged by. The function then writes status.traffic of endpoints."""
+    gateway: bool = True
+    """With the fleet's GatewayClass and its settings, which takes the kinds of Envoy Gateway."""
 
 
 def configuration(version: str, function: str = "") -> tuple[Manifest, ...]:
@@ -201,7 +203,9 @@ def _installed(source: PackageSource) -> tuple[Manifest, ...]:
         *_rights(source),
         *(_secret_rights() if source.observe else ()),
         *_providers(source),
-        _runtime(FUNCTION, _function_runtime(source), _SCRATCH),
+        *(gateway_class() if source.gateway else ()),
+        *availability(FUNCTION),
+        _runtime(FUNCTION, _function_runtime(source), {**_SCRATCH, **spread_of(FUNCTION)}, REPLICAS),
         _package("Function", FUNCTION, f"{source.packages}/{FUNCTION}:v{source.version}", source, FUNCTION),
         _alone(
             _package("Configuration", CONFIGURATION, f"{source.packages}/{CONFIGURATION}:v{source.version}", source)
@@ -243,14 +247,17 @@ def _alone(package: Manifest) -> Manifest:
     return {**package, "spec": {**(spec if isinstance(spec, Mapping) else {}), "skipDependencyResolution": True}}
 
 
-def _runtime(name: str, container: Mapping[str, object], pod: Mapping[str, object] = _NOTHING) -> Manifest:
+def _runtime(
+    name: str, container: Mapping[str, object], pod: Mapping[str, object] = _NOTHING, replicas: int = 1
+) -> Manifest:
     template = {"spec": {"containers": [{"name": "package-runtime", **container}], **pod}}
+    count = {"replicas": replicas} if replicas > 1 else {}
     return {
         "apiVersion": "pkg.crossplane.io/v1beta1",
         "kind": "DeploymentRuntimeConfig",
         "metadata": {"name": name},
         "spec": {
-            "deploymentTemplate": {"spec": {"selector": {}, "template": template}},
+            "deploymentTemplate": {"spec": {**count, "selector": {}, "template": template}},
             "serviceAccountTemplate": {"metadata": {"name": name}},
         },
     }
@@ -292,7 +299,7 @@ def _rights(source: PackageSource) -> Iterator[Manifest]:
         "kind": "ClusterRoleBinding",
         "metadata": {"name": "modelplane:function"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "modelplane:function"},
-        "subjects": [{"kind": "ServiceAccount", "name": FUNCTION, "namespace": _SYSTEM}],
+        "subjects": [{"kind": "ServiceAccount", "name": FUNCTION, "namespace": CROSSPLANE_NAMESPACE}],
     }
     yield from _user_roles()
 
@@ -307,7 +314,7 @@ def _secret_rights() -> Iterator[Manifest]:
         "kind": "RoleBinding",
         "metadata": metadata,
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": FUNCTION, "namespace": _SYSTEM}],
+        "subjects": [{"kind": "ServiceAccount", "name": FUNCTION, "namespace": CROSSPLANE_NAMESPACE}],
     }
 
 
