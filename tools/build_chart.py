@@ -46,7 +46,7 @@ _WHOLE = PackageSource(
     version="zz.version",
     helm=True,
     clouds=tuple(CLOUDS),
-    pull_secret="zz-pull-secret",
+    pull_secret="zz-pull-secret",  # noqa: S106  the name of a Secret
     traffic_metrics=(_EACH,),
 )
 
@@ -219,7 +219,8 @@ _SCHEMA: Mapping[str, object] = {
 _NOTES = """\
 Modelplane {{ .Values.version | default .Chart.AppVersion }} is being installed by Crossplane's package manager.
 
-  kubectl wait --for=condition=Healthy function.pkg.crossplane.io/function-modelplane configuration.pkg.crossplane.io/modelplane
+  kubectl wait --for=condition=Healthy function.pkg.crossplane.io/function-modelplane
+  kubectl wait --for=condition=Healthy configuration.pkg.crossplane.io/modelplane
   modelplane cluster add east --kubeconfig east.yaml --apply
 """
 

@@ -23,6 +23,8 @@ examples:
   modelplane cluster role | kubectl --kubeconfig admin.yaml apply -f -     the rights that Modelplane needs
   modelplane cluster add east --kubeconfig east.yaml               print the manifests
   modelplane cluster add east --kubeconfig east.yaml --apply       label nodes, store the kubeconfig, apply
+  modelplane cluster add east --kubeconfig admin.yaml --restrict --apply
+                                                                   the same; stored are the rights that are needed
 
 The kubeconfig is read as the control plane reads it: one that names files or programs, or does not verify TLS, is
 refused. The exit code of a check is 1 where something is missing. docs/operations/requirements.md has what is needed.
@@ -40,6 +42,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     adding.add_argument("name", help="name of the InferenceCluster")
     adding.add_argument(
         "--apply", action="store_true", help="label nodes, store the kubeconfig and apply the manifests"
+    )
+    adding.add_argument(
+        "--restrict",
+        action="store_true",
+        help="apply the role on the cluster too, and store its ServiceAccount's token in the place of this kubeconfig",
     )
     adding.add_argument("--force", action="store_true", help="apply although the cluster lacks something")
     adding.add_argument("--control-kubeconfig", type=Path, help="the control plane (default: as kubectl finds it)")
@@ -165,8 +172,25 @@ async def _add(text: str, arguments: argparse.Namespace) -> int:
         await _label(client, pools)
     finally:
         await client.close()
+    if arguments.restrict:
+        text = await _restricted(text, arguments)
     stored = _secret(secret, text, insecure=arguments.allow_insecure)
     return _apply([stored, *manifests], arguments.control_kubeconfig)
+
+
+async def _restricted(text: str, arguments: argparse.Namespace) -> str:
+    from modelplane.cli._restricted import ACCOUNT, restricted_kubeconfig
+    from modelplane.kube import config_of
+    from modelplane.views.workload_rights import workload_role
+
+    if _apply(list(workload_role(ACCOUNT)), arguments.kubeconfig):
+        raise InputError("the role could not be applied on the cluster; nothing was stored")
+    client = _client(text, arguments)
+    try:
+        config = config_of(text, str(arguments.kubeconfig), insecure=arguments.allow_insecure)
+        return await restricted_kubeconfig(client, config, arguments.name)
+    finally:
+        await client.close()
 
 
 def _print_proposal(manifests: "list[Json]", secret: str, path: Path) -> int:
