@@ -55,6 +55,8 @@ class Control:
     registry: Registry
     derives_rights: bool
     """Whether Crossplane's RBAC manager runs."""
+    has_gateway_class: bool = False
+    """Whether the lab brings the fleet's GatewayClass itself."""
 
 
 async def bring_up(

@@ -25,4 +25,5 @@ CONTENTS = {
     "vc-controller-manager": "9f4ffbbfc9410d1414a3dc9baed58f3488e09f2340556a2a34c02e5cbea53264",
     "cert-manager": "6abc22b522d54dabd9f727d4a4c59147aa516518d7e40a329038f5509543c8c3",
     "envoy-gateway": "8eb359ebfb8aa71046e0b94a8a588934d1eabe5eeb816519d96b586f34fc7e1b",
+    "helm": "81a69b7b513117f14b62ac190ee920cd2e88b43f671501fce051b045b1527c8e",
 }
