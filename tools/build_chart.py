@@ -35,6 +35,7 @@ _WORDS = {
     "zz.images": "{{ .Values.images | default .Values.packages }}",
     "zz.version": "{{ .Values.version | default .Chart.AppVersion }}",
     "zz-pull-secret": "{{ .Values.pullSecret | quote }}",
+    "zz.hub": "{{ .Values.hub }}",
     "zz.traffic": "{{ . }}",
 }
 """What stands for the choice of a user while an object is rendered."""
@@ -48,6 +49,7 @@ _WHOLE = PackageSource(
     clouds=tuple(CLOUDS),
     pull_secret="zz-pull-secret",  # noqa: S106  the name of a Secret
     traffic_metrics=(_EACH,),
+    hub="zz.hub",
 )
 
 
@@ -63,6 +65,7 @@ def _options() -> Iterable[Option]:
     yield Option("or .Values.helm .Values.clouds", replace(_WHOLE, helm=False))
     yield Option(".Values.observe", replace(_WHOLE, observe=False))
     yield Option(".Values.gateway", replace(_WHOLE, gateway=False))
+    yield Option(".Values.hub", replace(_WHOLE, hub=""))
     yield Option(".Values.pullSecret", replace(_WHOLE, pull_secret=""))
     yield Option(".Values.trafficMetrics", replace(_WHOLE, traffic_metrics=()))
     for name in CLOUDS:
@@ -190,6 +193,8 @@ clouds: []
 observe: true
 # The fleet's GatewayClass and its settings, which takes the kinds of Envoy Gateway.
 gateway: true
+# A name at which agents of workload clusters dial the hub. Empty: no hub.
+hub: ""
 # Metrics of routers or gateways, which canaries are judged by.
 trafficMetrics: []
 # Secret in crossplane-system to pull with.
@@ -211,6 +216,7 @@ _SCHEMA: Mapping[str, object] = {
         "clouds": {"type": "array", "items": {"enum": list(CLOUDS)}, "uniqueItems": True},
         "observe": {"type": "boolean"},
         "gateway": {"type": "boolean"},
+        "hub": {"type": "string", "pattern": "^[A-Za-z0-9.:-]*$"},
         "trafficMetrics": {"type": "array", "items": {"type": "string", "pattern": "^https?://"}},
         "pullSecret": _TEXT,
         "global": {"type": "object"},

@@ -30,6 +30,7 @@ from oci import Image, Layer, layer_of, layer_of_folder, package_image, write_ar
 
 from modelplane import __version__
 from modelplane.compose.images import IMAGE_NAMES
+from modelplane.crossplane.hub_objects import HUB
 from modelplane.crossplane.packaging import CONFIGURATION, FUNCTION, configuration, function_meta
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,8 +54,10 @@ IMAGES = {
     IMAGE_NAMES["routing_sidecar"]: ("picker", "sidecar"),
     IMAGE_NAMES["warm_up"]: ("picker", "warm-up"),
     IMAGE_NAMES["loader"]: ("hydrate",),
+    "modelplane-agent": ("agent",),
+    HUB: ("hub",),
 }
-"""What workload clusters run beside engines. The names are those that rendering defaults to."""
+"""What clusters run beside engines and the function. The names are those that rendering defaults to."""
 
 
 def main() -> int:

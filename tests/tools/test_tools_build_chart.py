@@ -22,6 +22,7 @@ CHOICES = {
     "no gateway": ({"gateway": False}, ("--no-gateway",)),
     "a mirror": ({"images": "c.example/i", "pullSecret": "123"}, ("--images=c.example/i", "--pull-secret=123")),
     "metrics": ({"trafficMetrics": ["http://a/m", "https://b/m"]}, ("--traffic-metrics=http://a/m", "--traffic-metrics=https://b/m")),
+    "a hub": ({"hub": "hub.example.org"}, ("--hub=hub.example.org",)),
     "an older version": ({"version": "0.1.9"}, ("--version=0.1.9",)),
     "everything": (
         {"helm": True, "clouds": ["EKS"], "observe": False, "pullSecret": "p", "trafficMetrics": ["http://a/m"]},
@@ -76,7 +77,7 @@ def test_values_that_mean_nothing_are_refused_by_name(chart, values, words, tmp_
 
 
 def test_every_object_has_a_file_and_values_are_explained(chart):
-    whole = installation(PackageSource("a.b/c", "a.b/d", "1", helm=True, clouds=("GKE", "EKS", "AKS")))
+    whole = installation(PackageSource("a.b/c", "a.b/d", "1", helm=True, clouds=("GKE", "EKS", "AKS"), hub="h.example"))
     assert len(list((chart / "templates").glob("*.yaml"))) == len(whole)
     values = (chart / "values.yaml").read_text()
     properties = yaml.safe_load((chart / "values.schema.json").read_text())["properties"]

@@ -30,6 +30,8 @@ class ConditionType(StrEnum):
     """Of an InferenceCluster that is made on a cloud."""
     REQUIREMENTS_MET = "RequirementsMet"
     """Of an InferenceCluster whose software is installed or checked."""
+    AGENT_CONNECTED = "AgentConnected"
+    """Of an InferenceCluster that is reached through its agent."""
     REPLICAS_SCHEDULED = "ReplicasScheduled"
     REPLICAS_READY = "ReplicasReady"
     PROGRESSING = "Progressing"

@@ -29,6 +29,7 @@ from modelplane.api.models import (
 from modelplane.api.objects import API_VERSION, Json, manifest
 from modelplane.api.reasons import Reason
 from modelplane.compose import capacity
+from modelplane.compose.agent_condition import agent_condition
 from modelplane.compose.clouds import ProvisioningPlan, cloud_of, cloud_requirements, plan_cloud
 from modelplane.compose.cluster_hop import ClusterHop, cluster_hop, hop_requirements
 from modelplane.compose.contract import (
@@ -88,8 +89,9 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
         _cluster_condition(request, found, provisioned.conditions, lost=lost),
         _gateway_condition(hop, address, answers=answers),
     )
-    # Neither is part of Ready: a pool without nodes, or an upgrade, must not displace what runs.
-    more = (*provisioned.conditions, *([stack.condition] if stack.condition else []))
+    # None is part of Ready: a pool without nodes, an upgrade or a broken tunnel must not displace what runs.
+    agent = agent_condition(cluster, request.now)
+    more = (*provisioned.conditions, *([stack.condition] if stack.condition else []), *agent)
     # A fault in the labels of pods keeps new replicas from being rendered; those that run go on.
     accepted = _accepted(cluster, fault)
     drain = _drain(request, cluster, replicas)

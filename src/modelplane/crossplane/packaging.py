@@ -20,6 +20,7 @@ from modelplane.api.objects import GROUP, Manifest
 from modelplane.compose.clouds import CLOUDS
 from modelplane.compose.registry import COMPOSERS
 from modelplane.crossplane.control_objects import CROSSPLANE_NAMESPACE, REPLICAS, availability, gateway_class, spread_of
+from modelplane.crossplane.hub_objects import HUB, hub_objects
 
 FUNCTION = "function-modelplane"
 CONFIGURATION = "modelplane"
@@ -83,6 +84,8 @@ class PackageSource:
     """Addresses of the metrics that canaries are judged by. The function then writes status.traffic of endpoints."""
     gateway: bool = True
     """With the fleet's GatewayClass and its settings, which takes the kinds of Envoy Gateway."""
+    hub: str = ""
+    """What agents of workload clusters dial. Empty: no hub is installed."""
 
 
 def configuration(version: str, function: str = "") -> tuple[Manifest, ...]:
@@ -205,6 +208,7 @@ def _installed(source: PackageSource) -> tuple[Manifest, ...]:
         *_providers(source),
         *(gateway_class() if source.gateway else ()),
         *availability(FUNCTION),
+        *(hub_objects(source.hub, f"{source.images or source.packages}/{HUB}:v{source.version}") if source.hub else ()),
         _runtime(FUNCTION, _function_runtime(source), {**_SCRATCH, **spread_of(FUNCTION)}, REPLICAS),
         _package("Function", FUNCTION, f"{source.packages}/{FUNCTION}:v{source.version}", source, FUNCTION),
         _alone(
