@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -22,6 +23,7 @@ from modelplane.apiserver.app import ApiServer
 from modelplane.apiserver.lifecycle import ensure_namespaces
 from modelplane.apiserver.store.database import Database, StoreSettings
 from modelplane.reconcile.clock import SystemClock
+from modelplane.tunnel.authority import AgentAuthority
 from modelplane.tunnel.records import new_agent, record_secret
 from tests.support.loops import end_loop
 
@@ -45,10 +47,17 @@ def wait(holds, what="it"):
 
 
 class Api:
-    """An embedded API server on a thread of its own."""
+    """An embedded API server with TLS, on a thread of its own."""
 
-    def __init__(self, token):
-        self.token = token
+    def __init__(self, token, folder):
+        self.token, self.ca = token, folder / f"{token}.crt"
+        authority = AgentAuthority.create(time.time())
+        self.ca.write_bytes(authority.pair.certificate)
+        pair, path = authority.server(["127.0.0.1"], time.time()), folder / f"{token}.pem"
+        path.write_bytes(pair.certificate + pair.key)
+        self._serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._serving.load_cert_chain(path)
+        self._trusting = ssl.create_default_context(cafile=self.ca)
         self.loop, self._ready, self._done = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
         self._thread = threading.Thread(target=self.loop.run_until_complete, args=(self._serve(),), daemon=True)
         self._thread.start()
@@ -61,8 +70,8 @@ class Api:
             ensure_namespaces(store)
             server = ApiServer(store, token=self.token, clock=clock)
             await server.runner.setup()
-            await web.TCPSite(server.runner, "127.0.0.1", 0).start()
-            self.url = "http://{}:{}".format(*server.runner.addresses[0][:2])
+            await web.TCPSite(server.runner, "127.0.0.1", 0, ssl_context=self._serving).start()
+            self.url = "https://{}:{}".format(*server.runner.addresses[0][:2])
             self._ready.set()
             await self._done.wait()
             await server.close()
@@ -76,7 +85,7 @@ class Api:
         data = None if body is None else json.dumps({"apiVersion": "v1", **body}).encode()
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": kind}
         request = urllib.request.Request(self.url + path, data, headers, method=method)  # noqa: S310  loopback
-        with urllib.request.urlopen(request) as answer:  # noqa: S310  loopback
+        with urllib.request.urlopen(request, context=self._trusting) as answer:  # noqa: S310  loopback
             return json.load(answer)
 
     def config_map(self, name, size=1):
@@ -87,19 +96,23 @@ class Api:
 class World:
     def __init__(self, folder):
         self.folder = folder
-        self.control, self.cluster = Api("of-the-control-plane"), Api(TOKEN)
+        self.control, self.cluster = Api("of-the-control-plane", folder), Api(TOKEN, folder)
         self.port, self.proxy_port = free_port(), free_port()
         self.proxy_tokens, self.join_tokens, self._processes = {}, {}, []
+        self._write_kubeconfig("control.yaml", self.control)
+        (folder / "token").write_text(TOKEN)
+
+    def _write_kubeconfig(self, name, api):
+        authority = base64.b64encode(api.ca.read_bytes()).decode()
         config = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "c",
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "clusters": [{"name": "c", "cluster": {"server": self.control.url}}],
-            "users": [{"name": "u", "user": {"token": self.control.token}}],
+            "clusters": [{"name": "c", "cluster": {"server": api.url, "certificate-authority-data": authority}}],
+            "users": [{"name": "u", "user": {"token": api.token}}],
         }
-        (folder / "control.yaml").write_text(yaml.safe_dump(config))
-        (folder / "token").write_text(TOKEN)
+        (self.folder / name).write_text(yaml.safe_dump(config))
 
     def start(self, *words, **environment):
         known = {"PYTHONPATH": str(ROOT / "src"), "PATH": os.environ["PATH"], "HOME": str(self.folder), **environment}
@@ -135,7 +148,7 @@ class World:
     def start_agent(self, cluster="east", token=None):
         """With the join token, or another."""
         words = ("--hub", f"https://127.0.0.1:{self.port}", "--hub-ca", self.folder / "hub-ca.crt")
-        api = ("--api-server", self.cluster.url, "--token-file", self.folder / "token")
+        api = ("--api-server", self.cluster.url, "--token-file", self.folder / "token", "--ca-file", self.cluster.ca)
         given = self.join_tokens.get(cluster, "") if token is None else token
         return self.start("agent", *words, "--cluster", cluster, *api, MODELPLANE_JOIN_TOKEN=given)
 
