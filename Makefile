@@ -106,7 +106,7 @@ package: setup-dev ## build the Crossplane packages into dist/packages, without 
 
 release: setup-dev ## build packages, images and the chart and push them: REGISTRY=host/path, ARCHITECTURES="amd64 arm64"
 	@test -n "$(REGISTRY)" || { echo "make release: say where to: REGISTRY=registry.example.org/team" >&2; exit 2; }
-	@$(BIN)/python tools/build_packages.py --function $(REGISTRY)/function-modelplane --runtime $(RUNTIME) $(ARCHITECTURES:%=--arch %)
+	@$(BIN)/python tools/build_packages.py --function $(REGISTRY)/function-modelplane --runtime $(RUNTIME) $(ARCHITECTURES:%=--arch %) $(BUILD_FLAGS)
 	@$(BIN)/python tools/build_chart.py
 	@$(BIN)/python tools/push_packages.py $(REGISTRY) $(PUSH_FLAGS)
 

@@ -72,6 +72,7 @@ def main() -> int:
         "--arch", action="append", choices=tuple(WHEELS), help="architecture of the images, may be repeated (amd64)"
     )
     options = parser.parse_args()
+    _remove_earlier(options.output)
     _write(options.output, CONFIGURATION, package_image(_stream(configuration(__version__, options.function))))
     for architecture in dict.fromkeys(options.arch or ["amd64"]):
         runtime = _runtime(architecture) if options.runtime == "debian" else None
@@ -79,6 +80,12 @@ def main() -> int:
         if runtime is not None:
             _write_images(options.output, runtime, plain=options.plain)
     return 0
+
+
+def _remove_earlier(folder: Path) -> None:
+    """An archive of another build, for another architecture, would be pushed with what is built now."""
+    for path in (*folder.glob(f"*-v{__version__}*.xpkg"), *folder.glob(f"*-v{__version__}*.tar")):
+        path.unlink()
 
 
 def _write_images(folder: Path, runtime: Image, *, plain: bool) -> None:

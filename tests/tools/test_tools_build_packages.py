@@ -50,6 +50,16 @@ def test_another_architecture_is_not_compiled_for(tool):
     assert said == "a compiler of this machine makes nothing for arm64"
 
 
+def test_what_an_earlier_build_left_is_removed(tool, tmp_path):
+    version = tool.__version__
+    left = [f"modelplane-loader-v{version}-arm64.tar", f"function-modelplane-v{version}.xpkg"]
+    kept = ["modelplane-v0.0.1.xpkg", f"modelplane-{version}.tgz"]
+    for name in (*left, *kept):
+        (tmp_path / name).touch()
+    tool._remove_earlier(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
+
+
 def test_lists_of_another_architecture_leave_the_machines_own_alone(tool, tmp_path):
     own = tool.subprocess.run(
         ["dpkg", "--print-architecture"], capture_output=True, text=True, check=True
