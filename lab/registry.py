@@ -30,7 +30,6 @@ _ANNOTATION = "io.crossplane.xpkg"
 _MANIFESTS = re.compile(r"/v2/(.+)/manifests/([^/]+)")
 _BLOBS = re.compile(r"/v2/.+/blobs/([^/]+)")
 _UPLOADS = re.compile(r"/v2/.+/blobs/uploads/([^/]*)")
-_BODY_MOST_BYTES = 1 << 30
 _TAGS = re.compile(r"/v2/(.+)/tags/list")
 
 
@@ -111,7 +110,7 @@ class Registry:
         return digest
 
     async def start(self, host: str, port: int) -> None:
-        self._runner = web.ServerRunner(web.Server(self._answer, access_log=None, client_max_size=_BODY_MOST_BYTES))
+        self._runner = web.ServerRunner(web.Server(self._answer, access_log=None))
         await self._runner.setup()
         await web.TCPSite(self._runner, host, port).start()
 
@@ -143,7 +142,7 @@ class Registry:
         """A blob in two calls, or a manifest. What does not have the digest that it is said to have is refused."""
         if request.method == "POST" and _UPLOADS.fullmatch(request.path):
             return web.Response(status=202, headers={"Location": f"{request.path}one"})
-        content = await request.read()
+        content = await request.content.read()  # a layer is larger than what a server reads by default
         if _UPLOADS.fullmatch(request.path):
             if request.query.get("digest") != _digest(content):
                 return web.Response(status=400, text="DIGEST_INVALID")
