@@ -3,13 +3,15 @@ SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+ARCHITECTURES ?= amd64 arm64
+RUNTIME ?= debian
 PIP := $(BIN)/python -u -m pip --disable-pip-version-check
 # One line for each package, so that a first install is seen to go on: the whole takes one to two minutes.
 PROGRESS = awk -v all=$$(grep -c '^[A-Za-z].*==' $(1)) '/^Collecting/ {printf "  %d of %d  %s\n", ++n, all, $$2; fflush()} \
 	/^Installing/ {print "  writing the packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test test-core golden scorecard deep deep-worlds deep-fuzz deep-mutants deep-coverage lint types docs bench generate lock sbom package compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
+.PHONY: help setup setup-dev demo test test-core golden scorecard deep deep-worlds deep-fuzz deep-mutants deep-coverage lint types docs bench generate lock sbom package release compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -101,6 +103,12 @@ sbom: setup-dev ## SBOM and licences of the locked dependencies into dist/sbom; 
 
 package: setup-dev ## build the Crossplane packages into dist/packages, without a container daemon
 	@$(BIN)/python tools/build_packages.py
+
+release: setup-dev ## build packages, images and the chart and push them: REGISTRY=host/path, ARCHITECTURES="amd64 arm64"
+	@test -n "$(REGISTRY)" || { echo "make release: say where to: REGISTRY=registry.example.org/team" >&2; exit 2; }
+	@$(BIN)/python tools/build_packages.py --function $(REGISTRY)/function-modelplane --runtime $(RUNTIME) $(ARCHITECTURES:%=--arch %) $(BUILD_FLAGS)
+	@$(BIN)/python tools/build_chart.py
+	@$(BIN)/python tools/push_packages.py $(REGISTRY) $(PUSH_FLAGS)
 
 compiled: setup-dev ## the picker's request path in C: build/compiled and a wheel in dist/ (needs a C compiler; minutes)
 	@$(BIN)/python tools/compile_picker.py --wheel

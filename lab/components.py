@@ -34,6 +34,7 @@ class Set(Enum):
     GATEWAY = "gateway"
     CHARTS = "charts"
     KSERVE = "kserve"
+    HELM = "helm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,7 @@ CERT_MANAGER = Module(
     "h1:CimnY00nLqB2lmxhoSuEC4GDMFDK7JCXqyjwMM9ndIQ=",
     Recipe.WRAPPER,
 )
+HELM = Module("helm.sh/helm/v4", "v4.3.1", "h1:UndCoLe9UPmNoL7IvWzaUXveL7T5t/ijoorEmgJdI9g=")
 KSERVE = Module("github.com/kserve/kserve", "v0.20.0", "h1:Bs7HxmGV4KFqqptDcWseKv+mwD4YOYHJWcuVgPG2Gug=")
 # Its definitions; the module of its operator is refused in every version.
 GROVE = Module(
@@ -167,6 +169,7 @@ COMPONENTS = (
     # Helm's library as the provider has it.
     Component("charts", replace(PROVIDER_HELM, recipe=Recipe.WRAPPER), "", Set.CHARTS, main=_CHARTS_MAIN),
     Component("llmisvc", KSERVE, "cmd/llmisvc", Set.KSERVE),
+    Component("helm", HELM, "cmd/helm", Set.HELM),
 )
 # Modules that are read for their manifests alone.
 SOURCES = (GATEWAY_API, INFERENCE_EXTENSION, ENVOY_GATEWAY, CERT_MANAGER, KAI, KUEUE, VOLCANO, KSERVE, GROVE)

@@ -46,7 +46,7 @@ _GATEWAY_KINDS = "charts/gateway-helm/charts/crds/crds"
 # What is composed beside routes. The core lab's own gateway reads backends alone; the API server judges the rest.
 _ENVOY_GATEWAY_KINDS = (
     *("backends", "backendtrafficpolicies", "securitypolicies"),
-    *("clienttrafficpolicies", "envoyextensionpolicies", "httproutefilters"),
+    *("clienttrafficpolicies", "envoyextensionpolicies", "envoyproxies", "httproutefilters"),
 )
 
 
@@ -61,6 +61,8 @@ class Control:
     """Whether Crossplane's RBAC manager runs."""
     charts: bool = False
     """Whether provider-helm runs, with a repository of charts."""
+    has_gateway_class: bool = False
+    """Whether the lab brings the fleet's GatewayClass itself."""
 
 
 async def bring_up(

@@ -12,7 +12,7 @@ import json
 import os
 import signal
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from lab.envoy_gateway import EnvoyGateway
 from lab.fleet import Site, read_fleet
 from lab.function_servers import HOSTS, FunctionServers, Servers
 from lab.gateway import Gateway
-from lab.install import InstallError, install
+from lab.install import InstallError, install, no_gateway, prepare, serve
 from lab.manifests import Sources
 from lab.namespace import lay_network, name_hosts
 from lab.pickers import Pickers
@@ -130,7 +130,7 @@ class Daemon:
             for site, cluster in zip(sites, self.clusters[1:], strict=True):
                 chosen = schedulers_of(site.scheduler, named, self.options)
                 group.create_task(self._workload(site, cluster, sources, chosen))
-        self.control = controlled.result()
+        self.control = replace(controlled.result(), has_gateway_class=Set.GATEWAY in self.options)
         if Set.CHARTS in self.options:
             self.control = await control_plane.add_charts(self.supervisor, self.control, sources, self.say)
         if Set.GATEWAY in self.options:
@@ -194,6 +194,8 @@ class Daemon:
             "hold": self._hold,
             "resume": self._resume,
             "install": self._install,
+            "prepare": self._prepare,
+            "serve": self._serve_function,
             "functions": self._functions,
             "valve": self._valve,
             "upgrade": self._upgrade,
@@ -240,6 +242,21 @@ class Daemon:
         folder = self.places.state / "packages"
         try:
             await install(self.supervisor, self.control, self.runtime, folder, self.say, mode=asked["mode"])
+        except (InstallError, ProgramError, WaitedTooLongError, ApiError) as error:
+            return {"error": str(error)}
+        return {}
+
+    async def _prepare(self, _: dict[str, str]) -> dict[str, object]:
+        if self.control is None or self.runtime is None:
+            return {"error": "the lab is not up"}
+        await prepare(self.control, self.runtime)
+        return {"flags": list(no_gateway(self.control))}
+
+    async def _serve_function(self, asked: dict[str, str]) -> dict[str, object]:
+        if self.control is None:
+            return {"error": "the lab is not up"}
+        try:
+            await serve(self.supervisor, self.control, self.say, mode=asked["mode"])
         except (InstallError, ProgramError, WaitedTooLongError, ApiError) as error:
             return {"error": str(error)}
         return {}

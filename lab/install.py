@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = "modelplane"
 ROUTER_ADDRESS = "10.244.255.53"  # in the range of the fleet's gateways
-_MEASURED = f"--traffic-metrics=http://{ROUTER_ADDRESS}:{ADMIN_PORT}/metrics"
+MEASURED = f"--traffic-metrics=http://{ROUTER_ADDRESS}:{ADMIN_PORT}/metrics"
 """Read while a canary is analysed, and at no other time."""
 _TOOL = Path("tools/build_packages.py")
 _AUTHORITY = "lab-authority.crt"
@@ -51,22 +51,33 @@ class InstallError(Exception):
 async def install(
     supervisor: Supervisor, control: Control, runtime: Runtime, folder: Path, say: Callable[[str], None], *, mode: str
 ) -> None:
-    """Returns when Function and Configuration are Healthy, every definition is Established and the function serves.
-
-    A function that is `live` watches the fleet and its clusters; a `lean` one the fleet alone, and it logs each call;
-    a `stateless` one has Crossplane fetch the fleet with every call.
-    """
+    """Returns when Function and Configuration are Healthy, every definition is Established and the function serves."""
     await asyncio.to_thread(_build, folder)
     for name in (CONFIGURATION, FUNCTION):
         package = folder / f"{name}-v{__version__}.xpkg"
         control.registry.add_file(f"{REPOSITORY}/{name}", f"v{__version__}", package)
+    await prepare(control, runtime)
+    await asyncio.to_thread(apply_as_documented, control, __version__)
+    await serve(supervisor, control, say, mode=mode)
+
+
+async def prepare(control: Control, runtime: Runtime) -> None:
+    """What the function needs of the lab before it is installed: a certificate, an address, an account."""
     async with Api(control.cluster.access(*ADMIN)) as api:
-        certificates = await serving_certificate(control, api, FUNCTION)
+        await serving_certificate(control, api, FUNCTION)
         runtime.endpoints[FUNCTION] = f"{LOOPBACK}:{FUNCTION_PORT}"
-        await asyncio.to_thread(apply_as_documented, control, __version__)
         given = () if control.derives_rights else (_composite_rights(),)
         for item in (*given, _service_account()):
             await api.apply(dict(item))
+
+
+async def serve(supervisor: Supervisor, control: Control, say: Callable[[str], None], *, mode: str) -> None:
+    """Starts the function server once it was installed, and returns when it serves.
+
+    A function that is `live` watches the fleet and its clusters; a `lean` one the fleet alone, and it logs each call;
+    a `stateless` one has Crossplane fetch the fleet with every call.
+    """
+    async with Api(control.cluster.access(*ADMIN)) as api:
         await until("the Function is Healthy", lambda: package_healthy(api, "Function", FUNCTION), within_s=180.0)
         await until(
             "the Configuration is Healthy", lambda: package_healthy(api, "Configuration", CONFIGURATION), within_s=180.0
@@ -76,7 +87,8 @@ async def install(
         access = await token_access(control.cluster, api, FUNCTION)
     kubeconfig = control.cluster.write_kubeconfig("function", access)
     kubeconfig.with_name(_AUTHORITY).write_bytes(control.cluster.keys.authority.pair.certificate)
-    await supervisor.start(function_server(certificates, kubeconfig, "charts" if control.charts else mode))
+    looks = "charts" if control.charts else mode
+    await supervisor.start(function_server(control.cluster.folder / FUNCTION, kubeconfig, looks))
     say("function server ready")
 
 
@@ -94,12 +106,17 @@ def apply_as_documented(control: Control, version: str) -> None:
     registry = f"{LOOPBACK}:{REGISTRY_PORT}"
     command = [sys.executable, "-m", "modelplane", "install", f"--packages={registry}/{REPOSITORY}"]
     command += [f"--providers={registry}/lab", f"--version={version}", f"--kubeconfig={control.cluster.kubeconfig}"]
-    command += [_MEASURED, *(["--helm"] if control.charts else [])]
+    command += [MEASURED, *no_gateway(control), *(["--helm"] if control.charts else [])]
     folders = [str(control.cluster.binary("kubectl").parent), os.environ.get("PATH", "")]
     environment = {**os.environ, "PATH": os.pathsep.join(folders)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise InstallError(f"`modelplane install` ended with {done.returncode}:\n{done.stderr[-2000:]}")
+
+
+def no_gateway(control: Control) -> tuple[str, ...]:
+    """Where genuine Envoy Gateway runs, the GatewayClass is the lab's: its Envoy is a process."""
+    return ("--no-gateway",) if control.has_gateway_class else ()
 
 
 def function_server(
@@ -113,7 +130,7 @@ def function_server(
 ) -> Program:
     """Its admin page is on the next port."""
     looks = {
-        "live": ("--live", _MEASURED),
+        "live": ("--live", MEASURED),
         "lean": ("--live", "--no-observe", "--log-calls"),
         "stateless": (),
         "charts": ("--live", "--helm"),

@@ -28,4 +28,5 @@ CONTENTS = {
     "charts": "1a884d0518e4479ee6181af280ca680cb8df27aa61c1ebe5b5e3bfc00a660d2b",
     "envoy-gateway": "8eb359ebfb8aa71046e0b94a8a588934d1eabe5eeb816519d96b586f34fc7e1b",
     "llmisvc": "04d585f5932bbde22fbd5724f19c63890ddae3f331461890994bb2a72b89415e",
+    "helm": "81a69b7b513117f14b62ac190ee920cd2e88b43f671501fce051b045b1527c8e",
 }

@@ -1,7 +1,7 @@
-"""A read-only OCI registry on loopback, from which Crossplane's own package manager installs packages.
+"""An OCI registry on loopback, from which Crossplane's own package manager installs packages.
 
-It holds packages in memory: those made of manifests here, and those read from `.xpkg` files. Crossplane falls back to
-plain HTTP for an address that is an IP, so no certificate is involved.
+It holds packages in memory: those made of manifests here, those read from `.xpkg` files, and those that are pushed.
+Crossplane falls back to plain HTTP for an address that is an IP, so no certificate is involved.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _CHART_CONFIG = "application/vnd.cncf.helm.config.v1+json"
 _CHART = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 _MANIFESTS = re.compile(r"/v2/(.+)/manifests/([^/]+)")
 _BLOBS = re.compile(r"/v2/.+/blobs/([^/]+)")
+_UPLOADS = re.compile(r"/v2/.+/blobs/uploads/([^/]*)")
 _TAGS = re.compile(r"/v2/(.+)/tags/list")
 
 
@@ -122,7 +123,7 @@ class Registry:
     def _publish(self, repository: str, tag: str, manifest: bytes) -> str:
         digest = _digest(manifest)
         self._manifests[repository, tag] = self._manifests[repository, digest] = manifest
-        if tag not in self._tags.setdefault(repository, []):
+        if tag != digest and tag not in self._tags.setdefault(repository, []):
             self._tags[repository].append(tag)
         return digest
 
@@ -144,6 +145,8 @@ class Registry:
             await self._runner.cleanup()
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
+        if request.method in {"POST", "PUT"}:
+            return await self._take(request)
         if request.method not in {"GET", "HEAD"}:
             return web.Response(status=405)
         found = self._find(request.path)
@@ -153,13 +156,27 @@ class Registry:
         headers = {"Docker-Content-Digest": _digest(content), "Content-Type": kind}
         return web.Response(body=content, headers=headers)
 
+    async def _take(self, request: web.BaseRequest) -> web.Response:
+        """A blob in two calls, or a manifest. What does not have the digest that it is said to have is refused."""
+        if request.method == "POST" and _UPLOADS.fullmatch(request.path):
+            return web.Response(status=202, headers={"Location": f"{request.path}one"})
+        content = await request.content.read()  # a layer is larger than what a server reads by default
+        if _UPLOADS.fullmatch(request.path):
+            if request.query.get("digest") != _digest(content):
+                return web.Response(status=400, text="DIGEST_INVALID")
+            return web.Response(status=201, headers={"Docker-Content-Digest": self._keep(content)})
+        at = _MANIFESTS.fullmatch(request.path)
+        if at is None:
+            return web.Response(status=404)
+        return web.Response(status=201, headers={"Docker-Content-Digest": self._publish(at[1], at[2], content)})
+
     def _find(self, path: str) -> tuple[bytes, str] | None:
         if path.rstrip("/") == "/v2":
             return b"{}", "application/json"
         if (file := self._files.get(path)) is not None:
             return file, "application/octet-stream"
         if (at := _MANIFESTS.fullmatch(path)) and (manifest := self._manifests.get((at[1], at[2]))):
-            return manifest, _MANIFEST
+            return manifest, json.loads(manifest).get("mediaType", _MANIFEST)
         if (at := _BLOBS.fullmatch(path)) and (blob := self._blobs.get(at[1])) is not None:
             return blob, "application/octet-stream"
         if (at := _TAGS.fullmatch(path)) and at[1] in self._tags:

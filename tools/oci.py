@@ -12,7 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import yaml
+
 ANNOTATION = "io.crossplane.xpkg"
+INDEX = "application/vnd.oci.image.index.v1+json"
+_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+_CONFIG = "application/vnd.oci.image.config.v1+json"
+_LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
+_CHART_CONFIG = "application/vnd.cncf.helm.config.v1+json"
+_CHART_LAYER = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,7 @@ class Image:
     user: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    architecture: str = "amd64"
 
     def config(self) -> bytes:
         ran = {"Labels": dict(self.labels)}
@@ -42,7 +51,7 @@ class Image:
         if self.environment:
             ran["Env"] = [f"{name}={text}" for name, text in sorted(self.environment.items())]  # type: ignore[assignment]
         document = {
-            "architecture": "amd64",
+            "architecture": self.architecture,
             "os": "linux",
             "config": ran,
             "rootfs": {"type": "layers", "diff_ids": [layer.unpacked_digest for layer in self.layers]},
@@ -91,6 +100,7 @@ def package_image(package: bytes, runtime: Image | None = None) -> Image:
         user=runtime.user,
         environment=runtime.environment,
         labels={**runtime.labels, f"{ANNOTATION}:{base.digest}": "base"},
+        architecture=runtime.architecture,
     )
 
 
@@ -111,3 +121,67 @@ def write_archive(image: Image, path: Path, name: str) -> str:
             entry.size, entry.mode = len(content), 0o644
             archive.addfile(entry, io.BytesIO(content))
     return digest
+
+
+@dataclass(frozen=True)
+class StoredImage:
+    """An image as a registry keeps it."""
+
+    manifest: bytes
+    blobs: tuple[bytes, ...]
+    architecture: str
+    media_type: str = _MANIFEST
+
+
+def read_archive(path: Path) -> StoredImage:
+    """An archive that `write_archive` wrote. It marks layers of a package in labels, a registry marks each itself."""
+    with tarfile.open(path) as archive:
+        files = {entry.name: _content(archive, entry) for entry in archive if entry.isfile()}
+    (described,) = json.loads(files["manifest.json"])
+    config = files[described["Config"]]
+    facts = json.loads(config)
+    labels = facts.get("config", {}).get("Labels") or {}
+    layers = [files[name] for name in described["Layers"]]
+    marks = [labels.get(f"{ANNOTATION}:{_digest(layer)}") for layer in layers]
+    document = {
+        "schemaVersion": 2,
+        "mediaType": _MANIFEST,
+        "config": _described(_CONFIG, config),
+        "layers": [
+            {**_described(_LAYER, layer), **({"annotations": {ANNOTATION: mark}} if mark else {})}
+            for layer, mark in zip(layers, marks, strict=True)
+        ],
+    }
+    return StoredImage(_packed(document), (config, *layers), facts["architecture"])
+
+
+def stored_chart(path: Path) -> StoredImage:
+    """A Helm chart, as Helm pushes one: its Chart.yaml is the configuration."""
+    content = path.read_bytes()
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        name = next(entry for entry in archive if entry.name.endswith("/Chart.yaml") and entry.name.count("/") == 1)
+        config = _packed(yaml.safe_load(_content(archive, name)))
+    document = {
+        "schemaVersion": 2,
+        "mediaType": _MANIFEST,
+        "config": _described(_CHART_CONFIG, config),
+        "layers": [_described(_CHART_LAYER, content)],
+    }
+    return StoredImage(_packed(document), (config, content), "any")
+
+
+def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
+    file = archive.extractfile(entry)
+    return file.read() if file is not None else b""
+
+
+def _described(media_type: str, content: bytes) -> dict[str, object]:
+    return {"mediaType": media_type, "digest": _digest(content), "size": len(content)}
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def _packed(document: object) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()

@@ -26,6 +26,7 @@ from lab.e2e import (
     charts,
     clients,
     drains,
+    first_token,
     gangs,
     hop,
     kserve,
@@ -52,7 +53,8 @@ if TYPE_CHECKING:
     from lab.places import Places
 
 _STEPS = (
-    ("packages through the real package manager", steps.install, True),
+    ("packages pushed and installed as documented", first_token.install, True),
+    ("from an empty cluster to an answer, as documented", first_token.walk, False),
     ("good and bad manifests on the real API server", steps.refusals, False),
     ("clusters become Ready", steps.fleet, True),
     ("a deployment is placed and served", steps.deploy, True),

@@ -18,6 +18,7 @@ from tests.views.test_views_cluster_review import node, published, signs
 
 NODES = GroupVersionResource("", "v1", "nodes")
 SLICES = GroupVersionResource("resource.k8s.io", "v1", "resourceslices")
+SECRETS = GroupVersionResource("", "v1", "secrets")
 PLURALS = {
     "APIService": GroupVersionResource("apiregistration.k8s.io", "v1", "apiservices"),
     "DeviceClass": GroupVersionResource("resource.k8s.io", "v1", "deviceclasses"),
@@ -136,6 +137,30 @@ def test_adopting_labels_nodes_stores_the_kubeconfig_and_applies(tmp_path, capsy
     }
     assert secret["stringData"]["kubeconfig"] == path.read_text()
     assert cluster["spec"]["cluster"]["existing"]["secretRef"]["name"] == secret["metadata"]["name"]
+
+
+def test_what_is_stored_of_an_administrator_is_a_token_of_the_role(tmp_path, capsys, monkeypatch):
+    calls = tmp_path / "calls"
+    program = tmp_path / "bin" / "kubectl"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "# $@" >> {calls}\ncat >> {calls}\n')
+    program.chmod(program.stat().st_mode | stat.S_IEXEC)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    api = api_of()
+    metadata = {"name": "modelplane-token", "namespace": "modelplane-system"}
+    api.put(SECRETS, {"metadata": metadata, "data": {"token": "dGhlLXRva2Vu"}})
+    with serving(api):
+        path = kubeconfig(tmp_path, api.url, token="of-an-administrator")
+        words = ("cluster", "add", "east", "--kubeconfig", path, "--allow-insecure", "--apply", "--restrict")
+        code, _, _ = run(capsys, *words)
+    assert code == 0
+    on_cluster, on_control = calls.read_text().split("# ")[1:]
+    assert on_cluster.startswith(f"--kubeconfig={path} apply")
+    assert f"name: {ROLE}" in on_cluster
+    assert "of-an-administrator" not in on_control
+    stored = yaml.safe_load(next(yaml.safe_load_all(on_control.partition("\n")[2]))["stringData"]["kubeconfig"])
+    assert stored["users"] == [{"name": "modelplane", "user": {"token": "the-token"}}]
+    assert stored["clusters"] == [{"name": "east", "cluster": {"server": api.url}}]
 
 
 def test_nothing_is_applied_where_something_is_missing(tmp_path, capsys, kubectl):

@@ -9,6 +9,7 @@ import tarfile
 from pathlib import Path
 
 import aiohttp
+import pytest
 import yaml
 
 from lab.registry import Registry
@@ -75,7 +76,36 @@ def test_an_archive_as_our_own_tool_writes_it_can_be_pulled(tmp_path):
     serve(registry, story)
 
 
-def test_what_is_not_there_is_not_found_and_nothing_can_be_written():
+def test_what_is_pushed_can_be_pulled(tmp_path):
+    """By the tool that users push with."""
+    sys.path.insert(0, str(Path("tools").absolute()))
+    from oci import Image, layer_of, package_image, read_archive, write_archive
+    from oci_registry import PushError
+    from oci_registry import Registry as Client
+
+    stored = []
+    for architecture in ("amd64", "arm64"):
+        program = Image((layer_of({"bin/x": architecture.encode()}),), ("/bin/x",), architecture=architecture)
+        path = tmp_path / architecture
+        write_archive(package_image(yaml.safe_dump_all(PACKAGE).encode(), program), path, "f:v1")
+        stored.append(read_archive(path))
+
+    async def story(url):
+        client = Client(url.removeprefix("http://"), plain_http=True)
+        digest = await asyncio.to_thread(client.push, "team/f", "v1", tuple(stored))
+        async with aiohttp.ClientSession(url) as session, session.get("/v2/team/f/manifests/v1") as answer:
+            assert answer.headers["Content-Type"] == "application/vnd.oci.image.index.v1+json"
+            assert answer.headers["Docker-Content-Digest"] == digest
+            index = await answer.json(content_type=None)
+        found, config, _ = await pull(url, "team/f", index["manifests"][1]["digest"])
+        assert (found, config["architecture"]) == (PACKAGE, "arm64")
+        with pytest.raises(PushError, match="405"):
+            client._expect(await asyncio.to_thread(client._call, "DELETE", "/v2/team/f/manifests/v1"), 202, "it")
+
+    serve(Registry(), story)
+
+
+def test_what_is_not_there_is_not_found():
     registry = Registry()
     registry.add_manifests("team/f", "v1", PACKAGE)
 
@@ -86,7 +116,7 @@ def test_what_is_not_there_is_not_found_and_nothing_can_be_written():
                     assert answer.status == status, path
             async with session.get("/v2/team/f/tags/list") as answer:
                 assert await answer.json() == {"name": "team/f", "tags": ["v1"]}
-            async with session.put("/v2/team/f/manifests/v2", data=b"{}") as answer:
-                assert answer.status == 405
+            async with session.put("/v2/team/f/blobs/uploads/one?digest=sha256:0", data=b"x") as answer:
+                assert answer.status == 400
 
     serve(registry, story)

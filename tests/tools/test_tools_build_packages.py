@@ -45,6 +45,32 @@ def test_another_platform_does_not(tool, monkeypatch):
     assert tool._why_plain(plain=False).startswith("the image is for plan9 mips, and this is ")
 
 
+def test_another_architecture_is_not_compiled_for(tool):
+    said = tool._why_plain(plain=False, architecture="arm64")
+    assert said == "a compiler of this machine makes nothing for arm64"
+
+
+def test_what_an_earlier_build_left_is_removed(tool, tmp_path):
+    version = tool.__version__
+    left = [f"modelplane-loader-v{version}-arm64.tar", f"function-modelplane-v{version}.xpkg"]
+    kept = ["modelplane-v0.0.1.xpkg", f"modelplane-{version}.tgz"]
+    for name in (*left, *kept):
+        (tmp_path / name).touch()
+    tool._remove_earlier(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
+
+
+def test_lists_of_another_architecture_leave_the_machines_own_alone(tool, tmp_path):
+    own = tool.subprocess.run(
+        ["dpkg", "--print-architecture"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    other = "arm64" if own == "amd64" else "amd64"
+    assert tool._apt_settings(tmp_path, own) == []
+    words = tool._apt_settings(tmp_path, other)
+    assert f"APT::Architecture={other}" in words
+    assert f"Dir::State::Lists={tmp_path / 'lists'}" in words
+
+
 def test_a_machine_without_a_compiler_does_not(tool, monkeypatch):
     monkeypatch.setattr(tool.compile_picker, "obstacle", lambda: "there is no C compiler (cc) on this machine")
     assert tool._why_plain(plain=False) == "there is no C compiler (cc) on this machine"

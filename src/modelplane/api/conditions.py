@@ -32,6 +32,8 @@ class ConditionType(StrEnum):
     """Of an InferenceCluster whose software is installed or checked."""
     TELEMETRY_READY = "TelemetryReady"
     """Of an InferenceCluster with a collector, or that should have one."""
+    AGENT_CONNECTED = "AgentConnected"
+    """Of an InferenceCluster that is reached through its agent."""
     REPLICAS_SCHEDULED = "ReplicasScheduled"
     REPLICAS_READY = "ReplicasReady"
     PROGRESSING = "Progressing"

@@ -55,6 +55,9 @@ RENDERED = "modelplane.ai/rendered"
 ALLOW_INSECURE = "modelplane.ai/allow-insecure"
 """Annotation of a kubeconfig Secret: its API may be plain http, or have a certificate that is not verified."""
 
+AGENT_STATE = "modelplane.ai/agent"
+"""Annotation of an InferenceCluster, written by the hub: whether the cluster's agent is connected, and since when."""
+
 STAGED = "modelplane.ai/staged"
 """Annotation of a PersistentVolumeClaim that is complete: what the source was resolved to, or `unknown`."""
 RELAY = "modelplane.ai/relay"

@@ -1843,6 +1843,7 @@ class ExistingSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 class Existing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     secret_ref: ExistingSecretRef = msgspec.field(name="secretRef")
+    connection: Literal["Direct", "Agent"] | None = None
     components: Literal["Managed", "Provided"] | None = None
     cache: OlderClusterCache | None = None
     identity_secret_ref: ExistingIdentitySecretRef | None = msgspec.field(name="identitySecretRef", default=None)

@@ -25,6 +25,14 @@ class Reason(StrEnum):
     NOT_SUPPORTED = "NotSupported", "This build does not support the spec. Nothing is changed."
     UNRESOLVED = "Unresolved", "An object that this one refers to is not read yet. Nothing is decided until it is."
 
+    AGENT_CONNECTED = (
+        "AgentConnected",
+        "The cluster's agent is connected to the hub. The message has the last heartbeat.",
+    )
+    AGENT_DISCONNECTED = (
+        "AgentDisconnected",
+        "The cluster's agent is not connected to the hub. What runs on the cluster goes on.",
+    )
     CLUSTER_RUNNING = "ClusterRunning", "Objects on the cluster are observed and its pools are known."
     CLASS_MISSING = (
         "ClassMissing",

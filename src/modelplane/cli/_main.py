@@ -57,6 +57,8 @@ COMMANDS = (
     Command("hydrate", "stage the files of a model on a volume: resumable, checked, published at once", "hydrate"),
     Command("install", "install Modelplane on a control plane that runs Crossplane", "install"),
     Command("function", "serve the composition function of Crossplane", "function"),
+    Command("hub", "serve the hub that agents of workload clusters dial", "hub"),
+    Command("agent", "run the agent of a workload cluster: it dials the hub of the control plane", "agent"),
     Command("mcp", "serve read-only tools of a fleet to an assistant (Model Context Protocol)", "mcp"),
     Command("version", "show the versions of this program, of the plane and of its Kubernetes API", "version"),
     Command("completion", "print what a shell needs to complete commands and names", "completion"),

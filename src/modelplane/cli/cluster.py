@@ -23,6 +23,11 @@ examples:
   modelplane cluster role | kubectl --kubeconfig admin.yaml apply -f -     the rights that Modelplane needs
   modelplane cluster add east --kubeconfig east.yaml               print the manifests
   modelplane cluster add east --kubeconfig east.yaml --apply       label nodes, store the kubeconfig, apply
+  modelplane cluster add east --kubeconfig admin.yaml --restrict --apply
+                                                                   the same; stored are the rights that are needed
+
+  modelplane cluster add east --kubeconfig admin.yaml --agent https://hub.example.org:8443 --image IMAGE --apply
+                                                                   the cluster dials; nothing of it is stored
 
 The kubeconfig is read as the control plane reads it: one that names files or programs, or does not verify TLS, is
 refused. The exit code of a check is 1 where something is missing. docs/operations/requirements.md has what is needed.
@@ -41,6 +46,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     adding.add_argument(
         "--apply", action="store_true", help="label nodes, store the kubeconfig and apply the manifests"
     )
+    adding.add_argument(
+        "--restrict",
+        action="store_true",
+        help="apply the role on the cluster too, and store its ServiceAccount's token in the place of this kubeconfig",
+    )
+    adding.add_argument(
+        "--agent",
+        default="",
+        metavar="HUB",
+        help="run an agent on the cluster, which dials the hub at this https address; no credential of it is stored",
+    )
+    adding.add_argument("--image", default="", help="the agent's image, for --agent")
     adding.add_argument("--force", action="store_true", help="apply although the cluster lacks something")
     adding.add_argument("--control-kubeconfig", type=Path, help="the control plane (default: as kubectl finds it)")
     for verb in (checking, adding):
@@ -53,8 +70,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.verb == "role":
         return _print_role(arguments.account)
+    if arguments.verb == "add" and arguments.agent:
+        _check_agent(arguments)
     text = _read(arguments.kubeconfig)
     return asyncio.run(_check(text, arguments) if arguments.verb == "check" else _add(text, arguments))
+
+
+def _check_agent(arguments: argparse.Namespace) -> None:
+    if not arguments.agent.startswith("https://"):
+        raise InputError(f"--agent {arguments.agent!r}: is no https:// address of a hub")
+    if not arguments.image:
+        raise InputError("--agent needs --image, such as registry.example.org/team/modelplane-agent:v0.2.0")
+    if arguments.restrict:
+        raise InputError("--agent and --restrict exclude each other: with an agent no kubeconfig is stored")
 
 
 def _print_role(account: str) -> int:
@@ -156,7 +184,8 @@ async def _add(text: str, arguments: argparse.Namespace) -> int:
         found = await inventory(client)
         pools = propose_pools(found)
         secret = f"{arguments.name}-kubeconfig"
-        manifests = [*(pool.inference_class() for pool in pools), proposed_cluster(arguments.name, secret, pools)]
+        declared = proposed_cluster(arguments.name, secret, pools, agent=bool(arguments.agent))
+        manifests = [*(pool.inference_class() for pool in pools), declared]
         if not arguments.apply:
             return _print_proposal(manifests, secret, arguments.kubeconfig)
         findings = review_cluster(found)
@@ -166,8 +195,29 @@ async def _add(text: str, arguments: argparse.Namespace) -> int:
         await _label(client, pools)
     finally:
         await client.close()
+    if arguments.agent:
+        from modelplane.cli._agent_cluster import enrol
+
+        return _apply([*enrol(arguments, secret, _apply), *manifests], arguments.control_kubeconfig)
+    if arguments.restrict:
+        text = await _restricted(text, arguments)
     stored = _secret(secret, text, insecure=arguments.allow_insecure)
     return _apply([stored, *manifests], arguments.control_kubeconfig)
+
+
+async def _restricted(text: str, arguments: argparse.Namespace) -> str:
+    from modelplane.cli._restricted import ACCOUNT, restricted_kubeconfig
+    from modelplane.kube import config_of
+    from modelplane.views.workload_rights import workload_role
+
+    if _apply(list(workload_role(ACCOUNT)), arguments.kubeconfig):
+        raise InputError("the role could not be applied on the cluster; nothing was stored")
+    client = _client(text, arguments)
+    try:
+        config = config_of(text, str(arguments.kubeconfig), insecure=arguments.allow_insecure)
+        return await restricted_kubeconfig(client, config, arguments.name)
+    finally:
+        await client.close()
 
 
 def _print_proposal(manifests: "list[Json]", secret: str, path: Path) -> int:

@@ -55,6 +55,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--monitors", action="store_true", help="PodMonitors too, for a control plane with the Prometheus Operator"
     )
+    parser.add_argument(
+        "--gateway",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="the fleet's GatewayClass and its settings, for Envoy Gateway (default: they are installed)",
+    )
+    parser.add_argument(
+        "--hub", default="", metavar="HOST", help="install the hub, which agents of workload clusters dial at this name"
+    )
     parser.add_argument("--pull-secret", default="", metavar="NAME", help="Secret in crossplane-system to pull with")
     parser.add_argument("--dry-run", action="store_true", help="print the objects and apply nothing")
     parser.add_argument("--kubeconfig", default=None, help="which cluster (default: as kubectl finds it)")
@@ -85,6 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
         pull_secret=arguments.pull_secret,
         images=arguments.images.rstrip("/"),
         monitors=arguments.monitors,
+        gateway=arguments.gateway,
+        hub=arguments.hub,
     )
     text = to_yaml_documents(installation(source))
     if arguments.dry_run:

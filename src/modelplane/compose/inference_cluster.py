@@ -28,6 +28,7 @@ from modelplane.api.models import (
 from modelplane.api.objects import API_VERSION, Json, manifest
 from modelplane.api.reasons import Reason
 from modelplane.compose import capacity
+from modelplane.compose.agent_condition import agent_condition
 from modelplane.compose.clouds import ProvisioningPlan, cloud_of, cloud_requirements, plan_cloud
 from modelplane.compose.cluster_hop import ClusterHop, cluster_hop, hop_requirements
 from modelplane.compose.contract import (
@@ -101,9 +102,13 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
         _cluster_condition(request, found, provisioned.conditions, lost=lost),
         _gateway_condition(hop, address, answers=answers),
     )
-    telemetry = plan_telemetry(request, reachable=provisioned.reachable)
-    # None is part of Ready: a pool without nodes, an upgrade or a collector must not displace what runs.
-    more = (*provisioned.conditions, *(each for each in (stack.condition, telemetry.condition) if each is not None))
+    telemetry, agent = plan_telemetry(request, reachable=provisioned.reachable), agent_condition(cluster, request.now)
+    # None is part of Ready: pools without nodes, upgrades, collectors and broken tunnels displace nothing that runs.
+    more = (
+        *provisioned.conditions,
+        *(each for each in (stack.condition, telemetry.condition) if each is not None),
+        *agent,
+    )
     # A fault in the labels of pods keeps new replicas from being rendered; those that run go on.
     accepted = _accepted(cluster, fault)
     drain = _drain(request, cluster, replicas)

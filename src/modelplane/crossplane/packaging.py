@@ -20,6 +20,8 @@ from modelplane.api.objects import GROUP, Manifest
 from modelplane.compose.clouds import CLOUDS
 from modelplane.compose.registry import COMPOSERS
 from modelplane.compose.telemetry.monitors import function_monitor, router_monitor
+from modelplane.crossplane.control_objects import CROSSPLANE_NAMESPACE, REPLICAS, availability, gateway_class, spread_of
+from modelplane.crossplane.hub_objects import HUB, hub_objects
 
 FUNCTION = "function-modelplane"
 CONFIGURATION = "modelplane"
@@ -29,7 +31,6 @@ PROVIDER_KUBERNETES = "v1.2.1"
 PROVIDER_HELM = "v1.4.0"
 PART_OF = "app.kubernetes.io/part-of"
 DIGEST_ANNOTATION = "modelplane.ai/facts"
-_SYSTEM = "crossplane-system"
 _LIVE = {GROUP: ("inferenceclusters", "modelcaches", "modeldeployments", "modelreplicas")}
 _GATEWAY_KINDS = {
     "gateway.networking.k8s.io": ("gateways", "httproutes"),
@@ -84,6 +85,10 @@ class PackageSource:
     """Addresses of the metrics that canaries are judged by. The function then writes status.traffic of endpoints."""
     monitors: bool = False
     """PodMonitors for the function server and fleet routers, where the Prometheus Operator is."""
+    gateway: bool = True
+    """With the fleet's GatewayClass and its settings, which takes the kinds of Envoy Gateway."""
+    hub: str = ""
+    """What agents of workload clusters dial. Empty: no hub is installed."""
 
 
 def configuration(version: str, function: str = "") -> tuple[Manifest, ...]:
@@ -204,12 +209,15 @@ def _installed(source: PackageSource) -> tuple[Manifest, ...]:
         *_rights(source),
         *(_secret_rights() if source.observe else ()),
         *_providers(source),
-        _runtime(FUNCTION, _function_runtime(source), _SCRATCH),
+        *(gateway_class() if source.gateway else ()),
+        *availability(FUNCTION),
+        *(hub_objects(source.hub, f"{source.images or source.packages}/{HUB}:v{source.version}") if source.hub else ()),
+        _runtime(FUNCTION, _function_runtime(source), {**_SCRATCH, **spread_of(FUNCTION)}, REPLICAS),
         _package("Function", FUNCTION, f"{source.packages}/{FUNCTION}:v{source.version}", source, FUNCTION),
         _alone(
             _package("Configuration", CONFIGURATION, f"{source.packages}/{CONFIGURATION}:v{source.version}", source)
         ),
-        *((function_monitor(FUNCTION, _SYSTEM), router_monitor()) if source.monitors else ()),
+        *((function_monitor(FUNCTION, CROSSPLANE_NAMESPACE), router_monitor()) if source.monitors else ()),
     )
 
 
@@ -249,14 +257,17 @@ def _alone(package: Manifest) -> Manifest:
     return {**package, "spec": {**(spec if isinstance(spec, Mapping) else {}), "skipDependencyResolution": True}}
 
 
-def _runtime(name: str, container: Mapping[str, object], pod: Mapping[str, object] = _NOTHING) -> Manifest:
+def _runtime(
+    name: str, container: Mapping[str, object], pod: Mapping[str, object] = _NOTHING, replicas: int = 1
+) -> Manifest:
     template = {"spec": {"containers": [{"name": "package-runtime", **container}], **pod}}
+    count = {"replicas": replicas} if replicas > 1 else {}
     return {
         "apiVersion": "pkg.crossplane.io/v1beta1",
         "kind": "DeploymentRuntimeConfig",
         "metadata": {"name": name},
         "spec": {
-            "deploymentTemplate": {"spec": {"selector": {}, "template": template}},
+            "deploymentTemplate": {"spec": {**count, "selector": {}, "template": template}},
             "serviceAccountTemplate": {"metadata": {"name": name}},
         },
     }
@@ -298,7 +309,7 @@ def _rights(source: PackageSource) -> Iterator[Manifest]:
         "kind": "ClusterRoleBinding",
         "metadata": {"name": "modelplane:function"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "modelplane:function"},
-        "subjects": [{"kind": "ServiceAccount", "name": FUNCTION, "namespace": _SYSTEM}],
+        "subjects": [{"kind": "ServiceAccount", "name": FUNCTION, "namespace": CROSSPLANE_NAMESPACE}],
     }
     yield from _user_roles()
 
@@ -313,7 +324,7 @@ def _secret_rights() -> Iterator[Manifest]:
         "kind": "RoleBinding",
         "metadata": metadata,
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": FUNCTION, "namespace": _SYSTEM}],
+        "subjects": [{"kind": "ServiceAccount", "name": FUNCTION, "namespace": CROSSPLANE_NAMESPACE}],
     }
 
 

@@ -140,6 +140,17 @@ class KubeClient:
         patch = msgspec.json.encode({"metadata": {"annotations": dict(annotations)}})
         await self._send("PATCH", kind.path(namespace, name), {"fieldManager": _AGENT}, patch)
 
+    async def create(self, kind: GroupVersionResource, namespace: str | None, manifest: Mapping[str, object]) -> None:
+        parameters = {"fieldManager": _AGENT}
+        await self._send("POST", kind.path(namespace), parameters, msgspec.json.encode(manifest), "application/json")
+
+    async def merge(
+        self, kind: GroupVersionResource, name: str, namespace: str | None, patch: Mapping[str, object]
+    ) -> None:
+        """Merge these fields into one object. With a resourceVersion among them, only into that version."""
+        body = msgspec.json.encode(patch)
+        await self._send("PATCH", kind.path(namespace, name), {"fieldManager": _AGENT}, body)
+
     async def patch_status(
         self, kind: GroupVersionResource, name: str, namespace: str | None, status: Mapping[str, object]
     ) -> None:
@@ -185,10 +196,17 @@ class KubeClient:
         except (httpx2.HTTPError, OSError) as broken:
             raise _unreachable(broken) from broken
 
-    async def _send(self, method: str, path: str, parameters: dict[str, str], body: bytes | None = None) -> bytes:
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        parameters: dict[str, str],
+        body: bytes | None = None,
+        media_type: str = "application/merge-patch+json",
+    ) -> bytes:
         import httpx2
 
-        headers = {"Content-Type": "application/merge-patch+json"} if body is not None else {}
+        headers = {"Content-Type": media_type} if body is not None else {}
         try:
             answer = await self._http.request(method, path, params=parameters, content=body, headers=headers)
         except (httpx2.HTTPError, OSError) as broken:

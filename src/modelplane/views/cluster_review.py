@@ -230,9 +230,10 @@ def _as_class(pool: ProposedPool) -> InferenceClass:
     return decode(InferenceClass, pool.inference_class())
 
 
-def proposed_cluster(name: str, secret: str, pools: Iterable[ProposedPool]) -> Json:
+def proposed_cluster(name: str, secret: str, pools: Iterable[ProposedPool], *, agent: bool = False) -> Json:
     """Its InferenceCluster, with software that somebody else installed."""
-    existing = {"secretRef": {"name": secret}, "components": "Provided"}
+    connection = {"connection": "Agent"} if agent else {}
+    existing = {"secretRef": {"name": secret}, **connection, "components": "Provided"}
     declared = [{"name": pool.name, "className": pool.class_name, "nodeCount": len(pool.nodes)} for pool in pools]
     spec = {"cluster": {"source": "Existing", "existing": existing}, "nodePools": declared}
     return {"apiVersion": API_VERSION, "kind": "InferenceCluster", "metadata": {"name": name}, "spec": spec}

@@ -1,0 +1,83 @@
+"""The hub on the control plane's cluster: what agents of workload clusters dial (design/0062).
+
+One runs: the connections of agents are in its memory, and they are back within seconds of a restart. It may read and
+write Secrets of the system's namespace, where its authority and the records of agents are.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from modelplane.api.labels import SYSTEM_NAMESPACE
+from modelplane.api.objects import GROUP, Json, Manifest, manifest
+
+HUB = "modelplane-hub"
+AGENT_PORT, PROXY_PORT = 8443, 8444
+_RBAC = "rbac.authorization.k8s.io/v1"
+RESTRICTED: Mapping[str, object] = {
+    "runAsNonRoot": True,
+    "runAsUser": 65532,
+    "runAsGroup": 65532,
+    "readOnlyRootFilesystem": True,
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+def hub_objects(host: str, image: str) -> Iterator[Manifest]:
+    """`host` is what agents dial."""
+    labels = {"app.kubernetes.io/name": HUB}
+    yield manifest("v1", "ServiceAccount", HUB, namespace=SYSTEM_NAMESPACE)
+    yield from _rights()
+    yield manifest("apps/v1", "Deployment", HUB, namespace=SYSTEM_NAMESPACE, spec=_deployment(host, image, labels))
+    proxy = {"selector": labels, "ports": [{"name": "proxy", "port": PROXY_PORT, "targetPort": PROXY_PORT}]}
+    yield manifest("v1", "Service", HUB, namespace=SYSTEM_NAMESPACE, spec=proxy)
+    dialled = {"name": "agents", "port": AGENT_PORT, "targetPort": AGENT_PORT}
+    spec = {"type": "LoadBalancer", "selector": labels, "ports": [dialled]}
+    yield manifest("v1", "Service", f"{HUB}-agents", namespace=SYSTEM_NAMESPACE, spec=spec)
+
+
+def _rights() -> Iterator[Manifest]:
+    subjects = [{"kind": "ServiceAccount", "name": HUB, "namespace": SYSTEM_NAMESPACE}]
+    secrets = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "get", "patch"]}
+    clusters = {"apiGroups": [GROUP], "resources": ["inferenceclusters"], "verbs": ["patch"]}
+    for kind, name, namespace, rule in (
+        ("Role", HUB, SYSTEM_NAMESPACE, secrets),
+        ("ClusterRole", "modelplane:hub", "", clusters),
+    ):
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
+        yield manifest(_RBAC, kind, name, namespace=namespace, rules=[rule])
+        yield manifest(_RBAC, f"{kind}Binding", name, namespace=namespace, roleRef=reference, subjects=subjects)
+
+
+def _deployment(host: str, image: str, labels: Mapping[str, str]) -> Json:
+    probe = {"httpGet": {"path": "/healthz", "port": PROXY_PORT, "scheme": "HTTPS"}, "periodSeconds": 5}
+    container = {
+        "name": "hub",
+        "image": image,
+        "args": [f"--host={host}"],
+        "ports": [
+            {"name": "agents", "containerPort": AGENT_PORT},
+            {"name": "proxy", "containerPort": PROXY_PORT},
+        ],
+        "readinessProbe": probe,
+        "livenessProbe": {**probe, "periodSeconds": 20},
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "2Gi"}},
+        **mounted_scratch(),
+    }
+    pod = {"serviceAccountName": HUB, "containers": [container], **scratch()}
+    return {
+        "replicas": 1,
+        "strategy": {"type": "Recreate"},
+        "selector": {"matchLabels": dict(labels)},
+        "template": {"metadata": {"labels": dict(labels)}, "spec": pod},
+    }
+
+
+def scratch() -> dict[str, object]:
+    """Certificates become files for a moment: TLS reads no others."""
+    return {"volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}}]}
+
+
+def mounted_scratch() -> dict[str, object]:
+    mounts = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108  the pod's own
+    return {"securityContext": dict(RESTRICTED), "volumeMounts": mounts}
