@@ -50,6 +50,7 @@ _WHOLE = PackageSource(
     pull_secret="zz-pull-secret",  # noqa: S106  the name of a Secret
     traffic_metrics=(_EACH,),
     hub="zz.hub",
+    monitors=True,
 )
 
 
@@ -66,6 +67,7 @@ def _options() -> Iterable[Option]:
     yield Option(".Values.observe", replace(_WHOLE, observe=False))
     yield Option(".Values.gateway", replace(_WHOLE, gateway=False))
     yield Option(".Values.hub", replace(_WHOLE, hub=""))
+    yield Option(".Values.monitors", replace(_WHOLE, monitors=False))
     yield Option(".Values.pullSecret", replace(_WHOLE, pull_secret=""))
     yield Option(".Values.trafficMetrics", replace(_WHOLE, traffic_metrics=()))
     for name in CLOUDS:
@@ -187,7 +189,7 @@ images: ""
 version: ""
 # provider-helm too, for the software of clusters.
 helm: false
-# Sources of clusters whose providers are installed too: GKE, EKS, AKS.
+# Sources of clusters whose providers are installed too: AKS, Civo, EKS, GKE, K3s, Nebius, Vultr.
 clouds: []
 # Watch nodes, queues and pods of clusters, which reads their kubeconfig Secrets.
 observe: true
@@ -197,6 +199,8 @@ gateway: true
 hub: ""
 # Metrics of routers or gateways, which canaries are judged by.
 trafficMetrics: []
+# PodMonitors too, for a control plane with the Prometheus Operator.
+monitors: false
 # Secret in crossplane-system to pull with.
 pullSecret: ""
 """
@@ -218,6 +222,7 @@ _SCHEMA: Mapping[str, object] = {
         "gateway": {"type": "boolean"},
         "hub": {"type": "string", "pattern": "^[A-Za-z0-9.:-]*$"},
         "trafficMetrics": {"type": "array", "items": {"type": "string", "pattern": "^https?://"}},
+        "monitors": {"type": "boolean"},
         "pullSecret": _TEXT,
         "global": {"type": "object"},
     },

@@ -181,7 +181,7 @@ def test_the_kinds_explain_themselves(kubectl):
     assert (code, "selectors" in said) == (0, True)
     assert kubectl("explain", "configmap")[0] == 0
     code, said = kubectl("api-resources", "--api-group=modelplane.ai", "-o", "name")
-    assert (code, len(said.split())) == (0, 8)
+    assert (code, len(said.split())) == (0, 10)
     assert kubectl("auth", "can-i", "create", "md") == (0, "yes\n")
 
 

@@ -69,7 +69,7 @@ def test_each_shell_has_a_script_that_asks_for_words(shell, capsys):
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 @pytest.mark.parametrize(
     ("line", "expected"),
-    [("modelplane rol", "rollout"), ("modelplane drain cl", "cluster"), ("modelplane get m", "mc md me mr ms")],
+    [("modelplane rol", "rollout"), ("modelplane drain cl", "cluster"), ("modelplane get m", "mc md me mm mr ms")],
 )
 def test_bash_completes(line, expected):
     script = (

@@ -72,11 +72,11 @@ def test_the_examples_share_objects_that_are_the_same():
     shown = typed("validate", "-f", "examples/")
     assert (shown.returncode, shown.stdout.splitlines()[-1]) == (
         0,
-        "29 objects, 0 problems, 1 warning (not checked: 5 Scenario)",
+        "30 objects, 0 problems, 1 warning (not checked: 5 Scenario)",
     )
     assert re.findall(r"warning: (\S+):", shown.stdout) == ["ModelDeployment/llama-3-8b"]
     gateway = "InferenceGateway/default"
-    shared = [gateway, "InferenceClass/h200-8x", gateway, gateway]
+    shared = [gateway, gateway, "InferenceClass/h200-8x", gateway, gateway]
     assert re.findall(r"note: (\S+):", shown.stdout) == shared
 
 
@@ -102,7 +102,7 @@ def test_kinds_are_spelled_as_for_kubectl(here, spelled):
     ("words", "code", "says"),
     [
         (["explain", "modeldeploymnet", "a"], 1, "'modeldeploymnet' is not a kind of this command; did you mean"),
-        (["explain", "pod/a"], 1, "'pod' is not a kind of this command; use deployment or replica"),
+        (["explain", "pod/a"], 1, "'pod' is not a kind of this command; use deployment, replica or cluster"),
         (["explain", "a"], 1, "'a' is not KIND NAME or KIND/NAME, such as deployment/NAME"),
         (["explain", "md/a", "b"], 1, "'md/a b' is not KIND NAME or KIND/NAME"),
         (["explain", "mr/a"], 1, "there is no ModelReplica a"),

@@ -34,9 +34,9 @@ def test_the_story_and_the_table(capsys):
     assert "   30.0 s  drain cluster east" in lines
     assert [line.split() for line in lines[-4:-2]] == [
         ["DEPLOYMENT", "REPLICAS", "PLACED", "SERVING", "CLUSTERS", "GPU", "HOURS", "COST", "STATE"],
-        ["default/qwen3-8b", "2", "2", "2", "west", "2", "0.1", "0.71", "USD", "Ready"],
+        ["default/qwen3-8b", "2", "2", "2", "west", "2", "0.1", "0.73", "USD", "Ready"],
     ]
-    assert lines[-1] == "0.1 GPU hours, 0.71 USD for deployments, 11.26 USD for all nodes"
+    assert lines[-1] == "0.1 GPU hours, 0.73 USD for deployments, 11.26 USD for all nodes"
 
 
 def test_clusters_on_clouds_are_taken_as_made(capsys):

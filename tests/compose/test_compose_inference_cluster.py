@@ -181,4 +181,5 @@ def test_a_cluster_reads_its_classes_and_its_replicas():
     assert {key: item for key, item in found.items() if item.cluster is None} == {
         "class-h200": Requirement(api, "InferenceClass", name="h200"),
         "replicas": Requirement(api, "ModelReplica", labels={"modelplane.ai/cluster": "east"}),
+        "telemetry-destinations": Requirement(api, "TelemetryDestination"),
     }

@@ -12,12 +12,13 @@ from modelplane.api.models import ModelEndpoint
 from modelplane.api.outbound import OutboundRule, _address
 from modelplane.compose import model_endpoint
 from modelplane.compose.contract import ComposeRequest
+from modelplane.compose.provider_models import ListRequest
 from modelplane.hydrate.errors import HydrateError
 from modelplane.hydrate.transport import TransferTimeouts, WebClient
 from modelplane.kube import API_SERVERS, KubeClient, Unreachable, config_of
-from modelplane.plane.provider_models import ListRequest, fetch_models
 from modelplane.reconcile.clock import SystemClock
 from modelplane.reconcile.resolver import HostResolver, look_up
+from modelplane.router.provider_lists import fetch_models
 from tests.api.test_api_outbound import REFUSED
 from tests.support.own_network import DnsServer, EveryAddress, in_own_network
 
@@ -46,13 +47,10 @@ def tried(url, allow=()):
 
 def listed(url):
     """What a provider's list of models gives."""
-    client = WebClient(OutboundRule(), TIMEOUTS)
     try:
-        return fetch_models(client, ListRequest(f"{url}/v1/models"))
+        return fetch_models(ListRequest(f"{url}/v1/models"))
     except HydrateError as error:
         return error.reason.value
-    finally:
-        client.abort()
 
 
 def composed(url, resolver):

@@ -540,7 +540,7 @@ class Restless:
     def __init__(self, plugin):
         self._plugin = plugin
         self.name = plugin.name
-        for method in ("score", "refuse", "applies", "reads"):
+        for method in ("score", "refuse", "applies", "reads", "evenly"):
             if hasattr(plugin, method):
                 setattr(self, method, getattr(plugin, method))
 

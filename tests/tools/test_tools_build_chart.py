@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from modelplane.cli import main
+from modelplane.compose.clouds import CLOUDS
 from modelplane.crossplane.packaging import PackageSource, installation
 from tests.support.oci_registry import helm
 
@@ -18,6 +19,8 @@ CHOICES = {
     "helm": ({"helm": True}, ("--helm",)),
     "one cloud": ({"clouds": ["GKE"]}, ("--cloud=GKE",)),
     "all clouds": ({"clouds": ["AKS", "EKS", "GKE"]}, ("--cloud=AKS", "--cloud=EKS", "--cloud=GKE")),
+    "a cloud with a provider of its own version": ({"clouds": ["Nebius"]}, ("--cloud=Nebius",)),
+    "monitors": ({"monitors": True}, ("--monitors",)),
     "not observed": ({"observe": False}, ("--no-observe",)),
     "no gateway": ({"gateway": False}, ("--no-gateway",)),
     "a mirror": ({"images": "c.example/i", "pullSecret": "123"}, ("--images=c.example/i", "--pull-secret=123")),
@@ -77,7 +80,9 @@ def test_values_that_mean_nothing_are_refused_by_name(chart, values, words, tmp_
 
 
 def test_every_object_has_a_file_and_values_are_explained(chart):
-    whole = installation(PackageSource("a.b/c", "a.b/d", "1", helm=True, clouds=("GKE", "EKS", "AKS"), hub="h.example"))
+    whole = installation(
+        PackageSource("a.b/c", "a.b/d", "1", helm=True, clouds=tuple(CLOUDS), hub="h.example", monitors=True)
+    )
     assert len(list((chart / "templates").glob("*.yaml"))) == len(whole)
     values = (chart / "values.yaml").read_text()
     properties = yaml.safe_load((chart / "values.schema.json").read_text())["properties"]

@@ -109,5 +109,5 @@ def test_packages_are_built_with_their_provenance(tmp_path, monkeypatch):
     document = json.loads((tmp_path / build.provenance.STATEMENT).read_text())
     assert len(document["subject"]) == 2
     asked = document["predicate"]["buildDefinition"]["externalParameters"]
-    assert asked == {"function": "", "runtime": "none", "plain": False}
+    assert asked == {"function": "", "runtime": "none", "plain": False, "architectures": ["amd64"]}
     assert build.provenance.differences(tmp_path) == []

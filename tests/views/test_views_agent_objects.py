@@ -16,20 +16,22 @@ def test_the_agent_has_the_shipped_role_and_no_token_in_a_secret():
         ("ServiceAccount", "modelplane"),
         ("ClusterRole", "modelplane-workload"),
         ("ClusterRoleBinding", "modelplane-workload"),
+        ("ClusterRole", "modelplane-collector"),
+        ("ClusterRoleBinding", "modelplane-collector"),
         ("Secret", "modelplane-agent"),
         ("Deployment", "modelplane-agent"),
     ]
-    assert MADE[4]["stringData"] == {"ca.crt": "PEM", "join-token": "once"}
+    assert MADE[-2]["stringData"] == {"ca.crt": "PEM", "join-token": "once"}
 
 
 def test_the_agent_is_started_as_the_program_takes_it():
     from modelplane.cli._main import _parser
 
-    (container,) = MADE[5]["spec"]["template"]["spec"]["containers"]
+    (container,) = MADE[-1]["spec"]["template"]["spec"]["containers"]
     words = ["agent", *container["args"]]
     arguments = _parser(words).parse_args(words)
     assert (arguments.hub, arguments.cluster) == ("https://hub.example.org:8443", "east")
-    assert "once" not in str(MADE[5])
+    assert "once" not in str(MADE[-1])
 
 
 def test_the_kubeconfig_is_one_that_the_control_plane_accepts():

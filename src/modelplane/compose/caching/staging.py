@@ -199,7 +199,9 @@ def _staged(
         **older,
         **(_completed(site, finished) if digest is None else {}),
     }
-    entry = msgspec.structs.replace(entry, older_unused_since=since)
+    # A volume that goes with this pass is not there for the next replica.
+    kept_keys = tuple(each for each in entry.staged_keys if volume_key(site.name, each) in desired)
+    entry = msgspec.structs.replace(entry, older_unused_since=since, staged_keys=kept_keys)
     # Until the claim has the digest, the pod that knows it is watched: a host composes again when that changes.
     return ClusterStaging(entry, desired, later, watches_pods=digest is None)
 
