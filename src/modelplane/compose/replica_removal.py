@@ -88,7 +88,8 @@ def _leaving(request: ComposeRequest[ModelDeployment], known: Observed) -> Desir
     if request.embedded or not request.now or not isinstance(known.target, Local):
         return None
     since = epoch_s(annotations_of(known.manifest).get(LEAVING))
-    if since is not None and request.now - since >= LEAVING_S:
+    # A clock that went back would make it wait until it has caught up.
+    if since is not None and not 0.0 <= request.now - since < LEAVING_S:
         return None
     marked = leaving_endpoint(known.manifest, request.now if since is None else since)
     return Desired(Local(marked, known.target.ready_when), known.ready)
