@@ -88,6 +88,10 @@ def test_services_have_time_to_drop_an_endpoint_before_it_is_deleted():
     kind = {name: own[name] for name in ("apiVersion", "kind", "spec")}
     assert target == Local({**kind, "metadata": {**metadata, "annotations": since}}, ReadyWhen.READY)
     assert first.requeue_after_s == 1.0
+    # `rollout status` says that it is done when no other replica is left.
+    alone = {key: seen for key, seen in observed.items() if key.endswith("a-0")}
+    assert not first.status.rollout.complete
+    assert compose(1, alone, nodes, now=1767225606.0).status.rollout.complete
     marked = {**observed, "endpoint-b-0": Observed(target, ready=True)}
     assert compose(1, marked, nodes, now=1767225604.0).desired["endpoint-b-0"].target == target
     assert keys(compose(1, marked, nodes, now=1767225605.0)) == ["replica-b-0"]

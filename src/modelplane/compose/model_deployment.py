@@ -134,6 +134,7 @@ def _composed(
     if wait is not None:
         result = with_wait(result, wait, wanted.replicas, request.now)
     leaving = sum(placement.decision is ReplicaDecision.MOVING for placement in decided.placements)
+    leaving += sum(replica_key(dropped.replica) in result.desired for dropped in decided.dropped)
     progress = rollout_progress(deployment, revisions[-1], rollout, request.now, leaving=leaving, canary=canary)
     return _with_progress(request, result, progress, revisions)
 
