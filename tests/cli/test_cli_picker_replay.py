@@ -209,6 +209,7 @@ async def live(folder):
 
 
 @pytest.mark.e2e
+@pytest.mark.submission
 def test_every_decision_of_a_picker_behind_envoy(tmp_path, capsys):
     stage, statuses, counted = asyncio.run(live(tmp_path))
     assert [statuses.count(status) for status in (200, 400, 413)] == [48, 6, 6]

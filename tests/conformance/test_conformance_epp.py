@@ -181,6 +181,7 @@ plugins: [{type: active-request-scorer}, {type: queue-scorer}]
 STARTED = ["unready-pods-are-not-picked", "ports-of-a-pod-are-endpoints", "responses-in-flight-end-whole"]
 
 
+@pytest.mark.submission
 def test_a_picker_that_the_kit_starts_over_its_own_api(tmp_path, capsys):
     """Our picker as a program, which knows the kit's pool by a kubeconfig alone."""
     (tmp_path / "config.yaml").write_text(CONFIG)

@@ -196,6 +196,7 @@ def test_what_one_endpoint_does_not_serve_another_does(play, failure):
     play(scenario)
 
 
+@pytest.mark.submission
 def test_it_returns_to_the_preferred_tier_after_a_while(play):
     async def scenario(world):
         async with upstreams("us", "acme") as (us, acme):

@@ -27,6 +27,7 @@ def await_fetching(process):
 
 @pytest.mark.slow
 @pytest.mark.timeout(60 + 20 * KILLS)
+@pytest.mark.submission
 def test_killed_until_done_it_is_bit_identical(loader, server):
     content = hashlib.shake_128(b"killed").digest((4 + 3 * KILLS) * MIB)
     url = server.add("/model.bin", content)

@@ -139,6 +139,7 @@ def test_tokens_are_those_of_a_service_whoever_called():
 
 
 @pytest.mark.slow
+@pytest.mark.submission
 def test_a_plane_shows_its_fleet_requests_and_tokens(tmp_path):
     found, text, refused = asyncio.run(journey(tmp_path / "plane"))
     assert found["modelplane_replicas_desired"] == {DEPLOYMENT: 2}

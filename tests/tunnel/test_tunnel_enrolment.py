@@ -128,6 +128,7 @@ def test_the_subject_of_a_request_is_not_believed(hub_world):
     assert (code, refused["message"]) == (503, "the agent of cluster west is not connected")
 
 
+@pytest.mark.submission
 def test_a_certificate_renews_itself_and_the_one_before_ends_once_the_new_one_is_used(world):
     world.start_hub()
     world.enrol("east")
