@@ -45,6 +45,8 @@ _WITHOUT_IMAGES = {"RUNTIME": "none", "PUSH_FLAGS": "--plain-http"}
 _WITHIN_S = 2400.0
 _INSTALLED_BY = "## 3."
 
+_REPLAYED_S = 5.0
+
 
 async def install(world: World) -> str:
     """The first two parts of the page; the lab then starts what a Deployment would."""
@@ -139,3 +141,5 @@ async def _leave(world: World) -> None:
     await cordon(world, made)
     await remove(world, made)
     await remove(world, await world.control.list(OURS, "InferenceClass"))
+    # Crossplane deletes by name what a Usage protected, two seconds after the Usage: a namesake could go with it.
+    await asyncio.sleep(_REPLAYED_S)
