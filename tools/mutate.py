@@ -189,7 +189,8 @@ def test_files(module: str) -> list[Path]:
     dotted = ".".join(("modelplane", *path.with_suffix("").parts))
     package, stem = dotted.rpartition(".")[::2]
     mention = re.compile(rf"{re.escape(dotted)}\b|from {re.escape(package)} import [^\n]*\b{stem}\b")
-    names = [stem, *([path.parent.name] if len(path.parts) > 2 else [])]  # noqa: PLR2004  a package has a mirror, too
+    # A package has a mirror, too; a room has a folder.
+    names = [stem, *([] if path.parent.as_posix() in ROOMS else [path.parent.name])]
     mirror = [file for name in names for file in sorted(room.rglob(f"test_*_{name}.py"))]
     others = [
         file for file in sorted(room.rglob("test_*.py")) if file not in mirror and mention.search(file.read_text())
