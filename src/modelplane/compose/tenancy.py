@@ -22,6 +22,9 @@ from modelplane.compose.contract import Remote
 ENGINE_SECURITY: Mapping[str, object] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 OWN_SECURITY: Mapping[str, object] = {**ENGINE_SECURITY, "readOnlyRootFilesystem": True, "runAsNonRoot": True}
 POD_SECURITY: Mapping[str, object] = {"seccompProfile": {"type": "RuntimeDefault"}}
+_USER = 65532
+RESTRICTED: Mapping[str, object] = {**OWN_SECURITY, **POD_SECURITY, "runAsUser": _USER, "runAsGroup": _USER}
+"""A container of a pod that is not ours to write whole: Pod Security's restricted level, as the images' user."""
 
 
 def tenant_namespace(cluster: InferenceCluster, tenant: str) -> Remote:

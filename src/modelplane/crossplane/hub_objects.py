@@ -8,19 +8,11 @@ from collections.abc import Iterator, Mapping
 
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.objects import GROUP, Json, Manifest, manifest
+from modelplane.compose.tenancy import RESTRICTED
 
 HUB = "modelplane-hub"
 AGENT_PORT, PROXY_PORT = 8443, 8444
 _RBAC = "rbac.authorization.k8s.io/v1"
-RESTRICTED: Mapping[str, object] = {
-    "runAsNonRoot": True,
-    "runAsUser": 65532,
-    "runAsGroup": 65532,
-    "readOnlyRootFilesystem": True,
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
 
 
 def hub_objects(host: str, image: str) -> Iterator[Manifest]:

@@ -20,6 +20,7 @@ from modelplane.api.objects import GROUP, Manifest
 from modelplane.compose.clouds import CLOUDS
 from modelplane.compose.registry import COMPOSERS
 from modelplane.compose.telemetry.monitors import function_monitor, router_monitor
+from modelplane.compose.tenancy import RESTRICTED
 from modelplane.crossplane.control_objects import CROSSPLANE_NAMESPACE, REPLICAS, availability, gateway_class, spread_of
 from modelplane.crossplane.hub_objects import HUB, hub_objects
 
@@ -50,16 +51,6 @@ _WRITE = ("create", "delete", "get", "list", "patch", "update", "watch")
 
 
 _NOTHING: Mapping[str, object] = {}
-_SECURITY: Mapping[str, object] = {
-    "runAsNonRoot": True,
-    "runAsUser": 65532,
-    "runAsGroup": 65532,
-    "readOnlyRootFilesystem": True,
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
-"""The function's container: Restricted in full, as the user that the image has."""
 _SCRATCH: Mapping[str, object] = {"volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}]}
 """Client certificates of workload clusters become files: TLS reads no others."""
 
@@ -288,7 +279,7 @@ def _function_runtime(source: PackageSource) -> Mapping[str, object]:
         "readinessProbe": probe,
         "livenessProbe": alive,
         "resources": {"requests": {"cpu": "200m", "memory": "256Mi"}, "limits": {"memory": "2Gi"}},
-        "securityContext": dict(_SECURITY),
+        "securityContext": dict(RESTRICTED),
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  the pod's own, see _SCRATCH
     }
 

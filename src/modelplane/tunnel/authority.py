@@ -4,9 +4,13 @@ What a certificate says of an agent is written here: the subject of a request is
 """
 
 import ipaddress
+import os
+import ssl
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -133,3 +137,14 @@ def renewal_is_due(certificate: bytes, now: float) -> bool:
     found = x509.load_pem_x509_certificate(certificate)
     begins, ends = found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
     return now > begins + (ends - begins) / 3
+
+
+def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """TLS reads files only; this one is gone at once."""
+    descriptor, name = tempfile.mkstemp()
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(certificate + key)
+        context.load_cert_chain(name)
+    finally:
+        Path(name).unlink()

@@ -6,9 +6,7 @@ The key is made here and never leaves the cluster. A join token is used once; af
 import asyncio
 import base64
 import logging
-import os
 import ssl
-import tempfile
 import time
 from pathlib import Path
 
@@ -18,7 +16,7 @@ import msgspec
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.objects import manifest
 from modelplane.tunnel.agent import AgentApi, ClusterAgent
-from modelplane.tunnel.authority import new_request, renewal_is_due
+from modelplane.tunnel.authority import load_pair, new_request, renewal_is_due
 from modelplane.tunnel.frames import TunnelError
 
 _log = logging.getLogger(__name__)
@@ -116,7 +114,7 @@ class Enrolment:
         """For the hub, whose authority is the only one that counts."""
         made = ssl.create_default_context(cafile=self._hub_ca)
         if self._identity is not None:
-            _load(made, self._identity)
+            load_pair(made, self._identity.certificate.encode(), self._identity.key.encode())
         return made
 
 
@@ -129,14 +127,3 @@ async def run_agent(enrolment: Enrolment, api: AgentApi, cluster: str, join_toke
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(enrolment.renew())
         tasks.create_task(ClusterAgent(enrolment.hub, api, enrolment.context).run())
-
-
-def _load(context: ssl.SSLContext, identity: AgentIdentity) -> None:
-    """TLS reads files only; this one is gone at once."""
-    descriptor, name = tempfile.mkstemp()
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(identity.certificate + identity.key)
-        context.load_cert_chain(name)
-    finally:
-        Path(name).unlink()

@@ -3,13 +3,10 @@
 import asyncio
 import base64
 import logging
-import os
 import ssl
-import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 from aiohttp import web
@@ -17,7 +14,7 @@ from aiohttp import web
 from modelplane.api.labels import AGENT_STATE, SYSTEM_NAMESPACE
 from modelplane.api.objects import GROUP, VERSION, manifest, text_at
 from modelplane.kube import GroupVersionResource, KubeClient, KubeStatusError
-from modelplane.tunnel.authority import AgentAuthority, KeyPair
+from modelplane.tunnel.authority import AgentAuthority, KeyPair, load_pair
 from modelplane.tunnel.hub import AgentHub, AgentState
 from modelplane.tunnel.records import SECRETS, AgentRecords
 
@@ -87,13 +84,7 @@ async def find_authority(client: KubeClient) -> AgentAuthority:
 def _context(pair: KeyPair, clients: AgentAuthority | None) -> ssl.SSLContext:
     """With `clients`, a certificate that is shown is verified. Who joins has none yet."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    descriptor, name = tempfile.mkstemp()
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(pair.certificate + pair.key)
-        context.load_cert_chain(name)
-    finally:
-        Path(name).unlink()
+    load_pair(context, pair.certificate, pair.key)
     if clients is not None:
         context.verify_mode = ssl.CERT_OPTIONAL
         context.load_verify_locations(cadata=clients.pair.certificate.decode())

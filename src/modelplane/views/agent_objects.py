@@ -6,6 +6,7 @@ join token is worth nothing once the agent has joined.
 
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.objects import Json, manifest
+from modelplane.compose.tenancy import RESTRICTED
 from modelplane.views.workload_rights import workload_role
 
 AGENT = "modelplane-agent"
@@ -33,15 +34,7 @@ def _deployment(cluster: str, hub: str, image: str) -> Json:
         "args": [f"--hub={hub}", "--hub-ca=/hub/ca.crt", f"--cluster={cluster}"],
         "env": [{"name": "MODELPLANE_JOIN_TOKEN", "valueFrom": token}],
         "resources": {"requests": {"cpu": "50m", "memory": "96Mi"}, "limits": {"memory": "512Mi"}},
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 65532,
-            "runAsGroup": 65532,
-            "readOnlyRootFilesystem": True,
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": dict(RESTRICTED),
         "volumeMounts": [
             {"name": "hub", "mountPath": "/hub", "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  the pod's own

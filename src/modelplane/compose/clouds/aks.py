@@ -17,11 +17,10 @@ from modelplane.compose.clouds.resources import (
     NVIDIA,
     PREFIX,
     Cloud,
-    CloudAccess,
     ClusterPlan,
     ManagedResource,
     PoolPlan,
-    SecretKeyRef,
+    kubeconfig_access,
     shared_storage,
 )
 
@@ -91,7 +90,7 @@ def _cluster(plan: ClusterPlan) -> ManagedResource:
         },
         "storageProfile": {"fileDriverEnabled": True, "diskDriverEnabled": True},
     }
-    secret = _access(plan.cluster).kubeconfig.name
+    secret = kubeconfig_access(plan.cluster).kubeconfig.name
     return ManagedResource(
         CLUSTER,
         _CONTAINERS,
@@ -147,10 +146,6 @@ def _pool(plan: ClusterPlan, pool: PoolPlan) -> ManagedResource:
     )
 
 
-def _access(cluster: InferenceCluster) -> CloudAccess:
-    return CloudAccess(SecretKeyRef(f"{cluster.metadata.name}-kubeconfig", "kubeconfig"))
-
-
 def _storage(plan: ClusterPlan) -> Json | None:
     del plan
     parameters = {"protocol": "nfs", "skuName": "Premium_LRS", "networkEndpointType": "privateEndpoint"}
@@ -173,7 +168,7 @@ AKS = Cloud(
     credentials=lambda cluster: _aks(cluster).credentials,
     plan_pool=_plan_pool,
     resources=_resources,
-    access=_access,
+    access=kubeconfig_access,
     access_keys=(CLUSTER, _NETWORK_ROLE),
     config_group="azure.m.upbound.io",
     no_capacity=r"(?i)SkuNotAvailable|AllocationFailed|ZonalAllocationFailed|OverconstrainedAllocationRequest|"

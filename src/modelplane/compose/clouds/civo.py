@@ -12,11 +12,11 @@ from modelplane.compose.clouds.resources import (
     CLUSTER,
     PREFIX,
     Cloud,
-    CloudAccess,
     ClusterPlan,
     ManagedResource,
     PoolPlan,
-    SecretKeyRef,
+    kubeconfig_access,
+    reservation_fault,
 )
 
 _KUBERNETES, _VPC = "kubernetes.civo.m.upbound.io/v1beta1", "vpc.civo.m.upbound.io/v1beta1"
@@ -74,21 +74,15 @@ def _cluster(plan: ClusterPlan) -> ManagedResource:
         "pools": {"label": "system", "size": _SYSTEM_SIZE, "nodeCount": _SYSTEM_NODES},
         **({"kubernetesVersion": civo.kubernetes_version} if civo.kubernetes_version else {}),
     }
-    secret = _access(plan.cluster).kubeconfig.name
+    secret = kubeconfig_access(plan.cluster).kubeconfig.name
     return ManagedResource(CLUSTER, _KUBERNETES, "Cluster", body, needs=(_NETWORK, _FIREWALL), secret=secret)
-
-
-def _access(cluster: InferenceCluster) -> CloudAccess:
-    return CloudAccess(SecretKeyRef(f"{cluster.metadata.name}-kubeconfig", "kubeconfig"))
 
 
 def _pool_fault(cluster: InferenceCluster, pool: NodePool) -> str | None:
     del cluster
     if pool.max_node_count is not None:
         return "maxNodeCount: pools of Civo have a fixed size; write nodeCount alone"
-    if pool.capacity_block is not None or pool.capacity_reservation is not None:
-        return "capacityReservation: Civo reserves no capacity"
-    return None
+    return reservation_fault(pool, "Civo")
 
 
 CIVO = Cloud(
@@ -98,7 +92,7 @@ CIVO = Cloud(
     credentials=lambda cluster: _civo(cluster).credentials,
     plan_pool=_plan_pool,
     resources=_resources,
-    access=_access,
+    access=kubeconfig_access,
     access_keys=(CLUSTER,),
     config_group="civo.m.upbound.io",
     no_capacity=r"(?i)out_?of_?capacity|quota_?limit_?reached|exceed.* quota",

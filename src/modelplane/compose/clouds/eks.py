@@ -29,11 +29,10 @@ from modelplane.compose.clouds.resources import (
     NO_ZONES,
     PREFIX,
     Cloud,
-    CloudAccess,
     ClusterPlan,
     ManagedResource,
     PoolPlan,
-    SecretKeyRef,
+    kubeconfig_access,
     shared_storage,
 )
 
@@ -99,7 +98,7 @@ def _resources(plan: ClusterPlan) -> Iterator[ManagedResource]:
     yield from _roles(plan)
     yield _cluster(plan)
     auth = {"region": _eks(plan.cluster).region, "clusterNameRef": plan.ref(CLUSTER), "refreshPeriod": "10m"}
-    secret = _access(plan.cluster).kubeconfig.name
+    secret = kubeconfig_access(plan.cluster).kubeconfig.name
     yield ManagedResource(_AUTH, _EKS, "ClusterAuth", auth, needs=(CLUSTER,), secret=secret)
     yield _node_group(plan, _SYSTEM, _system(plan), {"desiredSize": 1})
     yield from template_resources(plan, _eks(plan.cluster).region, _VPC)
@@ -323,10 +322,6 @@ def _files(plan: ClusterPlan) -> Iterator[ManagedResource]:
         yield ManagedResource(f"{PREFIX}files-{zone}", _EFS, "MountTarget", target, needs=needs)
 
 
-def _access(cluster: InferenceCluster) -> CloudAccess:
-    return CloudAccess(SecretKeyRef(f"{cluster.metadata.name}-kubeconfig", "kubeconfig"))
-
-
 def _facts(plan: ClusterPlan) -> Mapping[str, str]:
     return {"clusterName": plan.name(CLUSTER), "region": _eks(plan.cluster).region}
 
@@ -362,7 +357,7 @@ EKS = Cloud(
     credentials=lambda cluster: _eks(cluster).credentials,
     plan_pool=_plan_pool,
     resources=_resources,
-    access=_access,
+    access=kubeconfig_access,
     access_keys=(CLUSTER, _AUTH, _SYSTEM),
     config_group="aws.m.upbound.io",
     no_capacity=r"(?i)InsufficientInstanceCapacity|not have sufficient .*capacity|UnfulfillableCapacity|"

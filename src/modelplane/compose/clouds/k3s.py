@@ -13,11 +13,10 @@ from modelplane.compose.clouds.resources import (
     CLUSTER,
     NVIDIA,
     Cloud,
-    CloudAccess,
     ClusterPlan,
     ManagedResource,
     PoolPlan,
-    SecretKeyRef,
+    kubeconfig_access,
     node_key,
 )
 
@@ -51,7 +50,7 @@ def _resources(plan: ClusterPlan) -> Iterator[ManagedResource]:
         # The cluster has a gateway of its own. Its address comes from K3s' load balancer.
         "disableTraefik": True,
     }
-    secret = _access(plan.cluster).kubeconfig.name
+    secret = kubeconfig_access(plan.cluster).kubeconfig.name
     yield ManagedResource(CLUSTER, _K3S, "Cluster", body, secret=secret)
     for pool in plan.pools:
         for agent in _agents(plan.cluster, pool.pool):
@@ -69,10 +68,6 @@ def _node(plan: ClusterPlan, pool: PoolPlan, agent: Agent, channel: str) -> Mana
         "extraArgs": " ".join([*labels, f"--node-taint={pool.taint}=present:NoSchedule"]),
     }
     return ManagedResource(node_key(pool.pool, agent.name), _K3S, "Node", body, needs=(CLUSTER,))
-
-
-def _access(cluster: InferenceCluster) -> CloudAccess:
-    return CloudAccess(SecretKeyRef(f"{cluster.metadata.name}-kubeconfig", "kubeconfig"))
 
 
 def _cluster_fault(cluster: InferenceCluster) -> str | None:
@@ -100,7 +95,7 @@ K3S = Cloud(
     credentials=lambda cluster: _k3s(cluster).credentials,
     plan_pool=_plan_pool,
     resources=_resources,
-    access=_access,
+    access=kubeconfig_access,
     access_keys=(CLUSTER,),
     config_group=_GROUP,
     no_capacity="",

@@ -171,6 +171,17 @@ class CloudAccess:
     identity_type: str = ""
 
 
+def kubeconfig_access(cluster: InferenceCluster) -> CloudAccess:
+    """By the kubeconfig alone, which the provider writes."""
+    return CloudAccess(SecretKeyRef(f"{cluster.metadata.name}-kubeconfig", "kubeconfig"))
+
+
+def reservation_fault(pool: NodePool, cloud: str) -> str | None:
+    """Of a pool on a cloud where no capacity can be reserved."""
+    wants = pool.capacity_block is not None or pool.capacity_reservation is not None
+    return f"capacityReservation: {cloud} reserves no capacity" if wants else None
+
+
 @dataclass(frozen=True, slots=True)
 class Cloud:
     """A cloud that clusters are made on."""

@@ -5,17 +5,17 @@
 Vultr runs NVIDIA's operator on GPU nodes, which has the driver in a folder of its own.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from modelplane.api.models import ClusterVultr, InferenceCluster, NodePool, Provisioning
 from modelplane.compose.clouds.resources import (
     CLUSTER,
     Cloud,
-    CloudAccess,
     ClusterPlan,
     ManagedResource,
     PoolPlan,
-    SecretKeyRef,
+    kubeconfig_access,
+    reservation_fault,
 )
 
 _VKE = "vke.vultr.m.upbound.io/v1beta1"
@@ -44,7 +44,7 @@ def _resources(plan: ClusterPlan) -> Iterator[ManagedResource]:
         "haControlplanes": True,
         "nodePools": system,
     }
-    secret = _access(plan.cluster).kubeconfig.name
+    secret = kubeconfig_access(plan.cluster).kubeconfig.name
     first = {"nodePools": {"nodeQuantity": 1}}
     yield ManagedResource(CLUSTER, _VKE, "Kubernetes", body, first, secret=secret, late_initialize=False)
     for pool in plan.pools:
@@ -66,22 +66,11 @@ def _pool(plan: ClusterPlan, pool: PoolPlan) -> ManagedResource:
     return ManagedResource(pool.key, _VKE, "KubernetesNodePool", body, initial, needs=(CLUSTER,), late_initialize=False)
 
 
-def _access(cluster: InferenceCluster) -> CloudAccess:
-    return CloudAccess(SecretKeyRef(f"{cluster.metadata.name}-kubeconfig", "kubeconfig"))
-
-
-def _facts(plan: ClusterPlan) -> Mapping[str, str]:
-    del plan
-    return {"driverRoot": _DRIVER_ROOT}
-
-
 def _pool_fault(cluster: InferenceCluster, pool: NodePool) -> str | None:
     del cluster
     if min(pool.node_count, pool.min_node_count if pool.min_node_count is not None else 1) < 1:
         return "nodeCount: a pool of Vultr has a node at least"
-    if pool.capacity_block is not None or pool.capacity_reservation is not None:
-        return "capacityReservation: Vultr reserves no capacity"
-    return None
+    return reservation_fault(pool, "Vultr")
 
 
 VULTR = Cloud(
@@ -91,11 +80,11 @@ VULTR = Cloud(
     credentials=lambda cluster: _vultr(cluster).credentials,
     plan_pool=_plan_pool,
     resources=_resources,
-    access=_access,
+    access=kubeconfig_access,
     access_keys=(CLUSTER,),
     config_group="vultr.m.upbound.io",
     no_capacity=r"(?i)not (currently )?available in (the|this|your) (selected )?(region|location)|sold out|"
     r"limit .*(reached|exceeded)",
     pool_fault=_pool_fault,
-    facts=_facts,
+    facts=lambda _: {"driverRoot": _DRIVER_ROOT},
 )
