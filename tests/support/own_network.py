@@ -73,15 +73,19 @@ class DnsServer:
         """How often each name was asked for its IPv4 addresses."""
         self._turns = defaultdict(int)
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def __enter__(self):
         self._socket.bind(("127.0.0.1", 53))
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._socket.settimeout(0.05)
+        self._thread.start()
         return self
 
     def __exit__(self, *_):
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+        """Joins before it closes: a thread that still receives keeps the port, and the next server cannot have it."""
+        self._stopped.set()
+        self._thread.join()
         self._socket.close()
 
     def now(self, name, *answers):
@@ -90,11 +94,11 @@ class DnsServer:
         self._turns = defaultdict(int, {key: turn for key, turn in self._turns.items() if key[0] != name})
 
     def _serve(self):
-        while True:
+        while not self._stopped.is_set():
             try:
                 query, client = self._socket.recvfrom(512)
-            except OSError:
-                return
+            except TimeoutError:
+                continue
             answer = self._answer(query)
             if answer is not None:
                 self._socket.sendto(answer, client)
