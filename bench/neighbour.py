@@ -30,7 +30,7 @@ _NEIGHBOUR_LEAST_S: Final = 10.0
 _PACE_S: Final = 0.02
 _QUIET_S: Final = 5.0
 _START_S: Final = 30.0
-_CLUSTERS, _REPLICAS = 1_500, 24_000
+_CLUSTERS, _REPLICAS = 1_500, 36_000
 
 
 def rows() -> list[dict[str, object]]:
