@@ -19,7 +19,7 @@ from lab.client import items, name_of, text, value
 from lab.e2e.commands import typed
 from lab.e2e.first_token import leave
 from lab.e2e.picking import address_of, ask, logged
-from lab.e2e.steps import DEPLOYMENT, SERVICE, expect, models
+from lab.e2e.steps import DEPLOYMENT, SERVICE, expect, install, models
 from lab.e2e.world import OURS, World, conditions, running
 from lab.hub import DIALLED, PROGRAM
 from lab.manifests import read_folder
@@ -40,6 +40,8 @@ _AWAY = "AgentDisconnected"
 
 
 async def agent(world: World) -> str:
+    if not await world.control.list("apiextensions.crossplane.io/v2", "CompositeResourceDefinition"):
+        await install(world)
     await asyncio.to_thread(world.tell, "hub")
     try:
         await asyncio.to_thread(typed, world, _add(world))
