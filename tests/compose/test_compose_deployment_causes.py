@@ -145,4 +145,5 @@ def test_no_replica_is_left_out_and_the_order_does_not_matter(idle, replace):
     assert all(len(group.message or "") <= 512 for group in groups)
     assert len(words(groups, 40)) <= 3 * 512 + 64
     assert msgspec.json.decode(msgspec.json.encode(groups), type=tuple[NotReady, ...]) == groups
-    assert all((group.replaced_at is not None) <= (group.reason == Reason.CLUSTER_LOST) for group in groups)
+    replaced = {Reason.CLUSTER_LOST, Reason.AGENT_DISCONNECTED}
+    assert all((group.replaced_at is not None) <= (group.reason in replaced) for group in groups)
