@@ -114,8 +114,8 @@ class AgentHub:
     async def close(self) -> None:
         """Says nothing of the agents, which dial the next hub: that they left would count against their clusters."""
         self._closing = True
-        for tunnel in tuple(self._tunnels.values()):
-            await tunnel.socket.close(code=1001, message=b"the hub ends")
+        ends = [tunnel.socket.close(code=1001, message=b"the hub ends") for tunnel in self._tunnels.values()]
+        await asyncio.gather(*ends)  # one that is half-open takes its time
 
     async def _join(self, request: web.Request) -> web.Response:
         content = await request.read()
