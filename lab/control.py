@@ -207,10 +207,10 @@ async def _write_certificates(cluster: Cluster, api: Api, authority: Authority) 
     return folder
 
 
-async def token_access(cluster: Cluster, api: Api, account: str) -> Access:
-    """As a ServiceAccount of Crossplane's namespace, by a token such as a kubelet would mount."""
+async def token_access(cluster: Cluster, api: Api, account: str, namespace: str = SYSTEM) -> Access:
+    """As a ServiceAccount, by a token such as a kubelet would mount."""
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": _TOKEN_S}}
-    path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{account}/token"
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
     token = text(await api.call("POST", path, body=asked), "status", "token")
     return Access(cluster.server, cluster.keys.authority.pair.certificate, token=token)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab import cert_manager, kserve, workload
+from lab import cert_manager, hub, kserve, workload
 from lab import control as control_plane
 from lab.build import binary, module_folders
 from lab.charts import SOURCES as CHARTS
@@ -110,7 +110,7 @@ class Daemon:
         sites = read_fleet(self.fleet)
         if self.own_network:
             lay_network([_FLEET_RANGE, *(site.pod_range for site in sites)])
-            name_hosts(self.places.state / "hosts", HOSTS)
+            name_hosts(self.places.state / "hosts", {**HOSTS, **hub.HOSTS})
         modules = (*_MANIFEST_MODULES, *(_CHART_MODULES if Set.CHARTS in self.options else ()))
         sources = Sources(module_folders(modules), self.places.cache)
         self.clusters = [self._cluster(CONTROL, _CONTROL_PORT), *(self._cluster(s.name, s.base_port) for s in sites)]
@@ -199,6 +199,8 @@ class Daemon:
             "functions": self._functions,
             "valve": self._valve,
             "upgrade": self._upgrade,
+            "hub": self._hub,
+            "agent": self._agent,
         }
         return await doings[asked["do"]](asked)
 
@@ -281,6 +283,22 @@ class Daemon:
         try:
             return await upgrade(self.supervisor, self.control, self.runtime, self.say, mode=asked["mode"])
         except (InstallError, ProgramError, WaitedTooLongError, ApiError) as error:
+            return {"error": str(error)}
+
+    async def _hub(self, _: dict[str, str]) -> dict[str, object]:
+        if self.control is None or not self.own_network:
+            return {"error": "the lab is not up, or has no hosts file of its own"}
+        try:
+            await hub.start_hub(self.supervisor, self.control)
+        except (InstallError, ProgramError, ApiError) as error:
+            return {"error": str(error)}
+        return {}
+
+    async def _agent(self, asked: dict[str, str]) -> dict[str, object]:
+        (cluster,) = [each for each in self.clusters if each.name == asked["cluster"]]
+        try:
+            return {"program": await hub.start_agent(self.supervisor, cluster)}
+        except (InstallError, ProgramError, ApiError) as error:
             return {"error": str(error)}
 
     async def _resume(self, asked: dict[str, str]) -> dict[str, object]:

@@ -101,12 +101,12 @@ def _build(folder: Path) -> None:
         raise InstallError(f"{_TOOL} ended with {done.returncode}:\n{done.stderr[-2000:]}")
 
 
-def apply_as_documented(control: Control, version: str) -> None:
+def apply_as_documented(control: Control, version: str, *more: str) -> None:
     """By the command that users are told to type, and kubectl under it."""
     registry = f"{LOOPBACK}:{REGISTRY_PORT}"
     command = [sys.executable, "-m", "modelplane", "install", f"--packages={registry}/{REPOSITORY}"]
     command += [f"--providers={registry}/lab", f"--version={version}", f"--kubeconfig={control.cluster.kubeconfig}"]
-    command += [MEASURED, *no_gateway(control), *(["--helm"] if control.charts else [])]
+    command += [MEASURED, *no_gateway(control), *(["--helm"] if control.charts else []), *more]
     folders = [str(control.cluster.binary("kubectl").parent), os.environ.get("PATH", "")]
     environment = {**os.environ, "PATH": os.pathsep.join(folders)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -68,7 +68,7 @@ async def walk(world: World) -> str:
         typed = await asyncio.to_thread(_type_all, world, before)
         answer = json.loads(await asyncio.to_thread(_type, world, last))
     finally:
-        await _leave(world)
+        await leave(world)
     said = answer["choices"][0]["message"]["content"]
     expect(said, f"the answer has no words: {answer}")
     return f"{typed + 1} commands as documented: {answer['model']} answers with {len(said.split())} words"
@@ -127,7 +127,8 @@ def _desk(world: World, folder: Path) -> Path:
     return folder
 
 
-async def _leave(world: World) -> None:
+async def leave(world: World) -> None:
+    """Delete what was declared."""
     await remove(world, models())
 
     async def empty() -> bool:

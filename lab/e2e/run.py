@@ -20,6 +20,7 @@ from lab.components import (
     Set,
 )
 from lab.e2e import (
+    agents,
     caches,
     canaries,
     causes,
@@ -96,6 +97,8 @@ _GATEWAY_STEPS = (
     ("mutual TLS between gateways, there and back", hop.mutual_tls, False),
     ("kill -9 of the gateway", services.gateway_killed, False),
 )
+_NAMED_STEPS = (("a cluster behind the hub: adopted, serving, cut off and back", agents.agent, False),)
+"""Run where they are named, and not otherwise."""
 
 
 async def run(places: Places, target: Path, say: Callable[[str], None], *, mode: str, only: frozenset[str]) -> Scenario:
@@ -106,7 +109,7 @@ async def run(places: Places, target: Path, say: Callable[[str], None], *, mode:
     scenario = Scenario(say)
     compared = only & set(oracles.NAMES)
     async with enter(places, say, mode) as world:
-        for name, action, needed in _steps(places):
+        for name, action, needed in _steps(places, only):
             if not only or _name(action) in only:
                 await scenario.step(name, partial(action, world), needed=needed)
         if compared or not only:
@@ -117,13 +120,14 @@ async def run(places: Places, target: Path, say: Callable[[str], None], *, mode:
 
 def known_steps() -> frozenset[str]:
     """The names of steps and comparisons."""
-    return frozenset((*(_name(action) for _, action, _ in (*_STEPS, *_GATEWAY_STEPS)), *oracles.NAMES))
+    return frozenset((*(_name(action) for _, action, _ in (*_STEPS, *_GATEWAY_STEPS, *_NAMED_STEPS)), *oracles.NAMES))
 
 
-def _steps(places: Places) -> Iterable[tuple[str, Callable[[World], Awaitable[str]], bool]]:
+def _steps(places: Places, only: frozenset[str]) -> Iterable[tuple[str, Callable[[World], Awaitable[str]], bool]]:
     """Those of the core set, with what options add before everything is deleted."""
     extra = _GATEWAY_STEPS if _has(ask(places, "status") or {}, Set.GATEWAY) else ()
-    return (*_STEPS[:-2], *extra, *_STEPS[-2:])
+    named = [step for step in _NAMED_STEPS if _name(step[1]) in only]
+    return (*_STEPS[:-2], *extra, *named, *_STEPS[-2:])
 
 
 def _has(state: dict[str, object], option: Set) -> bool:

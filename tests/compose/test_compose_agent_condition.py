@@ -1,4 +1,4 @@
-"""AgentConnected: what is shown of what the hub wrote, and that nothing depends on it."""
+"""AgentConnected: what is shown of what the hub wrote, and what it means for the cluster."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster
-from modelplane.compose.agent_condition import agent_condition
+from modelplane.compose.agent_condition import agent_condition, stale_after_s, unreached
 
 NOW = 1_800_000_000.0
 
@@ -42,12 +42,12 @@ CASES = {
         state(connected=True, heartbeat=NOW - 181),
         (
             "Unknown",
-            "AgentDisconnected",
+            "AgentUnknown",
             "the hub has not spoken of the agent since 2027-01-15T07:56:59Z; it was connected then",
         ),
     ),
-    "never": (None, ("Unknown", "AgentDisconnected", "no agent has connected yet")),
-    "nonsense": ("{", ("Unknown", "AgentDisconnected", "no agent has connected yet")),
+    "never": (None, ("Unknown", "AgentUnknown", "no agent has connected yet")),
+    "nonsense": ("{", ("Unknown", "AgentUnknown", "no agent has connected yet")),
 }
 
 
@@ -60,3 +60,50 @@ def test_what_is_shown(written, expected):
 @pytest.mark.parametrize("connection", ["Direct", None])
 def test_a_cluster_without_an_agent_has_no_such_condition(connection):
     assert agent_condition(cluster(state(connected=True), connection), NOW) == ()
+
+
+HERE, GONE, SILENT = state(connected=True), state(connected=False), state(connected=True, heartbeat=NOW - 181)
+READ, UNREAD, NEVER_READ = (
+    {"answers": True, "lost": False},
+    {"answers": False, "lost": True},
+    {"answers": False, "lost": False},
+)
+LOST = ("False", "ClusterLost")
+REACHED = [
+    ("Direct", None, READ, None),
+    ("Direct", None, NEVER_READ, None),
+    ("Direct", None, UNREAD, LOST),
+    ("Agent", HERE, READ, None),
+    ("Agent", HERE, NEVER_READ, None),
+    ("Agent", HERE, UNREAD, LOST),  # its API server does not answer the agent
+    ("Agent", GONE, READ, ("False", "AgentDisconnected")),  # what was read is older
+    ("Agent", GONE, UNREAD, ("False", "AgentDisconnected")),
+    ("Agent", SILENT, READ, None),  # the hub cannot write, and carries requests
+    ("Agent", SILENT, UNREAD, ("Unknown", "AgentUnknown")),
+    ("Agent", None, NEVER_READ, ("Unknown", "AgentUnknown")),
+]
+
+
+@pytest.mark.parametrize(("connection", "written", "seen", "expected"), REACHED)
+def test_whether_the_cluster_is_reached(connection, written, seen, expected):
+    found = unreached(agent_condition(cluster(written, connection), NOW), **seen)
+    assert (found and (found.type, found.status, found.reason)) == (expected and ("ClusterReady", *expected))
+
+
+@pytest.mark.parametrize(
+    ("connection", "written", "now", "expected"),
+    [
+        ("Agent", HERE, NOW, 151.0),
+        ("Agent", HERE, 0.0, None),
+        ("Agent", GONE, NOW, None),
+        ("Agent", SILENT, NOW, None),
+        ("Agent", None, NOW, None),
+        ("Direct", HERE, NOW, None),
+    ],
+)
+def test_a_hub_that_falls_silent_is_noticed_without_an_event(connection, written, now, expected):
+    found = cluster(written, connection)
+    assert stale_after_s(found, now) == expected
+    if expected is not None:
+        (then,) = agent_condition(found, now + expected)
+        assert then.reason == "AgentUnknown"

@@ -89,6 +89,15 @@ def test_a_lost_cluster_has_the_time_of_the_replacement():
     )
 
 
+def test_replicas_behind_a_broken_tunnel_serve_on_until_they_are_replaced():
+    idle = [("east", replica("AgentDisconnected", "m", EARLIER))] * 2
+    groups = replicas_not_ready(idle, FLEET, FailoverPolicy())
+    assert groups[0].replaced_at == ENDS
+    assert words(groups) == f"2 of 4 AgentDisconnected on east since {LOST}: m; serving on, replaced at {ENDS}"
+    silent = replicas_not_ready([("east", replica("AgentUnknown", "m", EARLIER))], FLEET, FailoverPolicy())
+    assert words(silent) == f"1 of 4 AgentUnknown on east since {EARLIER}: m; serving on"
+
+
 def test_what_is_next_is_said():
     pulls = NotReady(reason="ImagePullFailed", replicas=1, cluster="west", since=EARLIER, message=PULL)
     loads = NotReady(reason="LoadingWeights", replicas=2, cluster="west")
@@ -136,4 +145,5 @@ def test_no_replica_is_left_out_and_the_order_does_not_matter(idle, replace):
     assert all(len(group.message or "") <= 512 for group in groups)
     assert len(words(groups, 40)) <= 3 * 512 + 64
     assert msgspec.json.decode(msgspec.json.encode(groups), type=tuple[NotReady, ...]) == groups
-    assert all((group.replaced_at is not None) <= (group.reason == Reason.CLUSTER_LOST) for group in groups)
+    replaced = {Reason.CLUSTER_LOST, Reason.AGENT_DISCONNECTED}
+    assert all((group.replaced_at is not None) <= (group.reason in replaced) for group in groups)

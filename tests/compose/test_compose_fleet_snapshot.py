@@ -18,6 +18,7 @@ GATEWAY_FAILS = {
     "reason": "WaitingForCluster",
     "lastTransitionTime": "2026-01-01T00:01:00Z",
 }
+SILENT = {"status": "Unknown", "reason": "AgentUnknown"}
 GPU = {"name": "gpu", "driver": "d", "deviceClassName": "c", "count": 8}
 
 
@@ -69,6 +70,18 @@ def read(*, conditions=(READY,), address="192.0.2.1", spec=None, pool=None, decl
             False,
             1767225660.0,
             id="a class is missing and the gateway fails since then",
+        ),
+        pytest.param(
+            {"conditions": [DOWN, {**DOWN, "type": "ClusterReady", "reason": "AgentDisconnected"}, GATEWAY_RUNS]},
+            False,
+            1767225600.0,
+            id="the agent left",
+        ),
+        pytest.param(
+            {"conditions": [DOWN, *({**DOWN, "type": kind, **SILENT} for kind in ("ClusterReady", "GatewayReady"))]},
+            False,
+            None,
+            id="the hub is silent: no grace runs",
         ),
     ],
 )

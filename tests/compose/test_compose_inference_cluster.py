@@ -1,10 +1,12 @@
+import json
+
 import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster
 from modelplane.compose import inference_cluster
-from modelplane.compose.contract import ComposeRequest, Observed, Remote, Requirement, Use
+from modelplane.compose.contract import ComposeRequest, Observed, ReadyWhen, Remote, Requirement, Use
 
 
 def compose(
@@ -13,10 +15,12 @@ def compose(
     source: str = "Existing",
     observed=None,
     spec=None,
+    annotations=None,
+    now=0.0,
     **scheduling,
 ):
     item = {
-        "metadata": {"name": "east"},
+        "metadata": {"name": "east", "annotations": annotations or {}},
         "status": status or {},
         "spec": {
             "cluster": {"source": source},
@@ -30,7 +34,8 @@ def compose(
         "spec": {"devices": [{"name": "gpu", "driver": "gpu.nvidia.com", "deviceClassName": "gpu", "count": 8}]},
     }
     given = {"class-h200": (kind,), "replicas": (), **(required or {})}
-    return inference_cluster.compose(ComposeRequest(decode(InferenceCluster, item), observed or {}, required=given))
+    resource = decode(InferenceCluster, item)
+    return inference_cluster.compose(ComposeRequest(resource, observed or {}, required=given, now=now))
 
 
 @pytest.mark.parametrize(
@@ -88,6 +93,61 @@ def test_devices_of_a_cluster_that_does_not_answer_are_not_free(answers, expecte
     status = compose(observed={"gateway": Observed(gateway, ready=answers)}).status
     assert (status.free_devices, status.lost_devices) == expected
     assert sum(device.free for pool in status.gpu_pools for device in pool.devices) == expected[0]
+
+
+AGENT = {"cluster": {"source": "Existing", "existing": {"secretRef": {"name": "e"}, "connection": "Agent"}}}
+NOW = 1_800_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("connected", "heartbeat", "expected"),
+    [
+        (True, NOW, ("False", "ClusterLost", "the cluster does not answer")),
+        (False, NOW, ("False", "AgentDisconnected", "the agent is not connected since 2027-01-15T08:00:00Z")),
+        (
+            True,
+            NOW - 600,
+            (
+                "Unknown",
+                "AgentUnknown",
+                "the hub has not spoken of the agent since 2027-01-15T07:50:00Z; it was connected then",
+            ),
+        ),
+    ],
+)
+def test_a_cluster_behind_a_broken_tunnel_says_so_and_keeps_everything(connected, heartbeat, expected):
+    written = json.dumps({"connected": connected, "since": NOW, "heartbeat": heartbeat})
+    first = compose(spec=AGENT)
+    observed = {
+        key: Observed(item.target, ready=item.target.ready_when is ReadyWhen.CREATED)
+        for key, item in first.desired.items()
+    }
+    addressed = {**observed["gateway"].manifest, "status": {"addresses": [{"value": "192.0.2.1"}]}}
+    observed["gateway"] = Observed(Remote(ClusterName("east"), addressed, ReadyWhen.ADDRESSED), ready=False)
+    result = compose(spec=AGENT, observed=observed, annotations={"modelplane.ai/agent": written}, now=NOW)
+    told = {each.type: (each.status, each.reason, each.message) for each in (*result.conditions, result.ready)}
+    assert {told[kind] for kind in ("ClusterReady", "GatewayReady", "Ready")} == {expected}
+    assert told["AgentConnected"][0] == {"ClusterLost": "True"}.get(expected[1], expected[0])
+    assert result.desired.keys() >= first.desired.keys()
+    assert (result.status.gateway.address, result.status.free_devices, result.status.lost_devices) == (
+        "192.0.2.1",
+        0,
+        16,
+    )
+
+
+def test_a_cluster_whose_agent_never_came_is_not_called_running():
+    """Crossplane shows objects that it has made for the provider, before any was brought to the cluster."""
+    first = compose(spec=AGENT)
+    observed = {key: Observed(item.target, ready=False) for key, item in first.desired.items()}
+    result = compose(spec=AGENT, observed=observed, now=NOW)
+    assert (result.ready.status, result.ready.reason, result.ready.message) == (
+        "Unknown",
+        "AgentUnknown",
+        "no agent has connected yet",
+    )
+    assert result.desired.keys() == first.desired.keys()
+    assert (result.status.free_devices, result.status.lost_devices) == (16, None)
 
 
 CLASS = {"metadata": {"name": "h200"}, "spec": {"devices": [{"name": "gpu", "driver": "d", "count": 8}]}}

@@ -131,6 +131,72 @@ def test_a_replica_that_is_seen_to_serve_is_not_lost(scene):
     assert all(condition.status == "True" for condition in result.conditions)
 
 
+AWAY = {
+    "type": "AgentConnected",
+    "status": "False",
+    "reason": "AgentDisconnected",
+    "message": "the agent is not connected since then",
+    "lastTransitionTime": SINCE,
+}
+HERE = {**AWAY, "status": "True", "reason": "AgentConnected", "message": "connected"}
+SILENT = {**AWAY, "status": "Unknown", "reason": "AgentUnknown", "message": "the hub is silent"}
+AVAILABLE = {
+    "conditions": [{"type": "Available", "status": "True"}],
+    "availableReplicas": 1,
+    "readyReplicas": 1,
+}
+ROUTED = {
+    "parents": [
+        {"conditions": [{"type": "Accepted", "status": "True"}, {"type": "ResolvedRefs", "status": "True"}]},
+    ]
+}
+
+
+def behind_a_tunnel(made, condition):
+    cluster = made.required["cluster"][0]
+    cluster["spec"]["cluster"] = {
+        "source": "Existing",
+        "existing": {"secretRef": {"name": "east-kubeconfig"}, "connection": "Agent"},
+    }
+    cluster["status"]["conditions"] = [condition]
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason", "message"),
+    [
+        (AWAY, "AgentDisconnected", "cluster east is not reached: the agent is not connected since then"),
+        (SILENT, "AgentUnknown", "cluster east is not reached: the hub is silent"),
+        (HERE, "Unresolved", "objects on cluster east cannot be read"),
+    ],
+    ids=["away", "silent", "connected"],
+)
+def test_what_a_broken_tunnel_hides_is_unknown_and_not_denied(scene, condition, reason, message):
+    """The objects were ready when they were read last, so requests go on."""
+    made = scene("single-gpu")
+    observe(made, workload_main_deployment=AVAILABLE, route=ROUTED)
+    behind_a_tunnel(made, condition)
+    result = compose(made)
+    assert [(each.type, each.status, each.reason, each.message) for each in result.conditions[4:]] == [
+        ("WorkloadReady", "Unknown", reason, message),
+        ("RouteReady", "Unknown", reason, message),
+    ]
+    assert (result.status.reason, result.status.message) == (reason, message)
+    assert result.desired.keys() >= made.observed.keys()
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [(AWAY, "AgentDisconnected"), (SILENT, "ImagePullFailed"), (HERE, "ImagePullFailed")],
+    ids=["away", "silent", "connected"],
+)
+def test_pods_that_are_seen_to_fail_fail_behind_a_tunnel_too(scene, condition, reason):
+    made = scene("single-gpu")
+    observe(made)
+    made.required["pods"] = (waiting_pod("ErrImagePull", "i: not found"),)
+    behind_a_tunnel(made, condition)
+    assert compose(made).status.reason == reason
+
+
 def test_a_picker_that_does_not_start_is_told_by_the_route(scene):
     made = scene("kimi-k2-5p3d")
     observe(made, ready=True)

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from modelplane.api.codec import decode
@@ -5,6 +7,9 @@ from modelplane.api.models import InferenceCluster
 from modelplane.compose.clouds import CLOUDS
 from modelplane.crossplane.access import access_of, provider_configs
 from modelplane.crossplane.calls import FunctionCall, answer
+from modelplane.kube import config_of
+from modelplane.views.agent_objects import hub_kubeconfig
+from modelplane.views.cluster_review import proposed_cluster
 from tests.compose.clouds import make_cloud
 from tests.support import settled
 
@@ -29,6 +34,21 @@ def test_a_cluster_that_exists_is_reached_with_the_secret_that_it_names():
             "spec": {"credentials": {"source": "Secret", "secretRef": reference("east")}},
         }
     }
+
+
+def test_behind_an_agent_both_providers_have_the_kubeconfig_of_the_hub(problems):
+    """One Secret for the providers and the function server, which has nothing of the cluster."""
+    declared = proposed_cluster("east", "east-kubeconfig", (), agent=True)
+    found = provider_configs(cluster(declared), helm=True)
+    spec = {"credentials": {"source": "Secret", "secretRef": reference("east-kubeconfig")}}
+    assert {key: item["spec"] for key, item in found.items()} == {"access-kubernetes": spec, "access-helm": spec}
+    assert [problems(item) for item in found.values()] == [[], []]
+    config = hub_kubeconfig("east", authority="Y2E=", proxy_token="of-the-hub")
+    read = config_of(json.dumps(config), "east-kubeconfig")
+    assert (read.cluster.server, read.user.token) == (
+        "https://modelplane-hub.modelplane-system.svc:8444/clusters/east",
+        "of-the-hub",
+    )
 
 
 @pytest.mark.parametrize("source", CLOUDS)

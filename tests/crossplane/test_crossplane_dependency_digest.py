@@ -17,6 +17,11 @@ def changed(**spec):
     return {**CLUSTER, "spec": {**CLUSTER["spec"], **spec}}
 
 
+def with_agent(status, message=""):
+    condition = {"type": "AgentConnected", "status": status, "reason": "Agent", "message": message}
+    return {**CLUSTER, "status": {**CLUSTER["status"], "conditions": [condition]}}
+
+
 @pytest.mark.parametrize(
     ("after", "changes"),
     [
@@ -26,6 +31,9 @@ def changed(**spec):
         (changed(backend={"type": "KServe"}), True),
         ({**CLUSTER, "status": {"gateway": {"address": "192.0.2.2"}}}, True),
         (None, True),
+        (with_agent("True", "connected, last heartbeat now"), False),
+        (with_agent("False"), True),
+        (with_agent("Unknown"), True),
     ],
 )
 def test_the_digest_of_a_replica_changes_with_what_it_is_made_from(after, changes):

@@ -23,6 +23,7 @@ def test_it_is_there_only_where_it_is_wanted():
         ("Deployment", "modelplane-hub"),
         ("Service", "modelplane-hub"),
         ("Service", "modelplane-hub-agents"),
+        ("NetworkPolicy", "modelplane-hub"),
     ]
 
 
@@ -52,6 +53,30 @@ def test_the_port_of_the_control_plane_does_not_leave_the_cluster():
     assert ([port["port"] for port in outer["ports"]], outer["type"]) == ([8443], "LoadBalancer")
 
 
+def test_who_needs_clusters_calls_through_it_and_agents_dial_it_from_anywhere():
+    spec = hub()["NetworkPolicy", "modelplane-hub"]["spec"]
+    assert spec["podSelector"] == hub()["Deployment", "modelplane-hub"]["spec"]["selector"]
+    proxied, dialled = spec["ingress"]
+    assert (proxied["ports"], dialled) == (
+        [{"protocol": "TCP", "port": 8444}],
+        {"ports": [{"protocol": "TCP", "port": 8443}]},
+    )
+    assert {tuple(each["namespaceSelector"]["matchLabels"].items()) for each in proxied["from"]} == {
+        (("kubernetes.io/metadata.name", "crossplane-system"),)
+    }
+    packages = {
+        f"pkg.crossplane.io/{item['kind'].lower()}": item["metadata"]["name"]
+        for item in installation(SOURCE)
+        if item["kind"] in {"Function", "Provider"}
+    }
+    called = [each["podSelector"]["matchLabels"] for each in proxied["from"]]
+    assert called == [
+        {"pkg.crossplane.io/function": packages["pkg.crossplane.io/function"]},
+        {"pkg.crossplane.io/provider": packages["pkg.crossplane.io/provider"]},
+        {"pkg.crossplane.io/provider": "provider-helm"},
+    ]
+
+
 def test_its_rights(problems):
     found = hub()
     assert found["Role", "modelplane-hub"]["rules"] == [
@@ -60,7 +85,7 @@ def test_its_rights(problems):
     assert found["ClusterRole", "modelplane:hub"]["rules"] == [
         {"apiGroups": ["modelplane.ai"], "resources": ["inferenceclusters"], "verbs": ["patch"]}
     ]
-    checked = ("Role", "RoleBinding", "Deployment", "Service", "ServiceAccount")
+    checked = ("Role", "RoleBinding", "Deployment", "Service", "ServiceAccount", "NetworkPolicy")
     assert {key: problems(item) for key, item in found.items() if key[0] in checked} == {
         key: [] for key in found if key[0] in checked
     }

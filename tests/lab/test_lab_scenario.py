@@ -84,7 +84,7 @@ def test_a_step_that_there_is_not_starts_nothing(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("MODELPLANE_LAB_STATE", str(tmp_path))
     assert main(["e2e", "--step", "install", "--step", "instal"]) == EXIT_USAGE
     told = capsys.readouterr().out
-    assert told.startswith("--step: there is no instal; there are causes, claims, ")
+    assert told.startswith("--step: there is no instal; there are agent, causes, claims, ")
     assert "install" in told
     assert list(tmp_path.iterdir()) == []
 

@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import signal
 import ssl
 import subprocess
 import time
@@ -150,6 +151,12 @@ def test_the_connection_is_shown_on_the_cluster(world):
     agent.kill()
     gone = wait(lambda: not (state := world.annotation())["connected"] and state)
     assert gone["since"] > first["since"]
+    world.start_agent(token="")
+    back = wait(lambda: (state := world.annotation())["connected"] and state)
+    hub.terminate()
+    assert hub.wait(20) == 128 + signal.SIGTERM
+    ended = world.annotation()
+    assert (ended["connected"], ended["since"]) == (True, back["since"])  # a hub that ends says nothing of agents
 
 
 def test_a_tunnel_that_breaks_comes_back_with_the_same_identity(world):

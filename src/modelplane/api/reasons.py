@@ -31,7 +31,11 @@ class Reason(StrEnum):
     )
     AGENT_DISCONNECTED = (
         "AgentDisconnected",
-        "The cluster's agent is not connected to the hub. What runs on the cluster goes on.",
+        "The cluster's agent left the hub. Its replicas serve on until spec.failover.gracePeriodSeconds replaces them.",
+    )
+    AGENT_UNKNOWN = (
+        "AgentUnknown",
+        "No agent has connected yet, or the hub is silent. What runs on the cluster goes on, and nothing moves.",
     )
     CLUSTER_RUNNING = "ClusterRunning", "Objects on the cluster are observed and its pools are known."
     CLASS_MISSING = (

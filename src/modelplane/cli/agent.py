@@ -1,7 +1,6 @@
 """`modelplane agent`: dials the hub, and carries its requests to the API server of this cluster."""
 
 import argparse
-import asyncio
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from modelplane.cli._tunnel_logs import log_to_stderr
+    from modelplane.cli.terminal import run_until_signal
     from modelplane.tunnel.enrolment import Enrolment, IdentityStore, run_agent
     from modelplane.tunnel.frames import TunnelError
 
@@ -46,12 +46,16 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(f"--hub-ca {arguments.hub_ca}: there is no such file")
     hub, api = arguments.hub.rstrip("/"), _api(arguments)
     enrolment = Enrolment(hub, arguments.hub_ca, IdentityStore(api))
+
+    async def serve() -> int:
+        await run_agent(enrolment, api, arguments.cluster, os.environ.get("MODELPLANE_JOIN_TOKEN", ""))
+        return 0
+
     log_to_stderr()
     try:
-        asyncio.run(run_agent(enrolment, api, arguments.cluster, os.environ.get("MODELPLANE_JOIN_TOKEN", "")))
+        return run_until_signal(serve())
     except TunnelError as error:
         raise InputError(str(error)) from None
-    return 0
 
 
 def _api(arguments: argparse.Namespace) -> "AgentApi":

@@ -1,7 +1,6 @@
 """`modelplane hub`: where agents of workload clusters dial in, and where the control plane reaches them."""
 
 import argparse
-import asyncio
 from pathlib import Path
 
 _EPILOG = """\
@@ -37,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     from modelplane.api.errors import InputError
     from modelplane.api.labels import SYSTEM_NAMESPACE
     from modelplane.cli._tunnel_logs import log_to_stderr
+    from modelplane.cli.terminal import run_until_signal
     from modelplane.kube import KubeClient, KubeError, load_config
     from modelplane.tunnel.serving import HubOptions, serve_hub
 
@@ -50,16 +50,16 @@ def run(arguments: argparse.Namespace) -> int:
         check_s=arguments.heartbeat,
     )
 
-    async def serve() -> None:
+    async def serve() -> int:
         client = KubeClient(load_config(arguments.kubeconfig))
         try:
             await serve_hub(client, options)
         finally:
             await client.close()
+        return 0
 
     log_to_stderr()
     try:
-        asyncio.run(serve())
+        return run_until_signal(serve())
     except KubeError as error:
         raise InputError(f"the control plane does not answer: {error}") from None
-    return 0

@@ -15,6 +15,8 @@ from modelplane.api.reasons import Reason
 MAX_MESSAGE = 512
 WORST_FIRST = (
     Reason.CLUSTER_LOST,
+    Reason.AGENT_DISCONNECTED,
+    Reason.AGENT_UNKNOWN,
     Reason.CLUSTER_MISSING,
     Reason.INVALID,
     Reason.NOT_SUPPORTED,

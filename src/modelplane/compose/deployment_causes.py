@@ -18,7 +18,9 @@ MAX_GROUPS = 16
 _SHOWN = 3
 _MAX_WORDS = 256
 _ORDER = ("Accepted", "Scheduled", "CachesReady", "WorkloadReady", "RouteReady")
+_REPLACED = frozenset({Reason.CLUSTER_LOST, Reason.AGENT_DISCONNECTED})
 _NEXT: dict[str, str] = {
+    Reason.AGENT_UNKNOWN: "serving on",
     Reason.IMAGE_PULL_FAILED: "the node tries again",
     Reason.CRASH_LOOPING: "the node restarts it",
     Reason.OOM_KILLED: "the node restarts it",
@@ -96,7 +98,7 @@ def _group(replicas: Sequence[_Idle], fleet: Fleet, failover: FailoverPolicy) ->
 
 def _lost_at(found: _Idle, fleet: Fleet) -> float | None:
     """When the cluster of a lost replica was lost, by which its replacement is timed."""
-    if found.reason != Reason.CLUSTER_LOST:
+    if found.reason not in _REPLACED:
         return None
     cluster = fleet.cluster(found.cluster)
     return cluster.unready_since if cluster is not None and not cluster.ready else epoch_s(found.since)
@@ -124,6 +126,8 @@ def _words(alike: Sequence[NotReady], wanted: int, now: float, failover: Failove
     on = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more clusters" if len(names) > _SHOWN else "")
     message_text = f": {in_words(first.message, _MAX_WORDS)}" if first.message else ""
     after = f"; {_NEXT[first.reason]}" if first.reason in _NEXT else ""
+    if first.reason == Reason.AGENT_DISCONNECTED:
+        after = f"; serving on, {_replacement(first, now, failover)}"
     return f"{count} {first.reason} on {on}{f' since {since}' if since else ''}{message_text}{after}"
 
 

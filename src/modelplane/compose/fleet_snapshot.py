@@ -52,7 +52,11 @@ _NO_TAINTS = ClusterTaints((), {})
 _encode = msgspec.json.Encoder().encode
 _PARTS = frozenset({ConditionType.CLUSTER_READY.value, ConditionType.GATEWAY_READY.value})
 _NOT_FAILURES = frozenset(
-    {Reason.CLASS_MISSING.value, Reason.CLASS_INVALID.value, Reason.UNRESOLVED.value, Reason.DELETING.value}
+    reason.value
+    for reason in (
+        *(Reason.CLASS_MISSING, Reason.CLASS_INVALID, Reason.UNRESOLVED, Reason.DELETING),
+        Reason.AGENT_UNKNOWN,  # one hub is silent for every cluster behind it
+    )
 )
 
 
@@ -162,7 +166,8 @@ def _deletion(resource: InferenceCluster) -> str:
 def _failing_since(resource: InferenceCluster, ready: Condition) -> float | None:
     """Since when the cluster or its gateway fails.
 
-    A class that is missing or cannot be read is not a failure, nor is a deletion, which waits for the replicas.
+    A class that is missing or cannot be read is not a failure, nor is a deletion, which waits for the replicas, nor a
+    hub that is silent.
     """
     parts = [condition for condition in resource.status.conditions if condition.type in _PARTS]
     failing = [condition for condition in parts if condition.status is not ConditionStatus.TRUE]

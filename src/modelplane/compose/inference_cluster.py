@@ -28,7 +28,7 @@ from modelplane.api.models import (
 from modelplane.api.objects import API_VERSION, Json, manifest
 from modelplane.api.reasons import Reason
 from modelplane.compose import capacity
-from modelplane.compose.agent_condition import agent_condition
+from modelplane.compose.agent_condition import agent_condition, stale_after_s, unreached
 from modelplane.compose.clouds import ProvisioningPlan, cloud_of, cloud_requirements, plan_cloud
 from modelplane.compose.cluster_hop import ClusterHop, cluster_hop, hop_requirements
 from modelplane.compose.contract import (
@@ -66,7 +66,6 @@ from modelplane.compose.transitions import transitions
 GATEWAY_CLASS = "envoy"
 _GATEWAY, _STORAGE, _REPLICAS = "gateway", "storage-class", "replicas"
 _MAX_MESSAGE = 1024
-_LOST = "the cluster does not answer"
 _HOP_REQUEUE_S = 10.0
 
 
@@ -97,13 +96,14 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     address = first_address(gateway.manifest) if gateway else None
     answers = gateway is not None and gateway.ready
     # An address is all that makes the Gateway ready, so one that has it and is not cannot be read.
-    lost = address is not None and not answers
+    agent = agent_condition(cluster, request.now)
+    away = unreached(agent, answers=answers, lost=address is not None and not answers)
     conditions = (
-        _cluster_condition(request, found, provisioned.conditions, lost=lost),
-        _gateway_condition(hop, address, answers=answers),
+        _cluster_condition(request, found, provisioned.conditions, away),
+        _gateway_condition(hop, address, None if answers else away),
     )
-    telemetry, agent = plan_telemetry(request, reachable=provisioned.reachable), agent_condition(cluster, request.now)
-    # None is part of Ready: pools without nodes, upgrades, collectors and broken tunnels displace nothing that runs.
+    telemetry = plan_telemetry(request, reachable=provisioned.reachable)
+    # None is part of Ready: pools without nodes, upgrades and collectors displace nothing that runs.
     more = (
         *provisioned.conditions,
         *(each for each in (stack.condition, telemetry.condition) if each is not None),
@@ -120,7 +120,12 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
             **telemetry.desired,
         },
         status=msgspec.structs.replace(
-            _status(pools, request, {name: _devices(found) for name, found in replicas.items()}, answers=not lost),
+            _status(
+                pools,
+                request,
+                {name: _devices(found) for name, found in replicas.items()},
+                answers=away is None or address is None,
+            ),
             gateway=_gateway_status(address, hop),
             no_execute_taints=cluster.status.no_execute_taints,
             kubernetes_version=capacity.kubernetes_version(request),
@@ -147,14 +152,17 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
         },
         uses=_uses(cluster),
         requeue_after_s=_requeue_after_s(
-            capacity.requeue_after_s(pools, cluster.spec.node_pools, request.now), stack.requeue_after_s, hop
+            hop,
+            capacity.requeue_after_s(pools, cluster.spec.node_pools, request.now),
+            stack.requeue_after_s,
+            stale_after_s(cluster, request.now),
         ),
     )
 
 
-def _requeue_after_s(of_capacity: float | None, of_stack: float | None, hop: ClusterHop) -> float | None:
+def _requeue_after_s(hop: ClusterHop, *others: float | None) -> float | None:
     """A gateway's certificate comes without an event here."""
-    waits = [wait for wait in (of_capacity, of_stack, _HOP_REQUEUE_S if hop.waits else None) if wait]
+    waits = [wait for wait in (*others, _HOP_REQUEUE_S if hop.waits else None) if wait]
     return min(waits) if waits else None
 
 
@@ -301,8 +309,7 @@ def _cluster_condition(
     request: ComposeRequest[InferenceCluster],
     classes: Mapping[str, InferenceClass | str | None],
     provisioned: tuple[Condition, ...],
-    *,
-    lost: bool,
+    away: Condition | None,
 ) -> Condition:
     waiting = [name for name in classes if request.fetched(_class_key(name)) is None]
     if waiting:
@@ -321,22 +328,22 @@ def _cluster_condition(
     for made in provisioned:
         if made.status is not ConditionStatus.TRUE and not reached:
             return msgspec.structs.replace(made, type=ConditionType.CLUSTER_READY)
+    if away is not None:
+        return away
     if _GATEWAY not in request.observed:
         return unknown(
             ConditionType.CLUSTER_READY, Reason.WAITING_FOR_CLUSTER, "no object on the cluster is observed yet"
         )
-    if lost:
-        return fails(ConditionType.CLUSTER_READY, Reason.CLUSTER_LOST, _LOST)
     return holds(ConditionType.CLUSTER_READY, Reason.CLUSTER_RUNNING)
 
 
-def _gateway_condition(hop: ClusterHop, address: str | None, *, answers: bool) -> Condition:
+def _gateway_condition(hop: ClusterHop, address: str | None, away: Condition | None) -> Condition:
     note = f"; spec.gateway.mutualTLS waits: {hop.waits}" if hop.waits else ""
     if address is None:
         message = f"the cluster's gateway has no address{note}"
         return fails(ConditionType.GATEWAY_READY, Reason.WAITING_FOR_GATEWAY, message)
-    if not answers:
-        return fails(ConditionType.GATEWAY_READY, Reason.CLUSTER_LOST, _LOST)
+    if away is not None:
+        return msgspec.structs.replace(away, type=ConditionType.GATEWAY_READY)
     return holds(ConditionType.GATEWAY_READY, Reason.GATEWAY_RUNNING, address + note)
 
 

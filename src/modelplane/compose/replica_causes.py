@@ -10,16 +10,17 @@ from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import timestamp
 from modelplane.compose.admission_causes import admission_cause, queue_cause
 from modelplane.compose.causes import Cause, in_words
-from modelplane.compose.contract import ComposeRequest, Desired
+from modelplane.compose.contract import ComposeRequest, Desired, Remote
 from modelplane.compose.gang.gang_metadata import LOCAL_QUEUE
 from modelplane.compose.pod_causes import by_engine, pods_cause, scheduling_reason
-from modelplane.compose.readiness import SERVING, route_problem
+from modelplane.compose.readiness import SERVING, is_ready, route_problem
 from modelplane.compose.replica_inputs import ReplicaInputs, admissions_of, pods_are_observed, pods_of
 from modelplane.compose.workload_status import gave_up, progress, rejection
 
 WORKLOAD = "workload-"
 _ROUTE, _PICKER = "route", "picker"
 _MAX_STATUS = 1024
+_NOT_KNOWN = frozenset({Reason.AGENT_DISCONNECTED, Reason.AGENT_UNKNOWN, Reason.UNRESOLVED})
 _BEFORE_SCHEDULING = frozenset({Reason.SCHEDULING_GATED, Reason.WORKLOAD_STARTING})
 
 
@@ -38,11 +39,21 @@ def workload_cause(
     if not waiting:
         return None
     seen = [request.observed[key].manifest for key in waiting if key in request.observed]
-    if inputs.lost is not None:
-        return inputs.lost
+    unread = _unread(request, waiting, inputs)
+    if inputs.lost is not None or unread is not None:
+        return inputs.lost or unread
     engines, _ = by_engine(pods_of(request))
     refused = _rejected(seen) or _refused(request, desired)
     return refused or _waiting(request, engines, seen) or _stopped(seen) or _starting(request, seen)
+
+
+def _unread(request: ComposeRequest[ModelReplica], waiting: Iterable[str], inputs: ReplicaInputs) -> Cause | None:
+    """Where a tunnel carries to the cluster and objects cannot be read: as they were read last, they are ready."""
+    seen = [request.observed[key] for key in waiting if key in request.observed]
+    stale = any(isinstance(item.target, Remote) and is_ready(item.manifest, item.target.ready_when) for item in seen)
+    if inputs.by_agent is None or not (stale or inputs.by_agent.reason is Reason.AGENT_DISCONNECTED):
+        return None
+    return inputs.by_agent
 
 
 def _refused(request: ComposeRequest[ModelReplica], desired: Mapping[str, Desired]) -> Cause | None:
@@ -108,7 +119,12 @@ def _starting(request: ComposeRequest[ModelReplica], workloads: Sequence[Manifes
 def workload_condition(cause: Cause | None) -> Condition:
     if cause is None:
         return holds(ConditionType.WORKLOAD_READY, Reason.WORKLOAD_AVAILABLE)
-    return fails(ConditionType.WORKLOAD_READY, cause.reason, cause.message)
+    return _not_held(ConditionType.WORKLOAD_READY, cause)
+
+
+def _not_held(kind: ConditionType, cause: Cause) -> Condition:
+    """What cannot be read is neither: an endpoint that is Unknown keeps its requests."""
+    return (unknown if cause.reason in _NOT_KNOWN else fails)(kind, cause.reason, cause.message)
 
 
 def route_condition(
@@ -124,8 +140,9 @@ def route_condition(
     waiting = [key for key in needed if not desired[key].ready]
     if needed and not waiting:
         return holds(kind, Reason.ROUTE_CONFIGURED, inputs.address)
-    if inputs.lost is not None:
-        return fails(kind, inputs.lost.reason, inputs.lost.message)
+    away = inputs.lost or _unread(request, waiting, inputs)
+    if away is not None:
+        return _not_held(kind, away)
     _, beside = by_engine(pods_of(request))
     picker = pods_cause(beside) if _PICKER in waiting else None
     if picker is not None:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 from modelplane.api.chosen_scheduler import with_chosen_scheduler
 from modelplane.api.codec import decode
-from modelplane.api.conditions import Condition, ConditionType, fails, holds, unknown
+from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, holds, unknown
 from modelplane.api.errors import InvalidObject
 from modelplane.api.labels import REPLICA
 from modelplane.api.meta import ClusterName, ObjectMeta
 from modelplane.api.models import CacheMount, CacheOnCluster, InferenceCluster, ModelCache, ModelReplica, Scheduling
 from modelplane.api.objects import API_VERSION, Manifest, items_at, text_at
 from modelplane.api.reasons import Reason
+from modelplane.compose.agent_condition import has_agent
 from modelplane.compose.caching.storage import source_fault
 from modelplane.compose.causes import Cause, in_words
 from modelplane.compose.context import remote_namespace
@@ -22,6 +23,7 @@ from modelplane.compose.gang import SCHEDULERS
 from modelplane.compose.replica_references import ReplicaReferences, reference_requirements, resolve_references
 
 _CLUSTER, _PODS, _ADMISSIONS = "cluster", "pods", "admissions"
+_AWAY = (Reason.AGENT_DISCONNECTED, Reason.AGENT_UNKNOWN)
 _READ = ("gateway", "conditions")
 """Fields of the cluster's status that its replicas read."""
 
@@ -37,6 +39,8 @@ class ReplicaInputs:
     address: str | None = field(default=None)
     lost: Cause | None = None
     """That its cluster stopped answering, and when."""
+    by_agent: Cause | None = None
+    """What is said of objects that cannot be read, on a cluster that is reached through its agent."""
 
 
 def requirements(replica: ModelReplica, cluster: InferenceCluster | None = None) -> dict[str, Requirement]:
@@ -93,7 +97,8 @@ def gather(request: ComposeRequest[ModelReplica]) -> ReplicaInputs:
     cluster, scheduled = _cluster(request)
     caches, staged = _caches(request)
     references = resolve_references(request)
-    return ReplicaInputs(cluster, caches, scheduled, staged, references, _address(request, cluster), _lost(cluster))
+    reached = (_lost(cluster), None) if cluster is None or not has_agent(cluster) else (None, _by_agent(cluster))
+    return ReplicaInputs(cluster, caches, scheduled, staged, references, _address(request, cluster), *reached)
 
 
 def _cache_key(name: str) -> str:
@@ -156,6 +161,16 @@ def _lost(cluster: InferenceCluster | None) -> Cause | None:
             name = cluster.metadata.name if cluster else ""
             return Cause(Reason.CLUSTER_LOST, f"cluster {name} does not answer", since)
     return None
+
+
+def _by_agent(cluster: InferenceCluster) -> Cause:
+    """Unknown is not lost: requests of users do not pass through the tunnel."""
+    name = cluster.metadata.name
+    for connected in cluster.status.conditions:
+        if connected.type == ConditionType.AGENT_CONNECTED and connected.status is not ConditionStatus.TRUE:
+            reason = next((each for each in _AWAY if each == connected.reason), Reason.AGENT_UNKNOWN)
+            return Cause(reason, f"cluster {name} is not reached: {connected.message}", connected.last_transition_time)
+    return Cause(Reason.UNRESOLVED, f"objects on cluster {name} cannot be read")
 
 
 def _address(request: ComposeRequest[ModelReplica], cluster: InferenceCluster | None) -> str | None:

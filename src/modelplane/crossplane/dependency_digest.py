@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import msgspec
 import xxhash
 
-from modelplane.api.conditions import ConditionType
+from modelplane.api.conditions import ConditionStatus, ConditionType
 from modelplane.api.meta import ClusterName, Key
 from modelplane.api.objects import Manifest, items_at, text_at, value_at
 from modelplane.api.reasons import Reason
@@ -53,10 +53,12 @@ def of_replica(
 
 
 def _lost(cluster: Manifest) -> object:
-    """Since when a cluster does not answer."""
+    """Since when a cluster does not answer, or its agent is away."""
     for condition in items_at(cluster, "status", "conditions"):
-        if condition.get("type") == ConditionType.CLUSTER_READY and condition.get("reason") == Reason.CLUSTER_LOST:
-            return condition.get("lastTransitionTime") or True
+        kind, reason = condition.get("type"), condition.get("reason")
+        away = kind == ConditionType.AGENT_CONNECTED and condition.get("status") != ConditionStatus.TRUE
+        if away or (kind == ConditionType.CLUSTER_READY and reason == Reason.CLUSTER_LOST):
+            return [reason, condition.get("lastTransitionTime") or True]
     return None
 
 

@@ -2,6 +2,9 @@
 
 One runs: the connections of agents are in its memory, and they are back within seconds of a restart. It may read and
 write Secrets of the system's namespace, where its authority and the records of agents are.
+
+Who calls through it needs the token of a cluster, and is one of those that need clusters: the function server, which
+observes them, and the providers that carry objects and charts there.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,14 +12,17 @@ from collections.abc import Iterator, Mapping
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.objects import GROUP, Json, Manifest, manifest
 from modelplane.compose.tenancy import RESTRICTED
+from modelplane.crossplane.control_objects import CROSSPLANE_NAMESPACE
 
 HUB = "modelplane-hub"
 AGENT_PORT, PROXY_PORT = 8443, 8444
+PROVIDERS = ("provider-kubernetes", "provider-helm")
+"""Packages that reach workload clusters. Those of clouds reach the clouds' own APIs."""
 _RBAC = "rbac.authorization.k8s.io/v1"
 
 
-def hub_objects(host: str, image: str) -> Iterator[Manifest]:
-    """`host` is what agents dial."""
+def hub_objects(host: str, image: str, function: str) -> Iterator[Manifest]:
+    """`host` is what agents dial, `function` the name of the function's package."""
     labels = {"app.kubernetes.io/name": HUB}
     yield manifest("v1", "ServiceAccount", HUB, namespace=SYSTEM_NAMESPACE)
     yield from _rights()
@@ -26,6 +32,27 @@ def hub_objects(host: str, image: str) -> Iterator[Manifest]:
     dialled = {"name": "agents", "port": AGENT_PORT, "targetPort": AGENT_PORT}
     spec = {"type": "LoadBalancer", "selector": labels, "ports": [dialled]}
     yield manifest("v1", "Service", f"{HUB}-agents", namespace=SYSTEM_NAMESPACE, spec=spec)
+    yield manifest(
+        "networking.k8s.io/v1", "NetworkPolicy", HUB, namespace=SYSTEM_NAMESPACE, spec=_policy(labels, function)
+    )
+
+
+def _policy(labels: Mapping[str, str], function: str) -> Json:
+    """Outgoing connections are not limited: it reaches the control plane's API, wherever that is."""
+    packages = [("function", function), *(("provider", name) for name in PROVIDERS)]
+    namespace = {"matchLabels": {"kubernetes.io/metadata.name": CROSSPLANE_NAMESPACE}}
+    callers = [
+        {"namespaceSelector": namespace, "podSelector": {"matchLabels": {f"pkg.crossplane.io/{kind}": name}}}
+        for kind, name in packages
+    ]
+    return {
+        "podSelector": {"matchLabels": dict(labels)},
+        "policyTypes": ["Ingress"],
+        "ingress": [
+            {"from": callers, "ports": [{"protocol": "TCP", "port": PROXY_PORT}]},
+            {"ports": [{"protocol": "TCP", "port": AGENT_PORT}]},
+        ],
+    }
 
 
 def _rights() -> Iterator[Manifest]:

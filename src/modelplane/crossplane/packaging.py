@@ -202,7 +202,7 @@ def _installed(source: PackageSource) -> tuple[Manifest, ...]:
         *_providers(source),
         *(gateway_class() if source.gateway else ()),
         *availability(FUNCTION),
-        *(hub_objects(source.hub, f"{source.images or source.packages}/{HUB}:v{source.version}") if source.hub else ()),
+        *(_hub(source) if source.hub else ()),
         _runtime(FUNCTION, _function_runtime(source), {**_SCRATCH, **spread_of(FUNCTION)}, REPLICAS),
         _package("Function", FUNCTION, f"{source.packages}/{FUNCTION}:v{source.version}", source, FUNCTION),
         _alone(
@@ -210,6 +210,11 @@ def _installed(source: PackageSource) -> tuple[Manifest, ...]:
         ),
         *((function_monitor(FUNCTION, CROSSPLANE_NAMESPACE), router_monitor()) if source.monitors else ()),
     )
+
+
+def _hub(source: PackageSource) -> Iterator[Manifest]:
+    image = f"{source.images or source.packages}/{HUB}:v{source.version}"
+    return hub_objects(source.hub, image, FUNCTION)
 
 
 def _namespace() -> Manifest:

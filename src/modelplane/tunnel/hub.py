@@ -96,6 +96,7 @@ class AgentHub:
         self._tunnels: dict[str, OpenTunnel] = {}
         self._known: dict[str, tuple[float, StoredRecord | None]] = {}
         self._joins = asyncio.Semaphore(_JOINS_AT_ONCE)
+        self._closing = False
 
     def dialled(self) -> web.Application:
         app = web.Application(client_max_size=_JOIN_MOST_BYTES)
@@ -111,8 +112,10 @@ class AgentHub:
         return app
 
     async def close(self) -> None:
-        for tunnel in tuple(self._tunnels.values()):
-            await tunnel.socket.close(code=1001, message=b"the hub ends")
+        """Says nothing of the agents, which dial the next hub: that they left would count against their clusters."""
+        self._closing = True
+        ends = [tunnel.socket.close(code=1001, message=b"the hub ends") for tunnel in self._tunnels.values()]
+        await asyncio.gather(*ends)  # one that is half-open takes its time
 
     async def _join(self, request: web.Request) -> web.Response:
         content = await request.read()
@@ -186,7 +189,8 @@ class AgentHub:
             tunnel.streams.fail_all("the agent disconnected")
             if self._tunnels.get(cluster) is tunnel:
                 del self._tunnels[cluster]
-                await self._announced(cluster, tunnel, connected=False)
+                if not self._closing:
+                    await self._announced(cluster, tunnel, connected=False)
                 _log.info("an agent disconnected", extra={"cluster": cluster})
         return socket
 
