@@ -1,5 +1,7 @@
 """InferenceGateways on clusters, and services at them, composed pass by pass."""
 
+from dataclasses import replace
+
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceGateway, ModelService
 from modelplane.compose import inference_gateway, model_service
@@ -46,9 +48,8 @@ def observed_of(found, statuses=None):
 
 
 def _observed(target, status):
-    if status is None:
-        return Observed(target, ready=True)
-    return Observed(type(target)(target.cluster, {**target.manifest, "status": status}, target.ready_when), ready=True)
+    shown = target if status is None else replace(target, manifest={**target.manifest, "status": status})
+    return Observed(shown, ready=True)
 
 
 def settled(compose, statuses=None, most=8):

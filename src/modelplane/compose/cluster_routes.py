@@ -16,9 +16,10 @@ from modelplane.api.errors import InputError
 from modelplane.api.labels import COPIED_FROM
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster, InferenceGateway, ModelService
-from modelplane.api.objects import API_VERSION, Manifest, items_at, manifest, name_of, text_at, with_metadata
+from modelplane.api.objects import API_VERSION, Manifest, manifest, name_of, text_at, with_metadata
 from modelplane.compose.backend_objects import (
     authority_map,
+    authority_name,
     backend,
     called_at,
     credential_filter,
@@ -84,9 +85,8 @@ class RemoteGateway:
 
     @property
     def led_to(self) -> set[str]:
-        """Names of the Backends that observed routes lead to."""
-        routes = (seen.manifest for key, seen in self.observed.items() if key == ROUTE or key.startswith(_ENDPOINTS))
-        return {text_at(ref, "name") for route in routes for ref in _backend_refs(route)}
+        """Names of what observed routes, Backends and filters refer to."""
+        return {name for seen in self.observed.values() for name in _names_below(seen.manifest.get("spec"))}
 
     def is_ready(self, key: str) -> bool:
         seen = self.observed.get(key)
@@ -96,9 +96,15 @@ class RemoteGateway:
         return Remote(self.cluster, item, ready_when)
 
 
-def _backend_refs(route: Manifest) -> Iterator[Manifest]:
-    for rule in items_at(route, "spec", "rules"):
-        yield from items_at(rule, "backendRefs")
+def _names_below(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        if isinstance(value.get("name"), str):
+            yield value["name"]
+        for inner in value.values():
+            yield from _names_below(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _names_below(inner)
 
 
 def observed_at(observed: Mapping[str, Observed], gateway: str) -> dict[str, Observed]:
@@ -167,16 +173,20 @@ def _objects(request: ComposeRequest[ModelService], plan: ServicePlan, at: Remot
     for endpoint in (each for each in plan.endpoints if is_routed(each)):
         found = _endpoint_objects(request, endpoint, names, at)
         made |= found
-        if found and (names.backend(endpoint) in led_to or all(item.ready for item in found.values())):
+        serves = names.backend(endpoint) in led_to and (_is_hop(endpoint) or found.keys() <= at.observed.keys())
+        if found and (serves or all(item.ready for item in found.values())):
             there.add(endpoint.name)
-    kept = {key: keep(seen) for key, seen in at.observed.items() if key not in made and _is_used(plan, at, key, led_to)}
+    kept = {key: keep(seen) for key, seen in at.observed.items() if _name_of_part(plan, at, key) in led_to}
     return {**kept, **made, **_routes(request, _reduced(plan, there), names, at)}
 
 
-def _is_used(plan: ServicePlan, at: RemoteGateway, key: str, led_to: Collection[str]) -> bool:
-    """Whether it is an object of an endpoint that an observed route leads to."""
-    endpoint = next((key.removeprefix(start) for start in _OF_ENDPOINT if key.startswith(start)), None)
-    return endpoint is not None and backend_name(plan, at.name, endpoint) in led_to
+def _name_of_part(plan: ServicePlan, at: RemoteGateway, key: str) -> str | None:
+    """The name of an object of an endpoint; None for others."""
+    start = next((each for each in _OF_ENDPOINT if key.startswith(each)), None)
+    if start is None:
+        return None
+    name = backend_name(plan, at.name, key.removeprefix(start))
+    return {_AUTHORITY: authority_name(name), _CREDENTIAL: credential_name(name)}.get(start, name)
 
 
 def _reduced(plan: ServicePlan, there: Collection[str]) -> ServicePlan:
@@ -211,7 +221,12 @@ def _endpoint_objects(
     targets = _targets(request, endpoint, names, at)
     if targets is None:
         return {key: keep(seen) for key, seen in before.items() if seen is not None}
-    return {key + endpoint.name: Desired(item, at.is_ready(key + endpoint.name)) for key, item in targets.items()}
+    made = {key + endpoint.name: Desired(item, at.is_ready(key + endpoint.name)) for key, item in targets.items()}
+    known = before[_BACKEND + endpoint.name]
+    if known is not None and _AUTHORITY in targets and not at.is_ready(_AUTHORITY + endpoint.name):
+        # A Backend that names what is not there yet answers 500. Requests go on as before meanwhile.
+        made[_BACKEND + endpoint.name] = keep(known)
+    return made
 
 
 def _targets(

@@ -96,11 +96,12 @@ def _certificates(request: ComposeRequest[InferenceGateway]) -> list[str]:
 
 def _copy(gateway: InferenceGateway, cluster: ClusterName, key: str, original: Manifest) -> Remote:
     body: Mapping[str, object] = _TLS if key.startswith(_CERTIFICATE) else {"type": "Opaque"}
-    named: Json = manifest("v1", "Secret", copy_name(gateway, name_of(original)), namespace=SYSTEM_NAMESPACE)
-    annotations = {COPIED_FROM: f"{SYSTEM_NAMESPACE}/{name_of(original)}"}
+    name = key.partition("-")[2]
+    named: Json = manifest("v1", "Secret", copy_name(gateway, name), namespace=SYSTEM_NAMESPACE)
+    annotations = {COPIED_FROM: f"{SYSTEM_NAMESPACE}/{name}"}
     made = {**named, "metadata": {**mapping_at(named, "metadata"), "annotations": annotations}, **body}
     version = text_at(original, "metadata", "resourceVersion")
-    source = CopiedFrom("v1", "Secret", name_of(original), SYSTEM_NAMESPACE, version=version)
+    source = CopiedFrom("v1", "Secret", name, SYSTEM_NAMESPACE, version=version)
     return Remote(cluster, made, copied_from=source)
 
 
