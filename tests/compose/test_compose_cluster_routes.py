@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from modelplane.api.models import GatewayRoute
 from modelplane.compose.backend_objects import credential_name
 from modelplane.compose.contract import CopiedFrom, Local, Remote, Requirement
 from tests.support.cluster_gateways import API, CA, cluster, compose_service, gateway, observed_of, settled
@@ -199,6 +200,11 @@ def test_a_cluster_that_does_not_answer_changes_no_route():
     assert backends(found) == backends(before)
     assert found.conditions[1].message == "InferenceGateway eu on fra-a has not accepted the route yet"
     assert (found.status.routes.total, found.status.routes.ready) == (1, 0)
+    assert found.status.gateways == (
+        GatewayRoute(
+            name="eu", cluster_name="fra-a", address="http://192.0.2.7/team/chat", accepted=False, endpoints=0
+        ),
+    )
 
 
 def test_a_gateway_that_no_longer_serves_it_takes_its_objects_along():
@@ -238,6 +244,10 @@ def test_a_gateway_beside_the_control_plane_and_one_on_a_cluster_serve_one_servi
     assert backends(found) == ["one"]
     assert (found.status.routes.total, found.status.routes.ready) == (2, 2)
     assert found.status.address == "http://192.0.2.1/team/chat"
+    assert found.status.gateways == (
+        GatewayRoute(name="default", address="http://192.0.2.1/team/chat", accepted=True, endpoints=2),
+        GatewayRoute(name="eu", cluster_name="fra-a", address="http://192.0.2.7/team/chat", accepted=True, endpoints=2),
+    )
     assert [condition.status.value for condition in found.conditions] == ["True", "True"]
 
 

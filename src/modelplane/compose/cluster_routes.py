@@ -88,6 +88,11 @@ class RemoteGateway:
         """Names of what observed routes, Backends and filters refer to."""
         return {name for seen in self.observed.values() for name in _names_below(seen.manifest.get("spec"))}
 
+    def reaches(self, endpoint: PlanEndpoint) -> bool:
+        """Whether all that it takes to call an endpoint is there."""
+        keys = [each + endpoint.name for each in _OF_ENDPOINT if each + endpoint.name in self.observed]
+        return _BACKEND + endpoint.name in keys and all(map(self.is_ready, keys))
+
     def is_ready(self, key: str) -> bool:
         seen = self.observed.get(key)
         return seen is not None and seen.ready

@@ -16,6 +16,7 @@ from dataclasses import replace
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
 from modelplane.api.models import (
     EndpointCounts,
+    GatewayRoute,
     InferenceGateway,
     ModelService,
     ModelServiceStatus,
@@ -74,6 +75,7 @@ from modelplane.compose.service_status import tier_statuses
 
 _ROUTE, _POLICY, _UNSERVED, _ENDPOINTS = "route", "policy", "unserved", "endpoints"
 _ENDPOINT_ROUTES, _ENDPOINT_POLICY = "endpoints-", "endpoint-policy"
+_MOST_GATEWAYS = 256
 
 
 def compose(request: ComposeRequest[ModelService]) -> ComposeResult:
@@ -147,12 +149,31 @@ def _status(
     addressed = [gateway for gateway in gateways or () if gateway.status.address is not None]
     accepted = [each for each in addressed if _accepts(request, each, remote)]
     counts = EndpointCounts(matched=len(plan.endpoints), ready=sum(endpoint.ready for endpoint in plan.endpoints))
+    shown = [_gateway_route(request, plan, each, remote) for each in gateways or ()]
     return ModelServiceStatus(
         model=plan.model,
         address=_address(request, gateways),
         endpoints=counts,
         routes=RouteCounts(total=len(addressed), ready=len(accepted)),
+        gateways=tuple(shown[:_MOST_GATEWAYS]) if gateways is not None else request.resource.status.gateways,
         tiers=tier_statuses(plan),
+    )
+
+
+def _gateway_route(
+    request: ComposeRequest[ModelService],
+    plan: ServicePlan,
+    gateway: InferenceGateway,
+    remote: Mapping[str, RemoteGateway],
+) -> GatewayRoute:
+    """What the service is at one gateway."""
+    at, ready = remote.get(gateway.metadata.name), [each for each in plan.endpoints if each.ready]
+    return GatewayRoute(
+        name=gateway.metadata.name,
+        cluster_name=at.cluster if at is not None else None,
+        address=_address_at(request, gateway) if gateway.status.address is not None else None,
+        accepted=_accepts(request, gateway, remote),
+        endpoints=sum(at is None or at.reaches(endpoint) for endpoint in ready),
     )
 
 
@@ -248,10 +269,12 @@ def _routes_to(before: ObservedRoute, backends: Sequence[Manifest]) -> bool:
 
 
 def _address(request: ComposeRequest[ModelService], gateways: Sequence[InferenceGateway] | None) -> str | None:
-    metadata = request.resource.metadata
     gateway = next((each for each in gateways or () if each.status.address is not None), None)
-    if gateway is None:
-        return request.resource.status.address
+    return request.resource.status.address if gateway is None else _address_at(request, gateway)
+
+
+def _address_at(request: ComposeRequest[ModelService], gateway: InferenceGateway) -> str:
+    metadata = request.resource.metadata
     scheme = "http" if gateway.spec.tls is None else "https"
     return f"{scheme}://{_authority(gateway, metadata.name)}/{metadata.namespace}/{metadata.name}"
 
