@@ -18,7 +18,13 @@ WRITE = ("create", "delete", "get", "list", "patch", "update", "watch")
 
 def resource(kind):
     lower = kind.lower()
-    return f"{lower[:-1]}ies" if lower.endswith(("cy", "gy", "xy")) else f"{lower}es" if lower.endswith("s") else f"{lower}s"
+    return (
+        f"{lower[:-1]}ies"
+        if lower.endswith(("cy", "gy", "xy"))
+        else f"{lower}es"
+        if lower.endswith("s")
+        else f"{lower}s"
+    )
 
 
 def rendered():

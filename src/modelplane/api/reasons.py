@@ -129,7 +129,10 @@ class Reason(StrEnum):
         "An update made no progress for progressDeadlineSeconds. Old replicas serve on. Fix the template, or undo it.",
     )
 
-    CLUSTER_MISSING = "ClusterMissing", "The cluster of the replica or of the gateway does not exist. What runs there stays."
+    CLUSTER_MISSING = (
+        "ClusterMissing",
+        "The cluster of the replica or of the gateway does not exist. What runs there stays.",
+    )
     NO_CACHES = "NoCaches", "The replica mounts no cache."
     CACHES_STAGED = "CachesStaged", "Every cache that the replica mounts is staged on its cluster."
     CACHE_MISSING = (
