@@ -131,7 +131,7 @@ class Reason(StrEnum):
 
     CLUSTER_MISSING = (
         "ClusterMissing",
-        "The cluster of the replica or of the gateway does not exist. What runs there stays.",
+        "The cluster of the replica or gateway does not exist. What runs there stays.",
     )
     NO_CACHES = "NoCaches", "The replica mounts no cache."
     CACHES_STAGED = "CachesStaged", "Every cache that the replica mounts is staged on its cluster."
