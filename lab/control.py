@@ -21,7 +21,8 @@ from lab.certificates import Authority, Pair, write_private
 from lab.charts import packed_charts, publish, tls_context
 from lab.client import Access, Api, ApiError, Manifest, condition, items, text, until
 from lab.cluster import ADMIN, LOOPBACK, Cluster, answers, listens
-from lab.components import CROSSPLANE, ENVOY_GATEWAY, GATEWAY_API, PROVIDER_HELM, PROVIDER_KUBERNETES
+from lab.components import CROSSPLANE, GATEWAY_API, PROVIDER_HELM, PROVIDER_KUBERNETES
+from lab.gateway_kinds import envoy_gateway_kinds
 from lab.registry import Registry
 from lab.supervisor import Program, ProgramError, Supervisor
 from lab.workload import addressed, binding
@@ -42,12 +43,6 @@ FUNCTION_PORT = 21030
 _INIT_TRIES = 5
 _TOKEN_S = 720 * 3600
 _WATCH_S = 0.3
-_GATEWAY_KINDS = "charts/gateway-helm/charts/crds/crds"
-# What is composed beside routes. The core lab's own gateway reads backends alone; the API server judges the rest.
-_ENVOY_GATEWAY_KINDS = (
-    *("backends", "backendtrafficpolicies", "securitypolicies"),
-    *("clienttrafficpolicies", "envoyextensionpolicies", "envoyproxies", "httproutefilters"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +116,7 @@ async def _rights(supervisor: Supervisor, cluster: Cluster, api: Api, sources: S
 
 async def _gateway_kinds(api: Api, sources: Sources) -> None:
     await api.apply_all(sources.read(GATEWAY_API, "config/crd/standard"))
-    for plural in _ENVOY_GATEWAY_KINDS:
-        definition = f"{_GATEWAY_KINDS}/generated/gateway.envoyproxy.io_{plural}.yaml"
-        await api.apply_all(sources.read(ENVOY_GATEWAY, definition))
+    await envoy_gateway_kinds(api, sources)
 
 
 async def _crossplane(supervisor: Supervisor, cluster: Cluster, api: Api, sources: Sources) -> Authority:

@@ -15,6 +15,7 @@ import yaml
 from lab.client import Api, Manifest, condition, items, name_of, text, until
 from lab.cluster import LOOPBACK, Cluster, answers
 from lab.components import GATEWAY_API, INFERENCE_EXTENSION, KWOK, LWS
+from lab.gateway_kinds import envoy_gateway_kinds
 from lab.hardware import hardware
 from lab.stages import failing_pods, without_loaders
 from lab.supervisor import Program, Supervisor
@@ -151,6 +152,7 @@ async def _served(api: Api, api_version: str, kind: str) -> bool:
 async def _gateway_kinds(api: Api, sources: Sources) -> None:
     await api.apply_all(sources.read(GATEWAY_API, "config/crd/standard"))
     await api.apply_all(sources.read(INFERENCE_EXTENSION, "config/crd/bases"))
+    await envoy_gateway_kinds(api, sources)
 
 
 def bound_roles(roles: Iterable[Manifest], user: str) -> list[Manifest]:

@@ -94,6 +94,7 @@ PREFERRED = {
     "ModelService.status.endpoints": "EndpointCounts",
     "ModelService.status.tiers[]": "TierStatus",
     "ModelService.status.tiers[].endpoints[]": "TierEndpoint",
+    "ModelService.status.gateways[]": "GatewayRoute",
     "ModelService.status.routes": "RouteCounts",
     "ModelService.spec.timeouts": "ServiceTimeouts",
     "ModelEndpoint.spec.auth": "ProviderAuth",

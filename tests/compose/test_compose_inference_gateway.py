@@ -70,13 +70,6 @@ def test_another_one_has_a_gateway_of_its_own():
     assert len(names) == 3
 
 
-def test_it_says_that_it_does_not_run_on_the_cluster_that_it_names():
-    found = composed("eu", ADDRESSED, clusterName="fra-a")
-    assert found.conditions[0].message == (
-        "192.0.2.1; it runs beside the control plane: this build runs no gateway on fra-a"
-    )
-
-
 ADDRESSED = {"status": {"addresses": [{"type": "IPAddress", "value": "192.0.2.1"}], "conditions": [PROGRAMMED]}}
 AUTH = {"method": "APIKey", "apiKey": {"secretSelector": {"matchLabels": {"keys": "eu"}}}}
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
-from modelplane.api.models import InferenceClass, InferenceCluster
+from modelplane.api.models import InferenceClass, InferenceCluster, InferenceGateway
 from modelplane.api.objects import name_of
 from modelplane.compose.clouds import CLOUDS
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Helm, Local, Observed
@@ -281,6 +281,32 @@ def test_the_gateway_of_the_fleet_stays(secure, chosen):
     state = settled.gateway(secure=secure)
     for case in composed(state, damaged(state.tree, state.places, chosen)):
         assert_all_stay(case)
+
+
+@given(chosen=damages())
+@settings(max_examples=100)
+def test_no_object_of_a_gateway_on_a_cluster_leaves(chosen):
+    state = settled.cluster_gateway()
+    for case in composed(state, damaged(state.tree, state.places, chosen)):
+        assert_all_stay(case)
+        clusters = case.fetched("cluster")
+        if not clusters or not _reads(InferenceCluster, {**clusters[0], "status": {}}):
+            assert case.condition("GatewayReady") != "True"
+        if case.condition("GatewayReady") == "True":
+            assert case.result.desired["cluster/gateway"].ready
+
+
+@pytest.mark.parametrize("beside", [True, False])
+@pytest.mark.parametrize("shape", [("a", "replica"), ("aab", "replica"), ("ab", "credential")])
+@given(chosen=damages())
+@settings(max_examples=60)
+def test_nothing_of_a_service_at_a_gateway_on_a_cluster_leaves(shape, beside, chosen):
+    state = settled.service_at_cluster(*shape, beside=beside)
+    for case in composed(state, damaged(state.tree, state.places, chosen)):
+        assert_all_stay(case)
+        listed = [item for item in case.fetched("gateways") or () if _reads(InferenceGateway, item)]
+        if case.condition("RouteReady") == "True" and "eu" in map(name_of, listed):
+            assert case.result.desired["eu/route"].ready
 
 
 @pytest.mark.parametrize("stage", ["fetching", "staged", "relayed", "beside"])

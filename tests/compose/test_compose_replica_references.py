@@ -51,18 +51,21 @@ def test_a_copy_says_where_its_values_come_from_and_has_none(scene):
 
 
 @pytest.mark.parametrize(
-    ("given_type", "copied"),
+    ("given_type", "copied", "data"),
     [
-        ("kubernetes.io/dockercfg", "kubernetes.io/dockercfg"),
-        ("kubernetes.io/tls", "Opaque"),
-        ("kubernetes.io/service-account-token", "Opaque"),
-        (None, "Opaque"),
+        ("kubernetes.io/dockercfg", "kubernetes.io/dockercfg", {".dockercfg": "e30="}),
+        ("kubernetes.io/dockerconfigjson", "kubernetes.io/dockerconfigjson", {".dockerconfigjson": "e30="}),
+        ("kubernetes.io/tls", "Opaque", None),
+        ("kubernetes.io/service-account-token", "Opaque", None),
+        (None, "Opaque", None),
     ],
 )
-def test_only_a_type_that_kubelets_ask_for_is_copied(scene, given_type, copied):
+def test_only_a_type_that_kubelets_ask_for_is_copied(scene, given_type, copied, data):
+    """Kubernetes refuses a Secret of such a type without its key, so it is created with an empty document."""
     made = scene("gpt-oss-20b")
     made.required["secret-engine"][0]["type"] = given_type
-    assert made.compose().desired["secret-engine"].target.manifest["type"] == copied
+    found = made.compose().desired["secret-engine"].target.manifest
+    assert (found["type"], found.get("data")) == (copied, data)
 
 
 def test_binary_data_of_a_config_map_is_copied_too(scene):

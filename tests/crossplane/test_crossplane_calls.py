@@ -289,31 +289,46 @@ HELD = {
     "a cluster with replicas": (
         attempted(CLUSTER),
         ITSELF,
-        (*ON_EAST, user("other", clusterName="west")),
+        {"ModelReplica": (*ON_EAST, user("other", clusterName="west"))},
         "being deleted; in use by ModelReplica team-a/r0, team-a/r1, team-a/r2 and 2 more",
     ),
     "a cluster whose replicas are not read": (
         attempted(CLUSTER),
         ITSELF,
-        None,
-        "being deleted; in use by a ModelReplica",
+        {},
+        "being deleted; the objects of kind ModelReplica that may use it are not read yet",
+    ),
+    "a cluster with a gateway": (
+        attempted(CLUSTER, cordoned=True),
+        ITSELF,
+        {
+            "ModelReplica": (),
+            "InferenceGateway": (user("eu", "", clusterName="east"), user("us", "", clusterName="west")),
+        },
+        "being deleted; in use by InferenceGateway eu",
+    ),
+    "a cluster whose gateways are not read": (
+        attempted(CLUSTER, cordoned=True),
+        ITSELF,
+        {"ModelReplica": ()},
+        "being deleted; the objects of kind InferenceGateway that may use it are not read yet",
     ),
     "a cluster that had replicas": (
         attempted(CLUSTER),
         ITSELF,
-        (),
+        {"ModelReplica": (), "InferenceGateway": ()},
         "being deleted; no replica is left, so set spec.cordoned",
     ),
     "a class": (
         attempted(CLASS),
         {},
-        (user("east", "", nodePools=[{"className": "h200"}]), user("west", "", nodePools=[{"className": "l40s"}])),
+        {"InferenceCluster": (user("east", "", nodePools=[{"className": "h200"}]), user("west", "", nodePools=[]))},
         "being deleted; in use by InferenceCluster east",
     ),
     "a cache": (
         attempted(CACHE),
         {},
-        (user("r0", caches=[{"name": "weights"}]), user("r1", caches=[])),
+        {"ModelReplica": (user("r0", caches=[{"name": "weights"}]), user("r1", caches=[]))},
         "being deleted; in use by ModelReplica team-a/r0",
     ),
 }
@@ -321,12 +336,12 @@ HELD = {
 
 @pytest.mark.parametrize(("composite", "composed", "users", "message"), HELD.values(), ids=HELD.keys())
 def test_a_deletion_that_crossplane_refused_says_what_it_waits_for(composite, composed, users, message):
-    required = {} if users is None else {"users": users}
+    required = {f"users-{kind}": found for kind, found in users.items()}
     found = answer(FunctionCall(composite, composed, required), now=0.0)
     assert [each for each in found.conditions if each.type == "Deletable"] == [
         fails(ConditionType.DELETABLE, Reason.IN_USE, message)
     ]
-    assert "users" in found.requirements
+    assert required.keys() <= found.requirements.keys()
 
 
 FREE = {
@@ -341,7 +356,8 @@ FREE = {
 def test_what_nothing_holds_any_more_can_be_deleted(composite, composed, users, was_held):
     held = {"type": "Deletable", "status": "False", "reason": "InUse", "message": "in use"}
     known = {**composite, "status": {"conditions": [held] if was_held else []}}
-    found = answer(FunctionCall(known, composed, {"users": users}), now=0.0)
+    required = {f"users-{kind}": users for kind in ("InferenceCluster", "ModelReplica", "InferenceGateway")}
+    found = answer(FunctionCall(known, composed, required), now=0.0)
     expected = [holds(ConditionType.DELETABLE, Reason.AVAILABLE)] if was_held else []
     assert [each for each in found.conditions if each.type == "Deletable"] == expected
 

@@ -1,5 +1,6 @@
 """Copies on Crossplane: two Objects, and no value in either."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ from modelplane.compose.contract import CopiedFrom, Desired, Observed, Remote
 from modelplane.crossplane.calls import FunctionCall, answer
 from modelplane.crossplane.copies import copy_objects, with_filled
 from modelplane.crossplane.provider_objects import Composite, to_provider_object
+from tests.support import settled
 
 CANARY = "Y2FuYXJ5"
 REPLICA = Composite("modelplane.ai/v1alpha1", "ModelReplica", "qwen-abc", "team-a", "u1")
@@ -155,3 +157,48 @@ def test_a_secret_that_is_lost_takes_nothing_with_it():
     assert lost.resources["secret-hf-token"].manifest["spec"] == composed["secret-hf-token"]["spec"]
     assert reason(lost) == "SecretMissing"
     assert reason(call(secret(HF_TOKEN=CANARY), composed=composed)) == "SecretsCopying"
+
+
+def test_a_certificate_is_created_with_its_keys_and_updated_only_by_what_fills_it():
+    """An update by the Object that created it would put its empty keys in the place of the values."""
+    made = settled.cluster_gateway().resources
+    holder, filler = made["cluster/certificate-front"], made["copy-cluster/certificate-front"]
+    assert holder["spec"]["managementPolicies"] == ["Observe", "Create", "Delete"]
+    assert holder["spec"]["forProvider"]["manifest"]["data"] == {"tls.crt": "", "tls.key": ""}
+    assert filler["spec"]["managementPolicies"] == ["Observe", "Update"]
+    (reference,) = filler["spec"]["references"]
+    assert reference["patchesFrom"] == {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "name": "front",
+        "namespace": "modelplane-system",
+        "fieldPath": "data",
+    }
+    assert made["cluster/keys-team-keys"]["spec"]["managementPolicies"] == ["*"]
+
+
+def test_a_gateway_on_a_cluster_is_written_there_and_keeps_the_cluster_from_deletion():
+    made = settled.cluster_gateway().resources
+    objects = {key: item for key, item in made.items() if key.startswith(("cluster/", "copy-"))}
+    assert {item["kind"] for item in objects.values()} == {"Object"}
+    assert {item["metadata"]["namespace"] for item in objects.values()} == {"modelplane-system"}
+    assert [item["spec"]["providerConfigRef"] for item in objects.values()] == [
+        {"kind": "ClusterProviderConfig", "name": "east"}
+    ] * len(objects)
+    (usage,) = [item for key, item in made.items() if key.startswith("usage-")]
+    assert usage == {
+        "apiVersion": "protection.crossplane.io/v1beta1",
+        "kind": "ClusterUsage",
+        "metadata": {"name": usage["metadata"]["name"]},
+        "spec": {
+            "of": {"apiVersion": settled.API, "kind": "InferenceCluster", "resourceRef": {"name": "east"}},
+            "reason": "InferenceGateway eu: a gateway runs on the cluster",
+            "replayDeletion": True,
+        },
+    }
+
+
+def test_no_value_of_a_secret_is_in_what_a_gateway_or_a_service_composes():
+    for state in (settled.cluster_gateway(), settled.service_at_cluster("ab", "credential", beside=True)):
+        text = json.dumps(dict(state.resources))
+        assert [value for value in ("MQ==", "aw==", "eA==") if f'"{value}"' in text] == []

@@ -135,11 +135,20 @@ def _status_of(item: Item) -> Item:
         there = {"id": "i", "email": "a@example.org", "identity": {"principalId": "p"}}
         return {**_status(1), "atProvider": there}
     if item["kind"] != "Object":
-        return _status(1)
+        return {**_status(1), **_accepted(item)}
     there = item["spec"]["forProvider"]["manifest"]
     generated = {**there["metadata"], "generation": 1}
-    manifest = {**there, "metadata": generated, "status": _status(there.get("spec", {}).get("replicas"))}
+    status = {**_status(there.get("spec", {}).get("replicas")), **_accepted(there)}
+    manifest = {**there, "metadata": generated, "status": status}
     return {"atProvider": {"manifest": manifest}, "conditions": _held("Ready", "Synced")}
+
+
+def _accepted(item: Item) -> Item:
+    """Of a route, by each of its gateways."""
+    if item["kind"] != "HTTPRoute":
+        return {}
+    conditions = _held("Accepted", "ResolvedRefs")
+    return {"parents": [{"parentRef": each, "conditions": conditions} for each in item["spec"]["parentRefs"]]}
 
 
 def make_cluster(name: str, *, nodes: int = 2, **spec: object) -> Item:
@@ -471,6 +480,78 @@ def gateway(*, secure: bool) -> State:
         "spec": spec,
     }
     return settle(composite, lambda _composed: {}, _anywhere)
+
+
+CALLERS = {"method": "APIKey", "apiKey": {"secretSelector": {"matchLabels": {"keys": "eu"}}}}
+
+
+@cache
+def cluster_gateway() -> State:
+    """A gateway on a cluster, with a certificate, callers' keys, mutual TLS and a router."""
+    composite = {
+        "apiVersion": API,
+        "kind": "InferenceGateway",
+        "metadata": {"name": "eu", "uid": "g", "generation": 1},
+        "spec": {
+            "clusterName": "east",
+            "tls": {"certificateRefs": [{"name": "front"}]},
+            "auth": CALLERS,
+            "mutualTLS": {},
+        },
+    }
+    fixed = {
+        "cluster": (make_cluster("east"),),
+        "clusters": (make_cluster("east"),),
+        "secrets": (_secret("team-keys", ada="MQ=="),),
+        "certificate-front": (_secret("front", **{"tls.crt": "Yw==", "tls.key": "aw=="}),),
+        "services": (),
+        "endpoints": (),
+    }
+    found = settle(composite, lambda _composed: fixed, _anywhere)
+    found = settle(found.composite, lambda _composed: fixed, _anywhere, _applied(found))
+    assert {"cluster/gateway", "cluster/keys-team-keys", "cluster/certificate-front"} <= found.composed.keys()
+    return found
+
+
+def _applied(found: State) -> dict[str, Item]:
+    """All objects as they were last desired, which may be long after they were created."""
+    return {key: as_observed(item) for key, item in found.resources.items()}
+
+
+def _secret(name: str, **data: str) -> Item:
+    metadata = {"name": name, "namespace": "modelplane-system", "resourceVersion": "1"}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+
+
+@cache
+def service_at_cluster(endpoints: str, urls: str, *, beside: bool) -> State:
+    """A service at a gateway on a cluster, and at one `beside` the control plane, too."""
+    alone = service(endpoints, urls)
+    composite = {**alone.composite, "status": {}}
+    gateways = [_gateway("eu", clusterName="east"), *([_gateway("default", router={"replicas": 0})] if beside else [])]
+    fixed = {
+        "endpoints": alone.required["endpoints"],
+        "gateways": tuple(gateways),
+        "gateway-eu": (gateways[0],),
+        "cluster-east": (make_cluster("east"),),
+        **{f"credential-{letter}{at}": (_secret("c", credential="eA=="),) for at, letter in enumerate(endpoints)},
+    }
+
+    def places(key: str, item: Item) -> list[damage.Path]:
+        if key.startswith(("cluster-", "credential-")):
+            return _anywhere(key, item)
+        # Another spec that can be read is a decision.
+        return [*(path for path in _UNREADABLE if path != ("spec",)), *damage.paths(item["status"], ("status",), 4)]
+
+    found = settle(composite, lambda _composed: fixed, places)
+    found = settle(found.composite, lambda _composed: fixed, places, _applied(found))
+    assert {"eu/route", "eu/backend-a0", "eu/endpoints-a0"} <= found.composed.keys()
+    return found
+
+
+def _gateway(name: str, **spec: object) -> Item:
+    metadata, status = {"name": name, "generation": 1}, {"address": "192.0.2.1"}
+    return {"apiVersion": API, "kind": "InferenceGateway", "metadata": metadata, "spec": spec, "status": status}
 
 
 CACHES = FunctionCaches()

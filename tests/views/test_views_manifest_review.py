@@ -183,7 +183,8 @@ spec: {url: 'https://api.example', rewritePath: /openai, auth: {secretRef: {name
     text = "---\n".join(f"apiVersion: modelplane.ai/v1alpha1\n{each.lstrip()}" for each in (endpoint, gateway))
     found = validate(parse_documents(text.encode(), source="f")).findings
     fields = {".".join(map(str, each.problem.path)) for each in found if each.severity is Severity.WARNING}
-    assert {"spec.auth", "spec.rewritePath", "spec.tls.secretRef", "spec.clusterName"} <= fields
+    assert {"spec.auth", "spec.rewritePath", "spec.tls.secretRef"} <= fields
+    assert "spec.clusterName" not in fields
     assert not [each for each in found if each.severity is Severity.ERROR]
 
 

@@ -10,14 +10,21 @@ from modelplane.compose.contract import ComposeRequest
 from modelplane.views.workload_rights import allows, workload_role
 from tests.compose.conftest import SCHEDULERS, make_cluster
 
-GOLDEN = sorted((Path(__file__).resolve().parents[1] / "compose").glob("golden*/*.yaml"))
+COMPOSE = Path(__file__).resolve().parents[1] / "compose"
+GOLDEN = sorted([*COMPOSE.glob("golden*/*.yaml"), *COMPOSE.glob("golden_cluster_*.yaml")])
 RULES = next(item for item in workload_role() if item["kind"] == "ClusterRole")["rules"]
 WRITE = ("create", "delete", "get", "list", "patch", "update", "watch")
 
 
 def resource(kind):
     lower = kind.lower()
-    return f"{lower[:-1]}ies" if lower.endswith(("cy", "gy")) else f"{lower}es" if lower.endswith("s") else f"{lower}s"
+    return (
+        f"{lower[:-1]}ies"
+        if lower.endswith(("cy", "gy", "xy"))
+        else f"{lower}es"
+        if lower.endswith("s")
+        else f"{lower}s"
+    )
 
 
 def rendered():

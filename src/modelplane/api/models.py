@@ -95,6 +95,7 @@ __all__ = [
     "GKEClusterSpec",
     "GKEClusterSpecNodePool",
     "GKEClusterStatus",
+    "GatewayRoute",
     "GatewayRouter",
     "Gcs",
     "GkeCredentials",
@@ -362,6 +363,14 @@ class TierStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     endpoints: tuple[TierEndpoint, ...] = ()
 
 
+class GatewayRoute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    cluster_name: str | None = msgspec.field(name="clusterName", default=None)
+    address: str | None = None
+    accepted: bool | None = None
+    endpoints: int | None = None
+
+
 class RouteCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     total: int | None = None
     ready: int | None = None
@@ -371,6 +380,7 @@ class ModelServiceStatus(msgspec.Struct, frozen=True, kw_only=True, omit_default
     conditions: tuple[Condition, ...] = ()
     model: str | None = None
     routes: RouteCounts | None = None
+    gateways: tuple[GatewayRoute, ...] = ()
     tiers: tuple[TierStatus, ...] = ()
     address: str | None = None
     endpoints: EndpointCounts | None = None

@@ -133,7 +133,10 @@ class Reason(StrEnum):
         "An update made no progress for progressDeadlineSeconds. Old replicas serve on. Fix the template, or undo it.",
     )
 
-    CLUSTER_MISSING = "ClusterMissing", "The cluster of the replica does not exist. Running pods stay."
+    CLUSTER_MISSING = (
+        "ClusterMissing",
+        "The cluster of the replica or gateway does not exist. What runs there stays.",
+    )
     NO_CACHES = "NoCaches", "The replica mounts no cache."
     CACHES_STAGED = "CachesStaged", "Every cache that the replica mounts is staged on its cluster."
     CACHE_MISSING = (
@@ -173,7 +176,7 @@ class Reason(StrEnum):
     SECRETS_COPYING = "SecretsCopying", "A Secret or ConfigMap that the pods name is not on the cluster yet."
     SECRET_MISSING = (
         "SecretMissing",
-        "A Secret that the pods name, or a key of it, does not exist in the team's namespace. Running pods stay.",
+        "A Secret that the pods or a gateway's certificates name, or a key of it, does not exist. What runs stays.",
     )
     SECRET_INVALID = (
         "SecretInvalid",

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from modelplane.api.labels import FLEET_GATEWAY, REPLICA_HEADER, ROUTER, SYSTEM_NAMESPACE
 from modelplane.api.names import MAX_LABEL, make_name
 from modelplane.api.objects import Manifest, manifest, mapping_at
+from modelplane.compose.object_names import ObjectNames, local_names
 from modelplane.compose.observed_route import LEAVING_REASON
 from modelplane.compose.service_plan import PlanEndpoint, ServicePlan
 
@@ -35,28 +36,36 @@ def endpoint_path(plan: ServicePlan, endpoint: PlanEndpoint) -> str:
     return f"{ENDPOINT_PATHS}/{plan.key}/{endpoint.name}"
 
 
-def endpoint_routes(plan: ServicePlan, gateways: Sequence[str] = (FLEET_GATEWAY,)) -> dict[str, Manifest]:
+def endpoint_routes(
+    plan: ServicePlan, gateways: Sequence[str] = (FLEET_GATEWAY,), names: ObjectNames | None = None
+) -> dict[str, Manifest]:
     """The HTTPRoutes of a service's endpoints that can answer, by endpoint, for the Gateways of these names.
 
     One that leaves keeps its route: a router may have the plans of before.
     """
     parents = [{"name": name, "namespace": SYSTEM_NAMESPACE} for name in gateways]
+    named = names or local_names(plan)
     return {
-        endpoint.name: _route(plan, endpoint, {"parentRefs": parents, "rules": [_rule(plan, endpoint)]})
+        endpoint.name: _route(named, endpoint, {"parentRefs": parents, "rules": [_rule(plan, endpoint, named)]})
         for endpoint in plan.endpoints
-        if endpoint.serves or endpoint.reason == LEAVING_REASON
+        if is_routed(endpoint)
     }
 
 
-def _route(plan: ServicePlan, endpoint: PlanEndpoint, spec: Manifest) -> Manifest:
-    name = make_name(f"{plan.name}-{endpoint.name}", plan.name, endpoint.name)
-    made = manifest(_GATEWAY_API, "HTTPRoute", name, namespace=plan.namespace, spec=spec)
-    return {**made, "metadata": {**mapping_at(made, "metadata"), "labels": route_labels(plan)}}
+def is_routed(endpoint: PlanEndpoint) -> bool:
+    """Whether it has a route, and so a Backend."""
+    return endpoint.serves or endpoint.reason == LEAVING_REASON
 
 
-def route_labels(plan: ServicePlan) -> dict[str, str]:
+def _route(names: ObjectNames, endpoint: PlanEndpoint, spec: Manifest) -> Manifest:
+    name = make_name(f"{names.service}-{endpoint.name}", names.service, endpoint.name)
+    made = manifest(_GATEWAY_API, "HTTPRoute", name, namespace=names.namespace, spec=spec)
+    return {**made, "metadata": {**mapping_at(made, "metadata"), "labels": route_labels(names)}}
+
+
+def route_labels(names: ObjectNames) -> dict[str, str]:
     """On the routes of a service's endpoints, and on no other's."""
-    return {ROUTER_LABEL: FLEET_GATEWAY, SERVICE_LABEL: make_name(plan.name, plan.name, limit=MAX_LABEL)}
+    return {ROUTER_LABEL: FLEET_GATEWAY, SERVICE_LABEL: make_name(names.service, names.service, limit=MAX_LABEL)}
 
 
 def labelled(route: Manifest) -> Manifest:
@@ -64,7 +73,7 @@ def labelled(route: Manifest) -> Manifest:
     return {**route, "metadata": {**mapping_at(route, "metadata"), "labels": {ROUTER_LABEL: FLEET_GATEWAY}}}
 
 
-def _rule(plan: ServicePlan, endpoint: PlanEndpoint) -> Manifest:
+def _rule(plan: ServicePlan, endpoint: PlanEndpoint, names: ObjectNames) -> Manifest:
     # Where /v1 stays, what is beside it is reached, too.
     below, replaced = ("", "/") if endpoint.prefix == _VERSION else (_VERSION, endpoint.prefix or "/")
     path = {"type": "PathPrefix", "value": f"{endpoint_path(plan, endpoint)}{below}"}
@@ -75,17 +84,17 @@ def _rule(plan: ServicePlan, endpoint: PlanEndpoint) -> Manifest:
     return {
         "matches": [{"path": path, "headers": [header]}],
         "filters": [{"type": "URLRewrite", "urlRewrite": rewrite}],
-        "backendRefs": [_backend(endpoint)],
+        "backendRefs": [_backend(endpoint, names.backend(endpoint))],
         "timeouts": {"request": f"{plan.timeouts.request_s:.0f}s"},
     }
 
 
-def _backend(endpoint: PlanEndpoint) -> Manifest:
+def _backend(endpoint: PlanEndpoint, name: str) -> Manifest:
     filters: list[Manifest] = [_headers(endpoint)]
     if endpoint.credential is not None:
-        added = {"group": _ENVOY_GATEWAY, "kind": "HTTPRouteFilter", "name": endpoint.name}
+        added = {"group": _ENVOY_GATEWAY, "kind": "HTTPRouteFilter", "name": name}
         filters.append({"type": "ExtensionRef", "extensionRef": added})
-    return {"group": _ENVOY_GATEWAY, "kind": "Backend", "name": endpoint.name, "weight": 1, "filters": filters}
+    return {"group": _ENVOY_GATEWAY, "kind": "Backend", "name": name, "weight": 1, "filters": filters}
 
 
 def _headers(endpoint: PlanEndpoint) -> Manifest:

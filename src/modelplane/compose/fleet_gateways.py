@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from modelplane.api.labels import DEFAULT_GATEWAY, FLEET_GATEWAY, SYSTEM_NAMESPACE
+from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceGateway, NameReference, Tls
 from modelplane.api.names import make_name
 from modelplane.api.objects import Manifest, items_at, text_at
@@ -13,6 +14,12 @@ def gateway_object_name(gateway: InferenceGateway | None) -> str:
     if gateway is None or gateway.metadata.name == DEFAULT_GATEWAY:
         return FLEET_GATEWAY
     return make_name(FLEET_GATEWAY, FLEET_GATEWAY, gateway.metadata.name)
+
+
+def runs_on(gateway: InferenceGateway, *, embedded: bool) -> ClusterName | None:
+    """The cluster that its objects are written to; None: the control plane's own, as all are on the embedded plane."""
+    name = gateway.spec.cluster_name
+    return None if embedded or name is None else ClusterName(name)
 
 
 def has_router(gateway: InferenceGateway, *, embedded: bool) -> bool:

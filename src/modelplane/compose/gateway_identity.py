@@ -1,14 +1,16 @@
 """The certificate that a fleet gateway shows to the gateways of clusters, where it has `spec.mutualTLS`.
 
-cert-manager on the control plane's cluster issues and renews it. Its CA is in `status.clientCACertificate`, from which
+cert-manager on the gateway's cluster issues and renews it. Its CA is in `status.clientCACertificate`, from which
 every cluster with mutual TLS takes whom it lets in. It is there once the certificate is, and stays while it cannot be
 read. When it is no longer asked for, the certificate stays until no replica is called by HTTPS.
 """
 
+from dataclasses import replace
+
 from modelplane.api.models import InferenceGateway
 from modelplane.api.objects import API_VERSION, Manifest
 from modelplane.compose.contract import ComposeRequest, Desired, Local, ReadyWhen, Requirement
-from modelplane.compose.fleet_gateways import gateway_object_name
+from modelplane.compose.fleet_gateways import gateway_object_name, runs_on
 from modelplane.compose.hop_certificates import (
     AUTHORITY,
     authority_objects,
@@ -51,7 +53,8 @@ def identity_requirements(request: ComposeRequest[InferenceGateway]) -> dict[str
     """The CertificateRequest of the CA, once it has one."""
     seen = request.observed.get(AUTHORITY)
     wanted = authority_request(seen.manifest) if seen is not None and has_identity(request) else None
-    required = {} if wanted is None else {_REQUEST: wanted}
+    cluster = runs_on(request.resource, embedded=request.embedded)
+    required = {} if wanted is None else {_REQUEST: replace(wanted, cluster=cluster)}
     if request.resource.spec.mutual_tls is None and _CLIENT in request.observed:
         required[_ENDPOINTS] = Requirement(API_VERSION, "ModelEndpoint")
     return required
@@ -77,6 +80,12 @@ def client_authorities(request: ComposeRequest[InferenceGateway]) -> str | None:
     known, seen = request.resource.status.client_ca_certificate, request.observed.get(AUTHORITY)
     issued = issued_authority(seen.manifest, request.fetched(_REQUEST) or ()) if seen is not None else None
     return trusted_authorities(issued, known) if known or _is_ready(request, _CLIENT) else None
+
+
+def awaits_identity(request: ComposeRequest[InferenceGateway]) -> bool:
+    """Whether cert-manager on another cluster has yet to issue it."""
+    on_cluster = runs_on(request.resource, embedded=request.embedded) is not None
+    return on_cluster and has_identity(request) and client_authorities(request) is None
 
 
 def identity_note(request: ComposeRequest[InferenceGateway]) -> str:

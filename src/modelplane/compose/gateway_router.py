@@ -13,11 +13,14 @@ from modelplane.api.objects import API_VERSION, Manifest, namespace_of, text_at
 from modelplane.compose.caller_document import CallerDocument, gateway_callers
 from modelplane.compose.callers import CallerSecrets
 from modelplane.compose.contract import ComposeRequest, Desired, Local, Requirement, keep
-from modelplane.compose.fleet_gateways import composes_router, gateway_object_name
+from modelplane.compose.fleet_gateways import composes_router, gateway_object_name, runs_on
+from modelplane.compose.gateway_cluster import cluster_image
 from modelplane.compose.gateway_identity import hop_secret
 from modelplane.compose.gateway_tracing import router_environment
 from modelplane.compose.namespace_plans import namespace_plans
 from modelplane.compose.router_objects import (
+    MAP_BYTES,
+    OBJECT_MAP_BYTES,
     PLANS,
     RouterSite,
     plan_map_name,
@@ -52,12 +55,13 @@ def router_desired(request: ComposeRequest[InferenceGateway], callers: CallerSec
     known = gateway_callers(gateway, (each.identity for each in callers.callers) if callers is not None else ())
     site = RouterSite(
         gateway_object_name(gateway),
-        wanted.image or request.images.of("router"),
+        wanted.image or cluster_image(request, request.images.of("router")),
         wanted.replicas,
         required=restricts_callers(gateway),
         hop_secret=hop_secret(request),
         cluster_authorities=_cluster_authorities(request),
         environment=router_environment(gateway),
+        map_bytes=OBJECT_MAP_BYTES if runs_on(gateway, embedded=request.embedded) is not None else MAP_BYTES,
     )
     maps = _maps(request, site, known, are_known=callers is not None or gateway.spec.auth is None)
     running = running_objects(site, [plan_map_name(site, key) for key in maps])

@@ -17,6 +17,7 @@ from modelplane.api.names import make_name
 from modelplane.api.objects import Manifest, manifest
 from modelplane.compose.endpoint_routes import RESIDENCY_HEADER, route_labels
 from modelplane.compose.endpoint_target import DEFAULT_PREFIX
+from modelplane.compose.object_names import ObjectNames, local_names
 from modelplane.compose.service_plan import PlanEndpoint, ServicePlan
 
 ENVOY_GATEWAY = "gateway.envoyproxy.io"
@@ -50,11 +51,18 @@ def static_route(plan: ServicePlan) -> StaticRoute:
     return StaticRoute(prefix, tuple(used), tuple(each for each in serving if each not in used))
 
 
-def http_route(plan: ServicePlan, gateways: Iterable[str], rewrite: Manifest, backends: Sequence[Manifest]) -> Manifest:
+def http_route(
+    plan: ServicePlan,
+    gateways: Iterable[str],
+    rewrite: Manifest,
+    backends: Sequence[Manifest],
+    names: ObjectNames | None = None,
+) -> Manifest:
     """With a rule that refuses what says where it may be served: only a router can hold that."""
+    named = names or local_names(plan)
     below = "" if rewrite == root_rewrite() else DEFAULT_PREFIX
     path = {"type": "PathPrefix", "value": f"/{plan.key}{below}"}
-    unserved = {"type": "ExtensionRef", "extensionRef": _extension(unserved_name(plan))}
+    unserved = {"type": "ExtensionRef", "extensionRef": _extension(unserved_name(named))}
     stays = {"type": "RegularExpression", "name": RESIDENCY_HEADER, "value": ".*"}
     refusal = {"matches": [{"path": path, "headers": [stays]}], "filters": [unserved]}
     rule = {
@@ -70,24 +78,25 @@ def http_route(plan: ServicePlan, gateways: Iterable[str], rewrite: Manifest, ba
     return manifest(
         "gateway.networking.k8s.io/v1",
         "HTTPRoute",
-        plan.name,
-        namespace=plan.namespace,
+        named.service,
+        namespace=named.namespace,
         spec={"parentRefs": parents, "rules": [rule, refusal]},
     )
 
 
-def unserved_name(plan: ServicePlan) -> str:
-    return make_name(plan.name, plan.name, "unserved")
+def unserved_name(names: ObjectNames) -> str:
+    return make_name(names.service, names.service, "unserved")
 
 
-def unserved_filter(plan: ServicePlan) -> Manifest:
+def unserved_filter(plan: ServicePlan, names: ObjectNames | None = None) -> Manifest:
     """What clients get while nothing is ready: 503, and when to come again."""
+    named = names or local_names(plan)
     response = unavailable(f"No endpoint of {plan.key} is ready to answer.")
     return manifest(
         f"{ENVOY_GATEWAY}/v1alpha1",
         "HTTPRouteFilter",
-        unserved_name(plan),
-        namespace=plan.namespace,
+        unserved_name(named),
+        namespace=named.namespace,
         spec={"directResponse": response},
     )
 
@@ -118,16 +127,17 @@ def path_rewrite(route: StaticRoute) -> Manifest:
     return {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": route.prefix or "/"}}
 
 
-def backend_ref(endpoint: PlanEndpoint) -> Manifest:
+def backend_ref(endpoint: PlanEndpoint, name: str = "") -> Manifest:
+    """`name` is that of the Backend, where it is not the endpoint's."""
     filters: list[Manifest] = [_header(endpoint)]
     if endpoint.host is not None and endpoint.is_named:
         filters.append({"type": "URLRewrite", "urlRewrite": {"hostname": endpoint.address}})
     if endpoint.credential is not None:
-        filters.append({"type": "ExtensionRef", "extensionRef": _extension(endpoint.name)})
+        filters.append({"type": "ExtensionRef", "extensionRef": _extension(name or endpoint.name)})
     return {
         "group": ENVOY_GATEWAY,
         "kind": "Backend",
-        "name": endpoint.name,
+        "name": name or endpoint.name,
         "weight": endpoint.weight,
         "filters": filters,
     }
@@ -141,7 +151,7 @@ def _header(endpoint: PlanEndpoint) -> Manifest:
     return {"type": "RequestHeaderModifier", "requestHeaderModifier": change}
 
 
-def traffic_policy(plan: ServicePlan) -> Manifest:
+def traffic_policy(plan: ServicePlan, names: ObjectNames | None = None) -> Manifest:
     """Retries, limits and deadlines of the service, as the embedded Envoy has them.
 
     Nothing is ejected. A Backend is a cluster of one address, which Envoy would eject, too: its share of the requests
@@ -157,31 +167,32 @@ def traffic_policy(plan: ServicePlan) -> Manifest:
         },
         "perRetry": dict(_BACK_OFF),
     }
-    target = {"targetRefs": [{"group": _ROUTES, "kind": "HTTPRoute", "name": plan.name}]}
-    return _traffic_policy(plan, plan.name, target, retry)
+    named = names or local_names(plan)
+    target = {"targetRefs": [{"group": _ROUTES, "kind": "HTTPRoute", "name": named.service}]}
+    return _traffic_policy(plan, named.namespace, named.service, {**target, "retry": retry})
 
 
-def endpoint_policy(plan: ServicePlan) -> Manifest:
+def endpoint_policy(plan: ServicePlan, names: ObjectNames | None = None) -> Manifest:
     """For the routes of single endpoints. What an endpoint said is the router's to judge, so it is not tried again.
 
     It finds the routes by their labels, so it is there before them: a cluster that Envoy Gateway changes right after it
     was made answers nothing for 15 s, since Envoy waits for addresses that it is not sent again.
     """
-    selector = {"group": _ROUTES, "kind": "HTTPRoute", "matchLabels": route_labels(plan)}
+    named = names or local_names(plan)
+    selector = {"group": _ROUTES, "kind": "HTTPRoute", "matchLabels": route_labels(named)}
     retry = {
         "numRetries": 1,
         "retryOn": {"triggers": ["connect-failure", "refused-stream"]},
         "perRetry": dict(_BACK_OFF),
     }
-    name = make_name(plan.name, plan.name, "endpoints")
-    return _traffic_policy(plan, name, {"targetSelectors": [selector]}, retry)
+    name = make_name(named.service, named.service, "endpoints")
+    return _traffic_policy(plan, named.namespace, name, {"targetSelectors": [selector], "retry": retry})
 
 
-def _traffic_policy(plan: ServicePlan, name: str, target: Manifest, retry: Manifest) -> Manifest:
+def _traffic_policy(plan: ServicePlan, namespace: str, name: str, own: Manifest) -> Manifest:
     spec = {
-        **target,
+        **own,
         "loadBalancer": {"type": "LeastRequest"},
-        "retry": dict(retry),
         "timeout": {"http": _timeouts(plan)},
         # Without it Envoy Gateway allows 1,024 requests at a time.
         "circuitBreaker": {
@@ -194,7 +205,7 @@ def _traffic_policy(plan: ServicePlan, name: str, target: Manifest, retry: Manif
             },
         },
     }
-    return manifest(f"{ENVOY_GATEWAY}/v1alpha1", "BackendTrafficPolicy", name, namespace=plan.namespace, spec=spec)
+    return manifest(f"{ENVOY_GATEWAY}/v1alpha1", "BackendTrafficPolicy", name, namespace=namespace, spec=spec)
 
 
 def _timeouts(plan: ServicePlan) -> Manifest:

@@ -1,11 +1,13 @@
 """InferenceGateway: a front door of the fleet.
 
-A Gateway of Envoy Gateway in the control plane's cluster, a SecurityPolicy where callers need keys, and the fleet
-router where it has one. Any number of them: each serves the ModelServices that it selects. A gateway whose keys cannot
-be read lets nobody in.
+A Gateway of Envoy Gateway, a SecurityPolicy where callers need keys, and the fleet router where it has one. Any number
+of them: each serves the ModelServices that it selects. A gateway whose keys cannot be read lets nobody in.
 
-`clusterName` is accepted and said to be without effect: this build runs all gateways beside the control plane.
+All of it is in the control plane's cluster, or on the InferenceCluster of `clusterName` (`gateway_cluster`). The
+embedded plane runs every gateway itself and says so.
 """
+
+from collections.abc import Sequence
 
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
 from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
@@ -14,8 +16,10 @@ from modelplane.api.objects import Manifest, items_at, manifest
 from modelplane.api.reasons import Reason
 from modelplane.compose.callers import CallerSecrets, read_callers
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, ReadyWhen, Requirement, keep
-from modelplane.compose.fleet_gateways import certificate_refs, composes_router, gateway_object_name
+from modelplane.compose.fleet_gateways import composes_router, gateway_object_name, runs_on
+from modelplane.compose.gateway_cluster import compose_on_cluster, observation_problem
 from modelplane.compose.gateway_identity import (
+    awaits_identity,
     backend_tls,
     client_authorities,
     identity_desired,
@@ -24,33 +28,64 @@ from modelplane.compose.gateway_identity import (
 )
 from modelplane.compose.gateway_router import restricts_callers, router_desired, router_requirements
 from modelplane.compose.gateway_routes import CALLER_HEADER
+from modelplane.compose.gateway_secrets import (
+    GATEWAY,
+    POLICY,
+    SECRETS,
+    certificate_names,
+    certificate_requirements,
+    credential_names,
+    missing_certificate,
+    secret_copies,
+)
 from modelplane.compose.gateway_tracing import gateway_infrastructure, gateway_proxy
 from modelplane.compose.readiness import first_address, programming_problem
 from modelplane.compose.router_objects import EXTENSION
 
-_GATEWAY, _POLICY = "gateway", "callers"
-_SECRETS = "secrets"
+_CLUSTER_CLASS = "envoy"
+"""The GatewayClass of clusters."""
+_HOP_REQUEUE_S = 10.0
+"""A certificate on a cluster comes without an event here."""
 
 
 def compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
+    cluster = runs_on(request.resource, embedded=request.embedded)
+    return _compose(request) if cluster is None else compose_on_cluster(request, cluster, _compose)
+
+
+def _compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
     callers = _callers(request)
-    seen = request.observed.get(_GATEWAY)
+    seen = request.observed.get(GATEWAY)
     desired = {
-        _GATEWAY: Desired(Local(_gateway(request), ReadyWhen.ADDRESSED), ready=bool(seen and seen.ready)),
+        GATEWAY: Desired(Local(_gateway(request), ReadyWhen.ADDRESSED), ready=bool(seen and seen.ready)),
         **_policies(request, callers),
+        **secret_copies(request, callers),
         **_tracing(request),
         **identity_desired(request),
         **router_desired(request, callers),
     }
-    address = first_address(seen.manifest) if seen else None
+    address = _address(request)
     condition = _condition(request, address, callers)
     return ComposeResult(
         desired=desired,
         status=_status(request, address, callers),
         conditions=(condition,),
         ready=summarise([condition]),
-        requirements={**_requirements(request), **identity_requirements(request)},
+        requirements={
+            **_requirements(request),
+            **certificate_requirements(request),
+            **identity_requirements(request),
+        },
+        requeue_after_s=_HOP_REQUEUE_S if awaits_identity(request) else None,
     )
+
+
+def _address(request: ComposeRequest[InferenceGateway]) -> str | None:
+    """On a cluster the last one stays while the Gateway is not seen: nobody moved it."""
+    seen = request.observed.get(GATEWAY)
+    found = first_address(seen.manifest) if seen is not None else None
+    on_cluster = runs_on(request.resource, embedded=request.embedded) is not None
+    return found or (request.resource.status.address if on_cluster else None)
 
 
 def _requirements(request: ComposeRequest[InferenceGateway]) -> dict[str, Requirement]:
@@ -58,12 +93,12 @@ def _requirements(request: ComposeRequest[InferenceGateway]) -> dict[str, Requir
     if auth is None or auth.api_key is None:
         return required
     labels = auth.api_key.secret_selector.match_labels
-    return {**required, _SECRETS: Requirement("v1", "Secret", namespace=SYSTEM_NAMESPACE, labels=labels)}
+    return {**required, SECRETS: Requirement("v1", "Secret", namespace=SYSTEM_NAMESPACE, labels=labels)}
 
 
 def _callers(request: ComposeRequest[InferenceGateway]) -> CallerSecrets | None:
     """None without keys, and until they are read."""
-    found = request.fetched(_SECRETS)
+    found = request.fetched(SECRETS)
     return read_callers(found) if found is not None and request.resource.spec.auth is not None else None
 
 
@@ -71,24 +106,31 @@ def _gateway(request: ComposeRequest[InferenceGateway]) -> Manifest:
     gateway, spec = request.resource, request.resource.spec
     listener: dict[str, object] = {"name": "http", "port": 80, "protocol": "HTTP"}
     if spec.tls is not None:
-        certificates = [{"name": each.name} for each in certificate_refs(spec.tls)]
+        certificates = [{"name": name} for name in certificate_names(request)]
         listener |= {"name": "https", "port": 443, "protocol": "HTTPS", "tls": {"certificateRefs": certificates}}
     if spec.hostname is not None:
         listener["hostname"] = spec.hostname
     listener["allowedRoutes"] = {"namespaces": {"from": "All"}}
-    class_name = spec.envoy_gateway.gateway_class_name if spec.envoy_gateway else FLEET_GATEWAY
     return manifest(
         "gateway.networking.k8s.io/v1",
         "Gateway",
         gateway_object_name(gateway),
         namespace=SYSTEM_NAMESPACE,
         spec={
-            "gatewayClassName": class_name,
+            "gatewayClassName": _class_name(request),
             **gateway_infrastructure(gateway, gateway_object_name(gateway)),
             "listeners": [listener],
             **backend_tls(request),
         },
     )
+
+
+def _class_name(request: ComposeRequest[InferenceGateway]) -> str:
+    """The default of the field is the class of the control plane's cluster. Others have one of their own."""
+    given = request.resource.spec.envoy_gateway
+    name = given.gateway_class_name if given is not None else FLEET_GATEWAY
+    on_cluster = runs_on(request.resource, embedded=request.embedded) is not None
+    return _CLUSTER_CLASS if on_cluster and name == FLEET_GATEWAY else name
 
 
 def _tracing(request: ComposeRequest[InferenceGateway]) -> dict[str, Desired]:
@@ -100,18 +142,19 @@ def _policies(request: ComposeRequest[InferenceGateway], callers: CallerSecrets 
     """The policy of the callers. Until the Secrets are read the observed one stays, or else nobody may call."""
     if request.resource.spec.auth is None:
         return {}
-    seen = request.observed.get(_POLICY)
-    if callers is None and seen is not None:
-        return {_POLICY: keep(seen)}
-    return {_POLICY: Desired(Local(_policy(request.resource, callers or CallerSecrets())), ready=seen is not None)}
+    seen = request.observed.get(POLICY)
+    names = credential_names(request, callers) if callers is not None else []
+    if seen is not None and (callers is None or (callers.secrets and not names)):
+        return {POLICY: keep(seen)}
+    return {POLICY: Desired(Local(_policy(request.resource, names)), ready=seen is not None)}
 
 
-def _policy(gateway: InferenceGateway, callers: CallerSecrets) -> Manifest:
+def _policy(gateway: InferenceGateway, secrets: Sequence[str]) -> Manifest:
     target = {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": gateway_object_name(gateway)}
     spec: dict[str, object] = {"targetRefs": [target]}
-    if callers.secrets:
+    if secrets:
         spec["apiKeyAuth"] = {
-            "credentialRefs": [{"name": name} for name in callers.secrets],
+            "credentialRefs": [{"name": name} for name in secrets],
             "extractFrom": [{"headers": ["Authorization"]}, {"headers": ["x-api-key"]}],
             "forwardClientIDHeader": CALLER_HEADER,
             "sanitize": True,
@@ -146,14 +189,20 @@ def _condition(
     request: ComposeRequest[InferenceGateway], address: str | None, callers: CallerSecrets | None
 ) -> Condition:
     kind, waits = ConditionType.GATEWAY_READY, Reason.WAITING_FOR_GATEWAY
-    seen = request.observed.get(_GATEWAY)
+    seen = request.observed.get(GATEWAY)
+    unseen = observation_problem(request, seen)
+    if unseen is not None:
+        return unseen
+    missing = missing_certificate(request)
+    if missing is not None:
+        return fails(kind, Reason.SECRET_MISSING, missing)
     problem = programming_problem(seen.manifest) if seen else None
     if address is None:
         return fails(kind, waits, f"the gateway has no address: {problem}" if problem else "the gateway has no address")
     if problem is not None:
         return fails(kind, waits, f"the gateway rejected its latest configuration: {problem}")
     running = holds(
-        kind, Reason.GATEWAY_RUNNING, address + _note(request.resource) + _router_note(request) + identity_note(request)
+        kind, Reason.GATEWAY_RUNNING, address + _note(request) + _router_note(request) + identity_note(request)
     )
     return _callers_condition(request, callers) or _router_condition(request) or running
 
@@ -169,7 +218,7 @@ def _callers_condition(request: ComposeRequest[InferenceGateway], callers: Calle
     if not callers.callers:
         message = "spec.auth.apiKey.secretSelector: no Secret in modelplane-system has these labels; nobody may call"
         return fails(kind, Reason.CALLER_KEYS_MISSING, message)
-    policy = request.observed.get(_POLICY)
+    policy = request.observed.get(POLICY)
     refused = _refusal(policy.manifest) if policy is not None else None
     return fails(kind, Reason.CALLER_KEYS_INVALID, f"the gateway refuses the keys: {refused}") if refused else None
 
@@ -203,6 +252,8 @@ def _refusal(policy: Manifest) -> str | None:
     return None
 
 
-def _note(gateway: InferenceGateway) -> str:
-    name = gateway.spec.cluster_name
-    return f"; it runs beside the control plane: this build runs no gateway on {name}" if name is not None else ""
+def _note(request: ComposeRequest[InferenceGateway]) -> str:
+    name = request.resource.spec.cluster_name
+    if name is None:
+        return ""
+    return f"; the embedded plane runs it itself, and not on {name}" if request.embedded else f" on {name}"

@@ -21,10 +21,19 @@ from modelplane.api.conditions import Condition, ConditionType, fails, holds, su
 from modelplane.api.errors import InvalidObject
 from modelplane.api.labels import DEFAULT_GATEWAY
 from modelplane.api.models import InferenceGateway, ModelEndpoint, ModelEndpointStatus, Routing
-from modelplane.api.names import make_name
 from modelplane.api.objects import API_VERSION, Manifest, manifest, text_at, value_at
 from modelplane.api.outbound import CLUSTER_GATEWAYS, OutboundRule
 from modelplane.api.reasons import Reason
+from modelplane.compose.backend_objects import (
+    CREDENTIAL_KEY,
+    authority_map,
+    backend,
+    called_at,
+    credential_filter,
+    credential_name,
+    hop_tls,
+    provider_tls,
+)
 from modelplane.compose.checked_addresses import CheckedAddresses, check_addresses
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Requirement, keep, keep_observed
 from modelplane.compose.endpoint_target import (
@@ -35,7 +44,6 @@ from modelplane.compose.endpoint_target import (
     field_of_address,
 )
 from modelplane.compose.external import ExternalAddress
-from modelplane.compose.hop_certificates import hop_hostname
 from modelplane.compose.provider_models import ListRequest, ModelsFact, models_fact
 
 _BACKEND, _CREDENTIAL, _FILTER, _AUTHORITY = "backend", "credential", "filter", "authority"
@@ -46,7 +54,6 @@ _VOUCHING_S = 2.0
 _RECHECK_S = 30.0
 """How often the addresses of a name are checked again. An answer counts for as long, so that requests follow a name
 within a minute."""
-_GATEWAY_API = "gateway.envoyproxy.io/v1alpha1"
 _MAY_ALLOW = f"InferenceGateway {DEFAULT_GATEWAY} may allow it in spec.outbound.allow"
 
 
@@ -238,16 +245,10 @@ def _requirements(endpoint: ModelEndpoint) -> dict[str, Requirement]:
 
 
 def _backend(endpoint: ModelEndpoint, target: ExternalAddress, addresses: tuple[str, ...]) -> Manifest:
-    """With addresses where there are any. A host without a resolver has none, and shows the name."""
-    numbers = [{"ip": {"address": each, "port": target.port}} for each in addresses]
-    named = endpoint.spec.replica is not None or not numbers
-    spec: dict[str, object] = {"type": "Endpoints", "endpoints": [target.address()] if named else numbers}
-    if _is_hop(endpoint, target) and endpoint.spec.replica is not None:
-        trusted = {"group": "", "kind": "ConfigMap", "name": _authority_name(endpoint)}
-        spec["tls"] = {"caCertificateRefs": [trusted], "sni": hop_hostname(endpoint.spec.replica.cluster_name)}
-    elif target.secure:
-        spec["tls"] = {"wellKnownCACertificates": "System", **({"sni": target.host} if target.by_name else {})}
-    return manifest(_GATEWAY_API, "Backend", endpoint.metadata.name, namespace=endpoint.metadata.namespace, spec=spec)
+    name, replica = endpoint.metadata.name, endpoint.spec.replica
+    tls = hop_tls(name, replica.cluster_name) if replica is not None and target.secure else provider_tls(target)
+    called = called_at(target, addresses, by_name=replica is not None)
+    return backend(name, endpoint.metadata.namespace, called, tls)
 
 
 def _hop_authority(request: ComposeRequest[ModelEndpoint]) -> dict[str, Manifest] | Condition:
@@ -258,12 +259,7 @@ def _hop_authority(request: ComposeRequest[ModelEndpoint]) -> dict[str, Manifest
     if not authority:
         message = "spec.replica: the CA of the cluster's gateway is not read yet"
         return unknown(ConditionType.ROUTE_READY, Reason.UNRESOLVED, message)
-    name, namespace = _authority_name(endpoint), endpoint.metadata.namespace
-    return {_AUTHORITY: manifest("v1", "ConfigMap", name, namespace=namespace, data={"ca.crt": authority})}
-
-
-def _authority_name(endpoint: ModelEndpoint) -> str:
-    return make_name(endpoint.metadata.name, endpoint.metadata.name, _AUTHORITY)
+    return {_AUTHORITY: authority_map(endpoint.metadata.name, endpoint.metadata.namespace, authority)}
 
 
 def _header_value(request: ComposeRequest[ModelEndpoint]) -> str | Condition:
@@ -288,18 +284,11 @@ def _credentials(endpoint: ModelEndpoint, value: str) -> dict[str, Manifest]:
     wanted = credential_of(endpoint)
     if wanted is None or not value:
         return {}
-    name = make_name(endpoint.metadata.name, endpoint.metadata.name, _CREDENTIAL)
-    secret = manifest("v1", "Secret", name, namespace=endpoint.metadata.namespace)
-    data = {"credential": base64.b64encode(value.encode()).decode()}
-    injection = {"header": wanted.header, "overwrite": True, "credential": {"valueRef": {"name": name}}}
-    added = manifest(
-        _GATEWAY_API,
-        "HTTPRouteFilter",
-        endpoint.metadata.name,
-        namespace=endpoint.metadata.namespace,
-        spec={"credentialInjection": injection},
-    )
-    return {_CREDENTIAL: {**secret, "type": "Opaque", "data": data}, _FILTER: added}
+    name, namespace = endpoint.metadata.name, endpoint.metadata.namespace
+    secret = manifest("v1", "Secret", credential_name(name), namespace=namespace)
+    data = {CREDENTIAL_KEY: base64.b64encode(value.encode()).decode()}
+    filled = {**secret, "type": "Opaque", "data": data}
+    return {_CREDENTIAL: filled, _FILTER: credential_filter(name, namespace, wanted)}
 
 
 def _key(secret: Mapping[str, object], name: str) -> str | None:

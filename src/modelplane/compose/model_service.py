@@ -3,27 +3,35 @@
 The plan (`service_plan`) says who gets its requests; this composes the objects of Envoy Gateway for it, and its status.
 The route stays when no endpoint is ready: clients then get 503, which they retry, and never 404, which they do not.
 
-Every InferenceGateway whose `serviceSelector` matches serves it: its Gateway is a parent of the route. Ready needs each
-one that has an address to have accepted the route; a gateway that is still coming up is left out.
+Every InferenceGateway whose `serviceSelector` matches serves it: its Gateway is a parent of the route, or, where it
+runs on a cluster, of a route there (`cluster_routes`). Ready needs each one that has an address to have accepted the
+route; a gateway that is still coming up is left out.
 
 A backend of the observed route stays until its ModelEndpoint is read as not ready or as absent; see `observed_route`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
-from modelplane.api.errors import InputError
-from modelplane.api.labels import DEFAULT_GATEWAY, selects
 from modelplane.api.models import (
     EndpointCounts,
+    GatewayRoute,
     InferenceGateway,
     ModelService,
     ModelServiceStatus,
     RouteCounts,
 )
-from modelplane.api.objects import API_VERSION, Manifest, items_at, name_of, text_at
+from modelplane.api.objects import API_VERSION, Manifest, items_at, text_at
 from modelplane.api.reasons import Reason
+from modelplane.compose.cluster_routes import (
+    RemoteGateway,
+    kept_at,
+    observed_at,
+    observed_endpoints,
+    place_desired,
+    place_requirements,
+)
 from modelplane.compose.contract import (
     ComposeRequest,
     ComposeResult,
@@ -39,8 +47,8 @@ from modelplane.compose.fleet_gateways import (
     composes_router,
     gateway_object_name,
     has_router,
-    is_serving,
     route_accepted,
+    runs_on,
 )
 from modelplane.compose.gateway_routes import (
     backend_ref,
@@ -54,73 +62,128 @@ from modelplane.compose.gateway_routes import (
 from modelplane.compose.observed_route import ObservedRoute, ReadEndpoints, name_of_backend, read_endpoints, read_route
 from modelplane.compose.observed_route import requirements as by_name
 from modelplane.compose.readiness import route_problem
+from modelplane.compose.service_gateways import (
+    gateway_requirements,
+    listed_gateways,
+    remote_gateways,
+    serving_gateways,
+    undecided_gateways,
+    unreadable_gateways,
+)
 from modelplane.compose.service_plan import ServicePlan, service_plan
 from modelplane.compose.service_status import tier_statuses
 
-_ROUTE, _POLICY, _UNSERVED, _GATEWAYS, _ENDPOINTS = "route", "policy", "unserved", "gateways", "endpoints"
+_ROUTE, _POLICY, _UNSERVED, _ENDPOINTS = "route", "policy", "unserved", "endpoints"
 _ENDPOINT_ROUTES, _ENDPOINT_POLICY = "endpoints-", "endpoint-policy"
+_MOST_GATEWAYS = 256
 
 
 def compose(request: ComposeRequest[ModelService]) -> ComposeResult:
     service = request.resource
     requirements = {
-        _GATEWAYS: Requirement(API_VERSION, "InferenceGateway"),
+        **gateway_requirements(request),
         _ENDPOINTS: Requirement(API_VERSION, "ModelEndpoint", namespace=service.metadata.namespace),
     }
-    fetched, seen = request.fetched(_ENDPOINTS), request.observed.get(_ROUTE)
-    before = read_route(seen.manifest) if seen is not None else ObservedRoute()
+    fetched, before = request.fetched(_ENDPOINTS), _observed_route(request)
     if fetched is not None:
         requirements |= by_name(fetched, before, service.metadata.namespace)
     endpoints = read_endpoints(fetched or (), before, request.required)
     plan = service_plan(service, endpoints.found)
-    gateways = _serving_gateways(request)
-    route = _route(request, plan, gateways, endpoints.doubted)
-    conditions = (_resolved(plan, endpoints, known=fetched is not None), _routed(request, gateways, route, plan))
+    gateways = serving_gateways(request)
+    remote = remote_gateways(request)
+    local = None if gateways is None else [each for each in gateways if not _is_remote(request, each)]
+    route = _route(request, plan, local, endpoints.doubted)
+    conditions = (
+        _resolved(plan, endpoints, known=fetched is not None),
+        _routed(request, gateways, route, plan, remote),
+    )
     return ComposeResult(
         desired={
             _ROUTE: route,
             _POLICY: _seen(request, _POLICY, traffic_policy(plan)),
             _UNSERVED: _seen(request, _UNSERVED, unserved_filter(plan)),
-            **_router_objects(request, plan, gateways, endpoints.doubted),
+            **_router_objects(request, plan, local, endpoints.doubted),
+            **_remote_objects(request, plan, remote, endpoints.doubted),
         },
-        status=_status(request, plan, gateways),
+        status=_status(request, plan, gateways, remote),
         conditions=conditions,
         ready=summarise(conditions),
-        requirements=requirements,
+        requirements={**requirements, **place_requirements(plan, remote.values())},
     )
 
 
-def _status(
-    request: ComposeRequest[ModelService], plan: ServicePlan, gateways: Sequence[InferenceGateway] | None
-) -> ModelServiceStatus:
+def _observed_route(request: ComposeRequest[ModelService]) -> ObservedRoute:
+    """The route beside the control plane, and the endpoints that have a Backend at any other gateway."""
     seen = request.observed.get(_ROUTE)
+    found = read_route(seen.manifest) if seen is not None else ObservedRoute()
+    elsewhere: dict[str, Manifest] = {name: {} for name in sorted(observed_endpoints(request.observed))}
+    return replace(found, backends={**elsewhere, **found.backends})
+
+
+def _is_remote(request: ComposeRequest[ModelService], gateway: InferenceGateway) -> bool:
+    return runs_on(gateway, embedded=request.embedded) is not None
+
+
+def _remote_objects(
+    request: ComposeRequest[ModelService],
+    plan: ServicePlan,
+    remote: Mapping[str, RemoteGateway],
+    doubted: Sequence[str],
+) -> dict[str, Desired]:
+    """What is at a gateway stays while it is not known whether it serves, and while the endpoints are not read."""
+    unread = request.fetched(_ENDPOINTS) is None
+    desired: dict[str, Desired] = {}
+    for name in (*undecided_gateways(request), *(remote if unread else ())):
+        desired |= kept_at(name, observed_at(request.observed, name))
+    for each in remote.values() if not unread else ():
+        desired |= place_desired(request, plan, each, doubted)
+    return desired
+
+
+def _status(
+    request: ComposeRequest[ModelService],
+    plan: ServicePlan,
+    gateways: Sequence[InferenceGateway] | None,
+    remote: Mapping[str, RemoteGateway],
+) -> ModelServiceStatus:
     addressed = [gateway for gateway in gateways or () if gateway.status.address is not None]
-    accepted = [each for each in addressed if seen and route_accepted(seen.manifest, gateway_object_name(each))]
+    accepted = [each for each in addressed if _accepts(request, each, remote)]
     counts = EndpointCounts(matched=len(plan.endpoints), ready=sum(endpoint.ready for endpoint in plan.endpoints))
+    shown = [_gateway_route(request, plan, each, remote) for each in gateways or ()]
     return ModelServiceStatus(
         model=plan.model,
         address=_address(request, gateways),
         endpoints=counts,
         routes=RouteCounts(total=len(addressed), ready=len(accepted)),
+        gateways=tuple(shown[:_MOST_GATEWAYS]) if gateways is not None else request.resource.status.gateways,
         tiers=tier_statuses(plan),
     )
 
 
-def _serving_gateways(request: ComposeRequest[ModelService]) -> list[InferenceGateway] | None:
-    """The gateways that serve it, the default one first; None until they are read."""
-    found = request.fetched(_GATEWAYS)
-    if found is None:
-        return None
-    gateways = [gateway for gateway in map(_read_gateway, found) if gateway is not None and is_serving(gateway)]
-    chosen = [each for each in gateways if selects(each.spec.service_selector, request.resource.metadata.labels)]
-    return sorted(chosen, key=lambda each: (each.metadata.name != DEFAULT_GATEWAY, each.metadata.name))
+def _gateway_route(
+    request: ComposeRequest[ModelService],
+    plan: ServicePlan,
+    gateway: InferenceGateway,
+    remote: Mapping[str, RemoteGateway],
+) -> GatewayRoute:
+    """What the service is at one gateway."""
+    at, ready = remote.get(gateway.metadata.name), [each for each in plan.endpoints if each.ready]
+    return GatewayRoute(
+        name=gateway.metadata.name,
+        cluster_name=at.cluster if at is not None else None,
+        address=_address_at(request, gateway) if gateway.status.address is not None else None,
+        accepted=_accepts(request, gateway, remote),
+        endpoints=sum(at is None or at.reaches(endpoint) for endpoint in ready),
+    )
 
 
-def _read_gateway(item: Manifest) -> InferenceGateway | None:
-    try:
-        return decode(InferenceGateway, item)
-    except InputError:
-        return None
+def _accepts(
+    request: ComposeRequest[ModelService], gateway: InferenceGateway, remote: Mapping[str, RemoteGateway]
+) -> bool:
+    at, seen = remote.get(gateway.metadata.name), request.observed.get(_ROUTE)
+    if at is not None:
+        return at.accepts
+    return seen is not None and route_accepted(seen.manifest, gateway_object_name(gateway))
 
 
 def _route(
@@ -137,7 +200,7 @@ def _route(
     if seen is not None and (request.fetched(_ENDPOINTS) is None or gateways is None):
         return keep(seen)
     before = read_route(seen.manifest) if seen is not None else ObservedRoute()
-    static = static_route(plan)
+    static, doubted = static_route(plan), [name for name in doubted if name in before.backends]
     rewrite = before.rewrite if doubted and not static.endpoints else path_rewrite(static)
     if seen is not None and doubted and rewrite != before.rewrite:
         return keep(seen)
@@ -155,15 +218,11 @@ def _parents(gateways: Sequence[InferenceGateway]) -> list[str]:
 
 def _unread_parents(request: ComposeRequest[ModelService], seen: Observed | None) -> list[str]:
     """Gateways of the observed route stay while some InferenceGateway cannot be read."""
-    if seen is None or not _unreadable(request):
+    if seen is None or not unreadable_gateways(request):
         return []
-    known = {gateway_object_name(each) for each in _serving_gateways(request) or ()}
+    known = {gateway_object_name(each) for each in serving_gateways(request) or ()}
     parents = (text_at(parent, "name") for parent in items_at(seen.manifest, "spec", "parentRefs"))
     return [name for name in parents if name and name not in known]
-
-
-def _unreadable(request: ComposeRequest[ModelService]) -> list[str]:
-    return [name_of(item) for item in request.fetched(_GATEWAYS) or () if _read_gateway(item) is None]
 
 
 def _seen(request: ComposeRequest[ModelService], key: str, item: Manifest) -> Desired:
@@ -210,10 +269,12 @@ def _routes_to(before: ObservedRoute, backends: Sequence[Manifest]) -> bool:
 
 
 def _address(request: ComposeRequest[ModelService], gateways: Sequence[InferenceGateway] | None) -> str | None:
-    metadata = request.resource.metadata
     gateway = next((each for each in gateways or () if each.status.address is not None), None)
-    if gateway is None:
-        return request.resource.status.address
+    return request.resource.status.address if gateway is None else _address_at(request, gateway)
+
+
+def _address_at(request: ComposeRequest[ModelService], gateway: InferenceGateway) -> str:
+    metadata = request.resource.metadata
     scheme = "http" if gateway.spec.tls is None else "https"
     return f"{scheme}://{_authority(gateway, metadata.name)}/{metadata.namespace}/{metadata.name}"
 
@@ -251,17 +312,37 @@ def _routed(
     gateways: Sequence[InferenceGateway] | None,
     route: Desired,
     plan: ServicePlan,
+    remote: Mapping[str, RemoteGateway],
 ) -> Condition:
     kind, address = ConditionType.ROUTE_READY, _address(request, gateways)
     missing = _without_gateway(request, gateways)
     if missing is not None:
         return missing
-    if route.ready and address is not None:
+    serving = [each for each in gateways or () if each.status.address is not None]
+    pending = [_pending(request, route, remote.get(each.metadata.name), plan) for each in serving]
+    waits = next((why for why in pending or [_pending(request, route, None, plan)] if why), None)
+    if waits is None and address is not None:
         return holds(kind, Reason.ROUTE_CONFIGURED, address + _limits(request, plan, gateways or ()))
-    seen = request.observed.get(_ROUTE)
+    return fails(kind, Reason.ROUTE_PENDING, waits or "the gateway has no address")
+
+
+def _pending(
+    request: ComposeRequest[ModelService], route: Desired, at: RemoteGateway | None, plan: ServicePlan
+) -> str | None:
+    """Why the route of a gateway is not in force; `at` is None for one beside the control plane."""
+    if at is None and route.ready:
+        return None
+    seen = request.observed.get(_ROUTE) if at is None else at.route
+    if at is not None and at.accepts and seen is not None and _leads_somewhere(seen, plan):
+        return None
+    who = "the gateway" if at is None else f"InferenceGateway {at.name} on {at.cluster}"
     problem = route_problem(seen.manifest) if seen else None
-    message = f"the gateway reports {problem}" if problem else "the gateway has not accepted the route yet"
-    return fails(kind, Reason.ROUTE_PENDING, message)
+    refused = f"{who} refuses the route: {seen.refused}" if seen is not None and seen.refused else ""
+    return refused or (f"{who} reports {problem}" if problem else f"{who} has not accepted the route yet")
+
+
+def _leads_somewhere(route: Observed, plan: ServicePlan) -> bool:
+    return not plan.serving or bool(read_route(route.manifest).backends)
 
 
 def _without_gateway(
@@ -273,7 +354,7 @@ def _without_gateway(
     if gateways is None:
         return unknown(kind, Reason.UNRESOLVED, "the gateways are not read yet")
     if not gateways:
-        found, unreadable = request.fetched(_GATEWAYS) or (), _unreadable(request)
+        found, unreadable = listed_gateways(request) or (), unreadable_gateways(request)
         if unreadable:
             return fails(kind, Reason.WAITING_FOR_GATEWAY, f"InferenceGateway {unreadable[0]} cannot be read")
         why = f"0 of {len(found)} InferenceGateways serve this service" if found else "no InferenceGateway exists"

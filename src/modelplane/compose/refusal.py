@@ -29,10 +29,7 @@ NOTED_FIELDS: Final[Mapping[str, tuple[tuple[tuple[str, ...], str, str], ...]]] 
     "ModelService": (
         (("spec", "endpoints", "[]", "overflow"), "has no effect without the fleet router", "run the router"),
     ),
-    "InferenceGateway": (
-        (("spec", "tls", "secretRef"), _EARLIER, "write certificateRefs: [{name: NAME}]"),
-        (("spec", "clusterName"), "has no effect in this build", "the gateway runs beside the control plane"),
-    ),
+    "InferenceGateway": ((("spec", "tls", "secretRef"), _EARLIER, "write certificateRefs: [{name: NAME}]"),),
 }
 """Fields that are accepted, with what there is to know of them and what to write instead, by kind."""
 

@@ -29,6 +29,8 @@ PULL_TYPES: Mapping[str, str] = {
 }
 """Types of Secrets that kubelets pull images with, and the key of each."""
 _OPAQUE = "Opaque"
+_EMPTY = "e30="
+"""A document of JSON with nothing in it, in base64."""
 _MISSING = {"Secret": Reason.SECRET_MISSING, "ConfigMap": Reason.CONFIG_MAP_MISSING}
 _KIND = ConditionType.SECRETS_READY
 
@@ -142,4 +144,5 @@ def _type(kind: ReferencedKind, original: Manifest) -> dict[str, object]:
     if kind == "ConfigMap":
         return {}
     given = text_at(original, "type")
-    return {"type": given if given in PULL_TYPES else _OPAQUE}
+    # Kubernetes creates no Secret of these types without its key.
+    return {"type": given, "data": {PULL_TYPES[given]: _EMPTY}} if given in PULL_TYPES else {"type": _OPAQUE}

@@ -37,7 +37,10 @@ PLANS_PATH: Final = "/etc/modelplane/plans"
 HOP_PATH: Final = "/etc/modelplane/hop"
 CLUSTER_AUTHORITIES: Final = "clusters.pem"
 """The file beside the plans with the CAs of clusters' gateways."""
-_MOST_BYTES: Final = 900_000
+MAP_BYTES: Final = 900_000
+"""Of plans in a ConfigMap."""
+OBJECT_MAP_BYTES: Final = 400_000
+"""The same on another cluster: the Object that writes it there has it twice, as desired and as observed."""
 _NOTICE_S, _DRAIN_S, _SPARE_S = 5, 30, 10
 _ENVOY_GATEWAY: Final = "gateway.envoyproxy.io/v1alpha1"
 
@@ -57,6 +60,8 @@ class RouterSite(NamedTuple):
     """The CAs of those gateways."""
     environment: tuple[tuple[str, str], ...] = ()
     """Variables of its container."""
+    map_bytes: int = MAP_BYTES
+    """Of plans in one ConfigMap."""
 
     @property
     def name(self) -> str:
@@ -98,7 +103,7 @@ def plan_maps(site: RouterSite, plans: Iterable[ServicePlan], callers: CallerDoc
     size, full = 0, []
     for plan in sorted(plans, key=lambda each: each.key):
         text = plan_document(plan).decode()
-        if size and size + len(text) > _MOST_BYTES:
+        if size and size + len(text) > site.map_bytes:
             full.append(data)
             data, size = {}, 0
         data[f"{plan.namespace}.{plan.name}.json"] = text

@@ -36,8 +36,8 @@ _REPLICAS = "replicas"
 """The key under which the composer of a cluster requires its replicas."""
 
 
-_USERS = "users"
-"""The key of what may use a composite whose deletion Crossplane refused."""
+_USERS = "users-"
+"""How the keys of what may use a composite whose deletion Crossplane refused begin."""
 
 
 class CannotCompose(Exception):  # noqa: N818  what the user is told, not a defect
@@ -203,15 +203,15 @@ def _compose(
 
 def _users(
     call: FunctionCall, fleet_cache: FleetCache, to_fetch: dict[str, Requirement]
-) -> tuple[Manifest, ...] | None:
-    """What may use a composite whose deletion was refused; None where it is not, and until that is fetched."""
-    wanted = protection.users_requirement(call.composite)
-    if wanted is None:
-        return None
-    found = fleet_cache.find(wanted)
-    if found is None:
-        to_fetch[_USERS] = wanted
-    return call.required.get(_USERS) if found is None else found
+) -> dict[str, tuple[Manifest, ...] | None]:
+    """What may use a composite whose deletion was refused, by kind; None until that is fetched."""
+    users: dict[str, tuple[Manifest, ...] | None] = {}
+    for kind, wanted in protection.users_requirements(call.composite).items():
+        found, key = fleet_cache.find(wanted), f"{_USERS}{kind}"
+        if found is None:
+            to_fetch[key] = wanted
+        users[kind] = call.required.get(key) if found is None else found
+    return users
 
 
 def _found(wanted: Mapping[str, Requirement], fleet_cache: FleetCache) -> dict[str, tuple[Manifest, ...]]:

@@ -39,11 +39,11 @@ _IN_USE = "replicas ran on this cluster; delete them and set spec.cordoned befor
 _ATTEMPT = "usage.crossplane.io/deletion-attempt-with-policy"
 """Crossplane's annotation of an object whose deletion a Usage refused. It is deleted when its last Usage is gone."""
 _USERS = {
-    "InferenceCluster": "ModelReplica",
-    "InferenceClass": "InferenceCluster",
-    "ModelCache": "ModelReplica",
+    "InferenceCluster": ("ModelReplica", "InferenceGateway"),
+    "InferenceClass": ("InferenceCluster",),
+    "ModelCache": ("ModelReplica",),
 }
-"""The kind of the composites that use one of these kinds."""
+"""The kinds of the composites that use one of these kinds."""
 _SHOWN = 3
 
 
@@ -86,36 +86,46 @@ def of_itself(
     return {_ITSELF: _usage("ClusterUsage", composite.name_for(_ITSELF), "", of, None, _IN_USE)}
 
 
-def users_requirement(composite: Manifest) -> Requirement | None:
-    """The objects among which the users of a composite are, where Crossplane refused to delete it for them."""
+def users_requirements(composite: Manifest) -> dict[str, Requirement]:
+    """The objects among which the users of a composite are, by kind, where Crossplane refused to delete it for them."""
     kind = text_at(composite, "kind")
-    if kind not in _USERS or _ATTEMPT not in annotations_of(composite):
-        return None
-    labels = {CLUSTER: name_of(composite)} if kind == "InferenceCluster" else {}
-    return Requirement(API_VERSION, _USERS[kind], namespace=namespace_of(composite) or None, labels=labels)
+    if _ATTEMPT not in annotations_of(composite):
+        return {}
+    labels = {"ModelReplica": {CLUSTER: name_of(composite)}} if kind == "InferenceCluster" else {}
+    namespace = namespace_of(composite) or None
+    return {
+        user: Requirement(API_VERSION, user, namespace=namespace, labels=labels.get(user, {}))
+        for user in _USERS.get(kind, ())
+    }
 
 
 def blocked_deletion(
-    composite: Manifest, found: Iterable[Manifest] | None, composed: Container[str]
+    composite: Manifest, found: Mapping[str, Iterable[Manifest] | None], composed: Container[str]
 ) -> tuple[Condition, ...]:
-    """What a deletion waits for that Crossplane refused and repeats. `found` are the objects of `users_requirement`."""
-    if users_requirement(composite) is not None:
+    """What a deletion waits for that Crossplane refused and repeats. `found` are those of `users_requirements`."""
+    if users_requirements(composite):
         kind = text_at(composite, "kind")
-        users = None if found is None else [_shown(user) for user in found if _is_user(user, kind, name_of(composite))]
+        used = {user: _users(found.get(user), kind, name_of(composite)) for user in _USERS[kind]}
         released = value_at(composite, "spec", "cordoned") is True or _ITSELF not in composed
-        if users or users is None or not released:
-            return (fails(ConditionType.DELETABLE, Reason.IN_USE, _held_by(_USERS[kind], users)),)
-    known = {found.get("type"): found.get("status") for found in items_at(composite, "status", "conditions")}
+        held = [each for each in used.items() if each[1]] or [each for each in used.items() if each[1] is None]
+        if held:
+            return (fails(ConditionType.DELETABLE, Reason.IN_USE, _held_by(*held[0])),)
+        if not released:
+            message = "being deleted; no replica is left, so set spec.cordoned"
+            return (fails(ConditionType.DELETABLE, Reason.IN_USE, message),)
+    known = {each.get("type"): each.get("status") for each in items_at(composite, "status", "conditions")}
     if known.get(ConditionType.DELETABLE) == ConditionStatus.FALSE:
         return (holds(ConditionType.DELETABLE, Reason.AVAILABLE),)
     return ()
 
 
+def _users(found: Iterable[Manifest] | None, kind: str, name: str) -> list[str] | None:
+    return None if found is None else [_shown(user) for user in found if _is_user(user, kind, name)]
+
+
 def _held_by(kind: str, users: Collection[str] | None) -> str:
     if users is None:
-        return f"being deleted; in use by a {kind}"
-    if not users:
-        return "being deleted; no replica is left, so set spec.cordoned"
+        return f"being deleted; the objects of kind {kind} that may use it are not read yet"
     names = sorted(users)
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"being deleted; in use by {kind} {', '.join(names[:_SHOWN])}{more}"

@@ -32,6 +32,7 @@ READY_WHEN = "modelplane.ai/ready-when"
 OUTLIVES = "modelplane.ai/outlives"
 _MAX_RELEASE = 53
 _ALL_BUT_DELETE = ["Observe", "Create", "Update", "LateInitialize"]
+_ALL_BUT_UPDATE = ["Observe", "Create", "Delete"]
 _UNREAD = ("connect failed", "observe failed")
 """The provider's message begins so when it could not read the cluster, not when the cluster refused a write.
 
@@ -128,13 +129,20 @@ def _object(composite: Composite, key: str, target: Remote) -> Manifest:
         "metadata": {"name": composite.name_for(key), "namespace": composite.home},
         "spec": {
             "providerConfigRef": {"kind": "ClusterProviderConfig", "name": target.cluster},
-            "managementPolicies": _ALL_BUT_DELETE if target.shared else ["*"],
+            "managementPolicies": _policies(target),
             "readiness": _READINESS[target.ready_when],
             # A watch would cache every Secret of the cluster.
             "watch": target.copied_from is None,
             "forProvider": {"manifest": target.manifest},
         },
     }
+
+
+def _policies(target: Remote) -> list[str]:
+    """A copy that must not be created empty has data of its own, which an update would put in the place of values."""
+    if target.copied_from is not None and "data" in target.manifest:
+        return _ALL_BUT_UPDATE
+    return _ALL_BUT_DELETE if target.shared else ["*"]
 
 
 def _release(composite: Composite, key: str, target: Helm) -> Manifest:

@@ -1,0 +1,48 @@
+"""Which gateways serve a service, and which are in doubt."""
+
+import pytest
+
+from modelplane.api.codec import decode
+from modelplane.api.models import ModelService
+from modelplane.compose.contract import ComposeRequest, Observed, Remote
+from modelplane.compose.service_gateways import (
+    remote_gateways,
+    serving_gateways,
+    undecided_gateways,
+    unreadable_gateways,
+)
+from tests.support.cluster_gateways import gateway
+
+SERVICE = decode(
+    ModelService,
+    {"metadata": {"name": "chat", "namespace": "team", "labels": {"region": "eu"}}, "spec": {"endpoints": []}},
+)
+SEEN = Observed(Remote("fra-a", {}), ready=True)
+EU, US = gateway("eu", labels={"region": "eu"}), gateway("us", labels={"region": "us"})
+DEFAULT, GARBLED = gateway("default", None), {**gateway("bad"), "spec": 7}
+
+
+def request(gateways, *observed, **required):
+    given = {} if gateways is None else {"gateways": tuple(gateways)}
+    found = {key.replace("_", "-"): value for key, value in required.items()}
+    return ComposeRequest(SERVICE, {f"{name}/route": SEEN for name in observed}, {**given, **found})
+
+
+@pytest.mark.parametrize(
+    ("made", "serving", "remote", "undecided", "unreadable"),
+    [
+        pytest.param(request(None, "eu"), None, [], ["eu"], [], id="not read"),
+        pytest.param(request([EU, US, DEFAULT]), ["default", "eu"], ["eu"], [], [], id="the default one first"),
+        pytest.param(request([DEFAULT], "eu"), ["default"], [], ["eu"], [], id="one is missing from the list"),
+        pytest.param(request([], "eu", gateway_eu=(EU,)), ["eu"], ["eu"], [], [], id="found by name"),
+        pytest.param(request([], "eu", gateway_eu=()), [], [], [], [], id="absent by name"),
+        pytest.param(request([GARBLED], "bad"), [], [], ["bad"], ["bad"], id="one cannot be read"),
+        pytest.param(request([US], "us"), [], [], [], [], id="one that no longer selects it"),
+    ],
+)
+def test_the_gateways_of_a_service(made, serving, remote, undecided, unreadable):
+    found = serving_gateways(made)
+    assert (None if found is None else [each.metadata.name for each in found]) == serving
+    assert list(remote_gateways(made)) == remote
+    assert undecided_gateways(made) == undecided
+    assert unreadable_gateways(made) == unreadable
