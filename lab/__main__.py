@@ -28,7 +28,8 @@ EXIT_CANNOT = 3
 FLEET = Path("examples/quickstart")
 FLEETS = Path("lab/fleets")
 GANG_SETS = (Set.KAI, Set.KUEUE, Set.VOLCANO)
-BACKEND_SETS = (Set.KSERVE,)
+BACKEND_SETS = (Set.KSERVE, Set.AI_GATEWAY)
+NEEDS = {Set.AI_GATEWAY: Set.GATEWAY}
 REPORT = Path("docs/lab-report.md")
 
 
@@ -103,7 +104,7 @@ def _end_to_end_options(end_to_end: argparse.ArgumentParser) -> None:
     _takes_options(end_to_end)
     gangs = "only the steps on gangs under a scheduler, in a lab of its own: kai, kueue, volcano; may be repeated"
     end_to_end.add_argument("--gangs", action="append", default=[], type=Set, metavar="SET", help=gangs)
-    backends = "only the steps on replicas under a backend, in a lab of its own: kserve"
+    backends = "only the steps on replicas under a backend, in a lab of its own: kserve, ai-gateway"
     end_to_end.add_argument("--backend", action="append", default=[], type=Set, metavar="SET", help=backends)
     full = "everything, then the gangs under each scheduler and replicas under each backend"
     end_to_end.add_argument("--full", action="store_true", help=full)
@@ -125,7 +126,7 @@ def _build(chosen: argparse.Namespace, places: Places) -> int:
 
 
 def _build_missing(places: Places, options: frozenset[Set]) -> None:
-    sets = {Set.CORE, *options}
+    sets = {Set.CORE, *options, *(NEEDS[each] for each in options if each in NEEDS)}
     if missing(places, sets):
         build_all(places, sets, os.cpu_count() or 1, _say)
     # Manifests are read from Go's module cache even when every program is there; from inside nothing can be fetched.
@@ -195,10 +196,11 @@ def _end_to_end(chosen: argparse.Namespace, places: Places) -> int:
 
 
 def _end_to_end_apart(chosen: argparse.Namespace, places: Places, option: Set) -> int:
-    """In a lab with one cluster, under that scheduler or backend."""
+    """In a lab of its own, under that scheduler or backend."""
     options = frozenset({option})
     _build_missing(places, options)
-    start(places, (FLEETS / option.value).absolute(), _say, tied=True, options=options)
+    fleet = FLEETS / option.value
+    start(places, (fleet if fleet.is_dir() else FLEET).absolute(), _say, tied=True, options=options)
     try:
         steps = [word for step in chosen.step for word in ("--step", step)]
         command = [sys.executable, "-m", "lab", "scenario", str(chosen.report), "--apart", option.value, *steps]

@@ -24,6 +24,7 @@ import yaml
 
 from lab.build import binary, module_folders
 from lab.components import (
+    AI_GATEWAY,
     CERT_MANAGER,
     COMPONENTS,
     ENVOY_GATEWAY,
@@ -49,7 +50,6 @@ _NFD = Module("sigs.k8s.io/node-feature-discovery", "v0.19.0", "h1:9CYm16vjSIbNO
 _DRA_DRIVER = Module("sigs.k8s.io/dra-driver-nvidia-gpu", "v0.4.1", "h1:up4wTyW4UxLDB8I+pDOhQ1+F3Ol2f/qHgN4v6vlcPEc=")
 _KUEUE = Module("sigs.k8s.io/kueue", "v0.19.2", "h1:mPNzr37u0nwI7ikST5QQl5gg6EgtYOAvC9ZbTgywdN8=")
 _VOLCANO = Module("volcano.sh/volcano", "v1.15.1", "h1:M0iGzhy1dvod2GFy1QiyWdv1jmmNfHW4+2WoRU7CIAk=")
-_AI_GATEWAY = Module("github.com/envoyproxy/ai-gateway", "v1.0.0", "h1:cTdSnQmtQQ2Ea5T/LLK50pIthG2SJAOxU9XPXZbtDkU=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class ChartSource:
 SOURCES = (
     ChartSource("cert-manager", CERT_MANAGER, "deploy/charts/cert-manager"),
     ChartSource("envoy-gateway", ENVOY_GATEWAY, "charts/gateway-helm"),
-    ChartSource("ai-gateway-crds", _AI_GATEWAY, "manifests/charts/ai-gateway-crds-helm"),
-    ChartSource("ai-gateway", _AI_GATEWAY, "manifests/charts/ai-gateway-helm"),
+    ChartSource("ai-gateway-crds", AI_GATEWAY, "manifests/charts/ai-gateway-crds-helm"),
+    ChartSource("ai-gateway", AI_GATEWAY, "manifests/charts/ai-gateway-helm"),
     ChartSource("leader-worker-set", LWS, "charts/lws"),
     ChartSource("node-feature-discovery", _NFD, "deployment/helm/node-feature-discovery"),
     ChartSource("dra-driver-nvidia", _DRA_DRIVER, "deployments/helm/dra-driver-nvidia-gpu"),

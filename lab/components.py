@@ -35,6 +35,7 @@ class Set(Enum):
     CHARTS = "charts"
     KSERVE = "kserve"
     HELM = "helm"
+    AI_GATEWAY = "ai-gateway"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ VOLCANO = Module(
     replaces=(("volcano.sh/apis", "v1.14.0"),),
 )
 ENVOY_GATEWAY = Module("github.com/envoyproxy/gateway", "v1.9.1", "h1:vAVp6/AlBXJ1aOhp1mxL7fNEzVEfjADUguUhm2wzxQY=")
-
+AI_GATEWAY = Module("github.com/envoyproxy/ai-gateway", "v1.0.0", "h1:cTdSnQmtQQ2Ea5T/LLK50pIthG2SJAOxU9XPXZbtDkU=")
 CERT_MANAGER = Module(
     "github.com/cert-manager/cert-manager",
     "v1.20.2",
@@ -170,6 +171,18 @@ COMPONENTS = (
     Component("charts", replace(PROVIDER_HELM, recipe=Recipe.WRAPPER), "", Set.CHARTS, main=_CHARTS_MAIN),
     Component("llmisvc", KSERVE, "cmd/llmisvc", Set.KSERVE),
     Component("helm", HELM, "cmd/helm", Set.HELM),
+    Component("ai-gateway", AI_GATEWAY, "cmd/controller", Set.AI_GATEWAY),
 )
 # Modules that are read for their manifests alone.
-SOURCES = (GATEWAY_API, INFERENCE_EXTENSION, ENVOY_GATEWAY, CERT_MANAGER, KAI, KUEUE, VOLCANO, KSERVE, GROVE)
+SOURCES = (
+    GATEWAY_API,
+    INFERENCE_EXTENSION,
+    ENVOY_GATEWAY,
+    AI_GATEWAY,
+    CERT_MANAGER,
+    KAI,
+    KUEUE,
+    VOLCANO,
+    KSERVE,
+    GROVE,
+)

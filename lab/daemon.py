@@ -154,8 +154,14 @@ class Daemon:
         fleet: Traffic = Gateway(self.supervisor, control, _FLEET_GATEWAY)
         if Set.GATEWAY in self.options:
             fleet = EnvoyGateway(self.supervisor, control, sources, _GATEWAY_ANNEX)
-        pairs = zip(workloads, sites, strict=True)
-        gateways = [Gateway(self.supervisor, cluster, site.gateway) for cluster, site in pairs]
+        if Set.AI_GATEWAY in self.options:
+            numbers = enumerate(workloads, _GATEWAY_ANNEX + 1)
+            gateways: list[Traffic] = [
+                EnvoyGateway(self.supervisor, cluster, sources, number, pools=True) for number, cluster in numbers
+            ]
+        else:
+            pairs = zip(workloads, sites, strict=True)
+            gateways = [Gateway(self.supervisor, cluster, site.gateway) for cluster, site in pairs]
         return [fleet, *gateways, *(Pickers(self.supervisor, cluster) for cluster in workloads)]
 
     def _cluster(self, name: str, port: int) -> Cluster:

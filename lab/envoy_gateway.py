@@ -18,12 +18,15 @@ from typing import TYPE_CHECKING
 import aiohttp
 import yaml
 
+from lab import ai_gateway
 from lab.annex import Annex, open_annex
 from lab.certificates import Pair, write_private
 from lab.client import Api, ApiError, Manifest, items, name_of, namespace_of, text, until
 from lab.cluster import ADMIN, answers
 from lab.components import ENVOY_GATEWAY
 from lab.mirror import Mirror
+from lab.routing import DESTINATION, log_fields
+from lab.service_names import ServiceNames
 from lab.supervisor import Program, ProgramError
 from modelplane.api.labels import FLEET_GATEWAY
 from modelplane.envoy.bootstrap import packaged_binary
@@ -41,6 +44,7 @@ PROVIDER = "10.244.255.54"
 PROVIDER_PAIR = "envoy-gateway/provider"
 _TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
 """Where Envoy Gateway has Envoy look for the system's authorities."""
+_RESOLVER = Path("/etc/resolv.conf")
 _KINDS = "charts/gateway-helm/charts/crds/crds/generated"
 _HEALTH_PORT = 8081
 _FILES = ("ca.crt", "tls.crt", "tls.key")
@@ -51,12 +55,15 @@ _GATEWAY_API = "gateway.networking.k8s.io/v1"
 class EnvoyGateway:
     """One cluster's, until it is cancelled."""
 
-    def __init__(self, supervisor: Supervisor, cluster: Cluster, sources: Sources, number: int) -> None:
-        """`number` is that of its annex."""
+    def __init__(
+        self, supervisor: Supervisor, cluster: Cluster, sources: Sources, number: int, *, pools: bool = False
+    ) -> None:
+        """`number` is that of its annex; `pools` brings Envoy AI Gateway along."""
         self._supervisor = supervisor
         self._cluster = cluster
         self._sources = sources
         self._number = number
+        self._pools = pools
         self._folder = cluster.folder / "envoy-gateway"
         self._api = Api(cluster.access(*ADMIN))
         self._changed = asyncio.Event()
@@ -65,6 +72,8 @@ class EnvoyGateway:
     async def run(self) -> None:
         async with self._api, asyncio.TaskGroup() as group:
             annex = await self._start()
+            if self._pools:
+                group.create_task(ServiceNames(self._api, annex.outside).run())
             gateways = Mirror(self._api, _GATEWAY_API, "Gateway")
             group.create_task(gateways.run(self._changed))
             while True:
@@ -93,18 +102,22 @@ class EnvoyGateway:
         await self._api.apply_all(self._sources.read(ENVOY_GATEWAY, _KINDS))
         await self._api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         await until("kinds of Envoy Gateway", self._served)
-        await self._api.apply_all([_proxy(), *(_class(name) for name in CLASSES)])
+        await self._api.apply_all([_proxy(self._access_log()), *(_class(name) for name in CLASSES)])
         annex = await open_annex(self._supervisor, f"{self._cluster.name}-gateway", self._number)
         access = annex.access(self._cluster, self._cluster.access(*ADMIN))
         kubeconfig = self._cluster.write_kubeconfig("envoy-gateway", access)
         environment = {"KUBECONFIG": str(kubeconfig), "ENVOY_GATEWAY_NAMESPACE": NAMESPACE}
+        if self._pools:
+            await ai_gateway.bring_up(self._supervisor, self._cluster, self._api, self._sources, annex, access)
         await self._certificates(annex, environment)
         self._lay_files()
         name = self._cluster.program("envoy-gateway")
         command = (str(self._cluster.binary("envoy-gateway")), "server", "--config-path", str(self._config()))
         root = self._folder / "root"
         root.mkdir(exist_ok=True)
-        placed = (f"/certs={self._folder / 'certs'}", f"{_TRUSTED}={self._trust()}")
+        placed = [f"/certs={self._folder / 'certs'}", f"{_TRUSTED}={self._trust()}"]
+        if self._pools:
+            placed.append(f"{_RESOLVER}={self._resolver(annex)}")
         rooted = (sys.executable, "-m", "lab.rooted", str(root), *placed, "--", *command)
         probe = answers(f"http://{annex.inside}:{_HEALTH_PORT}/readyz")
         await self._supervisor.start(Program(name, annex.enter(("unshare", "--mount", *rooted)), probe, environment))
@@ -129,6 +142,17 @@ class EnvoyGateway:
         Pair(content[1], content[2]).write(folder)
         write_private(folder / "ca.crt", content[0])
 
+    def _resolver(self, annex: Annex) -> Path:
+        path = self._folder / "resolv.conf"
+        path.write_text(f"nameserver {annex.outside}\n")
+        return path
+
+    def _access_log(self) -> Path:
+        """Where the Envoy of the lab's own controller would write."""
+        path = self._cluster.folder / "envoy" / "access.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
     def _trust(self) -> Path:
         """The system's authorities and the lab's own, which vouches for a provider."""
         authority = self._cluster.keys.authority
@@ -149,13 +173,15 @@ class EnvoyGateway:
         host = {name: str(self._folder / place) for name, place in _HOMES.items()}
         infrastructure = {"type": "Host", "host": host}
         resource = {"type": "Kubernetes", "kubernetes": {"leaderElection": {"disable": True}}}
-        config = {
+        config: Manifest = {
             "apiVersion": "gateway.envoyproxy.io/v1alpha1",
             "kind": "EnvoyGateway",
             "gateway": {"controllerName": CONTROLLER},
             "provider": {"type": "Custom", "custom": {"resource": resource, "infrastructure": infrastructure}},
             "extensionApis": {"enableBackend": True},
         }
+        if self._pools:
+            config["extensionManager"] = ai_gateway.extension_manager()
         path = self._folder / "config.yaml"
         path.write_text(yaml.safe_dump(config))
         return path
@@ -184,12 +210,20 @@ def infrastructure(gateway: Manifest) -> tuple[Manifest, Manifest]:
     )
 
 
-def _proxy() -> Manifest:
+def _proxy(access_log: Path) -> Manifest:
+    fields = log_fields(f"%REQ({DESTINATION})%")
+    written = {
+        "format": {"type": "JSON", "json": fields},
+        "sinks": [{"type": "File", "file": {"path": str(access_log)}}],
+    }
     return {
         "apiVersion": "gateway.envoyproxy.io/v1alpha1",
         "kind": "EnvoyProxy",
         "metadata": {"name": "lab", "namespace": NAMESPACE},
-        "spec": {"provider": {"type": "Host", "host": {"envoyVersion": envoy_version()}}},
+        "spec": {
+            "provider": {"type": "Host", "host": {"envoyVersion": envoy_version()}},
+            "telemetry": {"accessLog": {"settings": [written]}},
+        },
     }
 
 

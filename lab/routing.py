@@ -203,12 +203,22 @@ def _service_of(piece: Manifest) -> Key:
     return namespace_of(piece), text(piece, "metadata", "labels", "kubernetes.io/service-name")
 
 
+def ready_addresses(slices: Iterable[Manifest], key: Key) -> list[str] | None:
+    """Those behind a Service, without a port; None where there is no such Service."""
+    pieces = [each for each in slices if _service_of(each) == key]
+    return sorted({address for piece in pieces for address in _hosts(piece)}) if pieces else None
+
+
 def _ready(piece: Manifest, port_name: str) -> Iterator[str]:
     numbers = [text(each, "port") for each in items(piece, "ports") if text(each, "name") == port_name]
+    yield from (f"{host}:{number}" for host in _hosts(piece) for number in numbers)
+
+
+def _hosts(piece: Manifest) -> Iterator[str]:
     for endpoint in items(piece, "endpoints"):
         addresses = endpoint.get("addresses")
         if value(endpoint, "conditions", "ready") is not False and isinstance(addresses, list):
-            yield from (f"{addresses[0]}:{number}" for number in numbers)
+            yield str(addresses[0])
 
 
 def _entries(routes: Iterable[Manifest], directory: _Directory) -> Iterator[_Entry]:
@@ -378,17 +388,21 @@ def _listener(place: Place, port: int, tls: Json | None = None) -> Json:
     }
 
 
-def _access_log(path: str) -> Json:
-    """By which tests tell whether the pod that answered is the one that the picker named."""
-    fields = {
+def log_fields(picked: str) -> dict[str, str]:
+    """By which tests tell whether the pod that answered is the one that the picker named, as `picked` says."""
+    return {
         "request": f"%REQ({REQUEST_HEADER})%",
         "status": "%RESPONSE_CODE%",
         "flags": "%RESPONSE_FLAGS%",
         "cluster": "%UPSTREAM_CLUSTER%",
         "upstream": "%UPSTREAM_HOST%",
-        "picked": f"%DYNAMIC_METADATA(envoy.lb:{DESTINATION})%",
+        "picked": picked,
     }
+
+
+def _access_log(path: str) -> Json:
     kind = f"{_TYPES}.extensions.access_loggers.file.v3.FileAccessLog"
+    fields = log_fields(f"%DYNAMIC_METADATA(envoy.lb:{DESTINATION})%")
     config = {"@type": kind, "path": path, "log_format": {"json_format": fields}}
     return {"name": "envoy.access_loggers.file", "typed_config": config}
 

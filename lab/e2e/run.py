@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lab.components import (
+    AI_GATEWAY,
     CROSSPLANE,
     ENVOY_GATEWAY,
     ETCD,
@@ -32,6 +33,7 @@ from lab.e2e import (
     hop,
     kserve,
     picking,
+    pools,
     remote_gateways,
     rollouts,
     secrets,
@@ -89,6 +91,7 @@ _STEPS = (
 )
 
 _CONTROLLERS = {True: f"Envoy Gateway {ENVOY_GATEWAY.version}", False: "an Envoy under the lab's controller"}
+_WITH_POOLS = f"{_CONTROLLERS[True]} with Envoy AI Gateway {AI_GATEWAY.version}"
 _GATEWAY_STEPS = (
     ("what Envoy Gateway says of pools", picking.pools, False),
     ("the fleet router behind Envoy Gateway, and without it", services.routed, False),
@@ -145,6 +148,8 @@ async def run_apart(
     async with enter(places, say, "live") as world:
         if option is Set.KSERVE:
             await kserve.run(scenario, world, only)
+        elif option is Set.AI_GATEWAY:
+            await pools.run(scenario, world, only)
         else:
             await gangs.run(scenario, world, option, only)
     title, module = _section(option)
@@ -165,6 +170,8 @@ async def run_charts(places: Places, target: Path, say: Callable[[str], None]) -
 def _section(option: Set) -> tuple[str, Module]:
     if option is Set.KSERVE:
         return "Replicas under KServe", KSERVE
+    if option is Set.AI_GATEWAY:
+        return "Pools behind Envoy AI Gateway", AI_GATEWAY
     case = gangs.CASES[option]
     return f"Gangs under {case.name}", case.module
 
@@ -189,11 +196,12 @@ def _facts(places: Places, mode: str, *more: Module) -> list[str]:
     versions = ", ".join(f"{part.path.partition('/')[2]} {part.version}" for part in parts)
     load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
     up = state.get("up_after_s")
+    clusters = _WITH_POOLS if _has(state, Set.AI_GATEWAY) else _CONTROLLERS[False]
     return [
         f"components: {versions}",
         f"machine: {os.cpu_count()} processors, Python {platform.python_version()}, load {load}",
         f"the lab was up {up:.1f} s after its start" if isinstance(up, float) else "the lab's start was not timed",
         f"function server: {mode}",
-        f"the fleet's gateway: {_CONTROLLERS[_has(state, Set.GATEWAY)]}; the clusters': {_CONTROLLERS[False]} each",
+        f"the fleet's gateway: {_CONTROLLERS[_has(state, Set.GATEWAY)]}; the clusters': {clusters} each",
         "pickers and sidecars: ours, as rendered; engines: simulated; all on the addresses of their pods",
     ]

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from cryptography import x509
 
+from lab.annex import Annex
 from lab.cluster import new_cluster
 from lab.envoy_gateway import (
     CONTROLLER,
@@ -30,11 +31,16 @@ def test_it_runs_the_envoy_that_is_here(tmp_path):
     gateway = EnvoyGateway(Supervisor(tmp_path), cluster, None, 2)
     gateway._folder.mkdir()
     gateway._lay_files()
-    assert _proxy()["spec"]["provider"]["host"] == {"envoyVersion": envoy_version()}
+    proxy = _proxy(gateway._access_log())["spec"]
+    assert proxy["provider"]["host"] == {"envoyVersion": envoy_version()}
+    (written,) = proxy["telemetry"]["accessLog"]["settings"]
+    assert written["sinks"] == [{"type": "File", "file": {"path": str(tmp_path / "envoy" / "access.log")}}]
+    assert written["format"]["json"]["picked"] == "%REQ(x-gateway-destination-endpoint)%"
     (found,) = gateway._folder.glob(f"data/envoy-versions/{envoy_version()}/bin/envoy")
     assert found.resolve() == packaged_binary().resolve()
     config = yaml.safe_load(gateway._config().read_text())
     assert config["extensionApis"] == {"enableBackend": True}
+    assert "extensionManager" not in config
     assert config["provider"]["custom"]["infrastructure"]["host"]["dataHome"] == str(gateway._folder / "data")
 
 
@@ -43,8 +49,8 @@ def test_classes_name_the_controller_and_the_proxy():
     assert made["controllerName"] == CONTROLLER
     reference = made["parametersRef"]
     assert (reference["name"], reference["namespace"]) == (
-        _proxy()["metadata"]["name"],
-        _proxy()["metadata"]["namespace"],
+        _proxy(Path("log"))["metadata"]["name"],
+        _proxy(Path("log"))["metadata"]["namespace"],
     )
 
 
@@ -80,3 +86,13 @@ def test_envoy_trusts_the_provider_of_the_lab_beside_the_systems_authorities(tmp
     served = x509.load_pem_x509_certificate((cluster.folder / PROVIDER_PAIR / "tls.crt").read_bytes())
     names = served.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == [PROVIDER]
+
+
+def test_with_pools_it_calls_the_ai_gateway_and_looks_names_up_in_the_cluster(tmp_path):
+    cluster = new_cluster("c", 21_000, tmp_path, lambda name: tmp_path / name)
+    gateway = EnvoyGateway(Supervisor(tmp_path), cluster, None, 3, pools=True)
+    gateway._folder.mkdir()
+    manager = yaml.safe_load(gateway._config().read_text())["extensionManager"]
+    assert [each["kind"] for each in manager["backendResources"]] == ["InferencePool"]
+    assert manager["service"] == {"ip": {"address": "127.0.0.1", "port": 1063}}
+    assert gateway._resolver(Annex(3, 1)).read_text() == "nameserver 10.243.3.1\n"

@@ -448,11 +448,11 @@ def service(endpoints: str, urls: str) -> State:
     gateway = {"metadata": {"name": "default"}, "spec": {}, "status": {"address": "192.0.2.1"}}
 
     def places(key: str, item: Item) -> list[damage.Path]:
-        if key == "gateway":
+        if key == "gateways":
             return _anywhere(key, item)
         return [*_UNREADABLE, *damage.paths(item["status"], ("status",), 4)]
 
-    return settle(composite, lambda _composed: {"endpoints": listed, "gateway": (gateway,)}, places)
+    return settle(composite, lambda _composed: {"endpoints": listed, "gateways": (gateway,)}, places)
 
 
 @cache
