@@ -9,6 +9,7 @@ from modelplane.compose import model_service
 from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen, Requirement
 
 GATEWAY = {"metadata": {"name": "default"}, "spec": {}, "status": {"address": "192.0.2.1"}}
+EU = {**GATEWAY, "metadata": {"name": "eu"}}
 
 
 def endpoint(name, ready="True"):
@@ -26,9 +27,10 @@ def composed(endpoints, seen=None, *, ready=True, gateway=GATEWAY, **required):
     return compose(required, seen, ready=ready)
 
 
-def compose(required, seen=None, *, ready=True):
+def compose(required, seen=None, status=None, *, ready=True):
     spec = {"endpoints": [{"selector": {"matchLabels": {"app": "a"}}}]}
-    service = decode(ModelService, {"metadata": {"name": "chat", "namespace": "team"}, "spec": spec})
+    metadata = {"name": "chat", "namespace": "team"}
+    service = decode(ModelService, {"metadata": metadata, "spec": spec, "status": status or {}})
     observed = {} if seen is None else {"route": Observed(Local(seen, ReadyWhen.ROUTED), ready)}
     return model_service.compose(ComposeRequest(service, observed, required))
 
@@ -156,12 +158,33 @@ def test_a_gateway_that_cannot_be_read_changes_no_route(gateway):
 
 
 def test_a_gateway_that_cannot_be_read_stays_a_parent_of_the_route():
-    eu = {**GATEWAY, "metadata": {"name": "eu"}}
-    before = compose({"endpoints": (endpoint("one"),), "gateways": (GATEWAY, eu)}).desired["route"].target.manifest
-    unread = {"endpoints": (endpoint("one"),), "gateways": (GATEWAY, {**eu, "status": 7})}
+    before = compose({"endpoints": (endpoint("one"),), "gateways": (GATEWAY, EU)}).desired["route"].target.manifest
+    unread = {"endpoints": (endpoint("one"),), "gateways": (GATEWAY, {**EU, "status": 7})}
     after = compose(unread, before).desired["route"].target.manifest
     assert len(before["spec"]["parentRefs"]) == 2
     assert after["spec"]["parentRefs"] == before["spec"]["parentRefs"]
+
+
+def parents(found):
+    return [each["name"] for each in found.desired["route"].target.manifest["spec"]["parentRefs"]]
+
+
+@pytest.mark.parametrize(
+    ("gateways", "required", "stays"),
+    [
+        pytest.param((GATEWAY, {**EU, "status": {}}), {}, True, id="its address is lost"),
+        pytest.param((GATEWAY,), {}, True, id="it is missing from the list"),
+        pytest.param((GATEWAY,), {"gateway-eu": (EU,)}, True, id="it is found by name"),
+        pytest.param((GATEWAY,), {"gateway-eu": ()}, False, id="it is absent by name"),
+    ],
+)
+def test_a_gateway_leaves_the_routes_only_when_it_is_known_to_be_gone(gateways, required, stays):
+    listed = {"endpoints": (endpoint("one"),)}
+    before = compose({**listed, "gateways": (GATEWAY, EU)})
+    status = {"gateways": [{"name": "default"}, {"name": "eu"}]}
+    found = compose({**listed, "gateways": gateways, **required}, before.desired["route"].target.manifest, status)
+    assert len(parents(before)) == 2
+    assert parents(found) == (parents(before) if stays else ["modelplane"])
 
 
 UNROUTED = {**GATEWAY, "spec": {"router": {"replicas": 0}}}

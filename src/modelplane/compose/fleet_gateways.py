@@ -11,9 +11,12 @@ from modelplane.api.objects import Manifest, items_at, text_at
 
 def gateway_object_name(gateway: InferenceGateway | None) -> str:
     """The name of the Gateway; None: of the default one."""
-    if gateway is None or gateway.metadata.name == DEFAULT_GATEWAY:
-        return FLEET_GATEWAY
-    return make_name(FLEET_GATEWAY, FLEET_GATEWAY, gateway.metadata.name)
+    return object_name_of(DEFAULT_GATEWAY if gateway is None else gateway.metadata.name)
+
+
+def object_name_of(gateway: str) -> str:
+    """The name of the Gateway of an InferenceGateway by its name."""
+    return FLEET_GATEWAY if gateway == DEFAULT_GATEWAY else make_name(FLEET_GATEWAY, FLEET_GATEWAY, gateway)
 
 
 def runs_on(gateway: InferenceGateway, *, embedded: bool) -> ClusterName | None:

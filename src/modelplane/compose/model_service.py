@@ -22,7 +22,7 @@ from modelplane.api.models import (
     ModelServiceStatus,
     RouteCounts,
 )
-from modelplane.api.objects import API_VERSION, Manifest, items_at, text_at
+from modelplane.api.objects import API_VERSION, Manifest
 from modelplane.api.reasons import Reason
 from modelplane.compose.cluster_routes import (
     RemoteGateway,
@@ -47,6 +47,7 @@ from modelplane.compose.fleet_gateways import (
     composes_router,
     gateway_object_name,
     has_router,
+    object_name_of,
     route_accepted,
     runs_on,
 )
@@ -65,6 +66,7 @@ from modelplane.compose.readiness import route_problem
 from modelplane.compose.service_gateways import (
     gateway_requirements,
     listed_gateways,
+    observed_parents,
     remote_gateways,
     serving_gateways,
     undecided_gateways,
@@ -205,24 +207,25 @@ def _route(
     if seen is not None and doubted and rewrite != before.rewrite:
         return keep(seen)
     backends = [*map(backend_ref, static.endpoints), *(before.backends[name] for name in doubted)]
-    names = [*_parents(gateways or ()), *_unread_parents(request, seen)] or [gateway_object_name(None)]
+    names = [*_parents(request, gateways or ()), *_undecided_parents(request)] or [gateway_object_name(None)]
     ready = seen is not None and seen.ready and _routes_to(before, backends)
     return Desired(Local(http_route(plan, names, rewrite, backends), ReadyWhen.ROUTED), ready)
 
 
-def _parents(gateways: Sequence[InferenceGateway]) -> list[str]:
-    """Those that have an address, else all. Without any the default one, so that the route is there when it is."""
-    addressed = [gateway for gateway in gateways if gateway.status.address is not None]
-    return [gateway_object_name(gateway) for gateway in addressed or gateways]
+def _parents(request: ComposeRequest[ModelService], gateways: Sequence[InferenceGateway]) -> list[str]:
+    """Those that have an address or are parents already, else all."""
+    observed, names = observed_parents(request), {gateway_object_name(each): each for each in gateways}
+    chosen = [name for name, each in names.items() if each.status.address is not None or name in observed]
+    return chosen or list(names)
 
 
-def _unread_parents(request: ComposeRequest[ModelService], seen: Observed | None) -> list[str]:
-    """Gateways of the observed route stay while some InferenceGateway cannot be read."""
-    if seen is None or not unreadable_gateways(request):
-        return []
+def _undecided_parents(request: ComposeRequest[ModelService]) -> list[str]:
+    """Gateways of the observed routes stay while it is not known whether they serve, or whose they are."""
     known = {gateway_object_name(each) for each in serving_gateways(request) or ()}
-    parents = (text_at(parent, "name") for parent in items_at(seen.manifest, "spec", "parentRefs"))
-    return [name for name in parents if name and name not in known]
+    observed = observed_parents(request) - known
+    if unreadable_gateways(request):
+        return sorted(observed)
+    return sorted(observed & set(map(object_name_of, undecided_gateways(request))))
 
 
 def _seen(request: ComposeRequest[ModelService], key: str, item: Manifest) -> Desired:
@@ -237,7 +240,8 @@ def _endpoint_routes(
 ) -> dict[str, Desired]:
     """The routes of single endpoints, for the gateways with a fleet router. Those of before stay while in doubt."""
     before = {key: seen for key, seen in request.observed.items() if key.startswith(_ENDPOINT_ROUTES)}
-    if before and (request.fetched(_ENDPOINTS) is None or gateways is None or doubted):
+    undecided = gateways is None or undecided_gateways(request)
+    if before and (request.fetched(_ENDPOINTS) is None or undecided or doubted):
         return {key: keep(seen) for key, seen in before.items()}
     names = [gateway_object_name(each) for each in gateways or () if composes_router(each, embedded=request.embedded)]
     made = endpoint_routes(plan, names) if names else {}
@@ -255,7 +259,7 @@ def _router_objects(
 ) -> dict[str, Desired]:
     """The routes of single endpoints, and their policy, which must be there before them."""
     routes, policy = _endpoint_routes(request, plan, gateways, doubted), request.observed.get(_ENDPOINT_POLICY)
-    if policy is not None and gateways is None:
+    if policy is not None and (gateways is None or undecided_gateways(request)):
         return {**routes, _ENDPOINT_POLICY: keep(policy)}
     if not routes and not any(composes_router(each, embedded=request.embedded) for each in gateways or ()):
         return {}

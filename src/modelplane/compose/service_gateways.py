@@ -1,17 +1,17 @@
 """The InferenceGateways that serve a ModelService: all that select it, wherever they run.
 
-A gateway on a cluster that has objects of the service and is missing from the list may exist all the same. It is
-required by name; only when no object of that name exists do its objects leave.
+A gateway that something of the service is observed at and that is missing from the list may exist all the same. It is
+required by name; only when no object of that name exists does what is there leave.
 """
 
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.labels import DEFAULT_GATEWAY, selects
 from modelplane.api.models import InferenceGateway, ModelService
-from modelplane.api.objects import API_VERSION, Manifest, name_of
+from modelplane.api.objects import API_VERSION, Manifest, items_at, name_of, text_at
 from modelplane.compose.cluster_routes import RemoteGateway, observed_at, observed_gateways
 from modelplane.compose.contract import ComposeRequest, Requirement
-from modelplane.compose.fleet_gateways import is_serving, runs_on
+from modelplane.compose.fleet_gateways import is_serving, object_name_of, runs_on
 
 _GATEWAYS, _GATEWAY = "gateways", "gateway-"
 
@@ -55,11 +55,7 @@ def unreadable_gateways(request: ComposeRequest[ModelService]) -> list[str]:
 def undecided_gateways(request: ComposeRequest[ModelService]) -> list[str]:
     """Gateways that something is observed at, and that are neither read nor known to be absent."""
     known = {name_of(item) for item in listed_gateways(request) or () if _read_gateway(item) is not None}
-    return [
-        name
-        for name in observed_gateways(request.observed)
-        if name not in known and request.fetched(_GATEWAY + name) != ()
-    ]
+    return [name for name in _observed_at(request) if name not in known and request.fetched(_GATEWAY + name) != ()]
 
 
 def _unlisted(request: ComposeRequest[ModelService]) -> dict[str, Requirement]:
@@ -69,9 +65,23 @@ def _unlisted(request: ComposeRequest[ModelService]) -> dict[str, Requirement]:
     listed = {name_of(item) for item in found}
     return {
         _GATEWAY + name: Requirement(API_VERSION, "InferenceGateway", name=name)
-        for name in observed_gateways(request.observed)
+        for name in _observed_at(request)
         if name not in listed
     }
+
+
+def observed_parents(request: ComposeRequest[ModelService]) -> set[str]:
+    """The Gateways beside the control plane that the observed routes name, by their names."""
+    routes = [seen.manifest for key, seen in request.observed.items() if "/" not in key]
+    return {text_at(parent, "name") for route in routes for parent in items_at(route, "spec", "parentRefs")}
+
+
+def _observed_at(request: ComposeRequest[ModelService]) -> list[str]:
+    """The gateways that something is observed at. Names of Gateways do not tell those of InferenceGateways."""
+    known = (DEFAULT_GATEWAY, *(each.name for each in request.resource.status.gateways))
+    parents = observed_parents(request)
+    beside = {name for name in known if object_name_of(name) in parents}
+    return sorted({*observed_gateways(request.observed), *beside})
 
 
 def _read_gateway(item: Manifest) -> InferenceGateway | None:
