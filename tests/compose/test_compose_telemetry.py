@@ -205,7 +205,7 @@ def test_a_sink_without_an_endpoint_has_its_settings_only():
     assert config(result)["exporters"] == {"debug/out": {"verbosity": "detailed", "sampling": 2}}
 
 
-OAUTH = {"token_url": "https://login.example.org/token", "client_id": "7"}
+OAUTH = {"token_url": "https://login.example.org/token", "scopes": ["write", "https://metrics.example.org/all", 7]}
 EXTENSIONS = [
     (
         {"oauth2client": {"token_url": "https://login.monitoring.svc/token"}},
