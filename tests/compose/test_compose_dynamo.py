@@ -2,6 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from modelplane.api.models import WarmUp
+from modelplane.compose.ports import engine_container
 from tests.compose.conftest import make_scene
 
 
@@ -52,6 +53,50 @@ def test_pods_bring_their_own_shared_memory_and_may_register_themselves():
     assert worker["sharedMemorySize"] == "0"
     assert "automountServiceAccountToken" not in worker["podTemplate"]["spec"]
     assert main(worker)["resources"]["claims"] == [{"name": "devices"}]
+
+
+@pytest.mark.parametrize(
+    ("given", "begins"),
+    [
+        pytest.param(
+            ("org/m", "--served-model-name", "mine", "other"),
+            ["--model", "org/m", "--served-model-name", "mine", "other"],
+            id="the user's names",
+        ),
+        pytest.param(
+            ("--config", "/etc/vllm.yaml"),
+            ["--config", "/etc/vllm.yaml", "--served-model-name", "qwen3-32b"],
+            id="a file says the model",
+        ),
+    ],
+)
+def test_what_users_say_of_the_model_is_kept(given, begins):
+    made = make_scene("prefill-decode", "dynamo")
+    made.replica = with_container(made.replica, args=given)
+    words = main(components(made)["decode"])["args"]
+    assert [word for word in words if word in begins] == begins
+
+
+def test_a_container_of_dynamos_own_name_is_refused():
+    made = make_scene("single-gpu", "dynamo")
+    engine = engine_container(made.replica.spec.engines[0].members[0])
+    made.replica = with_container(made.replica, also=replace(engine, name="main"))
+    refused = made.compose().conditions[0]
+    assert (refused.status, refused.reason) == ("False", "NotSupported")
+    assert refused.message.startswith("engine main: Dynamo has a container named main")
+
+
+def with_container(replica, also=None, **fields):
+    """The engines' containers with these fields, and perhaps one beside each."""
+
+    def member(each):
+        spec = each.template.spec
+        containers = [replace(container, **fields) for container in spec.containers]
+        spec = replace(spec, containers=(*containers, *([also] if also else ())))
+        return replace(each, template=replace(each.template, spec=spec))
+
+    engines = tuple(replace(each, members=tuple(map(member, each.members))) for each in replica.spec.engines)
+    return replace(replica, spec=replace(replica.spec, engines=engines))
 
 
 @pytest.mark.parametrize(

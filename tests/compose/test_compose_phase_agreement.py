@@ -1,6 +1,7 @@
 """Prefill and decode that move KV caches in the same way, by default and by what users write on one side."""
 
 import copy
+import dataclasses
 import json
 
 import pytest
@@ -13,7 +14,7 @@ from modelplane.compose.context import Context
 from modelplane.compose.contract import Observed
 from modelplane.compose.images import RELEASE_IMAGES
 from modelplane.compose.phase_agreement import bootstrap_arguments, host_cache, phase_fault, transfer_backend
-from modelplane.compose.rendering import render
+from modelplane.compose.rendering import can_render, render
 from modelplane.testing.placing import placed
 from tests.compose.conftest import CLUSTER, HERE, POOLS, make_cluster
 
@@ -92,7 +93,14 @@ def test_what_sglang_moves_caches_by(given, expected):
     ],
 )
 def test_phases_that_do_not_agree_are_refused(shape, given, expected):
-    assert phase_fault(context(shape, **given)) == expected
+    found = context(shape, **given)
+    assert (phase_fault(found), can_render(found)) == (expected, expected)
+
+
+def test_a_connector_that_cannot_be_read_is_named_and_agrees_with_any():
+    found = context("prefill-decode", decode_=["--kv-transfer-config", "{"])
+    why = "engine decode: --kv-transfer-config is not JSON"
+    assert (phase_fault(found), can_render(found)) == (None, why)
 
 
 @pytest.mark.parametrize(
@@ -180,6 +188,14 @@ def test_a_limit_of_memory_leaves_no_room_for_caches():
     engine = found.replica.spec.engines[0]
     assert host_cache(found, engine.members[0]) == 16 << 30
     assert host_cache(found, member(engine.members[0])) == 0
+
+
+def test_dynamos_workers_know_connectors_by_name_and_get_no_further_one():
+    found = context("prefill-decode", share=SHARE)
+    spec = found.cluster.spec
+    dynamo = replace(found.cluster, spec=replace(spec, backend=replace(spec.backend, type_="Dynamo")))
+    member = found.replica.spec.engines[0].members[0]
+    assert host_cache(dataclasses.replace(found, cluster=dynamo), member) == 0
 
 
 def test_pods_of_vllm_that_an_earlier_release_rendered_stay(scene):

@@ -1,5 +1,5 @@
-from modelplane.compose.contract import Helm
-from modelplane.compose.releases import release_manifest
+from modelplane.compose.contract import Helm, Local
+from modelplane.compose.releases import chart_of, release_manifest
 
 
 def test_a_release_as_the_provider_takes_it(problems):
@@ -22,3 +22,10 @@ def test_a_release_as_the_provider_takes_it(problems):
 def test_without_a_name_of_its_own_helm_knows_it_by_the_objects():
     made = release_manifest("east-lws", "s", Helm("east", "lws", "oci://a", "1.0.0", "n"))
     assert made["metadata"]["annotations"] == {"crossplane.io/external-name": "east-lws"}
+
+
+def test_a_chart_is_known_again_from_its_release():
+    chart = Helm("east", "lws", "oci://example/charts", "0.10.0", "lws-system", {"replicaCount": 1}, "mp-lws")
+    release = release_manifest("east-lws", "modelplane-system", chart)
+    assert chart_of(chart) == chart_of(Local(release)) == chart
+    assert chart_of(Local({**release, "kind": "ConfigMap"})) is None

@@ -1,11 +1,12 @@
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.codec import decode, encode
-from modelplane.api.models import InferenceCluster
+from modelplane.api.models import InferenceCluster, InferenceClusterStatus
 from modelplane.catalog.stack import load_stack
 from modelplane.compose import inference_cluster
 from modelplane.compose.contract import ComposeRequest, Helm, Requirement
@@ -278,6 +279,17 @@ def test_paused_software_keeps_its_version():
 def test_software_that_does_not_fit_together_is_refused(override, why):
     accepted = compose(make(software={"overrides": [override]}, backend={"routing": "InferencePool"})).conditions[0]
     assert (accepted.reason, accepted.message.startswith(why)) == ("Invalid", True)
+
+
+@pytest.mark.parametrize(
+    "found", ["v1.33.9", "v1.34.1-gke.200", "v1.34.2-gke.200", "v1.35.0+k3s1", "not a version", ""]
+)
+def test_a_cluster_that_is_too_old_for_the_release_is_said(found):
+    """Its first installation goes on all the same: what it has may do."""
+    cluster = msgspec.structs.replace(make(), status=InferenceClusterStatus(kubernetes_version=found))
+    said = compose(cluster).status.software
+    old = f"this release needs Kubernetes 1.34.2 or newer, and the cluster has a node of {found}"
+    assert (said.phase, said.message) == ("Installing", old if found in {"v1.33.9", "v1.34.1-gke.200"} else None)
 
 
 def test_a_version_that_nothing_on_the_cluster_minds_is_accepted():

@@ -191,6 +191,73 @@ def test_what_runs_stays_while_an_input_is_missing(missing, message):
     assert said.startswith(message)
 
 
+def test_what_runs_stays_while_its_configuration_is_not_observed():
+    seen = running(compose())
+    rest = {key: item for key, item in seen.items() if key != "telemetry-config"}
+    result = compose({**GIVEN, "telemetry-destinations": ()}, rest)
+    assert telemetry(result).keys() == {key for key in rest if key.startswith("telemetry-")}
+    assert condition(result) == [("Unknown", "Unresolved", "the configuration of the collector is not read yet")]
+
+
+def test_a_sink_without_an_endpoint_has_its_settings_only():
+    sink = {"name": "out", "type": "debug", "config": {"verbosity": "detailed", "sampling": 2}}
+    result = compose({**GIVEN, "telemetry-destinations": (destination("ops", sink),)})
+    assert config(result)["exporters"] == {"debug/out": {"verbosity": "detailed", "sampling": 2}}
+
+
+OAUTH = {"token_url": "https://login.example.org/token", "scopes": ["write", "https://metrics.example.org/all", 7]}
+EXTENSIONS = [
+    (
+        {"oauth2client": {"token_url": "https://login.monitoring.svc/token"}},
+        "OutboundRefused",
+        "spec.extensions.oauth2client.token_url: login.monitoring.svc is a name of an internal network (.svc); ",
+    ),
+    (
+        {"oauth2client": {"token_url": "https://me:pw@login.example.org"}},
+        "Invalid",
+        "spec.extensions.oauth2client.token_url: not a URL without user and variables",
+    ),
+    ({"health_check": {}}, "Invalid", "spec.extensions.health_check: Modelplane has an extension of this name itself"),
+    (
+        {"bearertokenauth/sink-prom": {"token": "x"}},
+        "Invalid",
+        "spec.extensions.bearertokenauth/sink-prom: Modelplane has an extension of this name itself",
+    ),
+    ({"basicauth": {}}, "Invalid", "spec.extensions.basicauth: TelemetryDestination a has it"),
+]
+
+
+@pytest.mark.parametrize(("extensions", "reason", "message"), EXTENSIONS)
+def test_an_extension_that_is_refused_goes_and_the_others_stay(extensions, reason, message):
+    first = destination("a", TRACES, extensions={"basicauth": {"limit": 3}})
+    second = destination("b", PROM, extensions={**extensions, "oauth2client/mine": OAUTH})
+    result = compose({**GIVEN, "telemetry-destinations": (second, first)})
+    kept = config(result)["extensions"]
+    assert {name: kept[name] for name in kept if "auth" in name and "/sink-" not in name} == {
+        "basicauth": {"limit": 3},
+        "oauth2client/mine": OAUTH,
+    }
+    ((status, why, said),) = condition(result)
+    assert (status, why) == ("False", reason)
+    assert said.startswith(f"TelemetryDestination b: {message}")
+
+
+def test_new_values_of_a_label_are_not_read_as_its_old_ones():
+    own = mapping(
+        "swap",
+        {"from": "x", "to": "modelplane_x", "labels": [{"name": "on", "from": "on", "values": {"0": "1", "1": "0"}}]},
+    )
+    result = compose({**GIVEN, "telemetry-mappings": (own,)})
+    groups = config(result)["processors"]["transform/modelplane"]["metric_statements"]
+    where = 'where metric.name == "x"'
+    copied = 'datapoint.attributes["modelplane.copy"]'
+    assert [text for group in groups for text in group["statements"] if where in text and "datapoint" in text] == [
+        f'set({copied}, datapoint.attributes["on"]) {where}',
+        f'set(datapoint.attributes["on"], "1") {where} and {copied} == "0"',
+        f'set(datapoint.attributes["on"], "0") {where} and {copied} == "1"',
+    ]
+
+
 def test_a_destination_that_the_list_lacks_is_read_by_name_and_leaves_when_it_is_gone():
     seen = running(compose())
     late = {**GIVEN, "telemetry-destinations": ()}

@@ -14,7 +14,7 @@ from modelplane.hydrate import CacheVolume, Hydration, HydrationOptions, OriginO
 from modelplane.hydrate.credentials import MountedSecret
 from modelplane.hydrate.progress import HydrationProgress
 from modelplane.hydrate.settings import FetchSettings, RetryPolicy, Stop
-from modelplane.hydrate.transport import TransferTimeouts
+from modelplane.hydrate.transport import TransferTimeouts, WebClient
 from tests.support.file_server import file_server
 
 LOOPBACK = OutboundRule.read(["127.0.0.1/32"])
@@ -77,6 +77,13 @@ class Loader:
 @pytest.fixture
 def loader(tmp_path):
     return Loader(tmp_path / "volume")
+
+
+@pytest.fixture
+def client():
+    found = WebClient(LOOPBACK, TransferTimeouts(connect_s=2, read_s=2))
+    yield found
+    found.abort()
 
 
 @pytest.fixture

@@ -26,6 +26,23 @@ def test_a_pull_secret_that_is_none(tmp_path, content):
     assert raised.value.reason is Reason.SECRET_INVALID
 
 
+@pytest.mark.parametrize("name", [".dockerconfigjson", "username"])
+def test_a_secret_that_is_no_text_is_named(tmp_path, name):
+    (tmp_path / name).write_bytes(b"\xff")
+    with pytest.raises(HydrateError) as raised:
+        MountedSecret(tmp_path).registry_login("r")
+    assert (str(raised.value), raised.value.reason) == (f"{tmp_path}/{name} is not text", Reason.SECRET_INVALID)
+
+
+def test_a_login_is_of_both_keys_or_of_a_pull_secret_without_auth(tmp_path):
+    (tmp_path / "username").write_text("me\n")
+    assert MountedSecret(tmp_path).registry_login("r") is None
+    (tmp_path / "password").write_text("word")
+    assert MountedSecret(tmp_path).registry_login("r") == ("me", "word")
+    (tmp_path / ".dockerconfigjson").write_text('{"auths": {"r": {"username": "u", "password": "p"}}}')
+    assert MountedSecret(tmp_path).registry_login("r") == ("u", "p")
+
+
 def test_a_token_goes_into_a_header_and_has_one_line(tmp_path):
     (tmp_path / "token").write_text("a\nb")
     with pytest.raises(HydrateError, match="has line breaks or control characters"):

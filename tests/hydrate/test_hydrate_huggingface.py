@@ -1,5 +1,7 @@
 """A hub whose answers huggingface_hub itself accepts; its client is the oracle for files and layout."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,31 @@ def test_the_files_of_a_branch_are_staged_as_a_cache(stage, hub):
     assert (stage.root / "hub/models--acme--tiny/refs/main").read_text() == commit
     assert (stage.root / "config.json").read_bytes() == FILES["config.json"]
     assert stage.fetched == sum(map(len, FILES.values())) - len(FILES["copy/same.safetensors"])
+
+
+def test_a_filesystem_without_links_has_the_files_themselves(stage, hub, monkeypatch):
+    """Such as a volume of SMB: the snapshot has no links to blobs, and two equal files are there twice."""
+
+    def refuse(*_arguments, **_options):
+        raise PermissionError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "symlink", refuse)
+    monkeypatch.setattr(os, "link", refuse)
+    hub.commit(FILES)
+    marker = stage(source(hub))
+    snapshot = stage.root / marker.root
+    assert tree(snapshot) == FILES
+    assert stage.files() == FILES
+
+
+def test_a_volume_that_fails_is_no_filesystem_without_links(stage, hub, monkeypatch):
+    def fail(*_arguments, **_options):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "link", fail)
+    hub.commit({"a": b"1"})
+    with pytest.raises(HydrateError, match="the volume cannot be written: Input/output error"):
+        stage(source(hub))
 
 
 def test_a_commit_has_the_key_of_its_branch(stage, hub):

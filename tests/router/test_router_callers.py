@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.compose.caller_document import Caller, CallerDocument
-from modelplane.router.callers import Callers, MinuteAllowance, digest_of, document_of, key_of
+from modelplane.router.callers import Callers, MinuteAllowance, digest_of, key_of
 
 MONTH = "2026-11"
 
@@ -94,10 +94,3 @@ def test_no_more_than_the_limit_and_one_minute_passes(limit, uses):
             bucket.use(now_s, amount)
             used += amount
     assert used <= limit + limit * now_s / 60.0 + 50
-
-
-def test_the_entries_of_secrets_are_callers():
-    made = document_of(
-        [("ada", "k1"), ("ada", "k2\n"), ("bob", "k3"), ("eve", " ")], limits={"bob": Caller("bob", budget=3)}
-    )
-    assert [(each.name, len(each.digests), each.budget) for each in made.callers] == [("ada", 2, 0.0), ("bob", 1, 3)]

@@ -31,9 +31,7 @@ _COMPONENT_POD = ("podTemplate", "spec")
 
 
 def kept_images(cluster: InferenceCluster, newest: OwnImages, workloads: Sequence[Manifest]) -> OwnImages:
-    """The newest images, with those of the observed workloads in their place."""
-    if not workloads:
-        return newest
+    """The newest images, with those of the observed workloads in their place; there are some."""
     found = dict(entry for item in workloads for entry in _images(item))
     return replace(
         newest,

@@ -7,7 +7,6 @@ the rest          as it is written
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
 
 from modelplane.api.codec import encode
 from modelplane.api.labels import CACHE_CHECK_CONTAINER, ENGINE, REPLICA
@@ -21,7 +20,6 @@ from modelplane.compose.tenancy import ENGINE_SECURITY, POD_SECURITY
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 _AS_WRITTEN = ("affinity", "runtimeClassName", "hostname", "serviceAccountName")
 _GAINED: Mapping[str, object] = {"privileged": False}
-ProbeName = Literal["startupProbe", "readinessProbe", "livenessProbe"]
 
 
 def check_template(engine: ReplicaEngine, member: ReplicaMember, ours: Iterable[str], *, routed: bool) -> None:

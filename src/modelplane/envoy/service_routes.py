@@ -9,7 +9,7 @@ A service without an endpoint that serves answers 503 with Retry-After, never 40
 service has.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -200,8 +200,3 @@ def _set(name: str, value: str) -> Resource:
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:.3f}s"
-
-
-def error_headers() -> Sequence[Resource]:
-    """What a client needs to know when nothing is ready."""
-    return (_set("retry-after", str(RETRY_AFTER_S)),)

@@ -46,15 +46,16 @@ class Unpacker:
         if name in {"", "."}:
             return
         path = safe_path(name)
+        folder, _, last = path.rpartition("/")
+        if last.startswith(_WHITEOUT):
+            self._hide(folder if last == _OPAQUE else f"{folder}/{last.removeprefix(_WHITEOUT)}".lstrip("/"))
+            return
         if not f"{path}/".startswith(self._sub_path):
             return
         path = path.removeprefix(self._sub_path)
-        folder, _, last = path.rpartition("/")
-        if last.startswith(_WHITEOUT):
-            self._remove(folder if last == _OPAQUE else f"{folder}/{last.removeprefix(_WHITEOUT)}".lstrip("/"))
-        elif member.isdir():
+        if member.isdir():
             return
-        elif member.isreg() and not member.issparse():
+        if member.isreg() and not member.issparse():
             self._write(members, member, path)
         else:
             raise SourceInvalidError(f"{name} in a layer is not a regular file")
@@ -84,6 +85,13 @@ class Unpacker:
         if size != member.size:
             raise SourceInvalidError(f"{member.name} in a layer is cut off")
         return FileRecord(digest.hexdigest(), size)
+
+    def _hide(self, path: str) -> None:
+        """What a layer says is gone: a part of what is wanted, or a folder that all of it is in."""
+        if not path or self._sub_path.startswith(f"{path}/"):
+            self._remove("")
+        elif path.startswith(self._sub_path):
+            self._remove(path.removeprefix(self._sub_path))
 
     def _remove(self, path: str) -> None:
         """Removes a file or a folder of an earlier layer."""

@@ -21,7 +21,6 @@ from modelplane.hydrate.volume import CacheVolume, CompleteFile, CompleteMarker,
 
 HUGGING_FACE = "huggingface"
 PLAIN = "plain"
-LAYOUTS = (HUGGING_FACE, PLAIN)
 _WITHOUT_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EINVAL)
 _RENAMED_OVER = (errno.EEXIST, errno.ENOTEMPTY)
 

@@ -49,7 +49,8 @@ class FolderOrigin:
     def _regular_files(self) -> Iterator[Path]:
         for folder, folders, names in os.walk(self._folder):
             folders[:] = [name for name in folders if name != LOST_AND_FOUND]
-            for name in names:
+            linked = [name for name in folders if Path(folder, name).is_symlink()]
+            for name in (*linked, *names):
                 path = Path(folder, name)
                 if not stat.S_ISREG(path.lstat().st_mode):
                     raise SourceInvalidError(f"{path} is not a regular file")

@@ -30,7 +30,8 @@ class RangeReader:
             except StatusError as error:
                 if error.status not in _EXPIRED:
                     raise
-                del self._located[file.url]
+                # Parts of a file are fetched by several threads: another may have found the same.
+                self._located.pop(file.url, None)
         try:
             response = self._request(file, file.url, start, stop)
         except StatusError as error:

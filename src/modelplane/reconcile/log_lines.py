@@ -14,7 +14,6 @@ import msgspec
 _FIELDS: Final = "fields"
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
 LogFormat = Literal["json", "text"]
-LOG_FORMATS: Final[tuple[LogFormat, ...]] = ("json", "text")
 
 
 def fields(**values: object) -> Mapping[str, Mapping[str, object]]:

@@ -32,10 +32,6 @@ class FrontPath(msgspec.Struct, frozen=True):
     def lists_models(self) -> bool:
         return _without_query(self.rest) == f"{_VERSION}/models"
 
-    @property
-    def is_versioned(self) -> bool:
-        return _is_below(self.rest, _VERSION)
-
 
 @lru_cache(maxsize=4096)
 def read_path(path: str) -> FrontPath | None:

@@ -10,8 +10,6 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-import msgspec
-
 from modelplane.compose.caller_document import Caller, CallerDocument
 from modelplane.router.headers import CALLER, KEYS
 from modelplane.router.refusals import FrontOutcome, FrontRefusal
@@ -170,18 +168,3 @@ def key_of(headers: Mapping[str, str]) -> str:
 
 def digest_of(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def document_of(entries: Iterable[tuple[str, str]], *, limits: Mapping[str, Caller] | None = None) -> CallerDocument:
-    """The callers of names and keys as a Secret holds them. Two keys under one name are one caller that rotates."""
-    digests: dict[str, list[str]] = {}
-    for name, key in entries:
-        if key.strip():
-            digests.setdefault(name, []).append(digest_of(key.strip()))
-    known = limits or {}
-    return CallerDocument(
-        tuple(
-            msgspec.structs.replace(known.get(name, Caller(name)), digests=tuple(sorted(found)))
-            for name, found in sorted(digests.items())
-        )
-    )

@@ -104,12 +104,6 @@ class FrontExchange:
             return (route_request(ProcessingPhase.REQUEST_BODY, set_headers, remove_headers),)
         return (route_request_and_body(set_headers, remove_headers, rewritten.body),)
 
-    def passed_on(self) -> tuple[bytes, ...]:
-        """The replies that let the request pass unchanged: Envoy's own routes decide."""
-        self._leave_deciding(FrontStage.ROUTED)
-        phase = ProcessingPhase.REQUEST_HEADERS if self._mode in _WITHOUT_BODY else ProcessingPhase.REQUEST_BODY
-        return (UNCHANGED[phase],)
-
     def answered(self) -> None:
         """The client got its answer from the router."""
         self._leave_deciding(FrontStage.ANSWERED)

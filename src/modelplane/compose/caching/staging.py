@@ -80,7 +80,7 @@ def stage(site: Site) -> ClusterStaging:
         return _with(site, site.observed(), "Failed", Cause(Reason.VOLUME_LOST, "its PersistentVolume is lost"))
     said = newest_status(site.inputs.pods(site.name))
     since = _incomplete_since(site)
-    finished = next((seen for seen in site.jobs.values() if _filled(seen, volume, since)), None)
+    finished = next((seen for seen in site.jobs.values() if volume and _filled(seen, volume, since)), None)
     if volume is not None and ((digest is not None and since is None) or finished is not None):
         return _staged(site, volume, digest, finished, said)
     obstacle = site.inputs.obstacle(site.fetched) or _cluster_obstacle(site) or relay_obstacle(site)
@@ -101,13 +101,11 @@ def _incomplete_since(site: Site) -> float | None:
     return None if since is None or (staged is not None and staged > since) else since
 
 
-def _filled(seen: Observed, volume: Observed | None, emptied: float | None) -> bool:
+def _filled(seen: Observed, volume: Observed, emptied: float | None) -> bool:
     """Whether a Job completed, and filled this claim: one that was made for another, or completed before, did not."""
     done = epoch_s(completed_at(seen.manifest))
     if not is_complete(seen.manifest) or (done is not None and done < (emptied or 0.0)):
         return False
-    if volume is None:
-        return True
     filled, uid = annotations_of(seen.manifest).get(STAGED_ON), uid_of(volume.manifest)
     if filled and uid:
         return filled == uid

@@ -162,13 +162,9 @@ def _pool_plans(
     cloud: Cloud, cluster: InferenceCluster, classes: Mapping[str, InferenceClass | None]
 ) -> Iterator[PoolPlan]:
     """The pools whose classes are read and name machines of the cloud."""
-    for pool in cluster.spec.node_pools:
-        found = classes.get(pool.class_name)
-        if found is None or class_fault(cloud, pool, found) is not None:
-            continue
-        planned = _pool_plan(cloud, pool, found)
-        if planned is not None:
-            yield planned
+    read = ((pool, classes.get(pool.class_name)) for pool in cluster.spec.node_pools)
+    usable = ((pool, found) for pool, found in read if found is not None and class_fault(cloud, pool, found) is None)
+    return (plan for pool, found in usable if (plan := _pool_plan(cloud, pool, found)) is not None)
 
 
 def _not_decided(plan: ClusterPlan, desired: Mapping[str, Desired]) -> dict[str, Desired]:

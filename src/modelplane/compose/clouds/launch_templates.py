@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from modelplane.api.models import NodePool
 from modelplane.api.objects import Json, items_at, mapping_at, text_at
-from modelplane.catalog.machines import Machine, load_catalog
+from modelplane.catalog.machines import load_catalog
 from modelplane.compose.clouds.resources import (
     CLUSTER,
     PREFIX,
@@ -47,7 +47,7 @@ def template_fault(pool: NodePool) -> str | None:
 
 def machine_fault(pool: PoolPlan) -> str | None:
     """The catalogue knows how many EFA interfaces a type has. A template with too many is refused by EC2."""
-    if fabric_of(pool.pool) == "EFA" and _machine(pool) is None:
+    if fabric_of(pool.pool) == "EFA" and not _efa_cards(pool):
         return f"the catalogue knows no EFA interfaces of {pool.machine}"
     return None
 
@@ -92,9 +92,10 @@ def _reservation(pool: NodePool) -> str:
     return pool.capacity_reservation.name if pool.capacity_reservation is not None else ""
 
 
-def _machine(pool: PoolPlan) -> Machine | None:
+def _efa_cards(pool: PoolPlan) -> range:
+    """The network cards of a node with an EFA interface; none where the catalogue knows none."""
     found = (each for each in load_catalog().machines if each.cloud == "aws" and each.type == pool.machine)
-    return next((each for each in found if each.efa), None)
+    return next((range(each.efa_from_card, each.efa_from_card + each.efa) for each in found if each.efa), range(0))
 
 
 def _efa_group(plan: ClusterPlan, region: str, vpc: str) -> Iterator[ManagedResource]:
@@ -158,13 +159,10 @@ def _reserved(pool: NodePool) -> Json:
 
 
 def _interfaces(plan: ClusterPlan, pool: PoolPlan) -> Iterator[Mapping[str, object]]:
-    machine = _machine(pool)
     group = _cluster_group(plan, pool)
-    if machine is None or machine.efa is None:
-        return
     # Interfaces that are listed get no group from EKS, so the control plane would not reach the node.
     yield {"networkCardIndex": 0, "deviceIndex": 0, "securityGroups": [group], "deleteOnTermination": "true"}
-    for card in range(machine.efa_from_card, machine.efa_from_card + machine.efa):
+    for card in _efa_cards(pool):
         yield {
             "networkCardIndex": card,
             "deviceIndex": 1 if card == 0 else 0,

@@ -63,10 +63,6 @@ class SinkReport:
     destinations: frozenset[str] = frozenset()
     """Names of all that were read."""
 
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        return tuple(sorted({sink.secret for sink in self.accepted if sink.secret}))
-
 
 def read_sinks(destinations: Iterable[TelemetryDestination], rule: OutboundRule) -> SinkReport:
     """All destinations, the one whose name sorts first before the others."""

@@ -37,7 +37,6 @@ from modelplane.framework.registry import PluginEntry
 _SCRAPES: Final = ("metrics-data-source", "multicluster-metrics-data-source")
 _MODELS: Final = "models-data-source"
 _FASTEST_S: Final = 0.05
-_MODELS_EVERY_S: Final = 15.0
 _CACHE_READERS: Final = frozenset({"approx-prefix-cache-producer", "precise-prefix-cache-producer"})
 _BLIND: Final = frozenset({
     "active-request-scorer", "agent-identity", "by-label", "by-label-selector", "cost-scorer", "decode-filter",

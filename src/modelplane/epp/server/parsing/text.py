@@ -14,7 +14,6 @@ import xxhash
 
 from modelplane.epp.server.parsing.request_types import ABSENT, Content, Part, Prompt, PromptMessage
 
-_LARGEST_TOKEN: Final = 0xFFFFFFFF
 _LONGEST_PLAIN: Final = 64
 MAX_PARTS: Final = 16_384
 """Messages of a conversation and parts of their contents, together."""
