@@ -48,6 +48,7 @@ MODULES: Final = (
     "modelplane.epp.scheduling.producers.approximate",
     "modelplane.epp.scheduling.producers.hashing",
     "modelplane.epp.scheduling.producers.prefix",
+    "modelplane.epp.scheduling.producers.sessions",
     "modelplane.epp.scheduling.results",
     "modelplane.epp.scheduling.sampling",
     "modelplane.epp.scheduling.scheduler",
@@ -86,10 +87,12 @@ MODULES: Final = (
     "modelplane.framework.runner",
     "modelplane.framework.sparse_vector",
     "modelplane.framework.cycle_state",
+    "modelplane.router.callers",
     "modelplane.router.catalog",
     "modelplane.router.choosing",
     "modelplane.router.decisions",
     "modelplane.router.director",
+    "modelplane.router.endpoint_metrics",
     "modelplane.router.exchange",
     "modelplane.router.filters",
     "modelplane.router.health",
@@ -99,7 +102,10 @@ MODULES: Final = (
     "modelplane.router.rewriting",
     "modelplane.router.routed_context",
     "modelplane.router.shares",
+    "modelplane.router.stalls",
     "modelplane.router.summaries",
+    "modelplane.router.usage",
+    "modelplane.router.wall_clock",
 )
 """What each request passes through. Values (msgspec structs) stay out: their classes are C as they are."""
 

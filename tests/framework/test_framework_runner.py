@@ -157,6 +157,48 @@ def test_a_reporter_changes_nothing(candidates, given_weights, picker):
     assert sorted([each for each, _ in told.refusals] + [each for each, *_ in told.scores]) == sorted(candidates)
 
 
+class ByColumns(StepRecorder):
+    """Takes scores by columns where the runner has them so."""
+
+    def scored_all(self, candidates, totals, scorers, columns):
+        for at, (candidate, total) in enumerate(zip(candidates, totals, strict=True)):
+            parts = tuple((name, column[at]) for name, column in zip(scorers, columns, strict=True))
+            self.scored("p", candidate, total, parts)
+
+
+@given(numbers, weights, st.sampled_from([Best(), BestByOrder()]))
+def test_scores_by_columns_are_the_same_scores(candidates, given_weights, picker):
+    profile = profile_of(given_weights, picker)
+    one_by_one, by_columns = StepRecorder(), ByColumns()
+    expected, found = (Runner(profile).run(None, candidates, each) for each in (one_by_one, by_columns))
+    assert (found.outcome, shown(found.ranked)) == (expected.outcome, shown(expected.ranked))
+    assert as_told(by_columns) == as_told(one_by_one)
+
+
+def test_a_column_that_was_reported_does_not_change_with_its_scorer():
+    @dataclass
+    class Reused:
+        """Fills the same list at each run."""
+
+        column: list[float]
+        name: str = "reused"
+
+        def score(self, state, _candidates):
+            self.column[:] = [state, state / 2]
+            return self.column
+
+    runner = Runner(Profile("p", BestByOrder(), (), (Weighted(Reused([0.0, 0.0])),)))
+    kept = []
+
+    class Keeps(StepRecorder):
+        def scored_all(self, _candidates, _totals, _scorers, columns):
+            kept.append(columns)
+
+    for state in (1.0, 0.5):
+        runner.run(state, (3, 4), Keeps())
+    assert [[list(column) for column in columns] for columns in kept] == [[[1.0, 0.5]], [[0.5, 0.25]]]
+
+
 @given(st.lists(numbers, min_size=2, max_size=5), weights)
 def test_what_a_runner_remembers_changes_nothing(rounds, given_weights):
     scorers = (Weighted(Same({})), *profile_of(given_weights, Best()).scorers)

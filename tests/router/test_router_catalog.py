@@ -49,6 +49,16 @@ def test_an_endpoint_at_another_address_is_another_one():
     assert found.endpoints["team/a"] is not before
 
 
+def test_a_service_knows_who_serves_and_in_which_tier():
+    tiers = ([endpoint("a", ready=False, weight=0)], [endpoint("b"), endpoint("c")])
+    service = catalog(plan(*tiers)).services["team/chat"]
+    assert ([member.key for member in service.serving], service.first_priority) == (["team/b", "team/c"], 1)
+    first, second, third = service.candidates
+    assert [member.key for member in service.members_of(service.candidates)] == ["team/a", "team/b", "team/c"]
+    assert [member.key for member in service.members_of((third, first))] == ["team/c", "team/a"]
+    assert service.members[second].path.endswith("/team/chat/b")
+
+
 def test_services_that_share_an_endpoint_share_what_is_in_flight():
     found = catalog(plan([endpoint("a")]), plan([endpoint("a")], name="other"))
     (one,), (two,) = (found.services[key].candidates for key in ("team/chat", "team/other"))

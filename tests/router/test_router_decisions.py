@@ -1,5 +1,5 @@
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework import Refusal, RefusalCode, SparseVector
 from modelplane.router.decisions import Attempt, AttemptSteps, DecisionRing
 from modelplane.views.request_decisions import AttemptShown, CandidateStep
 
@@ -31,6 +31,18 @@ def test_a_record_says_what_became_of_every_endpoint():
             ),
         ),
     )  # fmt: skip
+
+
+def test_scores_of_all_endpoints_at_once_are_shown_like_those_of_each():
+    a, b = Endpoint("team/a", "1:1"), Endpoint("team/b", "1:2")
+    one_by_one, at_once = AttemptSteps(), AttemptSteps()
+    one_by_one.scored("p", a, 0.25, (("load", 0.5), ("prefix", 0.0)))
+    one_by_one.scored("p", b, 0.75, (("load", 0.5), ("prefix", 1.0)))
+    at_once.scored_all((a, b), [0.25, 0.75], ("load", "prefix"), [(0.5, 0.5), SparseVector(2, {1: 1.0}, 0.0)])
+    assert list(at_once.scores()) == list(one_by_one.scores()) == [
+        ("team/a", 0.25, {"load": 0.5, "prefix": 0.0}),
+        ("team/b", 0.75, {"load": 0.5, "prefix": 1.0}),
+    ]  # fmt: skip
 
 
 def test_a_further_attempt_belongs_to_its_record_and_a_new_request_does_not():

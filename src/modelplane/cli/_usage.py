@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from modelplane.api.timestamps import epoch_s
-from modelplane.router.usage import UsageRecord
+from modelplane.router.usage_record import UsageRecord
 from modelplane.views.fleet_cost import EndpointUsage
 from modelplane.views.service_load import TokenRate
 

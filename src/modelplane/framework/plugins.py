@@ -17,6 +17,8 @@ S = TypeVar("S")
 C = TypeVar("C")
 
 Answers = Sequence[Refusal | None]
+Columns = Sequence[Sequence[float]]
+"""The scores of all candidates, scorer by scorer."""
 
 
 class Scored(msgspec.Struct, Generic[C], frozen=True, eq=False):
@@ -75,6 +77,15 @@ class Reporter(Protocol[C_contra]):
 
     def picked(self, profile: str, candidate: C_contra, /) -> None:
         """The first of the ranking."""
+
+
+class ColumnReporter(Reporter[C_contra], Protocol[C_contra]):
+    """A reporter that takes the scores of all candidates at once, as they are computed, where the picker allows it."""
+
+    def scored_all(
+        self, candidates: Sequence[C_contra], totals: Sequence[float], scorers: Sequence[str], columns: Columns, /
+    ) -> None:
+        """The totals, and a column of each scorer; none of it changes later."""
 
 
 class SetFilter(Filter[S_contra, C_contra], Protocol[S_contra, C_contra]):

@@ -17,13 +17,15 @@ A runner caches its last results, so two runs of one runner must not overlap.
 
 from collections.abc import Mapping, Sequence
 from operator import mul
-from typing import Generic, TypeVar
+from typing import Generic, TypeGuard, TypeVar
 
 from modelplane.framework.faults import PluginFault
 from modelplane.framework.filtering import MemoizedFilter
 from modelplane.framework.outcomes import Refusal, RefusalCode, RunOutcome
 from modelplane.framework.plugins import (
     Answers,
+    ColumnReporter,
+    Columns,
     Reporter,
     Scored,
     is_metric_scorer,
@@ -126,8 +128,8 @@ class Runner(Generic[S, C]):
     """
 
     __slots__ = (
-        "_calls", "_filters", "_metrics", "_order", "_rankings", "_scores", "_seen_once", "_take", "_total_weight",
-        "_watch", "_weights", "profile",
+        "_calls", "_filters", "_metrics", "_names", "_order", "_rankings", "_scores", "_seen_once", "_take",
+        "_total_weight", "_watch", "_weights", "profile",
     )  # fmt: skip
 
     def __init__(self, profile: Profile[S, C], watch: Watch[C] | None = None) -> None:
@@ -139,6 +141,7 @@ class Runner(Generic[S, C]):
             (each.scorer.name, each.scorer.score if is_metric_scorer(each.scorer) else None) for each in profile.scorers
         ]
         """The method of metric scorers; None for those that are called at each run."""
+        self._names = tuple([name for name, _ in self._scores])
         self._weights = tuple([float(weighted.weight) for weighted in profile.scorers])
         self._total_weight = sum(self._weights) or 1.0
         self._watch = watch
@@ -179,10 +182,11 @@ class Runner(Generic[S, C]):
         Callers that decide many times among nearly the same candidates keep the order and rank what changed.
         """
         self._calls.call(state, candidates)
-        names, weights, total_weight = [name for name, _ in self._scores], self._weights, self._total_weight
+        names, weights, total_weight = self._names, self._weights, self._total_weight
+        rows = _rows(self._columns(state, candidates), candidates)
         scored = [
             Scored(candidate, sum(map(mul, row, weights)) / total_weight, tuple(zip(names, row, strict=True)))
-            for candidate, row in zip(candidates, self._rows(state, candidates), strict=True)
+            for candidate, row in zip(candidates, rows, strict=True)
         ]
         if reporter is not None:
             for each in scored:
@@ -200,11 +204,12 @@ class Runner(Generic[S, C]):
         """The pick of a picker that needs the sums only. Parts are built for a reporter."""
         ranking = self._ranking(candidates)
         scores = self._calls.call(state, candidates)
-        parts = self._report(state, candidates, self._sums(candidates, ranking, scores), reporter) if reporter else ()
+        sums = self._sums(candidates, ranking, scores) if reporter is not None or self._take is None else []
+        parts = self._report(state, candidates, sums, reporter) if reporter is not None else ()
         if self._take is not None:
             total, at = self._best(state, candidates, ranking, scores)
             return (Scored(candidates[at], total, parts[at] if parts else ()),)
-        return self._in_order(state, candidates, self._sums(candidates, ranking, scores), parts)
+        return self._in_order(state, candidates, sums, parts)
 
     def _admit(
         self, state: S, candidates: Sequence[C], given: list[Answers], reporter: Reporter[C] | None
@@ -277,9 +282,13 @@ class Runner(Generic[S, C]):
     def _report(
         self, state: S, candidates: Sequence[C], sums: Sequence[float], reporter: Reporter[C]
     ) -> Sequence[Parts]:
-        """Reports the scores of all, and returns them."""
-        names, total_weight = [name for name, _ in self._scores], self._total_weight
-        parts = [tuple(zip(names, row, strict=True)) for row in self._rows(state, candidates)]
+        """Reports the scores of all, and returns them; nothing where the reporter takes them by columns."""
+        columns, total_weight = self._columns(state, candidates), self._total_weight
+        if _takes_columns(reporter):
+            totals = [total / total_weight for total in sums]
+            reporter.scored_all(candidates, totals, self._names, [_fixed(column) for column in columns])
+            return ()
+        parts = [tuple(zip(self._names, row, strict=True)) for row in _rows(columns, candidates)]
         for candidate, total, scores in zip(candidates, sums, parts, strict=True):
             reporter.scored(self.profile.name, candidate, total / total_weight, scores)
         return parts
@@ -299,8 +308,8 @@ class Runner(Generic[S, C]):
             raise PluginFault(picker, f"picked none of {len(candidates)} candidates")
         return ranked
 
-    def _rows(self, state: S, candidates: Sequence[C]) -> list[tuple[float, ...]]:
-        """The scores of each candidate, in the order of the scorers, after the scorers were called."""
+    def _columns(self, state: S, candidates: Sequence[C]) -> list[Sequence[float]]:
+        """The scores of each scorer, after the scorers were called."""
         called = iter(self._calls.last)
         columns: list[Sequence[float]] = []
         name = ""
@@ -315,7 +324,22 @@ class Runner(Generic[S, C]):
             raise
         except Exception as error:
             raise raised(name, error) from error
-        return list(zip(*columns, strict=True)) if columns else [()] * len(candidates)
+        return columns
+
+
+def _takes_columns(reporter: Reporter[C]) -> TypeGuard[ColumnReporter[C]]:
+    """Here, where it is compiled: each run with a reporter calls it."""
+    return hasattr(reporter, "scored_all")
+
+
+def _rows(columns: Columns, candidates: Sequence[C]) -> list[tuple[float, ...]]:
+    """The scores of each candidate, in the order of the scorers."""
+    return list(zip(*columns, strict=True)) if columns else [()] * len(candidates)
+
+
+def _fixed(column: Sequence[float]) -> Sequence[float]:
+    """A column that its scorer does not change later."""
+    return column if type(column) is SparseVector else tuple(column)
 
 
 def _report_refusals(profile: str, candidates: Sequence[C], answers: Answers, reporter: Reporter[C]) -> None:

@@ -17,6 +17,7 @@ from modelplane.router.refusals import FrontOutcome, FrontRefusal
 _MINUTE_S: Final = 60.0
 _BEARER: Final = "bearer "
 _ANYONE: Final = "anonymous"
+_EVERY: Final = "*"
 _LONGEST_KEY: Final = 4096
 _LONGEST_WAIT_S: Final = 3600
 
@@ -120,7 +121,7 @@ class Callers:
 
     def admit(self, caller: Caller, service: str, month: str, now_s: float) -> FrontRefusal | None:
         """Whether the caller may send this request; one that may is counted."""
-        if not caller.may_call(service):
+        if _EVERY not in caller.services and not caller.may_call(service):
             return FrontRefusal(FrontOutcome.FORBIDDEN, f"{caller.name} may not call {service}")
         if caller.name not in self._by_name:
             return None

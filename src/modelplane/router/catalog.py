@@ -4,9 +4,10 @@ A plan is replaced as a whole. What was learned of an endpoint (its health, what
 with its ModelEndpoint as long as any service has it, and is shared by the services that do.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from modelplane.compose.endpoint_routes import endpoint_path
 from modelplane.compose.service_plan import PlanEndpoint, PlanOverflow, ServicePlan, model_names
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.router.health import EndpointHealth
@@ -56,25 +57,39 @@ class FleetEndpoint:
 
 
 class Member:
-    """An endpoint in one service: its plan there, and its tier."""
+    """An endpoint in one service: its plan there, and its tier. Each request reads what is computed here once."""
 
-    __slots__ = ("endpoint", "plan", "priority")
+    __slots__ = ("endpoint", "group", "key", "path", "plan", "priority", "serves")
 
-    def __init__(self, endpoint: FleetEndpoint, plan: PlanEndpoint, priority: int) -> None:
+    def __init__(self, endpoint: FleetEndpoint, plan: PlanEndpoint, priority: int, path: str) -> None:
         self.endpoint = endpoint
         self.plan = plan
         self.priority = priority
+        self.path = path
+        """The gateway's path for requests that are sent there."""
+        self.key = plan.key
+        self.group = plan.group
+        self.serves = plan.serves
 
 
 class RoutedService:
     """One service: its members by candidate, and the shares of its tiers."""
 
-    __slots__ = ("candidates", "in_flight", "ledgers", "members", "overflowed", "plan", "retries", "weights")
+    __slots__ = (
+        "_in_order", "candidates", "first_priority", "in_flight", "key", "ledgers", "members", "names", "overflowed",
+        "plan", "retries", "serving", "weights",
+    )  # fmt: skip
 
     def __init__(self, plan: ServicePlan, members: Iterable[Member], before: "RoutedService | None" = None) -> None:
         self.plan = plan
+        self.key = plan.key
+        self.names = frozenset((plan.model, *plan.aliases))
         self.members = {member.endpoint.candidate: member for member in members}
         self.candidates = tuple(self.members)
+        self._in_order = tuple(self.members.values())
+        self.serving = tuple(member for member in self._in_order if member.serves)
+        self.first_priority = min([member.priority for member in self.serving], default=0)
+        """Of the endpoints that serve."""
         self.ledgers: dict[tuple[int, str], ShareLedger] = before.ledgers if before is not None else {}
         self.in_flight: int = before.in_flight if before is not None else 0
         self.overflowed: int = before.overflowed if before is not None else 0
@@ -84,11 +99,14 @@ class RoutedService:
         self.weights: dict[int, dict[str, float]] = {}
         for member in self.members.values():
             groups = self.weights.setdefault(member.priority, {})
-            groups[member.plan.group] = groups.get(member.plan.group, 0.0) + member.plan.weight
+            groups[member.group] = groups.get(member.group, 0.0) + member.plan.weight
 
-    @property
-    def key(self) -> str:
-        return self.plan.key
+    def members_of(self, endpoints: Sequence[Endpoint]) -> Sequence[Member]:
+        """In the order of the endpoints, which are nearly always all of them."""
+        if endpoints is self.candidates:
+            return self._in_order
+        members = self.members
+        return [members[endpoint] for endpoint in endpoints]
 
     def ledger(self, priority: int, group: str = "") -> ShareLedger:
         """Of the groups of a tier, or of the endpoints of one group."""
@@ -121,8 +139,8 @@ class ServiceCatalog:
         self.known = False
         """Whether plans were read at least once."""
         self._endpoints: dict[str, FleetEndpoint] = {}
-        self._names: Mapping[str, ServicePlan] = {}
-        self._adapters: Mapping[str, ServicePlan] = {}
+        self._names: Mapping[str, RoutedService] = {}
+        self._adapters: Mapping[str, RoutedService] = {}
         """By the names that replicas list beside their model, where no service has the name."""
         self.on_change: Callable[[tuple[Endpoint, ...]], None] = lambda _endpoints: None
 
@@ -146,26 +164,25 @@ class ServiceCatalog:
                     kept.served = endpoint.models
                 self._endpoints.setdefault(endpoint.key, kept)
         self.services = {key: self._service(plan) for key, plan in wanted.items()}
-        self._names = model_names(wanted.values())
+        self._names = {name: self.services[plan.key] for name, plan in model_names(wanted.values()).items()}
         self._find_adapters()
         self.on_change(tuple(endpoint.candidate for endpoint in self._endpoints.values()))
 
     def named(self, model: str) -> NamedModel | None:
         """The service of a model name: its own, an alias, an adapter, or one of the first two with an adapter."""
-        plan = self._names.get(model)
-        if plan is not None:
-            return NamedModel(self.services[plan.key])
-        plan = self._adapters.get(model)
-        if plan is not None:
-            return NamedModel(self.services[plan.key], model)
+        service = self._names.get(model)
+        if service is not None:
+            return NamedModel(service)
+        service = self._adapters.get(model)
+        if service is not None:
+            return NamedModel(service, model)
         base, mark, adapter = model.rpartition(ADAPTER_MARK)
-        plan = self._names.get(base) if mark and adapter else None
-        return None if plan is None else NamedModel(self.services[plan.key], adapter)
+        service = self._names.get(base) if mark and adapter else None
+        return None if service is None else NamedModel(service, adapter)
 
     def names(self) -> list[tuple[str, RoutedService]]:
         """Every model name with its service, in order."""
-        found = {**self._adapters, **self._names}
-        return [(name, self.services[plan.key]) for name, plan in sorted(found.items())]
+        return sorted({**self._adapters, **self._names}.items(), key=lambda named: named[0])
 
     def learned(self, endpoint: FleetEndpoint, served: tuple[str, ...]) -> None:
         """An endpoint lists these models."""
@@ -181,19 +198,19 @@ class ServiceCatalog:
 
     def _find_adapters(self) -> None:
         """Of two services whose replicas hold an adapter, the older has its name."""
-        found: dict[str, ServicePlan] = {}
+        found: dict[str, RoutedService] = {}
         for service in sorted(self.services.values(), key=lambda each: (each.plan.created, each.key)):
             for member in service.members.values():
                 if member.plan.replica is None:
                     continue  # what a provider has beside the service's model is not the service's name
                 for name in member.endpoint.served[1:]:
                     if name not in self._names:
-                        found.setdefault(name, service.plan)
+                        found.setdefault(name, service)
         self._adapters = found
 
     def _service(self, plan: ServicePlan) -> RoutedService:
         members = [
-            Member(self._endpoints[endpoint.key], endpoint, tier.priority)
+            Member(self._endpoints[endpoint.key], endpoint, tier.priority, endpoint_path(plan, endpoint))
             for tier in plan.tiers
             for endpoint in tier.endpoints
         ]

@@ -13,10 +13,11 @@ from typing import Final
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.results import picked_of
 from modelplane.epp.scheduling.sampling import pick_in_order
 from modelplane.framework import Scored
 from modelplane.framework.registry import NoParameters, plugin_type
-from modelplane.router.routed_context import member_of, routed_of
+from modelplane.router.routed_context import members_of, routed_of
 from modelplane.router.share_parameters import SharePickerParameters
 
 _LEAST_SPREAD: Final = 8
@@ -30,7 +31,7 @@ class GroupLoadScorer:
         self.name = name
 
     def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
-        groups = [member_of(context, endpoint).plan.group for endpoint in endpoints]
+        groups = [member.group for member in members_of(context, endpoints)]
         loads = [endpoint.requests_in_flight for endpoint in endpoints]
         least: dict[str, int] = {}
         most: dict[str, int] = {}
@@ -57,10 +58,11 @@ class GroupSharePicker:
         near = [at for at, total in enumerate(sums) if total >= least]
         if len(near) == 1:
             return near
-        members = {at: member_of(context, endpoints[at]) for at in near}
-        service, priority = routed_of(context).service, members[near[0]].priority
-        group = service.ledger(priority).most_owed({member.plan.group for member in members.values()})
-        ours = {endpoints[at].name: at for at in near if members[at].plan.group == group}
+        service = routed_of(context).service
+        members = service.members_of(endpoints)
+        priority = members[near[0]].priority
+        group = service.ledger(priority).most_owed({members[at].group for at in near})
+        ours = {endpoints[at].name: at for at in near if members[at].group == group}
         return (ours[service.ledger(priority, group).most_owed(ours)],)
 
     def pick(self, context: SchedulingContext, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
@@ -69,17 +71,17 @@ class GroupSharePicker:
     def pre_request(self, context: SchedulingContext, decision: Decision, /) -> Sequence[tuple[str, str]]:
         """Charge the group that was chosen, among those that were there to be chosen."""
         service, now_s = routed_of(context).service, context.now_s
-        member = service.members[decision.picked]
+        member = service.members[picked_of(decision)]
         present = [
             other
             for other in service.members.values()
             if other is member
-            or (other.priority == member.priority and other.plan.serves and other.endpoint.health.admits(now_s))
+            or (other.priority == member.priority and other.serves and other.endpoint.health.admits(now_s))
         ]
-        weights, group = service.weights[member.priority], member.plan.group
-        service.ledger(member.priority).take(group, {other.plan.group: weights[other.plan.group] for other in present})
-        mates = {other.plan.key: 1.0 for other in present if other.plan.group == group}
-        service.ledger(member.priority, group).take(member.plan.key, mates)
+        weights, group = service.weights[member.priority], member.group
+        service.ledger(member.priority).take(group, {other.group: weights[other.group] for other in present})
+        mates = {other.key: 1.0 for other in present if other.group == group}
+        service.ledger(member.priority, group).take(member.key, mates)
         return ()
 
 

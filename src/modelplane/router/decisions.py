@@ -5,35 +5,49 @@ and how it ended. It has no prompt, no key and no header of the client. Texts ar
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Refusal
+from modelplane.framework.plugins import Columns
 from modelplane.views.request_decisions import AttemptShown, CandidateStep, RequestShown
 
 RECORDS: Final = 4096
 _MOST_ATTEMPTS: Final = 16
+_Scored = tuple[Sequence[Endpoint], Sequence[float], Sequence[str], Columns]
 
 
 class AttemptSteps:
     """The steps of one decision (a `Reporter` of the framework)."""
 
-    __slots__ = ("chosen", "refusals", "scores")
+    __slots__ = ("_scored", "chosen", "refusals")
 
     def __init__(self) -> None:
         self.refusals: list[tuple[str, Refusal]] = []
-        self.scores: list[tuple[str, float, tuple[tuple[str, float], ...]]] = []
+        self._scored: list[_Scored] = []
         self.chosen = ""
 
     def refused(self, _profile: str, candidate: Endpoint, refusal: Refusal, /) -> None:
         self.refusals.append((candidate.name, refusal))
 
     def scored(self, _profile: str, candidate: Endpoint, total: float, parts: tuple[tuple[str, float], ...], /) -> None:
-        self.scores.append((candidate.name, total, parts))
+        self.scored_all((candidate,), (total,), [name for name, _ in parts], [(score,) for _, score in parts])
+
+    def scored_all(
+        self, candidates: Sequence[Endpoint], totals: Sequence[float], scorers: Sequence[str], columns: Columns, /
+    ) -> None:
+        self._scored.append((candidates, totals, scorers, columns))
 
     def picked(self, _profile: str, candidate: Endpoint, /) -> None:
         self.chosen = candidate.name
+
+    def scores(self) -> Iterator[tuple[str, float, dict[str, float]]]:
+        """Of each endpoint that no filter refused: its total, and what each scorer gave."""
+        for candidates, totals, scorers, columns in self._scored:
+            for at, candidate in enumerate(candidates):
+                parts = {name: column[at] for name, column in zip(scorers, columns, strict=True)}
+                yield candidate.name, totals[at], parts
 
 
 class Attempt:
@@ -127,7 +141,9 @@ def _attempt_shown(attempt: Attempt) -> AttemptShown:
 
 
 def _candidates(steps: AttemptSteps) -> Iterator[CandidateStep]:
-    for name, total, parts in sorted(steps.scores, key=lambda each: -each[1]):
-        yield CandidateStep(name, total=round(total, 4), scores={scorer: round(value, 4) for scorer, value in parts})
+    for name, total, parts in sorted(steps.scores(), key=lambda each: -each[1]):
+        yield CandidateStep(
+            name, total=round(total, 4), scores={scorer: round(value, 4) for scorer, value in parts.items()}
+        )
     for name, refusal in steps.refusals:
         yield CandidateStep(name, refusal.filter, refusal.reason)

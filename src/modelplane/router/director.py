@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from modelplane.compose.caller_document import Caller
-from modelplane.compose.endpoint_routes import endpoint_path
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.requests import InferenceApi
+from modelplane.epp.scheduling.results import picked_of
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.parsing import Parsed, ParseError, parse
 from modelplane.router.addressing import FrontPath, read_path
@@ -44,7 +44,8 @@ from modelplane.router.retries import RetryTokens
 from modelplane.router.rewriting import upstream_request
 from modelplane.router.routed_request import RoutedRequest
 from modelplane.router.translation.values import TranslationError
-from modelplane.router.usage import UsageLog, UsageRecord, cost_of
+from modelplane.router.usage import UsageLog, cost_of
+from modelplane.router.usage_record import UsageRecord
 
 MOST_ATTEMPTS: Final = 4
 RETRY_AFTER_S: Final = 1
@@ -52,7 +53,12 @@ _SERVER_ERRORS: Final = 500
 _TOO_MANY: Final = 429
 _GONE: Final = frozenset((Outcome.NO_ENDPOINTS, Outcome.EXCLUDED, Outcome.SATURATED))
 _PARSED: Final = frozenset(InferenceApi) - {InferenceApi.OTHER}
-_NOT_FORWARDED: Final = (*INTERNAL, RESIDENCY)
+_NOT_FORWARDED: Final = tuple(name for name in (*INTERNAL, RESIDENCY) if name != ENDPOINT)
+_NEVER_FORWARDED: Final = frozenset((*_NOT_FORWARDED, *KEYS))
+_PICKED: Final = Outcome.PICKED
+_OTHER: Final = InferenceApi.OTHER
+_ROUTED: Final = FrontOutcome.ROUTED.title
+_SOMEBODY: Final = EndpointReach.SOMEBODY
 
 
 class RouteRefused(Exception):  # noqa: N818  not an error of the program
@@ -102,7 +108,7 @@ class RouterDirector:
         record = self.ring.open(identity, again=number > 1)
         path = read_path(headers.get(":path", ""))
         record.path = headers.get(":path", "").partition("?")[0][:256]
-        api = InferenceApi.OTHER if path is None else path.api
+        api = _OTHER if path is None else path.api
         try:
             return self._decide(front, path, record, number, tried, now_s)
         except RouteRefused as refused:
@@ -132,7 +138,7 @@ class RouterDirector:
         if isinstance(caller, FrontRefusal):
             raise RouteRefused(caller.outcome, caller.why)
         record.caller = caller.name
-        if path.lists_models and front.headers.get(":method") == "GET":
+        if front.headers.get(":method") == "GET" and path.lists_models:
             return self._list(path, caller)
         parsed = _parse(path, front)
         named = self._service(path, parsed)
@@ -148,11 +154,11 @@ class RouterDirector:
         request = _request(front, path, parsed, named, residency, record.id, tried, now_s)
         steps = AttemptSteps()
         decision = self._scheduler.schedule(request, service.candidates, now_s, self._chance, steps)
-        if decision.outcome is not Outcome.PICKED:
+        if decision.outcome is not _PICKED:
             refused = _unserved(decision, service, residency)
             refused.steps = steps
             raise refused
-        attempt = Attempt(number, now_s, FrontOutcome.ROUTED.title, "", steps)
+        attempt = Attempt(number, now_s, _ROUTED, "", steps)
         return self._send(front, path, named, request, decision, attempt, caller, record, now_s)
 
     def _send(  # noqa: PLR0913, PLR0917  one call, from one place
@@ -167,7 +173,7 @@ class RouterDirector:
         record: Record,
         now_s: float,
     ) -> RoutedTo:
-        service, member = named.service, named.service.members[decision.picked]
+        service, member = named.service, named.service.members[picked_of(decision)]
         model = named.adapter or _model_at(member, request.model, named)
         try:
             counts, name = self.callers.are_limited, request.model or service.key
@@ -176,15 +182,15 @@ class RouterDirector:
             raise RouteRefused(FrontOutcome.MALFORMED, str(error)) from error
         timeout = () if attempt.number == 1 else _time_left(service, now_s - record.began_s(now_s))
         record.attempts.append(attempt)
-        overflows = member.priority > min(other.priority for other in service.members.values() if other.plan.serves)
+        overflows = member.priority > service.first_priority
         _count(service, member, 1, overflows=overflows)
         if attempt.number == 1:
             service.retries.request()
         member.endpoint.health.sent()
         rewritten = Rewritten(
             (
-                (ENDPOINT, member.plan.key),
-                (":path", f"{endpoint_path(service.plan, member.plan)}{upstream.path}"),
+                (ENDPOINT, member.key),
+                (":path", f"{member.path}{upstream.path}"),
                 (CALLER, caller.name),
                 *timeout,
                 *upstream.set_headers,
@@ -193,7 +199,7 @@ class RouterDirector:
             upstream.body,
             upstream.translator,
             counts_tokens=counts,
-            response_headers=((SERVED_BY, member.plan.key),),
+            response_headers=((SERVED_BY, member.key),),
             # Without its number there is no hop before this one that would try again.
             retries=_retries(service, request, member, attempt.number) if ATTEMPT in front.headers else None,
         )
@@ -216,7 +222,7 @@ class RouterDirector:
 
     def _judge(self, routed: RoutedTo, response: FrontResponse, now_s: float) -> None:
         """What the response says of the endpoint's health, and of what clients get from it."""
-        health, status, key = routed.member.endpoint.health, response.status, routed.member.plan.key
+        health, status, key = routed.member.endpoint.health, response.status, routed.member.key
         if status and status < _SERVER_ERRORS and not response.unserved:
             health.succeeded(now_s)
             sent_s = routed.sent_s
@@ -233,8 +239,8 @@ class RouterDirector:
                 self.on_refused()
 
     def _record(self, routed: RoutedTo, response: FrontResponse, now_s: float) -> None:
-        usage, service, plan = response.usage, routed.request.service.plan, routed.member.plan
-        cost = cost_of(usage, service, plan)
+        usage, service, plan = response.usage, routed.request.service, routed.member.plan
+        cost = cost_of(usage, service.plan, plan)
         tokens = max(0, usage.prompt_tokens) + max(0, usage.output_tokens)
         time = self._wall_clock()
         self.callers.used(routed.caller, tokens, cost, time[:7], now_s)
@@ -261,7 +267,7 @@ class RouterDirector:
                 return named
             # A name that some endpoints list leads to one of those.
             return NamedModel(found, parsed.model if found.lists(parsed.model) else "")
-        if path.api is InferenceApi.OTHER:
+        if path.api is _OTHER:
             raise RouteRefused(FrontOutcome.UNKNOWN_PATH, f"nothing is served at {path.rest.partition('?')[0]}")
         named = self.catalog.named(parsed.model)
         if named is None:
@@ -286,12 +292,13 @@ def _retries(service: RoutedService, request: RoutedRequest, member: Member, att
     """The service's tokens, where an endpoint is left that no attempt went to."""
     if attempt >= MOST_ATTEMPTS:
         return None
-    gone, residency = {*request.tried, member.plan.key}, request.residency
-    is_left = any(
-        other.plan.serves and other.plan.key not in gone and (residency is None or residency.allows(other.plan))
-        for other in service.members.values()
-    )
-    return service.retries if is_left else None
+    tried, residency = request.tried, request.residency
+    for other in service.serving:
+        if other is member or other.key in tried:
+            continue
+        if residency is None or residency.allows(other.plan):
+            return service.retries
+    return None
 
 
 def _failure(routed: RoutedTo, response: FrontResponse, now_s: float) -> str:
@@ -304,7 +311,7 @@ def _failure(routed: RoutedTo, response: FrontResponse, now_s: float) -> str:
 
 def _is_refused(response: FrontResponse) -> bool:
     """Whether no engine received it."""
-    return response.unserved or response.reached is not EndpointReach.SOMEBODY
+    return response.unserved or response.reached is not _SOMEBODY
 
 
 def _is_stalled(routed: RoutedTo, now_s: float) -> bool:
@@ -368,16 +375,15 @@ def _model_at(member: Member, requested: str, named: NamedModel) -> str:
 
     A name that is neither the service's nor the endpoint's is passed on: an adapter, asked for by the service's path.
     """
-    plan = named.service.plan
-    return member.endpoint.model if not requested or requested in {plan.model, *plan.aliases} else ""
+    return member.endpoint.model if not requested or requested in named.service.names else ""
 
 
 def _removed(headers: Mapping[str, str], kept: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     """The client's keys never reach an endpoint, nor do routing headers that it made up."""
+    if _NEVER_FORWARDED.isdisjoint(headers):
+        return ()
     names = {name for name, _ in kept}
-    return tuple(
-        name for name in (*_NOT_FORWARDED, *KEYS) if name in headers and name != ENDPOINT and name not in names
-    )
+    return tuple([name for name in (*_NOT_FORWARDED, *KEYS) if name in headers and name not in names])
 
 
 def _count(service: RoutedService, member: Member, change: int, *, overflows: bool) -> None:

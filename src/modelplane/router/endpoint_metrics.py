@@ -10,11 +10,14 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 _PREFIX: Final = "modelplane_router_endpoint"
-BUCKETS_S: Final = (
+BUCKETS_S: Final[tuple[float, ...]] = (
     *(0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0),
     *(7.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0),
 )
-"""Dense: a 95th percentile is read from them, and limits are compared with it."""
+"""Dense: a 95th percentile is read from them, and limits are compared with it.
+
+Of any length by its type: a tuple of so many floats would be made anew by compiled code at each use.
+"""
 
 
 class EndpointHistogram:
@@ -79,4 +82,7 @@ class RouterEndpointMetrics:
                 yield from getattr(found, metric).lines(f"{_PREFIX}_{metric}_seconds", f'endpoint="{key}"')
 
     def _of(self, endpoint: str) -> _Counted:
-        return self._counted.setdefault(endpoint, _Counted())
+        found = self._counted.get(endpoint)
+        if found is None:
+            found = self._counted[endpoint] = _Counted()
+        return found

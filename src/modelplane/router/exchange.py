@@ -47,25 +47,40 @@ class FrontStage(Enum):
 
 
 NOTHING: Final = FrontStep()
+# Each message passes these: a member of an enumeration is found by name in its class, a constant is not.
+_BEGINNING: Final = FrontStage.BEGINNING
+_READING: Final = FrontStage.READING
+_DECIDING: Final = FrontStage.DECIDING
+_ROUTED: Final = FrontStage.ROUTED
+_ANSWERED: Final = FrontStage.ANSWERED
+_REQUEST_HEADERS: Final = ProcessingPhase.REQUEST_HEADERS
+_REQUEST_BODY: Final = ProcessingPhase.REQUEST_BODY
+_RESPONSE_HEADERS: Final = ProcessingPhase.RESPONSE_HEADERS
+_RESPONSE_BODY: Final = ProcessingPhase.RESPONSE_BODY
+_RESPONSE_TRAILERS: Final = ProcessingPhase.RESPONSE_TRAILERS
+_BUFFERED: Final = int(BodyMode.BUFFERED)
+_SOMEBODY: Final = EndpointReach.SOMEBODY
+_PASSED: Final = {phase: FrontStep((reply,)) for phase, reply in UNCHANGED.items()}
+"""The step of a message that passes as it is."""
 
 
 class FrontExchange:
     """The state of one."""
 
     def __init__(self, body_limit: int, budget: Budget) -> None:
-        self.stage = FrontStage.BEGINNING
+        self.stage = _BEGINNING
         self.status = 0
         self.first_byte_s = -1.0
         self.unserved = False
         """The response came from a gateway, and no engine received the request."""
-        self.reached = EndpointReach.SOMEBODY
+        self.reached = _SOMEBODY
         self.retried = False
         """The endpoint turned the request away, and the gateway was told to try another one."""
         self.is_complete = False
         """The response was seen to its end."""
         self._limit = body_limit
         self._budget = budget
-        self._mode: int = BodyMode.BUFFERED
+        self._mode: int = _BUFFERED
         self._headers: Mapping[str, str] = _NO_HEADERS
         self._held = 0
         self._reader: UsageReader | None = None
@@ -74,39 +89,34 @@ class FrontExchange:
 
     def feed(self, incoming: ProcessingRequest, now_s: float) -> FrontStep:
         """A message from Envoy."""
-        if incoming.observed or self.stage is FrontStage.ANSWERED:
+        if incoming.observed or self.stage is _ANSWERED:
             return NOTHING
-        match incoming.phase:
-            case ProcessingPhase.REQUEST_HEADERS:
-                return self._request_headers(incoming)
-            case ProcessingPhase.REQUEST_BODY:
-                return self._request_body(incoming)
-            case ProcessingPhase.RESPONSE_HEADERS:
-                return self._response_headers(incoming, now_s)
-            case ProcessingPhase.RESPONSE_BODY:
-                return self._response_body(incoming)
-            case ProcessingPhase.REQUEST_TRAILERS:
-                return FrontStep((UNCHANGED[ProcessingPhase.REQUEST_TRAILERS],))
-            case ProcessingPhase.RESPONSE_TRAILERS:
-                self.is_complete = True
-                return FrontStep((UNCHANGED[ProcessingPhase.RESPONSE_TRAILERS],))
-            case _:
-                return NOTHING
+        phase = incoming.phase
+        if phase is _REQUEST_HEADERS:
+            return self._request_headers(incoming)
+        if phase is _REQUEST_BODY:
+            return self._request_body(incoming)
+        if phase is _RESPONSE_HEADERS:
+            return self._response_headers(incoming, now_s)
+        if phase is _RESPONSE_BODY:
+            return self._response_body(incoming)
+        self.is_complete = self.is_complete or phase is _RESPONSE_TRAILERS
+        return _PASSED.get(phase, NOTHING)
 
     def routed(self, rewritten: Rewritten) -> tuple[bytes, ...]:
         """The replies that send the request on."""
-        self._leave_deciding(FrontStage.ROUTED)
+        self._leave_deciding(_ROUTED)
         self._rewritten = rewritten
         set_headers, remove_headers = rewritten.set_headers, rewritten.remove_headers
         if self._mode in _WITHOUT_BODY:
-            return (route_request(ProcessingPhase.REQUEST_HEADERS, set_headers, remove_headers),)
+            return (route_request(_REQUEST_HEADERS, set_headers, remove_headers),)
         if rewritten.body is None:
-            return (route_request(ProcessingPhase.REQUEST_BODY, set_headers, remove_headers),)
+            return (route_request(_REQUEST_BODY, set_headers, remove_headers),)
         return (route_request_and_body(set_headers, remove_headers, rewritten.body),)
 
     def answered(self) -> None:
         """The client got its answer from the router."""
-        self._leave_deciding(FrontStage.ANSWERED)
+        self._leave_deciding(_ANSWERED)
 
     @property
     def usage(self) -> ResponseUsage:
@@ -115,7 +125,7 @@ class FrontExchange:
     @property
     def waits(self) -> bool:
         """Whether the request was sent on and nothing came back."""
-        return self.stage is FrontStage.ROUTED and self.first_byte_s < 0.0
+        return self.stage is _ROUTED and self.first_byte_s < 0.0
 
     def release(self) -> None:
         """Nothing of the body is held any more."""
@@ -127,7 +137,7 @@ class FrontExchange:
         self.release()
 
     def _request_headers(self, incoming: ProcessingRequest) -> FrontStep:
-        if self.stage is not FrontStage.BEGINNING:
+        if self.stage is not _BEGINNING:
             return FrontStep(broken="request headers came twice")
         self._headers = incoming.headers
         if incoming.request_mode >= 0:
@@ -135,24 +145,24 @@ class FrontExchange:
         if incoming.ends or self._mode in _WITHOUT_BODY:
             whole = incoming.ends
             self._mode = BodyMode.NONE
-            self.stage = FrontStage.DECIDING
+            self.stage = _DECIDING
             return FrontStep(request=FrontRequest(incoming.headers, whole=whole))
-        self.stage = FrontStage.READING
-        return FrontStep((UNCHANGED[ProcessingPhase.REQUEST_HEADERS],))
+        self.stage = _READING
+        return _PASSED[_REQUEST_HEADERS]
 
     def _request_body(self, incoming: ProcessingRequest) -> FrontStep:
-        if self.stage is not FrontStage.READING:
-            if self.stage is FrontStage.BEGINNING:
+        if self.stage is not _READING:
+            if self.stage is _BEGINNING:
                 return FrontStep(broken="a request body came before its headers")
-            return FrontStep((UNCHANGED[ProcessingPhase.REQUEST_BODY],))
-        self.stage = FrontStage.DECIDING
+            return _PASSED[_REQUEST_BODY]
+        self.stage = _DECIDING
         size = len(incoming.body)
         if size > self._limit:
             problem = f"the body has {size} bytes; {self._limit} are accepted"
             return FrontStep(request=FrontRequest(self._headers, whole=False, problem=problem))
         self._budget.used += size
         self._held = size
-        whole = incoming.ends or self._mode == BodyMode.BUFFERED
+        whole = incoming.ends or self._mode == _BUFFERED
         return FrontStep(request=FrontRequest(self._headers, incoming.body, whole))
 
     def _response_headers(self, incoming: ProcessingRequest, now_s: float) -> FrontStep:
@@ -161,12 +171,12 @@ class FrontExchange:
         self.status = int(status) if status.isdecimal() else 0
         self.first_byte_s = now_s
         self.unserved = UNSERVED in headers
-        self.reached = EndpointReach.SOMEBODY if self.unserved else _reached(incoming)
+        self.reached = _SOMEBODY if self.unserved else _reached(incoming)
         self.is_complete = incoming.ends
         rewritten = self._rewritten
         if rewritten is None:
             return FrontStep((continue_response(),))
-        if self.reached is not EndpointReach.SOMEBODY:
+        if self.reached is not _SOMEBODY:
             return FrontStep(refused=True)
         set_headers = rewritten.response_headers
         if self.status in _TURNED_AWAY and not self.unserved and rewritten.tries_again():
@@ -191,16 +201,16 @@ class FrontExchange:
         self.is_complete = self.is_complete or incoming.ends
         rewritten = self._rewritten
         if not self._translates or rewritten is None or rewritten.translator is None:
-            return FrontStep((UNCHANGED[ProcessingPhase.RESPONSE_BODY],))
+            return _PASSED[_RESPONSE_BODY]
         body = rewritten.translator.feed(incoming.body, ends=incoming.ends)
-        return FrontStep((replace_body(ProcessingPhase.RESPONSE_BODY, body),))
+        return FrontStep((replace_body(_RESPONSE_BODY, body),))
 
 
 def _reached(incoming: ProcessingRequest) -> EndpointReach:
     """By the reason that Envoy gives for a response of its own, where the gateway was told to send it."""
     details = read_metadata(incoming.attributes, _ATTRIBUTES, _DETAILS) if incoming.attributes else None
     if not isinstance(details, str):
-        return EndpointReach.SOMEBODY
+        return _SOMEBODY
     if any(sign in details for sign in _NO_CONNECTION):
         return EndpointReach.NOBODY
-    return EndpointReach.NOWHERE if details in _NO_ROUTE else EndpointReach.SOMEBODY
+    return EndpointReach.NOWHERE if details in _NO_ROUTE else _SOMEBODY

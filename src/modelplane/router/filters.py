@@ -18,7 +18,7 @@ from modelplane.framework import Refusal, RefusalCode
 from modelplane.framework.plugins import Answers
 from modelplane.framework.registry import NoParameters, plugin_type
 from modelplane.router.catalog import Member, RoutedService
-from modelplane.router.routed_context import member_of, routed_of
+from modelplane.router.routed_context import member_of, members_of, routed_of
 from modelplane.router.summaries import saturation_of
 
 _LATER: Final = RefusalCode.UNSCHEDULABLE
@@ -37,10 +37,16 @@ class _RouterFilter:
 
 class ReadyEndpointFilter(_RouterFilter):
     def refuse(self, context: SchedulingContext, endpoint: Endpoint, /) -> Refusal | None:
-        plan = member_of(context, endpoint).plan
-        if plan.serves:
+        member = member_of(context, endpoint)
+        if member.serves:
             return None
-        return Refusal(self.name, _LATER, "{}", (plan.message or plan.reason or "is not ready",))
+        return Refusal(self.name, _LATER, "{}", (member.plan.message or member.plan.reason or "is not ready",))
+
+    def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Answers:
+        service = routed_of(context).service
+        if len(service.serving) == len(service.candidates):
+            return _ALL
+        return [self.refuse(context, endpoint) for endpoint in endpoints]
 
 
 class ResidencyFilter(_RouterFilter):
@@ -49,6 +55,11 @@ class ResidencyFilter(_RouterFilter):
         if rule is None or rule.allows(member_of(context, endpoint).plan):
             return None
         return Refusal(self.name, _NEVER, "is outside of {}", (rule.text,))
+
+    def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Answers:
+        if routed_of(context).residency is None:
+            return _ALL
+        return [self.refuse(context, endpoint) for endpoint in endpoints]
 
 
 class HeldAdapterFilter(_RouterFilter):
@@ -86,8 +97,8 @@ class EndpointHealthFilter(_RouterFilter):
 
     def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Answers:
         now_s = context.now_s
-        admitted = [member_of(context, endpoint).endpoint.health.admits(now_s) for endpoint in endpoints]
-        if all(admitted) or not any(admitted):
+        admitted = [member.endpoint.health.admits(now_s) for member in members_of(context, endpoints)]
+        if False not in admitted or True not in admitted:
             return _ALL
         return [
             None if admits else Refusal(self.name, _LATER, "{}", (self._why(context, endpoint),))
@@ -106,9 +117,12 @@ class PriorityTierFilter(_RouterFilter):
 
     def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Answers:
         service = routed_of(context).service
-        members = [service.members[endpoint] for endpoint in endpoints]
+        members = service.members_of(endpoints)
         room = [_takes_more(member) for member in members]
-        first = min(member.priority for member in members)
+        priorities = [member.priority for member in members]
+        first = min(priorities)
+        if False not in room and first == max(priorities):
+            return _ALL
         chosen = min((member.priority for member, has in zip(members, room, strict=True) if has), default=first)
         if chosen != first and not _may_overflow(service, members, first):
             chosen = first
@@ -136,8 +150,8 @@ class GroupShareFilter(_RouterFilter):
 
     def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Answers:
         service = routed_of(context).service
-        members = [service.members[endpoint] for endpoint in endpoints]
-        groups = {member.plan.group for member in members}
+        members = service.members_of(endpoints)
+        groups = {member.group for member in members}
         if len(groups) == 1:
             return _ALL
         priority = members[0].priority
@@ -145,8 +159,8 @@ class GroupShareFilter(_RouterFilter):
         if not over or over == groups:
             return _ALL
         return [
-            Refusal(self.name, _LATER, "group {} had more than its share", (member.plan.group,))
-            if member.plan.group in over
+            Refusal(self.name, _LATER, "group {} had more than its share", (member.group,))
+            if member.group in over
             else None
             for member in members
         ]
@@ -162,7 +176,8 @@ def _groups_over(service: RoutedService, priority: int, groups: set[str]) -> set
 
 
 def _takes_more(member: Member) -> bool:
-    return member.endpoint.takes_more(member.plan.overflow, saturation_of(member.endpoint.candidate))
+    overflow, endpoint = member.plan.overflow, member.endpoint
+    return overflow is None or endpoint.takes_more(overflow, saturation_of(endpoint.candidate))
 
 
 def _in_flight(member: Member) -> int:

@@ -60,6 +60,12 @@ class BodyTranslator(Protocol):
         """The bytes to pass on for these."""
 
 
+class StalledCall(Protocol):
+    """A call that can be ended because its endpoint is silent."""
+
+    def stalled(self) -> None: ...
+
+
 class Rewritten(msgspec.Struct, frozen=True, eq=False):
     """How a request is sent on, and what is done with its response."""
 

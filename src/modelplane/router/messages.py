@@ -16,20 +16,24 @@ Headers = tuple[tuple[str, str], ...]
 _MODE_OVERRIDE: Final = 9
 _RESPONSE_BODY_MODE: Final = 4
 _CLEAR_ROUTE: Final = 5
+_ROUTE_AGAIN: Final = whole(_CLEAR_ROUTE, 1)
+_REQUEST_BODY: Final = REPLY_FIELDS[ProcessingPhase.REQUEST_BODY]
+_mutation: Final = lru_cache(maxsize=4096)(header_mutation)
+"""Kept: an endpoint's headers are those of its last request, and bodies are often as long as others."""
 
 
 @lru_cache(maxsize=4096)
 def route_request(phase: ProcessingPhase, set_headers: Headers, remove_headers: tuple[str, ...]) -> bytes:
     """Sends a request on with other headers; the route is selected again."""
-    common = nested(2, header_mutation(set_headers, remove_headers)) + whole(_CLEAR_ROUTE, 1)
+    common = nested(2, _mutation(set_headers, remove_headers)) + _ROUTE_AGAIN
     return nested(REPLY_FIELDS[phase], nested(1, common))
 
 
 def route_request_and_body(set_headers: Headers, remove_headers: tuple[str, ...], body: bytes) -> bytes:
     """The reply to a buffered body that is replaced."""
-    mutation = header_mutation((*set_headers, ("content-length", str(len(body)))), remove_headers)
-    common = nested(2, mutation) + nested(3, nested(1, body)) + whole(_CLEAR_ROUTE, 1)
-    return nested(REPLY_FIELDS[ProcessingPhase.REQUEST_BODY], nested(1, common))
+    mutation = _mutation(set_headers, remove_headers) + _mutation((("content-length", str(len(body))),), ())
+    common = nested(2, mutation) + nested(3, nested(1, body)) + _ROUTE_AGAIN
+    return nested(_REQUEST_BODY, nested(1, common))
 
 
 @lru_cache(maxsize=256)

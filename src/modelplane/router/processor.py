@@ -15,6 +15,7 @@ from modelplane.router.spans import RouterSpans
 from modelplane.router.stalls import Stalls
 
 _CANCELLED: Final = GrpcStatus.CANCELLED
+_OK: Final = GrpcStatus.OK
 
 
 class FrontProcessor:
@@ -49,7 +50,7 @@ class FrontProcessor:
         self._act(self._exchange.feed(incoming, self._clock()))
 
     def closed(self) -> None:
-        self._settle(GrpcStatus.OK)
+        self._settle(_OK)
         self._call.finish()
 
     def cancelled(self) -> None:
@@ -78,7 +79,7 @@ class FrontProcessor:
         self._exchange.answered()
         reply = answer(decided.body) if decided.refusal is None else refuse(decided.refusal, decided.api)
         self._call.send(reply)
-        self._finish(GrpcStatus.OK)
+        self._finish(_OK)
 
     def _refused(self) -> None:
         """The gateway reached nobody: its own response is none of the client's API."""
@@ -88,7 +89,7 @@ class FrontProcessor:
         refusal = FrontRefusal(FrontOutcome.NOT_READY, f"{routed.member.plan.key} cannot be reached", RETRY_AFTER_S)
         self._exchange.answered()
         self._call.send(refuse(refusal, routed.request.api))
-        self._finish(GrpcStatus.OK)
+        self._finish(_OK)
 
     def stalled(self) -> None:
         """The endpoint was silent for too long: the client gets 504, or the gateway tries another one."""
@@ -103,7 +104,7 @@ class FrontProcessor:
 
     def _finish(self, status: GrpcStatus, why: str = "") -> None:
         self._settle(status)
-        self._call.finish(GrpcStatus.OK if status is _CANCELLED else status, why)
+        self._call.finish(_OK if status is _CANCELLED else status, why)
 
     def _settle(self, status: GrpcStatus) -> None:
         """The exchange is over: report its result, once."""

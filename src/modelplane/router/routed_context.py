@@ -1,5 +1,6 @@
 """What the router's plugins read of a cycle."""
 
+from collections.abc import Sequence
 from typing import cast
 
 from modelplane.epp.scheduling.context import SchedulingContext
@@ -15,3 +16,7 @@ def routed_of(context: SchedulingContext) -> RoutedRequest:
 
 def member_of(context: SchedulingContext, endpoint: Endpoint) -> Member:
     return routed_of(context).service.members[endpoint]
+
+
+def members_of(context: SchedulingContext, endpoints: Sequence[Endpoint]) -> Sequence[Member]:
+    return routed_of(context).service.members_of(endpoints)

@@ -10,7 +10,6 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -40,6 +39,7 @@ from modelplane.router.served_models import HopContext, ServedModels
 from modelplane.router.spans import router_spans
 from modelplane.router.stalls import Stalls
 from modelplane.router.summaries import apply_summaries
+from modelplane.router.wall_clock import WallClock
 
 _LOG = logging.getLogger(__name__)
 _POLL_S: Final = 1.0
@@ -85,7 +85,7 @@ class RouterServer:
             self.catalog,
             make_scheduler(config or load_profile()),
             clock=time.monotonic,
-            wall_clock=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            wall_clock=WallClock(),
             chance=chance,
             write_usage=write_usage,
         )

@@ -4,15 +4,7 @@ Checked every half second, so a stall is found that much late at most. The respo
 that pauses later is Envoy's to cut.
 """
 
-from typing import Protocol
-
-from modelplane.router.front_values import RoutedTo
-
-
-class StalledCall(Protocol):
-    """A call that can be ended because its endpoint is silent."""
-
-    def stalled(self) -> None: ...
+from modelplane.router.front_values import RoutedTo, StalledCall
 
 
 class Stalls:

@@ -10,29 +10,13 @@ import msgspec
 
 from modelplane.compose.service_plan import PlanEndpoint, ServicePlan
 from modelplane.epp.scheduling.plugins import ResponseUsage
+from modelplane.router.usage_record import UsageRecord
 
 INPUT_PRICE: Final = "modelplane.ai/input-price-per-million"
 OUTPUT_PRICE: Final = "modelplane.ai/output-price-per-million"
 _MILLION: Final = 1e6
 _MOST_SERIES: Final = 2000
 _OTHER: Final = "other"
-
-
-class UsageRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One request: who, what, where, how much. -1 tokens: not known."""
-
-    time: str
-    request_id: str
-    caller: str
-    service: str
-    endpoint: str
-    status: int
-    duration_ms: float
-    input_tokens: int = -1
-    output_tokens: int = -1
-    cached_tokens: int = -1
-    cost: float = 0.0
-    attempts: int = 1
 
 
 def cost_of(usage: ResponseUsage, service: ServicePlan, endpoint: PlanEndpoint) -> float:

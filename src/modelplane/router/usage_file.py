@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.router.usage import UsageRecord
+from modelplane.router.usage_record import UsageRecord
 
 LARGEST: Final = 64 << 20
 

@@ -25,7 +25,8 @@ from modelplane.epp.scheduling.parameters import ApproxPrefixParameters
 from modelplane.epp.scheduling.plugins import Decider
 from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProducer
 from modelplane.epp.scheduling.producers.hashing import BYTES_A_TOKEN
-from modelplane.epp.scheduling.producers.sessions import SessionAffinityFilter, SessionAffinityParameters
+from modelplane.epp.scheduling.producers.session_parameters import SessionAffinityParameters
+from modelplane.epp.scheduling.producers.sessions import SessionAffinityFilter
 from modelplane.epp.scheduling.scorers import kv_cache_utilization
 from modelplane.epp.scheduling.scorers.latency import HeadroomStrategy, LatencyScorer, LatencyScorerParameters, Weight
 from modelplane.framework.registry import Handle, NoParameters, Parameters, PluginType, linked_type, plugin_type

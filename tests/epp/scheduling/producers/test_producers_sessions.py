@@ -44,12 +44,12 @@ def admitted(plugin, context) -> list[str]:
 def test_a_session_is_bound_until_it_was_not_used_for_a_while():
     scorer = SessionAffinityScorer("s", BY_ID)
     mine = {"x-session-id": "mine"}
-    assert scorer.score(context_of(mine), POOL) == [0.0, 0.0, 0.0]
+    assert list(scorer.score(context_of(mine), POOL)) == [0.0, 0.0, 0.0]
     send(scorer, mine, 1, now_s=0.0)
     send(scorer, mine, 2, now_s=9.0)
-    assert scorer.score(context_of(mine, 18.0), POOL) == [0.0, 1.0, 0.0]
-    assert scorer.score(context_of({"x-session-id": "other"}, 18.0), POOL) == [0.0, 0.0, 0.0]
-    assert scorer.score(context_of(mine, 19.0), POOL) == [0.0, 0.0, 0.0]
+    assert list(scorer.score(context_of(mine, 18.0), POOL)) == [0.0, 1.0, 0.0]
+    assert list(scorer.score(context_of({"x-session-id": "other"}, 18.0), POOL)) == [0.0, 0.0, 0.0]
+    assert list(scorer.score(context_of(mine, 19.0), POOL)) == [0.0, 0.0, 0.0]
 
 
 def test_a_session_is_bound_anew_when_its_endpoint_is_absent():
@@ -57,9 +57,9 @@ def test_a_session_is_bound_anew_when_its_endpoint_is_absent():
     mine = {"x-session-id": "mine"}
     send(scorer, mine, 1)
     send(scorer, mine, 2, endpoints=(POOL[0], POOL[2]))
-    assert scorer.score(context_of(mine), POOL) == [0.0, 0.0, 1.0]
+    assert list(scorer.score(context_of(mine), POOL)) == [0.0, 0.0, 1.0]
     scorer.endpoints_changed(POOL[:2])
-    assert (scorer.score(context_of(mine), POOL), len(scorer.bindings)) == ([0.0, 0.0, 0.0], 0)
+    assert (list(scorer.score(context_of(mine), POOL)), len(scorer.bindings)) == ([0.0, 0.0, 0.0], 0)
 
 
 def test_the_filter_keeps_the_bound_endpoint_alone_and_else_all():
@@ -124,7 +124,7 @@ def test_a_session_may_be_bound_to_the_pick_of_another_profile():
     scorer = SessionAffinityScorer("s", parameters)
     mine = {"x-session-id": "mine"}
     scorer.pre_request(context_of(mine), Decision(Outcome.PICKED, ((POOL[0],),), others=(("prefill", (POOL[2],)),)))
-    assert scorer.score(context_of(mine), POOL) == [0.0, 0.0, 1.0]
+    assert list(scorer.score(context_of(mine), POOL)) == [0.0, 0.0, 1.0]
 
 
 def test_the_endpoint_of_a_session_is_captured_by_name_and_restored():
@@ -143,7 +143,7 @@ def test_the_endpoint_of_a_session_is_captured_by_name_and_restored():
         fresh = SessionAffinityScorer("s", BY_ID)
         fresh.restore(replayed, name)
         found.append(fresh.score(replayed, POOL))
-    assert found == [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    assert list(map(list, found)) == [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
 
 
 def test_a_session_id_is_not_captured_only_that_there_is_one():

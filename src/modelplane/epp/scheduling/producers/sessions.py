@@ -11,25 +11,26 @@ The filter keeps the bound endpoint alone and otherwise all: it never leaves a r
 from base64 import b64decode, b64encode
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
-from typing import Annotated
-
-import msgspec
 
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.framework import Refusal, RefusalCode, StateKey
-from modelplane.framework.registry import Parameters, plugin_type
+from modelplane.epp.scheduling.producers.session_parameters import (
+    ID_HEADER,
+    TOKEN_HEADER,
+    SessionAffinityParameters,
+    SessionIdParameters,
+    SessionSource,
+    SessionStrategy,
+)
+from modelplane.epp.scheduling.results import picked_of
+from modelplane.framework import Refusal, RefusalCode, StateKey, zeros
+from modelplane.framework.registry import plugin_type
 
-TOKEN_HEADER = "x-session-token"  # noqa: S105  the name of a header
-ID_HEADER = "x-session-id"
 MOST_SESSIONS = 100_000
 SESSION: StateKey[str] = StateKey("session")
 """The request's session, where a producer found it."""
 _SOME_SESSION = "some session"
-
-Seconds = Annotated[float, msgspec.Meta(gt=0.0)]
 
 
 class SessionBindings:
@@ -65,47 +66,19 @@ class SessionBindings:
             del self._bound[session]
 
 
-class SessionStrategy(StrEnum):
-    TOKEN = "encoded_endpoint_header"  # noqa: S105  the name of a strategy
-    SESSION = "session_id"
-
-
-class SessionSource(Parameters, frozen=True):
-    """The source of the session id: a header, or a producer."""
-
-    header: str = ""
-    attribute: str = ""
-    producer: str = ""
-
-
-class TokenConfig(Parameters, frozen=True):
-    header: str = TOKEN_HEADER
-
-
-class SessionConfig(Parameters, frozen=True):
-    sources: tuple[SessionSource, ...] = (SessionSource(header=ID_HEADER),)
-    eviction_ttl_seconds: Seconds = 300
-    eviction_sweep_seconds: Seconds = 10
-    """Read, and without effect: bindings are dropped as others are made."""
-
-
-class SessionAffinityParameters(Parameters, frozen=True):
-    strategy: SessionStrategy = SessionStrategy.TOKEN
-    encoded_endpoint_header_config: TokenConfig = TokenConfig()
-    session_id_config: SessionConfig = SessionConfig()
-    profile_name: str = ""
-    """The profile whose pick a session is bound to; empty: the primary one."""
-
-
 class _SessionAffinity:
     """The shared part of scorer and filter: the endpoint that a request is bound to."""
 
     def __init__(self, name: str, parameters: SessionAffinityParameters | None = None) -> None:
         self.name = name
-        self._parameters = parameters or SessionAffinityParameters()
-        self._header = self._parameters.encoded_endpoint_header_config.header.lower() or TOKEN_HEADER
-        self._sources = self._parameters.session_id_config.sources or (SessionSource(header=ID_HEADER),)
-        self.bindings = SessionBindings(self._parameters.session_id_config.eviction_ttl_seconds)
+        given = parameters or SessionAffinityParameters()
+        self._by_token = given.strategy is SessionStrategy.TOKEN
+        self._profile_name = given.profile_name
+        self._header = given.encoded_endpoint_header_config.header.lower() or TOKEN_HEADER
+        sources = given.session_id_config.sources or (SessionSource(header=ID_HEADER),)
+        self._headers = tuple([source.header.lower() for source in sources])
+        """Of each source of session ids; empty: a producer's."""
+        self.bindings = SessionBindings(given.session_id_config.eviction_ttl_seconds)
         self._found: StateKey[tuple[Endpoint | None]] = StateKey(f"{name}: bound")
 
     def bound(self, context: SchedulingContext) -> Endpoint | None:
@@ -125,12 +98,12 @@ class _SessionAffinity:
         context.put(self._found, (next((each for each in context.endpoints if each.name == captured), None),))
 
     def pre_request(self, context: SchedulingContext, decision: Decision) -> Sequence[tuple[str, str]]:
-        if self._parameters.strategy is SessionStrategy.SESSION and (session := self._session(context)):
+        if not self._by_token and (session := self._session(context)):
             self.bindings.bind(session, self.bound(context) or self._picked(decision), context.now_s)
         return ()
 
     def response_headers(self, _context: SchedulingContext, decision: Decision) -> Sequence[tuple[str, str]]:
-        if self._parameters.strategy is SessionStrategy.TOKEN:
+        if self._by_token:
             return ((self._header, token_of(self._picked(decision))),)
         return ()
 
@@ -138,11 +111,13 @@ class _SessionAffinity:
         self.bindings.keep(endpoints)
 
     def _picked(self, decision: Decision) -> Endpoint:
-        named = (picks for profile, picks in decision.others if profile == self._parameters.profile_name and picks)
-        return next(named, (decision.picked,))[0]
+        for profile, picks in decision.others:
+            if profile == self._profile_name and picks:
+                return picks[0]
+        return picked_of(decision)
 
     def _find(self, context: SchedulingContext) -> Endpoint | None:
-        if self._parameters.strategy is SessionStrategy.TOKEN:
+        if self._by_token:
             name = endpoint_of(context.request.headers.get(self._header, ""))
             return next((endpoint for endpoint in context.endpoints if endpoint.name == name), None) if name else None
         session = self._session(context)
@@ -150,8 +125,8 @@ class _SessionAffinity:
         return found if found in context.endpoints else None
 
     def _session(self, context: SchedulingContext) -> str:
-        for source in self._sources:
-            found = context.request.headers.get(source.header.lower(), "") if source.header else context.get(SESSION)
+        for header in self._headers:
+            found = context.request.headers.get(header, "") if header else context.get(SESSION)
             if found:
                 return found
         return ""
@@ -161,7 +136,7 @@ class SessionAffinityScorer(_SessionAffinity):
     def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint]) -> Sequence[float]:
         bound = self.bound(context)
         if bound is None:
-            return [0.0] * len(endpoints)
+            return zeros(len(endpoints))
         return [1.0 if endpoint is bound else 0.0 for endpoint in endpoints]
 
 
@@ -171,15 +146,6 @@ class SessionAffinityFilter(_SessionAffinity):
         if bound is None or endpoint is bound:
             return None
         return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "the session is bound to {}", (bound.name,))
-
-
-class SessionIdParameters(Parameters, frozen=True):
-    header_name: str = ""
-    cookie_name: str = ""
-
-    def __post_init__(self) -> None:
-        if bool(self.header_name) == bool(self.cookie_name):
-            raise ValueError("exactly one of headerName and cookieName is needed")
 
 
 class SessionIdProducer:
