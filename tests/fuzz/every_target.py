@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.fuzz.targets import TARGETS, seeds
 
 KEPT = Path(__file__).resolve().parents[2] / "build" / "fuzz"
-LIMITS = ("-timeout=10", "-rss_limit_mb=2048", "-max_len=8192", "-print_final_stats=1")
+LIMITS = ("-timeout=60", "-rss_limit_mb=2048", "-max_len=8192", "-print_final_stats=1")
 INPUTS = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
 RAISED = re.compile(r"=== Uncaught Python exception: ===\n(.+)|ERROR: libFuzzer: (.+)")
 SHORTEST_S = 20.0
