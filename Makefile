@@ -11,7 +11,7 @@ PROGRESS = awk -v all=$$(grep -c '^[A-Za-z].*==' $(1)) '/^Collecting/ {printf " 
 	/^Installing/ {print "  writing the packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test test-core golden scorecard deep deep-worlds deep-fuzz deep-mutants deep-coverage lint types docs bench generate lock sbom package release compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
+.PHONY: help setup setup-dev setup-deep demo test test-core golden scorecard deep deep-worlds deep-fuzz deep-mutants deep-coverage lint types docs bench generate lock sbom package release compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,6 +32,13 @@ setup-dev: .venv/.dev ## setup, plus what tests and linters need
 	@$(PIP) install --require-hashes -r requirements-dev.lock | $(call PROGRESS,requirements-dev.lock)
 	@touch $@
 
+setup-deep: .venv/.deep ## setup-dev, plus the fuzzers of `make deep`
+
+.venv/.deep: .venv/.dev requirements-deep.lock
+	@echo "installing the fuzzers"
+	@$(PIP) install --require-hashes -r requirements-deep.lock | $(call PROGRESS,requirements-deep.lock)
+	@touch $@
+
 demo: setup ## two clusters, one model, one answered request; ends by itself
 	@$(BIN)/modelplane demo
 
@@ -44,7 +51,7 @@ test-core: setup-dev ## the core's tests without those marked slow, in under 30 
 scorecard: setup-dev ## forty checks of reliability and security in ten minutes; writes docs/scorecard.md
 	@$(BIN)/python tools/scorecard.py
 
-deep: setup-dev ## what takes too long for every change (hours); fills in docs/scorecard.md
+deep: setup-deep ## what takes too long for every change (hours); fills in docs/scorecard.md
 	@$(BIN)/python tools/scorecard.py --deep --seconds $${SECONDS_LEFT:-36000}
 
 deep-worlds: setup-dev ## 20,000 simulated fleets with faults, and a fault at every write of 22 scenarios (half an hour)
@@ -55,8 +62,9 @@ golden: setup-dev ## write the golden files anew; read the difference before you
 	@$(BIN)/python -m pytest -q --update-golden $$(grep -rlw golden --include='test_*.py' tests)
 	@git status --short -- tests
 
-deep-fuzz: setup-dev ## every fuzz target and both HTTP APIs on thousands of inputs (half an hour)
-	@MODELPLANE_FUZZ_EXAMPLES=$${MODELPLANE_FUZZ_EXAMPLES:-5000} $(BIN)/python -m pytest -n 2 -q --timeout 3600 tests/fuzz
+deep-fuzz: setup-deep ## every fuzz target under atheris, both HTTP APIs under schemathesis (an hour)
+	@$(BIN)/python -m tests.fuzz --all --minutes $${MINUTES:-30}
+	@$(BIN)/python -m tests.fuzz --http --minutes $${MINUTES:-30}
 
 deep-mutants: setup-dev ## break the deciding rooms in 400 places and ask their tests (an hour)
 	@$(BIN)/python tools/mutate.py --known
@@ -96,6 +104,7 @@ lock: ## resolve the lock files anew (needs uv; nothing younger than 7 days)
 	COMPILE="uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --exclude-newer $$BEFORE"; \
 	$$COMPILE pyproject.toml --extra demo <(echo flit_core) -o requirements.lock && \
 	$$COMPILE pyproject.toml --all-extras --group dev -o requirements-dev.lock && \
+	$$COMPILE --group pyproject.toml:deep -c requirements-dev.lock -o requirements-deep.lock && \
 	$$COMPILE pyproject.toml --extra crossplane --extra kube --extra kv-events --extra otel -o requirements-image.lock
 
 sbom: setup-dev ## SBOM and licences of the locked dependencies into dist/sbom; ADVISORIES=folder compares with OSV's

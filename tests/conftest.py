@@ -23,18 +23,28 @@ EXAMPLES = os.environ.get("MODELPLANE_EXAMPLES", "")
 
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="write golden files, and run no other tests")
+    parser.addoption("--properties", action="store_true", help="run the properties alone")
 
 
 def pytest_collection_modifyitems(config, items):
     if EXAMPLES or config.getoption("--hypothesis-profile") == "core":
         # Once each: the cases of a parametrized test share one function.
-        tests = [getattr(item.obj, "__func__", item.obj) for item in items]
+        tests = [_function(item) for item in items]
         for test in {id(test): test for test in tests}.values():
             _set_examples(test)
     if config.getoption("--update-golden"):
-        others = [item for item in items if "golden" not in item.fixturenames]
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if "golden" in item.fixturenames]
+        _keep(config, items, lambda item: "golden" in item.fixturenames)
+    if config.getoption("--properties"):
+        _keep(config, items, lambda item: is_hypothesis_test(_function(item)))
+
+
+def _keep(config, items, wanted):
+    config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
+    items[:] = [item for item in items if wanted(item)]
+
+
+def _function(item):
+    return getattr(item.obj, "__func__", item.obj)
 
 
 def _set_examples(test):

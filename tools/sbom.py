@@ -5,8 +5,8 @@
 
 Names, versions and hashes are those of the locks. Licences are those that installed packages declare; a locked package
 that is not installed here, such as one for another platform, has none. The audit knows what the folder has: an export
-of the OSV database for PyPI, fetched elsewhere. It compares the versions that an advisory lists, and ranges of events,
-and says nothing about what is not in the folder.
+of the OSV database for PyPI, or a clone of PyPA's advisory database, fetched elsewhere. It compares the versions that
+an advisory lists, and ranges of events, and says nothing about what is not in the folder.
 """
 
 import argparse
@@ -20,12 +20,13 @@ from dataclasses import dataclass
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
+import yaml
 from packaging.version import InvalidVersion, Version
 
 from modelplane.api.version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCKS = ("requirements.lock", "requirements-image.lock", "requirements-dev.lock")
+LOCKS = ("requirements.lock", "requirements-image.lock", "requirements-dev.lock", "requirements-deep.lock")
 _PINNED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)\s*(?:;\s*([^\\]+?))?\s*\\?$")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 _CLASSIFIER = "License :: OSI Approved :: "
@@ -193,10 +194,16 @@ def _version(text: object) -> Version:
 
 
 def read_advisories(folder: Path) -> Iterator[dict[str, object]]:
-    for path in sorted(folder.rglob("*.json")):
-        value = json.loads(path.read_bytes())
+    """In JSON, as OSV exports them, or in YAML, as PyPA keeps them."""
+    for path in sorted([*folder.rglob("*.json"), *folder.rglob("*.yaml")]):
+        text = path.read_bytes()
+        value = json.loads(text) if path.suffix == ".json" else yaml.load(text, yaml.CSafeLoader)
         if isinstance(value, dict):
             yield value
+
+
+def _newest(advisories: Iterable[dict[str, object]]) -> str:
+    return max(str(each.get("modified", ""))[:10] for each in advisories)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -216,9 +223,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.stdout.write(f"{len(everything)} locked packages in {len(LOCKS)} files: {given.out}\n")
     if given.advisories is None:
         return 0
-    findings = audit(everything, read_advisories(given.advisories))
+    advisories = list(read_advisories(given.advisories))
+    if not advisories:
+        sys.stdout.write(f"{given.advisories} has no advisories\n")
+        return 1
+    findings = audit(everything, advisories)
     for each in findings:
         sys.stdout.write(f"{each.package.name} {each.package.version}: {each.advisory} {each.summary}\n")
+    sys.stdout.write(f"{len(advisories)} advisories, newest of {_newest(advisories)}: {len(findings)} findings\n")
     return 1 if findings else 0
 
 

@@ -107,6 +107,24 @@ def test_what_is_next_is_said():
     assert words([]) == ""
 
 
+@pytest.mark.parametrize(
+    ("reason", "following"),
+    [
+        ("CrashLooping", "the node restarts it"),
+        ("OOMKilled", "the node restarts it"),
+        ("SecretMissing", "it starts once the Secret is there"),
+        ("ConfigMapMissing", "it starts once the ConfigMap is there"),
+        ("QueueMissing", "it starts once the queue is there"),
+        ("QuotaExceeded", "it starts once the quota allows it"),
+        ("ClaimPending", "the scheduler tries again"),
+        ("VolumePending", "the scheduler tries again"),
+        ("Unschedulable", "the scheduler tries again"),
+    ],
+)
+def test_who_acts_next_is_said_for_each_reason(reason, following):
+    assert words([NotReady(reason=reason, replicas=1, cluster="west")]) == f"1 of 4 {reason} on west; {following}"
+
+
 def test_clusters_with_the_same_trouble_share_a_sentence():
     groups = [
         NotReady(reason="LoadingWeights", replicas=2, cluster=f"c{at}", since=since, message="m")

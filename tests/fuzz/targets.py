@@ -1,7 +1,7 @@
 """Fuzz targets: each takes any bytes, and what it raises is a defect.
 
-`make test` runs each on some mutations of the corpora under tests/hostile, `make deep-fuzz` on many, and
-`python -m tests.fuzz TARGET` runs one under atheris where that is installed.
+`make test` runs each on some mutations of the corpora under tests/hostile; `make deep-fuzz` runs all under atheris, and
+`python -m tests.fuzz TARGET` one.
 """
 
 import json

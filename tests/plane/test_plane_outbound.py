@@ -87,6 +87,18 @@ PUBLIC, OTHER, PUBLIC6, PRIVATE, METADATA = "93.184.215.14", "8.8.8.8", "2606:47
 SAID = "; InferenceGateway default may allow it in spec.outbound.allow"
 
 
+async def answers(session, url, count):
+    """What requests are answered by: the address where they arrived, or a status."""
+    found = set()
+    for _ in range(count):
+        try:
+            async with session.get(url) as response:
+                found.add(await response.text() if response.status == 200 else str(response.status))
+        except aiohttp.ClientConnectionError:
+            found.add("the gateway does not listen yet")
+    return sorted(found)
+
+
 def names_over_time():
     """A provider by name, and where its requests arrive while the name changes."""
     resolver.LIFETIME_S = 0.0
@@ -96,12 +108,8 @@ def names_over_time():
         async with Plane(PlaneSettings(data=folder)) as plane, aiohttp.ClientSession() as session:
             place = ObjectRef(GROUP, "ModelEndpoint", "default", "up")
 
-            async def requests(count=8):
-                found = set()
-                for _ in range(count):
-                    async with session.get(f"{plane.gateway_url}/default/chat/v1/models") as response:
-                        found.add(await response.text() if response.status == 200 else str(response.status))
-                return sorted(found)
+            def requests(count=8):
+                return answers(session, f"{plane.gateway_url}/default/chat/v1/models", count)
 
             def status():
                 found = plane.store.get(place)

@@ -87,6 +87,8 @@ def test_what_changes_nothing_survives_and_a_defect_is_killed(tool, capsys):
     judged = [(each, tool.judge(each, thorough=False, reasons={})) for each in (same, other)]
     assert [fate for _, fate in judged] == [tool.Fate.SURVIVED, tool.Fate.KILLED]
     assert tool.judge(other, thorough=False, reasons={other.key: "because"}) is tool.Fate.EXPLAINED
+    with pytest.raises(RuntimeError, match="no test ran of"):
+        tool.is_killed(other, [ROOT / "tests" / "test_nothing.py"])
     assert tool._report(judged) == 1
     assert capsys.readouterr().out.splitlines() == [
         f"survived  {HEADERS}: ``: nothing",

@@ -40,7 +40,9 @@ def test_a_lock_is_read_with_hashes_and_markers(tool):
         tool.read_lock("other==1.0\n")
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-image.lock", "requirements-dev.lock"])
+@pytest.mark.parametrize(
+    "lock", ["requirements.lock", "requirements-image.lock", "requirements-dev.lock", "requirements-deep.lock"]
+)
 def test_every_locked_package_is_in_the_bill(tool, lock):
     text = (ROOT / lock).read_text()
     packages = tool.read_lock(text)
@@ -115,11 +117,19 @@ def test_it_writes_everything_and_fails_on_a_hit(tool, tmp_path, capsys):
     advisories = tmp_path / "osv"
     advisories.mkdir()
     out = tmp_path / "out"
+    assert tool.main(["--out", str(out), "--advisories", str(advisories)]) == 1
+    assert "has no advisories" in capsys.readouterr().out
+    other = "id: X-1\nmodified: 2026-01-02T03:04:05Z\naffected: [{package: {ecosystem: PyPI, name: none-of-ours}}]\n"
+    (advisories / "x.yaml").write_text(other)
     assert tool.main(["--out", str(out), "--advisories", str(advisories)]) == 0
+    assert "1 advisories, newest of 2026-01-02: 0 findings" in capsys.readouterr().out
     names = {path.name for path in out.iterdir()}
     assert names == {
         "licences.md",
-        *(f"{lock}.cdx.json" for lock in ("requirements", "requirements-dev", "requirements-image")),
+        *(
+            f"{lock}.cdx.json"
+            for lock in ("requirements", "requirements-deep", "requirements-dev", "requirements-image")
+        ),
     }
     found = {"id": "X-2", "affected": [{"package": {"ecosystem": "PyPI", "name": "aiohttp"}, "ranges": [
         {"type": "ECOSYSTEM", "events": [{"introduced": "0"}]}]}]}  # fmt: skip

@@ -94,6 +94,9 @@ def _run(words: Sequence[str]) -> int:
     if parsed.command is None:
         parser.print_help()
         return EXIT_USAGE
+    from modelplane.cli._malformed_requests import mute_malformed_requests
+
+    mute_malformed_requests()
     try:
         return int(parsed.run(parsed))
     except ModelplaneError as error:
