@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 from lab import cert_manager, kserve, workload
 from lab import control as control_plane
 from lab.build import binary, module_folders
-from lab.charts import SOURCES as CHARTS
+from lab.chart_sources import SOURCES as CHARTS
 from lab.client import Api, ApiError, WaitedTooLongError
 from lab.cluster import ADMIN, LOOPBACK, Cluster, new_cluster
-from lab.components import COMPONENTS, CROSSPLANE, KWOK, LWS, PROVIDER_HELM, PROVIDER_KUBERNETES, SOURCES, Set
+from lab.components import COMPONENTS, CROSSPLANE, KWOK, LWS, PROVIDER_HELM, PROVIDER_KUBERNETES, SOURCES, Module, Set
 from lab.engines import Engines
 from lab.envoy_gateway import EnvoyGateway
 from lab.fleet import Site, read_fleet
@@ -48,7 +48,7 @@ _CONTROL_PORT = 21_000
 _GATEWAY_ANNEX = 2
 _FLEET_RANGE, _FLEET_GATEWAY = "10.244.255.0/24", "10.244.255.1"
 _MANIFEST_MODULES = (KWOK, LWS, CROSSPLANE, PROVIDER_KUBERNETES, *SOURCES)
-_CHART_MODULES = (PROVIDER_HELM, *(source.module for source in CHARTS))
+_CHART_MODULES = (PROVIDER_HELM, *(source.origin for source in CHARTS if isinstance(source.origin, Module)))
 
 
 Traffic = Gateway | Pickers | EnvoyGateway

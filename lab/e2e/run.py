@@ -147,12 +147,13 @@ async def run_apart(
 
 
 async def run_charts(places: Places, target: Path, say: Callable[[str], None]) -> Scenario:
-    """Our stack by genuine provider-helm, as a report of its own."""
+    """Our stack by genuine provider-helm, as a section of the report."""
     scenario = Scenario(say)
     async with enter(places, say, "live") as world:
         for name, action in charts.STEPS:
             await scenario.step(name, partial(action, world), needed=True)
-    _write(target, report(scenario, "Charts", _facts(places, "live", PROVIDER_HELM)))
+    title = "The software of clusters, by provider-helm"
+    _write(target, with_section(_page(target), scenario, title, _facts(places, "live", PROVIDER_HELM)))
     return scenario
 
 
