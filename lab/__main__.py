@@ -90,9 +90,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _takes_helm(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--report", type=Path, default=REPORT, help=f"which page gets the section; {REPORT} by default"
+    )
+    command.set_defaults(run=_helm)
+
+
 def _takes_charts(command: argparse.ArgumentParser) -> None:
     command.add_argument("--compare", action="store_true", help="only render the charts and compare their values")
-    command.add_argument("--report", type=Path, help=f"which page gets the section; {REPORT} by default")
+    command.add_argument(
+        "--report", type=Path, default=REPORT, help=f"which page gets the section; {REPORT} by default"
+    )
     command.set_defaults(run=_charts)
 
 
@@ -210,14 +219,21 @@ def _end_to_end_apart(chosen: argparse.Namespace, places: Places, option: Set) -
 
 
 def _charts(chosen: argparse.Namespace, places: Places) -> int:
-    options = frozenset({Set.CHARTS})
-    _build_missing(places, options)
+    _build_missing(places, frozenset({Set.CHARTS}))
     if chosen.compare:
         return 0 if _compared(places) else EXIT_FAILED
-    start(places, (FLEETS / "charts").absolute(), _say, tied=True, options=options)
+    return _product(places, Set.CHARTS, FLEETS / "charts", chosen.report)
+
+
+def _helm(chosen: argparse.Namespace, places: Places) -> int:
+    _build_missing(places, frozenset({Set.HELM}))
+    return _product(places, Set.HELM, FLEET, chosen.report)
+
+
+def _product(places: Places, option: Set, fleet: Path, report: Path) -> int:
+    start(places, fleet.absolute(), _say, tied=True, options=frozenset({option}))
     try:
-        report = chosen.report or REPORT
-        command = [sys.executable, "-m", "lab", "scenario", str(report), "--apart", Set.CHARTS.value]
+        command = [sys.executable, "-m", "lab", "scenario", str(report), "--apart", option.value]
         return subprocess.run(inside(places, command), check=False).returncode
     finally:
         stop(places, _say)
@@ -270,10 +286,10 @@ def _stages(chosen: argparse.Namespace, places: Places) -> int:
 
 
 def _scenario(chosen: argparse.Namespace, places: Places) -> int:
-    from lab.e2e.run import run, run_apart, run_charts
+    from lab.e2e.run import run, run_apart, run_product
 
-    if chosen.apart is Set.CHARTS:
-        work = run_charts(places, chosen.report, _say)
+    if chosen.apart in {Set.CHARTS, Set.HELM}:
+        work = run_product(places, chosen.report, _say, chosen.apart, only=frozenset(chosen.step))
     elif chosen.apart is not None:
         work = run_apart(places, chosen.report, _say, chosen.apart, only=frozenset(chosen.step))
     else:

@@ -35,7 +35,7 @@ from lab.pickers import Pickers
 from lab.registry import Registry
 from lab.schedulers import SCHEDULERS, schedulers_of
 from lab.supervisor import ProgramError, Supervisor
-from lab.upgrade import upgrade
+from lab.upgrade import serve_first, serve_next, upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -199,6 +199,8 @@ class Daemon:
             "functions": self._functions,
             "valve": self._valve,
             "upgrade": self._upgrade,
+            "next": self._next,
+            "first": self._first,
         }
         return await doings[asked["do"]](asked)
 
@@ -282,6 +284,18 @@ class Daemon:
             return await upgrade(self.supervisor, self.control, self.runtime, self.say, mode=asked["mode"])
         except (InstallError, ProgramError, WaitedTooLongError, ApiError) as error:
             return {"error": str(error)}
+
+    async def _next(self, asked: dict[str, str]) -> dict[str, object]:
+        if self.control is None or self.runtime is None:
+            return {"error": "the lab is not up"}
+        await serve_next(self.supervisor, self.control, self.runtime, mode=asked["mode"])
+        return {}
+
+    async def _first(self, _: dict[str, str]) -> dict[str, object]:
+        if self.runtime is None:
+            return {"error": "the lab is not up"}
+        await serve_first(self.supervisor, self.runtime)
+        return {}
 
     async def _resume(self, asked: dict[str, str]) -> dict[str, object]:
         await self.supervisor.resume(asked["name"])
