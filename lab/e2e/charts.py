@@ -154,26 +154,26 @@ async def removed(world: World) -> str:
     cluster = next(item for item in read_folder(FLEET) if item["kind"] == "InferenceCluster")
     before = {_component(each) for each in await world.control.list(*_RELEASES)}
     await world.control.delete(cluster)
-    went: list[str] = []
+    went: dict[str, int] = {}  # what goes between two readings has one place
 
     async def gone() -> bool:
         left = {_component(each) for each in await world.control.list(*_RELEASES)}
-        went.extend(sorted(before - left - set(went)))
+        went.update(dict.fromkeys(sorted(before - left - went.keys()), len(went)))
         return not left and await world.control.get(OURS, "InferenceCluster", SITE) is None
 
     passing = asyncio.create_task(_let_pass(world))
     try:
         waited = await world.wait("releases gone", gone, within_s=_PATIENCE_S)
     except Exception as error:
-        raise FailedError(f"{error}; gone: {went}; {await _state(world)}") from error
+        raise FailedError(f"{error}; gone: {list(went)}; {await _state(world)}") from error
     finally:
         passing.cancel()
     for component in load_stack().components:
         for needed in component.needs.keys() & before if component.name in before else ():
-            expect(went.index(component.name) <= went.index(needed), f"{needed} went before {component.name}: {went}")
+            expect(went[component.name] <= went[needed], f"{needed} went before {component.name}: {list(went)}")
     secrets = await world.sites[SITE].list("v1", "Secret", labels="owner=helm")
     expect(not secrets, f"Helm still knows {[name_of(each) for each in secrets]}")
-    return f"after {waited:.0f} s, in this order: {', '.join(went)}"
+    return f"{len(went)} charts after {waited:.0f} s, in this order: {', '.join(went)}"
 
 
 STEPS: tuple[tuple[str, Callable[[World], Awaitable[str]]], ...] = (
