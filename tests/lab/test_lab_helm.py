@@ -30,7 +30,7 @@ def upgrade_lines(heading, version=""):
 def test_every_command_about_the_chart_is_typed():
     assert [line.split()[:2] for line in _install_lines()] == [
         ["helm", "install"],
-        *[["kubectl", verb] for verb in ("get", "wait", "get")],
+        *[["kubectl", verb] for verb in ("get", "wait", "wait", "get")],
     ]
     assert [line.split()[:2] for line in upgrade_lines("With the chart")] == [["helm", "upgrade"], ["kubectl", "wait"]]
     assert [line.split()[:2] for line in upgrade_lines("Going back")] == [["helm", "rollback"], ["kubectl", "wait"]]
