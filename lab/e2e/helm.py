@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab.client import Manifest, condition, name_of, text, value
+from lab.control import FUNCTION_PORT
 from lab.e2e import steps
 from lab.e2e.desk import in_lab, type_all, type_line
 from lab.e2e.steps import DEPLOYMENT, expect
-from lab.e2e.upgrade import UNINSTALL, is_next_called, left_of_us, requests, serving
+from lab.e2e.upgrade import UNINSTALL, calls, is_next_called, left_of_us, requests, serving
 from lab.e2e.world import OURS
 from lab.next_release import FIELD, write_next
 from lab.upgrade import following
@@ -231,16 +232,15 @@ async def _is_gone(world: World) -> bool:
 
 
 async def _is_acted_on(world: World) -> None:
-    """What is written now reaches the composer, and its word comes back."""
-    await world.control.patch(_deployment(), {"spec": {"replicas": steps.REPLICAS + 1}})
-    await world.wait("a third replica", lambda: _counts(world, steps.REPLICAS + 1))
-    await world.control.patch(_deployment(), {"spec": {"replicas": steps.REPLICAS}})
-    await world.wait("two replicas", lambda: _counts(world, steps.REPLICAS))
+    """What changes now is composed by the function server of this version."""
+    before = await calls(FUNCTION_PORT)
+
+    async def composed() -> bool:
+        return await calls(FUNCTION_PORT) > before
+
+    await world.control.patch(_deployment(), {"metadata": {"annotations": {"example.org/touched": str(before)}}})
+    await world.wait("the function server called", composed)
     await world.ready("ModelDeployment", DEPLOYMENT)
-
-
-async def _counts(world: World, wanted: int) -> bool:
-    return len(await world.replicas(DEPLOYMENT)) == wanted
 
 
 async def _spec(world: World) -> Manifest:

@@ -63,9 +63,17 @@ async def serving(world: World) -> set[tuple[str, str, str]]:
 
 
 async def is_next_called() -> bool:
-    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{NEXT_PORT + 1}/metrics") as answer:
+    return await calls(NEXT_PORT) > 0
+
+
+async def calls(port: int) -> float:
+    """How often a function server has composed a ModelDeployment."""
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port + 1}/metrics") as answer:
         page = await answer.text()
-    return 'modelplane_function_calls_total{kind="ModelDeployment",outcome="composed"}' in page
+    found = re.search(
+        r'^modelplane_function_calls_total\{kind="ModelDeployment",outcome="composed"\} (\S+)', page, re.MULTILINE
+    )
+    return float(found[1]) if found else 0.0
 
 
 @asynccontextmanager
