@@ -63,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     execute.add_argument("command", nargs=argparse.REMAINDER)
     execute.set_defaults(run=_exec)
     _end_to_end_options(commands.add_parser("e2e", help="the product on genuine components; starts a lab if none runs"))
+    _takes_helm(commands.add_parser("helm", help="our chart by genuine Helm: install, upgrade, rollback, uninstall"))
     _takes_charts(
         commands.add_parser("charts", help="our stack by genuine provider-helm, from the charts that can be had")
     )
