@@ -103,8 +103,7 @@ async def upgrade(world: World) -> str:
         await asyncio.to_thread(world.tell, "next", mode=world.mode)
         await _typed(world, lines_of(_page(UPGRADE), "With the chart", version=NEXT))
         await _runs(world, NEXT)
-        await world.wait("the newer field", lambda: _has_field(world))
-        await world.control.patch(_deployment(), {"spec": {FIELD: "kept by the newer version"}})
+        await world.wait("the newer field", lambda: _writes_field(world))
         await world.wait("the new function server called", is_next_called)
         await world.ready("ModelDeployment", DEPLOYMENT)
         await asyncio.to_thread(world.tell, "hold", name="function")
@@ -250,6 +249,12 @@ async def _spec(world: World) -> Manifest:
 
 async def _field(world: World) -> object:
     return (await _spec(world)).get(FIELD)
+
+
+async def _writes_field(world: World) -> bool:
+    """An API server knows the field a little later than the definition has it, and drops it until then."""
+    await world.control.patch(_deployment(), {"spec": {FIELD: "of the newer version"}})
+    return bool(await _field(world))
 
 
 async def _has_field(world: World) -> bool:
