@@ -64,7 +64,10 @@ def _parser() -> argparse.ArgumentParser:
     execute.add_argument("command", nargs=argparse.REMAINDER)
     execute.set_defaults(run=_exec)
     _end_to_end_options(commands.add_parser("e2e", help="the product on genuine components; starts a lab if none runs"))
-    _takes_charts(commands.add_parser("charts", help="our stack by genuine provider-helm, from charts of modules"))
+    _takes_helm(commands.add_parser("helm", help="our chart by genuine Helm: install, upgrade, rollback, uninstall"))
+    _takes_charts(
+        commands.add_parser("charts", help="our stack by genuine provider-helm, from the charts that can be had")
+    )
     scale = commands.add_parser("scale", help="a fleet of clusters as objects; starts a lab of its own")
     scale.add_argument("--clusters", type=int, default=200)
     scale.add_argument("--replicas", type=int, default=2000)
@@ -89,9 +92,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _takes_helm(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--report", type=Path, default=REPORT, help=f"which page gets the section; {REPORT} by default"
+    )
+    command.set_defaults(run=_helm)
+
+
 def _takes_charts(command: argparse.ArgumentParser) -> None:
     command.add_argument("--compare", action="store_true", help="only render the charts and compare their values")
-    command.add_argument("--report", type=Path, help="where the report goes; the lab's folder of state by default")
+    command.add_argument(
+        "--report", type=Path, default=REPORT, help=f"which page gets the section; {REPORT} by default"
+    )
     command.set_defaults(run=_charts)
 
 
@@ -210,17 +222,21 @@ def _end_to_end_apart(chosen: argparse.Namespace, places: Places, option: Set) -
 
 
 def _charts(chosen: argparse.Namespace, places: Places) -> int:
-    """Values are compared first: a chart that does not render cannot be installed."""
-    options = frozenset({Set.CHARTS})
-    _build_missing(places, options)
-    if not _compared(places):
-        return EXIT_FAILED
+    _build_missing(places, frozenset({Set.CHARTS}))
     if chosen.compare:
-        return 0
-    start(places, (FLEETS / "charts").absolute(), _say, tied=True, options=options)
+        return 0 if _compared(places) else EXIT_FAILED
+    return _product(places, Set.CHARTS, FLEETS / "charts", chosen.report)
+
+
+def _helm(chosen: argparse.Namespace, places: Places) -> int:
+    _build_missing(places, frozenset({Set.HELM}))
+    return _product(places, Set.HELM, FLEET, chosen.report)
+
+
+def _product(places: Places, option: Set, fleet: Path, report: Path) -> int:
+    start(places, fleet.absolute(), _say, tied=True, options=frozenset({option}))
     try:
-        report = chosen.report or places.state / "charts.md"
-        command = [sys.executable, "-m", "lab", "scenario", str(report), "--apart", Set.CHARTS.value]
+        command = [sys.executable, "-m", "lab", "scenario", str(report), "--apart", option.value]
         return subprocess.run(inside(places, command), check=False).returncode
     finally:
         stop(places, _say)
@@ -273,10 +289,10 @@ def _stages(chosen: argparse.Namespace, places: Places) -> int:
 
 
 def _scenario(chosen: argparse.Namespace, places: Places) -> int:
-    from lab.e2e.run import run, run_apart, run_charts
+    from lab.e2e.run import run, run_apart, run_product
 
-    if chosen.apart is Set.CHARTS:
-        work = run_charts(places, chosen.report, _say)
+    if chosen.apart in {Set.CHARTS, Set.HELM}:
+        work = run_product(places, chosen.report, _say, chosen.apart, only=frozenset(chosen.step))
     elif chosen.apart is not None:
         work = run_apart(places, chosen.report, _say, chosen.apart, only=frozenset(chosen.step))
     else:

@@ -1,8 +1,8 @@
-"""Charts of our table as far as modules ship them: packed, served to provider-helm, and compared with our values.
+"""Charts of our table as far as they can be had: packed, served to provider-helm, and compared with our values.
 
-A chart is packed from the files that its maintainers publish in their Go module. Two are templates there, and get what
-the maintainers' release would put in: a version, and the name of an image. Where the module of the table's version
-cannot be had, the nearest stands for it, under its own version.
+A chart is packed from the files of its maintainers (`chart_sources`). Some are templates there, and get what the
+maintainers' release would put in: a version, and the name of an image. Where the table's version cannot be had, the
+nearest stands for it, under its own version.
 
 The repository speaks HTTPS on loopback: as an OCI registry, and by an index for repositories that are none.
 """
@@ -22,17 +22,9 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from lab.build import binary, module_folders
-from lab.components import (
-    AI_GATEWAY,
-    CERT_MANAGER,
-    COMPONENTS,
-    ENVOY_GATEWAY,
-    KAI,
-    KSERVE,
-    LWS,
-    Module,
-)
+from lab.build import binary
+from lab.chart_sources import ChartSource, chart_files, had_sources, repositories_of
+from lab.components import COMPONENTS
 from modelplane.catalog.stack import StackComponent, at_path, load_stack, merged
 
 if TYPE_CHECKING:
@@ -46,37 +38,8 @@ if TYPE_CHECKING:
 KUBERNETES = "v1.36.3"
 _MIRROR = "mirror.example"
 _IMAGE = re.compile(r"^\s*(?:-\s*)?image:\s*(\S+[^:\s])\s*$", re.MULTILINE)
-_NFD = Module("sigs.k8s.io/node-feature-discovery", "v0.19.0", "h1:9CYm16vjSIbNO5Z1Y67rcrfy51YWmy3+6wjiWzJbrC4=")
-_DRA_DRIVER = Module("sigs.k8s.io/dra-driver-nvidia-gpu", "v0.4.1", "h1:up4wTyW4UxLDB8I+pDOhQ1+F3Ol2f/qHgN4v6vlcPEc=")
-_KUEUE = Module("sigs.k8s.io/kueue", "v0.19.2", "h1:mPNzr37u0nwI7ikST5QQl5gg6EgtYOAvC9ZbTgywdN8=")
-_VOLCANO = Module("volcano.sh/volcano", "v1.15.1", "h1:M0iGzhy1dvod2GFy1QiyWdv1jmmNfHW4+2WoRU7CIAk=")
-
-
-@dataclass(frozen=True, slots=True)
-class ChartSource:
-    """Where a component's chart is."""
-
-    component: str
-    module: Module
-    folder: str
-    newer: frozenset[str] = frozenset()
-    """Values of the table that came after the module's version."""
-
-
-SOURCES = (
-    ChartSource("cert-manager", CERT_MANAGER, "deploy/charts/cert-manager"),
-    ChartSource("envoy-gateway", ENVOY_GATEWAY, "charts/gateway-helm"),
-    ChartSource("ai-gateway-crds", AI_GATEWAY, "manifests/charts/ai-gateway-crds-helm"),
-    ChartSource("ai-gateway", AI_GATEWAY, "manifests/charts/ai-gateway-helm"),
-    ChartSource("leader-worker-set", LWS, "charts/lws"),
-    ChartSource("node-feature-discovery", _NFD, "deployment/helm/node-feature-discovery"),
-    ChartSource("dra-driver-nvidia", _DRA_DRIVER, "deployments/helm/dra-driver-nvidia-gpu"),
-    ChartSource("kai", KAI, "deployments/kai-scheduler", frozenset({"scheduler.args"})),
-    ChartSource("kueue", _KUEUE, "charts/kueue"),
-    ChartSource("volcano", _VOLCANO, "installer/helm/chart/volcano"),
-    ChartSource("kserve-crds", KSERVE, "charts/kserve-llmisvc-crd"),
-    ChartSource("kserve", KSERVE, "charts/kserve-llmisvc-resources"),
-)
+_UNRELEASED = frozenset({"v0.0.0", "0.0.0", "latest", "main-latest"})
+"""What charts have for their software before a release writes its version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,42 +65,48 @@ class PackedChart:
 def packed_charts() -> tuple[PackedChart, ...]:
     """Those that can be had."""
     components = {component.name: component for component in load_stack().components}
-    folders = module_folders({source.module for source in SOURCES})
-    return tuple(_packed(components[source.component], source, folders[source.module]) for source in SOURCES)
+    clones = repositories_of()
+    return tuple(
+        packed(components[source.component], source, chart_files(source, clones)) for source in had_sources(clones)
+    )
 
 
-def _packed(component: StackComponent, source: ChartSource, module: Path) -> PackedChart:
-    wanted = component.chart.version if component.chart is not None else ""
-    # The table writes a version as the repository does, with a v or without.
-    number = source.module.version.removeprefix("v")
-    version = f"v{number}" if wanted.startswith("v") else number
-    folder, name = module / source.folder, component.chart.name if component.chart is not None else ""
-    files = {f"{name}/{path.relative_to(folder)}": path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    about = files.pop(f"{name}/Chart.template.yaml", None) or files[f"{name}/Chart.yaml"]
+def packed(component: StackComponent, source: ChartSource, found: Mapping[str, bytes]) -> PackedChart:
+    version = had_version(component, source)
+    files = dict(found)
+    about = files.pop("Chart.template.yaml", None) or files["Chart.yaml"]
     described = {**yaml.safe_load(about), "version": version}
-    if described.get("appVersion") == "v0.0.0":
-        described["appVersion"] = source.module.version
+    if described.get("appVersion") in _UNRELEASED:
+        described["appVersion"] = f"v{source.version}"
     # Parts are in the folder already, and a lock would name repositories.
-    files[f"{name}/Chart.yaml"] = yaml.safe_dump(_with_parts(described, folder)).encode()
-    files.pop(f"{name}/Chart.lock", None)
-    if template := files.pop(f"{name}/values.tmpl.yaml", None):
-        image = f"docker.io/envoyproxy/gateway:{source.module.version}".encode()
-        files[f"{name}/values.yaml"] = template.replace(b"${GatewayImage}", image).replace(
+    files["Chart.yaml"] = yaml.safe_dump(_with_parts(described, files)).encode()
+    files.pop("Chart.lock", None)
+    if template := files.pop("values.tmpl.yaml", None):
+        image = f"docker.io/envoyproxy/gateway:v{source.version}".encode()
+        files["values.yaml"] = template.replace(b"${GatewayImage}", image).replace(
             b"${GatewayImagePullPolicy}", b"IfNotPresent"
         )
-    return PackedChart(component, version, _archive(files), source.newer)
+    name = component.chart.name if component.chart is not None else ""
+    archive = _archive({f"{name}/{path}": content for path, content in files.items()})
+    return PackedChart(component, version, archive, source.newer)
 
 
-def _with_parts(described: dict[str, object], folder: Path) -> dict[str, object]:
-    """Without dependencies that are not in the folder: nothing of them is on by default."""
+def had_version(component: StackComponent, source: ChartSource) -> str:
+    """As the table writes versions of this chart: with a v or without, like its repository."""
+    wanted = component.chart.version if component.chart is not None else ""
+    return f"v{source.version}" if wanted.startswith("v") else source.version
+
+
+def _with_parts(described: dict[str, object], files: Mapping[str, bytes]) -> dict[str, object]:
+    """Without dependencies that are not among the files: nothing of them is on by default."""
     found = described.get("dependencies")
-    parts = [part for part in found if _is_there(part, folder)] if isinstance(found, list) else []
+    parts = [part for part in found if _is_there(part, files)] if isinstance(found, list) else []
     kept = {key: value for key, value in described.items() if key != "dependencies"}
     return {**kept, "dependencies": parts} if parts else kept
 
 
-def _is_there(part: Mapping[str, str], folder: Path) -> bool:
-    return (folder / "charts" / part["name"]).is_dir()
+def _is_there(part: Mapping[str, str], files: Mapping[str, bytes]) -> bool:
+    return any(path.startswith(f"charts/{part['name']}/") for path in files)
 
 
 def _archive(files: Mapping[str, bytes]) -> bytes:

@@ -165,6 +165,7 @@ class Cluster:
             f"--tls-private-key-file={keys / 'tls.key'}",
             f"--client-ca-file={keys / 'ca.crt'}",
             "--authorization-mode=RBAC",
+            "--allow-privileged=true",  # as every cluster whose nodes have drivers
             f"--service-account-issuer={self.server}",
             f"--service-account-key-file={keys / 'sa.pub'}",
             f"--service-account-signing-key-file={keys / 'sa.key'}",

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 from lab import cert_manager, hub, kserve, workload
 from lab import control as control_plane
 from lab.build import binary, module_folders
-from lab.charts import SOURCES as CHARTS
+from lab.chart_sources import SOURCES as CHARTS
 from lab.client import Api, ApiError, WaitedTooLongError
 from lab.cluster import ADMIN, LOOPBACK, Cluster, new_cluster
-from lab.components import COMPONENTS, CROSSPLANE, KWOK, LWS, PROVIDER_HELM, PROVIDER_KUBERNETES, SOURCES, Set
+from lab.components import COMPONENTS, CROSSPLANE, KWOK, LWS, PROVIDER_HELM, PROVIDER_KUBERNETES, SOURCES, Module, Set
 from lab.engines import Engines
 from lab.envoy_gateway import EnvoyGateway
 from lab.fleet import Site, read_fleet
@@ -35,7 +35,7 @@ from lab.pickers import Pickers
 from lab.registry import Registry
 from lab.schedulers import SCHEDULERS, schedulers_of
 from lab.supervisor import ProgramError, Supervisor
-from lab.upgrade import upgrade
+from lab.upgrade import serve_first, serve_next, upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -48,7 +48,7 @@ _CONTROL_PORT = 21_000
 _GATEWAY_ANNEX = 2
 _FLEET_RANGE, _FLEET_GATEWAY = "10.244.255.0/24", "10.244.255.1"
 _MANIFEST_MODULES = (KWOK, LWS, CROSSPLANE, PROVIDER_KUBERNETES, *SOURCES)
-_CHART_MODULES = (PROVIDER_HELM, *(source.module for source in CHARTS))
+_CHART_MODULES = (PROVIDER_HELM, *(source.origin for source in CHARTS if isinstance(source.origin, Module)))
 
 
 Traffic = Gateway | Pickers | EnvoyGateway
@@ -207,6 +207,8 @@ class Daemon:
             "upgrade": self._upgrade,
             "hub": self._hub,
             "agent": self._agent,
+            "next": self._next,
+            "first": self._first,
         }
         return await doings[asked["do"]](asked)
 
@@ -306,6 +308,18 @@ class Daemon:
             return {"program": await hub.start_agent(self.supervisor, cluster)}
         except (InstallError, ProgramError, ApiError) as error:
             return {"error": str(error)}
+
+    async def _next(self, asked: dict[str, str]) -> dict[str, object]:
+        if self.control is None or self.runtime is None:
+            return {"error": "the lab is not up"}
+        await serve_next(self.supervisor, self.control, self.runtime, mode=asked["mode"])
+        return {}
+
+    async def _first(self, _: dict[str, str]) -> dict[str, object]:
+        if self.runtime is None:
+            return {"error": "the lab is not up"}
+        await serve_first(self.supervisor, self.runtime)
+        return {}
 
     async def _resume(self, asked: dict[str, str]) -> dict[str, object]:
         await self.supervisor.resume(asked["name"])

@@ -41,13 +41,10 @@ async def upgrade(
     """Returns when the packages of the next version are Healthy and the old server has ended; says which revisions."""
     version = following(__version__)
     _publish(control, version)
-    folder = control.cluster.folder
-    kubeconfig = folder / "function.kubeconfig"
-    await supervisor.start(function_server(folder / FUNCTION, kubeconfig, mode, name=_NEXT, port=NEXT_PORT))
-    say(f"function server {version} ready")
     async with Api(control.cluster.access(*ADMIN)) as api:
         before = {kind: await _revision(api, kind) for kind in _KINDS}
-        runtime.endpoints[FUNCTION] = f"{LOOPBACK}:{NEXT_PORT}"
+        await serve_next(supervisor, control, runtime, mode=mode)
+        say(f"function server {version} ready")
         await asyncio.to_thread(apply_as_documented, control, version)
         for kind, name in _KINDS.items():
             await until(f"{name} of another revision", lambda kind=kind: _switched(api, kind, before[kind]))  # type: ignore[misc]  # bound early
@@ -57,6 +54,20 @@ async def upgrade(
     await supervisor.hold("function")
     say(f"packages {version} Healthy")
     return {"version": version, "before": before, "after": after}
+
+
+async def serve_next(supervisor: Supervisor, control: Control, runtime: Runtime, *, mode: str) -> None:
+    """Calls go to the server of the next version once it is ready. That of this version still runs."""
+    folder = control.cluster.folder
+    server = function_server(folder / FUNCTION, folder / "function.kubeconfig", mode, name=_NEXT, port=NEXT_PORT)
+    await supervisor.start(server)
+    runtime.endpoints[FUNCTION] = f"{LOOPBACK}:{NEXT_PORT}"
+
+
+async def serve_first(supervisor: Supervisor, runtime: Runtime) -> None:
+    """And back."""
+    await supervisor.resume("function")
+    runtime.endpoints[FUNCTION] = f"{LOOPBACK}:{FUNCTION_PORT}"
 
 
 def _publish(control: Control, version: str) -> None:

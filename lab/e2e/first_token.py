@@ -12,22 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.build import binary
-from lab.cluster import LOOPBACK
-from lab.components import COMPONENTS
-from lab.control import REGISTRY_PORT
+from lab.e2e.desk import in_lab, type_all, type_line
 from lab.e2e.steps import cordon, expect, models, remains_of_models, remove
 from lab.e2e.world import OURS
-from lab.install import MEASURED, REPOSITORY
-from lab.scenario import FailedError
+from lab.install import MEASURED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,13 +28,6 @@ if TYPE_CHECKING:
     from lab.e2e.world import World
 
 PAGE = Path("docs/operations/first-token.md")
-_REGISTRY = f"{LOOPBACK}:{REGISTRY_PORT}"
-REPLACED = {
-    "registry.example.org/team": f"{_REGISTRY}/{REPOSITORY}",
-    "registry.example.org/crossplane-contrib": f"{_REGISTRY}/lab",
-}
-_WITHOUT_IMAGES = {"RUNTIME": "none", "PUSH_FLAGS": "--plain-http"}
-_WITHIN_S = 2400.0
 _INSTALLED_BY = "## 3."
 
 _REPLAYED_S = 5.0
@@ -54,7 +39,7 @@ async def install(world: World) -> str:
     flags = prepared["flags"]
     added = (MEASURED, *(flags if isinstance(flags, list) else ()))
     first = PAGE.read_text().partition(_INSTALLED_BY)[0]  # noqa: ASYNC240 - one small file
-    typed = await asyncio.to_thread(_type_all, world, list(commands(first, added)))
+    typed = await asyncio.to_thread(type_all, world, list(commands(first, added)))
     await asyncio.to_thread(world.tell, "serve", mode=world.mode)
     found = await world.control.list("apiextensions.crossplane.io/v2", "CompositeResourceDefinition")
     return f"{typed} commands as documented: packages Healthy, {len(found)} definitions Established"
@@ -65,8 +50,8 @@ async def walk(world: World) -> str:
     rest = PAGE.read_text().partition(_INSTALLED_BY)[2]  # noqa: ASYNC240 - one small file
     *before, last = commands(rest)
     try:
-        typed = await asyncio.to_thread(_type_all, world, before)
-        answer = json.loads(await asyncio.to_thread(_type, world, last))
+        typed = await asyncio.to_thread(type_all, world, before)
+        answer = json.loads(await asyncio.to_thread(type_line, world, last))
     finally:
         await leave(world)
     said = answer["choices"][0]["message"]["content"]
@@ -82,49 +67,10 @@ def commands(page: str, added: Sequence[str] = ()) -> Iterator[str]:
 
 
 def _in_lab(line: str, added: Sequence[str]) -> str:
-    for words, here in REPLACED.items():
-        line = line.replace(words, here)
+    line = in_lab(line)
     if line.startswith("modelplane install"):
         return " ".join([line, *added])
     return f"{line} --force" if line.startswith("modelplane cluster add") and "--apply" in line else line
-
-
-def _type_all(world: World, lines: Sequence[str]) -> int:
-    for line in lines:
-        world.say(f"  {line[:150]}")
-        _type(world, line)
-    return len(lines)
-
-
-def _type(world: World, line: str) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        home = _desk(world, Path(folder))
-        kubectl = binary(world.places, next(part for part in COMPONENTS if part.name == "kubectl"))
-        environment = {
-            **os.environ,
-            **_WITHOUT_IMAGES,
-            "PATH": os.pathsep.join([str(home / "bin"), str(kubectl.parent), os.environ.get("PATH", "")]),
-            "KUBECONFIG": str(world.kubeconfigs["control"]),
-        }
-        command = ["bash", "-o", "pipefail", "-c", line]
-        done = subprocess.run(
-            command, cwd=home, env=environment, capture_output=True, text=True, check=False, timeout=_WITHIN_S
-        )
-    if done.returncode:
-        raise FailedError(f"`{line}` ended with {done.returncode}: {(done.stdout + done.stderr)[-900:]}")
-    return done.stdout
-
-
-def _desk(world: World, folder: Path) -> Path:
-    """Where a person types: the checkout, the kubeconfig of the cluster's administrator, and the program."""
-    for entry in Path.cwd().iterdir():
-        (folder / entry.name).symlink_to(entry)
-    (folder / "east-admin.yaml").write_text(world.kubeconfigs["east"].read_text())
-    (folder / "bin").mkdir()
-    program = folder / "bin" / "modelplane"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m modelplane "$@"\n')
-    program.chmod(0o755)
-    return folder
 
 
 async def leave(world: World) -> None:

@@ -12,6 +12,7 @@ from lab.components import (
     CROSSPLANE,
     ENVOY_GATEWAY,
     ETCD,
+    HELM,
     KSERVE,
     KUBERNETES,
     KWOK,
@@ -30,6 +31,7 @@ from lab.e2e import (
     drains,
     first_token,
     gangs,
+    helm,
     hop,
     kserve,
     picking,
@@ -157,14 +159,24 @@ async def run_apart(
     return scenario
 
 
-async def run_charts(places: Places, target: Path, say: Callable[[str], None]) -> Scenario:
-    """Our stack by genuine provider-helm, as a report of its own."""
+async def run_product(
+    places: Places, target: Path, say: Callable[[str], None], option: Set, *, only: frozenset[str]
+) -> Scenario:
+    """Our stack by genuine provider-helm, or our chart by genuine Helm, as a section of the report."""
     scenario = Scenario(say)
+    title, module, actions = _PRODUCT[option]
     async with enter(places, say, "live") as world:
-        for name, action in charts.STEPS:
-            await scenario.step(name, partial(action, world), needed=True)
-    _write(target, report(scenario, "Charts", _facts(places, "live", PROVIDER_HELM)))
+        for name, action in actions:
+            if not only or _name(action) in only:
+                await scenario.step(name, partial(action, world), needed=True)
+    _write(target, with_section(_page(target), scenario, title, _facts(places, "live", module)))
     return scenario
+
+
+_PRODUCT = {
+    Set.CHARTS: ("The software of clusters, by provider-helm", PROVIDER_HELM, charts.STEPS),
+    Set.HELM: ("Modelplane's chart, by Helm", HELM, helm.STEPS),
+}
 
 
 def _section(option: Set) -> tuple[str, Module]:

@@ -31,46 +31,56 @@ _PART_OF = "app.kubernetes.io/part-of=modelplane"
 
 
 @dataclass(slots=True)
-class _Traffic:
+class Traffic:
+    """What requests came to."""
+
     answered: int = 0
     failed: list[str] = field(default_factory=list)
 
 
 async def upgrade(world: World) -> str:
     """Nothing that serves is touched, no request fails, and the new server answers for every composite that changes."""
-    before = await _serving(world)
-    async with _requests(world) as traffic:
+    before = await serving(world)
+    async with requests(world) as traffic:
         told = await asyncio.to_thread(world.tell, "upgrade", mode=world.mode)
         mark = {"metadata": {"annotations": {"example.org/touched": str(told["version"])}}}
         deployment: Manifest = {"apiVersion": OURS, "kind": "ModelDeployment", "metadata": {"name": DEPLOYMENT}}
         await world.control.patch(deployment, mark)
-        await world.wait("the new function server called", _is_called)
+        await world.wait("the new function server called", is_next_called)
         await world.ready("ModelDeployment", DEPLOYMENT)
-    after = await _serving(world)
+    after = await serving(world)
     expect(before == after, f"was {sorted(before)}, is {sorted(after)}")
     expect(traffic.answered, "no request was answered")
     expect(not traffic.failed, f"{len(traffic.failed)} of {traffic.answered} requests: {traffic.failed[:3]}")
     return f"to {told['version']}: {len(after)} pods and replicas untouched, {traffic.answered} requests, none failed"
 
 
-async def _serving(world: World) -> set[tuple[str, str, str]]:
+async def serving(world: World) -> set[tuple[str, str, str]]:
     """Replicas and pods by identity; a pod that was restarted or replaced has another."""
     replicas = {("control", name_of(each), text(each, "metadata", "uid")) for each in await world.replicas(DEPLOYMENT)}
     pods = {(site, name_of(pod), text(pod, "metadata", "uid")) for site, pod in await world.all_pods(DEPLOYMENT)}
     return replicas | pods
 
 
-async def _is_called() -> bool:
-    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{NEXT_PORT + 1}/metrics") as answer:
+async def is_next_called() -> bool:
+    return await calls(NEXT_PORT) > 0
+
+
+async def calls(port: int) -> float:
+    """How often a function server has composed a ModelDeployment."""
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port + 1}/metrics") as answer:
         page = await answer.text()
-    return 'modelplane_function_calls_total{kind="ModelDeployment",outcome="composed"}' in page
+    found = re.search(
+        r'^modelplane_function_calls_total\{kind="ModelDeployment",outcome="composed"\} (\S+)', page, re.MULTILINE
+    )
+    return float(found[1]) if found else 0.0
 
 
 @asynccontextmanager
-async def _requests(world: World) -> AsyncIterator[_Traffic]:
+async def requests(world: World) -> AsyncIterator[Traffic]:
     """Requests to the service, one after the other, for as long as the body lasts."""
     service = await world.control.get(OURS, "ModelService", SERVICE)
-    traffic = _Traffic()
+    traffic = Traffic()
     asking = asyncio.create_task(_ask(text(service, "status", "address"), traffic))
     try:
         yield traffic
@@ -79,7 +89,7 @@ async def _requests(world: World) -> AsyncIterator[_Traffic]:
         await asyncio.gather(asking, return_exceptions=True)
 
 
-async def _ask(address: str, traffic: _Traffic) -> None:
+async def _ask(address: str, traffic: Traffic) -> None:
     body = {"model": DEPLOYMENT, "messages": [{"role": "user", "content": "hello"}], "max_tokens": 4}
     async with aiohttp.ClientSession() as session:
         while True:
@@ -102,12 +112,12 @@ async def uninstall(world: World) -> str:
         await asyncio.to_thread(typed, world, command)
 
     async def nothing() -> bool:
-        return not await _left(world)
+        return not await left_of_us(world)
 
     try:
         waited = await world.wait("nothing left", nothing)
     finally:
-        left = await _left(world)
+        left = await left_of_us(world)
     expect(not left, f"left: {', '.join(left)}")
     return f"nothing of ours left {waited:.1f} s after the last command"
 
@@ -123,7 +133,7 @@ def documented(page: str) -> Iterator[list[str]]:
             words = words[end + 1 :]
 
 
-async def _left(world: World) -> list[str]:
+async def left_of_us(world: World) -> list[str]:
     """Kinds, packages, rights and namespaces of ours on the control cluster; tenants and gateways on the others."""
     api = world.control
     kinds = await api.list("apiextensions.k8s.io/v1", "CustomResourceDefinition")

@@ -1,5 +1,6 @@
 from modelplane.compose.contract import Helm, Local
 from modelplane.compose.releases import chart_of, release_manifest
+from modelplane.crossplane.packaging import PackageSource, installation
 
 
 def test_a_release_as_the_provider_takes_it(problems):
@@ -29,3 +30,15 @@ def test_a_chart_is_known_again_from_its_release():
     release = release_manifest("east-lws", "modelplane-system", chart)
     assert chart_of(chart) == chart_of(Local(release)) == chart
     assert chart_of(Local({**release, "kind": "ConfigMap"})) is None
+
+
+def test_a_chart_that_fails_at_first_is_tried_for_an_hour():
+    """A webhook that is not up yet failed a first install three times in a minute, and nothing tried again."""
+    made = release_manifest("east-lws", "s", Helm("east", "lws", "oci://a", "1.0.0", "n"))
+    (poll,) = [
+        each["spec"]["deploymentTemplate"]["spec"]["template"]["spec"]["containers"][0]["args"]
+        for each in installation(PackageSource("a.example/x", "a.example/y", "1", helm=True))
+        if each["kind"] == "DeploymentRuntimeConfig" and each["metadata"]["name"] == "provider-helm"
+    ]
+    assert poll == ["--poll=5m"]
+    assert made["spec"]["rollbackLimit"] * 5 >= 60

@@ -188,3 +188,17 @@ def _package(content):
         layer = archive.extractfile(f"{marked[0].removeprefix('sha256:')}.tar.gz").read()
     with tarfile.open(fileobj=io.BytesIO(layer)) as inner:
         return list(yaml.safe_load_all(inner.extractfile("package.yaml").read()))
+
+
+def test_helm_keeps_what_others_stand_on():
+    """Uninstalling by Helm takes neither kinds, with which every object would go, nor kubeconfigs, nor providers."""
+    made = installation(PackageSource("a.example/x", "a.example/y", "1", helm=True, clouds=("GKE",), hub="h.example"))
+    kept = [each for each in made if "annotations" in each["metadata"]]
+    assert {each["metadata"]["annotations"]["helm.sh/resource-policy"] for each in kept} == {"keep"}
+    providers = {each["metadata"]["name"] for each in made if each["kind"] == "Provider"}
+    assert {"provider-kubernetes", "provider-helm"} < providers
+    assert {(each["kind"], each["metadata"]["name"]) for each in kept} == {
+        ("Namespace", "modelplane-system"),
+        ("Configuration", "modelplane"),
+        *((kind, name) for name in providers for kind in ("Provider", "DeploymentRuntimeConfig")),
+    }

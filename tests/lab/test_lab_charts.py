@@ -2,14 +2,16 @@ import asyncio
 import io
 import ssl
 import tarfile
-from pathlib import Path
 
 import aiohttp
+import pytest
 import yaml
 
 from lab.certificates import new_authority
-from lab.charts import SOURCES, PackedChart, _packed, _pulled, publish, table_values, tls_context
-from lab.components import CERT_MANAGER, ENVOY_GATEWAY
+from lab.chart_sources import SOURCES
+from lab.charts import PackedChart, _pulled, packed, publish, table_values, tls_context
+from lab.components import CERT_MANAGER
+from lab.e2e.charts import FLEET, overrides
 from lab.registry import Registry
 from modelplane.catalog.stack import load_stack
 
@@ -22,37 +24,30 @@ def files(chart):
 
 
 def source(name):
-    (found,) = [each for each in SOURCES if each.component == name]
-    return found
+    return next(each for each in SOURCES if each.component == name)
 
 
-def write(folder, **contents):
-    folder.mkdir(parents=True)
-    for name, text in contents.items():
-        (folder / name.replace("__", ".")).write_text(text)
-
-
-def test_every_chart_is_of_a_component_and_its_row_says_so():
-    for each in SOURCES:
-        row = COMPONENTS[each.component]
-        same = row.chart.version.removeprefix("v") == each.module.version.removeprefix("v")
-        assert same == row.source.startswith("chart of the module of this version"), each.component
-        assert same or f"v{each.module.version.removeprefix('v')}" in row.source, each.component
-
-
-def test_a_template_of_a_chart_gets_what_a_release_would_put_in(tmp_path):
-    write(tmp_path / "deploy/charts/cert-manager", Chart__template__yaml="name: cert-manager\nappVersion: v0.0.0\n")
-    made = _packed(COMPONENTS["cert-manager"], source("cert-manager"), tmp_path)
+def test_a_template_of_a_chart_gets_what_a_release_would_put_in():
+    given = {"Chart.template.yaml": b"name: cert-manager\nappVersion: v0.0.0\n"}
+    made = packed(COMPONENTS["cert-manager"], source("cert-manager"), given)
     described = yaml.safe_load(files(made)["cert-manager/Chart.yaml"])
     assert described == {"name": "cert-manager", "version": CERT_MANAGER.version, "appVersion": CERT_MANAGER.version}
-    folder = tmp_path / "charts/gateway-helm"
-    write(folder, Chart__yaml="name: gateway-helm\ndependencies: [{name: crds}, {name: away}]\n", Chart__lock="x")
-    (folder / "values.tmpl.yaml").write_text("image: ${GatewayImage}\npolicy: ${GatewayImagePullPolicy}\n")
-    (folder / "charts" / "crds").mkdir(parents=True)
-    made = files(_packed(COMPONENTS["envoy-gateway"], source("envoy-gateway"), tmp_path))
-    assert made.keys() == {"gateway-helm/Chart.yaml", "gateway-helm/values.yaml"}
-    assert yaml.safe_load(made["gateway-helm/Chart.yaml"])["dependencies"] == [{"name": "crds"}]
-    image = f"docker.io/envoyproxy/gateway:{ENVOY_GATEWAY.version}"
+    given = {
+        "Chart.yaml": b"name: gateway-helm\nappVersion: latest\ndependencies: [{name: crds}, {name: away}]\n",
+        "Chart.lock": b"x",
+        "values.tmpl.yaml": b"image: ${GatewayImage}\npolicy: ${GatewayImagePullPolicy}\n",
+        "charts/crds/Chart.yaml": b"",
+    }
+    made = files(packed(COMPONENTS["envoy-gateway"], source("envoy-gateway"), given))
+    assert made.keys() == {f"gateway-helm/{path}" for path in ("Chart.yaml", "values.yaml", "charts/crds/Chart.yaml")}
+    described = {
+        "name": "gateway-helm",
+        "version": "v1.8.3",
+        "appVersion": "v1.8.3",
+        "dependencies": [{"name": "crds"}],
+    }
+    assert yaml.safe_load(made["gateway-helm/Chart.yaml"]) == described
+    image = "docker.io/envoyproxy/gateway:v1.8.3"
     assert yaml.safe_load(made["gateway-helm/values.yaml"]) == {"image": image, "policy": "IfNotPresent"}
 
 
@@ -100,13 +95,30 @@ def test_charts_are_served_as_the_table_names_them(tmp_path):
     asyncio.run(main())
 
 
-def test_the_fleet_of_the_lab_names_charts_that_can_be_had():
+def test_the_fleet_of_the_lab_mirrors_every_repository_of_its_charts():
     (cluster,) = [
-        each
-        for each in yaml.safe_load_all(Path("lab/fleets/charts/fleet.yaml").read_text())
-        if each["kind"] == "InferenceCluster"
+        each for each in yaml.safe_load_all((FLEET / "fleet.yaml").read_text()) if "nodePools" in each["spec"]
     ]
-    had = {each.component: each.module.version.removeprefix("v") for each in SOURCES}
-    overrides = {each["name"]: each["version"] for each in cluster["spec"]["software"]["overrides"]}
-    for name, version in overrides.items():
-        assert version.removeprefix("v") == had[name]
+    mirrored = {each["source"] for each in cluster["spec"]["software"]["registryMirrors"]}
+    fits = [each for each in COMPONENTS.values() if each.chart and not each.only_on]
+    assert {each.chart.repository.partition("://")[2].partition("/")[0] for each in fits} == mirrored
+
+
+HAD = {"cert-manager": "v1.20.2", "kai": "v0.12.0", "grove": "v0.1.0-alpha.12-rc1"}
+
+
+@pytest.mark.parametrize(
+    ("stack", "had", "on"),
+    [
+        ("Standard", HAD, {"cert-manager": "v1.20.2", "kai": "v0.12.0"}),
+        ("Dynamo", HAD, {"cert-manager": "v1.20.2", "kai": "v0.12.0"}),
+        ("Dynamo", {**HAD, "kai": "v0.17.0"}, {**HAD, "kai": "v0.17.0"}),
+        ("Standard", {}, {}),
+    ],
+    ids=["of another stack", "too old for its user", "all", "nothing"],
+)
+def test_a_cluster_gets_what_can_be_had_and_works_together(stack, had, on):
+    made = overrides(stack, had)
+    assert {each["name"]: each["version"] for each in made if each["enabled"]} == on
+    off = {each["name"] for each in made if not each["enabled"]}
+    assert off == {each.name for each in COMPONENTS.values() if each.chart and each.fits(stack, "Existing")} - on.keys()

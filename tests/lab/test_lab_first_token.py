@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.e2e.first_token import PAGE, REPLACED, commands
+from lab.e2e.desk import REPLACED
+from lab.e2e.first_token import PAGE, commands
 
 ROOT = Path(__file__).resolve().parents[2]
 

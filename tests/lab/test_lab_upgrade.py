@@ -43,6 +43,14 @@ def test_clusters_are_cordoned_before_they_are_deleted():
     assert cordon < delete
 
 
+def test_clusters_are_empty_before_they_are_deleted():
+    """The kinds of models are gone a little before their replicas are, and a cluster with replicas refuses to go."""
+    commands = [" ".join(command) for command in documented((ROOT / UNINSTALL).read_text())]
+    order = ("kubectl delete modelservices", "--for=jsonpath={.status.replicas}=0", "kubectl delete inferenceclusters")
+    places = [next(at for at, command in enumerate(commands) if words in command) for words in order]
+    assert places == sorted(places)
+
+
 def test_the_documented_way_out_is_made_of_kubectl_commands():
     commands = list(documented((ROOT / UNINSTALL).read_text()))
     assert len(commands) > 5

@@ -8,7 +8,8 @@ from modelplane.compose.contract import Helm, Target
 
 RELEASE_API, RELEASE = "helm.m.crossplane.io/v1beta1", "Release"
 EXTERNAL_NAME = "crossplane.io/external-name"
-_ROLLBACKS = 3
+ATTEMPTS = 12
+"""Past them provider-helm never tries again. It tries once in a poll of five minutes, so that is an hour."""
 
 
 def release_manifest(name: str, namespace: str, target: Helm) -> Json:
@@ -19,7 +20,7 @@ def release_manifest(name: str, namespace: str, target: Helm) -> Json:
         "metadata": {"name": name, "namespace": namespace, "annotations": {EXTERNAL_NAME: target.release or name}},
         "spec": {
             "providerConfigRef": {"kind": "ClusterProviderConfig", "name": target.cluster},
-            "rollbackLimit": _ROLLBACKS,
+            "rollbackLimit": ATTEMPTS,
             "forProvider": {
                 "namespace": target.namespace,
                 # Ready is then a matter of the pods too, which those that need it wait for.

@@ -205,8 +205,10 @@ def _installed(source: PackageSource) -> tuple[Manifest, ...]:
         *(_hub(source) if source.hub else ()),
         _runtime(FUNCTION, _function_runtime(source), {**_SCRATCH, **spread_of(FUNCTION)}, REPLICAS),
         _package("Function", FUNCTION, f"{source.packages}/{FUNCTION}:v{source.version}", source, FUNCTION),
-        _alone(
-            _package("Configuration", CONFIGURATION, f"{source.packages}/{CONFIGURATION}:v{source.version}", source)
+        _kept(
+            _alone(
+                _package("Configuration", CONFIGURATION, f"{source.packages}/{CONFIGURATION}:v{source.version}", source)
+            )
         ),
         *((function_monitor(FUNCTION, CROSSPLANE_NAMESPACE), router_monitor()) if source.monitors else ()),
     )
@@ -218,7 +220,18 @@ def _hub(source: PackageSource) -> Iterator[Manifest]:
 
 
 def _namespace() -> Manifest:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}
+    return _kept({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}})
+
+
+def _kept(item: Manifest) -> Manifest:
+    """Stays where Helm uninstalls, or does not find it in the next version of the chart.
+
+    Without its Configuration a control plane loses every kind and all that is of it; with the namespace go kubeconfigs,
+    and with a provider the kinds of what it carries. Deleting these takes a command of its own.
+    """
+    metadata = item["metadata"]
+    known = metadata if isinstance(metadata, Mapping) else {}
+    return {**item, "metadata": {**known, "annotations": {"helm.sh/resource-policy": "keep"}}}
 
 
 def _providers(source: PackageSource) -> Iterator[Manifest]:
@@ -230,8 +243,8 @@ def _providers(source: PackageSource) -> Iterator[Manifest]:
     for cloud in clouds:
         wanted += [(name, cloud.provider_version, []) for name in cloud.providers]
     for name, version, arguments in wanted:
-        yield _runtime(name, {"args": arguments})
-        yield _package("Provider", name, f"{source.providers}/{name}:{version}", source, name)
+        yield _kept(_runtime(name, {"args": arguments}))
+        yield _kept(_package("Provider", name, f"{source.providers}/{name}:{version}", source, name))
 
 
 def _package(kind: str, name: str, package: str, source: PackageSource, runtime: str = "") -> Manifest:
