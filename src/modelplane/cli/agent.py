@@ -2,11 +2,13 @@
 
 import argparse
 import asyncio
+import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError
+from modelplane.cli._log_format import add_log_format
 
 if TYPE_CHECKING:
     from modelplane.tunnel.agent import AgentApi
@@ -33,10 +35,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--api-server", default="", metavar="URL", help="default: that of the pod's cluster")
     parser.add_argument("--token-file", type=Path, default=_ACCOUNT / "token", help="default: %(default)s")
     parser.add_argument("--ca-file", type=Path, default=_ACCOUNT / "ca.crt", help="default: %(default)s")
+    add_log_format(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from modelplane.cli._tunnel_logs import log_to_stderr
+    from modelplane.reconcile.log_lines import log_to_stderr
     from modelplane.tunnel.enrolment import Enrolment, IdentityStore, run_agent
     from modelplane.tunnel.frames import TunnelError
 
@@ -46,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(f"--hub-ca {arguments.hub_ca}: there is no such file")
     hub, api = arguments.hub.rstrip("/"), _api(arguments)
     enrolment = Enrolment(hub, arguments.hub_ca, IdentityStore(api))
-    log_to_stderr()
+    log_to_stderr(arguments.log_format, logging.INFO)
     try:
         asyncio.run(run_agent(enrolment, api, arguments.cluster, os.environ.get("MODELPLANE_JOIN_TOKEN", "")))
     except TunnelError as error:

@@ -2,7 +2,10 @@
 
 import argparse
 import asyncio
+import logging
 from pathlib import Path
+
+from modelplane.cli._log_format import add_log_format
 
 _EPILOG = """\
 examples:
@@ -31,13 +34,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--proxy-port", type=int, default=8444, help="for the control plane (default: %(default)s)")
     parser.add_argument("--heartbeat", type=float, default=60.0, help="seconds between announcements (%(default)s)")
     parser.add_argument("--kubeconfig", type=Path, help="the control plane (default: as kubectl finds it)")
+    add_log_format(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from modelplane.api.errors import InputError
     from modelplane.api.labels import SYSTEM_NAMESPACE
-    from modelplane.cli._tunnel_logs import log_to_stderr
     from modelplane.kube import KubeClient, KubeError, load_config
+    from modelplane.reconcile.log_lines import log_to_stderr
     from modelplane.tunnel.serving import HubOptions, serve_hub
 
     service = "modelplane-hub"
@@ -57,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         finally:
             await client.close()
 
-    log_to_stderr()
+    log_to_stderr(arguments.log_format, logging.INFO)
     try:
         asyncio.run(serve())
     except KubeError as error:
