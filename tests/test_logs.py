@@ -123,3 +123,11 @@ def test_the_documentation_has_every_reason_with_its_meaning():
     rows = [f"| `{reason.value}` | {reason.meaning} |" for reason in LogReason]
     written = [line for line in page.partition("## Reasons of log lines")[2].splitlines() if line.startswith("| `")]
     assert written == rows
+
+
+def test_rendered_programs_write_json():
+    """Pods have no terminal, and no manifest that we render chooses text."""
+    rendering = [*(PACKAGE / "compose").rglob("*.py"), *(PACKAGE / "crossplane").rglob("*.py")]
+    chosen = ("--log-format", "--zap-encoder", '"--debug"')
+    assert len(rendering) > 100
+    assert [path.name for path in rendering if any(option in path.read_text() for option in chosen)] == []
