@@ -147,7 +147,7 @@ async def _picker(endpoints: Path, *flags: str) -> AsyncIterator[tuple[int, int]
     port = free_port()
     words = [sys.executable, "-m", "modelplane", "picker", "serve", "--endpoints", str(endpoints)]
     words += ["--host", "127.0.0.1", "--grpc-port", str(port), "--grpc-health-port", "0", "--metrics-port", "0"]
-    words += ["--secure-serving", "false", *flags]
+    words += ["--secure-serving", "false", "--zap-encoder", "console", *flags]
     process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
     try:
         if process.stdout is None or not await process.stdout.readline():

@@ -52,18 +52,18 @@ class Account:
             content = stream.read()
         self._offset += len(content)
         *lines, self._rest = (self._rest + content).split(b"\n")
-        fresh = [self._entry(said) for line in lines if b'"answered"' in line and (said := _decoded(line))]
+        fresh = [self._entry(said) for line in lines if b'"Answered"' in line and (said := _decoded(line))]
         self.entries += fresh
         return fresh
 
     def _entry(self, said: dict[str, object]) -> Entry:
         at_s = float(str(said["ts"]))
-        subject = f"{said['kind']} {said['namespace']}/{said['name']}"
+        subject = str(said["object"])
         before = self._last.get(subject)
         self._last[subject] = at_s
         return Entry(
             at_s=at_s,
-            kind=str(said["kind"]),
+            kind=subject.partition("/")[0],
             subject=subject,
             work_ms=float(str(said["work_ms"])),
             request_bytes=int(str(said["request_bytes"])),
@@ -75,7 +75,7 @@ class Account:
 
 def starts(log: Path) -> int:
     """How often the server began to serve."""
-    return log.read_bytes().count(b'"msg": "serving"')
+    return sum(_reason(line) == "Serving" for line in log.read_bytes().splitlines())
 
 
 def _decoded(line: bytes) -> dict[str, object]:
@@ -83,7 +83,11 @@ def _decoded(line: bytes) -> dict[str, object]:
         said = json.loads(line)
     except ValueError:
         return {}
-    return said if isinstance(said, dict) and said.get("msg") == "answered" else {}
+    return said if isinstance(said, dict) else {}
+
+
+def _reason(line: bytes) -> object:
+    return _decoded(line).get("reason")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import pytest
 
 from modelplane.api.errors import InputError, NotFoundError
 from modelplane.cli import main
+from modelplane.cli._pod_logs import LogRange
 from modelplane.cli.logs import ContainerLog, _new_lines, log_files, replicas_of
 from modelplane.cli.running import RunningPlane
 from modelplane.compose.context import remote_namespace, workload_name
@@ -135,7 +136,7 @@ class LogFleet:
         self.folder, self.control, self.east, self.west = folder, KubeApi(), KubeApi(), KubeApi()
         for name in ("east", "west"):
             self.control.put(CLUSTERS, cluster(name))
-        self.control.put(DEPLOYMENTS, {"metadata": {"name": "chat", "namespace": "team"}})
+        self.control.put(DEPLOYMENTS, {"metadata": {"name": "chat", "namespace": "team", "labels": {"app": "chat"}}})
         self.control.put(REPLICAS, replica("chat-a", "east"))
         self.control.put(REPLICAS, replica("chat-b", "west"))
         self.east.put(PODS, pod("chat-a-1", "chat-a", "engine", "sidecar"))
@@ -196,6 +197,18 @@ async def _story(fleet, authority):
     code, out, _ = await fleet.type("md/chat", "-f", followed=5)
     assert (code, sorted(out.splitlines())) == (0, sorted(ALL.splitlines()))
 
+    assert await fleet.type("mr/chat-a", "mr/chat-b", "mr/chat-a") == (0, ALL, "")
+    assert await fleet.type("mr", "chat-a", "chat-b", "-c", "sidecar") == (0, "[east/chat-a-1/sidecar] ready\n", "")
+    assert await fleet.type("-l", "app=chat") == (0, ALL, "")
+    assert await fleet.type("mr", "-l", "app=none") == (
+        1, "", "modelplane logs: no ModelReplica in namespace team has the labels app=none\n",
+    )  # fmt: skip
+    code, out, err = await fleet.type("md/chat", "-c", "none")
+    assert (code, out, "no pod has a container none" in err) == (1, "", True)
+    assert (await fleet.type("md/chat", "--since", "10m", "--timestamps", "-p"))[0] == 0
+    asked = {"container": "engine", "sinceSeconds": "600", "previous": "true", "timestamps": "true"}
+    assert fleet.west.log_queries[-1] == asked
+
     fleet.west.logs.clear()
     assert await fleet.type("md/chat") == (
         1, ALL.removesuffix("[west/chat-b-1/engine] four\n"),
@@ -232,3 +245,31 @@ def test_a_cluster_is_named_with_its_file(capsys):
     assert "'east' is not NAME=FILE" in capsys.readouterr().err
     assert main(["logs", "md/chat", "--cluster", "east=x"]) == 1
     assert "--cluster goes with --kubeconfig" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "give md/NAME or mr/NAME, or labels of deployments by -l"),
+        (["md/chat", "--since", "10m"], "--since goes with --kubeconfig: engines of this machine have files"),
+        (["md/chat", "--previous"], "--previous goes with --kubeconfig"),
+        (["md/chat", "--timestamps"], "--timestamps goes with --kubeconfig"),
+        (["md/chat", "x"], "'md/chat x' is not KIND NAME or KIND/NAME"),
+        (["ms/chat"], "'ms' is not a kind of this command"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(words, says, capsys):
+    assert main(["logs", *words]) == 1
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("wanted", "options"),
+    [
+        (LogRange(), {}),
+        (LogRange(tail=0, follow=True), {"tailLines": "0", "follow": "true"}),
+        (LogRange(since_s=600, previous=True), {"sinceSeconds": "600", "previous": "true"}),
+    ],
+)
+def test_a_range_as_the_pod_log_api_spells_it(wanted, options):
+    assert wanted.options() == options

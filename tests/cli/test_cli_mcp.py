@@ -44,6 +44,8 @@ async def conversation(client, plane):
         ("cost", {}),
         ("trace", {"kind": "modeldeployment", "name": "qwen3-8b"}),
         ("explain", {"deployment": "qwen3-8b"}),
+        ("explain_cluster", {"cluster": "east"}),
+        ("events", {"type": "Normal"}),
         ("plan", {"manifests": MANIFESTS.replace("replicas: 2", "replicas: 3")}),
         ("simulate", {"manifests": MANIFESTS, "steps": ["60 lose cluster east"], "seconds": 120}),
     ):
@@ -55,6 +57,8 @@ async def conversation(client, plane):
     assert [row["namespace"] for row in found["cost"]["teams"]] == ["default"]
     assert found["trace"]["name"] == "qwen3-8b"
     assert found["explain"]["deployment"] == "default/qwen3-8b"
+    assert found["explain_cluster"]["cluster"] == "east"
+    assert {event["type"] for event in found["events"]["items"]} == {"Normal"}
     assert found["plan"]["answer"] in {"FitsNow", "FitsAfterScaleUp"}
     assert any("east" in text for _, text in found["simulate"]["story"])
     (deployment,) = (item for item in plane.store.list("modelplane.ai", "ModelDeployment"))

@@ -8,7 +8,7 @@ from modelplane.cli._mcp_tools import TOOLS, command_line, structured
 
 BY_NAME = {tool.name: tool for tool in TOOLS}
 WHERE = ("--data", "/plane")
-READING = {"status", "top", "cost", "trace", "explain", "plan", "simulate"}
+READING = {"status", "top", "cost", "trace", "explain", "events", "plan", "simulate"}
 
 
 def line(name, folder, /, **arguments):
@@ -23,6 +23,9 @@ def line(name, folder, /, **arguments):
         ("top", {"namespace": "team"}, ["top", "--namespace=team"]),
         ("trace", {"kind": "modeldeployment", "name": "chat"}, ["trace", "modeldeployment/chat"]),
         ("explain", {"deployment": "c.1", "namespace": "team"}, ["explain", "deployment/c.1", "--namespace=team"]),
+        ("explain_cluster", {"cluster": "east"}, ["explain", "cluster/east"]),
+        ("events", {}, ["events", "--all-namespaces"]),
+        ("events", {"namespace": "team", "type": "Warning"}, ["events", "--namespace=team", "--types=Warning"]),
     ],
 )
 def test_a_call_is_a_command_line(tmp_path, name, arguments, words):
@@ -72,6 +75,7 @@ def test_what_no_tool_takes_is_refused_by_name(tmp_path, name, arguments, proble
 EXAMPLES = {
     "trace": {"kind": "modeldeployment", "name": "chat"},
     "explain": {"deployment": "chat"},
+    "explain_cluster": {"cluster": "east"},
     "plan": {"manifests": "", "without_scale_up": True},
     "simulate": {"manifests": "", "steps": ["60 lose cluster east"], "seconds": 90.5},
 }

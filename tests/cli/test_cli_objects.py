@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -12,32 +13,38 @@ import yaml
 from modelplane import __version__
 from modelplane.api.errors import InputError
 from modelplane.cli import main
-from modelplane.cli._kinds import kinds_of_word, read_name, read_names
+from modelplane.cli._kinds import kinds_of_word, read_name, read_objects
+from modelplane.cli._main import _parser
 from modelplane.cli._objects import ApiResource, is_own_conflict
+from modelplane.cli._selection import select
 from modelplane.cli.completion import candidates
 from modelplane.cli.running import RunningPlane
-from modelplane.cli.wait import WaitGoal, _goal
+from modelplane.cli.wait import WaitGoal, _goal, _seconds
 from modelplane.plane.plane import Plane, PlaneSettings
 from modelplane.sim.cluster import ClusterSettings
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
-OPTIONS = ["--data", "--help", "--kubeconfig", "--namespace", "-h", "-n"]
+OPTIONS = [
+    "--all", "--all-namespaces", "--data", "--filename", "--help", "--kubeconfig", "--namespace", "--selector",
+    "-A", "-f", "-h", "-l", "-n",
+]  # fmt: skip
 READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("md", (("ModelDeployment",), ())),
-        ("ModelDeployments a b", (("ModelDeployment",), ("a", "b"))),
-        ("md/a", (("ModelDeployment",), ("a",))),
-        ("md,ms", (("ModelDeployment", "ModelService"), ())),
-        ("inferenceclusters.modelplane.ai east", (("InferenceCluster",), ("east",))),
-        ("ns", (("Namespace",), ())),
+        ("md", (("ModelDeployment", ()),)),
+        ("ModelDeployments a b", (("ModelDeployment", ("a", "b")),)),
+        ("md/a", (("ModelDeployment", ("a",)),)),
+        ("md/a ms/b md/c", (("ModelDeployment", ("a", "c")), ("ModelService", ("b",)))),
+        ("md,ms", (("ModelDeployment", ()), ("ModelService", ()))),
+        ("inferenceclusters.modelplane.ai east", (("InferenceCluster", ("east",)),)),
+        ("ns", (("Namespace", ()),)),
     ],
 )
 def test_kinds_and_names_are_spelled_as_kubectl_spells_them(words, expected):
-    assert read_names(words.split()) == expected
+    assert read_objects(words.split()) == expected
 
 
 @pytest.mark.parametrize(
@@ -48,11 +55,12 @@ def test_kinds_and_names_are_spelled_as_kubectl_spells_them(words, expected):
         ("md/", "neither KIND NAME nor KIND/NAME"),
         ("md/a b", "neither KIND NAME nor KIND/NAME"),
         ("md,ms a", "'md,ms' are several kinds; a name goes with one"),
+        ("md,ms/a", "'md,ms' are several kinds; a name goes with one"),
     ],
 )
 def test_other_words_are_refused_with_what_is_right(words, message):
     with pytest.raises(InputError, match="^.*" + message.replace("?", r"\?")):
-        read_names(words.split())
+        read_objects(words.split())
 
 
 @pytest.mark.parametrize(
@@ -108,6 +116,13 @@ def test_the_path_and_the_name_of_an_object(resource, path, shown):
         ("condition=Ready", WaitGoal("Ready", "True")),
         ("condition=Placed=false", WaitGoal("Placed", "false")),
         ("delete", WaitGoal.DELETED),
+        ("create", WaitGoal.CREATED),
+        ("jsonpath={.status.readyReplicas}=3", WaitGoal("", "", "{.status.readyReplicas}", "3")),
+        ("jsonpath=.status.url", WaitGoal("", "", ".status.url", None)),
+        (
+            'jsonpath={.status.conditions[?(@.type=="Ready")].status}=False',
+            WaitGoal("", "", '{.status.conditions[?(@.type=="Ready")].status}', "False"),
+        ),
     ],
 )
 def test_what_is_waited_for(text, goal):
@@ -123,13 +138,48 @@ def test_when_a_wait_is_over():
         (WaitGoal(), {}),
         (WaitGoal(), None),
         (WaitGoal.DELETED, READY),
+        (WaitGoal.CREATED, None),
+        (_goal("jsonpath=.spec.replicas=2"), {"spec": {"replicas": 3}}),
+        (_goal("jsonpath=.spec.replicas"), {"spec": {}}),
     ]
-    assert [goal.is_met(item) for goal, item in table] == [True, False, False, False, False]
+    assert [goal.is_met(item) for goal, item in table] == [True, *[False] * 7]
     assert WaitGoal.DELETED.is_met(None)
+    assert WaitGoal.CREATED.is_met({})
+    assert _goal("jsonpath=.spec.paused=true").is_met({"spec": {"paused": True}})
+    assert _goal("jsonpath=.spec.replicas").is_met({"spec": {"replicas": 0}})
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30", 30), ("0.5", 0.5), ("90s", 90), ("5m", 300), ("1h", 3600)])
+def test_how_long_is_waited(text, seconds):
+    assert _seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "5x", "1e9"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is no time; write 30, 90s, 5m or 1h"):
+        _seconds(text)
 
 
 @pytest.mark.parametrize(
-    "words", ["get", "describe", "apply", "scale md/x", "scale md/x --replicas -1", "trace", "wait md/x --for soon"]
+    ("words", "message"),
+    [
+        ("delete", "give KIND NAME, or manifests by -f"),
+        ("wait md/x -f examples/quickstart", "give KIND NAME, or manifests by -f"),
+        ("delete md", "name the ModelDeployment, or select some by -l LABELS or --all"),
+        ("delete md x -l a=b", "give names of the ModelDeployment, or -l or --all"),
+        ("delete md --all -l a=b", "give -l or --all, not both"),
+        ("describe -f examples/quickstart --all", "-l and --all go with a kind, and not with -f"),
+        ("wait md x -A", "-A goes with -l or --all: a name is in one namespace"),
+    ],
+)
+def test_a_selection_that_contradicts_itself_is_refused(words, message):
+    parsed = _parser(words.split()).parse_args(words.split())
+    with pytest.raises(InputError, match=re.escape(message)):
+        select(None, parsed)
+
+
+@pytest.mark.parametrize(
+    "words", ["get", "apply", "scale md/x", "scale md/x --replicas -1", "trace", "wait md/x --for soon"]
 )
 def test_what_is_incomplete_is_wrong_usage(words, capsys):
     with pytest.raises(SystemExit, match="2"):
@@ -200,19 +250,56 @@ def test_a_model_is_applied_waited_for_scaled_and_deleted(tmp_path, capsys):
         assert (code, "inferencecluster.modelplane.ai/east: InUse: in use by ModelReplica" in out) == (3, True)
 
     async def deleted():
+        code, out, _ = await typed("delete ms --all")
+        assert (code, out.splitlines()[-1]) == (0, "modelservice.modelplane.ai/chat: deleted")
         code, out, _ = await typed(f"delete -f {EXAMPLES} --timeout 100 --ignore-not-found")
         gone = [line for line in out.splitlines() if line.endswith(": deleted")]
-        assert (code, gone[0]) == (0, "modelservice.modelplane.ai/chat: deleted")
+        assert (code, gone[0]) == (0, "modeldeployment.modelplane.ai/qwen3-8b: deleted")
         code, _, err = await typed("delete md qwen3-8b")
         assert (code, err) == (1, 'modelplane delete: modeldeployments.modelplane.ai "qwen3-8b" not found\n')
 
     async def run():
         quick = ClusterSettings(pull_s=0.1, load_s=0.1, probe_s=0.1)
         async with Plane(PlaneSettings(data=tmp_path / "plane", cluster=quick)):
-            for step in (applied, shown, partial(_fleet_is_shown, typed), changed, deleted):
+            for step in (
+                applied,
+                shown,
+                partial(_fleet_is_shown, typed),
+                partial(_several_are_selected, typed),
+                changed,
+                deleted,
+            ):
                 await step()
 
     asyncio.run(run())
+
+
+async def _several_are_selected(typed):
+    """Several objects at once, by names, labels, files and all of a kind."""
+    code, out, _ = await typed("get md/qwen3-8b ms/chat -o name")
+    assert (code, out.split()) == (0, ["modeldeployment.modelplane.ai/qwen3-8b", "modelservice.modelplane.ai/chat"])
+    label = "modelplane.ai/deployment=qwen3-8b"
+    code, out, _ = await typed(f"get mr -l {label} -o name", "--kubeconfig")
+    assert (code, len(out.split()), (await typed(f"get mr -l {label.replace('=', '!=')}"))[1]) == (
+        0, 2, "nothing is in namespace default with these labels\n",
+    )  # fmt: skip
+    assert (await typed("get md qwen3-8b -l a=b"))[::2] == (1, "modelplane get: give names or -l, not both\n")
+    code, out, _ = await typed(f"wait -f {EXAMPLES} --timeout 100s")
+    assert (code, out.count(": condition Ready True")) == (0, 6)
+    code, out, _ = await typed("wait md,ms --all -A --for jsonpath={.metadata.name}")
+    assert (code, out.count("{.metadata.name} there")) == (0, 2)
+    code, out, err = await typed("wait md/qwen3-8b --for jsonpath={.status.readyReplicas}=7 --timeout 0")
+    assert (code, out, err) == (
+        3, "modeldeployment.modelplane.ai/qwen3-8b: {.status.readyReplicas} is 2\n",
+        "modeldeployment.modelplane.ai/qwen3-8b: not {.status.readyReplicas} 7 in time\n",
+    )  # fmt: skip
+    assert (await typed("wait md/qwen3-8b --for jsonpath={.status.readyReplicas}=2"))[0] == 0
+    assert (await typed("wait md -l a=b"))[::2] == (
+        1, "modelplane wait: nothing matches, so there is nothing to wait for\n",
+    )  # fmt: skip
+    assert await typed("delete md -l a=b") == (0, "nothing matches, so nothing is deleted\n", "")
+    code, out, _ = await typed(f"describe mr -l {label}")
+    assert (code, out.count("Kind:        ModelReplica")) == (0, 2)
 
 
 async def _applied_again(typed, folder):

@@ -14,7 +14,18 @@ from modelplane.envoy.ports import free_port
 from modelplane.epp.server.health import CHECK
 
 ENDPOINTS = "endpoints:\n- {name: a, address: 127.0.0.1, port: 9}\n"
-ANYWHERE = ["--host", "127.0.0.1", "--grpc-port", "0", "--grpc-health-port", "0", "--metrics-port", "0"]
+ANYWHERE = [
+    "--host",
+    "127.0.0.1",
+    "--grpc-port",
+    "0",
+    "--grpc-health-port",
+    "0",
+    "--metrics-port",
+    "0",
+    "--zap-encoder",
+    "console",
+]
 
 
 @pytest.fixture

@@ -9,10 +9,11 @@ import urllib.request
 import pytest
 
 PROGRAM = (sys.executable, "-m", "modelplane", "picker", "sidecar")
+TEXT = ("--zap-encoder", "console")
 
 
 def test_it_serves_until_it_is_told_to_end():
-    started = (*PROGRAM, "--host", "127.0.0.1", "--port", "0", "--decoder", "127.0.0.1:9", "--drain", "0")
+    started = (*PROGRAM, "--host", "127.0.0.1", "--port", "0", "--decoder", "127.0.0.1:9", "--drain", "0", *TEXT)
     with subprocess.Popen(started, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             said = process.stdout.readline()

@@ -232,9 +232,9 @@ def test_each_call_is_a_line_of_the_log_where_that_was_asked_for(run, caplog):
     with caplog.at_level(logging.INFO):
         run(served(work, log_calls=True))
     lines = [record.fields for record in caplog.records if record.message == "answered"]
-    assert [(line["kind"], line["namespace"], line["name"], line["outcome"]) for line in lines] == [
-        ("InferenceGateway", "", "default", "composed"),
-        ("ModelDeployment", "team", "qwen", "refused"),
+    assert [(line["object"], line["reason"], line["outcome"]) for line in lines] == [
+        ("InferenceGateway/default", "Answered", "composed"),
+        ("ModelDeployment/team/qwen", "Answered", "refused"),
     ]
     assert all(line["request_bytes"] > 0 and line["work_ms"] >= 0 for line in lines)
 

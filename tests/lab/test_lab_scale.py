@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lab.scale import fleet
-from lab.scale.calls import Account, Cost, Entry, costs, percentile
+from lab.scale.calls import Account, Cost, Entry, costs, percentile, starts
 from lab.scale.provider import there
 from lab.scale.report import page, rows, sizes
 from lab.scale.stages import Measured, Outcome, Size
@@ -15,20 +15,23 @@ from modelplane.compose.workload_status import rolled_out
 
 
 def line(at_s, name, **more):
-    said = {"msg": "answered", "ts": at_s, "kind": "ModelReplica", "namespace": "team-0", "name": name}
+    said = {"msg": "answered", "ts": at_s, "object": f"ModelReplica/team-0/{name}", "reason": "Answered"}
     figures = {"work_ms": 1.5, "request_bytes": 100, "response_bytes": 200, "outcome": "composed"}
     return json.dumps({**said, **figures, **more}) + "\n"
 
 
 def test_a_call_that_comes_long_before_its_time_was_caused_by_a_change(tmp_path):
     log = tmp_path / "function.log"
-    log.write_text('{"msg": "serving"}\n' + line(0, "a") + line(10, "a") + line(20, "b") + line(305, "a"))
+    log.write_text(
+        '{"msg":"serving","reason":"Serving"}\n' + line(0, "a") + line(10, "a") + line(20, "b") + line(305, "a")
+    )
     found = Account(log).read()
+    assert starts(log) == 1
     assert [(entry.subject, entry.caused) for entry in found] == [
-        ("ModelReplica team-0/a", True),
-        ("ModelReplica team-0/a", True),
-        ("ModelReplica team-0/b", True),
-        ("ModelReplica team-0/a", False),
+        ("ModelReplica/team-0/a", True),
+        ("ModelReplica/team-0/a", True),
+        ("ModelReplica/team-0/b", True),
+        ("ModelReplica/team-0/a", False),
     ]
 
 

@@ -45,12 +45,16 @@ def pool(name="h200", *, nodes=2, allocated=0, price="84.80", **more):
     }
 
 
-def cluster(name, *pools, condition=None, spec=None, labels=None, **status):
+def more(type_, reason, message, status="True"):
+    return {**ready(reason, message, status, SINCE), "type": type_}
+
+
+def cluster(name, *pools, condition=None, more=(), spec=None, labels=None, **status):
     node_pools = [{"name": each["name"], "className": each["className"], "nodeCount": each["nodes"]} for each in pools]
     source = {"cluster": {"source": "Existing", "existing": {"secretRef": {"name": name}}}, "nodePools": node_pools}
     free = sum(device["free"] for each in pools for device in each["devices"])
     found = {
-        "conditions": [condition or ready()],
+        "conditions": [condition or ready(), *more],
         "gateway": {"address": "127.0.0.1"},
         "nodes": sum(each["nodes"] for each in pools),
         "freeDevices": free,
@@ -164,18 +168,27 @@ def _clusters() -> Iterator[Json]:
     ]
     yield cluster(
         "east", pool(allocated=3, heldByOthers=2), pool("spare", nodes=4), labels={"region": "us-east"}, replicas=1,
-        boundPods=bound,
+        boundPods=bound, faultyReplicas=[{"replica": "qwen3-8b-a", "message": "east-h200-0/gpu-3: XID 79"}],
+        more=[more("TelemetryReady", "CollectorRunning", "it sends to 1 sink")],
     )  # fmt: skip
     yield cluster(
         "west", pool(allocated=1), labels={"region": "us-west"}, replicas=1, lostDevices=15,
         condition=not_ready(LOST, "no answer since 10:38"),
+        more=[more("AgentConnected", "AgentDisconnected", "the last heartbeat was at 10:37:58", "False")],
     )  # fmt: skip
     drain = {"startTime": SINCE, "deadline": "2026-08-29T10:55:00Z", "replicas": 1, "total": 4,
              "summary": "3 of 4 replicas left"}  # fmt: skip
     yield cluster(
         "north", pool(allocated=8, missing=1), labels={"region": "eu-north"}, replicas=1, drain=drain,
-        spec={"cordoned": True, "taints": [{"key": "maintenance", "value": "rack-7", "effect": "NoSchedule"}]},
+        spec={
+            "cordoned": True, "taints": [{"key": "maintenance", "value": "rack-7", "effect": "NoSchedule"}],
+            "software": {"upgrade": {"wave": 2}},
+        },
+        software={"phase": "Waiting", "release": "b3c1", "message": "wave 1 has 1 cluster left: east"},
     )  # fmt: skip
+    sinks = [{"name": "metrics", "type": "otlphttp", "endpoint": "https://otel.example.org:4318"}]
+    yield manifest(API_VERSION, "TelemetryDestination", "central", spec={"sinks": sinks},
+                   status={"conditions": [ready()], "sinks": 1})  # fmt: skip
 
 
 def _models() -> Iterator[Json]:
@@ -271,11 +284,14 @@ def _with_references(store, item):
         found = store.get(ObjectRef(GROUP, "ModelDeployment", item["metadata"]["namespace"], owner["name"]))
         named = {**owner, "uid": found["metadata"]["uid"]} if found else owner
         return {**item, "spec": {**item["spec"], "deployment": named}}
-    pods = item.get("status", {}).get("boundPods", ()) if item["kind"] == "InferenceCluster" else ()
-    if not pods:
+    if item["kind"] != "InferenceCluster":
         return item
-    bound = [{**pod, "replica": _digest(store, pod["replica"])} if "replica" in pod else pod for pod in pods]
-    return {**item, "status": {**item["status"], "boundPods": bound}}
+    named = {field: item["status"][field] for field in ("boundPods", "faultyReplicas") if field in item["status"]}
+    found = {
+        field: [{**each, "replica": _digest(store, each["replica"])} if "replica" in each else each for each in entries]
+        for field, entries in named.items()
+    }
+    return {**item, "status": {**item["status"], **found}}
 
 
 def _digest(store, name):

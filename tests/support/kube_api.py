@@ -38,6 +38,7 @@ class KubeApi:
         self.refusals: dict[str, int] = {}
         """HTTP status by verb: what is answered instead, until taken away."""
         self.logs: dict[str, str] = {}
+        self.log_queries: list[dict[str, str]] = []
         """The log of each pod, by its name."""
         self._objects: dict[_Key, Json] = {}
         self._history: list[tuple[int, str, _Key, Json]] = []
@@ -143,6 +144,7 @@ class KubeApi:
     async def _log(self, request: web.Request, pod: str) -> web.StreamResponse:
         """Of a pod, or of one of its containers (`pod/container`). One that is not there has not started yet."""
         container = request.query.get("container", "")
+        self.log_queries.append(dict(request.query))
         text = self.logs.get(f"{pod}/{container}", self.logs.get(pod, "" if not container else None))
         if text is None:
             body = {"kind": "Status", "code": 400, "reason": "BadRequest", "message": f"container of {pod} is waiting"}

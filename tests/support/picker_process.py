@@ -83,7 +83,7 @@ async def serving(folder, addresses, *flags):
     with log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "modelplane", "picker", "serve", "--endpoints", str(listed), *ANYWHERE),
-            *("--secure-serving", "false", "--debug-state", *flags),
+            *("--secure-serving", "false", "--debug-state", "--zap-encoder", "console", *flags),
             stdout=asyncio.subprocess.PIPE,
             stderr=errors,
         )

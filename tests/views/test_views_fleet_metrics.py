@@ -19,7 +19,7 @@ def condition(kind, status="True", reason="Available"):
 CONNECTED = (condition("Ready"), condition("ClusterReady", reason="ClusterRunning"))
 
 
-def cluster(name, *, devices=(), conditions=CONNECTED, lost=None, price="80", **pool):
+def cluster(name, *, devices=(), conditions=CONNECTED, lost=None, price="80", status=(), **pool):
     priced = {"pricePerNodeHour": price, "currency": "USD"} if price else {}
     shown = {"name": "h200", "className": "h200-8x", "nodes": 2, "devices": list(devices), **priced, **pool}
     return {
@@ -31,6 +31,7 @@ def cluster(name, *, devices=(), conditions=CONNECTED, lost=None, price="80", **
             "conditions": list(conditions),
             "gpuPools": [shown],
             **({} if lost is None else {"lostDevices": lost}),
+            **dict(status),
         },
     }
 
@@ -116,12 +117,33 @@ def test_a_fleet_whole():
         "cluster_nodes": {POOL: 2},
         "cluster_connected": {("east",): 1.0},
         "cluster_ready": {("east",): 1.0},
+        "cluster_faulty_replicas": {("east",): 0},
         "cluster_cost_per_hour": {(*POOL, "USD"): 160.0},
         "deployment_cost_per_hour": {("team", "chat", "USD"): 40.0},
         "cache_ready": {("team", "weights", "east"): 1.0, ("team", "weights", "west"): 0.0},
         "cache_staged_bytes": {("team", "weights", "east"): 90, ("team", "weights", "west"): 30},
         "cache_size_bytes": {("team", "weights", "east"): 90},
     }
+
+
+def test_agents_collectors_faulty_devices_and_software_of_clusters():
+    lost = condition("AgentConnected", "False", "AgentDisconnected")
+    sends = condition("TelemetryReady", "True", "CollectorRunning")
+    faulty = [{"replica": "d1", "message": "XID 79"}, {"replica": "d2", "message": "XID 79"}]
+    found = values(
+        cluster("east", conditions=(*CONNECTED, lost, sends)),
+        cluster("west", status={"faultyReplicas": faulty, "software": {"phase": "Waiting"}}),
+        cluster("north", conditions=(*CONNECTED, condition("AgentConnected")), status={"software": {}}),
+    )
+    assert {name: rows for name, rows in found.items() if name in OF_STATUS} == {
+        "cluster_agent_connected": {("east",): 0.0, ("north",): 1.0},
+        "cluster_telemetry_ready": {("east",): 1.0},
+        "cluster_faulty_replicas": {("east",): 0, ("west",): 2, ("north",): 0},
+        "cluster_software_phase": {("west", "Waiting"): 1.0},
+    }
+
+
+OF_STATUS = {"cluster_agent_connected", "cluster_telemetry_ready", "cluster_faulty_replicas", "cluster_software_phase"}
 
 
 @pytest.mark.parametrize(
@@ -201,5 +223,5 @@ def test_names_and_units_are_those_of_openmetrics():
 
 
 def test_labels_are_names_of_what_people_create_and_words_of_closed_sets():
-    known = {"namespace", "deployment", "cluster", "pool", "class", "cache", "currency", "holder", "reason"}
+    known = {"namespace", "deployment", "cluster", "pool", "class", "cache", "currency", "holder", "reason", "phase"}
     assert {label for spec in FLEET_METRICS for label in spec.labels} == known

@@ -29,6 +29,14 @@ CASES = [
     ("a cache whose size is not known", [cache("c", STAGED, UNSIZED)],
      [Activity(kind="Staging", object_kind="ModelCache", namespace="default", name="c", state="Hydrating",
                message="")]),
+    ("software that is up to date", [cluster("east", pool(), software={"phase": "UpToDate", "release": "a1"})], []),
+    ("an upgrade without waves", [cluster("east", pool(), software={"phase": "Upgrading", "release": "b2"})],
+     [Activity(kind="Upgrade", object_kind="InferenceCluster", name="east", state="Upgrading", message="release b2")]),
+    ("a cluster that waits for its wave", [
+        cluster("east", pool(), software={"phase": "Waiting", "message": "wave 0 is not healthy"},
+                spec={"software": {"upgrade": {"wave": 1}}})],
+     [Activity(kind="Upgrade", object_kind="InferenceCluster", name="east", state="Waiting",
+               message="wave 1: wave 0 is not healthy")]),
     ("a roll-out that was halted", [halted()],
      [Activity(kind="Rollout", object_kind="ModelDeployment", namespace="team", name="m", state="Halted",
                message="revision 2: errors", percent=25)]),
@@ -53,4 +61,5 @@ def test_the_soonest_comes_first():
         ("Failover", "2026-08-29T10:43:00Z"),
         ("Drain", "2026-08-29T10:55:00Z"),
         ("Staging", ""),
+        ("Upgrade", ""),
     ]

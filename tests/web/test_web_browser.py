@@ -22,7 +22,8 @@ pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason=MISSING), pytest.mark.
 PICTURES = Path(__file__).with_name("pictures")
 ROUTES = (
     "/overview", "/fleet", "/deployments", "/services", "/caches", "/events", "/playground",
-    "/cluster/east", "/deployment/default/qwen3-8b", "/deployment/team/mistral-24b", "/service/default/chat",
+    "/cluster/east", "/cluster/north", "/cluster/west", "/deployment/default/qwen3-8b", "/deployment/team/mistral-24b",
+    "/service/default/chat",
     "/deployment/default/absent",
 )  # fmt: skip
 
@@ -104,10 +105,13 @@ def test_every_view_is_readable_has_names_and_fits_a_phone(scheme):
 
 SHOWN = [
     ("/overview", ["2 of 3 ready", "848.00 USD", "12 used", "15 lost", "replaced in 3 min", "next step in 70 s",
-                   "InsufficientCapacity", "30 s ago"]),
+                   "InsufficientCapacity", "30 s ago", "wave 2: wave 1 has 1 cluster left: east", "1 of 3"]),
     ("/fleet", ["cordoned", "maintenance=rack-7:NoSchedule", "3 used, 2 by others, 11 free of 16",
-                "169.60 USD per hour"]),
-    ("/cluster/east", ["east-h200-0", "default/qwen3-8b-a", "not Modelplane's", "Kubernetes v1.34.1"]),
+                "169.60 USD per hour", "agent not connected", "1 replica on faulty devices", "software Waiting"]),
+    ("/cluster/east", ["east-h200-0", "default/qwen3-8b-a", "not Modelplane's", "Kubernetes v1.34.1",
+                       "east-h200-0/gpu-3: XID 79", "CollectorRunning"]),
+    ("/cluster/north", ["release b3c1, wave 2", "wave 1 has 1 cluster left: east", "modelplane explain cluster north"]),
+    ("/cluster/west", ["AgentDisconnected", "the last heartbeat was at 10:37:58"]),
     ("/deployments", ["2 of 3", "31.80 USD", "180 ms", "Progressing", "0 of 8 nodes have 16 free GPUs"]),
     ("/deployment/default/qwen3-8b", ["on east-h200-0", "Why here, why not there", "it is cordoned",
                                       "2 candidates are not in the status", "for 2 min", "in 3 min"]),

@@ -32,6 +32,8 @@ from modelplane.apiserver.watches import DEFAULT_LIMITS, WatchHub, WatchLimits
 from modelplane.apiserver.wire import Wire
 from modelplane.apiserver.writes import Writes
 from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 _log = logging.getLogger(__name__)
@@ -91,7 +93,7 @@ class ApiServer:
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception:  # noqa: BLE001  the boundary: one broken request must not end the server
-            _log.exception("%s %s failed", request.method, request.path)
+            _log.exception("%s %s failed", request.method, request.path, extra=because(LogReason.REQUEST_FAILED))
             return failed(ApiError(500, "InternalError", "the plane failed on this request; its log says why"))
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:

@@ -45,24 +45,35 @@ def kind_words(kinds: Collection[str] = ()) -> list[str]:
     return sorted({ALL, *words.values(), *(words[-1] for words in CORE_KINDS.values())})
 
 
-def read_names(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Kinds and names of `md`, `md NAME NAME`, `md/NAME` or `md,ms`."""
-    spelled, slash, name = words[0].partition("/")
-    names = (name, *words[1:]) if slash else tuple(words[1:])
-    kinds = kinds_of_word(spelled)
-    if slash and (not name or words[1:]):
-        raise InputError(f"{' '.join(words)!r} is neither KIND NAME nor KIND/NAME")
+def read_objects(words: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Kinds with their names, none where all are meant: `md`, `md,ms`, `md NAME NAME`, `md/NAME ms/NAME`."""
+    if any("/" in word for word in words):
+        return _slashed(words)
+    kinds, names = kinds_of_word(words[0]), tuple(words[1:])
     if names and len(kinds) > 1:
-        raise InputError(f"{spelled!r} are several kinds; a name goes with one")
-    return kinds, names
+        raise InputError(f"{words[0]!r} are several kinds; a name goes with one")
+    return tuple((kind, names) for kind in kinds)
+
+
+def _slashed(words: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    found: dict[str, tuple[str, ...]] = {}
+    for word in words:
+        spelled, _, name = word.partition("/")
+        if not name:
+            raise InputError(f"{' '.join(words)!r} is neither KIND NAME nor KIND/NAME")
+        kinds = kinds_of_word(spelled)
+        if len(kinds) > 1:
+            raise InputError(f"{spelled!r} are several kinds; a name goes with one")
+        found[kinds[0]] = (*found.get(kinds[0], ()), name)
+    return tuple(found.items())
 
 
 def read_name(words: Sequence[str]) -> tuple[str, str]:
     """One kind and one name."""
-    kinds, names = read_names(words)
-    if len(kinds) != 1 or len(names) != 1:
+    found = read_objects(words)
+    if len(found) != 1 or len(found[0][1]) != 1:
         raise InputError(f"{' '.join(words)!r} is neither KIND NAME nor KIND/NAME")
-    return kinds[0], names[0]
+    return found[0][0], found[0][1][0]
 
 
 def read_target(words: Sequence[str], kinds: Mapping[str, str]) -> tuple[str, str]:

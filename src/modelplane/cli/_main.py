@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from modelplane.api.errors import ModelplaneError
+from modelplane.cli._parser import CommandParser
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
@@ -89,7 +90,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(words: Sequence[str]) -> int:
     parser = _parser(words)
-    _refuse_misspelled(parser, words)
     parsed = parser.parse_args(words)
     if parsed.command is None:
         parser.print_help()
@@ -108,17 +108,6 @@ def _run(words: Sequence[str]) -> int:
         return _refuse(parsed.command, f"{error.filename}: {error.strerror}" if error.filename else str(error))
 
 
-def _refuse_misspelled(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    names, wanted = [command.name for command in COMMANDS], _command_of(words)
-    if wanted is None or wanted in names:
-        return
-    from difflib import get_close_matches
-
-    guess = get_close_matches(wanted, names, n=1)
-    if guess:
-        parser.error(f"invalid choice: {wanted!r}; did you mean {guess[0]!r}?")
-
-
 def _command_of(words: Sequence[str]) -> str | None:
     return next((word for word in words if not word.startswith("-")), None)
 
@@ -129,7 +118,7 @@ def _refuse(command: str, sentence: str) -> int:
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="modelplane",
         description="The control plane for a fleet of inference clusters.",
         epilog=_EPILOG,
@@ -151,7 +140,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 def parser_of(command: Command) -> argparse.ArgumentParser:
     """The parser of one command."""
-    parser = argparse.ArgumentParser(prog=f"modelplane {command.name}")
+    parser = CommandParser(prog=f"modelplane {command.name}")
     importlib.import_module(f"modelplane.cli.{command.module}").configure(parser)
     return parser
 

@@ -124,6 +124,16 @@ def _explain(arguments: Arguments) -> list[str]:
     return ["explain", f"deployment/{_text(arguments, 'deployment')}", *_namespace(arguments)]
 
 
+def _explain_cluster(arguments: Arguments) -> list[str]:
+    return ["explain", f"cluster/{_text(arguments, 'cluster')}"]
+
+
+def _events(arguments: Arguments) -> list[str]:
+    type_ = _text(arguments, "type")
+    where = _namespace(arguments) or ["--all-namespaces"]
+    return ["events", *where, *([f"--types={type_}"] if type_ else [])]
+
+
 def _plan(arguments: Arguments) -> list[str]:
     return ["plan", *(["--without-scale-up"] if arguments.get("without_scale_up") else [])]
 
@@ -181,6 +191,24 @@ TOOLS: Final = (
         },
         ("deployment",),
         _explain,
+    ),
+    McpTool(
+        "explain_cluster",
+        "Which software a cluster has, how far an upgrade of the fleet is, which cluster waits for which wave and why, "
+        "and which scheduler binds its pods.",
+        {"cluster": {"type": "string", "pattern": f"^{_NAME}$", "description": "the name of the InferenceCluster"}},
+        ("cluster",),
+        _explain_cluster,
+    ),
+    McpTool(
+        "events",
+        "What happened in the last hour, the newest last: transitions of objects with their reasons.",
+        {
+            "namespace": {**_NAMESPACE, "description": "the namespace of a team (all)"},
+            "type": {"type": "string", "enum": ["Normal", "Warning"], "description": "events of one type"},
+        },
+        (),
+        _events,
     ),
     McpTool(
         "plan",

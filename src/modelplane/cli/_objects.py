@@ -72,15 +72,15 @@ class PlaneObjects:
         except NotFoundError:
             return None
 
-    def list(self, resource: ApiResource, namespace: str) -> list[dict[str, object]]:
+    def list(self, resource: ApiResource, namespace: str, selector: str = "") -> list[dict[str, object]]:
         """Items of a list have no kind of their own, so they get it."""
-        answer = self._plane.request("GET", resource.path(namespace))
+        answer = self._plane.request("GET", resource.path(namespace) + _query(selector))
         whole = {"apiVersion": resource.api_version, "kind": resource.kind}
         return [{**whole, **item} for item in items_at(answer, "items")]
 
-    def table(self, resource: ApiResource, namespace: str, name: str = "") -> Mapping[str, object]:
+    def table(self, resource: ApiResource, namespace: str, name: str = "", selector: str = "") -> Mapping[str, object]:
         """As the API itself tabulates it, with the columns of the definition."""
-        return self._plane.request("GET", resource.path(namespace, name), accepted=_TABLE)
+        return self._plane.request("GET", resource.path(namespace, name) + _query(selector), accepted=_TABLE)
 
     def apply(self, manifest: Manifest, namespace: str, *, force: bool) -> tuple[ApiResource, str]:
         """Server-side apply; created, configured or unchanged."""
@@ -119,6 +119,10 @@ class PlaneObjects:
                 if "/" not in text_at(each, "name")
             )
         return self._served[api_version]
+
+
+def _query(selector: str) -> str:
+    return f"?labelSelector={quote(selector, safe='')}" if selector else ""
 
 
 def is_own_conflict(why: str) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from modelplane.api.errors import InputError
+from modelplane.cli._log_format import ZAP_ENCODERS
 
 POOL_GROUP: Final = "inference.networking.k8s.io"
 _TLS_VERSIONS: Final = ("VersionTLS12", "VersionTLS13")
@@ -63,7 +64,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("-v", "--v", default="0", metavar="N", help="verbosity; from 4 on, debug lines are logged")
     group.add_argument("--zap-log-level", default="", metavar="LEVEL", help="debug, info, error, or a verbosity")
-    group.add_argument("--zap-encoder", default="console", choices=["console", "json"], help="format of log lines")
+    group.add_argument(
+        "--zap-encoder",
+        choices=list(ZAP_ENCODERS),
+        help="of log lines (default: console on a terminal, else json)",
+    )
     for name in (*_NO_EFFECT, *_REFUSED, *_REFUSED_IF_TRUE):
         group.add_argument(f"--{name}", nargs="?", const="true", default=None, help=argparse.SUPPRESS)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError
+from modelplane.cli._log_format import ZAP_ENCODERS, say_serving
 from modelplane.cli._picker_flags import add_flags, check_flags, log_level, tracing_warnings
 
 if TYPE_CHECKING:
@@ -128,36 +129,36 @@ def run(arguments: argparse.Namespace) -> int:
     import os
 
     from modelplane.cli.terminal import run_until_signal
+    from modelplane.reconcile.log_lines import because, log_to_stderr
+    from modelplane.reconcile.log_reasons import LogReason
 
     warnings = check_flags(arguments)
-    logging.basicConfig(level=log_level(arguments), format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    if arguments.zap_encoder == "json":
-        from modelplane.epp.server.observe.json_lines import PickerJsonLines
-
-        logging.getLogger().handlers[0].setFormatter(PickerJsonLines())
+    log_to_stderr(ZAP_ENCODERS.get(arguments.zap_encoder), log_level(arguments))
     for warning in (*warnings, *tracing_warnings(os.environ, traced=_traces(arguments))):
-        logging.getLogger(__name__).warning("%s", warning)
-    # A line for each call to the API is no news.
-    for library in ("httpx", "httpx2"):
-        logging.getLogger(library).setLevel(logging.WARNING)
-    return run_until_signal(_serve(arguments))
+        logging.getLogger(__name__).warning("%s", warning, extra=because(LogReason.OPTION_IGNORED))
+    return run_until_signal(_serve(arguments), logged=_logs_json(arguments))
+
+
+def _logs_json(arguments: argparse.Namespace) -> bool:
+    from modelplane.reconcile.log_lines import writes_text
+
+    return not writes_text(ZAP_ENCODERS.get(arguments.zap_encoder))
 
 
 async def _serve(arguments: argparse.Namespace) -> int:
     import asyncio
     from contextlib import suppress
 
-    from modelplane.cli.terminal import Progress
     from modelplane.epp.server.flags import worker_count
     from modelplane.epp.server.workers import processors
 
-    progress = Progress()
     count = worker_count(arguments.workers, processors)
     runner = build(arguments) if count == 1 else build_workers(arguments, count)
     await runner.start()
     port, health, metrics = runner.port, runner.health_port, runner.metrics_port
     workers = f"; {count} workers" if count > 1 else ""
-    progress.say(f"serving on port {port}; health on {health}; metrics on {metrics}{workers}")
+    serving = f"serving on port {port}; health on {health}; metrics on {metrics}{workers}"
+    say_serving(serving, ZAP_ENCODERS.get(arguments.zap_encoder))
     # A signal ends the wait. After draining the exit code is 0; a second signal cuts that short.
     with suppress(asyncio.CancelledError):
         await asyncio.Event().wait()
@@ -216,7 +217,7 @@ def build_workers(arguments: argparse.Namespace, count: int) -> "PickerMainProce
             decision_log_share=share(arguments.decision_log_share),
             tracing=tracing,
             log_level=log_level(arguments),
-            log_json=arguments.zap_encoder == "json",
+            log_json=_logs_json(arguments),
         )
 
     workers = WorkerOptions(count=count, setup=setup)

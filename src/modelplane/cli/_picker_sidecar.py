@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from modelplane.cli._log_format import ZAP_ENCODERS, say_serving
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -67,6 +69,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--sglang-bootstrap-port", type=int, default=8998, help="default: %(default)s")
     parser.add_argument("--data-parallel-size", type=int, default=1, help="ranks, each on the next port (default: 1)")
+    parser.add_argument(
+        "--zap-encoder",
+        choices=list(ZAP_ENCODERS),
+        help="of log lines (default: console on a terminal, else json)",
+    )
     parser.add_argument("--drain", type=float, default=30.0, metavar="SECONDS", help="default: %(default)s")
 
 
@@ -74,7 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
     import asyncio
     import logging
 
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    from modelplane.reconcile.log_lines import log_to_stderr
+
+    log_to_stderr(ZAP_ENCODERS.get(arguments.zap_encoder), logging.INFO)
     if arguments.vllm_port is not None:
         arguments.decoder = f"127.0.0.1:{arguments.vllm_port}"
     _check(arguments)
@@ -144,7 +153,7 @@ async def _listen(
         sidecar = RoutingSidecar(_settings(arguments, rank, allows))
         sidecars.append(sidecar)
         host, port = await sidecar.start(arguments.host, arguments.port + rank if arguments.port else 0)
-        print(f"listening on {join(host, str(port))}", flush=True)
+        say_serving(f"listening on {join(host, str(port))}", ZAP_ENCODERS.get(arguments.zap_encoder))
 
 
 def _allows(arguments: argparse.Namespace, source: "EndpointSource | None") -> "Callable[[str], bool]":

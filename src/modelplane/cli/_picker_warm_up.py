@@ -27,8 +27,9 @@ def run(arguments: argparse.Namespace) -> int:
     import logging
 
     from modelplane.epp.sidecar.warm_up import WarmUpServer, plan_of
+    from modelplane.reconcile.log_lines import log_to_stderr
 
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    log_to_stderr(None, logging.INFO)
     server = WarmUpServer(f"127.0.0.1:{arguments.engine_port}", plan_of(arguments))
     return asyncio.run(_serve(server.run(arguments.host or "0.0.0.0", arguments.port)))  # noqa: S104  kubelets probe it
 

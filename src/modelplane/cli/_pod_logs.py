@@ -26,6 +26,26 @@ from modelplane.crossplane.access import access_of
 from modelplane.k8s.admission.decode import escape
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRange:
+    """Which lines of a log."""
+
+    tail: int | None = None
+    since_s: int | None = None
+    follow: bool = False
+    previous: bool = False
+    timestamps: bool = False
+
+    def options(self) -> dict[str, str]:
+        """As the pod log API spells them."""
+        numbers = {"tailLines": self.tail, "sinceSeconds": self.since_s}
+        marks = {"follow": self.follow, "previous": self.previous, "timestamps": self.timestamps}
+        return {
+            **{name: str(value) for name, value in numbers.items() if value is not None},
+            **{name: "true" for name, given in marks.items() if given},
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class PodContainer:
     """A container of a pod, on the cluster that has it."""
@@ -40,13 +60,11 @@ class PodContainer:
     def title(self) -> str:
         return f"[{self.cluster}/{self.pod}/{self.name}]"
 
-    def lines(self, tail: int | None, *, follow: bool) -> Iterator[str]:
+    def lines(self, wanted: LogRange) -> Iterator[str]:
         """Each with where it comes from. What an engine prints stays text on a terminal."""
-        options = {"container": self.name, **({} if tail is None else {"tailLines": str(tail)})}
-        if follow:
-            options["follow"] = "true"
+        options = {"container": self.name, **wanted.options()}
         path = f"/api/v1/namespaces/{quote(self.namespace, safe='')}/pods/{quote(self.pod, safe='')}/log"
-        for line in self.api.lines(f"{path}?{urlencode(options)}", timeout_s=None if follow else 60.0):
+        for line in self.api.lines(f"{path}?{urlencode(options)}", timeout_s=None if wanted.follow else 60.0):
             yield f"{self.title} {escape(line.expandtabs())}"
 
 
@@ -98,25 +116,25 @@ class PodLogReader:
             raise InputError(f"{where}: {key} is not base64") from None
         return kubeconfig_of(text, where, folder=None)
 
-    def lines(self, containers: Sequence[PodContainer], tail: int | None, *, follow: bool) -> Iterator[str]:
-        if follow:
-            yield from self._followed(containers, tail)
+    def lines(self, containers: Sequence[PodContainer], wanted: LogRange) -> Iterator[str]:
+        if wanted.follow:
+            yield from self._followed(containers, wanted)
             return
         for container in containers:
-            yield from self._read(container, tail, follow=False)
+            yield from self._read(container, wanted)
 
-    def _read(self, container: PodContainer, tail: int | None, *, follow: bool) -> Iterator[str]:
+    def _read(self, container: PodContainer, wanted: LogRange) -> Iterator[str]:
         try:
-            yield from container.lines(tail, follow=follow)
+            yield from container.lines(wanted)
         except (ModelplaneError, OSError) as problem:
             self.problems.append(f"{container.title} {problem}")
 
-    def _followed(self, containers: Sequence[PodContainer], tail: int | None) -> Iterator[str]:
+    def _followed(self, containers: Sequence[PodContainer], wanted: LogRange) -> Iterator[str]:
         """All at once, until each of them has ended."""
         lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
         def follow(container: PodContainer) -> None:
-            for line in self._read(container, tail, follow=True):
+            for line in self._read(container, wanted):
                 lines.put(line)
             lines.put(None)
 

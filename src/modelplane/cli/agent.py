@@ -1,11 +1,13 @@
 """`modelplane agent`: dials the hub, and carries its requests to the API server of this cluster."""
 
 import argparse
+import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError
+from modelplane.cli._log_format import add_log_format
 
 if TYPE_CHECKING:
     from modelplane.tunnel.agent import AgentApi
@@ -32,11 +34,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--api-server", default="", metavar="URL", help="default: that of the pod's cluster")
     parser.add_argument("--token-file", type=Path, default=_ACCOUNT / "token", help="default: %(default)s")
     parser.add_argument("--ca-file", type=Path, default=_ACCOUNT / "ca.crt", help="default: %(default)s")
+    add_log_format(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from modelplane.cli._tunnel_logs import log_to_stderr
     from modelplane.cli.terminal import run_until_signal
+    from modelplane.reconcile.log_lines import log_to_stderr
     from modelplane.tunnel.enrolment import Enrolment, IdentityStore, run_agent
     from modelplane.tunnel.frames import TunnelError
 
@@ -51,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         await run_agent(enrolment, api, arguments.cluster, os.environ.get("MODELPLANE_JOIN_TOKEN", ""))
         return 0
 
-    log_to_stderr()
+    log_to_stderr(arguments.log_format, logging.INFO)
     try:
         return run_until_signal(serve())
     except TunnelError as error:

@@ -1,18 +1,19 @@
-"""`modelplane describe`: one object with its conditions and what happened to it."""
+"""`modelplane describe`: objects with their conditions and what happened to them."""
 
 import argparse
 from collections.abc import Iterator, Mapping
 
 from modelplane.api.objects import annotations_of, items_at, labels_of, text_at
 from modelplane.cli._formats import add_plane, plane_of, table_text
-from modelplane.cli._kinds import read_name
-from modelplane.cli._objects import PlaneObjects, add_namespace
+from modelplane.cli._objects import PlaneObjects
+from modelplane.cli._selection import SelectedObject, add_selection, select
 from modelplane.cli.events import events_of, events_text
 from modelplane.k8s.admission.decode import escape
 
 _EPILOG = """\
 examples:
   modelplane describe md qwen3-8b
+  modelplane describe md -l team=search            those with a label; --all: all of the namespace
   modelplane describe inferencecluster/east --kubeconfig ~/.kube/config
 
 `modelplane explain md/NAME` says why its replicas are where they are.
@@ -21,24 +22,28 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Shows an object, its conditions and its events."
+    parser.description = "Shows objects, their conditions and their events."
     parser.epilog = _EPILOG
-    parser.add_argument("words", metavar="KIND/NAME", nargs="+", help="the object: KIND NAME or KIND/NAME")
-    add_namespace(parser)
+    add_selection(parser)
     add_plane(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    kind, name = read_name(arguments.words)
     objects = PlaneObjects(plane_of(arguments))
-    resource = objects.resource(kind)
-    namespace = arguments.namespace if resource.namespaced else ""
-    item = objects.get(resource, namespace, name)
-    events = events_of(objects, kind, namespace, name)
+    for number, target in enumerate(select(objects, arguments)):
+        print("\n\n" if number else "", end="")
+        _describe(objects, target)
+    return 0
+
+
+def _describe(objects: PlaneObjects, target: SelectedObject) -> None:
+    kind = target.resource.kind
+    namespace = target.namespace if target.resource.namespaced else ""
+    item = objects.get(target.resource, namespace, target.name)
+    events = events_of(objects, kind, namespace, target.name)
     print("\n".join(_head(kind, item)))
     print("".join(_parts(item)), end="")
     print("\nEvents:\n" + (_indented(events_text(events)) if events else "  none\n"), end="")
-    return 0
 
 
 def _head(kind: str, item: Mapping[str, object]) -> Iterator[str]:

@@ -64,9 +64,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     try:
         from modelplane.cli._plugins import profile_of
-        from modelplane.crossplane.logs import configure
         from modelplane.crossplane.server import FunctionServer, Options, ServerLimits
         from modelplane.reconcile.clock import SystemClock
+        from modelplane.reconcile.log_lines import log_to_stderr
         from modelplane.router.provider_lists import ProviderLists
     except ImportError as error:
         raise FunctionUsageError(
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     for url in arguments.traffic_metrics:
         if not url.startswith(("http://", "https://")):
             raise FunctionUsageError(f"--traffic-metrics {url!r}: is no http:// or https:// address")
-    configure(debug=arguments.debug)
+    log_to_stderr(*(("text", logging.DEBUG) if arguments.debug else ("json", logging.INFO)))
     logging.getLogger("aiohttp.access").disabled = True
     lists = ProviderLists(SystemClock())
     options = Options(

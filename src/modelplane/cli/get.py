@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 
+from modelplane.api.errors import InputError
 from modelplane.api.objects import items_at, text_at, value_at
 from modelplane.cli._formats import (
     add_formats,
@@ -13,14 +14,17 @@ from modelplane.cli._formats import (
     print_changes,
     table_text,
 )
-from modelplane.cli._kinds import read_names
+from modelplane.cli._kinds import read_objects
 from modelplane.cli._objects import ApiResource, PlaneObjects, add_namespace
+from modelplane.cli._selection import add_labels
 
 _EPILOG = """\
 examples:
   modelplane get md                              the ModelDeployments of the namespace default
   modelplane get md,ms -A                        deployments and services of all namespaces
   modelplane get inferencecluster east -o yaml   one object, whole
+  modelplane get md/qwen3-8b ms/chat             objects of several kinds
+  modelplane get mr -l modelplane.ai/deployment=qwen3-8b   those with a label
   modelplane get all -n team -w                  again whenever something changes, until Ctrl-C
   modelplane get md -o name --kubeconfig ~/.kube/config
 
@@ -32,32 +36,36 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Shows objects of a control plane."
     parser.epilog = _EPILOG
     parser.add_argument("words", metavar="KIND [NAME]", nargs="+", help="a kind, several with commas, or all; names")
+    add_labels(parser)
     add_namespace(parser, every=True)
     add_plane(parser)
     add_formats(parser)
     add_watch(parser)
 
 
+_Wanted = tuple[ApiResource, tuple[str, ...]]
+"""A kind, and the names that are meant; none: all."""
+
+
 def run(arguments: argparse.Namespace) -> int:
-    kinds, names = read_names(arguments.words)
+    wanted = read_objects(arguments.words)
+    if arguments.selector and any(names for _, names in wanted):
+        raise InputError("give names or -l, not both")
     objects = PlaneObjects(plane_of(arguments))
-    resources = [objects.resource(kind) for kind in kinds]
-    print_changes(lambda: _text(objects, resources, names, arguments), watch=arguments.watch)
+    resources = [(objects.resource(kind), names) for kind, names in wanted]
+    print_changes(lambda: _text(objects, resources, arguments), watch=arguments.watch)
     return 0
 
 
-def _text(
-    objects: PlaneObjects, resources: Sequence[ApiResource], names: Sequence[str], arguments: argparse.Namespace
-) -> str:
+def _text(objects: PlaneObjects, wanted: Sequence[_Wanted], arguments: argparse.Namespace) -> str:
     if arguments.output in {"text", "wide"}:
-        tables = [text for each in resources for text in _tables(objects, each, names, arguments)]
+        tables = [text for each in wanted for text in _tables(objects, each, arguments)]
         nothing = "all namespaces" if arguments.all_namespaces else f"namespace {arguments.namespace}"
-        return "\n".join(tables) or f"nothing is in {nothing}\n"
-    namespace = _namespace(arguments)
-    found = [(each, item) for each in resources for item in _items(objects, each, namespace, names)]
+        return "\n".join(tables) or f"nothing is in {nothing}{' with these labels' if arguments.selector else ''}\n"
+    found = [(each[0], item) for each in wanted for item in _items(objects, each, arguments)]
     if arguments.output == "name":
         return "".join(f"{each.shown(text_at(item, 'metadata', 'name'))}\n" for each, item in found)
-    if len(names) == 1:
+    if len(found) == 1 and wanted[0][1]:
         return data_text(found[0][1], arguments.output)
     return data_text({"apiVersion": "v1", "kind": "List", "items": [item for _, item in found]}, arguments.output)
 
@@ -66,18 +74,17 @@ def _namespace(arguments: argparse.Namespace) -> str:
     return "" if arguments.all_namespaces else arguments.namespace
 
 
-def _items(
-    objects: PlaneObjects, resource: ApiResource, namespace: str, names: Sequence[str]
-) -> Sequence[Mapping[str, object]]:
-    return [objects.get(resource, namespace, name) for name in names] if names else objects.list(resource, namespace)
+def _items(objects: PlaneObjects, wanted: _Wanted, arguments: argparse.Namespace) -> Sequence[Mapping[str, object]]:
+    (resource, names), namespace = wanted, _namespace(arguments)
+    if names:
+        return [objects.get(resource, namespace, name) for name in names]
+    return objects.list(resource, namespace, arguments.selector)
 
 
-def _tables(
-    objects: PlaneObjects, resource: ApiResource, names: Sequence[str], arguments: argparse.Namespace
-) -> Iterator[str]:
+def _tables(objects: PlaneObjects, wanted: _Wanted, arguments: argparse.Namespace) -> Iterator[str]:
     """None where there is nothing, as with kubectl."""
-    namespace = _namespace(arguments)
-    found = [objects.table(resource, namespace, name) for name in (names or ("",))]
+    (resource, names), namespace = wanted, _namespace(arguments)
+    found = [objects.table(resource, namespace, name, arguments.selector) for name in (names or ("",))]
     wide = arguments.output == "wide"
     columns = [
         (index, text_at(each, "name"))

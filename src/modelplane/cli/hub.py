@@ -1,7 +1,10 @@
 """`modelplane hub`: where agents of workload clusters dial in, and where the control plane reaches them."""
 
 import argparse
+import logging
 from pathlib import Path
+
+from modelplane.cli._log_format import add_log_format
 
 _EPILOG = """\
 examples:
@@ -30,14 +33,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--proxy-port", type=int, default=8444, help="for the control plane (default: %(default)s)")
     parser.add_argument("--heartbeat", type=float, default=60.0, help="seconds between announcements (%(default)s)")
     parser.add_argument("--kubeconfig", type=Path, help="the control plane (default: as kubectl finds it)")
+    add_log_format(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from modelplane.api.errors import InputError
     from modelplane.api.labels import SYSTEM_NAMESPACE
-    from modelplane.cli._tunnel_logs import log_to_stderr
     from modelplane.cli.terminal import run_until_signal
     from modelplane.kube import KubeClient, KubeError, load_config
+    from modelplane.reconcile.log_lines import log_to_stderr
     from modelplane.tunnel.serving import HubOptions, serve_hub
 
     service = "modelplane-hub"
@@ -58,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
             await client.close()
         return 0
 
-    log_to_stderr()
+    log_to_stderr(arguments.log_format, logging.INFO)
     try:
         return run_until_signal(serve())
     except KubeError as error:

@@ -25,7 +25,8 @@ spec:
       architecture: {string: Hopper}
       cudaComputeCapability: {version: 9.0.0}
     capacity:
-      memory: {value: 143771Mi}"""
+      memory: {value: 143771Mi}
+  cost: {pricePerNodeHour: "84.80"}"""
 _SUFFIXES = frozenset((".yaml", ".yml", ".json"))
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError
+from modelplane.cli._log_format import add_log_format, say_serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--config", type=Path, metavar="FILE", help="EndpointPickerConfig, instead of the default profile"
     )
     parser.add_argument("--summaries", type=Path, metavar="FILE", help="loads of clusters, in an endpoints file")
-    parser.add_argument("--log-format", choices=["json", "text"], help="(default: text on a terminal, else json)")
+    add_log_format(parser)
     parser.add_argument("--usage-log", default="", metavar="FILE", help="a JSON line a request; - is standard output")
     parser.add_argument("--no-probes", action="store_true", help="do not check endpoints")
     parser.add_argument("--host", default="", help="address to listen on (default: all, of IPv4 and IPv6)")
@@ -55,23 +56,22 @@ def run(arguments: argparse.Namespace) -> int:
     import logging
 
     from modelplane.cli.terminal import run_until_signal
-    from modelplane.reconcile.log_lines import log_to_stderr
+    from modelplane.reconcile.log_lines import log_to_stderr, writes_text
 
     log_to_stderr(arguments.log_format, logging.INFO)
-    return run_until_signal(_serve(arguments))
+    return run_until_signal(_serve(arguments), logged=not writes_text(arguments.log_format))
 
 
 async def _serve(arguments: argparse.Namespace) -> int:
     import asyncio
     from contextlib import suppress
 
-    from modelplane.cli.terminal import Progress
-
     router = build(arguments)
     await router.start()
-    Progress().say(
+    say_serving(
         f"serving on port {router.port}; health on {router.health_port}; decisions on {router.admin_port}; "
-        f"{len(router.catalog.services)} services"
+        f"{len(router.catalog.services)} services",
+        arguments.log_format,
     )
     # A signal ends the wait. After draining the exit code is 0; a second signal cuts that short.
     with suppress(asyncio.CancelledError):

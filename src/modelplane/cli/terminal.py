@@ -1,12 +1,18 @@
 """Progress lines with timestamps, and cancellation by signals."""
 
 import asyncio
+import logging
 import signal
 import sys
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TextIO
+
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
+
+_log = logging.getLogger(__name__)
 
 
 class Progress:
@@ -19,8 +25,17 @@ class Progress:
         _print(f"{time.monotonic() - self._started:6.1f}s  {text}", sys.stdout)
 
 
-def run_until_signal(main: Coroutine[object, object, int]) -> int:
-    """Run to the end. SIGINT, SIGTERM and SIGHUP cancel it, so that it stops what it started, and give 128 + n."""
+def run_until_signal(main: Coroutine[object, object, int], *, logged: bool = False) -> int:
+    """Run to the end. SIGINT, SIGTERM and SIGHUP cancel it, so that it stops what it started, and give 128 + n.
+
+    `logged`: that it stops is a line of the log, and no sentence for people.
+    """
+
+    def say(text: str) -> None:
+        if logged:
+            _log.info(text, extra=because(LogReason.STOPPING))
+        else:
+            _print(text, sys.stderr)
 
     async def guarded() -> int:
         task = asyncio.ensure_future(main)
@@ -31,7 +46,7 @@ def run_until_signal(main: Coroutine[object, object, int]) -> int:
             task.cancel()
             received.append(number)
             if len(received) == 1:
-                _print("stopping; press Ctrl-C again to stop at once", sys.stderr)
+                say("stopping" if logged else "stopping; press Ctrl-C again to stop at once")
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, end, number)
@@ -40,7 +55,7 @@ def run_until_signal(main: Coroutine[object, object, int]) -> int:
         except asyncio.CancelledError:
             if not received:
                 raise
-            _print("stopped", sys.stderr)
+            say("stopped")
             return 128 + received[0]
 
     with asyncio.Runner() as runner:

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from modelplane.cli._log_format import add_log_format
 from modelplane.cli.ports import Ports, page_token
 from modelplane.cli.running import add_data_argument
 from modelplane.cli.terminal import Progress, run_until_signal
@@ -57,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mutual-tls", action="store_true", help="let gateways of clusters accept the fleet's gateways only"
     )
-    parser.add_argument("--log-format", choices=["json", "text"], help="(default: text on a terminal, else json)")
+    add_log_format(parser)
     parser.add_argument("--api-port", type=_port, default=0, metavar="N", help="port of the API (default: any)")
     parser.add_argument("--gateway-port", type=_port, default=0, metavar="N", help="port for requests (default: any)")
 

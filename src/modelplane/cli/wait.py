@@ -1,4 +1,4 @@
-"""`modelplane wait`: until an object is ready, has another condition, or is gone, with progress."""
+"""`modelplane wait`: until objects are ready, have another condition or value, or are gone, with progress."""
 
 import argparse
 import re
@@ -8,104 +8,155 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from modelplane.api.errors import InputError, NotFoundError
 from modelplane.api.objects import items_at, mapping_at, text_at
 from modelplane.cli._formats import add_plane, plane_of
-from modelplane.cli._kinds import read_names
-from modelplane.cli._objects import ApiResource, PlaneObjects, add_namespace
+from modelplane.cli._jsonpath import read_jsonpath, text_of
+from modelplane.cli._kinds import CORE_KINDS
+from modelplane.cli._objects import PlaneObjects
+from modelplane.cli._selection import SelectedObject, add_selection, select
 from modelplane.k8s.admission.decode import escape
 
 _EPILOG = """\
 examples:
   modelplane wait md/qwen3-8b                                     until it is Ready
+  modelplane wait md/qwen3-8b ms/chat                             until both are
+  modelplane wait -f examples/quickstart --timeout 5m             until all of the files are
+  modelplane wait md --all -n team                                or -l team=search: those with a label
   modelplane wait md qwen3-8b --for condition=Placed --timeout 60
   modelplane wait inferencecluster east --for condition=Ready=False
+  modelplane wait md/qwen3-8b --for jsonpath='{.status.readyReplicas}'=3
+  modelplane wait md/qwen3-8b --for create                        until somebody has made it
   modelplane wait md/qwen3-8b --for delete
 
-Each change of its reason is a line. Exit codes: 0 it is so, 1 refused, 3 the time is over.
+Each change of its reason is a line. Of manifests, Namespaces, Secrets and ConfigMaps are left out: they have no
+conditions. Exit codes: 0 it is so, 1 refused, 3 the time is over.
 """
-_FOR = re.compile(r"delete|condition=([A-Za-z]+)(?:=([A-Za-z]+))?")
+_FORMS = "condition=TYPE, condition=TYPE=STATUS, jsonpath=PATH=VALUE, create, delete"
+_CONDITION = re.compile(r"condition=([A-Za-z]+)(?:=([A-Za-z]+))?")
+_JSONPATH = re.compile(r"jsonpath=(\{.*\}|[^{=]+)(?:=(.*))?")
+_TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)(s|m|h|)")
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _EVERY_S = 0.5
 _NOT_YET = 3
 
 
 @dataclass(frozen=True, slots=True)
 class WaitGoal:
-    """A condition with a status, or that the object is gone."""
+    """A condition with a status, a value at a path, or that the object is there or gone."""
 
     condition: str = "Ready"
     status: str = "True"
+    path: str = ""
+    value: str | None = None
+    """None: any value."""
 
+    CREATED: ClassVar["WaitGoal"]
     DELETED: ClassVar["WaitGoal"]
-    """Without a condition."""
 
     def is_met(self, item: Mapping[str, object] | None) -> bool:
-        if not self.condition or item is None:
-            return item is None and not self.condition
+        if self == WaitGoal.DELETED or item is None:
+            return item is None and self == WaitGoal.DELETED
+        if self.path:
+            values = read_jsonpath(self.path)(item)
+            return any(self.value is None or text_of(value) == self.value for value in values)
         found = (each for each in items_at(item, "status", "conditions") if each.get("type") == self.condition)
-        return any(text_at(each, "status").lower() == self.status.lower() for each in found)
+        return self == WaitGoal.CREATED or any(text_at(each, "status").lower() == self.status.lower() for each in found)
 
     def __str__(self) -> str:
-        return f"condition {self.condition} {self.status}" if self.condition else "deleted"
+        if self.path:
+            return f"{self.path} {'there' if self.value is None else self.value}"
+        return f"condition {self.condition} {self.status}" if self.condition else self.status
 
 
-WaitGoal.DELETED = WaitGoal("")
+WaitGoal.CREATED = WaitGoal("", "created")
+WaitGoal.DELETED = WaitGoal("", "deleted")
+_PLAIN: Mapping[str, WaitGoal] = {"create": WaitGoal.CREATED, "delete": WaitGoal.DELETED}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Waits for an object, and shows what it waits for."
+    parser.description = "Waits for objects, and shows what it waits for."
     parser.epilog = _EPILOG
-    parser.add_argument("words", metavar="KIND/NAME", nargs="+", help="the object: KIND NAME or KIND/NAME")
+    add_selection(parser)
     parser.add_argument(
-        "--for", dest="goal", type=_goal, default=WaitGoal(), metavar="WHAT",
-        help="condition=TYPE, condition=TYPE=STATUS or delete (condition=Ready)",
-    )  # fmt: skip
-    parser.add_argument("--timeout", type=float, default=None, metavar="S", help="how long to wait (no limit)")
-    add_namespace(parser)
+        "--for", dest="goal", type=_goal, default=WaitGoal(), metavar="WHAT", help=f"{_FORMS} (condition=Ready)"
+    )
+    add_timeout(parser)
     add_plane(parser)
 
 
-def _goal(text: str) -> WaitGoal:
-    found = _FOR.fullmatch(text)
+def add_timeout(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--timeout", type=_seconds, default=None, metavar="TIME", help="how long to wait: 30, 90s, 5m (no limit)"
+    )
+
+
+def ends_of(arguments: argparse.Namespace) -> float | None:
+    return None if arguments.timeout is None else time.monotonic() + arguments.timeout
+
+
+def _seconds(text: str) -> float:
+    found = _TIME.fullmatch(text)
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is none of condition=TYPE, condition=TYPE=STATUS, delete")
-    return WaitGoal(found[1], found[2] or "True") if found[1] else WaitGoal.DELETED
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 30, 90s, 5m or 1h")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _goal(text: str) -> WaitGoal:
+    if text in _PLAIN:
+        return _PLAIN[text]
+    if found := _CONDITION.fullmatch(text):
+        return WaitGoal(found[1], found[2] or "True")
+    if found := _JSONPATH.fullmatch(text):
+        try:
+            read_jsonpath(found[1])
+        except InputError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+        return WaitGoal("", "", found[1], found[2])
+    raise argparse.ArgumentTypeError(f"{text!r} is none of {_FORMS}")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    (kind, *_), names = read_names(arguments.words)
     objects = PlaneObjects(plane_of(arguments))
-    resource = objects.resource(kind)
-    ends = None if arguments.timeout is None else time.monotonic() + arguments.timeout
-    for name in names:
-        if arguments.goal.condition:
-            objects.get(resource, arguments.namespace, name)  # one that is not there is refused at once
-        if not wait_for(objects, resource, arguments.namespace, name, arguments.goal, ends):
-            return _NOT_YET
-    return 0
+    targets = select(objects, arguments)
+    if arguments.goal not in _PLAIN.values():
+        targets = [each for each in targets if _can_be_met(objects, each, arguments)]
+    if not targets and arguments.goal != WaitGoal.DELETED:
+        raise NotFoundError("nothing matches, so there is nothing to wait for")
+    ends = ends_of(arguments)
+    met = [wait_for(objects, each, arguments.goal, ends) for each in targets]
+    return 0 if all(met) else _NOT_YET
 
 
-def wait_for(
-    objects: PlaneObjects, resource: ApiResource, namespace: str, name: str, goal: WaitGoal, ends: float | None
-) -> bool:
+def _can_be_met(objects: PlaneObjects, target: SelectedObject, arguments: argparse.Namespace) -> bool:
+    """One that is not there is refused at once. Of manifests, kinds without conditions are left out."""
+    objects.get(*target)
+    return not arguments.manifests or bool(arguments.goal.path) or target.resource.kind not in CORE_KINDS
+
+
+def wait_for(objects: PlaneObjects, target: SelectedObject, goal: WaitGoal, ends: float | None) -> bool:
     """Whether it came to that in time."""
-    shown, title = "", resource.shown(name)
-    while not goal.is_met(item := objects.find(resource, namespace, name)):
+    shown = ""
+    while not goal.is_met(item := objects.find(*target)):
         why = _why(item, goal)
         if why != shown:
-            print(f"{title}: {why}", flush=True)
+            print(f"{target.title}: {why}", flush=True)
             shown = why
         if ends is not None and time.monotonic() >= ends:
-            print(f"{title}: not {goal} in time", file=sys.stderr)
+            print(f"{target.title}: not {goal} in time", file=sys.stderr)
             return False
         time.sleep(_EVERY_S)
-    print(f"{title}: {goal}", flush=True)
+    print(f"{target.title}: {goal}", flush=True)
     return True
 
 
 def _why(item: Mapping[str, object] | None, goal: WaitGoal) -> str:
     """The condition's own words, else those of the object's status."""
     if item is None:
-        return "it is gone"
+        return "it is not there yet" if goal == WaitGoal.CREATED else "it is gone"
+    if goal.path:
+        found = read_jsonpath(goal.path)(item)
+        return escape(f"{goal.path} is {', '.join(map(text_of, found))}" if found else f"{goal.path} is not there")
     wanted = goal.condition or "Deletable"
     conditions = (each for each in items_at(item, "status", "conditions") if each.get("type") == wanted)
     parts = [mapping_at(item, "status"), *conditions]

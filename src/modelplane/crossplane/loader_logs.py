@@ -12,9 +12,10 @@ import msgspec
 from modelplane.api.labels import PROGRESS
 from modelplane.api.objects import annotations_of, text_at
 from modelplane.compose.caching.progress import with_progress
-from modelplane.crossplane.logs import fields
 from modelplane.crossplane.pod_index import PodIndex
 from modelplane.kube import ChangeKind, InformerEvent, KubeClient, KubeError, NamespacedName
+from modelplane.reconcile.log_lines import about
+from modelplane.reconcile.log_reasons import LogReason
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
@@ -51,9 +52,8 @@ class LoaderLogs:
         except KubeError as problem:
             # A kubeconfig of an earlier release may not read logs: bytes are not known then, and all else is.
             if not self._is_refused:
-                _log.warning(
-                    "log of a loader not read", extra=fields(pod=f"{key.namespace}/{key.name}", error=str(problem))
-                )
+                extra = about(LogReason.LOG_NOT_READ, "Pod", key.name, key.namespace, error=str(problem))
+                _log.warning("log of a loader not read", extra=extra)
             self._is_refused = True
             return
         self._is_refused = False

@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter
 
-from modelplane.crossplane.logs import fields
 from modelplane.crossplane.packaging import DIGEST_ANNOTATION
 from modelplane.kube import GroupVersionResource, KubeClient, KubeError, KubeStatusError, NamespacedName
+from modelplane.reconcile.log_lines import about
+from modelplane.reconcile.log_reasons import LogReason
 
 _log = logging.getLogger(__name__)
 _GONE = 404
@@ -79,10 +80,8 @@ class Requeuer:
             await self._client.annotate(kind, key.name, key.namespace or None, {DIGEST_ANNOTATION: digest})
         except KubeError as problem:
             if not isinstance(problem, KubeStatusError) or problem.status != _GONE:
-                _log.warning(
-                    "composite not requeued",
-                    extra=fields(kind=str(kind), name=key.name, reason="NotRequeued", error=str(problem)),
-                )
+                extra = about(LogReason.NOT_REQUEUED, kind.kind, key.name, key.namespace, error=str(problem))
+                _log.warning("composite not requeued", extra=extra)
                 self.enqueue(composite)
             return
         self._written[composite] = digest

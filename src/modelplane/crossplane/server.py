@@ -27,13 +27,14 @@ from modelplane.crossplane.calls import CannotCompose, FleetCache, FunctionCall,
 from modelplane.crossplane.fleet_informers import FleetInformers, HeldFleet
 from modelplane.crossplane.function_metrics import FunctionMetrics
 from modelplane.crossplane.live import Live
-from modelplane.crossplane.logs import fields
 from modelplane.crossplane.messages import read, refuse, write
 from modelplane.kube import KubeClient, load_config
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.reconcile.clock import SystemClock
 from modelplane.reconcile.collector import calm_collector, collect_between_calls
+from modelplane.reconcile.log_lines import about, because
+from modelplane.reconcile.log_reasons import LogReason
 from modelplane.reconcile.metrics_page import Exposition, FleetPage, metrics_page
 from modelplane.reconcile.resolver import HostResolver
 
@@ -160,24 +161,27 @@ class CompositionFunction:
     def _run(self, kind: str, received: Received) -> bytes:
         started, began, request = time.perf_counter(), time.thread_time(), received.request
         namespace, name = _identity(request)
-        call_fields = partial(fields, kind=kind, namespace=namespace, name=name, tag=request.meta.tag)
+        named = (kind, name, namespace)
         try:
             call = read(request, self.caches.structs)
             response = write(request, call, self._decide(kind, call), self.caches.structs)
             outcome = "composed"
         except CannotCompose as why:
-            _log.warning("call refused", extra=call_fields(reason="Refused", error=str(why)))
+            _log.warning("call refused", extra=about(LogReason.CALL_REFUSED, *named, error=str(why)))
             response, outcome = refuse(request, str(why)), "refused"
         except Exception as error:  # noqa: BLE001  it is logged, and the composite shows it
             # A bug must stop neither the server nor what runs: the composite shows it instead.
-            _log.exception("call failed", extra=call_fields(reason="Broken"))
+            _log.exception("call failed", extra=about(LogReason.CALL_FAILED, *named))
             response, outcome = refuse(request, f"a bug in modelplane: {type(error).__name__}: {error}"), "broke"
         seconds, work = time.perf_counter() - started, time.thread_time() - began
         self._count(kind, outcome, seconds, received.size, len(response))
         self.metrics.work.labels(kind).observe(work)
         level = logging.INFO if self._log_calls else logging.DEBUG
         if _log.isEnabledFor(level):
-            answered = call_fields(
+            answered = about(
+                LogReason.ANSWERED,
+                *named,
+                tag=request.meta.tag,
                 outcome=outcome,
                 milliseconds=round(seconds * 1000, 2),
                 work_ms=round(work * 1000, 3),
@@ -208,7 +212,8 @@ class CompositionFunction:
 
 async def _warn_of_insecure() -> None:
     while True:
-        _log.warning("serving without TLS: whoever reaches the port can compose; --tls-certs-dir turns it on")
+        sentence = "serving without TLS: whoever reaches the port can compose; --tls-certs-dir turns it on"
+        _log.warning(sentence, extra=because(LogReason.UNPROTECTED))
         await asyncio.sleep(_WARNING_S)
 
 
@@ -267,7 +272,7 @@ class FunctionServer:
         await self._grpc.start()
         self.admin_port = await self._start_admin()
         tls = self._options.certificates is not None
-        _log.info("serving", extra=fields(address=self._options.address, tls=tls))
+        _log.info("serving", extra=because(LogReason.SERVING, address=self._options.address, tls=tls))
 
     def _watch(self) -> None:
         """Watch the fleet. Without the right to, calls are answered from what Crossplane fetches."""

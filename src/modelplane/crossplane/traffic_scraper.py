@@ -21,7 +21,6 @@ from modelplane.api.models import EndpointTraffic
 from modelplane.api.objects import GROUP, VERSION, Manifest, labels_of, name_of, text_at
 from modelplane.api.timestamps import timestamp
 from modelplane.compose.context import remote_namespace
-from modelplane.crossplane.logs import fields
 from modelplane.crossplane.traffic_metrics import (
     Increase,
     Meter,
@@ -35,6 +34,8 @@ from modelplane.crossplane.traffic_metrics import (
 )
 from modelplane.crossplane.traffic_targets import TrafficTargets
 from modelplane.kube import GroupVersionResource, KubeClient, KubeError, KubeStatusError, NamespacedName, Query
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 
 _log = logging.getLogger(__name__)
 ENDPOINTS = GroupVersionResource(GROUP, VERSION, "modelendpoints")
@@ -95,7 +96,7 @@ class EndpointTrafficScraper:
         except (KubeError, MetricsUnreadable) as broken:
             problem = str(broken)
         if problem and problem != self._problem:
-            _log.warning("requests of canaries not measured", extra=fields(error=problem))
+            _log.warning("requests of canaries not measured", extra=because(LogReason.NOT_MEASURED, error=problem))
         self._problem = problem
 
     async def _scraped(self) -> dict[Meter, Increase]:

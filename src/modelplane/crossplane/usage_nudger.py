@@ -11,7 +11,6 @@ import time
 from collections.abc import AsyncIterator
 
 from modelplane.api.objects import Manifest, name_of, text_at
-from modelplane.crossplane.logs import fields
 from modelplane.kube import (
     ChangeKind,
     GroupVersionResource,
@@ -21,6 +20,8 @@ from modelplane.kube import (
     NamespacedName,
     Query,
 )
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 
 _log = logging.getLogger(__name__)
 USAGES = GroupVersionResource("protection.crossplane.io", "v1beta1", "usages")
@@ -62,7 +63,8 @@ class UsageNudger:
             try:
                 await self._nudge_all()
             except KubeError as problem:
-                _log.warning("Usages not nudged; replicas are deleted later", extra=fields(error=str(problem)))
+                extra = because(LogReason.NOT_NUDGED, error=str(problem))
+                _log.warning("Usages not nudged; replicas are deleted later", extra=extra)
                 if isinstance(problem, KubeStatusError) and problem.status in _NO_RIGHT:
                     return
 

@@ -33,7 +33,6 @@ from modelplane.compose.contract import Requirement
 from modelplane.compose.pod_causes import trimmed
 from modelplane.crossplane.access import access_of
 from modelplane.crossplane.loader_logs import LoaderLogs
-from modelplane.crossplane.logs import fields
 from modelplane.crossplane.pod_index import PodIndex
 from modelplane.kube import (
     API_SERVERS,
@@ -49,6 +48,8 @@ from modelplane.kube import (
     Query,
     config_of,
 )
+from modelplane.reconcile.log_lines import about
+from modelplane.reconcile.log_reasons import LogReason
 
 if TYPE_CHECKING:
     from modelplane.kube.config import ClientConfig
@@ -169,7 +170,8 @@ class WorkloadInformers:
             try:
                 config = await self._credentials(secret)
             except (KubeError, BadConfig) as problem:
-                _log.warning("cluster not watched", extra=fields(cluster=name, reason="NotWatched", error=str(problem)))
+                extra = about(LogReason.NOT_WATCHED, "InferenceCluster", name, error=str(problem))
+                _log.warning("cluster not watched", extra=extra)
                 await asyncio.sleep(self._retry_s)
                 continue
             client = KubeClient(config, outbound=API_SERVERS)

@@ -27,6 +27,8 @@ import msgspec
 from modelplane.kube.client import KubeClient, Query, Raw, WatchLine, refusal
 from modelplane.kube.errors import GONE, KubeError, KubeStatusError
 from modelplane.reconcile.clock import Clock, SystemClock
+from modelplane.reconcile.log_lines import about, because
+from modelplane.reconcile.log_reasons import LogReason
 
 _log = logging.getLogger(__name__)
 
@@ -199,7 +201,8 @@ class Informer(Generic[T]):
         try:
             value = self._transform(raw)
         except (KeyError, TypeError, ValueError, AttributeError) as broken:
-            _log.warning("kube.undecodable kind=%s object=%s/%s: %s", self.query.kind, *key, broken)
+            extra = about(LogReason.UNDECODABLE, self.query.kind.kind, key.name, key.namespace)
+            _log.warning("an object cannot be read: %s", broken, extra=extra)
             before = self._held.get(key)
             value = before.value if before is not None and before.uid == uid else None
         if value is not None:
@@ -228,7 +231,7 @@ class Informer(Generic[T]):
         if isinstance(problem, KubeStatusError) and problem.status == GONE:
             self._version = ""
         if not self.problem:
-            _log.warning("kube.unavailable kind=%s: %s", self.query.kind, problem)
+            _log.warning("%s are not watched: %s", self.query.kind, problem, extra=because(LogReason.UNAVAILABLE))
         self.problem = f"{self.query.kind}: {problem}"
 
     def _wait_s(self, failures: int) -> float:

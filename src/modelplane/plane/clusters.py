@@ -20,6 +20,8 @@ from modelplane.envoy.ports import release_port
 from modelplane.plane.controller import PlaneController
 from modelplane.plane.ownership import composition_metadata_of
 from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.log_lines import about
+from modelplane.reconcile.log_reasons import LogReason
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Done, Outcome
 from modelplane.reconcile.store import ObjectRef, StoreChange
@@ -196,13 +198,13 @@ def _made_pools(pools: tuple[NodePoolSpec, ...], made: frozenset[str] | None) ->
 
 
 def _report(name: ClusterName, error: Exception, attempt: int) -> None:
-    _log.error("cluster %s cannot be simulated (attempt %d): %r", name, attempt, error, exc_info=error)
+    extra = about(LogReason.NOT_SIMULATED, "InferenceCluster", name)
+    _log.error("cluster %s cannot be simulated (attempt %d): %r", name, attempt, error, exc_info=error, extra=extra)
 
 
 def _report_work(name: ClusterName, work: WorkItem, error: Exception, attempt: int) -> None:
-    _log.error(
-        "controller %s of cluster %s failed on %s (attempt %d): %r", work.controller, name, work.ref, attempt, error
-    )
+    extra = about(LogReason.RECONCILE_FAILED, work.ref.kind, work.ref.name, work.ref.namespace, cluster=name)
+    _log.error("controller %s failed on %s (attempt %d): %r", work.controller, work.ref, attempt, error, extra=extra)
 
 
 def _stated(cluster: Manifest) -> object:

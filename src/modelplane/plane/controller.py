@@ -33,6 +33,7 @@ from modelplane.plane.status import merged_status
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.live_fleet import LiveFleet
 from modelplane.reconcile.log_lines import about
+from modelplane.reconcile.log_reasons import LogReason
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Outcome
 from modelplane.reconcile.settings import LoopSettings
@@ -183,7 +184,8 @@ class PlaneController:
 
     def _broke(self, ref: ObjectRef, error: Exception, attempt: int) -> None:
         """Composed objects stay as they are; the composite's Ready condition says that the pass failed."""
-        _log.error("%s failed (attempt %d): %r", ref, attempt, error, exc_info=error, extra=about(ref, "Failed"))
+        extra = about(LogReason.RECONCILE_FAILED, ref.kind, ref.name, ref.namespace)
+        _log.error("%s failed (attempt %d): %r", ref, attempt, error, exc_info=error, extra=extra)
         composite = self.plane.get(ref)
         if composite is None:
             return

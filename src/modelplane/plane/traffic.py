@@ -32,7 +32,8 @@ from modelplane.plane.hop_identity import HopIdentity
 from modelplane.plane.provider_credentials import credentials_of
 from modelplane.plane.service_plans import ServicePlans
 from modelplane.reconcile.clock import Clock
-from modelplane.reconcile.log_lines import about
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Done, Outcome
 from modelplane.reconcile.store import ObjectRef, Store, StoreChange
@@ -119,7 +120,7 @@ class Traffic:
                 await self._clock.sleep(_POLL_S)
                 continue
             code = await self._envoy.wait()
-            _log.warning("Envoy exited with code %d; restarting it", code)
+            _log.warning("Envoy exited with code %d; restarting it", code, extra=because(LogReason.PROXY_EXITED))
             self.changed()
 
     async def rotate_logs(self) -> None:
@@ -179,7 +180,8 @@ class Traffic:
         else:
             await self._envoy.stop()
             applied = await self._envoy.start(config)
-        _log.info("Envoy applied %d updates in %.0f ms", applied.updates, applied.took_ms)
+        extra = because(LogReason.PROGRAMMED)
+        _log.info("Envoy applied %d updates in %.0f ms", applied.updates, applied.took_ms, extra=extra)
         return config
 
     def _rendered(self, views: Mapping[str, GatewayView | None]) -> EnvoyConfig:
@@ -256,8 +258,9 @@ class Traffic:
             if found is not None:
                 yield found
 
-    def _broke(self, key: str, error: Exception, attempt: int) -> None:
-        _log.error("Envoy could not be programmed (attempt %d): %s", attempt, error, extra=about(key, "NotProgrammed"))
+    def _broke(self, _key: str, error: Exception, attempt: int) -> None:
+        extra = because(LogReason.NOT_PROGRAMMED)
+        _log.error("Envoy could not be programmed (attempt %d): %s", attempt, error, extra=extra)
         for door in self._doors.served():
             self._report_gateway(door, str(error), served=self._envoy.pid is not None)
 

@@ -11,7 +11,8 @@ from typing import Final
 
 from modelplane.compose.router_objects import CLUSTER_AUTHORITIES
 from modelplane.epp.transport.tls import client_context
-from modelplane.reconcile.log_lines import about
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 from modelplane.router.served_models import HopContext
 
 _LOG = logging.getLogger(__name__)
@@ -37,5 +38,5 @@ class HopFolder:
         try:
             return HopContext(client_context(*found))
         except (ValueError, ssl.SSLError) as error:
-            _LOG.error("kept the previous certificate: %s", error, extra=about("hop identity", "CertificateInvalid"))
+            _LOG.error("kept the previous certificate: %s", error, extra=because(LogReason.CERTIFICATE_INVALID))
             return None

@@ -17,7 +17,8 @@ import msgspec
 
 from modelplane.compose.caller_document import CallerDocument
 from modelplane.compose.service_plan import ServicePlan, read_plan
-from modelplane.reconcile.log_lines import about
+from modelplane.reconcile.log_lines import Extra, about, because
+from modelplane.reconcile.log_reasons import LogReason
 
 _LOG = logging.getLogger(__name__)
 CALLERS_FILE: Final = "callers.json"
@@ -59,7 +60,7 @@ class PlanFolder:
         try:
             return msgspec.json.decode(path.read_bytes(), type=CallerDocument)
         except (OSError, msgspec.DecodeError) as error:
-            _LOG.error("kept the previous callers: %s: %s", path.name, error, extra=about(path.name, "CallersInvalid"))
+            _LOG.error("kept the previous callers: %s: %s", path.name, error, extra=because(LogReason.CALLERS_INVALID))
             return None
 
     def _files(self) -> Mapping[str, tuple[int, int]]:
@@ -84,7 +85,7 @@ class PlanFolder:
             self._known[name] = (stamp, read_plan(data))
         except (OSError, msgspec.DecodeError, RecursionError) as error:
             self._refused[name] = stamp
-            _LOG.error("kept the previous plan: %s: %s", name, error, extra=about(name, "PlanInvalid"))
+            _LOG.error("kept the previous plan: %s: %s", name, error, extra=_about(name, known))
             return known is not None
         return True
 
@@ -98,3 +99,10 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size
+
+
+def _about(file: str, known: tuple[tuple[int, int], ServicePlan] | None) -> Extra:
+    """The service, where a plan before this one had its name."""
+    if known is None:
+        return because(LogReason.PLAN_INVALID, file=file)
+    return about(LogReason.PLAN_INVALID, "ModelService", known[1].name, known[1].namespace, file=file)

@@ -21,6 +21,8 @@ from modelplane.compose.provider_models import FetchedList, ListRequest
 from modelplane.hydrate.errors import HydrateError
 from modelplane.hydrate.transport import TransferTimeouts, WebClient
 from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 
 REFRESH_S: Final = 300.0
 RETRY_S: Final = 30.0
@@ -84,7 +86,7 @@ class ProviderLists:
         try:
             found = FetchedList(self._fetch(request))
         except (HydrateError, ModelplaneError, msgspec.DecodeError, RecursionError, OSError, ValueError) as error:
-            _LOG.info("the models at %s are not known: %s", request.url, error)
+            _LOG.info("the models at %s are not known: %s", request.url, error, extra=because(LogReason.MODELS_UNKNOWN))
             found = FetchedList()
         with self._lock:
             entry.pending = False

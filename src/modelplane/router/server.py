@@ -27,6 +27,8 @@ from modelplane.epp.transport.calls import GrpcServer, Methods, Settings
 from modelplane.epp.transport.h2.server import H2Server
 from modelplane.epp.transport.sockets import ANY_ADDRESS
 from modelplane.epp.transport.tls import ServerIdentity
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 from modelplane.router.admin import RouterAdmin
 from modelplane.router.catalog import ServiceCatalog
 from modelplane.router.director import RouterDirector
@@ -177,7 +179,7 @@ class RouterServer:
             plans = self._folder.read()
             if plans is not None:
                 self.replace(plans)
-                _LOG.info("read the plans of %d services", len(plans))
+                _LOG.info("read the plans of %d services", len(plans), extra=because(LogReason.PLANS_READ))
             hop = self._hop_folder.read() if self._hop_folder is not None else None
             if hop is not None:
                 self._models.hop = hop
@@ -195,6 +197,6 @@ class RouterServer:
             if text != self._summaries:
                 apply_summaries(read_endpoints(text, str(path)), self.catalog.endpoints)
         except (OSError, InputError) as error:
-            _LOG.warning("kept the previous summaries: %s", error)
+            _LOG.warning("kept the previous summaries: %s", error, extra=because(LogReason.SUMMARIES_INVALID))
         else:
             self._summaries = text

@@ -16,6 +16,8 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 from modelplane.tunnel.frames import (
     MAX_MESSAGE,
     MAX_STREAMS,
@@ -83,7 +85,8 @@ class ClusterAgent:
                 try:
                     await self._connect(api)
                 except (aiohttp.ClientError, OSError, TimeoutError, TunnelError) as error:
-                    _log.warning("the hub is not reached", extra={"hub": self._hub, "error": str(error)})
+                    extra = because(LogReason.HUB_UNREACHABLE, hub=self._hub)
+                    _log.warning("the hub is not reached: %s", error, extra=extra)
                 if asyncio.get_running_loop().time() - began > _RETRY_MOST_S:
                     pause_s = self._retry_s
                 await asyncio.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311  a spread, no secret
@@ -96,13 +99,13 @@ class ClusterAgent:
             aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
             session.ws_connect(f"{self._hub}/v1/tunnel", heartbeat=_PING_S, max_msg_size=MAX_MESSAGE) as socket,
         ):
-            _log.info("connected", extra={"hub": self._hub})
+            _log.info("connected", extra=because(LogReason.AGENT_CONNECTED, hub=self._hub))
             self.connected.set()
             try:
                 await AgentConnection(socket, api, self._api).run()
             finally:
                 self.connected.clear()
-        _log.info("disconnected", extra={"hub": self._hub})
+        _log.info("disconnected", extra=because(LogReason.AGENT_DISCONNECTED, hub=self._hub))
 
 
 class AgentConnection:

@@ -15,6 +15,8 @@ import msgspec
 
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.objects import manifest
+from modelplane.reconcile.log_lines import about, because
+from modelplane.reconcile.log_reasons import LogReason
 from modelplane.tunnel.agent import AgentApi, ClusterAgent
 from modelplane.tunnel.authority import load_pair, new_request, renewal_is_due
 from modelplane.tunnel.frames import TunnelError
@@ -83,7 +85,7 @@ class Enrolment:
                     "this agent has no identity and no join token; `modelplane cluster add --agent` makes one"
                 )
             await self._request("join", {"cluster": cluster, "token": join_token})
-            _log.info("joined", extra={"cluster": cluster})
+            _log.info("joined", extra=about(LogReason.AGENT_JOINED, "InferenceCluster", cluster))
 
     async def renew(self) -> None:
         """Until cancelled. A failure is tried again; the certificate holds for weeks by then."""
@@ -91,9 +93,11 @@ class Enrolment:
             if self._identity is not None and renewal_is_due(self._identity.certificate.encode(), time.time()):
                 try:
                     await self._request("renew", {})
-                    _log.info("the certificate is renewed")
+                    _log.info("the certificate is renewed", extra=because(LogReason.CERTIFICATE_RENEWED))
                 except (aiohttp.ClientError, OSError, TimeoutError, TunnelError) as error:
-                    _log.warning("the certificate is not renewed", extra={"error": str(error)})
+                    _log.warning(
+                        "the certificate is not renewed: %s", error, extra=because(LogReason.CERTIFICATE_NOT_RENEWED)
+                    )
             await asyncio.sleep(_CHECK_S)
 
     async def _request(self, verb: str, fields: dict[str, str]) -> None:

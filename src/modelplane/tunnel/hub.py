@@ -16,6 +16,8 @@ import msgspec
 from aiohttp import WSMsgType, web
 
 from modelplane.kube import KubeError
+from modelplane.reconcile.log_lines import Extra, about
+from modelplane.reconcile.log_reasons import LogReason
 from modelplane.tunnel.authority import AgentAuthority
 from modelplane.tunnel.frames import MAX_MESSAGE, MAX_STREAMS, TunnelError, TunnelFrame, decode_frame, encode_frame
 from modelplane.tunnel.proxy import forward, status_response
@@ -127,7 +129,7 @@ class AgentHub:
             wanted = msgspec.json.decode(content, type=JoinRequest)
             stored = await self._record(wanted.cluster, fresh=True)
             if stored is None or not stored.record.may_join(wanted.token, self._clock()):
-                _log.warning("an agent was refused", extra={"cluster": wanted.cluster[:63]})
+                _log.warning("an agent was refused", extra=_about(LogReason.AGENT_REFUSED, wanted.cluster[:63]))
                 return web.json_response({"error": _REFUSED}, status=401)
             issued = self._authority.client(wanted.csr.encode(), wanted.cluster, self._clock())
             if not await self._records.write(wanted.cluster, stored.record.joined(issued.serial), stored.version):
@@ -135,7 +137,7 @@ class AgentHub:
         except (TunnelError, msgspec.MsgspecError) as error:
             return web.json_response({"error": str(error)}, status=400)
         self._known.pop(wanted.cluster, None)
-        _log.info("an agent joined", extra={"cluster": wanted.cluster})
+        _log.info("an agent joined", extra=_about(LogReason.AGENT_JOINED, wanted.cluster))
         return _answer(issued.certificate)
 
     async def _renew(self, request: web.Request) -> web.Response:
@@ -177,12 +179,12 @@ class AgentHub:
         if before is not None:
             before.streams.fail_all("the agent connected again")
             await before.socket.close(code=1000, message=b"replaced")
-        _log.info("an agent connected", extra={"cluster": cluster})
+        _log.info("an agent connected", extra=_about(LogReason.AGENT_CONNECTED, cluster))
         beats = asyncio.create_task(self._beat(cluster, tunnel, serial))
         try:
             await self._read(tunnel)
         except TunnelError as error:
-            _log.warning("an agent was cut off", extra={"cluster": cluster, "error": str(error)})
+            _log.warning("an agent was cut off: %s", error, extra=_about(LogReason.AGENT_CUT_OFF, cluster))
             await socket.close(code=1002, message=str(error).encode()[:120])
         finally:
             beats.cancel()
@@ -191,7 +193,7 @@ class AgentHub:
                 del self._tunnels[cluster]
                 if not self._closing:
                     await self._announced(cluster, tunnel, connected=False)
-                _log.info("an agent disconnected", extra={"cluster": cluster})
+                _log.info("an agent disconnected", extra=_about(LogReason.AGENT_DISCONNECTED, cluster))
         return socket
 
     async def _read(self, tunnel: OpenTunnel) -> None:
@@ -217,7 +219,11 @@ class AgentHub:
         try:
             await self._announce(cluster, state)
         except KubeError as error:
-            _log.warning("the state of an agent was not written", extra={"cluster": cluster, "error": str(error)})
+            _log.warning(
+                "the state of an agent was not written: %s",
+                error,
+                extra=_about(LogReason.AGENT_STATE_NOT_WRITTEN, cluster),
+            )
 
     async def _record(self, cluster: str, *, fresh: bool = False) -> StoredRecord | None:
         until, stored = self._known.get(cluster, (0.0, None))
@@ -272,3 +278,7 @@ async def _healthy(_: web.Request) -> web.Response:
 def _answer(certificate: bytes) -> web.Response:
     body = msgspec.json.encode(JoinAnswer(certificate.decode()))
     return web.Response(body=body, content_type="application/json")
+
+
+def _about(reason: LogReason, cluster: str) -> Extra:
+    return about(reason, "InferenceCluster", cluster)

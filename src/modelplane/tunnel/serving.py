@@ -14,6 +14,8 @@ from aiohttp import web
 from modelplane.api.labels import AGENT_STATE, SYSTEM_NAMESPACE
 from modelplane.api.objects import GROUP, VERSION, manifest, text_at
 from modelplane.kube import GroupVersionResource, KubeClient, KubeStatusError
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 from modelplane.tunnel.authority import AgentAuthority, KeyPair, load_pair
 from modelplane.tunnel.hub import AgentHub, AgentState
 from modelplane.tunnel.records import SECRETS, AgentRecords
@@ -52,7 +54,12 @@ async def serve_hub(client: KubeClient, options: HubOptions) -> None:
             await runner.setup()
             context = _context(pair, authority if mutual else None)
             await web.TCPSite(runner, options.address, port, ssl_context=context).start()
-        _log.info("the hub serves", extra={"agents": options.dialled_port, "proxy": options.proxied_port})
+        _log.info(
+            "the hub serves agents on port %d, the control plane on port %d",
+            options.dialled_port,
+            options.proxied_port,
+            extra=because(LogReason.SERVING),
+        )
         await asyncio.Event().wait()
     finally:
         await hub.close()

@@ -48,14 +48,21 @@ def _requirements(cluster: InferenceCluster) -> str:
 def _rows(clusters: Iterable[Manifest]) -> Iterator[SoftwareRow]:
     for item in clusters:
         with suppress(InputError):
-            cluster = decode(InferenceCluster, item)
-            stated, status = cluster.spec.software, cluster.status.software
-            if status is not None:
-                upgrade = stated.upgrade if stated is not None else None
-                yield SoftwareRow(
-                    cluster=cluster.metadata.name,
-                    wave=upgrade.wave if upgrade is not None else None,
-                    phase=status.phase or "",
-                    release=status.release or "",
-                    why=status.message or "",
-                )
+            row = software_row(decode(InferenceCluster, item))
+            if row is not None:
+                yield row
+
+
+def software_row(cluster: InferenceCluster) -> SoftwareRow | None:
+    """None: Modelplane installs no software on it."""
+    stated, status = cluster.spec.software, cluster.status.software
+    if status is None:
+        return None
+    upgrade = stated.upgrade if stated is not None else None
+    return SoftwareRow(
+        cluster=cluster.metadata.name,
+        wave=upgrade.wave if upgrade is not None else None,
+        phase=status.phase or "",
+        release=status.release or "",
+        why=status.message or "",
+    )

@@ -134,6 +134,30 @@ def _cluster_ready(fleet: _Read) -> Rows:
         yield (item.metadata.name,), float(object_health(item.metadata, item.status.conditions).state == READY)
 
 
+def _agents(fleet: _Read) -> Rows:
+    return _held_conditions(fleet, ConditionType.AGENT_CONNECTED)
+
+
+def _telemetry(fleet: _Read) -> Rows:
+    return _held_conditions(fleet, ConditionType.TELEMETRY_READY)
+
+
+def _held_conditions(fleet: _Read, kind: ConditionType) -> Rows:
+    """Of clusters that have the condition."""
+    found = ((item.metadata.name, _condition(item.status.conditions, kind)) for item in fleet.clusters)
+    return (((name,), float(held.status is ConditionStatus.TRUE)) for name, held in found if held is not None)
+
+
+def _faulty(fleet: _Read) -> Rows:
+    return (((item.metadata.name,), len(item.status.faulty_replicas)) for item in fleet.clusters)
+
+
+def _software(fleet: _Read) -> Rows:
+    for item in fleet.clusters:
+        if item.status.software is not None and item.status.software.phase:
+            yield (item.metadata.name, item.status.software.phase), 1.0
+
+
 def _cluster_cost(fleet: _Read) -> Rows:
     priced = ((pool, pool.price) for pool in fleet.load.pools if pool.price is not None)
     return (((p.cluster, p.pool, p.class_name, price.currency), price.per_hour) for p, price in priced)
@@ -219,6 +243,10 @@ _METRICS: Final = (
     _gauge("cluster_nodes", _POOL, "Nodes of a pool: those that are there, where that is observed.", _nodes),
     _gauge("cluster_connected", ("cluster",), "1 while the cluster answers, else 0.", _connected),
     _gauge("cluster_ready", ("cluster",), "1 while the cluster is Ready, else 0.", _cluster_ready),
+    _gauge("cluster_agent_connected", ("cluster",), "1 while the agent of the cluster is connected, else 0.", _agents),
+    _gauge("cluster_telemetry_ready", ("cluster",), "1 while the collector of the cluster runs, else 0.", _telemetry),
+    _gauge("cluster_faulty_replicas", ("cluster",), "Replicas on devices that are reported as faulty.", _faulty),
+    _gauge("cluster_software_phase", ("cluster", "phase"), "1 for the phase of the cluster's software.", _software),
     _gauge("cluster_cost_per_hour", (*_POOL, "currency"), "Price of the nodes of a pool, used or not.", _cluster_cost),
     _gauge(
         "deployment_cost_per_hour",

@@ -1,4 +1,4 @@
-"""What goes on in a fleet: roll-outs, drains, failovers with the time of the next step, and caches being staged."""
+"""What goes on in a fleet: roll-outs, drains, failovers with the time of the next step, stagings and upgrades."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -8,7 +8,9 @@ from modelplane.api.errors import InvalidObject
 from modelplane.api.models import InferenceCluster, ModelCache, ModelDeployment
 from modelplane.api.objects import Manifest, items_at, text_at, value_at
 from modelplane.views.caches import amount
+from modelplane.views.cluster_software import software_row
 from modelplane.views.rollouts import RolloutPhase, rollout_view
+from modelplane.web.cluster_marks import SETTLED
 from modelplane.web.shapes import Activity
 from modelplane.web.snapshot import DashboardSnapshot, once_per_snapshot
 
@@ -18,7 +20,7 @@ _WHOLE = 100
 @once_per_snapshot
 def activities(snapshot: DashboardSnapshot) -> tuple[Activity, ...]:
     """What has a time comes first, the soonest before the others."""
-    found = [*_of_deployments(snapshot), *_drains(snapshot), *_stagings(snapshot)]
+    found = [*_of_deployments(snapshot), *_drains(snapshot), *_stagings(snapshot), *_upgrades(snapshot)]
     return tuple(sorted(found, key=lambda each: (not each.until, each.until, each.kind, each.namespace, each.name)))
 
 
@@ -87,6 +89,23 @@ def _drains(snapshot: DashboardSnapshot) -> Iterator[Activity]:
                 message=drain.summary or "",
                 percent=_percent(total - left, total) if total else _WHOLE,
                 until=(drain.deadline or "") if left else "",
+            )
+
+
+def _upgrades(snapshot: DashboardSnapshot) -> Iterator[Activity]:
+    """Of the software of clusters: those that are upgraded, and those that wait for their wave or are stopped."""
+    clusters = snapshot.objects["InferenceCluster"].values()
+    going = (item for item in clusters if text_at(item, "status", "software", "phase") not in {"", SETTLED})
+    for cluster in decode_readable(InferenceCluster, going):
+        row = software_row(cluster)
+        if row is not None:
+            wave = "" if row.wave is None else f"wave {row.wave}: "
+            yield Activity(
+                kind="Upgrade",
+                object_kind="InferenceCluster",
+                name=row.cluster,
+                state=row.phase,
+                message=f"{wave}{row.why}".rstrip(": ") or f"release {row.release}",
             )
 
 

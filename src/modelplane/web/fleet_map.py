@@ -11,8 +11,10 @@ from modelplane.api.codec import decode_readable
 from modelplane.api.errors import NotFoundError
 from modelplane.api.models import BoundPod, InferenceCluster, InferenceClusterStatus
 from modelplane.api.objects import Manifest, labels_of
+from modelplane.views.cluster_software import software_row
 from modelplane.views.fleet_load import PoolLoad, sum_of_prices
 from modelplane.views.overview import ClusterRow
+from modelplane.web.cluster_marks import condition_rows, faulty_rows, marks
 from modelplane.web.paging import ViewQuery, select
 from modelplane.web.shapes import ClusterCard, ClusterPage, NodeUse, PodsOnNode, PoolMap, RowPage
 from modelplane.web.snapshot import DashboardSnapshot, ObjectPlace, once_per_snapshot
@@ -39,10 +41,14 @@ def cluster_page(snapshot: DashboardSnapshot, query: ViewQuery) -> ClusterPage:
     if row is None:
         raise NotFoundError(f"InferenceCluster {query.name} does not exist")
     tree, omitted = object_tree(snapshot, "InferenceCluster", ("", row.name))
+    cluster = _decoded(snapshot.objects["InferenceCluster"]["", row.name])
     digests = digests_of(snapshot, snapshot.replicas_on.get(("", row.name), ()))
     return ClusterPage(
         cluster=_card(snapshot, row, digests, _NODES_OF_PAGE),
-        version=_status(snapshot.objects["InferenceCluster"]["", row.name]).kubernetes_version or "",
+        version=(cluster.status.kubernetes_version or "") if cluster else "",
+        conditions=condition_rows(cluster) if cluster else (),
+        faulty=faulty_rows(cluster, digests) if cluster else (),
+        software=software_row(cluster) if cluster else None,
         tree=tree,
         omitted=omitted,
         events=events_about(snapshot, "InferenceCluster", "", row.name),
@@ -56,17 +62,19 @@ def cluster_words(snapshot: DashboardSnapshot) -> Mapping[str, str]:
 
 
 def _words(snapshot: DashboardSnapshot, row: ClusterRow) -> str:
-    labels = labels_of(snapshot.objects["InferenceCluster"]["", row.name])
+    manifest = snapshot.objects["InferenceCluster"]["", row.name]
+    labels = labels_of(manifest)
     classes = (pool.class_name for pool in snapshot.pools.get(row.name, ()))
     tags = (f"{key}={value}" for key, value in labels.items())
-    return " ".join((row.name, *row.pools, *classes, *tags, *row.taints, row.health.why))
+    return " ".join((row.name, *row.pools, *classes, *tags, *row.taints, *marks(manifest), row.health.why))
 
 
 def _card(
     snapshot: DashboardSnapshot, row: ClusterRow, digests: Mapping[str, ObjectPlace], most_nodes: int
 ) -> ClusterCard:
     manifest = snapshot.objects["InferenceCluster"]["", row.name]
-    status = _status(manifest)
+    cluster = _decoded(manifest)
+    status = cluster.status if cluster else InferenceClusterStatus()
     sizes = {pool.name: pool.nodes for pool in status.gpu_pools}
     loads = snapshot.pools.get(row.name, ())
     return ClusterCard(
@@ -76,15 +84,16 @@ def _card(
         taints=row.taints,
         labels=dict(labels_of(manifest)),
         replicas=row.replicas,
+        marks=tuple(marks(manifest)),
         drain=(status.drain.summary or "") if status.drain else "",
         price=sum_of_prices([load.price for load in loads]),
         pools=tuple(pool_map(load, sizes.get(load.pool, 0), status.bound_pods, digests, most_nodes) for load in loads),
     )
 
 
-def _status(manifest: Manifest) -> InferenceClusterStatus:
-    """Empty where the cluster cannot be read: its row says so."""
-    return next((item.status for item in decode_readable(InferenceCluster, (manifest,))), InferenceClusterStatus())
+def _decoded(manifest: Manifest) -> InferenceCluster | None:
+    """None where the cluster cannot be read: its row says so."""
+    return next(iter(decode_readable(InferenceCluster, (manifest,))), None)
 
 
 @dataclass(slots=True)

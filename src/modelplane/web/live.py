@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 
 from modelplane.api.errors import ModelplaneError
 from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 from modelplane.web.mirror import ObjectMirror
 from modelplane.web.pages import prepared
 from modelplane.web.snapshot import DashboardSnapshot
@@ -108,7 +110,7 @@ class LiveSnapshot:
         try:
             await self._make(mirror)
         except ModelplaneError as error:
-            _LOG.warning("the dashboard cannot be made anew: %s", error)
+            _LOG.warning("the dashboard cannot be made anew: %s", error, extra=because(LogReason.DASHBOARD_STALE))
 
     def _forget(self) -> None:
         if self._mirror is not None:

@@ -12,6 +12,7 @@ from modelplane.views.fleet_load import ClassLoad, DeploymentLoad, DeviceLoad, H
 from modelplane.views.health import ObjectHealth
 from modelplane.views.object_tree import ObjectTree
 from modelplane.views.service_load import TokenPrice
+from modelplane.views.shapes import SoftwareRow
 
 Row = TypeVar("Row")
 
@@ -88,12 +89,23 @@ class FleetSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     warnings: int
 
 
+class TelemetryShown(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A TelemetryDestination, and how many clusters run a collector for all of them."""
+
+    name: str
+    health: ObjectHealth
+    sinks: int
+    sending: int
+    clusters: int
+
+
 class OverviewPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     classes: tuple[ClassLoad, ...]
     problems: tuple[ProblemRow, ...]
     problems_total: int
     activities: tuple[Activity, ...]
     events: tuple[TimelineEvent, ...]
+    telemetry: tuple[TelemetryShown, ...]
     next: tuple[NextStep, ...]
 
 
@@ -133,14 +145,36 @@ class ClusterCard(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     taints: tuple[str, ...]
     labels: dict[str, str]
     replicas: int
+    marks: tuple[str, ...]
+    """What is wrong beside its health: an agent that is not connected, faulty devices, an upgrade, telemetry."""
     drain: str
     price: HourlyPrice | None
     pools: tuple[PoolMap, ...]
 
 
+class ConditionRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    type: str
+    status: str
+    reason: str
+    since: str
+    message: str
+
+
+class FaultyShown(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A replica on a device or a node that is reported as faulty."""
+
+    namespace: str
+    replica: str
+    message: str
+
+
 class ClusterPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     cluster: ClusterCard
     version: str
+    conditions: tuple[ConditionRow, ...]
+    faulty: tuple[FaultyShown, ...]
+    software: SoftwareRow | None
+    """None: Modelplane installs no software on it."""
     tree: ObjectTree
     omitted: int
     """Replicas that are on it and not in the tree."""

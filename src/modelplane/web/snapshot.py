@@ -25,9 +25,12 @@ KINDS: Final[Mapping[str, str]] = {
     "ModelEndpoint": GROUP,
     "ModelService": GROUP,
     "ModelCache": GROUP,
+    "TelemetryDestination": GROUP,
     "Event": "",
 }
 """The kinds that the dashboard reads, each with its API group."""
+_APART: Final = frozenset({"Event", "ModelEndpoint", "TelemetryDestination"})
+"""Those that placement does not depend on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +57,7 @@ class DashboardSnapshot:
     ) -> "DashboardSnapshot":
         """From objects by their kind and place."""
         objects = {kind: dict(sorted(found.get(kind, {}).items())) for kind in KINDS}
-        placed = (item for kind in KINDS if kind not in {"Event", "ModelEndpoint"} for item in objects[kind].values())
+        placed = (item for kind in KINDS if kind not in _APART for item in objects[kind].values())
         inputs = gather(placed, now=now)
         return cls(
             inputs=inputs,

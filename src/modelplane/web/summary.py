@@ -10,6 +10,7 @@ from modelplane.web.activities import activities
 from modelplane.web.paging import STATES, ViewQuery, count_states
 from modelplane.web.shapes import FleetSummary, NextStep, OverviewPage, ProblemRow
 from modelplane.web.snapshot import DashboardSnapshot, once_per_snapshot
+from modelplane.web.telemetry_views import telemetry_rows
 from modelplane.web.timeline import newest_events, warnings_of
 
 _SHOWN = 12
@@ -52,6 +53,7 @@ def _overview(snapshot: DashboardSnapshot) -> OverviewPage:
         problems_total=len(problems),
         activities=activities(snapshot)[:_SHOWN],
         events=newest_events(snapshot, _SHOWN),
+        telemetry=telemetry_rows(snapshot)[:_SHOWN],
         next=next_steps(snapshot),
     )
 
@@ -94,6 +96,8 @@ def _problems(snapshot: DashboardSnapshot) -> Iterator[ProblemRow]:
         yield from _problem("ModelService", service.namespace, service.name, service.health)
     for cache in rows.caches:
         yield from _problem("ModelCache", cache.namespace, cache.name, cache.health)
+    for telemetry in telemetry_rows(snapshot):
+        yield from _problem("TelemetryDestination", "", telemetry.name, telemetry.health)
 
 
 def _problem(kind: str, namespace: str, name: str, health: ObjectHealth) -> Iterator[ProblemRow]:

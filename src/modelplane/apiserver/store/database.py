@@ -40,6 +40,8 @@ from modelplane.apiserver.store.file import LostWrites, ObjectRow, StoreFile, St
 from modelplane.apiserver.store.history import ChangeLog, Expired, History
 from modelplane.apiserver.store.indexer import LruBodies, ObjectIndexer
 from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.log_lines import about
+from modelplane.reconcile.log_reasons import LogReason
 from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 
 __all__ = ["Database", "Expired", "SqliteStore", "StoreSettings", "random_uid"]
@@ -59,7 +61,8 @@ def random_uid() -> str:
 
 
 def _log_failure(change: StoreChange, error: Exception) -> None:
-    _log.error("a store listener failed on %s %s: %r", change.type, change.ref, error, exc_info=error)
+    extra = about(LogReason.LISTENER_FAILED, change.ref.kind, change.ref.name, change.ref.namespace)
+    _log.error("a store listener failed on %s %s: %r", change.type, change.ref, error, exc_info=error, extra=extra)
 
 
 @dataclass(frozen=True, slots=True)

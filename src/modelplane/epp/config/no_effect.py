@@ -14,6 +14,7 @@ _ONE_INDEX = "there is one kind of index"
 _NO_TOKENIZER = "the index has no tokenizer of its own; token-producer configures one"
 _ONE_COUNT = "there is one count of requests in flight, and one prefix index a profile"
 _NO_FEATURE = "the regressions have no such feature"
+_WELL_KNOWN = "topology is read from the labels of the defaults, whatever is named here"
 _RUNS_OUT = "a request counts until its stream ends, however long that takes"
 
 _PRECISE: Mapping[str, str] = {
@@ -42,6 +43,7 @@ NO_EFFECT: Mapping[str, Mapping[str, str]] = {
     "active-request-scorer": {"requestTimeout": _RUNS_OUT},
     "no-hit-lru-scorer": {"prefixPluginType": "the name of the plugin is enough"},
     "pd-profile-handler": {"hashBlockSize": "the index has its own block size"},
+    "topology-extractor": dict.fromkeys(("hostname", "rack", "zone", "region"), _WELL_KNOWN),
 }
 """Why a parameter changes nothing, by plugin type and path."""
 

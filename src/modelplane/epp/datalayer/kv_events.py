@@ -25,11 +25,13 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from modelplane.api.errors import InputError
+from modelplane.epp.datalayer.endpoint_logs import about_endpoint
 from modelplane.epp.datalayer.endpoints import EndpointSource
 from modelplane.epp.datalayer.tasks import cancel_all
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.kv_events import KvEventBatch, KvEventError, read_batch, read_frames
 from modelplane.epp.scheduling.producers.precise import BatchOutcome
+from modelplane.reconcile.log_reasons import LogReason
 
 if TYPE_CHECKING:
     from zmq.asyncio import Context, Socket
@@ -281,12 +283,16 @@ class _Subscription:
             while True:
                 await self.on_message(await socket.recv_multipart())
 
+    def _note_malformed(self, broken: KvEventError) -> None:
+        self._counts.malformed += 1
+        extra = about_endpoint(LogReason.KV_EVENTS_MALFORMED, self._endpoint)
+        _log.warning("a KV event cannot be read: %s", broken, extra=extra)
+
     async def on_message(self, frames: Sequence[bytes]) -> None:
         try:
             _, batch = read_frames(frames)
         except KvEventError as broken:
-            self._counts.malformed += 1
-            _log.warning("kv_events.malformed endpoint=%s: %s", self._endpoint.name, broken)
+            self._note_malformed(broken)
             return
         self._counts.batches += 1
         applied = self._index.apply(self._endpoint, batch)
@@ -339,8 +345,7 @@ class _Subscription:
         try:
             batch = read_batch(frames[-1], sequence)
         except KvEventError as broken:
-            self._counts.malformed += 1
-            _log.warning("kv_events.malformed endpoint=%s: %s", self._endpoint.name, broken)
+            self._note_malformed(broken)
             return True
         if self._index.apply(self._endpoint, batch) is BatchOutcome.APPLIED:
             self._counts.replayed += 1

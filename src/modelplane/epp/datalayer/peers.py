@@ -30,6 +30,8 @@ import msgspec
 from modelplane.epp.datalayer.endpoints import EndpointSource
 from modelplane.epp.datalayer.frames import FrameTooLong, framed, read_frame
 from modelplane.epp.datalayer.shared_state import SYNC_S, EncodedPrompt, Load, SentPrompt, SharedState
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 
 _LOG = logging.getLogger(__name__)
 SILENT_S: Final = 3.0
@@ -173,7 +175,7 @@ class PeerSync:
         except (OSError, EOFError, TimeoutError, msgspec.DecodeError, FrameTooLong) as end:
             # A picker that called itself ends before it says anything.
             if self.state.loads.knows(peer):
-                _LOG.info("a peer ended: %s", type(end).__name__)
+                _LOG.info("a peer ended: %s", type(end).__name__, extra=because(LogReason.PEER_ENDED))
         finally:
             self.state.loads.forget(peer)
 

@@ -19,6 +19,8 @@ import msgspec
 from modelplane.epp.datalayer.endpoints import EndpointSource
 from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.transport.held_bodies import BodyRefused, read_at_most
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 
 _LOG = logging.getLogger(__name__)
 _OK: Final = 200
@@ -111,7 +113,8 @@ class Tokenizer:
         except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, RecursionError, BodyRefused) as error:
             self.failures += 1
             self._paused_until_s = asyncio.get_running_loop().time() + self._settings.pause_s
-            _LOG.warning("tokenizing at %s failed: %s", url, str(error) or type(error).__name__)
+            extra = because(LogReason.TOKENIZER_FAILED)
+            _LOG.warning("tokenizing at %s failed: %s", url, str(error) or type(error).__name__, extra=extra)
             found = []
         on_tokens(tuple(found))
 

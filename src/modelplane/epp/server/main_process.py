@@ -45,6 +45,8 @@ from modelplane.epp.transport.calls import Settings
 from modelplane.epp.transport.h2.server import H2Server
 from modelplane.epp.transport.sockets import listen_at
 from modelplane.epp.transport.tls import ServerIdentity
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 
 _LOG = logging.getLogger(__name__)
 _RELAY_S: Final = SYNC_S / 2
@@ -272,7 +274,7 @@ class PickerMainProcess:
             for link in sorted(self._serving(), key=lambda each: each.connections):
                 if link.hand_over(connection):
                     return
-        _LOG.warning("no worker takes a connection: it is closed")
+        _LOG.warning("no worker takes a connection: it is closed", extra=because(LogReason.NO_WORKER))
 
     async def _balance(self) -> None:
         """A worker that was started again has no connections until proxies open new ones: some are made to."""
@@ -299,7 +301,7 @@ class PickerMainProcess:
         try:
             assembly = _checked(load(text, source, full_registry()))
         except ModelplaneError as error:
-            _LOG.error("kept the previous configuration: %s", error)
+            _LOG.error("kept the previous configuration: %s", error, extra=because(LogReason.CONFIG_INVALID))
         else:
             self._config = text
             self._share_with_peers(assembly)

@@ -42,6 +42,8 @@ from modelplane.epp.server.observe.plugin_durations import PluginDurations
 from modelplane.epp.server.observe.plugin_faults import PluginFaults
 from modelplane.epp.server.server import MakeServer, PickerServer, PickerSettings
 from modelplane.epp.transport.h2.server import H2Server
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 
 _LOG = logging.getLogger(__name__)
 UNREAD: Final = "the pool has not been read yet"
@@ -144,7 +146,7 @@ class PickerRunner:
 
     async def start(self) -> None:
         """Serves when it returns."""
-        _LOG.info("the request path is %s", describe_build())
+        _LOG.info("the request path is %s", describe_build(), extra=because(LogReason.STARTING))
         for watcher in self._watchers:
             watcher.follow(self._source)
         for each in self._services:
@@ -173,7 +175,8 @@ class PickerRunner:
             shared.share_prompts(prefix_producer(scheduler.assembly))
         if scheduler.reads_bodies:
             _LOG.info(
-                "plugins read token usage from response bodies: set response_body_mode in Envoy's processing_mode"
+                "plugins read token usage from response bodies: set response_body_mode in Envoy's processing_mode",
+                extra=because(LogReason.OPTION_NEEDED),
             )
 
     def _reloaded(self, scheduler: Scheduler, config: Config) -> None:

@@ -40,6 +40,8 @@ from modelplane.epp.transport.calls import GrpcServer, Methods, Settings
 from modelplane.epp.transport.h2.server import H2Server
 from modelplane.epp.transport.sockets import ANY_ADDRESS
 from modelplane.epp.transport.tls import ServerIdentity
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 
 _LOG = logging.getLogger(__name__)
 _TICK_S: Final = 0.01
@@ -198,9 +200,9 @@ class PickerServer:
         try:
             self.reload(load(text, source, full_registry()))
         except ModelplaneError as error:
-            _LOG.error("kept the previous configuration: %s", error)
+            _LOG.error("kept the previous configuration: %s", error, extra=because(LogReason.CONFIG_INVALID))
         else:
-            _LOG.info("reloaded the configuration from %s", source)
+            _LOG.info("reloaded the configuration from %s", source, extra=because(LogReason.CONFIG_RELOADED))
 
 
 _PARSERS: Final = {

@@ -9,6 +9,8 @@ import msgspec
 
 from modelplane.api.errors import InputError
 from modelplane.epp.transport.tls import ServerIdentity, read_identity
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,9 +36,9 @@ async def watch_identity(
             found = msgspec.structs.replace(identity, certificate=found.certificate, key=found.key)
             if found != identity:
                 on_identity(found)
-                _LOG.info("reloaded the certificate from %s", folder)
+                _LOG.info("reloaded the certificate from %s", folder, extra=because(LogReason.CERTIFICATE_RELOADED))
         except InputError as error:
-            _LOG.error("kept the previous certificate: %s", error)
+            _LOG.error("kept the previous certificate: %s", error, extra=because(LogReason.CERTIFICATE_INVALID))
         else:
             identity = found
 

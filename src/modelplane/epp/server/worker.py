@@ -25,7 +25,6 @@ from modelplane.epp.datalayer.shared_state import SYNC_S, EncodedPrompt, SentPro
 from modelplane.epp.server.observe import Tracing, otlp_provider
 from modelplane.epp.server.observe.decision_log import open_decision_log
 from modelplane.epp.server.observe.families import Family
-from modelplane.epp.server.observe.json_lines import PickerJsonLines
 from modelplane.epp.server.observe.worker_pages import FamilyMessage, message_of, worker_families
 from modelplane.epp.server.runner import PickerRunner, RunnerOptions
 from modelplane.epp.server.server import PickerSettings
@@ -40,6 +39,8 @@ from modelplane.epp.server.worker_messages import (
     to_worker_decoder,
 )
 from modelplane.epp.transport.calls import NO_PORT
+from modelplane.reconcile.log_lines import because, log_to_stderr
+from modelplane.reconcile.log_reasons import LogReason
 
 _LOG = logging.getLogger(__name__)
 _ALIVE_S: Final = 1.0
@@ -206,18 +207,13 @@ async def _read(reader: asyncio.StreamReader, worker: PickerWorker, ended: async
         while True:
             worker.receive(to_worker_decoder.decode(await read_frame(reader, MOST_FRAME)))
     except (OSError, EOFError):
-        _LOG.warning("the main process is gone: the worker ends")
+        _LOG.warning("the main process is gone: the worker ends", extra=because(LogReason.MAIN_PROCESS_GONE))
     finally:
         ended.set()
 
 
 def _log_as(setup: WorkerSetup) -> None:
-    written = f"%(asctime)s %(levelname)s %(name)s worker {setup.share.number}: %(message)s"
-    logging.basicConfig(level=setup.log_level, format=written, force=True)
-    if setup.log_json:
-        logging.getLogger().handlers[0].setFormatter(PickerJsonLines())
-    for library in ("httpx", "httpx2"):
-        logging.getLogger(library).setLevel(logging.WARNING)
+    log_to_stderr("json" if setup.log_json else "text", setup.log_level, worker=setup.share.number)
 
 
 def main(arguments: list[str]) -> int:

@@ -30,6 +30,8 @@ from modelplane.epp.server.worker_messages import (
     encode,
     from_worker_decoder,
 )
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 
 _LOG = logging.getLogger(__name__)
 _MODULE: Final = "modelplane.epp.server.worker"
@@ -203,7 +205,7 @@ class WorkerProcesses:
                 raise WorkerFailed(f"worker {number} {end} before it was ready")
             is_steady = asyncio.get_running_loop().time() - began_s > _STEADY_S
             pause_s = _PAUSE_S if is_steady else min(2 * pause_s, _MOST_PAUSE_S)
-            _LOG.error("worker %d %s: it is started again", number, end)
+            _LOG.error("worker %d %s: it is started again", number, end, extra=because(LogReason.WORKER_RESTARTED))
             self.restarts[number] += 1
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.0 if is_steady else pause_s):
@@ -214,7 +216,7 @@ class WorkerProcesses:
         try:
             code, pid = await self._run_once(number)
         except Exception as error:  # noqa: BLE001  whatever is wrong with one worker, it is started again
-            _LOG.exception("worker %d failed", number)
+            _LOG.exception("worker %d failed", number, extra=because(LogReason.WORKER_FAILED))
             return f"failed ({type(error).__name__})"
         return f"(pid {pid}) ended with code {code}"
 

@@ -43,6 +43,8 @@ from modelplane.epp.sidecar.disaggregation import (
 )
 from modelplane.epp.transport.held_bodies import BodyRefused, HeldBodies
 from modelplane.epp.transport.sockets import ANY_ADDRESS, listen_any_address
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 
 _log = logging.getLogger(__name__)
 
@@ -148,7 +150,8 @@ class RoutingSidecar:
             if not prefiller or request.path not in PATHS:
                 return await self._forward(request, request.content if request.can_read_body else None)
             if not self._settings.allows(prefiller):
-                _log.warning("prefill endpoint %s is not in the allowlist", prefiller)
+                extra = because(LogReason.PREFILL_REFUSED)
+                _log.warning("prefill endpoint %s is not in the allowlist", prefiller, extra=extra)
                 return _refusal(HTTPStatus.FORBIDDEN, f"prefill server {prefiller} is not allowed")
             with self._bodies.lease() as lease:
                 text = await lease.read(request.content.iter_any(), request.content_length)
@@ -161,7 +164,7 @@ class RoutingSidecar:
         except RecursionError:
             return _refusal(HTTPStatus.BAD_REQUEST, "the body is nested too deeply")
         except (aiohttp.ClientError, OSError) as error:
-            _log.warning("the decode engine did not respond: %s", error)
+            _log.warning("the decode engine did not respond: %s", error, extra=because(LogReason.ENGINE_UNREACHABLE))
             return _refusal(HTTPStatus.BAD_GATEWAY, "the local server did not respond")
 
     async def _disaggregate(self, request: web.BaseRequest, body: Body, prefiller: str) -> web.StreamResponse:
@@ -226,7 +229,7 @@ class RoutingSidecar:
                     text = await lease.read(response.content.iter_any(), response.content_length)
                 return _WholeResponse(response.status, text, kept)
         except (aiohttp.ClientError, OSError, BodyRefused) as error:
-            _log.warning("prefill at %s failed: %s", url, error)
+            _log.warning("prefill at %s failed: %s", url, error, extra=because(LogReason.PREFILL_FAILED))
             error_body = _error_body(HTTPStatus.BAD_GATEWAY, "the prefill server did not respond")
             return _WholeResponse(HTTPStatus.BAD_GATEWAY, error_body, {"Content-Type": "application/json"})
 

@@ -13,6 +13,8 @@ from modelplane.api.meta import ClusterName
 from modelplane.api.objects import GROUP, Json, Manifest, mapping_at, name_of, text_at
 from modelplane.api.timestamps import timestamp
 from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.log_lines import about
+from modelplane.reconcile.log_reasons import LogReason
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
 from modelplane.reconcile.store import ChangeType, ObjectRef, Store, StoreChange
@@ -228,4 +230,5 @@ def _is_managed(group: str) -> bool:
 
 
 def _report(ref: ObjectRef, error: Exception, attempt: int) -> None:
-    _log.error("%s cannot be simulated (attempt %d): %r", ref, attempt, error, exc_info=error)
+    extra = about(LogReason.NOT_SIMULATED, ref.kind, ref.name, ref.namespace)
+    _log.error("%s cannot be simulated (attempt %d): %r", ref, attempt, error, exc_info=error, extra=extra)

@@ -120,6 +120,7 @@ const SHORT = {
   ModelEndpoint: "endpoint",
   ModelService: "service",
   ModelCache: "cache",
+  TelemetryDestination: "telemetry",
   InferenceGateway: "gateway",
   InferenceClass: "class",
 };
@@ -358,15 +359,9 @@ function treeCard(title, tree, omitted, pods = []) {
   );
 }
 
-function filterBar(page, label) {
+/** A field for words, and chips for the values of one parameter: [value, text]; the empty value is all. */
+function filterBar(label, title, parameter, chips) {
   const query = route.query;
-  const counts = {
-    "": page.states.total,
-    NotReady: page.states.notReady,
-    Unknown: page.states.unknown,
-    Deleting: page.states.deleting,
-    Ready: page.states.ready,
-  };
   return h(
     "div",
     { class: "filter", role: "search" },
@@ -383,21 +378,33 @@ function filterBar(page, label) {
     }),
     h(
       "div",
-      { class: "chips", role: "group", "aria-label": "State" },
-      Object.entries(counts)
-        .filter(([name, count]) => !name || count || query.state === name)
-        .map(([name, count]) =>
-          h(
-            "a",
-            {
-              href: address(route.path, { ...query, state: name, offset: "" }),
-              "aria-current": (query.state || "") === name ? "true" : null,
-            },
-            `${name || "All"} ${round.format(count)}`,
-          ),
+      { class: "chips", role: "group", "aria-label": title },
+      chips.map(([value, text]) =>
+        h(
+          "a",
+          {
+            href: address(route.path, { ...query, [parameter]: value, offset: "" }),
+            "aria-current": (query[parameter] || "") === value ? "true" : null,
+          },
+          text,
         ),
+      ),
     ),
   );
+}
+
+function stateFilter(page, label) {
+  const counts = {
+    "": page.states.total,
+    NotReady: page.states.notReady,
+    Unknown: page.states.unknown,
+    Deleting: page.states.deleting,
+    Ready: page.states.ready,
+  };
+  const chips = Object.entries(counts)
+    .filter(([name, count]) => !name || count || route.query.state === name)
+    .map(([name, count]) => [name, `${name || "All"} ${round.format(count)}`]);
+  return filterBar(label, "State", "state", chips);
 }
 
 function pager(page) {
@@ -519,7 +526,7 @@ function drawOverview(page) {
               "Now",
               page.activities.length
                 ? activityList(page.activities)
-                : h("p", { class: "quiet" }, "No roll-out, drain, failover or staging is under way."),
+                : h("p", { class: "quiet" }, "No roll-out, drain, failover, staging or upgrade is under way."),
             ),
             card(
               page.problemsTotal ? `Not ready (${round.format(page.problemsTotal)})` : "Not ready",
@@ -552,13 +559,33 @@ function drawOverview(page) {
           card("Events", eventList(page.events), h("p", { class: "small" }, link("#/events", "All events"))),
         )
       : null,
+    telemetryCard(page.telemetry),
   ];
+}
+
+function telemetryCard(rows) {
+  if (!rows.length) return null;
+  return card(
+    null,
+    table(
+      "Telemetry",
+      "clusters whose collector runs",
+      [["Destination"], ["State", "full"], ["Sinks", "num"], ["Clusters", "num"]],
+      rows.map((each) => [
+        each.name,
+        health(each.health),
+        round.format(each.sinks),
+        `${round.format(each.sending)} of ${round.format(each.clusters)}`,
+      ]),
+    ),
+  );
 }
 
 function clusterTags(c) {
   return [
     c.cordoned ? h("span", { class: "tag warn" }, "cordoned") : null,
     c.drain ? h("span", { class: "tag warn" }, "drain") : null,
+    c.marks.map((mark) => h("span", { class: "tag warn" }, mark)),
     c.taints.map((taint) => h("span", { class: "tag" }, taint)),
     Object.entries(c.labels).map(([key, value]) => h("span", { class: "tag" }, `${key}=${value}`)),
   ];
@@ -599,7 +626,7 @@ function poolPart(map, big) {
 function drawFleet(page) {
   return [
     head("Clusters", null),
-    filterBar(page, "clusters by name, label, class, pool or reason"),
+    stateFilter(page, "clusters by name, label, class, pool or reason"),
     page.rows.length ? legendKey() : null,
     nothing(page, "cluster", "modelplane apply -f examples/quickstart"),
     h(
@@ -663,6 +690,19 @@ function drawCluster(page) {
       treeCard(`Replicas (${round.format(c.replicas)})`, page.tree, page.omitted),
       card("Events", eventList(page.events)),
     ),
+    page.faulty.length
+      ? card(
+          null,
+          table(
+            "Faulty devices",
+            "replicas on them move once their successors serve",
+            [["Replica"], ["What is wrong", "full"]],
+            page.faulty.map((each) => [each.replica ? `${each.namespace}/${each.replica}` : DASH, each.message]),
+          ),
+        )
+      : null,
+    page.software ? softwareCard(page.software) : null,
+    conditionCard(page.conditions),
     named.length
       ? card(
           null,
@@ -689,6 +729,41 @@ function drawCluster(page) {
   ];
 }
 
+function softwareCard(of) {
+  const settled = of.phase === "UpToDate";
+  return card(
+    "Software",
+    h(
+      "p",
+      { class: "row" },
+      h("span", { class: settled ? "tag good" : "tag warn" }, of.phase || DASH),
+      h("span", { class: "quiet small" }, `release ${of.release || DASH}${of.wave === undefined ? "" : `, wave ${of.wave}`}`),
+    ),
+    of.why ? h("p", { class: "why" }, of.why) : null,
+    h("p", { class: "quiet small" }, "Every cluster, in the order of the upgrade:"),
+    codeBlock([`modelplane explain cluster ${of.cluster}`]),
+  );
+}
+
+function conditionCard(rows) {
+  if (!rows.length) return null;
+  return card(
+    null,
+    table(
+      "Conditions",
+      "",
+      [["Condition"], ["Status", "tight"], ["Reason", "tight"], ["Since", "tight"], ["Message", "full"]],
+      rows.map((each) => [
+        each.type,
+        h("span", { class: each.status === "False" ? "tag bad" : "tag" }, each.status),
+        each.reason,
+        ago(each.since) || DASH,
+        each.message,
+      ]),
+    ),
+  );
+}
+
 function traffic(of) {
   return of
     ? [
@@ -713,7 +788,7 @@ function drawDeployments(page) {
   ];
   return [
     head("Deployments"),
-    filterBar(page, "deployments"),
+    stateFilter(page, "deployments"),
     nothing(page, "deployment", "modelplane apply -f examples/quickstart/3-model.yaml"),
     page.rows.length
       ? card(
@@ -832,7 +907,7 @@ function drawDeployment(page) {
 function drawServices(page) {
   return [
     head("Services"),
-    filterBar(page, "services"),
+    stateFilter(page, "services"),
     nothing(page, "service", "modelplane apply -f examples/quickstart/3-model.yaml"),
     page.rows.length
       ? card(
@@ -968,7 +1043,7 @@ function snippets(s) {
 function drawCaches(page) {
   return [
     head("Caches"),
-    filterBar(page, "caches"),
+    stateFilter(page, "caches"),
     nothing(page, "cache", "modelplane apply -f examples/caches"),
     page.rows.map((c) =>
       h(
@@ -1023,36 +1098,14 @@ function drawCaches(page) {
 }
 
 function drawEvents(page) {
-  const query = route.query;
+  const types = ["", "Warning", "Normal"];
   return [
     head("Events", null),
-    h(
-      "div",
-      { class: "filter", role: "search" },
-      h("input", {
-        type: "search",
-        id: "filter",
-        "data-act": "filter",
-        "aria-label": "Filter events",
-        placeholder: "Filter events   /",
-        value: query.q || "",
-        autocomplete: "off",
-        maxlength: 200,
-      }),
-      h(
-        "div",
-        { class: "chips", role: "group", "aria-label": "Type" },
-        ["", "Warning", "Normal"].map((type) =>
-          h(
-            "a",
-            {
-              href: address(route.path, { ...query, type, offset: "" }),
-              "aria-current": (query.type || "") === type ? "true" : null,
-            },
-            type || "All",
-          ),
-        ),
-      ),
+    filterBar(
+      "events",
+      "Type",
+      "type",
+      types.map((type) => [type, type || "All"]),
     ),
     card(null, eventList(page.rows)),
     pager(page),

@@ -33,6 +33,8 @@ from modelplane.epp.datalayer.discovery.files import documents_of, read_file
 from modelplane.epp.datalayer.tasks import cancel_all
 from modelplane.epp.scheduling.endpoints import NOTHING
 from modelplane.k8s.admission.layout import Document
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 
 _log = logging.getLogger(__name__)
 
@@ -174,7 +176,7 @@ class FileEndpoints(Datastore):
 
     def _note(self, problem: str) -> None:
         if problem and problem != self.problem:
-            _log.warning("discovery.file: %s", problem)
+            _log.warning("kept the previous endpoints: %s", problem, extra=because(LogReason.ENDPOINTS_INVALID))
         self.problem = problem
 
 

@@ -37,6 +37,8 @@ from modelplane.epp.datalayer.discovery.policies import (
     RewriteTable,
 )
 from modelplane.epp.datalayer.tasks import cancel_all
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 
 _log = logging.getLogger(__name__)
 
@@ -128,5 +130,5 @@ class PolicyFile:
                 self.problem = ""
             except InputError as broken:
                 if str(broken) != self.problem:
-                    _log.warning("discovery.policies: %s", broken)
+                    _log.warning("kept the previous policies: %s", broken, extra=because(LogReason.POLICIES_INVALID))
                 self.problem = str(broken)

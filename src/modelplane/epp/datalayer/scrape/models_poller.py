@@ -11,11 +11,13 @@ from contextlib import suppress
 
 import msgspec
 
+from modelplane.epp.datalayer.endpoint_logs import about_endpoint
 from modelplane.epp.datalayer.endpoints import EndpointSource
 from modelplane.epp.datalayer.scrape.connections import ScrapeConnection
 from modelplane.epp.datalayer.scrape.targets import TargetOf, models_of
 from modelplane.epp.datalayer.tasks import cancel_all
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.reconcile.log_reasons import LogReason
 
 _log = logging.getLogger(__name__)
 
@@ -96,6 +98,6 @@ class ModelsPoller:
             problem = str(broken)
         if names is None:
             self.failures += 1
-            _log.debug("models.unread endpoint=%s: %s", endpoint.name, problem)
+            _log.debug("models are not read: %s", problem, extra=about_endpoint(LogReason.MODELS_UNREAD, endpoint))
         elif names != endpoint.metrics.models:
             endpoint.metrics = msgspec.structs.replace(endpoint.metrics, models=names)

@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from modelplane.epp.datalayer.endpoint_logs import about_endpoint
 from modelplane.epp.datalayer.endpoints import EndpointSource
 from modelplane.epp.datalayer.scrape.connections import ScrapeConnection
 from modelplane.epp.datalayer.scrape.engines import Engines
@@ -33,6 +34,7 @@ from modelplane.epp.datalayer.scrape.intervals import (
 from modelplane.epp.datalayer.scrape.targets import TargetOf, page_of
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import aged
+from modelplane.reconcile.log_reasons import LogReason
 
 _log = logging.getLogger(__name__)
 
@@ -254,6 +256,9 @@ class Scraper:
     def _note(self, watched: _Watched, problem: str) -> None:
         """Logged when it begins and when it ends, not at every scrape."""
         if bool(problem) != bool(watched.problem):
-            level = logging.WARNING if problem else logging.INFO
-            _log.log(level, "scrape.state endpoint=%s: %s", watched.endpoint.name, problem or "scraped again")
+            if problem:
+                failed = about_endpoint(LogReason.SCRAPE_FAILED, watched.endpoint)
+                _log.warning("metrics are not read: %s", problem, extra=failed)
+            else:
+                _log.info("metrics are read again", extra=about_endpoint(LogReason.SCRAPE_RECOVERED, watched.endpoint))
         watched.problem = problem

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from modelplane.framework import PluginFault
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 
 _LOG = logging.getLogger(__name__)
 _EVERY_S: Final = 60.0
@@ -34,4 +36,5 @@ class PluginFaults:
             return
         self._logged[fault.plugin] = (now, count)
         since = "" if last_s is None else f" ({count - last_count} faults since {now - last_s:.0f} s ago)"
-        _LOG.error("%s%s", fault, since, exc_info=fault.__cause__ or fault)
+        extra = because(LogReason.PLUGIN_FAULT, plugin=fault.plugin)
+        _LOG.error("%s%s", fault, since, exc_info=fault.__cause__ or fault, extra=extra)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import logging
 import socket
 import ssl
 from typing import Final, cast
@@ -16,7 +15,6 @@ from modelplane.epp.transport.h2.limits import H2Limits
 from modelplane.epp.transport.sockets import ANY_ADDRESS, listen_any_address
 from modelplane.epp.transport.tls import ServerIdentity, load_identity, server_context
 
-_LOG = logging.getLogger(__name__)
 _TICK_S: Final = 1.0
 _DEFER_S: Final = 0.025
 _MORE_THAN_AN_END: Final = 23

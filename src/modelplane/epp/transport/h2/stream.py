@@ -17,6 +17,8 @@ from modelplane.epp.transport.h2.frames import (
     H2StreamError,
 )
 from modelplane.epp.transport.h2.outbound import SendQueue
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 
 _LOG = logging.getLogger(__name__)
 _PREFIX_BYTES: Final = 5
@@ -396,7 +398,7 @@ class Stream:
                 if self._trailers is None:
                     handler.cancelled()
             except Exception:  # noqa: BLE001  as above
-                _LOG.exception(_HANDLER_FAILED)
+                _LOG.exception(_HANDLER_FAILED, extra=because(LogReason.HANDLER_FAILED))
         return True
 
     # How it ends otherwise.
@@ -409,7 +411,7 @@ class Stream:
             _cancel(handler)
 
     def _fail(self) -> None:
-        _LOG.exception(_HANDLER_FAILED)
+        _LOG.exception(_HANDLER_FAILED, extra=because(LogReason.HANDLER_FAILED))
         self.give_up(GrpcStatus.INTERNAL, "the server failed to serve this call")
 
     def drop(self) -> None:
@@ -426,4 +428,4 @@ def _cancel(handler: Handler) -> None:
     try:
         handler.cancelled()
     except Exception:  # noqa: BLE001  as above
-        _LOG.exception(_HANDLER_FAILED)
+        _LOG.exception(_HANDLER_FAILED, extra=because(LogReason.HANDLER_FAILED))

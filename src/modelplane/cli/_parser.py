@@ -1,0 +1,43 @@
+"""The parser of every command: a word that it does not know comes with the nearest that it knows."""
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NoReturn
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Parsers of verbs are of this class, too."""
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        choices = [str(choice) for choice in action.choices or ()]
+        guess = nearest_word(str(value), choices) if choices and value not in (action.choices or ()) else ""
+        if guess:
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}; did you mean {guess!r}?")
+        super()._check_value(action, value)
+
+    def error(self, message: str) -> NoReturn:
+        """An option that nobody knows is the first of the arguments that are left over."""
+        head, marked, rest = message.partition("unrecognized arguments: ")
+        option = next((word.partition("=")[0] for word in rest.split() if word.startswith("-")), "")
+        guess = nearest_word(option, options_of(self)) if marked and option else ""
+        super().error(f"{head}{marked}{rest}; did you mean {guess}?" if guess else message)
+
+
+def nearest_word(word: str, known: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, known, n=1)), "")
+
+
+def options_of(parser: argparse.ArgumentParser) -> list[str]:
+    """Of the parser and of all its verbs."""
+    return sorted(set(_options(parser)))
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:  # noqa: SLF001  there is no other way to list them
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001  as above
+            verbs: Iterable[argparse.ArgumentParser] = action.choices.values()
+            for verb in verbs:
+                yield from _options(verb)
