@@ -1,8 +1,8 @@
 """What wheels are compiled for: the platforms, what headers say on them, and what a finished file says of itself.
 
 The headers of Python are the same everywhere but for pyconfig.h, which says what a platform has. Extension modules only
-depend on its sizes. They are taken from this machine's and corrected by `Target.sizes`, and the compiler confirms each
-of them for the platform (`size_checks`), or there is no wheel.
+depend on its sizes, and on the standards that the C library's headers are read by. It is this machine's, corrected by
+`Target`, and the compiler confirms each size for the platform (`size_checks`), or there is no wheel.
 """
 
 import re
@@ -35,6 +35,8 @@ class Target:
     """sys.platform there."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Where pyconfig.h differs from Linux on x86-64."""
+    undefined: tuple[str, ...] = ()
+    """What pyconfig.h does not define, other than there."""
     flags: tuple[str, ...] = ()
 
     def module_suffix(self, version: str) -> str:
@@ -63,6 +65,7 @@ TARGETS: Final = (
         "darwin",
         "darwin",
         {"ALIGNOF_MAX_ALIGN_T": 8, "SIZEOF_FPOS_T": 8, "SIZEOF_LONG_DOUBLE": 8, "SIZEOF_PTHREAD_KEY_T": 8},
+        ("_POSIX_C_SOURCE", "_XOPEN_SOURCE", "_XOPEN_SOURCE_EXTENDED"),
         ("-Wl,-undefined,dynamic_lookup",),
     ),
 )
@@ -70,13 +73,13 @@ TARGETS: Final = (
 
 
 def pyconfig(own: str, target: Target) -> str:
-    """Of this machine, with the sizes of the target."""
+    """Of this machine, as it is on the target."""
 
     def corrected(found: re.Match[str]) -> str:
         name = f"{found[1]}_{found[2]}"
         return f"#define {name} {target.sizes.get(name, found[3])}"
 
-    return _SIZE.sub(corrected, own)
+    return _SIZE.sub(corrected, own) + "".join(f"#undef {name}\n" for name in target.undefined)
 
 
 def size_checks(config: str) -> str:

@@ -79,6 +79,7 @@ def test_sizes_are_those_of_the_platform():
     assert TARGETS.pyconfig(CONFIG, ARM) == CONFIG
     assert TARGETS.pyconfig(CONFIG, MAC) == (
         "#define SIZEOF_LONG_DOUBLE 8\n#define HAVE_FORK 1\n#define ALIGNOF_MAX_ALIGN_T 8\n#define SIZEOF_VOID_P 8\n"
+        "#undef _POSIX_C_SOURCE\n#undef _XOPEN_SOURCE\n#undef _XOPEN_SOURCE_EXTENDED\n"
     )
 
 
