@@ -1,8 +1,8 @@
 """What wheels are for and hold. What takes a compiler runs where `make wheels` has been run, on what it built."""
 
+import asyncio
 import importlib.util
 import json
-import os
 import re
 import struct
 import subprocess
@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from packaging.tags import sys_tags
 from packaging.utils import parse_wheel_filename
+
+from tests.support.picker_process import pick, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / "tools"
@@ -215,20 +217,23 @@ def installable():
 
 @built
 @pytest.mark.submission  # an environment and an installation for each: 20 s
+@pytest.mark.e2e
 @pytest.mark.parametrize("wheel", installable(), ids=lambda it: it.name)
-def test_a_wheel_in_a_clean_environment_says_whether_it_is_compiled(wheel, tmp_path):
-    """What it needs is that of the environment of the tests: an installation without a network."""
+def test_a_wheel_in_a_clean_environment_serves_and_says_whether_it_is_compiled(wheel, tmp_path, monkeypatch):
+    """What the program needs is that of the environment of the tests: an installation without a network."""
     venv.create(tmp_path / "venv", with_pip=True)
     python = tmp_path / "venv" / "bin" / "python"
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel], check=True)
-    packages = next(path for path in sys.path if path.endswith("site-packages"))
-    program = (
-        f"import site, sys; sys.path.append({packages!r})\n"
-        "import modelplane\nfrom modelplane.epp.server.compiled import describe_build\n"
-        "print(modelplane.__version__, describe_build(), modelplane.__file__, sep='\\n')"
-    )
-    environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
-    said = subprocess.run([python, "-c", program], env=environment, capture_output=True, text=True, check=True).stdout
-    version, build, place = said.splitlines()
-    assert (version, build) == (VERSION, "plain Python" if "none-any" in wheel.name else "compiled")
-    assert place.startswith(str(tmp_path))
+    (packages,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    (packages / "tests.pth").write_text(next(path for path in sys.path if path.endswith("site-packages")))
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(python))
+
+    async def story():
+        async with serving(tmp_path, [("127.0.0.1", 9)], "--no-scrape") as picker, picker.connection() as call:
+            return await pick(call, "Why is the sky blue?"), picker.log.read_text()
+
+    chosen, log = asyncio.run(story())
+    assert chosen == "127.0.0.1:9"
+    assert f"the request path is {'plain Python' if 'none-any' in wheel.name else 'compiled'}" in log
