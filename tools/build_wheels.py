@@ -244,7 +244,9 @@ def extension_modules(wheel: Path) -> dict[str, bytes]:
 def _run(*command: str, environment: dict[str, str] | None = None) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603  written above
     if done.returncode:
-        raise SystemExit(f"build_wheels.py: {' '.join(command[:6])} failed:\n{done.stdout}{done.stderr}")
+        raise SystemExit(
+            f"build_wheels.py: {' '.join(command[:6])} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        )
 
 
 if __name__ == "__main__":
