@@ -60,12 +60,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     platforms = [target.platform.split(".", maxsplit=1)[0] for target in TARGETS]
     parser.add_argument("--python", action="append", choices=VERSIONS, help="a version, may be repeated (all)")
-    parser.add_argument("--platform", action="append", choices=platforms, help="a platform, may be repeated (all)")
+    parser.add_argument(
+        "--platform", action="append", choices=platforms, help="a platform, may be repeated (all of this system)"
+    )
     chosen = parser.parse_args()
     problem = compile_picker.refused()
     if problem:
         raise SystemExit(f"build_wheels.py: {problem}")
-    wanted = [it for it in TARGETS if not chosen.platform or it.platform.split(".")[0] in chosen.platform]
+    own = [it.platform.split(".")[0] for it in TARGETS if it.system == sys.platform]
+    wanted = [it for it in TARGETS if it.platform.split(".")[0] in (chosen.platform or own)]
     before = _sources()
     shutil.rmtree(DIST, ignore_errors=True)
     _write_pure()
