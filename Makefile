@@ -114,7 +114,7 @@ release: setup-dev ## build packages, images and the chart and push them: REGIST
 compiled: setup-dev ## the picker's request path in C: build/compiled and a wheel in dist/ (needs a C compiler; minutes)
 	@$(BIN)/python tools/compile_picker.py --wheel
 
-wheels: setup-dev ## what PyPI takes, into dist/wheels: compiled wheels for Linux and macOS, the pure one, the sdist (needs a network)
+wheels: setup-dev ## what PyPI takes, into dist/wheels: compiled wheels for Linux, the pure one, the sdist (needs a network)
 	@$(BIN)/python -u tools/build_wheels.py $(WHEEL_FLAGS)
 
 uncompiled: ## remove what `make compiled` and `make wheels` have made
