@@ -11,7 +11,7 @@ PROGRESS = awk -v all=$$(grep -c '^[A-Za-z].*==' $(1)) '/^Collecting/ {printf " 
 	/^Installing/ {print "  writing the packages"; fflush()}'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-deep demo test test-core golden scorecard deep deep-worlds deep-fuzz deep-mutants deep-coverage lint types docs bench generate lock sbom package release compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
+.PHONY: help setup setup-dev setup-deep demo test test-core golden scorecard deep deep-worlds deep-fuzz deep-mutants deep-coverage lint types docs bench generate lock sbom package release compiled wheels uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,7 +43,7 @@ demo: setup ## two clusters, one model, one answered request; ends by itself
 	@$(BIN)/modelplane demo
 
 test: setup-dev lint ## lint, types, rooms, generated files, tests; CI adds the longest and more cases
-	@$(BIN)/python -m pytest -n 2 -q -m 'not submission'
+	@$(BIN)/python -m pytest -n 4 -q -m 'not submission'
 
 test-core: setup-dev ## the core's tests without those marked slow, in under 30 s
 	@$(BIN)/python -m pytest -n 2 -q -m 'not slow' --hypothesis-profile core tests/api tests/framework tests/placement tests/compose tests/crossplane
@@ -105,7 +105,8 @@ lock: ## resolve the lock files anew (needs uv; nothing younger than 7 days)
 	$$COMPILE pyproject.toml --extra demo <(echo flit_core) -o requirements.lock && \
 	$$COMPILE pyproject.toml --all-extras --group dev -o requirements-dev.lock && \
 	$$COMPILE --group pyproject.toml:deep -c requirements-dev.lock -o requirements-deep.lock && \
-	$$COMPILE pyproject.toml --extra crossplane --extra kube --extra kv-events --extra otel -o requirements-image.lock
+	$$COMPILE pyproject.toml --extra crossplane --extra kube --extra kv-events --extra otel -o requirements-image.lock && \
+	$$COMPILE --group wheels -c requirements-dev.lock -o requirements-wheels.lock
 
 sbom: setup-dev ## SBOM and licences of the locked dependencies into dist/sbom; ADVISORIES=folder compares with OSV's
 	@$(BIN)/python tools/sbom.py $(if $(ADVISORIES),--advisories $(ADVISORIES))
@@ -122,8 +123,11 @@ release: setup-dev ## build packages, images and the chart and push them: REGIST
 compiled: setup-dev ## the picker's request path in C: build/compiled and a wheel in dist/ (needs a C compiler; minutes)
 	@$(BIN)/python tools/compile_picker.py --wheel
 
-uncompiled: ## remove what `make compiled` has made
-	@rm -rf build/compiled dist/modelplane-*-cp*.whl
+wheels: setup-dev ## what PyPI takes, into dist/wheels: compiled wheels for Linux, the pure one, the sdist (needs a network)
+	@$(BIN)/python -u tools/build_wheels.py $(WHEEL_FLAGS)
+
+uncompiled: ## remove what `make compiled` and `make wheels` have made
+	@rm -rf build/compiled build/wheels dist/wheels dist/modelplane-*-cp*.whl
 
 test-compiled: compiled ## the picker's tests on the compiled modules
 	@PYTHONPATH=build/compiled $(BIN)/python -c 'from modelplane.epp.server.compiled import is_compiled; assert is_compiled()'

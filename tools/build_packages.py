@@ -10,9 +10,10 @@ The same image with other entry points is what workload clusters run: push *.tar
 The picker's image has its request path compiled, as a layer of its own, where this machine can compile for it: Python
 of the image's version, the image's platform, and a C compiler (tools/compile_picker.py). A line says which it became
 and why. The libraries that the modules are linked with are those of this machine's distribution, as the image's are.
+Where `make wheels` has built a wheel of these sources for the image, the modules are taken from it instead.
 
 Another architecture takes no machine of it: its Debian packages and wheels are fetched and unpacked, and nothing of
-them runs. What cannot be made so is the compiled picker, which is plain Python there.
+them runs. Its picker is compiled where there is such a wheel, and plain Python elsewhere.
 
 Beside them provenance.intoto.json says what they were built from (tools/provenance.py).
 """
@@ -27,6 +28,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import build_wheels
 import compile_picker
 import provenance
 import yaml
@@ -103,7 +105,7 @@ def _remove_earlier(folder: Path) -> None:
 
 def _write_images(folder: Path, runtime: Image, *, plain: bool) -> list[Path]:
     made = []
-    compiled = _compiled_layers(_why_plain(plain=plain, architecture=runtime.architecture))
+    compiled = _compiled_layers(_why_plain(plain=plain, architecture=runtime.architecture), runtime.architecture)
     for name, command in IMAGES.items():
         layers = (*runtime.layers, *(compiled if name in {PICKER, ROUTER} else ()))
         image = replace(runtime, layers=layers, entrypoint=(*PROGRAM, *command))
@@ -123,8 +125,10 @@ def _why_plain(*, plain: bool, architecture: str = "amd64") -> str:
     """Why the picker is not compiled, in half a sentence; empty where it is."""
     if plain:
         return "--plain says so"
+    if _wheel(architecture) is not None:
+        return ""
     if architecture != "amd64":
-        return f"a compiler of this machine makes nothing for {architecture}"
+        return f"dist/wheels has no wheel of these sources for {architecture}; `make wheels` builds it"
     version, machine = tuple(sys.version_info[:2]), (sys.platform, platform.machine())
     if version != PYTHON:
         return f"the image has Python {_dotted(PYTHON)}, and this is {_dotted(version)}"
@@ -137,18 +141,30 @@ def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-def _compiled_layers(why_plain: str) -> tuple[Layer, ...]:
+def _wheel(architecture: str) -> Path | None:
+    return build_wheels.wheel_for(_dotted(PYTHON), WHEELS[architecture])
+
+
+def _compiled_layers(why_plain: str, architecture: str = "amd64") -> tuple[Layer, ...]:
     """The picker's extension modules, which Python prefers to the sources beside them in the layer below."""
     if why_plain:
         print(f"{PICKER}: plain Python, because {why_plain}")
         return ()
+    modules = _compiled_modules(architecture)
+    print(f"{PICKER}: compiled, {len(modules)} modules")
+    return (layer_of({f"app/{name}": data for name, data in modules.items()}),)
+
+
+def _compiled_modules(architecture: str) -> dict[str, bytes]:
+    wheel = _wheel(architecture)
+    if wheel is not None:
+        print(f"{PICKER}: as in {wheel.name}")
+        return build_wheels.extension_modules(wheel)
     if not compile_picker.is_current():
         print(f"{PICKER}: compiling its request path, which takes minutes; --plain leaves it out")
         compile_picker.build()
     built = compile_picker.BUILT
-    modules = {f"app/{path.relative_to(built)}": path.read_bytes() for path in sorted(built.rglob("*.so"))}
-    print(f"{PICKER}: compiled, {len(modules)} modules")
-    return (layer_of(modules),)
+    return {str(path.relative_to(built)): path.read_bytes() for path in sorted(built.rglob("*.so"))}
 
 
 def _write(folder: Path, name: str, image: Image) -> Path:

@@ -3,6 +3,7 @@
     compile_picker.py             build/compiled: the package, with extension modules beside what they are made of
     compile_picker.py --wheel     the same, and a wheel of it in dist/ for this platform and version of Python
     compile_picker.py --check     whether build/compiled is of the sources as they are
+    compile_picker.py --c FOLDER  only the C of it, and in units.json what is made of which file (tools/build_wheels.py)
 
 Whoever puts build/compiled first on the path (PYTHONPATH), or installs the wheel, runs compiled; nobody else does. What
 is given up and why it is worth it: design/0005-compiled-picker.md.
@@ -18,15 +19,17 @@ import ast
 import base64
 import contextlib
 import hashlib
+import json
 import shutil
 import sys
 import sysconfig
+import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SOURCES: Final = ROOT / "src"
@@ -114,9 +117,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--wheel", action="store_true", help="make a wheel of it, too")
     parser.add_argument("--check", action="store_true", help="build nothing; exit 1 where a build would")
+    parser.add_argument("--c", type=Path, metavar="FOLDER", help="only write C for this version of Python there")
+    parser.add_argument("--platform", default=sys.platform, help="with --c: sys.platform of where it will run")
+    parser.add_argument("--packages", default=sys.executable, help="with --c: a Python with what the sources import")
     chosen = parser.parse_args()
     if chosen.check:
         return 0 if is_current() else 1
+    if chosen.c is not None:
+        write_c(chosen.c, f"--platform={chosen.platform}", f"--python-executable={chosen.packages}")
+        return 0
     if not is_current():
         problem = obstacle()
         if problem:
@@ -208,11 +217,12 @@ def obstacle() -> str:
     with contextlib.suppress(ImportError):
         import setuptools  # type: ignore[import-untyped]  # noqa: F401  it has none; only whether it is there
 
-        return _refused()
+        return refused()
     return "there is no setuptools here, which mypyc builds with, and with which newer versions of Python do not come"
 
 
-def _refused() -> str:
+def refused() -> str:
+    """What of the sources mypyc would make something else of, or nothing at all."""
     for module in MODULES:
         for problem in complaints(source_of(module).read_text()):
             return f"{source_of(module).relative_to(ROOT)}, {problem}"
@@ -224,53 +234,72 @@ def build() -> None:
         shutil.rmtree(folder, ignore_errors=True)
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(SOURCES / "modelplane", BUILT / "modelplane", ignore=ignored)
-    _compile([str(source_of(module).relative_to(SOURCES)) for module in MODULES])
+    _compile()
     (BUILT / _STAMP).write_text(_fingerprint())
     shutil.rmtree(_SCRATCH)
 
 
-def _compile(paths: Sequence[str]) -> None:
+def _compile() -> None:
     import setuptools
-    from mypyc.build import mypycify
 
-    # Types are checked in full by `make lint`; in the order in which mypyc reads modules, mypy does not find the type
-    # of one list of plugins, which is compiled nowhere.
-    options = [f"--config-file={ROOT / 'pyproject.toml'}", "--disable-error-code=has-type"]
     with contextlib.chdir(BUILT):
-        extensions = mypycify(
-            [*options, f"--cache-dir={_SCRATCH / 'types'}", *paths],
-            opt_level="2",
-            debug_level="0",
-            target_dir=str(_SCRATCH),
-            group_name="modelplane_picker",
-        )
+        extensions = _extensions(_SCRATCH)
         for extension in extensions:
             extension.extra_compile_args = [*extension.extra_compile_args, *_FLAGS]
         words = ["--quiet", "build_ext", "--inplace", "--build-temp", str(_SCRATCH), "--build-lib", str(_SCRATCH)]
         setuptools.setup(name="modelplane", packages=[], ext_modules=extensions, script_args=words)
 
 
-def write_wheel() -> Path:
-    from flit_core import buildapi  # type: ignore[import-untyped]  # it has none
+def write_c(folder: Path, *options: str) -> None:
+    """For the version of Python that runs this: mypyc writes other C for another."""
+    with contextlib.chdir(SOURCES):
+        extensions = _extensions(folder.resolve(), *options)
+    units = [{"name": it.name, "sources": it.sources, "includes": it.include_dirs} for it in extensions]
+    (folder / "units.json").write_text(json.dumps(units, indent=1))
 
-    made = _SCRATCH / "wheel"
-    shutil.rmtree(made, ignore_errors=True)
-    made.mkdir(parents=True)
-    with contextlib.chdir(ROOT):
-        info = made / buildapi.prepare_metadata_for_build_wheel(str(made))
+
+def _extensions(folder: Path, *options: str) -> list[Any]:
+    """What there is to compile, with its C in the folder. Sources are read from where we are."""
+    from mypyc.build import mypycify
+
+    paths = [str(source_of(module).relative_to(SOURCES)) for module in MODULES]
+    # Types are checked in full by `make lint`; in the order in which mypyc reads modules, mypy does not find the type
+    # of one list of plugins, which is compiled nowhere.
+    words = [f"--config-file={ROOT / 'pyproject.toml'}", "--disable-error-code=has-type", *options]
+    return mypycify(
+        [*words, f"--cache-dir={folder / 'types'}", *paths],
+        opt_level="2",
+        debug_level="0",
+        target_dir=str(folder),
+        group_name="modelplane_picker",
+    )
+
+
+def write_wheel() -> Path:
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     tag = f"{tag}-{tag}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
-    (info / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: modelplane\nRoot-Is-Purelib: false\nTag: {tag}\n")
-    wheel = ROOT / "dist" / f"{info.name.removesuffix('.dist-info')}-{tag}.whl"
-    wheel.parent.mkdir(exist_ok=True)
-    _zip(wheel, info)
-    shutil.rmtree(_SCRATCH)
+    return wheel_of(BUILT, tag, ROOT / "dist")
+
+
+def wheel_of(folder: Path, tag: str, output: Path) -> Path:
+    """A wheel of what is in the folder, for what the tag says (compressed: platforms with dots between them)."""
+    from flit_core import buildapi  # type: ignore[import-untyped]  # it has none
+
+    output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        with contextlib.chdir(ROOT):
+            info = Path(scratch, buildapi.prepare_metadata_for_build_wheel(scratch))
+        versions, platforms = tag.rsplit("-", 1)
+        tags = "".join(f"Tag: {versions}-{platform}\n" for platform in platforms.split("."))
+        (info / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: modelplane\nRoot-Is-Purelib: false\n{tags}")
+        wheel = output / f"{info.name.removesuffix('.dist-info')}-{tag}.whl"
+        _zip(wheel, info, folder)
     return wheel
 
 
-def _zip(wheel: Path, info: Path) -> None:
-    programs = [path for path in sorted(BUILT.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
-    files = [(path, path.relative_to(BUILT)) for path in programs if path.name != _STAMP]
+def _zip(wheel: Path, info: Path, folder: Path) -> None:
+    programs = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
+    files = [(path, path.relative_to(folder)) for path in programs if path.name != _STAMP]
     files += [(path, path.relative_to(info.parent)) for path in sorted(info.rglob("*")) if path.is_file()]
     lines = []
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -278,9 +307,16 @@ def _zip(wheel: Path, info: Path) -> None:
             data = path.read_bytes()
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             lines.append(f"{name.as_posix()},sha256={digest},{len(data)}\n")
-            archive.writestr(name.as_posix(), data)
+            archive.writestr(_entry(name.as_posix()), data)
         record = f"{info.name}/RECORD"
-        archive.writestr(record, "".join([*lines, f"{record},,\n"]))
+        archive.writestr(_entry(record), "".join([*lines, f"{record},,\n"]))
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    """Without the time: the same content is the same wheel."""
+    entry = zipfile.ZipInfo(name)
+    entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o100644 << 16
+    return entry
 
 
 if __name__ == "__main__":

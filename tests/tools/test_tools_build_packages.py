@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 import tarfile
+import zipfile
 from io import BytesIO
 from pathlib import Path
 
@@ -14,13 +15,14 @@ TOOLS = Path(__file__).resolve().parents[2] / "tools"
 
 
 @pytest.fixture
-def tool(monkeypatch):
+def tool(monkeypatch, tmp_path_factory):
     monkeypatch.syspath_prepend(str(TOOLS))
     spec = importlib.util.spec_from_file_location("build_packages", TOOLS / "build_packages.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "PYTHON", tuple(sys.version_info[:2]))
     monkeypatch.setattr(module, "PLATFORM", (sys.platform, module.platform.machine()))
+    monkeypatch.setattr(module.build_wheels, "DIST", tmp_path_factory.mktemp("wheels"))
     monkeypatch.setattr(module.compile_picker, "is_current", lambda: False)
     monkeypatch.setattr(module.compile_picker, "obstacle", lambda: "")
     return module
@@ -47,7 +49,35 @@ def test_another_platform_does_not(tool, monkeypatch):
 
 def test_another_architecture_is_not_compiled_for(tool):
     said = tool._why_plain(plain=False, architecture="arm64")
-    assert said == "a compiler of this machine makes nothing for arm64"
+    assert said == "dist/wheels has no wheel of these sources for arm64; `make wheels` builds it"
+
+
+def wheel_of_sources(tool, *, changed=""):
+    """As `make wheels` writes it, but for what is in the extension module."""
+    version = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    wheel = (
+        tool.build_wheels.DIST / f"modelplane-9-{version}-{version}-manylinux_2_17_aarch64.manylinux2014_aarch64.whl"
+    )
+    sources = tool.compile_picker.SOURCES
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path in sources.rglob("*.py"):
+            archive.writestr(path.relative_to(sources).as_posix(), path.read_bytes() + changed.encode())
+        archive.writestr("modelplane/epp/server/director.cpython-311-aarch64-linux-gnu.so", "for arm64")
+
+
+def test_another_architecture_takes_its_modules_from_its_wheel(tool, capsys):
+    wheel_of_sources(tool)
+    assert tool._why_plain(plain=False, architecture="arm64") == ""
+    (layer,) = tool._compiled_layers("", "arm64")
+    with tarfile.open(fileobj=BytesIO(layer.packed)) as archive:
+        held = {entry.name: archive.extractfile(entry).read().decode() for entry in archive}
+    assert held == {"app/modelplane/epp/server/director.cpython-311-aarch64-linux-gnu.so": "for arm64"}
+    assert "manylinux2014_aarch64.whl\nmodelplane-picker: compiled, 1 modules" in capsys.readouterr().out
+
+
+def test_a_wheel_of_other_sources_is_not_taken(tool):
+    wheel_of_sources(tool, changed="# not ours")
+    assert tool._why_plain(plain=False, architecture="arm64").startswith("dist/wheels has no wheel of these sources")
 
 
 def test_what_an_earlier_build_left_is_removed(tool, tmp_path):
