@@ -16,11 +16,17 @@ MALFORMED = [
 
 
 @pytest.fixture
-def muted():
-    mute_malformed_requests()
-    mute_malformed_requests()
+def unmuted():
+    """Whatever a test before has run in this process."""
+    logging.getLogger("aiohttp.server").removeFilter(_is_worth_a_line)
     yield
     logging.getLogger("aiohttp.server").removeFilter(_is_worth_a_line)
+
+
+@pytest.fixture
+def muted(unmuted):
+    mute_malformed_requests()
+    mute_malformed_requests()
 
 
 async def fails(_request):
@@ -53,6 +59,7 @@ def test_what_is_no_http_is_refused_and_not_logged(caplog, sent):
     assert caplog.records == []
 
 
+@pytest.mark.usefixtures("unmuted")
 def test_otherwise_each_is_a_traceback(caplog):
     assert b" 400 " in answer_to(MALFORMED[0].values[0])
     assert "Traceback" in caplog.text
