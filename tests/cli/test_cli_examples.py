@@ -105,6 +105,6 @@ def test_what_starts_often_imports_nothing_heavy(words):
 LIGHT = {
     "modelplane.api", "modelplane.api.errors", "modelplane.api.objects", "modelplane.api.version", "modelplane.cli",
     "modelplane.cli._formats", "modelplane.cli._main", "modelplane.cli._malformed_requests", "modelplane.cli._parser",
-    "modelplane.cli.running", "modelplane.cli.version", "modelplane.k8s", "modelplane.k8s.admission", "modelplane.k8s.admission.decode",
-    "modelplane.views", "modelplane.views.states",
+    "modelplane.cli.running", "modelplane.cli.version", "modelplane.k8s", "modelplane.k8s.admission",
+    "modelplane.k8s.admission.decode", "modelplane.views", "modelplane.views.states",
 }  # fmt: skip

@@ -59,6 +59,7 @@ WARNED = "1 warning about the manifests; `modelplane validate` shows them\n"
 """A Secret is never among the files of an example."""
 
 
+@pytest.mark.submission
 def test_the_commands_of_the_help_work():
     commands = taught(typed("--help").stdout)
     assert {words[0] for words in commands} == {"demo", "validate", "plan", "up"}

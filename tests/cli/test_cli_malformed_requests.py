@@ -24,7 +24,7 @@ def unmuted():
 
 
 @pytest.fixture
-def muted(unmuted):
+def muted(unmuted):  # noqa: ARG001  it comes first
     mute_malformed_requests()
     mute_malformed_requests()
 

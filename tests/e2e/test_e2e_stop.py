@@ -42,6 +42,7 @@ def plane(up):
     return found
 
 
+@pytest.mark.submission
 @pytest.mark.timeout(500)
 def test_a_stream_that_was_begun_ends_before_the_plane_does(plane, gone):
     family, ports = plane.family(), plane.ports()
@@ -69,6 +70,7 @@ def test_what_hangs_does_not_keep_a_plane_from_ending(plane, gone):
     assert gone(family, ports)
 
 
+@pytest.mark.submission
 @pytest.mark.timeout(500)
 def test_a_plane_that_was_killed_comes_back_and_serves(plane, up, gone):
     plane.kubectl("scale", "md/qwen3-8b", "--replicas=3")

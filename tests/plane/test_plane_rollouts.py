@@ -261,6 +261,7 @@ def analysed(story, strategy, canary):
     virtually(measured, {"strategy": strategy, "canary": canary}, replicas=4)
 
 
+@pytest.mark.submission
 @pytest.mark.parametrize("strategy", ["InPlace", "Surge"])
 def test_a_canary_goes_from_step_to_step_and_is_promoted_by_a_user(strategy):
     async def story(fleet, clock, _requests):
@@ -279,6 +280,7 @@ def test_a_canary_goes_from_step_to_step_and_is_promoted_by_a_user(strategy):
     analysed(story, strategy, {"steps": STEPS, "analysis": ANALYSIS})
 
 
+@pytest.mark.submission
 @pytest.mark.parametrize("strategy", ["InPlace", "Surge"])
 def test_a_canary_that_fails_requests_is_halted_resumed_and_undone(strategy):
     async def story(fleet, clock, requests):
@@ -308,6 +310,7 @@ def test_a_canary_that_fails_requests_is_halted_resumed_and_undone(strategy):
     analysed(story, strategy, {"steps": STEPS, "analysis": ANALYSIS})
 
 
+@pytest.mark.submission
 def test_a_canary_that_nobody_calls_waits_and_is_aborted():
     async def story(fleet, clock, requests):
         requests.most = 1

@@ -59,6 +59,7 @@ def broken_links(out):
                 yield f"{path.relative_to(out)}: {link}"
 
 
+@pytest.mark.submission
 @pytest.mark.slow
 def test_the_documentation_has_no_problem_and_builds(tmp_path):
     site = read_site()

@@ -70,6 +70,7 @@ def test_what_is_refused(source, found):
     assert [complaint.removesuffix("; it belongs elsewhere") for complaint in TOOL.complaints(source)] == found
 
 
+@pytest.mark.submission
 def test_nothing_inherits_from_what_is_compiled():
     assert list(TOOL.heirs()) == []
 

@@ -38,6 +38,7 @@ def test_floors_rise_and_never_fall(tool):
     }
 
 
+@pytest.mark.submission
 @pytest.mark.slow
 def test_a_room_counts_its_own_tests_and_the_whole_counts_every_test_once(tool, tmp_path, monkeypatch, capsys):
     # A room of two functions, of which its own test reaches one and a process of another test the second.

@@ -105,6 +105,7 @@ class Card:
         return {name: body["figure"] for name, body in json.loads((self.folder / "results.json").read_text()).items()}
 
 
+@pytest.mark.submission
 @pytest.mark.slow
 def test_what_passes_is_green_what_lacks_something_partly_and_what_did_not_run_is_not_tried(tool, tmp_path):
     card = Card(tool, tmp_path, PROPERTY)

@@ -132,6 +132,7 @@ def test_a_slow_reader_holds_up_nobody_else(joined):
     assert len(rest) > 8 * 900_000
 
 
+@pytest.mark.submission
 def test_the_connection_is_shown_on_the_cluster(world):
     existing = {"secretRef": {"name": "east-kubeconfig"}}
     body = {
@@ -159,6 +160,7 @@ def test_the_connection_is_shown_on_the_cluster(world):
     assert (ended["connected"], ended["since"]) == (True, back["since"])  # a hub that ends says nothing of agents
 
 
+@pytest.mark.submission
 def test_a_tunnel_that_breaks_comes_back_with_the_same_identity(world):
     hub = world.start_hub()
     world.enrol("east")

@@ -13,6 +13,7 @@ WORLDS = int(os.environ.get("MODELPLANE_WORLDS", "40"))
 """CI runs 500."""
 
 
+@pytest.mark.submission
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, WORLDS, CHUNK))
 def test_worlds_hold_and_settle(first):

@@ -27,6 +27,7 @@ def test_there_are_at_least_20_scenarios():
     assert len({scenario.name for scenario in SCENARIOS}) == len(SCENARIOS) >= 20
 
 
+@pytest.mark.submission
 @pytest.mark.slow
 def test_a_defect_that_needs_a_crash_between_two_writes_is_found(monkeypatch):
     """A product that acts on changes and not on what is there: what it decided once, it does not decide again."""
