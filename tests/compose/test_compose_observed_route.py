@@ -56,6 +56,13 @@ READY, NOT_READY = {"type": "Ready", "status": "True"}, {"type": "Ready", "statu
             id="unreadable",
         ),
         pytest.param(
+            [endpoint("one", READY), {**endpoint("two", READY), "spec": {}}],
+            {},
+            [("one", True, False)],
+            ["two"],
+            id="without an address",
+        ),
+        pytest.param(
             [endpoint("one"), endpoint("two", NOT_READY)],
             {},
             [("one", False, True), ("two", False, False)],

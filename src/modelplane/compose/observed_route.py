@@ -17,6 +17,7 @@ from modelplane.api.models import ListedModels, ModelEndpoint
 from modelplane.api.names import is_address
 from modelplane.api.objects import API_VERSION, Manifest, annotations_of, as_mapping, name_of, text_at, value_at
 from modelplane.compose.contract import Requirement
+from modelplane.compose.endpoint_target import address_of
 from modelplane.compose.readiness import has_condition, is_denied
 
 PREFIX = "endpoint-"
@@ -105,7 +106,8 @@ def read_endpoints(
 
 
 def _read(item: Manifest, route: ObservedRoute, endpoint: ModelEndpoint | None) -> ReadEndpoint | None:
-    if endpoint is None:
+    """None for what cannot be read. The API refuses an endpoint without an address: such a one was not read whole."""
+    if endpoint is None or not address_of(endpoint):
         return None
     if LEAVING in annotations_of(item):
         return ReadEndpoint(endpoint, ready=False, reason=LEAVING_REASON, message="its replica is being removed")
