@@ -12,7 +12,7 @@ import aiohttp
 
 from lab.certificates import new_authority
 from lab.client import Manifest, condition, items, name_of, text, until, value
-from lab.e2e.steps import SERVICE, expect, remove
+from lab.e2e.steps import DEPLOYMENT, SERVICE, expect, remove
 from lab.e2e.world import OURS, World
 from modelplane.api.labels import SYSTEM_NAMESPACE
 
@@ -105,7 +105,7 @@ async def _serves(world: World) -> bool:
 async def _answers(world: World, authority: Authority) -> bool:
     trust = ssl.create_default_context(cadata=authority.pair.certificate.decode())
     address = text(await _found(world), "status", "address")
-    body = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 4}
+    body = {"model": DEPLOYMENT, "messages": [{"role": "user", "content": "hello"}], "max_tokens": 4}
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20.0)) as session:
         try:
             url = f"https://{address}/default/{SERVICE}/v1/chat/completions"

@@ -70,7 +70,6 @@ _STEPS = (
     ("prefill and decode apart", picking.divides, False),
     ("an update by surge, undone", rollouts.update, False),
     ("a Secret reaches the clusters that need it", secrets.gated, False),
-    ("a gateway on a workload cluster serves beside the fleet's own", remote_gateways.on_cluster, False),
     ("a cache is staged by the loader, and a replica waits for it", caches.staged, False),
     ("why pods do not start", causes.causes, False),
     ("what holds a deletion", causes.held, False),
@@ -104,7 +103,10 @@ _GATEWAY_STEPS = (
     ("mutual TLS between gateways, there and back", hop.mutual_tls, False),
     ("kill -9 of the gateway", services.gateway_killed, False),
 )
-_NAMED_STEPS = (("a cluster behind the hub: adopted, serving, cut off and back", agents.agent, False),)
+_NAMED_STEPS = (
+    ("a cluster behind the hub: adopted, serving, cut off and back", agents.agent, False),
+    ("a gateway on a workload cluster serves beside the fleet's own", remote_gateways.on_cluster, False),
+)
 """Run where they are named, and not otherwise."""
 
 
