@@ -238,7 +238,7 @@ def is_killed(mutant: Mutant, files: Sequence[Path], *, slow: bool = True) -> bo
         with open(os.devnull, "w") as nowhere:  # noqa: PTH123  a stream to write to
             os.dup2(nowhere.fileno(), 1)
             os.dup2(nowhere.fileno(), 2)
-        os._exit(_run_tests(mutant, files, slow=slow))
+        os._exit(_outcome(mutant, files, slow=slow))
     until = time.monotonic() + _SECONDS
     while time.monotonic() < until:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -250,6 +250,14 @@ def is_killed(mutant: Mutant, files: Sequence[Path], *, slow: bool = True) -> bo
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return True
+
+
+def _outcome(mutant: Mutant, files: Sequence[Path], *, slow: bool) -> int:
+    """How pytest ends. Inside another pytest it raises what it would else report."""
+    try:
+        return _run_tests(mutant, files, slow=slow)
+    except BaseException as error:  # noqa: BLE001  nothing may get out of this process
+        return _NOTHING_RAN[0] if type(error).__name__ == "UsageError" else 1
 
 
 def _forget_ours() -> None:

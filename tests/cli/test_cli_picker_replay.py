@@ -160,7 +160,7 @@ class Stage:
         flags = {
             "--config": self.config, "--endpoints": self._listed, "--decision-log": self.log, "--host": "127.0.0.1",
             "--decision-log-share": 1, "--grpc-port": 0, "--grpc-health-port": 0, "--metrics-port": 0,
-            "--secure-serving": "false", "--max-body": "20Ki",
+            "--secure-serving": "false", "--max-body": "20Ki", "--zap-encoder": "console",
         }  # fmt: skip
         words = [str(word) for pair in flags.items() for word in pair]
         process = await asyncio.create_subprocess_exec(
