@@ -24,7 +24,7 @@ from lab.control import FUNCTION_PORT
 from lab.e2e import steps
 from lab.e2e.desk import in_lab, type_all, type_line
 from lab.e2e.steps import DEPLOYMENT, expect
-from lab.e2e.upgrade import UNINSTALL, calls, is_next_called, left_of_us, requests, serving
+from lab.e2e.upgrade import UNINSTALL, calls, is_next_called, nothing_is_left, requests, serving
 from lab.e2e.world import OURS
 from lab.next_release import FIELD, write_next
 from lab.upgrade import following
@@ -149,16 +149,7 @@ async def uninstall(world: World) -> str:
     lines = re.findall(r"^```sh\n(.*?)^```$", _page(UNINSTALL), re.DOTALL | re.MULTILINE)[0].splitlines()
     end = next(at for at, line in enumerate(lines) if "delete configuration" in line)
     await _typed(world, [*lines[:end], *_uninstall_lines()])
-
-    async def nothing() -> bool:
-        return not await left_of_us(world)
-
-    try:
-        waited = await world.wait("nothing left", nothing)
-    finally:
-        left = await left_of_us(world)
-    expect(not left, f"left: {', '.join(left)}")
-    return f"nothing of ours left {waited:.1f} s after the last command"
+    return await nothing_is_left(world)
 
 
 def _uninstall_lines() -> list[str]:

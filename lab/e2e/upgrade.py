@@ -110,6 +110,11 @@ async def uninstall(world: World) -> str:
     for command in documented(UNINSTALL.read_text()):  # noqa: ASYNC240 - one small file
         world.say(f"  {shlex.join(command)}")
         await asyncio.to_thread(typed, world, command)
+    return await nothing_is_left(world)
+
+
+async def nothing_is_left(world: World) -> str:
+    """After the last command of an uninstallation."""
 
     async def nothing() -> bool:
         return not await left_of_us(world)

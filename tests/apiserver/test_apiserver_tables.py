@@ -1,46 +1,13 @@
-"""Tables: paths, cells and ages."""
+"""Tables: cells and ages."""
 
 import pytest
 
-from modelplane.apiserver.jsonpath import find
 from modelplane.apiserver.resources import resources
 from modelplane.apiserver.tables import Include, age, column_definitions, duration, rows
 
 NOW = 1_800_000_000.0
 CREATED = "2027-01-15T07:58:20Z"  # 100 s before NOW
 CONDITIONS = {"conditions": [{"type": "Synced", "status": "False"}, {"type": "Ready", "status": "True", "n": 3}]}
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "found"),
-    [
-        (".a.b", {"a": {"b": 1}}, [1]),
-        ("{.a}", {"a": 1}, [1]),
-        ("$.a", {"a": 1}, [1]),
-        (".a.b", {"a": [1]}, []),
-        (".a[*].b", {"a": [{"b": 1}, {}, {"b": 2}]}, [1, 2]),
-        (".a.*", {"a": {"x": 1, "y": 2}}, [1, 2]),
-        (".a[1]", {"a": [1, 2]}, [2]),
-        (".a[-1]", {"a": [1, 2]}, [2]),
-        (".a[5]", {"a": [1, 2]}, []),
-        (".a['b.c']", {"a": {"b.c": 1}}, [1]),
-        (r".a.b\.c", {"a": {"b.c": 1}}, [1]),
-        (".conditions[?(@.type=='Ready')].status", CONDITIONS, ["True"]),
-        ('.conditions[?(@.type == "Ready")].status', CONDITIONS, ["True"]),
-        (".conditions[?(@.type!='Ready')].status", CONDITIONS, ["False"]),
-        (".conditions[?(@.n>=3)].type", CONDITIONS, ["Ready"]),
-        (".conditions[?(@.n<3)].type", CONDITIONS, []),
-        (".conditions[?(@.n)].type", CONDITIONS, ["Ready"]),
-        (".conditions[?(@.type=='Nope')].status", CONDITIONS, []),
-    ],
-)
-def test_paths(path, value, found):
-    assert find(path, value) == found
-
-
-def test_a_path_that_cannot_be_read_is_refused():
-    with pytest.raises(ValueError, match="cannot be read"):
-        find(".a[", {})
 
 
 def test_every_column_of_ours_can_be_read():

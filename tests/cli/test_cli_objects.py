@@ -13,13 +13,14 @@ import yaml
 from modelplane import __version__
 from modelplane.api.errors import InputError
 from modelplane.cli import main
+from modelplane.cli._formats import duration_s
 from modelplane.cli._kinds import kinds_of_word, read_name, read_objects
 from modelplane.cli._main import _parser
 from modelplane.cli._objects import ApiResource, is_own_conflict
 from modelplane.cli._selection import select
 from modelplane.cli.completion import candidates
 from modelplane.cli.running import RunningPlane
-from modelplane.cli.wait import WaitGoal, _goal, _seconds
+from modelplane.cli.wait import WaitGoal, _goal
 from modelplane.plane.plane import Plane, PlaneSettings
 from modelplane.sim.cluster import ClusterSettings
 
@@ -151,13 +152,14 @@ def test_when_a_wait_is_over():
 
 @pytest.mark.parametrize(("text", "seconds"), [("30", 30), ("0.5", 0.5), ("90s", 90), ("5m", 300), ("1h", 3600)])
 def test_how_long_is_waited(text, seconds):
-    assert _seconds(text) == seconds
+    found = duration_s(text)
+    assert (found, type(found)) == (seconds, type(seconds))
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "5x", "1e9"])
 def test_what_is_no_time_is_refused(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="is no time; write 30, 90s, 5m or 1h"):
-        _seconds(text)
+    with pytest.raises(argparse.ArgumentTypeError, match="is no time; write 90s, 30m or 2h"):
+        duration_s(text)
 
 
 @pytest.mark.parametrize(

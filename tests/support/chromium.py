@@ -79,7 +79,9 @@ class BrowserPage:
         await self.call("Emulation.setEmulatedMedia", features=features)
 
     async def open(self, url):
+        """Waits until the whole page is there: a browser shows its beginning while it still reads the rest."""
         await self.call("Page.navigate", url=url)
+        await self.until("document.readyState === 'complete'")
 
     async def eval(self, code):
         """The value of an expression; of a promise, what it becomes."""

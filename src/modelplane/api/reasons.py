@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Self
 
 
-class Reason(StrEnum):
+class ExplainedReason(StrEnum):
     """One CamelCase word as in Kubernetes: stable, for programs to match."""
 
     meaning: str
@@ -17,6 +17,10 @@ class Reason(StrEnum):
         reason._value_ = word
         reason.meaning = meaning
         return reason
+
+
+class Reason(ExplainedReason):
+    """Of a condition or an event."""
 
     AVAILABLE = "Available", "Every composed object is ready."
     CREATING = "Creating", "A composed object is not ready yet. The message names it."

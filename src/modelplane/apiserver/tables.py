@@ -14,8 +14,8 @@ import msgspec
 
 from modelplane.api.definitions import Column
 from modelplane.api.objects import Json, Manifest, as_mapping, metadata_of, name_of, text_at
-from modelplane.apiserver.jsonpath import find
 from modelplane.apiserver.resources import Resource
+from modelplane.k8s.jsonpath import find
 
 _MINUTE: Final = 60
 _HOUR: Final = 3600

@@ -54,12 +54,13 @@ def print_changes(text: Callable[[], str], *, watch: bool) -> None:
         time.sleep(_EVERY_S)
 
 
-def duration_s(text: str) -> int:
-    """`90s`, `30m`, `2h` or `7d` in seconds."""
-    found = re.fullmatch(r"([0-9]{1,7})([smhd]?)", text)
+def duration_s(text: str) -> float:
+    """`90s`, `30m`, `2h` or `7d` in seconds, whole ones as a whole number."""
+    found = re.fullmatch(r"([0-9]{1,7}(?:\.[0-9]{1,3})?)([smhd]?)", text)
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r} is no time; write 90s, 30m or 2h")
-    return int(found[1]) * _UNITS[found[2] or "s"]
+    seconds = float(found[1]) * _UNITS[found[2] or "s"]
+    return int(seconds) if seconds.is_integer() else seconds
 
 
 def plane_of(arguments: argparse.Namespace) -> RunningPlane:

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Final
 
@@ -141,7 +142,7 @@ def _show_pods(arguments: argparse.Namespace, targets: Sequence[tuple[str, str]]
         raise NotFoundError("there are no replicas, so nothing was printed; `modelplane status` says why")
     wanted = LogRange(
         tail=arguments.tail,
-        since_s=arguments.since,
+        since_s=None if arguments.since is None else ceil(arguments.since),
         follow=arguments.follow,
         previous=arguments.previous,
         timestamps=arguments.timestamps,

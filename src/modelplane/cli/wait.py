@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from modelplane.api.errors import InputError, NotFoundError
+from modelplane.api.errors import NotFoundError
 from modelplane.api.objects import items_at, mapping_at, text_at
-from modelplane.cli._formats import add_plane, plane_of
-from modelplane.cli._jsonpath import read_jsonpath, text_of
+from modelplane.cli._formats import add_plane, duration_s, plane_of
 from modelplane.cli._kinds import CORE_KINDS
 from modelplane.cli._objects import PlaneObjects
 from modelplane.cli._selection import SelectedObject, add_selection, select
 from modelplane.k8s.admission.decode import escape
+from modelplane.k8s.jsonpath import find
 
 _EPILOG = """\
 examples:
@@ -35,8 +35,6 @@ conditions. Exit codes: 0 it is so, 1 refused, 3 the time is over.
 _FORMS = "condition=TYPE, condition=TYPE=STATUS, jsonpath=PATH=VALUE, create, delete"
 _CONDITION = re.compile(r"condition=([A-Za-z]+)(?:=([A-Za-z]+))?")
 _JSONPATH = re.compile(r"jsonpath=(\{.*\}|[^{=]+)(?:=(.*))?")
-_TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)(s|m|h|)")
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _EVERY_S = 0.5
 _NOT_YET = 3
 
@@ -58,8 +56,7 @@ class WaitGoal:
         if self == WaitGoal.DELETED or item is None:
             return item is None and self == WaitGoal.DELETED
         if self.path:
-            values = read_jsonpath(self.path)(item)
-            return any(self.value is None or text_of(value) == self.value for value in values)
+            return any(self.value is None or _shown(value) == self.value for value in find(self.path, item))
         found = (each for each in items_at(item, "status", "conditions") if each.get("type") == self.condition)
         return self == WaitGoal.CREATED or any(text_at(each, "status").lower() == self.status.lower() for each in found)
 
@@ -87,19 +84,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--timeout", type=_seconds, default=None, metavar="TIME", help="how long to wait: 30, 90s, 5m (no limit)"
+        "--timeout", type=duration_s, default=None, metavar="TIME", help="how long to wait: 30, 90s, 5m (no limit)"
     )
 
 
 def ends_of(arguments: argparse.Namespace) -> float | None:
     return None if arguments.timeout is None else time.monotonic() + arguments.timeout
-
-
-def _seconds(text: str) -> float:
-    found = _TIME.fullmatch(text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 30, 90s, 5m or 1h")
-    return float(found[1]) * _UNITS[found[2]]
 
 
 def _goal(text: str) -> WaitGoal:
@@ -109,8 +99,8 @@ def _goal(text: str) -> WaitGoal:
         return WaitGoal(found[1], found[2] or "True")
     if found := _JSONPATH.fullmatch(text):
         try:
-            read_jsonpath(found[1])
-        except InputError as error:
+            find(found[1], {})
+        except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
         return WaitGoal("", "", found[1], found[2])
     raise argparse.ArgumentTypeError(f"{text!r} is none of {_FORMS}")
@@ -150,13 +140,18 @@ def wait_for(objects: PlaneObjects, target: SelectedObject, goal: WaitGoal, ends
     return True
 
 
+def _shown(value: object) -> str:
+    """As kubectl prints it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _why(item: Mapping[str, object] | None, goal: WaitGoal) -> str:
     """The condition's own words, else those of the object's status."""
     if item is None:
         return "it is not there yet" if goal == WaitGoal.CREATED else "it is gone"
     if goal.path:
-        found = read_jsonpath(goal.path)(item)
-        return escape(f"{goal.path} is {', '.join(map(text_of, found))}" if found else f"{goal.path} is not there")
+        found = find(goal.path, item)
+        return escape(f"{goal.path} is {', '.join(map(_shown, found))}" if found else f"{goal.path} is not there")
     wanted = goal.condition or "Deletable"
     conditions = (each for each in items_at(item, "status", "conditions") if each.get("type") == wanted)
     parts = [mapping_at(item, "status"), *conditions]

@@ -4,20 +4,11 @@ Reasons of conditions and events are another set (`modelplane.api.reasons`): tho
 it, these about what a program did or could not do.
 """
 
-from enum import StrEnum
-from typing import Self
+from modelplane.api.reasons import ExplainedReason
 
 
-class LogReason(StrEnum):
-    """One CamelCase word, stable, for programs to match."""
-
-    meaning: str
-
-    def __new__(cls, word: str, meaning: str) -> Self:
-        reason = str.__new__(cls, word)
-        reason._value_ = word
-        reason.meaning = meaning
-        return reason
+class LogReason(ExplainedReason):
+    """Of a log line."""
 
     # Every program.
     STARTING = "Starting", "The program starts. The message says which build it is."

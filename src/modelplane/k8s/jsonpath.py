@@ -1,4 +1,7 @@
-"""The JSONPath of printer columns: fields, indices, `[*]`, and filters such as ?(@.type=='Ready')."""
+"""The JSONPath of printer columns and of `kubectl wait`: fields, indices, `[*]`, filters such as ?(@.type=='Ready').
+
+Braces and the first dot may be left out. A path that finds nothing is no error.
+"""
 
 import json
 import re
@@ -11,7 +14,7 @@ _STEP: Final = re.compile(
     r"""|\.?\[(?P<index>-?\d+)\]"""
     r"""|\.?\[(?P<all>\*)\]|\.(?P<star>\*)"""
     r"""|\[(?P<quoted>'[^']*'|"[^"]*")\]"""
-    r"""|\.?(?P<name>(?:\\.|[^.\[\]\\])+)"""
+    r"""|\.?(?P<name>(?:\\.|[^.\[\]\\\s])+)"""
 )
 _ORDER: Final[dict[str, Callable[[object, object], bool]]] = {
     "==": lambda one, other: one == other,
