@@ -110,6 +110,14 @@ CAUSES = {
         pod(container(waiting("ImagePullBackOff", 'Back-off pulling image "vllm/vllm-openai:v1"'))),
         Cause(Reason.IMAGE_PULL_FAILED, 'container engine: Back-off pulling image "vllm/vllm-openai:v1"', BOUND),
     ),
+    "an image that is not there, between two pulls": (
+        pod(
+            container(
+                waiting("ImagePullBackOff", f'Back-off pulling image "vllm/vllm-openai:v1": ErrImagePull: {PULL}')
+            )
+        ),
+        Cause(Reason.IMAGE_PULL_FAILED, f"container engine: {PULL}", BOUND),
+    ),
     "an image whose name is wrong": (
         pod(container(waiting("InvalidImageName", "couldn't parse image name"))),
         Cause(
@@ -320,6 +328,17 @@ def test_what_is_kept_of_a_pod_has_the_same_cause(status, cause):
 def test_every_word_of_kubelets_for_an_image_that_cannot_be_had(reason):
     words = f"container engine: image vllm/vllm-openai:v1: {reason}"
     assert pod_cause(pod(container(waiting(reason)))) == Cause(Reason.IMAGE_PULL_FAILED, words, BOUND)
+
+
+@pytest.mark.parametrize("error", [PULL, f"{PULL}\n{'and so on ' * 200}"], ids=["short", "long"])
+def test_an_image_that_cannot_be_had_is_one_cause_through_pull_and_back_off(error):
+    """On a real kubelet the two follow each other every few seconds: each change would wake the replica."""
+    pull = pod(container(waiting("ErrImagePull", error)))
+    back_off = pod(
+        container(waiting("ImagePullBackOff", f'Back-off pulling image "vllm/vllm-openai:v1": ErrImagePull: {error}'))
+    )
+    assert trimmed(pull) == trimmed(back_off)
+    assert pod_cause(pull) == pod_cause(back_off)
 
 
 def test_pods_of_engines_are_told_from_those_beside_them():

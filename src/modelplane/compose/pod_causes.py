@@ -29,6 +29,8 @@ _IMAGE = frozenset(
         "SignatureValidationFailed",
     }
 )
+_PULL_BACK_OFF = re.compile(r'Back-off pulling image "[^"]*": (\w+): (.*)', re.DOTALL)
+"""What a kubelet writes between two pulls: the error of the last one, with its name."""
 _STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
 _BACK_OFF = "CrashLoopBackOff"
 _CACHE_CHECK = f"init container {CACHE_CHECK_CONTAINER}"
@@ -154,7 +156,7 @@ def _container(entry: Manifest, ready: Manifest, noun: str) -> Cause | None:
     if entry.get("ready") is True:
         return None
     state = mapping_at(entry, "state")
-    waiting = text_at(state, "waiting", "reason")
+    waiting, said = _waiting(state)
     who, since = f"{noun} {text_at(entry, 'name')}", _since(ready)
     if mapping_at(state, "terminated") or waiting == _BACK_OFF:
         return _crash(who, _terminated(entry), since)
@@ -163,12 +165,19 @@ def _container(entry: Manifest, ready: Manifest, noun: str) -> Cause | None:
     if "running" in state:
         loops = int_at(entry, "restartCount") >= _LOOPS_AFTER and _failed(_terminated(entry))
         return _crash(who, _terminated(entry), since) if loops else _running(who, state, ready)
-    message = in_words(text_at(state, "waiting", "message"))
+    message = in_words(said)
     reason = _waiting_reason(waiting, message)
     words = message or {Reason.CONTAINER_CREATING: "is created"}.get(reason, waiting)
     if reason is Reason.IMAGE_PULL_FAILED and (image := text_at(entry, "image")) and image not in words:
         words = f"image {image}: {words}"
     return Cause(reason, f"{who}: {words}", since)
+
+
+def _waiting(state: Manifest) -> tuple[str, str]:
+    """For what a container waits. Between two pulls of its image it is still the error of the last one."""
+    reason, message = text_at(state, "waiting", "reason"), text_at(state, "waiting", "message")
+    found = _PULL_BACK_OFF.fullmatch(message)
+    return (found[1], found[2]) if found else (reason, message)
 
 
 def _waiting_reason(waiting: str, message: str) -> Reason:
@@ -259,11 +268,8 @@ def trimmed(pod: Manifest) -> dict[str, object]:
 
 
 def _trimmed_container(entry: Manifest) -> dict[str, object]:
-    waiting = _fields(mapping_at(entry, "state", "waiting"), ("reason", "message"))
-    if waiting.get("reason") == _BACK_OFF:
-        waiting.pop("message", None)
     state = {
-        "waiting": waiting,
+        "waiting": _trimmed_waiting(mapping_at(entry, "state")),
         "running": _fields(mapping_at(entry, "state", "running"), ("startedAt",)),
         "terminated": _ending(mapping_at(entry, "state", "terminated")),
     }
@@ -274,6 +280,12 @@ def _trimmed_container(entry: Manifest) -> dict[str, object]:
         "state": there,
         "lastState": {"terminated": _ending(mapping_at(entry, "lastState", "terminated"))},
     }
+
+
+def _trimmed_waiting(state: Manifest) -> dict[str, object]:
+    reason, message = _waiting(state)
+    found = {"reason": reason, "message": "" if reason == _BACK_OFF else in_words(message)}
+    return {name: text for name, text in found.items() if text}
 
 
 def _ending(ended: Manifest) -> dict[str, object]:
