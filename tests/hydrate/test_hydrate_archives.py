@@ -52,6 +52,21 @@ LAYERS = [
         id="what a folder had is hidden",
     ),
     pytest.param([[("a", b"1")], [(".wh..wh..opq", b"")]], "", {}, id="everything is hidden"),
+    pytest.param(
+        [[("d/a", b"1"), ("d/c", b"2")], [("d/c", b"3"), ("d/.wh..wh..opq", b"")]],
+        "",
+        {"d/c": b"3"},
+        id="what a layer holds before it hides the layers below stays",
+    ),
+    pytest.param(
+        [[("d/a", b"1"), ("b", b"2")], [("d/c", b"3"), (".wh.d", b"")]],
+        "",
+        {"b": b"2", "d/c": b"3"},
+        id="a folder that a layer holds and hides is its own",
+    ),
+    pytest.param(
+        [[("m/a", b"1")], [("m/c", b"3"), (".wh..wh..opq", b"")]], "m", {"c": b"3"}, id="its own part of what is hidden"
+    ),
     pytest.param([[("m/a", b"1"), ("etc/b", b"2")]], "/m/", {"a": b"1"}, id="a part"),
     pytest.param([[("m/a", b"1"), ("mn/b", b"2")], [("m/.wh.a", b"")]], "m", {}, id="a file of the part is hidden"),
     pytest.param([[("m/n/a", b"1")], [(".wh.m", b"")]], "m/n", {}, id="a folder around the part is hidden"),

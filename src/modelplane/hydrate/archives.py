@@ -6,7 +6,7 @@ import importlib
 import os
 import shutil
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -30,8 +30,10 @@ class Unpacker:
         self._sub_path = f"{safe_path(sub_path.strip('/'))}/" if sub_path.strip("/") else ""
         self._check = check
         self.records: dict[str, FileRecord] = {}
+        self._of_this_layer: set[str] = set()
 
     def unpack(self, archive: Path, compression: str) -> None:
+        self._of_this_layer = set()
         try:
             with opened(archive, compression) as stream, tarfile.open(fileobj=stream, mode="r|") as members:
                 for count, member in enumerate(members):
@@ -71,6 +73,7 @@ class Unpacker:
         target = self._folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         self.records[path] = self._copy(content, target, member)
+        self._of_this_layer.add(path)
 
     def _copy(self, content: IO[bytes], target: Path, member: tarfile.TarInfo) -> FileRecord:
         digest = hashlib.sha256()
@@ -87,20 +90,24 @@ class Unpacker:
         return FileRecord(digest.hexdigest(), size)
 
     def _hide(self, path: str) -> None:
-        """What a layer says is gone: a part of what is wanted, or a folder that all of it is in."""
-        if not path or self._sub_path.startswith(f"{path}/"):
-            self._remove("")
-        elif path.startswith(self._sub_path):
-            self._remove(path.removeprefix(self._sub_path))
+        """What a layer says is gone: a part of what is wanted, or a folder that all of it is in.
 
-    def _remove(self, path: str) -> None:
-        """Removes a file or a folder of an earlier layer."""
-        gone = [name for name in self.records if name == path or name.startswith(f"{path}/") or not path]
+        It speaks of the layers below: what it holds itself stays, before and after these words.
+        """
+        if not path or self._sub_path.startswith(f"{path}/"):
+            self._remove("", self._of_this_layer)
+        elif path.startswith(self._sub_path):
+            self._remove(path.removeprefix(self._sub_path), self._of_this_layer)
+
+    def _remove(self, path: str, kept: Collection[str] = ()) -> None:
+        """Removes a file, or a folder with what is in it."""
+        there = [name for name in self.records if name == path or name.startswith(f"{path}/") or not path]
+        gone = [name for name in there if name not in kept]
         for name in gone:
             (self._folder / name).unlink()
             del self.records[name]
         target = self._folder / path
-        if path and target.is_dir():
+        if path and len(gone) == len(there) and target.is_dir():
             shutil.rmtree(target)
 
 
