@@ -24,8 +24,8 @@ from lab.certificates import Pair, write_private
 from lab.client import Api, ApiError, Manifest, items, name_of, namespace_of, text, until
 from lab.cluster import ADMIN, answers
 from lab.components import ENVOY_GATEWAY
+from lab.envoy_resources import DESTINATION, log_fields
 from lab.mirror import Mirror
-from lab.routing import DESTINATION, log_fields
 from lab.service_names import ServiceNames
 from lab.supervisor import Program, ProgramError
 from modelplane.api.labels import FLEET_GATEWAY

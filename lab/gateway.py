@@ -16,9 +16,10 @@ import aiohttp
 
 from lab.client import Api, ApiError, Manifest, items, name_of, namespace_of, text, value
 from lab.cluster import ADMIN
+from lab.envoy_resources import Place
 from lab.mirror import Mirror
 from lab.proxy import Proxy
-from lab.routing import POOLS, Place, Seen, Tables, tables
+from lab.routing import POOLS, Seen, Tables, is_parent, table_of, tables
 from modelplane.api.labels import REPLICA
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Gateway:
             return
         if not self._proxy.started:
             await self._proxy.start()
-        place = Place(self._address, self._proxy.source("rds"), str(self._proxy.access_log))
+        place = Place(self._address, self._proxy.source, str(self._proxy.access_log))
         made = tables(seen, place)
         self._proxy.program(made)
         self._programmed = await self._settled()
@@ -105,20 +106,13 @@ class Gateway:
 
 def _statuses(seen: Seen, made: Tables, address: str) -> Iterable[tuple[Manifest, Manifest]]:
     for gateway in seen.gateways:
-        attached = sum(_leads_to(route, gateway) for route in seen.routes)
-        yield gateway, gateway_status(gateway, address, attached)
+        attached = sum(is_parent(gateway, route) for route in seen.routes)
+        yield gateway, gateway_status(gateway, address if table_of(gateway) in made.routes else "", attached)
     for route in seen.routes:
         yield route, route_status(route, made.problems.get((namespace_of(route), name_of(route)), ""))
     for pool in seen.pools:
         if parents := _parents_of(pool, seen.routes):
             yield pool, {"parents": [_accepted(pool, parent, "") for parent in parents]}
-
-
-def _leads_to(route: Manifest, gateway: Manifest) -> bool:
-    return any(
-        (text(ref, "namespace") or namespace_of(route), text(ref, "name")) == (namespace_of(gateway), name_of(gateway))
-        for ref in items(route, "spec", "parentRefs")
-    )
 
 
 def _parents_of(pool: Manifest, routes: Iterable[Manifest]) -> list[Manifest]:

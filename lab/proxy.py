@@ -1,4 +1,4 @@
-"""A gateway's proxy: a real Envoy under the lab's supervisor, programmed by three files that it watches.
+"""A gateway's proxy: a real Envoy under the lab's supervisor, programmed by files that it watches.
 
 Clusters are written first and go last, so that no route ever names one that is not there. What Envoy made of the files
 it says itself, by the version of each that it runs.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 
 from lab.cluster import LOOPBACK, answers
-from lab.routing import ROUTES, STAT_PREFIX
+from lab.envoy_resources import STAT_PREFIX
 from lab.supervisor import Program
 from modelplane.envoy.bootstrap import packaged_binary
 
@@ -23,16 +23,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lab.cluster import Cluster
-    from lab.routing import Json, Tables
+    from lab.envoy_resources import Json
+    from lab.routing import Tables
     from lab.supervisor import Supervisor
 
 ACCESS_LOG = "access.log"
 
-_TABLES = {
-    "cds": "cluster_manager.cds.version_text",
-    "rds": f"http.{STAT_PREFIX}.rds.{ROUTES}.version_text",
-    "lds": "listener_manager.lds.version_text",
-}
+_TABLES = {"cds": "cluster_manager.cds.version_text", "lds": "listener_manager.lds.version_text"}
+"""And one of routes for each Gateway."""
 _VERSION = re.compile(r'^(\S+version_text): "([^"]*)"$', re.MULTILINE)
 _TIMEOUT_S = 2.0
 
@@ -49,6 +47,7 @@ class Proxy:
         self._versions = f"{self._admin}/stats?filter=version_text$"
         self._written: dict[str, str] = {}
         self._clusters: Mapping[str, Json] = {}
+        self._routes: tuple[str, ...] = ()
         self.started = False
 
     @property
@@ -70,9 +69,10 @@ class Proxy:
     def program(self, tables: Tables) -> None:
         """Have Envoy run these tables. Clusters that are no longer named stay until the next call."""
         self._write("cds", ({**self._clusters, **tables.clusters}).values())
-        self._write("rds", [tables.routes])
+        for name, routes in tables.routes.items():
+            self._write(name, [routes])
         self._write("lds", tables.listeners)
-        self._clusters = tables.clusters
+        self._clusters, self._routes = tables.clusters, tuple(tables.routes)
 
     async def taken(self) -> bool:
         """Whether Envoy runs what was written last."""
@@ -82,7 +82,8 @@ class Proxy:
                 running = dict(_VERSION.findall(await answer.text()))
         except (aiohttp.ClientError, OSError, TimeoutError):
             return False
-        return all(running.get(stat) == self._written[table] for table, stat in _TABLES.items())
+        routes = {name: f"http.{STAT_PREFIX}.rds.{name}.version_text" for name in self._routes}
+        return all(running.get(stat) == self._written[table] for table, stat in (_TABLES | routes).items())
 
     def _write(self, table: str, resources: Iterable[Json]) -> None:
         """In one step: Envoy looks at a file when it is moved into place."""

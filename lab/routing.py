@@ -5,9 +5,12 @@ for a pool is shown to the pool's picker, over TLS that nobody checks, as gatewa
 picker names. Without an answer from the picker the pool's failureMode decides: the request goes to any pod of the pool,
 or it ends with an error.
 
-Matched are path prefixes and exact headers; honoured are a rewritten prefix, headers that are set, weights. That is
-what the product renders, TLS towards the fleet's gateways too (`listener_tls`). Hostnames and the rest of the API are
-for a genuine gateway.
+Each Gateway has its own listeners and its own table, of the routes that name it as a parent. All listen at one address,
+so of two that want a port the older has it.
+
+Matched are path prefixes and headers; honoured are a rewritten prefix, headers that are set, weights. That is what the
+product renders, TLS towards the fleet's gateways too (`listener_tls`). Hostnames and the rest of the API are for a
+genuine gateway.
 """
 
 from __future__ import annotations
@@ -16,26 +19,27 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lab.client import Manifest, condition, items, name_of, namespace_of, text, value
+from lab.envoy_resources import (
+    PICKER,
+    TYPES,
+    Json,
+    Place,
+    as_picked,
+    http_listener,
+    picker_cluster,
+    picker_overrides,
+    static_cluster,
+)
 from lab.listener_tls import transport_socket
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-Json = dict[str, object]
 Key = tuple[str, str]
 
-DESTINATION = "x-gateway-destination-endpoint"
-REQUEST_HEADER = "x-lab-request"
-"""By which a client finds its request in the log; gateways give requests ids of their own."""
 POOLS = "inference.networking.k8s.io"
 NO_BACKEND = "no backend of this route is usable\n"
-STAT_PREFIX, ROUTES, PICKER = "gateway", "routes", "picker"
-_TYPES = "type.googleapis.com/envoy"
-_FILTERS = f"{_TYPES}.extensions.filters.http"
-_HTTP_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 _FAILS_OPEN = "FailOpen"
-_DUPLEX = "FULL_DUPLEX_STREAMED"
-_LARGEST_BODY = 32 << 20
 # Before anybody saw the request; a generation must not run twice.
 _RETRY: Json = {"retry_on": "connect-failure,refused-stream,reset-before-request", "num_retries": 3}
 
@@ -57,20 +61,12 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where the proxy listens, reads its routes from and writes its log to."""
-
-    address: str
-    routes_source: Json
-    access_log: str
-
-
-@dataclass(frozen=True, slots=True)
 class Tables:
     """Envoy's configuration; `problems` are sentences about routes that lead nowhere, by namespace and name."""
 
     listeners: tuple[Json, ...]
-    routes: Json
+    routes: dict[str, Json]
+    """By name, for each Gateway that listens (`table_of`)."""
     clusters: dict[str, Json]
     problems: dict[Key, str]
 
@@ -86,28 +82,54 @@ class Target:
 
 def tables(seen: Seen, place: Place) -> Tables:
     directory = _Directory(seen)
-    entries = sorted(_entries(seen.routes, directory), key=lambda entry: entry.rank)
-    routes: Json = {
-        "@type": f"{_TYPES}.config.route.v3.RouteConfiguration",
-        "name": ROUTES,
-        "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [entry.route for entry in entries]}],
-    }
-    return Tables(tuple(_listeners(seen, place)), routes, directory.clusters, directory.problems)
-
-
-def _listeners(seen: Seen, place: Place) -> Iterator[Json]:
-    """One a port. A listener for HTTPS that cannot serve is left out."""
     made: dict[int, Json] = {}
-    for gateway in seen.gateways:
-        for each in items(gateway, "spec", "listeners"):
-            port = int(text(each, "port"))
-            if text(each, "protocol") != "HTTPS":
-                made[port] = _listener(place, port)
-                continue
-            tls = transport_socket(gateway, each, seen.secrets, (seen.client_policies, seen.config_maps))
-            if tls is not None:
-                made[port] = _listener(place, port, tls)
-    yield from (made[port] for port in sorted(made))
+    routes: dict[str, Json] = {}
+    for gateway in sorted(seen.gateways, key=_age):
+        own = {port: each for port, each in _listeners(gateway, seen, place).items() if port not in made}
+        made |= own
+        attached = [route for route in seen.routes if is_parent(gateway, route)]
+        entries = sorted(_entries(attached, directory), key=lambda entry: entry.rank)
+        if own:
+            routes[table_of(gateway)] = _table(table_of(gateway), [entry.route for entry in entries])
+    return Tables(tuple(made[port] for port in sorted(made)), routes, directory.clusters, directory.problems)
+
+
+def _age(item: Manifest) -> tuple[str, str, str]:
+    return text(item, "metadata", "creationTimestamp"), namespace_of(item), name_of(item)
+
+
+def table_of(gateway: Manifest) -> str:
+    return f"routes-{namespace_of(gateway)}-{name_of(gateway)}"
+
+
+def is_parent(gateway: Manifest, route: Manifest) -> bool:
+    return any(
+        (text(ref, "namespace") or namespace_of(route), text(ref, "name")) == (namespace_of(gateway), name_of(gateway))
+        for ref in items(route, "spec", "parentRefs")
+    )
+
+
+def _table(name: str, routes: Sequence[Json]) -> Json:
+    return {
+        "@type": f"{TYPES}.config.route.v3.RouteConfiguration",
+        "name": name,
+        "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": list(routes)}],
+    }
+
+
+def _listeners(gateway: Manifest, seen: Seen, place: Place) -> dict[int, Json]:
+    """By port. A listener for HTTPS that cannot serve is left out."""
+    made: dict[int, Json] = {}
+    table = table_of(gateway)
+    for each in items(gateway, "spec", "listeners"):
+        port = int(text(each, "port"))
+        if text(each, "protocol") != "HTTPS":
+            made[port] = http_listener(place, port, table)
+            continue
+        tls = transport_socket(gateway, each, seen.secrets, (seen.client_policies, seen.config_maps))
+        if tls is not None:
+            made[port] = http_listener(place, port, table, tls)
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +165,7 @@ class _Directory:
         if addresses is None:
             return f"Service {'/'.join(key)} is not there, or has no port {text(ref, 'port')}"
         name = f"Service/{'/'.join(key)}/{text(ref, 'port')}"
-        return Target(name, (_cluster(name, addresses),))
+        return Target(name, (static_cluster(name, addresses),))
 
     def endpoints(self, key: Key, number: str) -> list[str] | None:
         """Ready addresses behind a port of a Service; None where there is no such port."""
@@ -162,7 +184,7 @@ class _Directory:
         hosts = [f"{text(each, 'address') or text(each, 'hostname')}:{text(each, 'port')}" for each in places]
         name = f"Backend/{'/'.join(key)}"
         by_name = any(isinstance(each.get("fqdn"), dict) for each in items(backend, "spec", "endpoints"))
-        return Target(name, (_cluster(name, hosts) | ({"type": "STRICT_DNS"} if by_name else {}),))
+        return Target(name, (static_cluster(name, hosts) | ({"type": "STRICT_DNS"} if by_name else {}),))
 
     def _pool(self, key: Key, _: Manifest) -> Target | str:
         pool = _named(self.seen.pools, key)
@@ -173,10 +195,10 @@ class _Directory:
         if picker is None:
             return f"the picker of InferencePool {'/'.join(key)} is no Service with such a port"
         name = f"InferencePool/{'/'.join(key)}"
-        chosen = _cluster(name, pool_members(pool, self.seen.pods)) | {"load_balancing_policy": _as_picked()}
-        asked = _picker_cluster(f"picker/{'/'.join(key)}", picker)
+        chosen = static_cluster(name, pool_members(pool, self.seen.pods)) | {"load_balancing_policy": as_picked()}
+        asked = picker_cluster(f"picker/{'/'.join(key)}", picker)
         fails_open = text(pool, "spec", "endpointPickerRef", "failureMode") == _FAILS_OPEN
-        return Target(name, (chosen, asked), _overrides(str(asked["name"]), fails_open=fails_open))
+        return Target(name, (chosen, asked), picker_overrides(str(asked["name"]), fails_open=fails_open))
 
 
 def pool_members(pool: Manifest, pods: Iterable[Manifest]) -> list[str]:
@@ -226,14 +248,20 @@ def _entries(routes: Iterable[Manifest], directory: _Directory) -> Iterator[_Ent
         for rule in items(route, "spec", "rules"):
             action = _action(route, rule, directory)
             for match in items(rule, "matches"):
-                headers = [
-                    {"name": text(each, "name"), "string_match": {"exact": text(each, "value")}}
-                    for each in items(match, "headers")
-                ]
+                headers = [_header(each) for each in items(match, "headers")]
                 prefix = text(match, "path", "value").rstrip("/")
                 rank = (-len(prefix), -len(headers), namespace_of(route), name_of(route))
                 for path, rewrite in paths(prefix, _replacement(rule)):
                     yield _Entry(rank, {"match": {**path, "headers": headers}, **_rewritten(action, rewrite)})
+
+
+def _header(match: Manifest) -> Json:
+    content = text(match, "value")
+    is_pattern = text(match, "type") == "RegularExpression"
+    return {
+        "name": text(match, "name"),
+        "string_match": {"safe_regex": {"regex": content}} if is_pattern else {"exact": content},
+    }
 
 
 def paths(prefix: str, replacement: str | None) -> Iterator[tuple[Json, str | None]]:
@@ -275,138 +303,22 @@ def _action(route: Manifest, rule: Manifest, directory: _Directory) -> Json:
         return {"direct_response": {"status": 503, "body": {"inline_string": NO_BACKEND}}}
     # Another try would go to another pod than the picker named, which may be one that cannot answer.
     retries = {} if picked else {"retry_policy": _RETRY}
-    return {"route": {"weighted_clusters": {"clusters": weighted}, "timeout": "0s", **retries}}
+    return {"route": {"weighted_clusters": {"clusters": weighted}, "timeout": "0s", **retries}, **_headers(rule)}
 
 
-def _weighted(ref: Manifest, target: Target, weight: int) -> Json:
+def _headers(holder: Manifest) -> Json:
+    """What the filters of a rule or of a reference make of a request's headers."""
     headers = [
         {"header": {"key": text(each, "name"), "value": text(each, "value").replace("%", "%%")}}
         | {"append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
-        for filters in items(ref, "filters")
+        for filters in items(holder, "filters")
         for each in items(filters, "requestHeaderModifier", "set")
     ]
-    named = [value(filters, "requestHeaderModifier", "remove") for filters in items(ref, "filters")]
+    named = [value(filters, "requestHeaderModifier", "remove") for filters in items(holder, "filters")]
     removed = [name for names in named if isinstance(names, list) for name in names]
-    made: Json = {"name": target.name, "weight": weight, "request_headers_to_add": headers}
-    made |= {"request_headers_to_remove": removed} if removed else {}
+    return {"request_headers_to_add": headers, **({"request_headers_to_remove": removed} if removed else {})}
+
+
+def _weighted(ref: Manifest, target: Target, weight: int) -> Json:
+    made: Json = {"name": target.name, "weight": weight, **_headers(ref)}
     return made if target.picking is None else {**made, "typed_per_filter_config": {PICKER: target.picking}}
-
-
-def _cluster(name: str, addresses: Sequence[str]) -> Json:
-    endpoints = [{"endpoint": {"address": _socket(address)}} for address in addresses]
-    return {
-        "@type": f"{_TYPES}.config.cluster.v3.Cluster",
-        "name": name,
-        "type": "STATIC",
-        "connect_timeout": "2s",
-        "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": endpoints}]},
-    }
-
-
-def _picker_cluster(name: str, addresses: Sequence[str]) -> Json:
-    options = {"@type": f"{_TYPES}.extensions.upstreams.http.v3.HttpProtocolOptions"}
-    tls = {
-        "@type": f"{_TYPES}.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
-        "common_tls_context": {"alpn_protocols": ["h2"]},
-    }
-    return _cluster(name, addresses) | {
-        "typed_extension_protocol_options": {
-            _HTTP_OPTIONS: {**options, "explicit_http_config": {"http2_protocol_options": {}}}
-        },
-        "transport_socket": {"name": "envoy.transport_sockets.tls", "typed_config": tls},
-    }
-
-
-def _as_picked() -> Json:
-    """The pod that the picker named, or any where it named none."""
-    fallback = {"@type": f"{_TYPES}.extensions.load_balancing_policies.round_robin.v3.RoundRobin"}
-    policy = {
-        "@type": f"{_TYPES}.extensions.load_balancing_policies.override_host.v3.OverrideHost",
-        "override_host_sources": [{"metadata": {"key": "envoy.lb", "path": [{"key": DESTINATION}]}}],
-        "fallback_policy": {
-            "policies": [{"typed_extension_config": {"name": "round-robin", "typed_config": fallback}}]
-        },
-    }
-    return {"policies": [{"typed_extension_config": {"name": "override-host", "typed_config": policy}}]}
-
-
-def _overrides(cluster: str, *, fails_open: bool) -> Json:
-    """Envoy lets a request pass without an answer only while it still holds the body: not in full duplex."""
-    return {
-        "@type": f"{_FILTERS}.ext_proc.v3.ExtProcPerRoute",
-        "overrides": {
-            "grpc_service": {"envoy_grpc": {"cluster_name": cluster}, "timeout": "10s"},
-            "failure_mode_allow": fails_open,
-            "processing_mode": _mode("BUFFERED", "NONE") if fails_open else _mode(_DUPLEX, _DUPLEX),
-        },
-    }
-
-
-def _mode(request_body: str, response_body: str) -> Json:
-    return {
-        "request_header_mode": "SEND",
-        "request_body_mode": request_body,
-        "request_trailer_mode": "SEND" if request_body == _DUPLEX else "SKIP",
-        "response_header_mode": "SEND",
-        "response_body_mode": response_body,
-        "response_trailer_mode": "SEND",
-    }
-
-
-def _processor() -> Json:
-    """Off, except for routes to pools, which say whom to ask."""
-    config = {
-        "@type": f"{_FILTERS}.ext_proc.v3.ExternalProcessor",
-        "grpc_service": {"envoy_grpc": {"cluster_name": PICKER}},
-        "message_timeout": "5s",
-        "processing_mode": _mode(_DUPLEX, _DUPLEX),
-        "metadata_options": {
-            "forwarding_namespaces": {"untyped": ["envoy.lb"]},
-            "receiving_namespaces": {"untyped": ["envoy.lb"]},
-        },
-    }
-    return {"name": PICKER, "typed_config": config, "disabled": True}
-
-
-def _listener(place: Place, port: int, tls: Json | None = None) -> Json:
-    router = {"name": "envoy.filters.http.router", "typed_config": {"@type": f"{_FILTERS}.router.v3.Router"}}
-    manager = {
-        "@type": f"{_TYPES}.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
-        "stat_prefix": STAT_PREFIX,
-        "rds": {"route_config_name": ROUTES, "config_source": place.routes_source},
-        "normalize_path": True,
-        "access_log": [_access_log(place.access_log)],
-        "http_filters": [_processor(), router],
-    }
-    chain = {"filters": [{"name": "http", "typed_config": manager}]}
-    return {
-        "@type": f"{_TYPES}.config.listener.v3.Listener",
-        "name": f"port-{port}",
-        "address": _socket(f"{place.address}:{port}"),
-        "per_connection_buffer_limit_bytes": _LARGEST_BODY,
-        "filter_chains": [chain if tls is None else {**chain, "transport_socket": tls}],
-    }
-
-
-def log_fields(picked: str) -> dict[str, str]:
-    """By which tests tell whether the pod that answered is the one that the picker named, as `picked` says."""
-    return {
-        "request": f"%REQ({REQUEST_HEADER})%",
-        "status": "%RESPONSE_CODE%",
-        "flags": "%RESPONSE_FLAGS%",
-        "cluster": "%UPSTREAM_CLUSTER%",
-        "upstream": "%UPSTREAM_HOST%",
-        "picked": picked,
-    }
-
-
-def _access_log(path: str) -> Json:
-    kind = f"{_TYPES}.extensions.access_loggers.file.v3.FileAccessLog"
-    fields = log_fields(f"%DYNAMIC_METADATA(envoy.lb:{DESTINATION})%")
-    config = {"@type": kind, "path": path, "log_format": {"json_format": fields}}
-    return {"name": "envoy.access_loggers.file", "typed_config": config}
-
-
-def _socket(address: str) -> Json:
-    host, _, port = address.rpartition(":")
-    return {"socket_address": {"address": host.strip("[]"), "port_value": int(port)}}

@@ -19,8 +19,9 @@ from lab.client import Manifest, items, name_of, text, value
 from lab.cluster import answers
 from lab.e2e.steps import DEPLOYMENT, REPLICAS, SERVICE, expect, remove
 from lab.e2e.world import OURS, World
+from lab.envoy_resources import REQUEST_HEADER
 from lab.manifests import read_folder
-from lab.routing import NO_BACKEND, POOLS, REQUEST_HEADER
+from lab.routing import NO_BACKEND, POOLS
 from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.compose.picker import LABEL, METRICS_PORT
 

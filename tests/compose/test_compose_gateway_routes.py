@@ -1,15 +1,19 @@
 """The objects of Envoy Gateway for a plan; and the embedded Envoy, which is programmed from the same plan, agrees."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 
+from modelplane.api.codec import decode
+from modelplane.api.models import ModelReplica
+from modelplane.compose.context import listed_header
 from modelplane.compose.endpoint_routes import endpoint_routes
 from modelplane.compose.endpoint_target import CredentialRef
 from modelplane.compose.gateway_routes import (
     MOST_BACKENDS,
-    backend_ref,
+    backend_refs,
     endpoint_policy,
     http_route,
     path_rewrite,
@@ -17,15 +21,17 @@ from modelplane.compose.gateway_routes import (
     traffic_policy,
     unserved_filter,
 )
+from modelplane.compose.object_names import local_names
 from modelplane.compose.service_plan import PlanEndpoint, PlanTier, PlanTimeouts, ServicePlan
 from modelplane.envoy.clusters import cluster
+from modelplane.envoy.retries import service_retries
 from modelplane.envoy.service_pools import service_pool
 from modelplane.envoy.service_routes import front_routes, provider_routes
 
 
-def replica(name, weight=1, **fields):
+def replica(name, weight=1, address="192.0.2.1", **fields):
     return PlanEndpoint(
-        f"team/{name}", "main", weight, False, "192.0.2.1", 80, None, replica=f"team/{name}", cluster="c", **fields
+        f"team/{name}", "main", weight, False, address, 80, None, replica=f"team/{name}", cluster="c", **fields
     )
 
 
@@ -52,7 +58,8 @@ SPILLOVER = plan([replica("us", 7), replica("eu", 2), provider("acme", 1)], [pro
 
 def route_of(made):
     static = static_route(made)
-    return http_route(made, ["modelplane"], path_rewrite(static), [*map(backend_ref, static.endpoints)])
+    backends = backend_refs(static, local_names(made))
+    return http_route(made, ["modelplane"], path_rewrite(static), backends, joined=static.joined)
 
 
 def test_the_whole_route_of_a_service_with_a_provider_beside_replicas():
@@ -104,6 +111,48 @@ def test_the_whole_route_of_a_service_with_a_provider_beside_replicas():
             },
         ],
     }
+
+
+def test_replicas_of_different_clusters_are_one_cluster_of_envoy_where_a_try_goes_elsewhere():
+    """Envoy Gateway joins backends without filters, and gives every try of a request the same headers."""
+    rule, _ = route_of(plan([replica("us", 7), replica("eu", 2, "192.0.2.2")]))["spec"]["rules"]
+    backend = {"group": "gateway.envoyproxy.io", "kind": "Backend"}
+    assert rule["backendRefs"] == [{**backend, "name": "eu", "weight": 2}, {**backend, "name": "us", "weight": 7}]
+    listed = {"set": [{"name": "modelplane-replica", "value": "team/eu,team/us"}]}
+    assert rule["filters"][1:] == [{"type": "RequestHeaderModifier", "requestHeaderModifier": listed}]
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "joined"),
+    [
+        pytest.param([replica("a"), replica("b", 1, "192.0.2.2")], ("team/a", "team/b"), id="one a gateway"),
+        pytest.param([replica("a"), replica("b")], (), id="two behind one gateway: Envoy would keep one"),
+        pytest.param([replica("a"), provider("acme")], (), id="a provider, which needs its host and credential"),
+        pytest.param([replica("a"), replica("b", 1, "gateway.example")], (), id="an address and a name"),
+        pytest.param(
+            [replica("a", 1, "one.example"), replica("b", 1, "two.example")], ("team/a", "team/b"), id="names"
+        ),
+        pytest.param([replica("a")], (), id="nobody else"),
+        pytest.param([], (), id="nobody"),
+        pytest.param([replica(letter * 2048, 1, letter) for letter in "ab"], (), id="too long for a header"),
+    ],
+)
+def test_which_replicas_share_a_cluster_of_envoy(endpoints, joined):
+    assert static_route(plan(endpoints)).joined == joined
+
+
+def test_a_list_of_replicas_leads_to_each_of_them_and_to_no_other():
+    """As the gateways of their clusters match it: the whole value."""
+    listed = ",".join(static_route(plan([replica("a"), replica("b.c", 1, "192.0.2.2")])).joined)
+    named = {name: listed_header(made_replica(name)) for name in ("a", "b.c", "bxc", "c", "b")}
+    found = {name for name, header in named.items() if re.fullmatch(header["value"], listed)}
+    assert found == {"a", "b.c"}
+    assert {header["name"] for header in named.values()} == {"modelplane-replica"}
+
+
+def made_replica(name):
+    spec = {"clusterName": "east", "engines": []}
+    return decode(ModelReplica, {"metadata": {"namespace": "team", "name": name}, "spec": spec})
 
 
 def test_a_service_without_an_endpoint_answers_503_and_not_the_500_of_a_rule_without_backends():
@@ -169,6 +218,24 @@ def test_routes_of_single_endpoints_have_the_limits_of_the_service_and_leave_wha
     same = ("timeout", "circuitBreaker", "loadBalancer")
     assert {key: ours["spec"][key] for key in same} == {key: whole["spec"][key] for key in same}
     assert ours["metadata"]["name"] != whole["metadata"]["name"]
+
+
+def test_both_gateways_try_elsewhere_in_a_tier_of_clusters_by_the_same_policy():
+    made = plan([replica("a", 3), replica("b", 1, "192.0.2.2")])
+    pool = service_pool("g", made)
+    (tier,) = cluster(pool)["load_assignment"]["endpoints"]
+    rule, _ = route_of(made)["spec"]["rules"]
+    shares = [each.get("load_balancing_weight", 1) for each in tier["lb_endpoints"]]
+    assert [ref["weight"] for ref in rule["backendRefs"]] == shares
+    assert not any("filters" in ref for ref in rule["backendRefs"])
+    ours, theirs = service_retries(pool, 60.0), traffic_policy(made)["spec"]
+    triggers = set(ours["retry_on"].split(","))
+    assert triggers - set(theirs["retry"]["retryOn"]["triggers"]) == {"retriable-headers"}, "not in Envoy Gateway's"
+    assert ours["retriable_status_codes"] == theirs["retry"]["retryOn"]["httpStatusCodes"]
+    assert ours["num_retries"] == theirs["retry"]["numRetries"]
+    budget = cluster(pool)["circuit_breakers"]["thresholds"][0]["retry_budget"]
+    assert budget["budget_percent"]["value"] == theirs["circuitBreaker"]["retryBudget"]["percent"]["numerator"]
+    assert budget["min_retry_concurrency"] == theirs["circuitBreaker"]["retryBudget"]["minRetryConcurrency"]
 
 
 def test_what_the_embedded_envoy_does_and_envoy_gateway_cannot():

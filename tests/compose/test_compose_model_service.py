@@ -150,6 +150,28 @@ def test_a_backend_that_is_in_doubt_keeps_the_route_when_the_others_need_another
     assert backends(composed((named,), before, **{"endpoint-two": ()})) == {"one": 1}
 
 
+def placed(name, number):
+    """An endpoint of a replica on a cluster of its own."""
+    spec = {"url": f"http://192.0.2.{number}", "replica": {"name": name, "clusterName": f"c{number}"}}
+    return {**endpoint(name), "spec": spec}
+
+
+def listed(found):
+    filters = found.desired["route"].target.manifest["spec"]["rules"][0]["filters"]
+    return [each["requestHeaderModifier"]["set"][0]["value"] for each in filters[1:]]
+
+
+def test_while_a_backend_is_in_doubt_nobody_joins_and_the_list_of_replicas_stays():
+    one, two, three = placed("one", 1), placed("two", 2), placed("three", 3)
+    before = route_to(one, two)
+    calm = composed((one, two, three), before)
+    assert (listed(calm), backends(calm)) == (["team/one,team/three,team/two"], {"one": 1, "two": 1, "three": 1})
+    doubted = composed((one, three), before)
+    assert (listed(doubted), backends(doubted)) == (["team/one,team/two"], {"one": 1, "two": 1})
+    gone = composed((one, three), before, **{"endpoint-two": ()})
+    assert (listed(gone), backends(gone)) == (["team/one,team/three"], {"one": 1, "three": 1})
+
+
 @pytest.mark.parametrize("gateway", [{}, {"spec": 7}, {"metadata": {"name": "default"}, "status": 7}])
 def test_a_gateway_that_cannot_be_read_changes_no_route(gateway):
     found = composed(("one",), route_to("one"), gateway=gateway)

@@ -6,6 +6,7 @@ from modelplane.compose.observed_route import ObservedRoute, read_endpoints, rea
 
 REWRITE = {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}}
 FILTER = {"type": "URLRewrite", "urlRewrite": REWRITE}
+LISTED = {"requestHeaderModifier": {"set": [{"name": "modelplane-replica", "value": "team/a,team/b"}]}}
 ONE, TWO = {"name": "one", "weight": 1}, {"name": "two", "weight": 2}
 
 
@@ -29,6 +30,11 @@ def route(*rules):
             route({"filters": [FILTER], "backendRefs": [ONE]}, {"backendRefs": [TWO]}),
             ObservedRoute(REWRITE, {"one": ONE, "two": TWO}),
             id="two rules",
+        ),
+        pytest.param(
+            route({"filters": [FILTER, LISTED], "backendRefs": [ONE, TWO]}),
+            ObservedRoute(REWRITE, {"one": ONE, "two": TWO}, ("team/a", "team/b")),
+            id="a list of replicas",
         ),
     ],
 )

@@ -1,8 +1,9 @@
 """What the lab's Gateway controller says of the objects that it serves."""
 
+from lab.envoy_resources import Place
 from lab.gateway import _parents_of, _statuses, _undated, gateway_status, route_status
 from lab.manifests import parse
-from lab.routing import Place, Seen, tables
+from lab.routing import Seen, tables
 
 GATEWAY, ROUTE, POOL = parse("""
 apiVersion: gateway.networking.k8s.io/v1
@@ -27,7 +28,7 @@ spec:
   targetPorts: [{number: 8000}]
   endpointPickerRef: {name: picker, port: {number: 9002}}
 """)
-PLACE = Place("10.0.0.1", {}, "access.log")
+PLACE = Place("10.0.0.1", lambda _: {}, "access.log")
 
 
 def _told(conditions):

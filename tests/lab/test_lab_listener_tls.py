@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.envoy_resources import Place
 from lab.listener_tls import transport_socket
 from lab.manifests import read_folder
-from lab.routing import Place, Seen, tables
+from lab.routing import Seen, tables
 
 RENDERED = {item["kind"]: item for item in read_folder(Path("tests/compose/golden_hop.yaml"))}
 GATEWAY, POLICY, TRUST = RENDERED["Gateway"], RENDERED["ClientTrafficPolicy"], RENDERED["ConfigMap"]
@@ -45,4 +46,4 @@ def test_without_a_policy_everybody_is_let_in():
 def test_a_listener_that_cannot_serve_or_trusts_nobody_is_left_out(secrets, maps):
     assert transport_socket(GATEWAY, LISTENER, secrets, ([POLICY], maps)) is None
     seen = Seen(gateways=(GATEWAY,), secrets=tuple(secrets), config_maps=tuple(maps), client_policies=(POLICY,))
-    assert tables(seen, Place("127.0.0.1", {}, "log")).listeners == ()
+    assert tables(seen, Place("127.0.0.1", lambda _: {}, "log")).listeners == ()

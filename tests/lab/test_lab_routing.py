@@ -6,14 +6,16 @@ import subprocess
 
 import pytest
 
+from lab.envoy_resources import PICKER, Place
 from lab.manifests import parse
-from lab.routing import PICKER, Place, Seen, paths, pool_members, tables
+from lab.routing import Seen, paths, pool_members, tables
 from modelplane.envoy.bootstrap import packaged_binary
 
 FLEET = parse("""
 kind: HTTPRoute
 metadata: {name: chat, namespace: team}
 spec:
+  parentRefs: [{name: g, namespace: system}]
   rules:
   - matches: [{path: {type: PathPrefix, value: /team/chat}}]
     filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /}}}]
@@ -36,6 +38,7 @@ SITE = parse("""
 kind: HTTPRoute
 metadata: {name: one, namespace: team}
 spec:
+  parentRefs: [{name: g, namespace: system}]
   rules:
   - matches: [{path: {type: PathPrefix, value: /}, headers: [{name: modelplane-replica, value: team/one}]}]
     backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: one, weight: 1}]
@@ -43,6 +46,7 @@ spec:
 kind: HTTPRoute
 metadata: {name: two, namespace: team}
 spec:
+  parentRefs: [{name: g, namespace: system}]
   rules:
   - matches: [{path: {type: PathPrefix, value: /}, headers: [{name: modelplane-replica, value: team/two}]}]
     backendRefs: [{name: two, port: 80, weight: 1}]
@@ -107,12 +111,15 @@ def seen(manifests):
 
 
 def made(manifests, folder="."):
-    source = {"resource_api_version": "V3", "path_config_source": {"path": f"{folder}/rds.json"}}
     return tables(seen([*GATEWAY, *manifests]), Place("127.0.0.1", source, f"{folder}/access.log"))
 
 
-def routes_of(found):
-    return found.routes["virtual_hosts"][0]["routes"]
+def source(table):
+    return {"resource_api_version": "V3", "path_config_source": {"path": f"{table}.json"}}
+
+
+def routes_of(found, table="routes-system-g"):
+    return found.routes[table]["virtual_hosts"][0]["routes"]
 
 
 def hosts_of(cluster):
@@ -180,6 +187,39 @@ def test_what_is_not_there_is_a_problem_and_answers_503(lost, problem):
     assert routes_of(found)[0]["direct_response"]["status"] == 503
 
 
+def test_each_gateway_has_a_table_of_the_routes_that_name_it_and_the_older_one_has_a_port():
+    younger = copy.deepcopy(GATEWAY[0])
+    younger["metadata"] |= {"name": "h", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    younger["spec"]["listeners"].append({"name": "other", "port": 81, "protocol": "HTTP"})
+    chat = copy.deepcopy(FLEET[0])
+    chat["spec"]["parentRefs"] = [{"name": "h", "namespace": "system"}]
+    found = made([younger, *SITE, chat, *FLEET[1:]])
+    tables_of = {
+        each["name"]: each["filter_chains"][0]["filters"][0]["typed_config"]["rds"] for each in found.listeners
+    }
+    named = {port: rds["route_config_name"] for port, rds in tables_of.items()}
+    assert named == {"port-80": "routes-system-g", "port-81": "routes-system-h"}
+    assert tables_of["port-81"]["config_source"] == source("routes-system-h")
+    assert {each["match"].get("path", "/") for each in routes_of(found)} == {"/"}
+    assert [each["match"].get("path") for each in routes_of(found, "routes-system-h")] == ["/team/chat", None]
+
+
+def test_a_gateway_that_gets_no_port_has_no_table():
+    found = made([{**GATEWAY[0], "metadata": {"name": "h", "namespace": "system"}}])
+    assert set(found.routes) == {"routes-system-g"}
+
+
+def test_a_list_of_replicas_is_matched_by_its_pattern_and_set_for_all_backends_of_a_rule():
+    rule = FLEET[0]["spec"]["rules"][0]
+    listed = {"type": "RequestHeaderModifier", "requestHeaderModifier": {"set": [{"name": "r", "value": "a,b"}]}}
+    header = {"type": "RegularExpression", "name": "r", "value": "(.*,)?a(,.*)?"}
+    changed = copy.deepcopy(FLEET)
+    changed[0]["spec"]["rules"] = [{**rule, "filters": [listed], "matches": [{"headers": [header]}]}]
+    (route,) = routes_of(made(changed))
+    assert route["match"]["headers"] == [{"name": "r", "string_match": {"safe_regex": {"regex": "(.*,)?a(,.*)?"}}}]
+    assert [each["header"] for each in route["request_headers_to_add"]] == [{"key": "r", "value": "a,b"}]
+
+
 def test_only_ready_pods_of_the_pools_own_namespace_belong_to_it():
     (pool,) = (each for each in SITE if each["kind"] == "InferencePool")
     pods = [each for each in SITE if each["kind"] == "Pod"]
@@ -212,7 +252,7 @@ def test_envoy_takes_it(manifests, tmp_path):
     for listener in found.listeners:
         manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
         del manager["rds"]
-        manager["route_config"] = _untyped(found.routes)
+        manager["route_config"] = _untyped(found.routes["routes-system-g"])
     kept = {"listeners": found.listeners, "clusters": found.clusters.values()}
     document = {"static_resources": {name: [_untyped(each) for each in kept[name]] for name in kept}}
     (tmp_path / "bootstrap.json").write_text(json.dumps(document))

@@ -1,7 +1,8 @@
 """Traffic survives the control plane: it is away for a while, and nothing fails that has an endpoint.
 
 The plane's Envoy ends with the plane, so that a plane that was killed leaves nothing behind. So the plane is stopped
-here (SIGSTOP): it decides, writes and answers nothing, and Envoy goes on. MODELPLANE_SURVIVE_SECONDS says for how long.
+here (SIGSTOP): it decides, writes and answers nothing, and Envoy goes on. MODELPLANE_SURVIVE_SECONDS says for how long, and
+`--junitxml` has the number of requests.
 The lab kills the control plane of Kubernetes (`survives`).
 """
 
@@ -149,10 +150,11 @@ async def scenario(folder, process, providers):
     return steady, without_one, without_tier, returned
 
 
-def test_nothing_fails_that_has_an_endpoint(tmp_path):
+def test_nothing_fails_that_has_an_endpoint(tmp_path, record_property):
     providers = {name: Provider(name) for name in TIERS}
     with plane(tmp_path) as process:
         steady, without_one, without_tier, returned = asyncio.run(scenario(tmp_path, process, providers))
+    record_property("requests", (steady + without_one + without_tier + returned).total())
     assert set(steady) == {"one", "two"}
     assert {"two"} <= set(without_one) <= {"two", "three"}, without_one
     assert without_one["two"] > 0.9 * without_one.total(), without_one

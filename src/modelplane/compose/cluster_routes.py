@@ -41,7 +41,7 @@ from modelplane.compose.endpoint_routes import endpoint_routes, is_routed
 from modelplane.compose.external import ExternalAddress
 from modelplane.compose.fleet_gateways import composes_router, gateway_object_name, route_accepted
 from modelplane.compose.gateway_routes import (
-    backend_ref,
+    backend_refs,
     endpoint_policy,
     http_route,
     path_rewrite,
@@ -206,8 +206,8 @@ def _routes(
     request: ComposeRequest[ModelService], plan: ServicePlan, names: ObjectNames, at: RemoteGateway
 ) -> dict[str, Desired]:
     static, parent = static_route(plan), [gateway_object_name(at.gateway)]
-    backends = [backend_ref(each, names.backend(each)) for each in static.endpoints]
-    route = http_route(plan, parent, path_rewrite(static), backends, names)
+    backends = backend_refs(static, names)
+    route = http_route(plan, parent, path_rewrite(static), backends, names, joined=static.joined)
     made = {"policy": traffic_policy(plan, names), "unserved": unserved_filter(plan, names)}
     if composes_router(at.gateway, embedded=request.embedded):
         made[_ENDPOINT_POLICY] = endpoint_policy(plan, names)

@@ -70,6 +70,8 @@ class Context:
     """Of what runs beside the engines."""
     earlier_defaults: bool = False
     """Whether flags of engines that releases after 0.1 add by themselves are left out, as in pods that run without."""
+    is_listed: bool = True
+    """Whether requests may name it in a list of replicas. Those of the embedded Envoy never do."""
     group_env: tuple[Mapping[str, object], ...] = ()
     """How a pod of a gang finds the others, where it is not by the variables of a LeaderWorkerSet."""
 
@@ -147,8 +149,20 @@ def remote_namespace(namespace: str) -> str:
 
 def replica_header(replica: ModelReplica) -> dict[str, object]:
     """What a request must carry to reach the replica. A slash is part of neither name, so no two replicas share it."""
-    value = f"{replica.metadata.namespace}/{replica.metadata.name}"
-    return {"type": "Exact", "name": REPLICA_HEADER, "value": value}
+    return {"type": "Exact", "name": REPLICA_HEADER, "value": _key(replica)}
+
+
+def listed_header(replica: ModelReplica) -> dict[str, object]:
+    """What a request carries that may go to one replica of each of several clusters: their keys, with commas between.
+
+    A gateway gives all tries of a request the same headers, so only such a list leads to a replica at each of them.
+    """
+    value = f"(.*,)?{_key(replica).replace('.', '[.]')}(,.*)?"
+    return {"type": "RegularExpression", "name": REPLICA_HEADER, "value": value}
+
+
+def _key(replica: ModelReplica) -> str:
+    return f"{replica.metadata.namespace}/{replica.metadata.name}"
 
 
 def is_gang(engine: ReplicaEngine) -> bool:

@@ -1,10 +1,13 @@
 """The objects of Envoy Gateway for a service's plan: an HTTPRoute and a BackendTrafficPolicy.
 
-What they can say is less than the plan. Backends that need filters of their own, and every one of ours does, become
-clusters of their own in Envoy: a request is tried again at the endpoint it was sent to, no endpoint is ejected, and
-tiers change when the control plane sees that an endpoint stopped. A rule rewrites all its paths alike, so endpoints
-that share a tier must share the path that takes the place of /v1; those with most of the weight do, and
-`StaticRoute.left_out` has the others. With the fleet router, which has a route for each endpoint, only the first holds.
+What they can say is less than the plan. Backends without filters become one cluster of Envoy, where a request is tried
+again at an endpoint that was not tried. So replicas of different clusters differ by nothing: all get the list of them
+in one header of the rule, and each cluster's gateway finds its own in it (`StaticRoute.joined`). Other backends, such
+as providers and two replicas behind one gateway, have filters and become clusters of their own: a request is tried
+again at the endpoint it was sent to. No endpoint is ejected, and tiers change when the control plane sees that an
+endpoint stopped. A rule rewrites all its paths alike, so endpoints that share a tier must share the path that takes the
+place of /v1; those with most of the weight do, and `StaticRoute.left_out` has the others. With the fleet router, which
+has a route for each endpoint, only the first holds.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,6 +30,7 @@ CALLER_HEADER = "x-modelplane-caller"
 _INTERNAL = (REPLICA_HEADER, CALLER_HEADER)
 _RETRY_CODES = (429, 502, 503, 504)
 _RETRY_AFTER_S = "2"
+_LONGEST_VALUE = 4096
 _ROUTES = "gateway.networking.k8s.io"
 _BACK_OFF: Manifest = {"backOff": {"baseInterval": "25ms", "maxInterval": "50ms"}}
 
@@ -38,6 +42,19 @@ class StaticRoute:
     prefix: str = DEFAULT_PREFIX
     endpoints: tuple[PlanEndpoint, ...] = ()
     left_out: tuple[PlanEndpoint, ...] = ()
+
+    @property
+    def joined(self) -> tuple[str, ...]:
+        """The replicas that one cluster of Envoy can have: one behind each gateway. Empty: each is a cluster.
+
+        Envoy keeps one of several endpoints at one address, and a cluster has either addresses or names.
+        """
+        places = {(each.address, each.port) for each in self.endpoints}
+        kinds = {each.is_named for each in self.endpoints}
+        alike = all(each.replica is not None and _filters(each, "") == [_header(each)] for each in self.endpoints)
+        fits = alike and len(places) == len(self.endpoints) > 1 == len(kinds)
+        replicas = tuple(str(each.replica) for each in self.endpoints)
+        return replicas if fits and len(",".join(replicas)) <= _LONGEST_VALUE else ()
 
 
 def static_route(plan: ServicePlan) -> StaticRoute:
@@ -57,8 +74,13 @@ def http_route(
     rewrite: Manifest,
     backends: Sequence[Manifest],
     names: ObjectNames | None = None,
+    *,
+    joined: Sequence[str] = (),
 ) -> Manifest:
-    """With a rule that refuses what says where it may be served: only a router can hold that."""
+    """With a rule that refuses what says where it may be served: only a router can hold that.
+
+    `joined` are the replicas that all its backends get in one header.
+    """
     named = names or local_names(plan)
     below = "" if rewrite == root_rewrite() else DEFAULT_PREFIX
     path = {"type": "PathPrefix", "value": f"/{plan.key}{below}"}
@@ -67,7 +89,10 @@ def http_route(
     refusal = {"matches": [{"path": path, "headers": [stays]}], "filters": [unserved]}
     rule = {
         "matches": [{"path": path}],
-        "filters": [{"type": "URLRewrite", "urlRewrite": rewrite}],
+        "filters": [
+            {"type": "URLRewrite", "urlRewrite": rewrite},
+            *([_set_replica(",".join(joined))] if joined else []),
+        ],
         "backendRefs": list(backends),
         "timeouts": {"request": f"{plan.timeouts.request_s:.0f}s"},
     }
@@ -127,27 +152,34 @@ def path_rewrite(route: StaticRoute) -> Manifest:
     return {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": route.prefix or "/"}}
 
 
-def backend_ref(endpoint: PlanEndpoint, name: str = "") -> Manifest:
-    """`name` is that of the Backend, where it is not the endpoint's."""
-    filters: list[Manifest] = [_header(endpoint)]
+def backend_refs(route: StaticRoute, names: ObjectNames) -> list[Manifest]:
+    """Without filters where the route is joined: a single one would part them."""
+    return [_backend_ref(each, names.backend(each), joined=bool(route.joined)) for each in route.endpoints]
+
+
+def _backend_ref(endpoint: PlanEndpoint, name: str, *, joined: bool) -> Manifest:
+    found = {"group": ENVOY_GATEWAY, "kind": "Backend", "name": name, "weight": endpoint.weight}
+    return found if joined else {**found, "filters": _filters(endpoint, name)}
+
+
+def _filters(endpoint: PlanEndpoint, name: str) -> list[Manifest]:
+    filters = [_header(endpoint)]
     if endpoint.host is not None and endpoint.is_named:
         filters.append({"type": "URLRewrite", "urlRewrite": {"hostname": endpoint.address}})
     if endpoint.credential is not None:
-        filters.append({"type": "ExtensionRef", "extensionRef": _extension(name or endpoint.name)})
-    return {
-        "group": ENVOY_GATEWAY,
-        "kind": "Backend",
-        "name": name or endpoint.name,
-        "weight": endpoint.weight,
-        "filters": filters,
-    }
+        filters.append({"type": "ExtensionRef", "extensionRef": _extension(name)})
+    return filters
 
 
 def _header(endpoint: PlanEndpoint) -> Manifest:
     """Sets the header of a replica, and removes it elsewhere: a client's own would choose a replica of any tenant."""
-    change: dict[str, object] = {"remove": list(_INTERNAL)}
     if endpoint.replica is not None:
-        change = {"set": [{"name": REPLICA_HEADER, "value": endpoint.replica}]}
+        return _set_replica(endpoint.replica)
+    return {"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": list(_INTERNAL)}}
+
+
+def _set_replica(value: str) -> Manifest:
+    change = {"set": [{"name": REPLICA_HEADER, "value": value}]}
     return {"type": "RequestHeaderModifier", "requestHeaderModifier": change}
 
 

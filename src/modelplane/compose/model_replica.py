@@ -87,7 +87,8 @@ def _desired(request: ComposeRequest[ModelReplica], inputs: ReplicaInputs) -> tu
         return keep_observed(request), unknown(ConditionType.ACCEPTED, Reason.UNRESOLVED, waiting)
     try:
         volumes = volumes_of(request.resource.spec.caches, inputs.caches)
-        context, desired, rendered = _rendered(request, Context(request.resource, inputs.cluster, volumes))
+        given = Context(request.resource, inputs.cluster, volumes, is_listed=not request.embedded)
+        context, desired, rendered = _rendered(request, given)
     except RenderError as error:
         where = f"cluster {request.resource.spec.cluster_name}: " if isinstance(error, ClusterRenderError) else ""
         problem = fails(ConditionType.ACCEPTED, error.reason, f"{where}{error}; running pods stay")

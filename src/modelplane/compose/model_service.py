@@ -52,7 +52,8 @@ from modelplane.compose.fleet_gateways import (
     runs_on,
 )
 from modelplane.compose.gateway_routes import (
-    backend_ref,
+    StaticRoute,
+    backend_refs,
     endpoint_policy,
     http_route,
     path_rewrite,
@@ -60,6 +61,7 @@ from modelplane.compose.gateway_routes import (
     traffic_policy,
     unserved_filter,
 )
+from modelplane.compose.object_names import local_names
 from modelplane.compose.observed_route import ObservedRoute, ReadEndpoints, name_of_backend, read_endpoints, read_route
 from modelplane.compose.observed_route import requirements as by_name
 from modelplane.compose.readiness import route_problem
@@ -196,7 +198,8 @@ def _route(
 ) -> Desired:
     """The route to the endpoints, and to the backends of the observed route that are in doubt.
 
-    One route has one rewrite. Where that of the backends in doubt is another, the observed route stays as it is.
+    One route has one rewrite. Where that of the backends in doubt is another, the observed route stays as it is. Where
+    they are joined with others, nobody joins meanwhile.
     """
     seen = request.observed.get(_ROUTE)
     if seen is not None and (request.fetched(_ENDPOINTS) is None or gateways is None):
@@ -206,10 +209,18 @@ def _route(
     rewrite = before.rewrite if doubted and not static.endpoints else path_rewrite(static)
     if seen is not None and doubted and rewrite != before.rewrite:
         return keep(seen)
-    backends = [*map(backend_ref, static.endpoints), *(before.backends[name] for name in doubted)]
+    backends, joined = backend_refs(static, local_names(plan)), static.joined
+    if doubted and (joined or before.joined):
+        backends, joined = _backends_of_before(static, before), before.joined
+    backends += [before.backends[name] for name in doubted]
     names = [*_parents(request, gateways or ()), *_undecided_parents(request)] or [gateway_object_name(None)]
     ready = seen is not None and seen.ready and _routes_to(before, backends)
-    return Desired(Local(http_route(plan, names, rewrite, backends), ReadyWhen.ROUTED), ready)
+    return Desired(Local(http_route(plan, names, rewrite, backends, joined=joined), ReadyWhen.ROUTED), ready)
+
+
+def _backends_of_before(static: StaticRoute, before: ObservedRoute) -> list[Manifest]:
+    """Of what serves, what the observed route has: with or without filters, as the backends beside them are."""
+    return [before.backends[each.name] for each in static.endpoints if each.name in before.backends]
 
 
 def _parents(request: ComposeRequest[ModelService], gateways: Sequence[InferenceGateway]) -> list[str]:

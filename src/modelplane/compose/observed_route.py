@@ -12,7 +12,7 @@ import msgspec
 
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
-from modelplane.api.labels import LEAVING
+from modelplane.api.labels import LEAVING, REPLICA_HEADER
 from modelplane.api.models import ListedModels, ModelEndpoint
 from modelplane.api.names import is_address
 from modelplane.api.objects import API_VERSION, Manifest, annotations_of, as_mapping, name_of, text_at, value_at
@@ -31,6 +31,8 @@ class ObservedRoute:
 
     rewrite: Manifest = field(default_factory=dict)
     backends: Mapping[str, Manifest] = field(default_factory=dict)
+    joined: tuple[str, ...] = ()
+    """The replicas that its rule lists for all its backends."""
 
 
 def read_route(route: Manifest) -> ObservedRoute:
@@ -39,7 +41,13 @@ def read_route(route: Manifest) -> ObservedRoute:
     filters = [item for rule in rules for item in _mappings(rule.get("filters"))]
     rewrites = [as_mapping(item.get("urlRewrite")) for item in filters if item.get("type") == "URLRewrite"]
     backends.pop("", None)
-    return ObservedRoute(rewrites[0] if rewrites else {}, backends)
+    return ObservedRoute(rewrites[0] if rewrites else {}, backends, _joined(filters))
+
+
+def _joined(filters: Iterable[Manifest]) -> tuple[str, ...]:
+    headers = (each for item in filters for each in _mappings(value_at(item, "requestHeaderModifier", "set")))
+    listed = next((text_at(each, "value") for each in headers if text_at(each, "name") == REPLICA_HEADER), "")
+    return tuple(filter(None, listed.split(",")))
 
 
 def name_of_backend(backend: Manifest) -> str:

@@ -3,14 +3,16 @@
 from collections.abc import Mapping
 
 from modelplane.api.labels import CLUSTER_GATEWAY, SYSTEM_NAMESPACE
-from modelplane.compose.context import Context, replica_header
+from modelplane.compose.context import Context, listed_header, replica_header
 from modelplane.compose.contract import ReadyWhen, Remote
 
 
 def http_route(context: Context, backend_refs: tuple[Mapping[str, object], ...]) -> Remote:
     """Without a time limit of its own: answers are streamed for as long as they take."""
+    headers = [replica_header(context.replica), *([listed_header(context.replica)] if context.is_listed else [])]
+    path = {"type": "PathPrefix", "value": "/"}
     rule = {
-        "matches": [{"path": {"type": "PathPrefix", "value": "/"}, "headers": [replica_header(context.replica)]}],
+        "matches": [{"path": path, "headers": [header]} for header in headers],
         "backendRefs": [dict(ref) for ref in backend_refs],
         "timeouts": {"request": "0s"},
     }
