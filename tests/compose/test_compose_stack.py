@@ -104,6 +104,25 @@ def test_the_gateway_waits_for_what_runs_it():
     assert "gateway" in settle(cluster)[0].desired
 
 
+def test_a_component_that_helm_cannot_install_is_named_with_helms_reason():
+    cluster = make()
+    first = compose(cluster)
+    late = {key: seen(key, desired, ready=False) for key, desired in first.desired.items()}
+    broken = {**late, "stack-cert-manager": replace(late["stack-cert-manager"], refused="no such chart")}
+    left = f"6 of 6 components are not ready: {', '.join(BASIC)}"
+    assert met(compose(cluster, late)) == ("False", "Installing", left)
+    assert met(compose(cluster, broken)) == ("False", "InstallationFailed", f"cert-manager: no such chart; {left}")
+    assert compose(cluster, broken).desired == compose(cluster, late).desired
+
+
+def test_the_reason_of_a_component_that_works_is_not_shown():
+    """What is ready again may have failed before."""
+    cluster = make()
+    _, observed, _ = settle(cluster)
+    failed = {**observed, "stack-cert-manager": replace(observed["stack-cert-manager"], refused="no such chart")}
+    assert met(compose(cluster, failed)) == ("True", "RequirementsMet", "")
+
+
 def test_what_is_used_is_removed_after_its_users():
     """df9060f6, d75d72f0: webhooks and definitions went before what needs them."""
     result, _, _ = settle(make(scheduling={"type": "Kueue"}, backend={"type": "KServe"}))

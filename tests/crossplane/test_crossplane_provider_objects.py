@@ -6,7 +6,7 @@ import pytest
 
 from modelplane.api.codec import decode, encode
 from modelplane.api.models import ModelReplica
-from modelplane.compose.contract import Desired, Helm, Local, ReadyWhen, Remote, keep
+from modelplane.compose.contract import Desired, Helm, Local, Observed, ReadyWhen, Remote, keep
 from modelplane.crossplane.provider_objects import Composite, read_back, to_provider_object
 
 REPLICA = Composite("modelplane.ai/v1alpha1", "ModelReplica", "qwen-abc", "team-a", "u1")
@@ -83,7 +83,10 @@ def test_a_release_is_written_and_read_back(problems):
     made = to_provider_object(CLUSTER, "lws", Desired(chart), {})
     assert problems(made) == []
     composed = read_back({**made, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
-    assert (composed.observed.target, composed.observed.ready) == (chart, True)
+    assert composed.observed == Observed(chart, ready=True)
+    said = {"type": "Synced", "status": "False", "message": "create failed: failed to install release: no such chart"}
+    failed = read_back({**made, "status": {"conditions": [{"type": "Ready", "status": "False"}, said]}})
+    assert failed.observed == Observed(chart, ready=False, refused="no such chart")
 
 
 @pytest.mark.parametrize(

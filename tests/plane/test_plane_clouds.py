@@ -163,6 +163,23 @@ def test_what_is_made_late_or_one_by_one_is_made_and_taken_down(source, pool):
     run_virtual(main)
 
 
+def test_a_chart_that_fails_is_shown_with_its_reason_and_mended():
+    async def main(clock):
+        async with running_fleet(clock) as fleet:
+            apply(
+                fleet, "InferenceClass", "InferenceCluster", google={CLOUD_FAULTS: "stack-cert-manager=no such chart"}
+            )
+            await clock.sleep(60)
+            found = condition_of(fleet.get("InferenceCluster", "google"), "RequirementsMet")
+            assert (found["status"], found["reason"]) == ("False", "InstallationFailed")
+            assert found["message"].startswith("cert-manager: no such chart; ")
+            fleet.clusters.annotate(ClusterName("google"), CLOUD_FAULTS, None)
+            await clock.sleep(60)
+            assert said(fleet, "google", "RequirementsMet") == ("True", "RequirementsMet")
+
+    run_virtual(main)
+
+
 def test_a_failure_of_the_cloud_is_shown_and_mended():
     async def main(clock):
         async with running_fleet(clock) as fleet:

@@ -81,6 +81,10 @@ class Reason(ExplainedReason):
         "The cluster lacks software that it needs. The message lists it. docs/operations/requirements.md has versions.",
     )
     INSTALLING = "Installing", "Software is being installed on the cluster. The message names what is not ready."
+    INSTALLATION_FAILED = (
+        "InstallationFailed",
+        "A component of the software could not be installed or changed. The message is Helm's. It is tried again.",
+    )
 
     COLLECTOR_RUNNING = "CollectorRunning", "The collector of the cluster runs. The message names its sinks."
     NO_DESTINATIONS = "NoDestinations", "There is no TelemetryDestination any more, so no collector runs."

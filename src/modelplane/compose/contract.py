@@ -113,7 +113,7 @@ class Observed:
     outlives: tuple[str, ...] = ()
     """As it was last desired."""
     refused: str = ""
-    """Why its cluster refused it when it was last applied; empty where it did not."""
+    """Why it could not be applied the last time, in the words of its cluster or of Helm; empty where it could."""
 
     @property
     def manifest(self) -> Manifest:

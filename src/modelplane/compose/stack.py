@@ -29,7 +29,7 @@ from modelplane.compose.contract import ComposeRequest, Desired, Helm, Remote, R
 from modelplane.compose.fabric_domains import has_compute_domains
 from modelplane.compose.images import RegistryMirrors
 from modelplane.compose.in_cluster_scheduler import choose_scheduler
-from modelplane.compose.releases import chart_of
+from modelplane.compose.releases import chart_of, problem_of
 from modelplane.compose.stack_upgrade import SoftwareChange, is_managed, plan_upgrade
 from modelplane.k8s.semver import VersionError
 
@@ -179,7 +179,7 @@ def _installed(request: ComposeRequest[InferenceCluster], inputs: StackInputs) -
     kept = _kept(request, inputs, desired, held=held)
     return StackPlan(
         keep_order(desired, kept, request.observed),
-        _installation(wanted, ready),
+        _installation(request, targets, ready),
         bool((_BEFORE_GATEWAYS & wanted.keys()) - ready),
         _with_kept(upgrade.status, kept if not held and is_read else ()),
         {_FLEET: Requirement(API_VERSION, "InferenceCluster")} if upgrade.reads_fleet else {},
@@ -316,12 +316,24 @@ def _mirrored(item: Json, component: StackComponent, mirrors: RegistryMirrors) -
     return merged(item, _mirrored_images(images, "", mirrors)) if images else item
 
 
-def _installation(wanted: Collection[str], ready: Collection[str]) -> Condition:
-    left = [name for name in wanted if name not in ready]
+def _installation(
+    request: ComposeRequest[InferenceCluster], targets: Mapping[str, Mapping[str, Target]], ready: Collection[str]
+) -> Condition:
+    """What failed is named before what waits for it."""
+    left = [name for name in targets if name not in ready]
     if not left:
         return holds(ConditionType.REQUIREMENTS_MET, Reason.REQUIREMENTS_MET)
-    message = f"{len(left)} of {len(wanted)} components are not ready: {', '.join(left)}"
-    return fails(ConditionType.REQUIREMENTS_MET, Reason.INSTALLING, message[:_MAX_MESSAGE])
+    problems = {name: problem for name in left if (problem := _problem(request, targets[name]))}
+    message = f"{len(left)} of {len(targets)} components are not ready: {', '.join(left)}"
+    failures = [f"{name}: {problem}" for name, problem in problems.items()]
+    reason = Reason.INSTALLATION_FAILED if problems else Reason.INSTALLING
+    return fails(ConditionType.REQUIREMENTS_MET, reason, "; ".join((*failures, message))[:_MAX_MESSAGE])
+
+
+def _problem(request: ComposeRequest[InferenceCluster], targets: Iterable[str]) -> str:
+    """The first of a component's objects that could not be applied has it."""
+    found = (problem_of(request.observed[key]) for key in targets if key in request.observed)
+    return next(filter(None, found), "")
 
 
 def _checked(request: ComposeRequest[InferenceCluster], inputs: StackInputs) -> Condition:

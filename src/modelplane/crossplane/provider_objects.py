@@ -24,7 +24,7 @@ from modelplane.api.objects import API_VERSION, Manifest, items_at, name_of, tex
 from modelplane.compose.contract import Desired, Helm, Local, Observed, ReadyWhen, Remote, Target
 from modelplane.compose.readiness import has_condition, is_ready
 from modelplane.compose.registry import COMPOSERS
-from modelplane.compose.releases import EXTERNAL_NAME, read_release, release_manifest
+from modelplane.compose.releases import EXTERNAL_NAME, read_release, release_manifest, release_problem
 from modelplane.crossplane.packaging import DIGEST_ANNOTATION
 
 OBJECT_API, OBJECT = "kubernetes.m.crossplane.io/v1alpha1", "Object"
@@ -198,7 +198,7 @@ def _read_target(item: Manifest) -> Observed:
         case "kubernetes.m.crossplane.io/v1alpha1", "Object":
             return _read_object(item)
         case "helm.m.crossplane.io/v1beta1", "Release":
-            return Observed(read_release(item), has_condition(item, "Ready"))
+            return Observed(read_release(item), has_condition(item, "Ready"), refused=release_problem(item))
         case _:
             when = _ready_when(item)
             return Observed(Local(item, when), is_ready(item, when))

@@ -132,7 +132,7 @@ class SimulatedProviders:
             return Done()
         fault = self._fault(owner, ref.group)
         if fault:
-            self._write(item, _failed(fault), owner)
+            self._write(item, _failed(ref.kind, fault), owner)
             return RequeueAfter(_RETRY_S)
         if not all(name in self._ready for name in references(mapping_at(item, "spec", "forProvider"))):
             return RequeueAfter(_POLL_S)
@@ -204,7 +204,10 @@ def _is_ready(item: Manifest) -> bool:
     return condition_is(item, "Ready") and seen == [generation]
 
 
-def _failed(message: str) -> dict[str, str]:
+def _failed(kind: str, message: str) -> dict[str, str]:
+    """Where the provider of such a resource says it."""
+    if kind == "Release":
+        return {"Ready": "not made", "Synced": f"create failed: failed to install release: {message}"}
     return {"Ready": "not made", "Synced": "", "LastAsyncOperation": message}
 
 
