@@ -26,6 +26,7 @@ from modelplane.envoy.recent_traffic import RecentTraffic
 from modelplane.reconcile.clock import SystemClock
 from modelplane.reconcile.collector import calm_collector
 from modelplane.web.live import LiveSnapshot
+from modelplane.web.page_token import PageToken
 from modelplane.web.server import serve
 from modelplane.web.source import DashboardSource
 
@@ -90,7 +91,7 @@ async def _measure() -> list[Row]:
     store = made_store()
     calm_collector()  # as `modelplane up` does
     found = await _snapshots(store)
-    page = await serve(DashboardSource(store, traffic=RecentTraffic()), token=TOKEN)
+    page = await serve(DashboardSource(store, traffic=RecentTraffic()), token=PageToken.printed(TOKEN))
     try:
         found += await _views(URL(page.url))
         found += await _browser(page.url)

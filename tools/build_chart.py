@@ -67,6 +67,7 @@ def _options() -> Iterable[Option]:
     yield Option(".Values.observe", replace(_WHOLE, observe=False))
     yield Option(".Values.gateway", replace(_WHOLE, gateway=False))
     yield Option(".Values.hub", replace(_WHOLE, hub=""))
+    yield Option(".Values.dashboard", replace(_WHOLE, dashboard=False))
     yield Option(".Values.monitors", replace(_WHOLE, monitors=False))
     yield Option(".Values.pullSecret", replace(_WHOLE, pull_secret=""))
     yield Option(".Values.trafficMetrics", replace(_WHOLE, traffic_metrics=()))
@@ -201,7 +202,9 @@ hub: ""
 trafficMetrics: []
 # PodMonitors too, for a control plane with the Prometheus Operator.
 monitors: false
-# Secret in crossplane-system to pull with.
+# The dashboard, which reads and writes nothing. The Secret modelplane-dashboard-token in modelplane-system opens it.
+dashboard: true
+# Secret to pull with, in crossplane-system and for hub and dashboard in modelplane-system.
 pullSecret: ""
 """
 _REPOSITORY = {"type": "string", "pattern": "^[^/]*[.:][^/]*(/.*[^/])?$"}
@@ -220,6 +223,7 @@ _SCHEMA: Mapping[str, object] = {
         "clouds": {"type": "array", "items": {"enum": list(CLOUDS)}, "uniqueItems": True},
         "observe": {"type": "boolean"},
         "gateway": {"type": "boolean"},
+        "dashboard": {"type": "boolean"},
         "hub": {"type": "string", "pattern": "^[A-Za-z0-9.:-]*$"},
         "trafficMetrics": {"type": "array", "items": {"type": "string", "pattern": "^https?://"}},
         "monitors": {"type": "boolean"},
@@ -233,6 +237,15 @@ Modelplane {{ .Values.version | default .Chart.AppVersion }} is being installed 
   kubectl wait --for=condition=Healthy function.pkg.crossplane.io/function-modelplane
   kubectl wait --for=condition=Healthy configuration.pkg.crossplane.io/modelplane
   modelplane cluster add east --kubeconfig east.yaml --apply
+{{- if .Values.dashboard }}
+
+The dashboard is opened at http://localhost:8081/?token=TOKEN, once there is a token for it:
+
+  kubectl -n modelplane-system create secret generic modelplane-dashboard-token \\
+    --from-literal=token="$(openssl rand -hex 16)"
+  kubectl -n modelplane-system get secret modelplane-dashboard-token -o jsonpath='{.data.token}' | base64 -d
+  kubectl -n modelplane-system port-forward service/modelplane-dashboard 8081
+{{- end }}
 """
 
 

@@ -36,6 +36,7 @@ from oci import Image, Layer, layer_of, layer_of_folder, package_image, write_ar
 
 from modelplane import __version__
 from modelplane.compose.images import IMAGE_NAMES
+from modelplane.crossplane.dashboard_objects import DASHBOARD
 from modelplane.crossplane.hub_objects import HUB
 from modelplane.crossplane.packaging import CONFIGURATION, FUNCTION, configuration, function_meta
 
@@ -63,6 +64,7 @@ IMAGES = {
     ROUTER: (),
     "modelplane-agent": ("agent",),
     HUB: ("hub",),
+    DASHBOARD: ("dashboard",),
 }
 """What runs beside engines, gateways and the function. The names are those that rendering defaults to."""
 

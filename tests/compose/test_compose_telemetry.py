@@ -205,6 +205,13 @@ def test_a_sink_without_an_endpoint_has_its_settings_only():
     assert config(result)["exporters"] == {"debug/out": {"verbosity": "detailed", "sampling": 2}}
 
 
+def test_where_an_extension_listens_is_no_way_out():
+    listeners = {"zpages": {"endpoint": "localhost:55679"}, "pprof/mine": {"endpoint": "localhost:1777"}}
+    result = compose({**GIVEN, "telemetry-destinations": (destination("ops", TRACES, extensions=listeners),)})
+    kept = config(result)["extensions"]
+    assert {name: kept.get(name) for name in listeners} == listeners
+
+
 OAUTH = {"token_url": "https://login.example.org/token", "scopes": ["write", "https://metrics.example.org/all", 7]}
 EXTENSIONS = [
     (
@@ -215,7 +222,7 @@ EXTENSIONS = [
     (
         {"oauth2client": {"token_url": "https://me:pw@login.example.org"}},
         "Invalid",
-        "spec.extensions.oauth2client.token_url: not a URL without user and variables",
+        "spec.extensions.oauth2client.token_url: not a URL or host:port without user and variables",
     ),
     ({"health_check": {}}, "Invalid", "spec.extensions.health_check: Modelplane has an extension of this name itself"),
     (
@@ -301,6 +308,22 @@ FAULTS = [
     (
         {**TRACES, "config": {"retry": [{"proxy_url": "http://localhost:3128"}]}},
         ("OutboundRefused", "spec.sinks[0].config.retry[0].proxy_url: localhost is a name of an internal network"),
+    ),
+    (
+        {"name": "logs", "type": "kafka", "config": {"brokers": ["kafka.example.org:9092", "169.254.169.254:9092"]}},
+        ("OutboundRefused", "spec.sinks[0].config.brokers[1]: 169.254.169.254, a metadata service address"),
+    ),
+    (
+        {"name": "bare", "type": "otlp_grpc", "config": {"endpoint": "kubernetes:443"}},
+        ("OutboundRefused", "spec.sinks[0].config.endpoint: kubernetes is a name without a domain"),
+    ),
+    (
+        {"name": "bare", "type": "cassandra", "config": {"dsn": "127.0.0.1"}},
+        ("OutboundRefused", "spec.sinks[0].config.dsn: 127.0.0.1, a loopback address"),
+    ),
+    (
+        {"name": "hidden", "type": "kafka", "config": {"brokers": "${env:BROKERS}"}},
+        ("Invalid", "spec.sinks[0].config.brokers: not a URL or host:port without user and variables"),
     ),
     (
         {"name": "prom", "type": "prometheus_remote_write", "endpoint": "https://m.example.org", "signals": ["Traces"]},

@@ -19,6 +19,7 @@ from modelplane.cli import main
 from modelplane.cli.manifests import read_documents
 from modelplane.plane.plane import Plane, PlaneSettings
 from modelplane.reconcile.store import ObjectRef
+from modelplane.web.page_token import PageToken
 from modelplane.web.pages import VIEWS
 from modelplane.web.server import serve
 from modelplane.web.source import DashboardSource
@@ -255,7 +256,7 @@ async def pages(session, plane):
 
 async def views(session, plane):
     """Every view of the dashboard, of each object that has one."""
-    page = await serve(DashboardSource(plane.store, plane.gateway_url), token="token")
+    page = await serve(DashboardSource(plane.store, plane.gateway_url), token=PageToken.printed("token"))
     origin, _, port = page.url.partition("/?")[0].rpartition(":")
     named = {
         "cluster": [f"name={each}" for each in ("east", "west")],

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 from yarl import URL
 
+from modelplane.web.page_token import PageToken
 from modelplane.web.server import serve
 from modelplane.web.source import DashboardSource
 from tests.support.dashboard_fleet import FixedClock, fleet_store
@@ -54,7 +55,7 @@ async def dashboard(objects=None, store=None, traffic=None, problem=lambda: ""):
     """A server of a fleet with its client."""
     store = fleet_store(objects) if store is None else store
     source = DashboardSource(store, "http://127.0.0.1:8080", traffic, problem)
-    page = await serve(source, token=TOKEN, clock=FixedClock())
+    page = await serve(source, token=PageToken.printed(TOKEN), clock=FixedClock())
     url = URL(page.url)
     try:
         cookies = {f"modelplane-{url.port}": TOKEN}

@@ -9,6 +9,7 @@ import yaml
 
 from modelplane.cli import main
 from modelplane.compose.clouds import CLOUDS
+from modelplane.crossplane.dashboard_objects import DASHBOARD, PAGE_PORT, TOKEN_SECRET
 from modelplane.crossplane.packaging import PackageSource, installation
 from tests.support.oci_registry import helm
 
@@ -25,6 +26,8 @@ CHOICES = {
     "no gateway": ({"gateway": False}, ("--no-gateway",)),
     "a mirror": ({"images": "c.example/i", "pullSecret": "123"}, ("--images=c.example/i", "--pull-secret=123")),
     "metrics": ({"trafficMetrics": ["http://a/m", "https://b/m"]}, ("--traffic-metrics=http://a/m", "--traffic-metrics=https://b/m")),
+    "no dashboard": ({"dashboard": False}, ("--no-dashboard",)),
+    "no dashboard to pull": ({"dashboard": False, "pullSecret": "p"}, ("--no-dashboard", "--pull-secret=p")),
     "a hub": ({"hub": "hub.example.org"}, ("--hub=hub.example.org",)),
     "an older version": ({"version": "0.1.9"}, ("--version=0.1.9",)),
     "everything": (
@@ -70,6 +73,7 @@ def test_helm_renders_what_the_command_prints(chart, values, words, tmp_path, ca
         ({"packages": "team", "providers": "b.example/y"}, "/packages"),
         ({**REQUIRED, "clouds": ["IBM"]}, "/clouds/0"),
         ({**REQUIRED, "observed": True}, "observed"),
+        ({**REQUIRED, "dashboard": "no"}, "/dashboard"),
         ({**REQUIRED, "trafficMetrics": ["a/m"]}, "/trafficMetrics/0"),
     ],
 )
@@ -88,3 +92,9 @@ def test_every_object_has_a_file_and_values_are_explained(chart):
     properties = yaml.safe_load((chart / "values.schema.json").read_text())["properties"]
     assert set(yaml.safe_load(values)) == set(properties) - {"global"}
     assert values.count("#") >= 9
+
+
+def test_notes_name_the_objects_of_the_dashboard(chart):
+    notes = (chart / "templates" / "NOTES.txt").read_text()
+    assert notes.count(TOKEN_SECRET) == 2
+    assert f"service/{DASHBOARD} {PAGE_PORT}" in notes

@@ -11,6 +11,7 @@ import pytest
 from modelplane.api.objects import GROUP
 from modelplane.k8s.admission.decode import escape
 from modelplane.reconcile.store import ObjectRef
+from modelplane.web.page_token import PageToken
 from modelplane.web.server import serve
 from modelplane.web.source import DashboardSource
 from tests.support.chromium import CHROMIUM, MISSING, browser_page
@@ -32,7 +33,9 @@ ROUTES = (
 async def opened(store=None, **options):
     """A tab with the dashboard of a store. For the page it is always the same time."""
     store = fleet_store() if store is None else store
-    page = await serve(DashboardSource(store, "http://127.0.0.1:8080"), token="t", clock=FixedClock())
+    page = await serve(
+        DashboardSource(store, "http://127.0.0.1:8080"), token=PageToken.printed("t"), clock=FixedClock()
+    )
     try:
         async with browser_page(**options) as tab:
             await tab.call("Page.addScriptToEvaluateOnNewDocument", source=f"Date.now = () => {NOW * 1000:.0f};")
@@ -166,7 +169,7 @@ def test_changes_are_pushed_and_what_the_user_does_stays():
 def test_the_connection_is_lost_and_found_again():
     async def main():
         store = fleet_store([cluster("east", pool())])
-        first = await serve(DashboardSource(store), token="t", clock=FixedClock())
+        first = await serve(DashboardSource(store), token=PageToken.printed("t"), clock=FixedClock())
         port = first.runner.addresses[0][1]
         async with browser_page() as tab:
             await tab.open(first.url)
@@ -175,7 +178,7 @@ def test_the_connection_is_lost_and_found_again():
             await tab.until("document.getElementById('live').innerText === 'not connected'")
             kept = await tab.eval(TEXTS)
             store.create(cluster("west", pool()))
-            second = await serve(DashboardSource(store), token="t", clock=FixedClock(), port=port)
+            second = await serve(DashboardSource(store), token=PageToken.printed("t"), clock=FixedClock(), port=port)
             try:
                 await tab.until("document.getElementById('live').innerText === 'live'")
                 await tab.until(f"{TEXTS}.includes('2 of 2 ready')")

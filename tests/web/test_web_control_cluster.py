@@ -1,6 +1,7 @@
 """The dashboard of a control cluster: what its API sends is what the store behind it has."""
 
 import asyncio
+import json
 import re
 import signal
 import sys
@@ -23,7 +24,9 @@ from modelplane.web.pages import VIEWS
 from tests.support.dashboard_client import dashboard
 from tests.support.dashboard_fleet import cluster, fleet_objects, fleet_store, pool
 from tests.support.kube_api import client_of, running
+from tests.tunnel.conftest import free_port
 
+TOKEN = "0123456789abcdef"
 QUERIES = {
     "cluster": "?name=east",
     "deployment": "?namespace=default&name=qwen3-8b",
@@ -147,3 +150,49 @@ def test_the_command_serves_until_it_is_stopped(tmp_path):
                 return title, ready, await program.wait()
 
     assert asyncio.run(main()) == (True, 2, 128 + signal.SIGTERM)
+
+
+async def forwarded(port):
+    """As a browser that came by `kubectl port-forward`: the summary's status, once the token opened the page."""
+    origin = f"http://localhost:{port}"
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        async with session.get(f"{origin}/?token={TOKEN}") as opened:
+            status = opened.status
+        async with session.get(f"{origin}/api/summary") as answer:
+            return status, answer.status
+
+
+async def ready(port):
+    async with aiohttp.ClientSession() as session:
+        while True:
+            try:
+                async with session.get(f"http://127.0.0.1:{port}/readyz") as answer:
+                    if answer.status == 200:
+                        return
+            except aiohttp.ClientError:
+                pass
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_in_a_pod_the_token_is_a_file_that_may_come_later_and_is_never_written(tmp_path):
+    async def main():
+        async with api(fleet_store()) as (url, _server):
+            file, token = tmp_path / "kubeconfig", tmp_path / "token"
+            file.write_text(kubeconfig(url))
+            page, probes = free_port(), free_port()
+            program = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "modelplane", "dashboard", f"--kubeconfig={file}", "--address=", f"--port={page}",
+                f"--probe-port={probes}", f"--token-file={token}",
+                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            )  # fmt: skip
+            async with asyncio.timeout(60):
+                await ready(probes)
+                before = await forwarded(page)
+                token.write_text(TOKEN)
+                after = await forwarded(page)
+                program.send_signal(signal.SIGTERM)
+                said = (await program.communicate())[0].decode()
+        return before, after, TOKEN in said, json.loads(said.splitlines()[0])["reason"]
+
+    assert asyncio.run(main()) == ((401, 401), (200, 200), False, "Serving")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from modelplane.k8s.admission.decode import escape
+from modelplane.web.page_token import PageToken
 from modelplane.web.pages import VIEWS, view_json
 from modelplane.web.paging import ViewQuery
 from modelplane.web.server import serve
@@ -121,7 +122,7 @@ async def fetch(session, url, **options):
 
 def test_the_token_opens_the_page_once_and_the_cookie_keeps_it_open():
     async def main():
-        page = await serve(DashboardSource(fleet_store([])), token="secret")
+        page = await serve(DashboardSource(fleet_store([])), token=PageToken.printed("secret"))
         plain = page.url.partition("?")[0]
         try:
             async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
@@ -148,7 +149,9 @@ def test_the_token_opens_the_page_once_and_the_cookie_keeps_it_open():
 
 def test_two_planes_of_a_machine_do_not_log_each_other_out():
     async def main():
-        pages = [await serve(DashboardSource(fleet_store([])), token=token) for token in ("one", "two")]
+        pages = [
+            await serve(DashboardSource(fleet_store([])), token=PageToken.printed(token)) for token in ("one", "two")
+        ]
         try:
             async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
                 for page in pages:
@@ -177,7 +180,7 @@ ORIGINS = [
 @pytest.mark.parametrize(("headers", "status"), [case[1:] for case in ORIGINS], ids=[case[0] for case in ORIGINS])
 def test_pages_of_other_origins_get_nothing(headers, status):
     async def main():
-        page = await serve(DashboardSource(fleet_store([])), token="secret")
+        page = await serve(DashboardSource(fleet_store([])), token=PageToken.printed("secret"))
         url = URL(page.url)
         given = {name: value.format(host=url.authority) for name, value in headers.items()}
         try:
@@ -205,7 +208,7 @@ def test_pages_of_other_origins_get_nothing(headers, status):
 )
 def test_a_cookie_of_any_bytes_is_refused_without_a_trace_in_the_log(caplog, line):
     async def main():
-        page = await serve(DashboardSource(fleet_store([])), token="secret")
+        page = await serve(DashboardSource(fleet_store([])), token=PageToken.printed("secret"))
         url = URL(page.url)
         try:
             reader, writer = await asyncio.open_connection(url.host, url.port)

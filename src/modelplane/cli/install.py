@@ -64,7 +64,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--hub", default="", metavar="HOST", help="install the hub, which agents of workload clusters dial at this name"
     )
-    parser.add_argument("--pull-secret", default="", metavar="NAME", help="Secret in crossplane-system to pull with")
+    parser.add_argument(
+        "--dashboard",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="the dashboard, which reads, behind the token of a Secret (default: it is installed)",
+    )
+    parser.add_argument(
+        "--pull-secret",
+        default="",
+        metavar="NAME",
+        help="Secret to pull with, in crossplane-system and for hub and dashboard in modelplane-system",
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the objects and apply nothing")
     parser.add_argument("--kubeconfig", default=None, help="which cluster (default: as kubectl finds it)")
     parser.add_argument("--context", default=None, help="context of the kubeconfig")
@@ -96,6 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         monitors=arguments.monitors,
         gateway=arguments.gateway,
         hub=arguments.hub,
+        dashboard=arguments.dashboard,
     )
     text = to_yaml_documents(installation(source))
     if arguments.dry_run:

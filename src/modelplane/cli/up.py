@@ -80,6 +80,7 @@ async def _up(arguments: argparse.Namespace) -> int:
     from modelplane.plane.apply import check_documents
     from modelplane.plane.plane import Plane, PlaneSettings
     from modelplane.reconcile.collector import calm_collector
+    from modelplane.web.page_token import PageToken
     from modelplane.web.server import serve
     from modelplane.web.source import DashboardSource
 
@@ -106,7 +107,7 @@ async def _up(arguments: argparse.Namespace) -> int:
         progress.say(f"kubeconfig  {plane.kubeconfig}")
         progress.say(f"gateway     {plane.gateway_url}")
         source = DashboardSource(plane.store, plane.gateway_url, plane.recent_traffic, tokens=plane.counted_tokens)
-        page = await serve(source, token=page_token(arguments.data), port=ports.again("page", 0))
+        page = await serve(source, token=PageToken.printed(page_token(arguments.data)), port=ports.again("page", 0))
         ports.remember(api=plane.api_url, gateway=plane.gateway_url, page=page.url)
         progress.say(f"page        {page.url}")
         steps = Steps(plane, progress)

@@ -55,6 +55,11 @@ def availability(function: str) -> Iterator[Manifest]:
     )
 
 
+def pulled_with(secret: str) -> Mapping[str, object]:
+    """Fields of a pod's spec. A kubelet goes on without a Secret that is not there."""
+    return {"imagePullSecrets": [{"name": secret}]} if secret else {}
+
+
 def _port(number: int) -> dict[str, object]:
     return {"protocol": "TCP", "port": number}
 

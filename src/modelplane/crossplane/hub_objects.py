@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.objects import GROUP, Json, Manifest, manifest
 from modelplane.compose.tenancy import RESTRICTED
-from modelplane.crossplane.control_objects import CROSSPLANE_NAMESPACE
+from modelplane.crossplane.control_objects import CROSSPLANE_NAMESPACE, pulled_with
 
 HUB = "modelplane-hub"
 AGENT_PORT, PROXY_PORT = 8443, 8444
@@ -21,12 +21,13 @@ PROVIDERS = ("provider-kubernetes", "provider-helm")
 _RBAC = "rbac.authorization.k8s.io/v1"
 
 
-def hub_objects(host: str, image: str, function: str) -> Iterator[Manifest]:
+def hub_objects(host: str, image: str, function: str, pull_secret: str = "") -> Iterator[Manifest]:
     """`host` is what agents dial, `function` the name of the function's package."""
     labels = {"app.kubernetes.io/name": HUB}
     yield manifest("v1", "ServiceAccount", HUB, namespace=SYSTEM_NAMESPACE)
     yield from _rights()
-    yield manifest("apps/v1", "Deployment", HUB, namespace=SYSTEM_NAMESPACE, spec=_deployment(host, image, labels))
+    deployment = _deployment(host, image, labels, pull_secret)
+    yield manifest("apps/v1", "Deployment", HUB, namespace=SYSTEM_NAMESPACE, spec=deployment)
     proxy = {"selector": labels, "ports": [{"name": "proxy", "port": PROXY_PORT, "targetPort": PROXY_PORT}]}
     yield manifest("v1", "Service", HUB, namespace=SYSTEM_NAMESPACE, spec=proxy)
     dialled = {"name": "agents", "port": AGENT_PORT, "targetPort": AGENT_PORT}
@@ -68,7 +69,7 @@ def _rights() -> Iterator[Manifest]:
         yield manifest(_RBAC, f"{kind}Binding", name, namespace=namespace, roleRef=reference, subjects=subjects)
 
 
-def _deployment(host: str, image: str, labels: Mapping[str, str]) -> Json:
+def _deployment(host: str, image: str, labels: Mapping[str, str], pull_secret: str) -> Json:
     probe = {"httpGet": {"path": "/healthz", "port": PROXY_PORT, "scheme": "HTTPS"}, "periodSeconds": 5}
     container = {
         "name": "hub",
@@ -83,7 +84,7 @@ def _deployment(host: str, image: str, labels: Mapping[str, str]) -> Json:
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "2Gi"}},
         **mounted_scratch(),
     }
-    pod = {"serviceAccountName": HUB, "containers": [container], **scratch()}
+    pod = {"serviceAccountName": HUB, "containers": [container], **scratch(), **pulled_with(pull_secret)}
     return {
         "replicas": 1,
         "strategy": {"type": "Recreate"},

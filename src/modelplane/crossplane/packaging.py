@@ -22,6 +22,7 @@ from modelplane.compose.registry import COMPOSERS
 from modelplane.compose.telemetry.monitors import function_monitor, router_monitor
 from modelplane.compose.tenancy import RESTRICTED
 from modelplane.crossplane.control_objects import CROSSPLANE_NAMESPACE, REPLICAS, availability, gateway_class, spread_of
+from modelplane.crossplane.dashboard_objects import DASHBOARD, dashboard_objects
 from modelplane.crossplane.hub_objects import HUB, hub_objects
 
 FUNCTION = "function-modelplane"
@@ -80,6 +81,12 @@ class PackageSource:
     """With the fleet's GatewayClass and its settings, which takes the kinds of Envoy Gateway."""
     hub: str = ""
     """What agents of workload clusters dial. Empty: no hub is installed."""
+    dashboard: bool = True
+    """With the dashboard, which reads."""
+
+    def image(self, name: str) -> str:
+        """Of a program that runs in a pod of ours."""
+        return f"{self.images or self.packages}/{name}:v{self.version}"
 
 
 def configuration(version: str, function: str = "") -> tuple[Manifest, ...]:
@@ -202,7 +209,8 @@ def _installed(source: PackageSource) -> tuple[Manifest, ...]:
         *_providers(source),
         *(gateway_class() if source.gateway else ()),
         *availability(FUNCTION),
-        *(_hub(source) if source.hub else ()),
+        *(hub_objects(source.hub, source.image(HUB), FUNCTION, source.pull_secret) if source.hub else ()),
+        *(dashboard_objects(source.image(DASHBOARD), source.pull_secret) if source.dashboard else ()),
         _runtime(FUNCTION, _function_runtime(source), {**_SCRATCH, **spread_of(FUNCTION)}, REPLICAS),
         _package("Function", FUNCTION, f"{source.packages}/{FUNCTION}:v{source.version}", source, FUNCTION),
         _kept(
@@ -212,11 +220,6 @@ def _installed(source: PackageSource) -> tuple[Manifest, ...]:
         ),
         *((function_monitor(FUNCTION, CROSSPLANE_NAMESPACE), router_monitor()) if source.monitors else ()),
     )
-
-
-def _hub(source: PackageSource) -> Iterator[Manifest]:
-    image = f"{source.images or source.packages}/{HUB}:v{source.version}"
-    return hub_objects(source.hub, image, FUNCTION)
 
 
 def _namespace() -> Manifest:

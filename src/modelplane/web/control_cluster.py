@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from modelplane.api.definitions import definitions
 from modelplane.api.errors import UnavailableError
 from modelplane.api.objects import Manifest, metadata_of
 from modelplane.kube import ChangeKind, GroupVersionResource, Informer, InformerEvent, KubeClient, NamespacedName, Query
 from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange, ref_of
-from modelplane.web.snapshot import KINDS
+from modelplane.views.dashboard_kinds import read_resources
 
 _CHANGES: Final = {
     ChangeKind.ADDED: ChangeType.ADDED,
@@ -23,12 +22,11 @@ class ControlCluster:
     """The host awaits `run`, and `wait_synced` before the first view."""
 
     def __init__(self, client: KubeClient) -> None:
-        served = {each.kind: each for each in definitions().values()}
         self._informers: dict[str, Informer[Manifest]] = {}
-        for kind, group in KINDS.items():
-            version, plural = (served[kind].api_version, served[kind].plural) if group else ("v1", "events")
-            resource = GroupVersionResource(group, version.rpartition("/")[2], plural)
-            self._informers[kind] = Informer(client, Query(resource), partial(_whole, version, kind))
+        for kind, (group, version, plural) in read_resources().items():
+            api_version = f"{group}/{version}" if group else version
+            query = Query(GroupVersionResource(group, version, plural))
+            self._informers[kind] = Informer(client, query, partial(_whole, api_version, kind))
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -44,6 +42,11 @@ class ControlCluster:
                     await informer.wait_synced()
         except TimeoutError:
             raise UnavailableError(self.problem() or f"the API did not answer within {within_s:g} s") from None
+
+    def missing(self) -> str:
+        """What was not listed yet, with the reason where there is one; empty: every kind was."""
+        waits = next((informer for informer in self._informers.values() if not informer.synced), None)
+        return "" if waits is None else waits.problem or f"{waits.query.kind.plural} are being listed"
 
     def problem(self) -> str:
         return next((informer.problem for informer in self._informers.values() if informer.problem), "")

@@ -1,8 +1,8 @@
-"""Who may read the dashboard: programs of this machine with the token that the plane printed.
+"""Who may read the dashboard: programs of this machine with its token, also through `kubectl port-forward`.
 
-The token is once in the address and then in a SameSite cookie, which has the port in its name: cookies do not know
-ports, and a machine may have several planes. The Host header must be a loopback name, against DNS rebinding, and a
-request that a page of another origin makes is refused.
+The token is once in the address and then in a SameSite cookie, which has the address's port in its name: cookies do not
+know ports, and a machine may reach several dashboards. The Host header must be a loopback name, against DNS rebinding,
+and a request that a page of another origin makes is refused.
 """
 
 import hmac
@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
+
+from modelplane.web.page_token import PageToken
 
 HOSTS: Final = frozenset({"127.0.0.1", "localhost"})
 HEADERS: Final = {
@@ -28,18 +30,20 @@ _OWN_SITES = frozenset({"", "same-origin", "none"})
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def guard(token: str) -> Middleware:
+def guard(token: PageToken) -> Middleware:
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         host = request.headers.get("Host", "")
-        if host.rpartition(":")[0] not in HOSTS:
+        name, _, port = host.rpartition(":")
+        if name not in HOSTS or not (port.isascii() and port.isdigit()):
             raise web.HTTPForbidden(text="the dashboard is served on loopback names only", headers=HEADERS)
-        if _is(request.query.get("token", ""), token) and request.method == "GET":
+        valid, cookie = token.read(), f"modelplane-{port}"
+        if _is(request.query.get("token", ""), valid) and request.method == "GET":
             answer = web.HTTPFound("/", headers=HEADERS)
-            answer.set_cookie(_cookie(request), token, httponly=True, samesite="Strict", path="/")
+            answer.set_cookie(cookie, valid, httponly=True, samesite="Strict", path="/")
             raise answer
-        if not _is(request.cookies.get(_cookie(request), ""), token):
-            raise web.HTTPUnauthorized(text="open the address that `modelplane up` printed", headers=HEADERS)
+        if not _is(request.cookies.get(cookie, ""), valid):
+            raise web.HTTPUnauthorized(text=token.where, headers=HEADERS)
         if not _own_origin(request, host):
             raise web.HTTPForbidden(text="another site's page may not use the dashboard", headers=HEADERS)
         return await handler(request)
@@ -55,11 +59,6 @@ def _own_origin(request: web.Request, host: str) -> bool:
     return request.headers.get("Sec-Fetch-Site", "") in _OWN_SITES
 
 
-def _cookie(request: web.Request) -> str:
-    address = request.transport.get_extra_info("sockname") if request.transport is not None else None
-    return f"modelplane-{address[1]}" if address else "modelplane"
-
-
 def _is(given: str, token: str) -> bool:
-    """Bytes that are not UTF-8 come as surrogates."""
-    return hmac.compare_digest(given.encode(errors="surrogatepass"), token.encode())
+    """Bytes that are not UTF-8 come as surrogates. No token is nobody's."""
+    return bool(token) and hmac.compare_digest(given.encode(errors="surrogatepass"), token.encode())

@@ -10,7 +10,8 @@ from typing import Final
 
 from modelplane.api.objects import Manifest, name_of, namespace_of
 from modelplane.reconcile.store import ChangeType, StoreChange
-from modelplane.web.snapshot import KINDS, ObjectPlace
+from modelplane.views.dashboard_kinds import KINDS
+from modelplane.web.snapshot import ObjectPlace
 from modelplane.web.source import DashboardSource
 
 _TURN: Final = 100

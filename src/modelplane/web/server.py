@@ -1,4 +1,4 @@
-"""Serves the dashboard on loopback: one page with its script and its style, the views as JSON, and their changes.
+"""Serves the dashboard: one page with its script and its style, the views as JSON, and their changes.
 
     /                the page
     /api/VIEW        a view as JSON; `pages.VIEWS` has them
@@ -19,13 +19,15 @@ from modelplane.api.errors import InputError, InvalidObject, ModelplaneError, No
 from modelplane.reconcile.clock import Clock, SystemClock
 from modelplane.web.guard import HEADERS, Handler, guard
 from modelplane.web.live import LiveSnapshot
+from modelplane.web.page_token import PageToken
 from modelplane.web.pages import VIEWS, to_json, view_json
 from modelplane.web.paging import ViewQuery
 from modelplane.web.playground import chat, service_models
+from modelplane.web.probes import listening
 from modelplane.web.source import DashboardSource, ObjectSource
 from modelplane.web.stream import send_events
 
-_HOST: Final = "127.0.0.1"
+LOOPBACK: Final = "127.0.0.1"
 _FILES: Final = {
     "/": ("index.html", "text/html"),
     "/app.js": ("app.js", "text/javascript"),
@@ -47,7 +49,10 @@ class PageServer:
         await self.runner.cleanup()
 
 
-async def serve(source: DashboardSource, *, token: str, clock: Clock | None = None, port: int = 0) -> PageServer:
+async def serve(
+    source: DashboardSource, *, token: PageToken, clock: Clock | None = None, host: str = LOOPBACK, port: int = 0
+) -> PageServer:
+    """At a port of the host; no host: of every address. Loopback names alone are answered, wherever it listens."""
     live = LiveSnapshot(source, clock or SystemClock())
     app = web.Application(middlewares=[guard(token), _errors])
     for path, (name, kind) in _FILES.items():
@@ -56,10 +61,8 @@ async def serve(source: DashboardSource, *, token: str, clock: Clock | None = No
     app.router.add_get("/api/models", _models(source.objects))
     app.router.add_post("/api/chat", _chat(source.objects))
     app.router.add_get("/api/{view}", _view(live))
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, _HOST, port).start()
-    return PageServer(runner, live, f"http://{_HOST}:{runner.addresses[0][1]}/?token={token}")
+    runner = await listening(app, host, port)
+    return PageServer(runner, live, f"http://{LOOPBACK}:{runner.addresses[0][1]}/{token.query}")
 
 
 def _file(name: str, kind: str) -> Handler:

@@ -6,7 +6,8 @@ from functools import cached_property, wraps
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from modelplane.api.objects import GROUP, Manifest, items_at, namespace_of, text_at
+from modelplane.api.objects import Manifest, items_at, namespace_of, text_at
+from modelplane.views.dashboard_kinds import KINDS
 from modelplane.views.events import event_subject, last_seen
 from modelplane.views.fleet_load import DeploymentLoad, FleetLoad, PoolLoad, fleet_load
 from modelplane.views.inputs import FleetManifests, gather
@@ -17,18 +18,6 @@ from modelplane.views.states import READY
 _Made = TypeVar("_Made")
 ObjectPlace = tuple[str, str]
 """Namespace and name."""
-KINDS: Final[Mapping[str, str]] = {
-    "InferenceClass": GROUP,
-    "InferenceCluster": GROUP,
-    "ModelDeployment": GROUP,
-    "ModelReplica": GROUP,
-    "ModelEndpoint": GROUP,
-    "ModelService": GROUP,
-    "ModelCache": GROUP,
-    "TelemetryDestination": GROUP,
-    "Event": "",
-}
-"""The kinds that the dashboard reads, each with its API group."""
 _APART: Final = frozenset({"Event", "ModelEndpoint", "TelemetryDestination"})
 """Those that placement does not depend on."""
 

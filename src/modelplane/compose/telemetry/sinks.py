@@ -1,8 +1,9 @@
 """Sinks of TelemetryDestinations as a collector may use them, and why others are left out.
 
 A sink's name is its exporter's, so two destinations cannot both have it: the one whose name sorts first keeps it.
-Hosts are checked by the outbound rule of InferenceGateway default: those of endpoints, and those of URLs in `config`
-and `extensions`. Names are resolved on the clusters, where this cannot see what they resolve to.
+Hosts are checked by the outbound rule of InferenceGateway default: those of endpoints, and those that `config` and
+`extensions` name, as URLs or as host:port. Names are resolved on the clusters, where this cannot see what they
+resolve to.
 """
 
 import re
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from modelplane.api.models import TelemetryDestination, TelemetrySink
+from modelplane.api.named_hosts import host_of, is_address_field, named_hosts
 from modelplane.api.outbound import OutboundRule
 from modelplane.api.reasons import Reason
 
@@ -29,9 +31,9 @@ SIGNALS: Final[Mapping[str, tuple[Signal, ...]]] = {
 """What exporters take, by type."""
 _BY_HOST: Final = frozenset({"otlp", "otlp_grpc"})
 """Types whose endpoint may be host:port."""
+_LISTENERS: Final = ("pprof", "zpages")
+"""Extensions whose endpoint is where they listen."""
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#\s]*)", re.IGNORECASE)
-_AUTHORITY: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
-_MAX_PORT: Final = 65535
 _ALLOW: Final = "InferenceGateway default may allow it in spec.outbound.allow"
 
 
@@ -131,44 +133,36 @@ def _extension_fault(
         return SinkFault(Reason.INVALID, f"{path}: TelemetryDestination {taken[name][0]} has it")
     if name.startswith(("bearertokenauth/sink-", "health_check")):
         return SinkFault(Reason.INVALID, f"{path}: Modelplane has an extension of this name itself")
-    return _nested_fault(path, value, rule)
+    return None if name.partition("/")[0] in _LISTENERS else _nested_fault(path, value, rule)
 
 
 def _nested_fault(path: str, value: object, rule: OutboundRule) -> SinkFault | None:
-    """Why a URL somewhere in free settings may not be called."""
-    for where, text in _texts(path, value):
-        found = _URL.match(text)
-        if found is None:
-            continue
-        host = _host(found.group(2))
-        if host is None:
-            return SinkFault(Reason.INVALID, f"{where}: not a URL without user and variables")
-        refusal = rule.refuse_host(host)
+    """Why a host that free settings name may not be called."""
+    for where, field_name, text in _texts(path, path.rpartition(".")[2], value):
+        hosts = named_hosts(text, is_address=is_address_field(field_name))
+        if hosts is None:
+            message = f"{where}: not a URL or host:port without user and variables"
+            return SinkFault(Reason.INVALID, message)
+        refusal = next((found for host in hosts if (found := rule.refuse_host(host)) is not None), None)
         if refusal is not None:
             return SinkFault(Reason.OUTBOUND_REFUSED, f"{where}: {refusal}; {_ALLOW}")
     return None
 
 
-def _texts(path: str, value: object) -> Iterator[tuple[str, str]]:
+def _texts(path: str, field_name: str, value: object) -> Iterator[tuple[str, str, str]]:
+    """Where each text is, the name of its field, and the text."""
     if isinstance(value, str):
-        yield path, value
+        yield path, field_name, value
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _texts(f"{path}.{key}", item)
+            yield from _texts(f"{path}.{key}", str(key), item)
     elif isinstance(value, list | tuple):
         for at, item in enumerate(value):
-            yield from _texts(f"{path}[{at}]", item)
+            yield from _texts(f"{path}[{at}]", field_name, item)
 
 
 def _endpoint_host(endpoint: str, *, by_host: bool) -> str | None:
     found = _URL.match(endpoint)
     if found is None:
-        return _host(endpoint) if by_host else None
-    return _host(found.group(2)) if found.group(1).lower() in {"http", "https"} and "$" not in endpoint else None
-
-
-def _host(authority: str) -> str | None:
-    found = _AUTHORITY.fullmatch(authority)
-    if found is None or (found.group(2) is not None and not 0 < int(found.group(2)) <= _MAX_PORT):
-        return None
-    return found.group(1)
+        return host_of(endpoint) if by_host else None
+    return host_of(found.group(2)) if found.group(1).lower() in {"http", "https"} and "$" not in endpoint else None
