@@ -361,6 +361,15 @@ def test_failing_endpoints_are_left_alone_while_others_answer():
     assert names_kept("failing-endpoint-filter", pool, chance=chances(0.5)) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize(("refused", "kept"), [(1, ["a", "b"]), (2, ["b"])])
+def test_an_endpoint_that_refused_two_scrapes_is_left_alone(refused, kept):
+    pool = [endpoint("a"), endpoint("b")]
+    pool[0].metrics = EndpointMetrics(refused_scrapes=refused)
+    assert names_kept("failing-endpoint-filter", pool, chance=chances(0.5)) == kept
+    pool[1].metrics = EndpointMetrics(refused_scrapes=9)
+    assert names_kept("failing-endpoint-filter", pool, chance=chances(0.5)) == (["a"] if refused == 1 else ["a", "b"])
+
+
 def test_topology_keeps_those_near_the_peer():
     host, zone = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
     pool = [endpoint("a", labels={host: "h1", zone: "z"}), endpoint("b", labels={host: "h2", zone: "z"}), endpoint("c")]
