@@ -180,11 +180,12 @@ def test_a_failing_endpoint_says_nothing_about_models(models_of_failing, outcome
     [
         ("utilization-filter", {"conditions": [{"metric": "waiting-queue", "maxValue": 5}]}),
         ("utilization-filter", {"conditions": [{"metric": "running-requests", "maxValue": 5}]}),
+        ("utilization-filter", {"conditions": [{"metric": "kv-cache-utilization", "maxValue": 0.5}]}),
         ("utilization-detector", {"queueDepthThreshold": 5}),
     ],
 )
 def test_a_burst_between_two_scrapes_counts(type_name, parameters):
-    pool = endpoints_with([EndpointMetrics(scraped_s=0.0), EndpointMetrics(scraped_s=0.0)])
+    pool = endpoints_with([EndpointMetrics(scraped_s=0.0, block_size=16, blocks=50)] * 2)
     for _ in range(50):
         pool[0].count(1, 10)
     assert names_kept(type_name, pool, **parameters) == ["b"]
