@@ -128,7 +128,7 @@ def _write_pure() -> None:
 
 
 def _build(python: Interpreter, target: Target) -> None:
-    units = json.loads((_write_c(python, target.system) / "units.json").read_text())
+    units = json.loads((_write_c(python, target) / "units.json").read_text())
     headers = (
         _WORK / f"headers-{python.version}-{target.triple}"
     )  # in one place, so that zig knows what it has compiled
@@ -175,9 +175,9 @@ def _compile_all(target: Target, sources: Sequence[str], includes: Sequence[str]
     _run(*zig, *flags, *target.flags, *folders, *sources, environment=os.environ | caches)
 
 
-def _write_c(python: Interpreter, system: str) -> Path:
-    """Once for each version and system: it says sys.version_info and sys.platform to mypy."""
-    folder = _WORK / f"c-{python.version}-{system}"
+def _write_c(python: Interpreter, target: Target) -> Path:
+    """For each version and platform: mypyc writes the suffix of modules, and decides by the version and the system."""
+    folder = _WORK / f"c-{python.version}-{target.triple}"
     stamp, key = folder / "made-of", f"{_sources()} {hashlib.sha256(LOCK.read_bytes()).hexdigest()}"
     if stamp.is_file() and stamp.read_text() == key:
         return folder
@@ -185,7 +185,8 @@ def _write_c(python: Interpreter, system: str) -> Path:
     folder.mkdir(parents=True)
     mypyc = _environment(python.path, f"mypyc-{python.version}", without=("ziglang", "auditwheel", "pyelftools"))
     tool = str(ROOT / "tools" / "compile_picker.py")
-    _run(str(mypyc), tool, "--c", str(folder), "--platform", system, "--packages", sys.executable)
+    options = ["--platform", target.system, "--suffix", target.module_suffix(python.version)]
+    _run(str(mypyc), tool, "--c", str(folder), *options, "--packages", sys.executable)
     stamp.write_text(key)
     return folder
 

@@ -10,8 +10,9 @@ is given up and why it is worth it: design/0005-compiled-picker.md.
 
 mypyc compiles what it does not support into something else, without a word, where it comes to classes of msgspec
 (keywords of the class are lost: what was frozen is not), to protocols (nothing is an instance of them any more) and to
-errors of two types under one name in one function (the second one fails). Modules with any of these are refused here,
-in `complaints`, and by a test that needs no compiler.
+errors of two types under one name in one function (the second one fails). An attribute gets an underscore in C, and
+some of the names that come of it are words of a compiler. Modules with any of these are refused here, in `complaints`,
+and by a test that needs no compiler.
 """
 
 import argparse
@@ -19,7 +20,9 @@ import ast
 import base64
 import contextlib
 import hashlib
+import importlib.machinery
 import json
+import re
 import shutil
 import sys
 import sysconfig
@@ -37,6 +40,12 @@ BUILT: Final = ROOT / "build" / "compiled"
 _SCRATCH: Final = ROOT / "build" / "compiling"
 _STAMP: Final = "made-of"
 _OUT_OF_PLACE: Final = frozenset(("msgspec.Struct", "Struct", "typing.Protocol", "Protocol"))
+_TAKEN_IN_C: Final = re.compile(
+    r"(Alignas|Alignof|Atomic|Bool|Complex|Generic|Imaginary|Noreturn)"
+    r"|_(aligned|alignof|asm|attribute|auto_type|block|bounded|cold|complex|const|dead|deprecated|exported|hot|imag"
+    r"|inline|label|null|packed|pure|real|restrict|signed|strong|thread|typeof|unavailable|unused|used|volatile|weak)(__)?"
+)
+"""With an underscore before it a keyword of C or of its compilers, or a macro of headers, macOS' among them."""
 _FLAGS: Final = ("-fvisibility=hidden", "-fno-plt") if sys.platform == "linux" else ()
 """Functions call each other and those of Python without a detour by a table: as many places less to fetch anew."""
 MODULES: Final = (
@@ -119,11 +128,14 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="build nothing; exit 1 where a build would")
     parser.add_argument("--c", type=Path, metavar="FOLDER", help="only write C for this version of Python there")
     parser.add_argument("--platform", default=sys.platform, help="with --c: sys.platform of where it will run")
+    parser.add_argument("--suffix", help="with --c: how names of extension modules end there")
     parser.add_argument("--packages", default=sys.executable, help="with --c: a Python with what the sources import")
     chosen = parser.parse_args()
     if chosen.check:
         return 0 if is_current() else 1
     if chosen.c is not None:
+        if chosen.suffix:
+            importlib.machinery.EXTENSION_SUFFIXES[:] = [chosen.suffix]  # mypyc writes the first into the C
         write_c(chosen.c, f"--platform={chosen.platform}", f"--python-executable={chosen.packages}")
         return 0
     if not is_current():
@@ -146,8 +158,19 @@ def complaints(source: str) -> Iterator[str]:
             bases = {ast.unparse(base).split("[")[0] for base in node.bases}
             if node.keywords or bases & _OUT_OF_PLACE:
                 yield f"line {node.lineno}: {node.name} is a struct, a protocol or has keywords; it belongs elsewhere"
+            yield from _taken_names(node)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _one_name_for_two(node)
+
+
+def _taken_names(owner: ast.ClassDef) -> Iterator[str]:
+    """Attributes are fields of a C struct, each with an underscore before its name."""
+    for node in ast.walk(owner):
+        if not (isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Store)):
+            continue
+        name = node.attr if isinstance(node, ast.Attribute) else node.id
+        if _TAKEN_IN_C.fullmatch(name):
+            yield f"line {node.lineno}: {name} is _{name} in C, which has another meaning there; give it another name"
 
 
 def _one_name_for_two(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:

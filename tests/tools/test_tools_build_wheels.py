@@ -193,6 +193,9 @@ def test_a_compiled_wheel_is_the_pure_one_with_its_modules_compiled(wheel):
     assert {name: data for name, data in compiled.items() if name not in added} == plain
     modules = {"modelplane_picker__mypyc", *(module.replace(".", "/") for module in TOOL.compile_picker.MODULES)}
     assert {name.split(".")[0] for name in added} == modules
+    assert {suffix for name in added for suffix in re.findall(rb"\.cpython-\d+-[a-z0-9_-]+\.so", compiled[name])} == {
+        f".{name.split('.', 1)[1]}".encode() for name in added
+    }
     _, version, _, _ = parse_wheel_filename(wheel.name)
     assert str(version) == parse_wheel_filename(pure.name)[1].public
 

@@ -53,6 +53,10 @@ def test_all_that_is_listed_runs_the_same_way(module):
             ),
             [],
         ),
+        (
+            "class A:\n    def f(self):\n        self._block = None\n        self._blocks = self._weak\n",
+            ["line 3: _block is __block in C, which has another meaning there; give it another name"],
+        ),
     ],
     ids=[
         "plain",
@@ -64,6 +68,7 @@ def test_all_that_is_listed_runs_the_same_way(module):
         "two names",
         "no names",
         "two functions",
+        "word of C",
     ],
 )
 def test_what_is_refused(source, found):

@@ -17,3 +17,10 @@ class PluginFault(Exception):  # noqa: N818  a defect of a plugin, not an error 
     def __init__(self, plugin: str, what: str) -> None:
         super().__init__(f"plugin {plugin}: {what}")
         self.plugin = plugin
+
+
+def raised(plugin: str, error: Exception) -> PluginFault:
+    """The fault of a plugin that raised; the error is chained for its traceback, also where `from` is compiled away."""
+    fault = PluginFault(plugin, f"raised {type(error).__name__}: {error}")
+    fault.__cause__ = error
+    return fault

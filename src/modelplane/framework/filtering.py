@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Generic, TypeVar
 
-from modelplane.framework.faults import PluginFault
+from modelplane.framework.faults import PluginFault, raised
 from modelplane.framework.plugins import Answers, Filter, is_set_filter
 
 S = TypeVar("S")
@@ -33,7 +33,7 @@ class MemoizedFilter(Generic[S, C]):
             refuse = self.refuse
             return [refuse(state, candidate) for candidate in candidates]
         except Exception as error:
-            raise PluginFault(self.name, f"raised {type(error).__name__}: {error}") from error
+            raise raised(self.name, error) from error
 
     def admitted(self, candidates: Sequence[C], answers: Answers) -> Sequence[C]:
         """The candidates without a refusal; the same object if none is refused."""

@@ -20,7 +20,7 @@ from itertools import chain
 from math import inf
 from typing import Generic, Never, TypeVar
 
-from modelplane.framework.faults import PluginFault
+from modelplane.framework.faults import PluginFault, raised
 from modelplane.framework.plugins import Weighted, is_metric_scorer, is_relative_metric_scorer
 
 S = TypeVar("S")
@@ -299,13 +299,6 @@ def highest_of(sums: Sequence[float]) -> Best:
     if sums.count(highest) == 1:
         return highest, (sums.index(highest),)
     return highest, [at for at, total in enumerate(sums) if total == highest]
-
-
-def raised(plugin: str, error: Exception) -> PluginFault:
-    """The fault of a plugin that raised; the error is chained, for its traceback."""
-    fault = PluginFault(plugin, f"raised {type(error).__name__}: {error}")
-    fault.__cause__ = error
-    return fault
 
 
 def out_of_range(scorer: str, score: float) -> PluginFault:

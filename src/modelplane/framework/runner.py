@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from operator import mul
 from typing import Generic, TypeGuard, TypeVar
 
-from modelplane.framework.faults import PluginFault
+from modelplane.framework.faults import PluginFault, raised
 from modelplane.framework.filtering import MemoizedFilter
 from modelplane.framework.outcomes import Refusal, RefusalCode, RunOutcome
 from modelplane.framework.plugins import (
@@ -40,7 +40,6 @@ from modelplane.framework.ranking import (
     add_sparse,
     highest_of,
     out_of_range,
-    raised,
 )
 from modelplane.framework.sparse_vector import SparseVector
 

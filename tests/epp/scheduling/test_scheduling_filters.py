@@ -180,11 +180,12 @@ def test_a_failing_endpoint_says_nothing_about_models(models_of_failing, outcome
     [
         ("utilization-filter", {"conditions": [{"metric": "waiting-queue", "maxValue": 5}]}),
         ("utilization-filter", {"conditions": [{"metric": "running-requests", "maxValue": 5}]}),
+        ("utilization-filter", {"conditions": [{"metric": "kv-cache-utilization", "maxValue": 0.5}]}),
         ("utilization-detector", {"queueDepthThreshold": 5}),
     ],
 )
 def test_a_burst_between_two_scrapes_counts(type_name, parameters):
-    pool = endpoints_with([EndpointMetrics(scraped_s=0.0), EndpointMetrics(scraped_s=0.0)])
+    pool = endpoints_with([EndpointMetrics(scraped_s=0.0, block_size=16, blocks=50)] * 2)
     for _ in range(50):
         pool[0].count(1, 10)
     assert names_kept(type_name, pool, **parameters) == ["b"]
@@ -359,6 +360,15 @@ def test_failing_endpoints_are_left_alone_while_others_answer():
     for each in pool:
         each.failures = 9
     assert names_kept("failing-endpoint-filter", pool, chance=chances(0.5)) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(("refused", "kept"), [(1, ["a", "b"]), (2, ["b"])])
+def test_an_endpoint_that_refused_two_scrapes_is_left_alone(refused, kept):
+    pool = [endpoint("a"), endpoint("b")]
+    pool[0].metrics = EndpointMetrics(refused_scrapes=refused)
+    assert names_kept("failing-endpoint-filter", pool, chance=chances(0.5)) == kept
+    pool[1].metrics = EndpointMetrics(refused_scrapes=9)
+    assert names_kept("failing-endpoint-filter", pool, chance=chances(0.5)) == (["a"] if refused == 1 else ["a", "b"])
 
 
 def test_topology_keeps_those_near_the_peer():

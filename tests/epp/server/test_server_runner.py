@@ -1,5 +1,7 @@
 """What runs beside the server, and how it begins and ends with it."""
 
+import re
+
 import aiohttp
 
 from modelplane.epp.config.builtin import builtin_registry
@@ -184,7 +186,7 @@ class Breaks:
     def __init__(self, name, _parameters):
         self.name = name
 
-    def endpoints_changed(self, _endpoints):
+    def endpoints_changed(self, *_given):
         raise RuntimeError("boom")
 
     response_complete = pre_request = endpoints_changed
@@ -206,6 +208,26 @@ def test_a_listener_that_raises_at_a_reload_is_logged_with_its_traceback(caplog)
     messages = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert messages == ["plugin breaks: raised RuntimeError: boom"]
     assert 'raise RuntimeError("boom")' in caplog.text
+
+
+def test_the_page_counts_the_faults_of_plugins_also_of_those_that_change_no_decision(run, caplog):
+    async def scenario():
+        registry = builtin_registry().extended([plugin_type("breaks", Breaks, NoParameters)])
+        source = StaticEndpoints([Endpoint("ns/a", "10.0.0.1:80")])
+        options = RunnerOptions(metrics_port=0, scrapes=False)
+        program = PickerRunner(source, load(BROKEN, "config.yaml", registry), SETTINGS, options)
+        await program.start()
+        decision = program.server.director.scheduler.schedule(Request("r"), source.current, 0.0, chances())
+        _, shown = await page(program, "/metrics")
+        await program.stop()
+        return decision, shown
+
+    decision, shown = run(scenario())
+    assert decision.destinations == "10.0.0.1:80"
+    assert re.findall(r"^llm_d_epp_plugin_faults_total.*", shown, re.MULTILINE) == [
+        'llm_d_epp_plugin_faults_total{plugin_name="breaks"} 1'
+    ]
+    assert caplog.text.count('raise RuntimeError("boom")') == 1
 
 
 FULL = (

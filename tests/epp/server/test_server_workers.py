@@ -130,6 +130,24 @@ def test_every_worker_decides_by_what_one_process_scraped(tmp_path):
     assert picked == [idle] * 10
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_server_that_refuses_connections_loses_its_share_by_default(tmp_path, workers):
+    """Of a hundred requests one may go there, to find out whether it is back."""
+
+    async def story():
+        async with SmallEngine().serving() as port:
+            alive, dead = f"127.0.0.1:{port}", f"127.0.0.1:{free_port()}"
+            addresses = [tuple(each.split(":")) for each in (alive, dead)]
+            async with serving(tmp_path, addresses, "--workers", workers) as picker, picker.connection() as call:
+                await until(lambda: "cannot connect" in picker.log.read_text())
+                await asyncio.sleep(1.0)
+                found = [await pick(call) for _ in range(30)]
+                assert set(found) <= {alive, dead}
+                assert found.count(dead) <= 4
+
+    run(story())
+
+
 def test_a_worker_that_is_killed_is_started_again_and_leaves_nothing(tmp_path):
     async def story():
         async with AsyncExitStack() as stack:

@@ -892,7 +892,7 @@ def test_whatever_comes_nothing_breaks_and_little_is_held(parts, cut, met):
 
 
 def held(connection):
-    block = len(connection._block[2]) if connection._block else 0
+    block = len(connection._unfinished_block[2]) if connection._unfinished_block else 0
     return connection._reader.held_bytes + connection._streams.held_bytes + block
 
 

@@ -30,7 +30,7 @@ from modelplane.epp.scheduling.filters.detectors import (
     UtilizationDetectorParameters,
 )
 from modelplane.framework import PluginFault
-from modelplane.framework.ranking import raised
+from modelplane.framework.faults import raised
 
 if TYPE_CHECKING:
     from modelplane.epp.scheduling.metrics import EndpointMetrics

@@ -56,6 +56,7 @@ class LoadState(Parameters, frozen=True, omit_defaults=True):
     requests_then: int | None = None
     """Requests of `requestsInFlight` that were in flight at the scrape; omitted: all."""
     tokens_then: int | None = None
+    refused_scrapes: int = 0
 
 
 class EndpointState(Parameters, frozen=True, omit_defaults=True):
@@ -175,6 +176,7 @@ def _written(endpoint: Endpoint, now_s: float) -> EndpointState:
             age=None if metrics.scraped_s < 0.0 else now_s - metrics.scraped_s,
             requests_then=_unless(metrics.requests_at_scrape, endpoint.requests_in_flight),
             tokens_then=_unless(metrics.tokens_at_scrape, endpoint.tokens_in_flight),
+            refused_scrapes=metrics.refused_scrapes,
         ),
         requests_in_flight=endpoint.requests_in_flight,
         tokens_in_flight=endpoint.tokens_in_flight,
@@ -200,6 +202,7 @@ def read_endpoint(state: EndpointState, now_s: float) -> Endpoint:
             scraped_s,
             state.requests_in_flight if load.requests_then is None else load.requests_then,
             state.tokens_in_flight if load.tokens_then is None else load.tokens_then,
+            load.refused_scrapes,
         ),
         state.requests_in_flight,
         state.tokens_in_flight,

@@ -50,7 +50,7 @@ class Endpoint:
 
     __slots__ = (
         "_gets_response_headers", "_metrics", "_requests", "_tokens", "_watchers",
-        "address", "attributes", "expected", "failures", "labels", "name",
+        "address", "attributes", "expected", "failures", "labels", "name", "refused_scrapes",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913, PLR0917  a record, written with names where it is long
@@ -73,6 +73,8 @@ class Endpoint:
         """Numbers from discovery: price per hour, prefill tokens per second, …"""
         self.failures = failures
         """Responses in a row that failed at the endpoint; the first success clears it."""
+        self.refused_scrapes = metrics.refused_scrapes
+        """That of `metrics`: a filter reads it of all endpoints for each request."""
         self._metrics = metrics
         self._requests = requests_in_flight
         self._tokens = tokens_in_flight
@@ -92,6 +94,7 @@ class Endpoint:
     @metrics.setter
     def metrics(self, metrics: EndpointMetrics) -> None:
         self._metrics = metrics
+        self.refused_scrapes = metrics.refused_scrapes
         self._change()
 
     @property

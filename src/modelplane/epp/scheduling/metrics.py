@@ -38,6 +38,8 @@ class EndpointMetrics(msgspec.Struct, frozen=True):
     """Requests of this picker that were in flight at the scrape, which includes them."""
     tokens_at_scrape: int = 0
     """Their tokens that `kv_cache_usage` is taken to include."""
+    refused_scrapes: int = 0
+    """Scrapes in a row whose connection was refused where requests are sent, too: nothing listens there."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.kv_cache_usage <= 1.0:

@@ -27,7 +27,7 @@ from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.results import picked_of
 from modelplane.epp.scheduling.subsets import SubsetFilter
 from modelplane.framework import PluginFault, Reporter, Result, Runner, RunOutcome
-from modelplane.framework.ranking import raised
+from modelplane.framework.faults import raised
 
 _NOTHING: Result[Endpoint] = Result(RunOutcome.NOTHING_OFFERED)
 _NONE_READY = Decision(Outcome.NO_ENDPOINTS, why="no endpoint is ready")

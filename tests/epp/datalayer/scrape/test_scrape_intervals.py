@@ -1,5 +1,7 @@
 """The interval to the next scrape."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +38,13 @@ PACE = ScrapeIntervals(busy_s=0.1, warm_s=0.4, idle_s=1.6, failing_s=5, slow_s=1
 )
 def test_by_what_happens(look, often, wait_s):
     assert next_interval_s(PACE, MetricsInUse(), look, often=often, chance=0.0) == pytest.approx(wait_s)
+
+
+def test_a_busy_server_is_scraped_as_often_as_the_benchmarks_say():
+    page = Path(__file__).resolve().parents[4] / "docs" / "benchmarks" / "picker.md"
+    assert "scraped when the product would scrape them (five times a second under load" in page.read_text()
+    busy = ScrapeOutcome(1.5, in_flight=True)
+    assert next_interval_s(ScrapeIntervals(), MetricsInUse(), busy, often=1, chance=0.0) == pytest.approx(1 / 5)
 
 
 def test_without_readers_of_the_load():

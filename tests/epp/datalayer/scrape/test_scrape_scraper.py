@@ -190,6 +190,26 @@ def test_an_unreachable_endpoint_is_stale_and_reported():
     asyncio.run(main())
 
 
+def test_refused_scrapes_count_where_requests_are_sent_until_one_succeeds():
+    async def main():
+        async with serving() as server:
+            port = server.port
+        elsewhere = Endpoint(
+            "default/elsewhere", "10.9.8.7:80", {"metricsAddress": "127.0.0.1", "metricsPort": str(port)}
+        )
+        endpoint = Endpoint("default/pod", f"127.0.0.1:{port}")
+        async with looking(endpoint, elsewhere) as scraper:
+            await until(lambda: scraper.counts.failures >= 6)
+            assert endpoint.metrics.refused_scrapes >= 2
+            assert (elsewhere.metrics.refused_scrapes, len(scraper.problems)) == (0, 2)
+            again = await asyncio.start_server(Server().serve, "127.0.0.1", port)
+            await until(lambda: endpoint.metrics.waiting == 1)
+            assert endpoint.metrics.refused_scrapes == 0
+            again.close()
+
+    asyncio.run(main())
+
+
 def test_a_connection_that_the_server_closed_is_opened_again_without_a_failure():
     async def body(server):
         endpoint = endpoint_of(server)

@@ -2,7 +2,7 @@
 
 from modelplane.epp.server.observe.plugin_faults import PluginFaults
 from modelplane.framework import PluginFault
-from modelplane.framework.ranking import raised
+from modelplane.framework.faults import raised
 
 
 def breaks():

@@ -40,7 +40,17 @@ class ScrapeTarget(msgspec.Struct, frozen=True):
 class ScrapeConnection:
     """Fetches one page at a time."""
 
-    __slots__ = ("_may_retry", "_on_page", "_opening", "_request", "_stream", "_target", "_timeout_s", "_timer")
+    __slots__ = (
+        "_may_retry",
+        "_on_page",
+        "_opening",
+        "_request",
+        "_stream",
+        "_target",
+        "_timeout_s",
+        "_timer",
+        "is_refused",
+    )
 
     def __init__(self, target: ScrapeTarget, *, timeout_s: float) -> None:
         self._target = target
@@ -51,6 +61,13 @@ class ScrapeConnection:
         self._may_retry = False
         self._timer: asyncio.TimerHandle | None = None
         self._opening: asyncio.Task[None] | None = None
+        self.is_refused = False
+        """Whether the last attempt to connect was refused."""
+
+    @property
+    def address(self) -> str:
+        host = self._target.host
+        return f"{f'[{host}]' if ':' in host else host}:{self._target.port}"
 
     @property
     def busy(self) -> bool:
@@ -103,9 +120,10 @@ class ScrapeConnection:
         try:
             await loop.create_connection(lambda: stream, target.host, target.port, ssl=target.tls)
         except (OSError, ssl.SSLError, UnicodeError) as broken:
+            self.is_refused = isinstance(broken, ConnectionRefusedError)
             self._finish(None, f"cannot connect: {broken}")
             return
-        self._opening = None
+        self._opening, self.is_refused = None, False
         stream.send(self._request)
 
     def _expire(self) -> None:

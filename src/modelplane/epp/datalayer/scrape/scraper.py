@@ -67,8 +67,8 @@ class _Watched:
     """One endpoint, its connection, and when it is scraped next."""
 
     __slots__ = (
-        "aged_s", "connection", "due_s", "endpoint", "failures", "problem", "reader", "seen", "started_s", "then",
-        "wait_s",
+        "aged_s", "connection", "due_s", "endpoint", "failures", "problem", "reader", "seen", "serves_there",
+        "started_s", "then", "wait_s",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +89,8 @@ class _Watched:
         self.wait_s = 0.0
         self.failures = 0
         self.problem = ""
+        self.serves_there = connection.address == endpoint.address
+        """Whether the page is where requests are sent."""
 
 
 class Scraper:
@@ -244,6 +246,10 @@ class Scraper:
         self.counts.failures += 1
         watched.failures += 1
         self._age(watched, now)
+        if watched.serves_there and watched.connection.is_refused:
+            metrics = watched.endpoint.metrics
+            refused = metrics.refused_scrapes + 1
+            watched.endpoint.metrics = msgspec.structs.replace(metrics, refused_scrapes=refused)
         self._note(watched, problem)
 
     def _age(self, watched: _Watched, now: float) -> None:

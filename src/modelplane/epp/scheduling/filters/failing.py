@@ -1,11 +1,12 @@
-"""Keeps requests away from endpoints whose last responses all failed.
+"""Keeps requests away from endpoints whose last responses all failed, or that refuse connections.
 
 An endpoint that failed `threshold` times in a row is left alone; now and then a request is let through, and its success
-clears the count. Where every endpoint fails, all are kept: some answer is better than none.
+clears the count. One that refused two scrapes in a row is left alone until one succeeds: proxies need not show the
+status of responses. Where every endpoint fails, all are kept: some answer is better than none.
 """
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
@@ -13,6 +14,8 @@ from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Refusal, RefusalCode
 from modelplane.framework.registry import Parameters, plugin_type
+
+_REFUSED_SCRAPES: Final = 2
 
 
 class FailingParameters(Parameters, frozen=True):
@@ -32,7 +35,8 @@ class FailingFilter:
         return None
 
     def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
-        bad = [endpoint.failures >= self._threshold for endpoint in endpoints]
+        most = self._threshold
+        bad = [it.failures >= most or it.refused_scrapes >= _REFUSED_SCRAPES for it in endpoints]
         if not any(bad) or all(bad) or (self._probe and context.chance() < self._probe):
             return ()
         model = context.request.model
@@ -44,6 +48,8 @@ class FailingFilter:
     def _refusal(self, endpoint: Endpoint, model: str) -> Refusal:
         # Whether a model exists is for the endpoints that answer to say, unless this one lists it.
         code = RefusalCode.UNSCHEDULABLE if model in endpoint.metrics.models else RefusalCode.UNRESOLVABLE
+        if endpoint.failures < self._threshold:
+            return Refusal(self.name, code, "refused {} connections in a row", (endpoint.refused_scrapes,))
         return Refusal(self.name, code, "failed {} times in a row", (endpoint.failures,))
 
 

@@ -73,7 +73,7 @@ class H2Connection:
         self._decoder = hpack.Decoder(limits.header_list_bytes)
         self._openings: dict[bytes, RequestHead] = {}
         """By blocks that mean the same whenever they come."""
-        self._block: tuple[int, int, bytearray] | None = None
+        self._unfinished_block: tuple[int, int, bytearray] | None = None
         """Flags, stream and beginning of a header block that continues."""
         self._outbound = SendQueue(on_output)
         self._guard = FloodGuard(limits.resets, limits.no_op_frames, now_s)
@@ -122,7 +122,7 @@ class H2Connection:
         self._streams.tick(now_s)
         settled = self._control.is_settled
         limit_s = self._limits.stall_s if settled else self._limits.begin_s
-        if (self._reader.held_bytes or self._block or not settled) and now_s - self._since_s > limit_s:
+        if (self._reader.held_bytes or self._unfinished_block or not settled) and now_s - self._since_s > limit_s:
             self.abort(ErrorCode.ENHANCE_YOUR_CALM, f"nothing complete came within {limit_s:g} s")
 
     def drain(self) -> None:
@@ -162,7 +162,7 @@ class H2Connection:
             self._since_s = now_s
             stream_id &= LARGEST_WINDOW
             place = 0
-            if fast_path is not None and self._block is None:
+            if fast_path is not None and self._unfinished_block is None:
                 place = fast_path.try_take(kind << 8 | flags, stream_id, data, begin, end, now_s)
             if not place:
                 self._frame(kind, flags, stream_id, data[begin:end])
@@ -175,7 +175,7 @@ class H2Connection:
             reader.hold(data[place:])
 
     def _frame(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
-        if self._block is not None and kind != _CONTINUATION:
+        if self._unfinished_block is not None and kind != _CONTINUATION:
             raise H2ConnectionError(ErrorCode.PROTOCOL_ERROR, "another frame inside a header block")
         if not self._control.is_settled and (kind != _SETTINGS or flags & ACK):
             raise H2ConnectionError(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
@@ -238,10 +238,10 @@ class H2Connection:
         if flags & END_HEADERS:
             self._on_block(stream_id, payload, ends=bool(flags & END_STREAM))
         else:
-            self._block = (flags, stream_id, bytearray(payload))
+            self._unfinished_block = (flags, stream_id, bytearray(payload))
 
     def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
-        block = self._block
+        block = self._unfinished_block
         if block is None or block[1] != stream_id:
             raise H2ConnectionError(ErrorCode.PROTOCOL_ERROR, "a continuation of nothing")
         if not payload:
@@ -251,7 +251,7 @@ class H2Connection:
         if len(gathered) > self._limits.header_block_bytes:
             raise H2ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, f"a header block of more than {len(gathered)} bytes")
         if flags & END_HEADERS:
-            self._block = None
+            self._unfinished_block = None
             self._on_block(stream_id, bytes(gathered), ends=bool(block[0] & END_STREAM))
 
     def _on_block(self, stream_id: int, block: bytes, *, ends: bool) -> None:

@@ -104,8 +104,8 @@ class Stream:
         "_started",
         "_stream_id",
         "_trailers",
+        "_unacked",
         "_unsent",
-        "_used",
     )
 
     def __init__(
@@ -117,7 +117,7 @@ class Stream:
         self._handler: Handler | None = None
         self._send_window = send_window
         self._receive_window = receive_window
-        self._used = 0
+        self._unacked = 0
         """Received bytes that were not yet returned to the window."""
         self._deadline_s = _NEVER
         self._content_length = -1
@@ -267,7 +267,7 @@ class Stream:
     def serve_messages(self, make: MakeHandler, messages: list[bytes], size: int) -> None:
         """The call, and messages that came with it in DATA frames of so many bytes together."""
         self._receive_window -= size
-        self._used = self._received = size
+        self._unacked = self._received = size
         try:
             self._handler = handler = make(self)
             if isinstance(handler, BatchHandler) and messages:
@@ -291,15 +291,15 @@ class Stream:
         self._receive_window -= size
         if self._receive_window < 0:
             raise H2StreamError(self._stream_id, ErrorCode.FLOW_CONTROL_ERROR, "more than the stream's window")
-        self._used += size
+        self._unacked += size
 
     def update_window(self, update_at: int, unsent_bytes: int) -> None:
         """Let the peer send on, unless it does not read what it was sent."""
-        if self._used < update_at or len(self._unsent or b"") > unsent_bytes:
+        if self._unacked < update_at or len(self._unsent or b"") > unsent_bytes:
             return
-        self._outbound.queue(frames.window_update(self._stream_id, self._used))
-        self._receive_window += self._used
-        self._used = 0
+        self._outbound.queue(frames.window_update(self._stream_id, self._unacked))
+        self._receive_window += self._unacked
+        self._unacked = 0
 
     def take(self, data: bytes) -> bool:
         """Received DATA: complete messages go to the handler. False: it violates gRPC."""
@@ -347,13 +347,13 @@ class Stream:
     def try_take_message(self, data: bytes, begin: int, end: int, update_at: int) -> bool:
         """A DATA frame's payload that is one whole message. False, and nothing has happened: take it by the rules."""
         size, handler = end - begin, self._handler
-        used = self._used + size
+        used = self._unacked + size
         if handler is None or self._remote_closed or self._partial or self._trailers is not None:
             return False
         if size > self._receive_window or used >= update_at:
             return False
         self._receive_window -= size
-        self._used = used
+        self._unacked = used
         self._received += size
         try:
             handler.message(data[begin + _PREFIX_BYTES : end])
