@@ -37,7 +37,8 @@ def endpoint(name, app, spec, ready="True", **status):
 
 
 def replica(name, url="http://192.0.2.9", cluster_name="mun-b", **more):
-    return endpoint(name, "fleet", {"url": url, "replica": {"name": name, "clusterName": cluster_name}}, **more)
+    made = endpoint(name, "fleet", {"url": url, "replica": {"name": name, "clusterName": cluster_name}}, **more)
+    return {**made, "metadata": {**made["metadata"], "annotations": {"modelplane.ai/listed": "true"}}}
 
 
 SAAS = endpoint(

@@ -29,10 +29,9 @@ from modelplane.envoy.service_pools import service_pool
 from modelplane.envoy.service_routes import front_routes, provider_routes
 
 
-def replica(name, weight=1, address="192.0.2.1", **fields):
-    return PlanEndpoint(
-        f"team/{name}", "main", weight, False, address, 80, None, replica=f"team/{name}", cluster="c", **fields
-    )
+def replica(name, weight=1, address="192.0.2.1", *, listed=True, **fields):
+    made = PlanEndpoint(f"team/{name}", "main", weight, False, address, 80, None, cluster="c", **fields)
+    return replace(made, replica=f"team/{name}", listed=listed)
 
 
 def provider(name, weight=1, **fields):
@@ -131,6 +130,11 @@ def test_replicas_of_different_clusters_are_one_cluster_of_envoy_where_a_try_goe
         pytest.param([replica("a"), replica("b", 1, "gateway.example")], (), id="an address and a name"),
         pytest.param(
             [replica("a", 1, "one.example"), replica("b", 1, "two.example")], ("team/a", "team/b"), id="names"
+        ),
+        pytest.param(
+            [replica("a"), replica("b", 1, "192.0.2.2", listed=False)],
+            (),
+            id="a route of an earlier release",
         ),
         pytest.param([replica("a")], (), id="nobody else"),
         pytest.param([], (), id="nobody"),

@@ -788,6 +788,10 @@ def test_a_replica_that_serves_without_an_address_has_no_endpoint():
     seen = settled()["replica-a-0"]
     made = replica_endpoints.replica_endpoint(seen.target, "a", seen)
     assert made["spec"]["url"] == "http://192.0.2.1"
+    assert "annotations" not in made["metadata"]
+    seen.target.manifest["status"]["listed"] = True
+    listed = replica_endpoints.replica_endpoint(seen.target, "a", seen)
+    assert listed["metadata"]["annotations"] == {"modelplane.ai/listed": "true"}
     del seen.target.manifest["status"]["address"]
     assert replica_endpoints.replica_endpoint(seen.target, "a", seen) is None
 

@@ -66,7 +66,25 @@ def test_conditions_follow_what_was_observed(scene):
         "RouteReady": ("True", "RouteConfigured"),
     }
     assert result.ready.status is ConditionStatus.TRUE
-    assert result.status == ModelReplicaStatus(address="http://192.0.2.1", reason="Serving")
+    assert result.status == ModelReplicaStatus(address="http://192.0.2.1", reason="Serving", listed=True)
+
+
+def test_a_replica_is_listed_once_its_route_on_the_cluster_takes_lists(scene):
+    """A route that an earlier release wrote is there until the cluster answers: a list would lead nowhere."""
+    made = scene("tensor-8")
+    assert made.compose().status.listed is None
+    observe(made, ready=False)
+    assert made.compose().status.listed is None
+    observe(made)
+    rule = made.observed["route"].manifest["spec"]["rules"][0]
+    matches, rule["matches"] = rule["matches"], rule["matches"][:1]
+    assert made.compose().status.listed is None
+    rule["matches"] = matches
+    result = made.compose()
+    assert result.status.listed is True
+    made.replica = msgspec.structs.replace(made.replica, status=result.status)
+    del made.observed["route"]
+    assert made.compose().status.listed is True
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Hydrating", "Failed"])

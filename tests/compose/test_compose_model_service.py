@@ -153,7 +153,8 @@ def test_a_backend_that_is_in_doubt_keeps_the_route_when_the_others_need_another
 def placed(name, number):
     """An endpoint of a replica on a cluster of its own."""
     spec = {"url": f"http://192.0.2.{number}", "replica": {"name": name, "clusterName": f"c{number}"}}
-    return {**endpoint(name), "spec": spec}
+    made = endpoint(name)
+    return {**made, "metadata": {**made["metadata"], "annotations": {"modelplane.ai/listed": "true"}}, "spec": spec}
 
 
 def listed(found):

@@ -429,6 +429,7 @@ class ModelReplicaStatus(msgspec.Struct, frozen=True, kw_only=True, omit_default
     reason: str | None = None
     message: str | None = None
     since: str | None = None
+    listed: bool | None = None
     served_generation: int | None = msgspec.field(name="servedGeneration", default=None)
 
 

@@ -51,7 +51,7 @@ class StaticRoute:
         """
         places = {(each.address, each.port) for each in self.endpoints}
         kinds = {each.is_named for each in self.endpoints}
-        alike = all(each.replica is not None and _filters(each, "") == [_header(each)] for each in self.endpoints)
+        alike = all(each.listed and _filters(each, "") == [_header(each)] for each in self.endpoints)
         fits = alike and len(places) == len(self.endpoints) > 1 == len(kinds)
         replicas = tuple(str(each.replica) for each in self.endpoints)
         return replicas if fits and len(",".join(replicas)) <= _LONGEST_VALUE else ()

@@ -33,7 +33,7 @@ from modelplane.compose.context import ClusterRenderError, Context, RenderError
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Observed, Remote, keep_observed
 from modelplane.compose.kept_images import kept_images
 from modelplane.compose.readiness import SERVING
-from modelplane.compose.rendering import NAMESPACE, render
+from modelplane.compose.rendering import NAMESPACE, ROUTE, render
 from modelplane.compose.replica_causes import (
     WORKLOAD,
     replica_status,
@@ -43,6 +43,7 @@ from modelplane.compose.replica_causes import (
 )
 from modelplane.compose.replica_inputs import ReplicaInputs, gather, requirements, uses
 from modelplane.compose.replica_references import KEY_PREFIXES, copies
+from modelplane.compose.routes import takes_lists
 from modelplane.compose.transitions import transitions
 from modelplane.compose.volumes import volumes_of
 from modelplane.compose.workload_status import has_status, mentions, rolled_out, same_stamp
@@ -68,6 +69,7 @@ def compose(request: ComposeRequest[ModelReplica]) -> ComposeResult:
     status = msgspec.structs.replace(
         replica_status(replica, conditions, ready, cause, request.now),
         address=inputs.address,
+        listed=_listed(request),
         served_generation=_served_generation(request, desired, conditions),
     )
     return ComposeResult(
@@ -174,6 +176,13 @@ def _needs(user: Observed | None, name: str) -> bool:
     if user is None or not has_status(user.manifest):
         return True
     return not rolled_out(user.manifest) or mentions(user.manifest, name)
+
+
+def _listed(request: ComposeRequest[ModelReplica]) -> bool | None:
+    """Once its route takes lists it goes on to: a view that lacks the route takes nothing back."""
+    seen = request.observed.get(ROUTE)
+    there = seen is not None and seen.ready and takes_lists(request.resource, seen.manifest)
+    return request.resource.status.listed or there or None
 
 
 def _served_generation(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from modelplane.api.labels import CANARY_WEIGHT, LEAVING, REPLICA, REVISION
+from modelplane.api.labels import CANARY_WEIGHT, LEAVING, LISTED, REPLICA, REVISION
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import ModelDeployment
 from modelplane.api.objects import (
@@ -15,6 +15,7 @@ from modelplane.api.objects import (
     name_of,
     namespace_of,
     text_at,
+    value_at,
     with_metadata,
 )
 from modelplane.api.timestamps import timestamp
@@ -71,7 +72,7 @@ def replica_endpoint(
     name, labels = name_of(target.manifest), labels_of(target.manifest)
     weight = _least(map(weigh, _revisions(target.manifest, seen.manifest)))
     model = served_name(target.manifest)
-    return manifest(
+    made = manifest(
         API_VERSION,
         "ModelEndpoint",
         name,
@@ -83,6 +84,8 @@ def replica_endpoint(
             "replica": {"name": name, "clusterName": cluster},
         },
     )
+    listed = value_at(seen.manifest, "status", "listed") is True
+    return with_metadata(made, annotations={LISTED: "true"}) if listed else made
 
 
 def leaving_endpoint(seen: Manifest, since: float) -> Manifest:

@@ -3,8 +3,16 @@
 from collections.abc import Mapping
 
 from modelplane.api.labels import CLUSTER_GATEWAY, SYSTEM_NAMESPACE
+from modelplane.api.models import ModelReplica
+from modelplane.api.objects import Manifest, items_at
 from modelplane.compose.context import Context, listed_header, replica_header
 from modelplane.compose.contract import ReadyWhen, Remote
+
+
+def takes_lists(replica: ModelReplica, route: Manifest) -> bool:
+    """Whether a route, as it is on its cluster, takes requests that list several replicas. Earlier releases' do not."""
+    matches = (match for rule in items_at(route, "spec", "rules") for match in items_at(rule, "matches"))
+    return listed_header(replica) in [header for match in matches for header in items_at(match, "headers")]
 
 
 def http_route(context: Context, backend_refs: tuple[Mapping[str, object], ...]) -> Remote:

@@ -17,7 +17,7 @@ from math import gcd, lcm
 
 import msgspec
 
-from modelplane.api.labels import selects
+from modelplane.api.labels import LISTED, selects
 from modelplane.api.models import EndpointGroup, ModelService, Overflow
 from modelplane.api.names import is_address
 from modelplane.compose.canary_weights import with_canary_weights
@@ -64,6 +64,8 @@ class PlanEndpoint:
     credential: CredentialRef | None = None
     replica: str | None = None
     """The value of the header that chooses the replica at its cluster's gateway; None for providers."""
+    listed: bool = False
+    """Whether the replica's route also takes requests that list several replicas."""
     cluster: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     overflow: PlanOverflow | None = None
@@ -287,6 +289,7 @@ def _endpoint(item: ReadEndpoint, name: str, group: EndpointGroup, weight: int) 
         model=endpoint.spec.model,
         credential=credential_of(endpoint) if replica is None else None,
         replica=f"{metadata.namespace}/{replica.name}" if replica is not None else None,
+        listed=replica is not None and metadata.annotations.get(LISTED) == "true",
         cluster=replica.cluster_name if replica is not None else None,
         labels=metadata.labels,
         overflow=_overflow(group.overflow),
