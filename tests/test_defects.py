@@ -38,9 +38,17 @@ def test_what_holds_that_a_defect_is_gone_is_there(group):
             assert text in (ROOT / page).read_text(), defect
 
 
+def known_mutants():
+    return tomllib.loads((ROOT / "tools" / "mutants.toml").read_text())["known"]
+
+
 def put_back():
-    known = tomllib.loads((ROOT / "tools" / "mutants.toml").read_text())["known"]
-    return [each for each in known if "defect" in each]
+    return [each for each in known_mutants() if "defect" in each]
+
+
+@pytest.mark.parametrize("mutant", known_mutants(), ids=lambda each: each["module"])
+def test_what_a_known_mutant_changes_is_in_its_module_once(mutant):
+    assert (ROOT / "src/modelplane" / mutant["module"]).read_text().count(mutant["text"]) == 1
 
 
 def test_a_defect_that_is_put_back_is_a_listed_one_and_its_test_exists():
