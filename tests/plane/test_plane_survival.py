@@ -2,7 +2,7 @@
 
 The plane's Envoy ends with the plane, so that a plane that was killed leaves nothing behind. So the plane is stopped
 here (SIGSTOP): it decides, writes and answers nothing, and Envoy goes on. MODELPLANE_SURVIVE_SECONDS says for how long, and
-`--junitxml` has the number of requests.
+`-o junit_family=xunit1 --junitxml` has the number of requests.
 The lab kills the control plane of Kubernetes (`survives`).
 """
 
