@@ -164,7 +164,7 @@ def _median(found: list[PathFigure]) -> PathFigure:
     return PathFigure(*(statistics.median(column) for column in zip(*map(msgspec.structs.astuple, found), strict=True)))
 
 
-async def failover(seconds: float, rate: float = RATE) -> Row:
+async def failover(seconds: float, rate: float = RATE, *, compiled: bool = False) -> Row:
     """Requests lost, and for how long a dead cluster was chosen after its first failure."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -173,7 +173,8 @@ async def failover(seconds: float, rate: float = RATE) -> Row:
         async with contextlib.AsyncExitStack() as stack:
             steady = instant_pool(_folder(folder / "b"), (f"{HOST}:{ports[1]}",), "")
             await stack.enter_async_context(steady)
-            router_port, admin, _ = await stack.enter_async_context(router_process(folder, plan))
+            started = router_process(folder, plan, compiled=compiled)
+            router_port, admin, _ = await stack.enter_async_context(started)
             port = await stack.enter_async_context(fleet_gateway(_folder(folder / "fleet"), plan, router_port))
             killer = asyncio.create_task(_kill_and_restore(_folder(folder / "a"), ports[0], seconds))
             await asyncio.sleep(1.0)
@@ -324,7 +325,7 @@ def rows(seconds: float = 15.0) -> list[Row]:
     compiled = is_compiled_there()
     alone, whole = asyncio.run(latency(seconds, compiled=compiled))
     base = {"id": "one Envoy alone, p50", "value": round(alone.p50_ms, 3), "unit": "ms"}
-    lost = asyncio.run(failover(max(24.0, seconds)))
+    lost = asyncio.run(failover(max(24.0, seconds), compiled=compiled))
     found = locality()
     build = "compiled" if compiled else "plain"
     return [
@@ -366,7 +367,7 @@ def main() -> int:
     elif chosen.what == "cpu":
         print(json.dumps({"us_a_request": cpu(), "build": describe_build()}))
     elif chosen.what == "failover":
-        print(json.dumps(asyncio.run(failover(chosen.seconds, chosen.rate))))
+        print(json.dumps(asyncio.run(failover(chosen.seconds, chosen.rate, compiled=chosen.compiled))))
     else:
         alone, whole = asyncio.run(latency(chosen.seconds, compiled=chosen.compiled, rate=chosen.rate))
         print(json.dumps({"alone": msgspec.to_builtins(alone), "whole": msgspec.to_builtins(whole)}))

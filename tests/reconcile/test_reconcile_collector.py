@@ -4,7 +4,7 @@ import asyncio
 import gc
 import weakref
 
-from modelplane.reconcile.collector import collect_between_calls
+from modelplane.reconcile.collector import calm_collector, collect_between_calls
 
 
 class Knot:
@@ -33,3 +33,16 @@ def test_cycles_go_in_a_pause_and_what_stays_is_frozen():
         assert gc.isenabled()
     finally:
         gc.unfreeze()
+
+
+def test_what_a_server_read_at_its_start_is_in_no_collection_that_requests_wait_for():
+    """Before, one full collection of a router stopped it for a tenth of a second and more."""
+    before = gc.get_threshold()
+    held = [[] for _ in range(30_000)]
+    try:
+        calm_collector()
+        assert gc.get_freeze_count() >= len(held)
+        assert len(gc.get_objects()) < len(held)
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)

@@ -151,10 +151,12 @@ async def _serve(arguments: argparse.Namespace) -> int:
 
     from modelplane.epp.server.flags import worker_count
     from modelplane.epp.server.workers import processors
+    from modelplane.reconcile.collector import calm_collector
 
     count = worker_count(arguments.workers, processors)
     runner = build(arguments) if count == 1 else build_workers(arguments, count)
     await runner.start()
+    calm_collector()
     port, health, metrics = runner.port, runner.health_port, runner.metrics_port
     workers = f"; {count} workers" if count > 1 else ""
     serving = f"serving on port {port}; health on {health}; metrics on {metrics}{workers}"

@@ -66,8 +66,11 @@ async def _serve(arguments: argparse.Namespace) -> int:
     import asyncio
     from contextlib import suppress
 
+    from modelplane.reconcile.collector import calm_collector
+
     router = build(arguments)
     await router.start()
+    calm_collector()
     say_serving(
         f"serving on port {router.port}; health on {router.health_port}; decisions on {router.admin_port}; "
         f"{len(router.catalog.services)} services",

@@ -182,6 +182,37 @@ def router_rule(view: GatewayView) -> Resource:
     return {"typed_per_filter_config": {ROUTER_FILTER: {**closed, "overrides": {"failure_mode_allow": False}}}}
 
 
+def unless_routed(each: Resource) -> Resource:
+    """A filter of the inner listener that is for the static plan only, as that reads the body, which takes time.
+
+    What the router sent on has its header by the time that filters behind it see the request.
+    """
+    has_endpoint = {
+        "single_predicate": {
+            "input": {
+                "name": "endpoint",
+                "typed_config": {
+                    "@type": "type.googleapis.com/envoy.type.matcher.v3.HttpRequestHeaderMatchInput",
+                    "header_name": ENDPOINT_HEADER,
+                },
+            },
+            "value_match": {"contains": "/"},
+        }
+    }
+    skip = {
+        "name": "skip",
+        "typed_config": {"@type": f"{_EXTENSIONS}.filters.common.matcher.action.v3.SkipFilter"},
+    }
+    return {
+        "name": each["name"],
+        "typed_config": {
+            "@type": f"{_EXTENSIONS}.common.matching.v3.ExtensionWithMatcher",
+            "extension_config": each,
+            "xds_matcher": {"matcher_list": {"matchers": [{"predicate": has_endpoint, "on_match": {"action": skip}}]}},
+        },
+    }
+
+
 def router_filter(gateway: str) -> Resource:
     """The ext_proc filter of the inner listener."""
     mode = {

@@ -7,7 +7,14 @@ never leaves Envoy.
 
 from modelplane.envoy.callers import caller_filters
 from modelplane.envoy.ext_proc import ext_proc_filter
-from modelplane.envoy.fleet_router import ROUTER_ANSWERS, door_name, inner_address, inner_name, router_filter
+from modelplane.envoy.fleet_router import (
+    ROUTER_ANSWERS,
+    door_name,
+    inner_address,
+    inner_name,
+    router_filter,
+    unless_routed,
+)
 from modelplane.envoy.renaming import renaming_filter
 from modelplane.envoy.retries import UNSERVED_HEADER
 from modelplane.envoy.service_pools import provider_socket
@@ -94,8 +101,8 @@ def _inner_listener(view: GatewayView, routes_source: Resource) -> Resource:
         "local_reply_config": {**_local_replies(), "mappers": [ROUTER_ANSWERS, *_mappers()]},
         "http_filters": [
             router_filter(view.name),
-            model_filter(),
-            renaming_filter(),
+            unless_routed(model_filter()),
+            unless_routed(renaming_filter()),
             *_filters(suppress_envoy_headers=True),
         ],
     }

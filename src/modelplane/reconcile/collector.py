@@ -1,4 +1,4 @@
-"""Python's garbage collector in a process that holds a large fleet."""
+"""Python's garbage collector in a process that holds a large fleet, or that requests wait for."""
 
 import asyncio
 import gc

@@ -39,6 +39,7 @@ from modelplane.epp.server.worker_messages import (
     to_worker_decoder,
 )
 from modelplane.epp.transport.calls import NO_PORT
+from modelplane.reconcile.collector import calm_collector
 from modelplane.reconcile.log_lines import because, log_to_stderr
 from modelplane.reconcile.log_reasons import LogReason
 
@@ -192,6 +193,7 @@ async def serve(channel: socket.socket, connections: socket.socket) -> None:
     loop.add_signal_handler(signal.SIGTERM, ended.set)
     worker = PickerWorker(setup, writer, connections)
     await worker.start()
+    calm_collector()
     reading = loop.create_task(_read(reader, worker, ended))
     await ended.wait()
     await worker.stop()
