@@ -93,18 +93,20 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _takes_helm(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--report", type=Path, default=REPORT, help=f"which page gets the section; {REPORT} by default"
-    )
+    _takes_section(command)
     command.set_defaults(run=_helm)
 
 
 def _takes_charts(command: argparse.ArgumentParser) -> None:
     command.add_argument("--compare", action="store_true", help="only render the charts and compare their values")
-    command.add_argument(
-        "--report", type=Path, default=REPORT, help=f"which page gets the section; {REPORT} by default"
-    )
+    _takes_section(command)
     command.set_defaults(run=_charts)
+
+
+def _takes_section(command: argparse.ArgumentParser) -> None:
+    told = f"which page gets the section; {REPORT}, or one in the lab's folder of state where only some steps run"
+    command.add_argument("--report", type=Path, help=told)
+    command.add_argument("--step", action="append", default=[], help="only this step; may be repeated")
 
 
 def _end_to_end_options(end_to_end: argparse.ArgumentParser) -> None:
@@ -200,11 +202,15 @@ def _end_to_end(chosen: argparse.Namespace, places: Places) -> int:
         wrong, there_are = sorted({*chosen.step} - known), ", ".join(sorted(known))
         _say(f"--step: there is no {', '.join(wrong)}; there are {there_are}")
         return EXIT_USAGE
-    chosen.report = chosen.report or (places.state / "report.md" if chosen.step else REPORT)
+    chosen.report = _report(chosen, places)
     status = 0 if apart else _end_to_end_core(chosen, places)
     for option in (*GANG_SETS, *BACKEND_SETS) if chosen.full else apart:
         status = max(status, _end_to_end_apart(chosen, places, option))
     return status
+
+
+def _report(chosen: argparse.Namespace, places: Places) -> Path:
+    return chosen.report or (places.state / "report.md" if chosen.step else REPORT)
 
 
 def _end_to_end_apart(chosen: argparse.Namespace, places: Places, option: Set) -> int:
@@ -225,18 +231,20 @@ def _charts(chosen: argparse.Namespace, places: Places) -> int:
     _build_missing(places, frozenset({Set.CHARTS}))
     if chosen.compare:
         return 0 if _compared(places) else EXIT_FAILED
-    return _product(places, Set.CHARTS, FLEETS / "charts", chosen.report)
+    return _product(chosen, places, Set.CHARTS, FLEETS / "charts")
 
 
 def _helm(chosen: argparse.Namespace, places: Places) -> int:
     _build_missing(places, frozenset({Set.HELM}))
-    return _product(places, Set.HELM, FLEET, chosen.report)
+    return _product(chosen, places, Set.HELM, FLEET)
 
 
-def _product(places: Places, option: Set, fleet: Path, report: Path) -> int:
+def _product(chosen: argparse.Namespace, places: Places, option: Set, fleet: Path) -> int:
     start(places, fleet.absolute(), _say, tied=True, options=frozenset({option}))
     try:
-        command = [sys.executable, "-m", "lab", "scenario", str(report), "--apart", option.value]
+        steps = [word for step in chosen.step for word in ("--step", step)]
+        report = str(_report(chosen, places))
+        command = [sys.executable, "-m", "lab", "scenario", report, "--apart", option.value, *steps]
         return subprocess.run(inside(places, command), check=False).returncode
     finally:
         stop(places, _say)

@@ -1,7 +1,7 @@
 """Genuine Envoy AI Gateway beside Envoy Gateway: it teaches that one what an InferencePool is.
 
-Its controller runs in the annex of Envoy Gateway, which calls it for every translation. Gateways are no pods here, so
-its webhook, which adds a container to them, is registered for nothing.
+Envoy Gateway calls its controller for every translation. Both insist on one port for metrics, so each has an annex.
+Gateways are no pods here, so its webhook, which adds a container to them, is registered for nothing.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import contextlib
 import shutil
 from typing import TYPE_CHECKING
 
-from lab.cluster import LOOPBACK
+from lab.annex import open_annex
+from lab.cluster import ADMIN, LOOPBACK
 from lab.components import AI_GATEWAY
 from lab.schedulers.parts import READY_WITHIN_S, define, namespace
 from lab.supervisor import Program
 
 if TYPE_CHECKING:
-    from lab.annex import Annex
-    from lab.client import Access, Api, Manifest
+    from lab.client import Api, Manifest
     from lab.cluster import Cluster
     from lab.manifests import Sources
     from lab.supervisor import Probe, Supervisor
@@ -30,7 +30,7 @@ _PORT, _WEBHOOK_PORT = 1063, 9443
 _NAME = "ai-gateway"
 
 
-def extension_manager() -> Manifest:
+def extension_manager(address: str) -> Manifest:
     """What Envoy Gateway has to know of it: where it is, what it changes, and the kind of backend that it brings."""
     return {
         "backendResources": [{"group": "inference.networking.k8s.io", "kind": "InferencePool", "version": "v1"}],
@@ -40,17 +40,17 @@ def extension_manager() -> Manifest:
                 "translation": {name: {"includeAll": True} for name in ("listener", "route", "cluster", "secret")},
             }
         },
-        "service": {"ip": {"address": LOOPBACK, "port": _PORT}},
+        "service": {"ip": {"address": address, "port": _PORT}},
     }
 
 
-async def bring_up(
-    supervisor: Supervisor, cluster: Cluster, api: Api, sources: Sources, annex: Annex, access: Access
-) -> None:
-    """Returns when Envoy Gateway can call it. `access` is that of the annex."""
+async def bring_up(supervisor: Supervisor, cluster: Cluster, api: Api, sources: Sources, number: int) -> str:
+    """Returns when Envoy Gateway can call it, with the address. `number` is that of its annex."""
     await define(api, sources.read(AI_GATEWAY, _KINDS))
     await api.apply(namespace(_NAMESPACE))
     await api.apply(_webhook())
+    annex = await open_annex(supervisor, cluster.program(_NAME), number)
+    access = annex.access(cluster, cluster.access(*ADMIN))
     folder = cluster.folder / _NAME
     folder.mkdir(exist_ok=True)
     for name in ("tls.crt", "tls.key"):
@@ -70,6 +70,7 @@ async def bring_up(
     probe = _accepts(annex.inside, _PORT)
     program = Program(cluster.program(_NAME), annex.enter(command), probe, environment, ready_within_s=READY_WITHIN_S)
     await supervisor.start(program)
+    return annex.inside
 
 
 def _webhook() -> Manifest:

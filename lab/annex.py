@@ -1,8 +1,8 @@
 """A network namespace beside the lab's own, for a program that insists on ports which another program has.
 
 A pair of virtual links joins it to the lab's: from inside, everything of the lab is reached at `outside`, pods and
-gateways at their own addresses; from outside, what runs inside is reached at `inside`. The namespace lives as long as
-the process that holds it open.
+gateways at their own addresses; from outside, and from other annexes, what runs inside is reached at `inside`. The
+namespace lives as long as the process that holds it open.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lab.supervisor import Probe, Supervisor
 
 _NETWORK = "10.243"
+_FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ async def open_annex(supervisor: Supervisor, name: str, number: int) -> Annex:
 
 def _join(annex: Annex) -> None:
     link = f"annex{annex.number}"
+    _FORWARDING.write_text("1")  # from one annex to another
     _run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", str(annex.holder))
     _run("ip", "address", "add", f"{annex.outside}/30", "dev", link)
     _run("ip", "link", "set", link, "up")

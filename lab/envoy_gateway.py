@@ -47,6 +47,8 @@ _TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
 _RESOLVER = Path("/etc/resolv.conf")
 _KINDS = "charts/gateway-helm/charts/crds/crds/generated"
 _HEALTH_PORT = 8081
+_POOLS_ANNEX = 100
+"""From the number of an annex to that of Envoy AI Gateway's beside it."""
 _FILES = ("ca.crt", "tls.crt", "tls.key")
 _LOOK_S = 5.0
 _GATEWAY_API = "gateway.networking.k8s.io/v1"
@@ -107,12 +109,11 @@ class EnvoyGateway:
         access = annex.access(self._cluster, self._cluster.access(*ADMIN))
         kubeconfig = self._cluster.write_kubeconfig("envoy-gateway", access)
         environment = {"KUBECONFIG": str(kubeconfig), "ENVOY_GATEWAY_NAMESPACE": NAMESPACE}
-        if self._pools:
-            await ai_gateway.bring_up(self._supervisor, self._cluster, self._api, self._sources, annex, access)
         await self._certificates(annex, environment)
         self._lay_files()
         name = self._cluster.program("envoy-gateway")
-        command = (str(self._cluster.binary("envoy-gateway")), "server", "--config-path", str(self._config()))
+        config = str(self._config(await self._extension()))
+        command = (str(self._cluster.binary("envoy-gateway")), "server", "--config-path", config)
         root = self._folder / "root"
         root.mkdir(exist_ok=True)
         placed = [f"/certs={self._folder / 'certs'}", f"{_TRUSTED}={self._trust()}"]
@@ -122,6 +123,14 @@ class EnvoyGateway:
         probe = answers(f"http://{annex.inside}:{_HEALTH_PORT}/readyz")
         await self._supervisor.start(Program(name, annex.enter(("unshare", "--mount", *rooted)), probe, environment))
         return annex
+
+    async def _extension(self) -> Manifest:
+        """Envoy AI Gateway, where there is one."""
+        if not self._pools:
+            return {}
+        number = self._number + _POOLS_ANNEX
+        address = await ai_gateway.bring_up(self._supervisor, self._cluster, self._api, self._sources, number)
+        return {"extensionManager": ai_gateway.extension_manager(address)}
 
     async def _served(self) -> bool:
         await self._api.kind("gateway.envoyproxy.io/v1alpha1", "EnvoyProxy")
@@ -169,7 +178,7 @@ class EnvoyGateway:
         if not binary.exists():
             binary.symlink_to(packaged_binary())
 
-    def _config(self) -> Path:
+    def _config(self, extension: Manifest) -> Path:
         host = {name: str(self._folder / place) for name, place in _HOMES.items()}
         infrastructure = {"type": "Host", "host": host}
         resource = {"type": "Kubernetes", "kubernetes": {"leaderElection": {"disable": True}}}
@@ -179,9 +188,8 @@ class EnvoyGateway:
             "gateway": {"controllerName": CONTROLLER},
             "provider": {"type": "Custom", "custom": {"resource": resource, "infrastructure": infrastructure}},
             "extensionApis": {"enableBackend": True},
+            **extension,
         }
-        if self._pools:
-            config["extensionManager"] = ai_gateway.extension_manager()
         path = self._folder / "config.yaml"
         path.write_text(yaml.safe_dump(config))
         return path

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from lab.mirror import Mirror
 from lab.routing import ready_addresses
@@ -36,7 +36,7 @@ class ServiceNames:
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_datagram_endpoint(
-            lambda: _Server(self._find), local_addr=(self._address, _PORT)
+            lambda: Server(self._find), local_addr=(self._address, _PORT)
         )
         try:
             await self._slices.run(asyncio.Event())
@@ -51,14 +51,16 @@ class ServiceNames:
         return ready_addresses(self._slices.all, (namespace, service))
 
 
-class _Server(asyncio.DatagramProtocol):
+class Server(asyncio.DatagramProtocol):
+    """Answers every question that it gets."""
+
     def __init__(self, find: Callable[[str], Sequence[str] | None]) -> None:
         self._find = find
         self._transport: asyncio.DatagramTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if isinstance(transport, asyncio.DatagramTransport):
-            self._transport = transport
+        # Before Python 3.12 that of asyncio is none by its class.
+        self._transport = cast("asyncio.DatagramTransport", transport)
 
     def datagram_received(self, data: bytes, addr: tuple[str | int, ...]) -> None:
         if self._transport is not None:

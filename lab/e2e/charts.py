@@ -49,6 +49,9 @@ _STACKS: dict[str, Manifest] = {
     "Standard": {"backend": {"type": "KServe", "kserve": {"version": "0.20"}}},
     "Dynamo": {"backend": {"type": "Native"}, "scheduling": {"type": "KAI"}},
 }
+_ALONE = "volcano"
+"""Nothing needs it, so that its version concerns nothing else."""
+_SHOWN = 300
 _HOOKS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 
 
@@ -103,13 +106,7 @@ def _is_compatible(component: StackComponent, had: Mapping[str, str]) -> bool:
 
 async def installed(world: World, stack: str = "Standard") -> str:
     """Every component of the cluster becomes ready, in the order of what it needs."""
-    site = world.sites[SITE]
-    for version, kind, name in _BROUGHT:
-        with contextlib.suppress(ApiError):
-            await site.delete({"apiVersion": version, "kind": kind, "metadata": {"name": name}})
-    await world.control.apply(_kubeconfig(world))
-    for item in read_folder(FLEET):
-        await world.control.apply(_with_software(item, stack) if item["kind"] == "InferenceCluster" else item)
+    await _apply(world, stack, had_versions())
     passing = asyncio.create_task(_let_pass(world))
     try:
         waited = await world.wait("RequirementsMet", lambda: _is_met(world), within_s=_PATIENCE_S)
@@ -129,16 +126,44 @@ async def installed(world: World, stack: str = "Standard") -> str:
     return f"{len(made)} charts after {waited:.0f} s, in this order: {listed}"
 
 
+async def _apply(world: World, stack: str, had: Mapping[str, str]) -> None:
+    for version, kind, name in _BROUGHT:
+        with contextlib.suppress(ApiError):
+            await world.sites[SITE].delete({"apiVersion": version, "kind": kind, "metadata": {"name": name}})
+    await world.control.apply(_kubeconfig(world))
+    for item in read_folder(FLEET):
+        await world.control.apply(_with_software(item, stack, had) if item["kind"] == "InferenceCluster" else item)
+
+
+async def unknown_version(world: World) -> str:
+    """A chart that no registry has: the cluster says so in Helm's words, and goes on once the version is corrected."""
+    await _apply(world, "Dynamo", {**had_versions(), _ALONE: "0.0.1"})
+
+    async def is_said() -> bool:
+        return f"{_ALONE}: " in await _requirements(world)
+
+    waited = await world.wait("Helm's reason", is_said)
+    said = await _requirements(world)
+    expect(said.startswith("InstallationFailed: "), said)
+    return f"after {waited:.0f} s {said[:_SHOWN]}"
+
+
+async def _requirements(world: World) -> str:
+    cluster = await world.control.get(OURS, "InferenceCluster", SITE)
+    found = [each for each in items(cluster, "status", "conditions") if each.get("type") == "RequirementsMet"]
+    return "".join(f"{text(each, 'reason')}: {text(each, 'message')}" for each in found)
+
+
 async def dynamo(world: World) -> str:
     """The other stack, on the same cluster."""
     return await installed(world, "Dynamo")
 
 
-def _with_software(cluster: Manifest, stack: str) -> Manifest:
+def _with_software(cluster: Manifest, stack: str, had: Mapping[str, str]) -> Manifest:
     spec, software = value(cluster, "spec"), value(cluster, "spec", "software")
     known: Manifest = spec if isinstance(spec, dict) else {}
     rest: Manifest = software if isinstance(software, dict) else {}
-    chosen = {**rest, "overrides": overrides(stack, had_versions())}
+    chosen = {**rest, "overrides": overrides(stack, had)}
     return {**cluster, "spec": {**known, **_STACKS[stack], "stack": stack, "software": chosen}}
 
 
@@ -176,13 +201,19 @@ async def removed(world: World) -> str:
     return f"{len(went)} charts after {waited:.0f} s, in this order: {', '.join(went)}"
 
 
+async def dynamo_removed(world: World) -> str:
+    """That of the other stack, whose step has a name of its own."""
+    return await removed(world)
+
+
 STEPS: tuple[tuple[str, Callable[[World], Awaitable[str]]], ...] = (
     ("charts rendered by Helm's library with the values of our table", compared),
     ("packages through the real package manager", steps.install),
     ("software is installed by provider-helm", installed),
     ("software is removed in its order", removed),
+    ("a chart that no registry has", unknown_version),
     ("the Dynamo stack is installed by provider-helm", dynamo),
-    ("the Dynamo stack is removed in its order", removed),
+    ("the Dynamo stack is removed in its order", dynamo_removed),
 )
 
 

@@ -31,7 +31,7 @@ SITE = "kserve"
 _KSERVE, _SERVICE = "serving.kserve.io/v1alpha2", "LLMInferenceService"
 _COMPONENT = "app.kubernetes.io/component"
 _PICKER_POD = "llminferenceservice-router-scheduler"
-_PATIENCE_S = 120.0
+_PATIENCE_S = 300.0
 _OK = 200
 
 

@@ -39,14 +39,23 @@ async def taken(world: World) -> str:
         routes = [each for each in await api.list(ROUTES, "HTTPRoute") if _leads_to_pools(each)]
         against = [said for item in (*pools, *routes) for said in _against(item)]
         expect(not against, f"{site}: {'; '.join(against)}")
-        controllers = {text(each, "controllerName") for item in (*pools, *routes) for each in _parents(item)}
-        told.append(f"{site}: {len(pools)} pools, {len(routes)} routes by {', '.join(sorted(controllers))}")
+        controllers = {text(each, "controllerName") for item in routes for each in _parents(item)}
+        told.append(
+            f"{site}: {len(routes)} routes by {', '.join(sorted(controllers))}, {len(pools)} pools: {_words(pools)}"
+        )
     return "; ".join(told)
 
 
 def _leads_to_pools(route: Manifest) -> bool:
     refs = [ref for rule in items(route, "spec", "rules") for ref in items(rule, "backendRefs")]
     return any(text(ref, "kind") == "InferencePool" for ref in refs)
+
+
+def _words(pools: list[Manifest]) -> str:
+    """Who accepted pools is in their messages only."""
+    parents = [parent for pool in pools for parent in _parents(pool)]
+    said = {text(each, "message") for parent in parents for each in items(parent, "conditions")}
+    return ", ".join(sorted(said))
 
 
 def _parents(item: Manifest) -> list[Manifest]:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from cryptography import x509
 
+from lab.ai_gateway import extension_manager
 from lab.annex import Annex
 from lab.cluster import new_cluster
 from lab.envoy_gateway import (
@@ -38,7 +39,7 @@ def test_it_runs_the_envoy_that_is_here(tmp_path):
     assert written["format"]["json"]["picked"] == "%REQ(x-gateway-destination-endpoint)%"
     (found,) = gateway._folder.glob(f"data/envoy-versions/{envoy_version()}/bin/envoy")
     assert found.resolve() == packaged_binary().resolve()
-    config = yaml.safe_load(gateway._config().read_text())
+    config = yaml.safe_load(gateway._config({}).read_text())
     assert config["extensionApis"] == {"enableBackend": True}
     assert "extensionManager" not in config
     assert config["provider"]["custom"]["infrastructure"]["host"]["dataHome"] == str(gateway._folder / "data")
@@ -92,7 +93,8 @@ def test_with_pools_it_calls_the_ai_gateway_and_looks_names_up_in_the_cluster(tm
     cluster = new_cluster("c", 21_000, tmp_path, lambda name: tmp_path / name)
     gateway = EnvoyGateway(Supervisor(tmp_path), cluster, None, 3, pools=True)
     gateway._folder.mkdir()
-    manager = yaml.safe_load(gateway._config().read_text())["extensionManager"]
+    written = gateway._config({"extensionManager": extension_manager("10.243.103.2")})
+    manager = yaml.safe_load(written.read_text())["extensionManager"]
     assert [each["kind"] for each in manager["backendResources"]] == ["InferencePool"]
-    assert manager["service"] == {"ip": {"address": "127.0.0.1", "port": 1063}}
+    assert manager["service"] == {"ip": {"address": "10.243.103.2", "port": 1063}}
     assert gateway._resolver(Annex(3, 1)).read_text() == "nameserver 10.243.3.1\n"

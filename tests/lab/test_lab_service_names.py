@@ -1,11 +1,13 @@
 """Names of Services, as a cluster's DNS would answer them."""
 
+import asyncio
+import socket
 import struct
 
 import pytest
 
 from lab.routing import ready_addresses
-from lab.service_names import answer
+from lab.service_names import Server, answer
 
 _A, _AAAA = 1, 28
 
@@ -59,3 +61,21 @@ def _flags_and_records(name, kind, found):
 )
 def test_a_question_is_answered(name, kind, found, expected):
     assert _flags_and_records(name, kind, found) == expected
+
+
+def test_a_question_over_udp_is_answered():
+    async def resolve():
+        loop = asyncio.get_running_loop()
+        server, _ = await loop.create_datagram_endpoint(
+            lambda: Server({"picker.team.svc": ["10.1.0.1"]}.get), local_addr=("127.0.0.1", 0)
+        )
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.setblocking(False)
+            await loop.sock_connect(client, server.get_extra_info("sockname"))
+            await loop.sock_sendall(client, _query("picker.team.svc", _A))
+            async with asyncio.timeout(5):
+                said = await loop.sock_recv(client, 512)
+        server.close()
+        return said
+
+    assert asyncio.run(resolve()) == answer(_query("picker.team.svc", _A), {"picker.team.svc": ["10.1.0.1"]}.get)
