@@ -1,7 +1,6 @@
 """`modelplane picker conformance`: try any endpoint picker behind a real Envoy."""
 
 import argparse
-import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -72,6 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     pool = [address.strip() for address in arguments.pool.split(",")]
     if len(pool) < _FEWEST:
         raise InputError(f"--pool: at least {_FEWEST} addresses are needed to tell a choice from chance")
+    import asyncio
+
     findings = asyncio.run(_findings(arguments, pool, cases))
     failed = [finding for finding in findings if finding.verdict == "failed"]
     if arguments.output == "json":
