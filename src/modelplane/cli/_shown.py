@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from modelplane.api.errors import InputError
 from modelplane.api.objects import API_VERSION
 from modelplane.api.timestamps import epoch_s
-from modelplane.cli._formats import table_text
+from modelplane.cli._formats import output_word, table_text
 
 if TYPE_CHECKING:
     from modelplane.cli.running import RunningPlane
@@ -25,7 +25,8 @@ EXIT_DOES_NOT_FIT = 3
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table")
+    forms = ("text", "json", "yaml")
+    parser.add_argument("-o", "--output", type=output_word, choices=forms, default="text", help="text, json or yaml")
 
 
 def add_inputs(parser: argparse.ArgumentParser, *, manifests_required: bool) -> None:

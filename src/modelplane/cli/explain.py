@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     if kind == "ModelReplica":
         name, namespace = owner_of(inputs, name, namespace)
     found = explain(inputs, name, namespace)
-    if arguments.output == "table":
+    if arguments.output == "text":
         _show(found)
     else:
         print_value(found, arguments.output)
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show_cluster(found: "ClusterExplanation", output: str) -> int:
-    if output != "table":
+    if output != "text":
         print_value(found, output)
         return 0
     facts = {"software": found.summary, "requirements": found.requirements, "scheduler": found.scheduler}

@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     from modelplane.views.shapes import FitAnswer
 
     found = plan(read_inputs(arguments))
-    if arguments.output == "table":
+    if arguments.output == "text":
         _show(found)
     else:
         print_value({"answer": found.answer, **_plain(found)}, arguments.output)

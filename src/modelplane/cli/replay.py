@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     if len(documents) != 1 or not isinstance(documents[0].value, dict):
         raise InputError(f"{arguments.snapshot}: expected one FleetSnapshot")
     found = replay(documents[0].value, full_registry())
-    if arguments.output == "table":
+    if arguments.output == "text":
         print_table(("DEPLOYMENT", "DECISION", "PLACEMENTS"), [_cells(one) for one in found])
     else:
         print_value({"decisions": found}, arguments.output)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError
 from modelplane.api.objects import API_VERSION, Manifest, annotations_of, labels_of, name_of, namespace_of
+from modelplane.cli._formats import output_word
 from modelplane.cli.running import DATA_HELP, RunningPlane, chosen_data, default_data
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--worlds", type=int, metavar="N", help="run N drawn worlds with faults, from the seed on")
     parser.add_argument("--report", type=Path, metavar="FILE.html", help="write a report as one HTML file")
     parser.add_argument("--against", type=Path, metavar="FILE.json", help="compare with the JSON of another run")
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    parser.add_argument("-o", "--output", type=output_word, choices=("text", "json"), default="text")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ from modelplane.views.states import READY
 if TYPE_CHECKING:
     from modelplane.cli.running import RunningPlane
     from modelplane.views.health import ObjectHealth
-    from modelplane.views.overview import ClusterRow, Overview
+    from modelplane.views.overview import ClusterRow, Overview, ReplicaRow
 
 _EPILOG = """\
 examples:
@@ -37,6 +37,8 @@ examples:
 Exit codes: 0 everything is ready, 1 no plane is running, 3 something is not ready.
 """
 _NOT_READY = 3
+_MOST_REPLICAS = 20
+"""Rows of replicas that are not ready: what follows has to stay on the screen."""
 _FIELD = re.compile(r"_([a-z])")
 
 
@@ -145,10 +147,7 @@ def _tables(found: "Overview", *, wide: bool) -> Iterator[str]:
     )
     replicas = [replica for replica in found.replicas if wide or replica.health.state != READY]
     if replicas:
-        yield table_text(
-            ("REPLICA", "HEALTH", "CLUSTER", "WHY"),
-            ((f"{r.namespace}/{r.name}", r.health.state, r.cluster, r.health.why) for r in replicas),
-        )
+        yield _replica_table(replicas, len(replicas) if wide else _MOST_REPLICAS)
     if found.caches:
         yield table_text(
             ("CACHE", "HEALTH", "STAGED", "PROGRESS", "WHY"),
@@ -161,6 +160,15 @@ def _tables(found: "Overview", *, wide: bool) -> Iterator[str]:
             for s in found.services
         ),
     )
+
+
+def _replica_table(replicas: "Sequence[ReplicaRow]", most: int) -> str:
+    shown = table_text(
+        ("REPLICA", "HEALTH", "CLUSTER", "WHY"),
+        ((f"{r.namespace}/{r.name}", r.health.state, r.cluster, r.health.why) for r in replicas[:most]),
+    )
+    left = len(replicas) - most
+    return f"{shown}and {left} more replicas that are not ready; -o wide shows all\n" if left > 0 else shown
 
 
 def _state(cluster: "ClusterRow") -> str:
