@@ -15,3 +15,10 @@ def test_nodes_are_a_table(capsys):
 def test_what_is_not_there_is_said(capsys):
     assert main(["catalog", "search", "no-such-gpu"]) == 1
     assert capsys.readouterr().err == "no node of the catalogue has all these words\n"
+
+
+def test_without_a_verb_all_nodes_are_listed(capsys):
+    assert main(["catalog"]) == main(["catalog", "list"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[: len(shown) // 2] == shown[len(shown) // 2 :]
+    assert len(shown) > 40

@@ -1,15 +1,18 @@
 """Tables on a terminal: what objects say stays text."""
 
 import io
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.cli import _formats
+from modelplane.cli import _formats, main
 from modelplane.cli._formats import print_changes, table_text
 from modelplane.cli._shown import print_table
 from tests.support.hostile_texts import HOSTILE
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_table_has_columns_as_wide_as_their_cells():
@@ -59,3 +62,13 @@ def test_a_watched_text_is_printed_when_it_becomes_another(monkeypatch, capsys):
     assert capsys.readouterr().out == "a\n\nb\n"
     print_changes(lambda: "once\n", watch=False)
     assert capsys.readouterr().out == "once\n"
+
+
+@pytest.mark.parametrize("form", ["text", "table"])
+def test_text_and_table_are_one_word(form, capsys):
+    words = ["plan", "-f", str(ROOT / "examples" / "quickstart"), "-o"]
+    assert main([*words, form]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("ACTION")
+    with pytest.raises(SystemExit):
+        main([*words, "tabel"])

@@ -136,3 +136,10 @@ def test_a_state_that_is_wrong_is_one_sentence(files, capsys):
     code, out, err = run(capsys, *explain(files))
     assert (code, out) == (1, "")
     assert err == f"modelplane picker: {files / 'state.yaml'}:1: endpoints[0].address: is required\n"
+
+
+def test_conformance_lists_its_cases_without_a_picker_and_tries_none_without_one(capsys):
+    assert main(["picker", "conformance", "--list"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) > 20
+    assert main(["picker", "conformance"]) == 1
+    assert "--target HOST:PORT, or --self" in capsys.readouterr().err

@@ -103,3 +103,15 @@ def test_colour_is_for_terminals_and_beside_the_word(monkeypatch):
     monkeypatch.setattr(_formats, "_paints", lambda: True)
     line = shown().splitlines()[1]
     assert line.startswith("east     \033[32mReady,SchedulingDisabled\033[0m  2 ")
+
+
+def test_many_replicas_that_are_not_ready_leave_the_services_on_the_screen():
+    broken = [replica(f"chat-{number:03}", "team", "False") for number in range(160)]
+    found = overview(clusters=(), deployments=(), replicas=broken, services=())
+    short, wide = (status.overview_text(found, wide=wide).splitlines() for wide in (False, True))
+    assert sum("ImagePullFailed" in line for line in short) == 20
+    assert "and 140 more replicas that are not ready; -o wide shows all" in short
+    assert (sum("ImagePullFailed" in line for line in wide), any("more replicas" in line for line in wide)) == (
+        160,
+        False,
+    )

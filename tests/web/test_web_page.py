@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -222,3 +223,9 @@ def test_a_cookie_of_any_bytes_is_refused_without_a_trace_in_the_log(caplog, lin
         assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
     asyncio.run(main())
+
+
+def test_the_picture_in_the_documentation_is_what_a_browser_draws():
+    """The golden picture, which a test compares with the page of today; after `make golden` copy it."""
+    golden = Path(__file__).with_name("pictures") / "overview-light.png"
+    assert (Path(__file__).resolve().parents[2] / "docs" / "dashboard.png").read_bytes() == golden.read_bytes()

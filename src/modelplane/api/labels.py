@@ -4,9 +4,10 @@ One module, so that what is written in one place and matched in another cannot d
 """
 
 from collections.abc import Mapping
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
-from modelplane.api.models import LabelRequirement, LabelSelector
+if TYPE_CHECKING:
+    from modelplane.api.models import LabelRequirement, LabelSelector
 
 DEPLOYMENT = "modelplane.ai/deployment"
 CLUSTER = "modelplane.ai/cluster"
@@ -104,7 +105,7 @@ GPU_TAINTS = {"nvidia.com": GPU_TAINT, "amd.com": "amd.com/gpu"}
 """By the vendor's domain, as the names of DeviceClasses end: gpu.amd.com."""
 
 
-def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+def selects(selector: "LabelSelector | None", labels: Mapping[str, str]) -> bool:
     """Whether a selector matches. No selector, like an empty one, matches everything."""
     if selector is None:
         return True
@@ -112,7 +113,7 @@ def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     return equal and all(_meets(requirement, labels) for requirement in selector.match_expressions)
 
 
-def _meets(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
+def _meets(requirement: "LabelRequirement", labels: Mapping[str, str]) -> bool:
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":

@@ -27,7 +27,12 @@ _UNITS: "Mapping[str, int]" = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def add_formats(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", choices=FORMATS, default="text", help=_HELP)
+    parser.add_argument("-o", "--output", type=output_word, choices=FORMATS, default="text", help=_HELP)
+
+
+def output_word(given: str) -> str:
+    """The form of an output. `table` is another word for `text`."""
+    return "text" if given == "table" else given
 
 
 def add_plane(parser: argparse.ArgumentParser) -> None:

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     for warning in config.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     found = outline(config)
-    if arguments.output == "table":
+    if arguments.output == "text":
         print("\n".join(found.lines()))
     else:
         print_value(found, arguments.output)

@@ -1,7 +1,6 @@
 """`modelplane picker conformance`: try any endpoint picker behind a real Envoy."""
 
 import argparse
-import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -40,7 +39,7 @@ _FEWEST = 2
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Tries an endpoint picker, whoever made it, behind a real Envoy and in front of small servers."
     parser.epilog = _EPILOG
-    target = parser.add_mutually_exclusive_group(required=True)
+    target = parser.add_mutually_exclusive_group()
     target.add_argument("--target", metavar="HOST:PORT", help="the picker's gRPC address")
     target.add_argument("--self", action="store_true", dest="own", help="start our own picker and try that")
     parser.add_argument("--plaintext", action="store_true", help="the target serves without TLS")
@@ -67,11 +66,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.only_list:
         _list(cases, arguments.output)
         return 0
+    if not arguments.own and not arguments.target:
+        raise InputError("give the picker to try: --target HOST:PORT, or --self for our own")
     if arguments.own and (arguments.command or arguments.kubeconfig or arguments.endpoints_file):
         raise InputError("--command, --kubeconfig and --endpoints-file are for a --target")
     pool = [address.strip() for address in arguments.pool.split(",")]
     if len(pool) < _FEWEST:
         raise InputError(f"--pool: at least {_FEWEST} addresses are needed to tell a choice from chance")
+    import asyncio
+
     findings = asyncio.run(_findings(arguments, pool, cases))
     failed = [finding for finding in findings if finding.verdict == "failed"]
     if arguments.output == "json":

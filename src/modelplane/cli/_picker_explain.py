@@ -71,7 +71,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     state = decode(read(arguments.state), shown(arguments.state))
     request = decode_request(read(arguments.request), shown(arguments.request))
     found = explain(config, request, state, Random(arguments.seed).random)  # noqa: S311  repeatable on purpose
-    if arguments.output == "table":
+    if arguments.output == "text":
         print_explanation(found)
     else:
         print_value(found, arguments.output)

@@ -28,7 +28,7 @@ def run_log(arguments: argparse.Namespace) -> int:
         whose = f"no decision of request {arguments.id}" if arguments.id else "no decision"
         raise InputError(f"{shown(arguments.log)}: {whose} is in the log")
     replayer = _replayer(arguments, texts)
-    if arguments.output != "table":
+    if arguments.output != "text":
         found = [replayer.replay(one) for one in chosen if one.replay is not None]
         print_value(found, arguments.output)
         return _DIFFERS if any(one.differences for one in found) else 0

@@ -1,4 +1,7 @@
-"""Inputs and output of the commands about placement."""
+"""Inputs and output of the commands about placement.
+
+What judges and places is imported where it is used: a command that shows its help, or needs none of it, starts at once.
+"""
 
 import argparse
 import json
@@ -8,26 +11,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from modelplane.api.errors import InputError
 from modelplane.api.objects import API_VERSION
 from modelplane.api.timestamps import epoch_s
-from modelplane.cli._formats import table_text
-from modelplane.cli.manifests import read_documents
-from modelplane.k8s.admission.layout import Document
-from modelplane.k8s.admission.references import Severity
-from modelplane.views.inputs import KINDS, SNAPSHOT_KIND, FleetManifests, gather, merge
-from modelplane.views.manifest_review import validate
+from modelplane.cli._formats import output_word, table_text
 
 if TYPE_CHECKING:
     from modelplane.cli.running import RunningPlane
+    from modelplane.k8s.admission.layout import Document
+    from modelplane.views.inputs import FleetManifests
 
 EXIT_DOES_NOT_FIT = 3
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table")
+    forms = ("text", "json", "yaml")
+    parser.add_argument("-o", "--output", type=output_word, choices=forms, default="text", help="text, json or yaml")
 
 
 def add_inputs(parser: argparse.ArgumentParser, *, manifests_required: bool) -> None:
@@ -68,13 +67,17 @@ def _time(text: str) -> float:
     return seconds
 
 
-def read_inputs(arguments: argparse.Namespace) -> FleetManifests:
+def read_inputs(arguments: argparse.Namespace) -> "FleetManifests":
     """The fleet with the manifests merged into it. Manifests that an API server would refuse are refused.
 
     The fleet is a snapshot or a plane. Without options it is the running plane that the environment names; without
     that, the manifests alone, and without manifests the running plane of this machine or the control plane of
     $KUBECONFIG.
     """
+    import msgspec
+
+    from modelplane.views.inputs import gather, merge
+
     base = gather(_observed(arguments), now=time.time())
     found = merge(base, _reviewed(arguments.manifests)) if arguments.manifests else base
     if arguments.profile is not None or found.profile_document is not None:
@@ -117,19 +120,28 @@ def _plane(arguments: argparse.Namespace) -> "RunningPlane | None":
 
 def objects_of(plane: "RunningPlane") -> Iterator[Mapping[str, object]]:
     """All objects that placement reads. Items of a list have no kind of their own."""
+    from modelplane.views.inputs import KINDS
+
     for kind, plural in KINDS.items():
         for item in plane.items(plural):
             yield {**item, "apiVersion": API_VERSION, "kind": kind}
 
 
-def _reviewed(paths: Sequence[str]) -> FleetManifests:
+def _reviewed(paths: Sequence[str]) -> "FleetManifests":
+    from modelplane.views.inputs import gather
+
     return gather(document.value for document in reviewed_documents(paths) if isinstance(document.value, dict))
 
 
-def reviewed_documents(paths: Sequence[str | Path]) -> list[Document]:
+def reviewed_documents(paths: Sequence[str | Path]) -> "list[Document]":
     """The documents of the paths. Those that an API server would refuse are refused, the first one by name."""
+    from modelplane.cli.manifests import read_documents
+    from modelplane.k8s.admission.references import Severity
+    from modelplane.views.inputs import SNAPSHOT_KIND
+    from modelplane.views.manifest_review import validate
+
     documents = read_documents(list(paths))
-    found = validate([document for document in documents if not _is_snapshot(document.value)])
+    found = validate([document for document in documents if not _is_of_kind(document.value, SNAPSHOT_KIND)])
     wrong = [finding for finding in found.findings if finding.severity is Severity.ERROR]
     if wrong:
         first = wrong[0]
@@ -146,14 +158,18 @@ def reviewed_documents(paths: Sequence[str | Path]) -> list[Document]:
 
 
 def _mappings(path: str) -> list[dict[str, object]]:
+    from modelplane.cli.manifests import read_documents
+
     return [document.value for document in read_documents([path]) if isinstance(document.value, dict)]
 
 
-def _is_snapshot(value: object) -> bool:
-    return isinstance(value, dict) and value.get("kind") == SNAPSHOT_KIND
+def _is_of_kind(value: object, kind: str) -> bool:
+    return isinstance(value, dict) and value.get("kind") == kind
 
 
 def print_value(value: object, output: str) -> None:
+    import msgspec
+
     plain = msgspec.to_builtins(value)
     if output == "json":
         json.dump(plain, sys.stdout, indent=2, ensure_ascii=False)

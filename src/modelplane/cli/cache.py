@@ -12,12 +12,12 @@ from modelplane.api.names import is_dns_label
 from modelplane.api.timestamps import timestamp
 from modelplane.cli._formats import add_formats, add_plane, data_text, names_text, plane_of, table_text
 from modelplane.cli._shown import seconds
-from modelplane.views.caches import CacheRow, cache_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from modelplane.cli.running import RunningPlane
+    from modelplane.views.caches import CacheRow
 
 _EPILOG = """\
 examples:
@@ -65,8 +65,14 @@ def run(arguments: argparse.Namespace) -> int:
             return _warm(plane, arguments)
 
 
+def _rows(caches: "Iterable[Mapping[str, object]]") -> "Sequence[CacheRow]":
+    from modelplane.views.caches import cache_rows
+
+    return cache_rows(caches)
+
+
 def _list(plane: "RunningPlane", arguments: argparse.Namespace) -> int:
-    rows = [row for row in cache_rows(plane.items("modelcaches")) if arguments.namespace in {"", row.namespace}]
+    rows = [row for row in _rows(plane.items("modelcaches")) if arguments.namespace in {"", row.namespace}]
     print(_listed(rows, arguments.output), end="")
     return 0
 
@@ -81,7 +87,7 @@ def _listed(rows: "Sequence[CacheRow]", output: str) -> str:
     return shown if output == "text" else "\n".join([shown, *(_by_cluster(row) for row in rows)])
 
 
-def _cells(row: CacheRow) -> "Sequence[str]":
+def _cells(row: "CacheRow") -> "Sequence[str]":
     rest = (row.staged, row.progress or "-", str(row.references), row.health.why)
     return (f"{row.namespace}/{row.name}", row.health.state, row.artifact, row.source, *rest)
 
@@ -90,7 +96,7 @@ def _show(plane: "RunningPlane", arguments: argparse.Namespace) -> int:
     ends = None if arguments.timeout is None else time.monotonic() + arguments.timeout
     printed: object = None
     while True:
-        (row,) = cache_rows([_get(plane, arguments)])
+        (row,) = _rows([_get(plane, arguments)])
         if row != printed:
             print(_shown(row, arguments.output), flush=True)
             printed = row
@@ -103,13 +109,13 @@ def _show(plane: "RunningPlane", arguments: argparse.Namespace) -> int:
         time.sleep(_POLL_S)
 
 
-def _shown(row: CacheRow, output: str) -> str:
+def _shown(row: "CacheRow", output: str) -> str:
     if output in {"json", "yaml"}:
         return data_text(asdict(row), output).rstrip("\n")
     return names_text("modelcache", [row.name]).rstrip("\n") if output == "name" else _by_cluster(row)
 
 
-def _by_cluster(row: CacheRow) -> str:
+def _by_cluster(row: "CacheRow") -> str:
     header = ("CLUSTER", "PHASE", "STAGED", "RATE", "LEFT", "REPLICAS", "DIGEST", "WHY")
     rows = [
         (c.cluster, c.phase, c.progress, c.rate, seconds(c.eta_s), str(c.references), c.digest[:12], c.why)
@@ -123,7 +129,7 @@ def _warm(plane: "RunningPlane", arguments: argparse.Namespace) -> int:
     unknown = [name for name in arguments.on if not any(item == name for item in _clusters(plane))]
     if unknown:
         raise InputError(f"InferenceCluster {', '.join(unknown)} does not exist")
-    (row,) = cache_rows([_get(plane, arguments)])
+    (row,) = _rows([_get(plane, arguments)])
     plane.patch(_path(arguments.namespace), row.name, warm_patch(_get(plane, arguments), arguments.on, time.time()))
     where = f" on {', '.join(arguments.on)}" if arguments.on else ""
     print(

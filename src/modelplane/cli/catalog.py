@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
-  modelplane catalog list
+  modelplane catalog
   modelplane catalog list --cloud aws
   modelplane catalog search h200 efa
   modelplane catalog show aws:p5.48xlarge
@@ -23,8 +23,9 @@ the DRA driver publishes. Prices are list prices; the description of a class has
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Shows nodes that clouds rent and that racks hold, and prints them as InferenceClasses."
     parser.epilog = _EPILOG
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    listing = verbs.add_parser("list", help="all nodes, or those of a cloud")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB")
+    parser.set_defaults(verb="list", cloud="")
+    listing = verbs.add_parser("list", help="all nodes, or those of a cloud; also without a verb")
     listing.add_argument("--cloud", default="", help="aws, gcp, azure, oci, nebius, lambda, vultr, coreweave or bare")
     searching = verbs.add_parser("search", help="nodes whose description has every word")
     searching.add_argument("words", nargs="+", metavar="WORD")

@@ -1,7 +1,6 @@
 """`modelplane cluster`: what a cluster lacks, how it would be declared, and its adoption."""
 
 import argparse
-import asyncio
 import shutil
 import subprocess
 import sys
@@ -68,6 +67,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    import asyncio
+
     if arguments.verb == "role":
         return _print_role(arguments.account)
     if arguments.verb == "add" and arguments.agent:

@@ -4,9 +4,12 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modelplane.api.errors import DocumentError, InputError, NotFoundError
-from modelplane.conformance.dra import DraCase, DraCaseResult, read_cases, run_case
+
+if TYPE_CHECKING:
+    from modelplane.conformance.dra import DraCase, DraCaseResult
 
 _EPILOG = """\
 examples:
@@ -45,7 +48,9 @@ def _files(path: Path) -> Iterator[Path]:
         raise NotFoundError(f"{path}: no such file or folder")
 
 
-def _read(path: Path) -> Sequence[DraCase]:
+def _read(path: Path) -> "Sequence[DraCase]":
+    from modelplane.conformance.dra import read_cases
+
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -56,7 +61,9 @@ def _read(path: Path) -> Sequence[DraCase]:
         raise InputError(f"{path}: not in the vector format: {error}") from error
 
 
-def _run(case: DraCase) -> DraCaseResult:
+def _run(case: "DraCase") -> "DraCaseResult":
+    from modelplane.conformance.dra import DraCaseResult, run_case
+
     try:
         return run_case(case)
     except Exception as error:  # noqa: BLE001  a defect that one case reveals must not hide what the others say

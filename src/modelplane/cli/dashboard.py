@@ -1,7 +1,6 @@
 """`modelplane dashboard`: the dashboard of a control cluster, on this machine or in a pod beside it. It only reads."""
 
 import argparse
-import asyncio
 import logging
 import secrets
 from collections.abc import AsyncIterator
@@ -67,6 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(arguments: argparse.Namespace) -> int:
+    import asyncio
+
     from modelplane.kube import KubeClient, load_config
     from modelplane.web.control_cluster import ControlCluster
 

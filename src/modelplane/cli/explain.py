@@ -2,14 +2,14 @@
 
 import argparse
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from modelplane.cli._kinds import read_target
 from modelplane.cli._shown import EXIT_DOES_NOT_FIT, add_inputs, add_output, print_table, print_value, read_inputs
-from modelplane.cli.explain_request import explain_request
 from modelplane.k8s.admission.decode import escape
-from modelplane.views.cluster_software import explain_cluster
-from modelplane.views.explain import explain, owner_of
-from modelplane.views.shapes import CandidateShown, ClusterExplanation, FitAnswer, PlacementExplanation, SoftwareRow
+
+if TYPE_CHECKING:
+    from modelplane.views.shapes import CandidateShown, ClusterExplanation, PlacementExplanation, SoftwareRow
 
 _EPILOG = """\
 examples:
@@ -44,7 +44,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     identity = _request_of(arguments.target)
     if identity:
+        from modelplane.cli.explain_request import explain_request
+
         return explain_request(arguments, identity)
+    from modelplane.views.cluster_software import explain_cluster
+    from modelplane.views.explain import explain, owner_of
+    from modelplane.views.shapes import FitAnswer
+
     kind, name = read_target(arguments.target, _KINDS)
     inputs, namespace = read_inputs(arguments), arguments.namespace
     if kind == "InferenceCluster":
@@ -52,15 +58,15 @@ def run(arguments: argparse.Namespace) -> int:
     if kind == "ModelReplica":
         name, namespace = owner_of(inputs, name, namespace)
     found = explain(inputs, name, namespace)
-    if arguments.output == "table":
+    if arguments.output == "text":
         _show(found)
     else:
         print_value(found, arguments.output)
     return 0 if found.answer in {FitAnswer.FITS_NOW, FitAnswer.FITS_AFTER_SCALE_UP} else EXIT_DOES_NOT_FIT
 
 
-def _show_cluster(found: ClusterExplanation, output: str) -> int:
-    if output != "table":
+def _show_cluster(found: "ClusterExplanation", output: str) -> int:
+    if output != "text":
         print_value(found, output)
         return 0
     facts = {"software": found.summary, "requirements": found.requirements, "scheduler": found.scheduler}
@@ -73,7 +79,7 @@ def _show_cluster(found: ClusterExplanation, output: str) -> int:
     return 0
 
 
-def _software_cells(row: SoftwareRow) -> tuple[str, ...]:
+def _software_cells(row: "SoftwareRow") -> tuple[str, ...]:
     return "-" if row.wave is None else str(row.wave), row.cluster, row.phase, row.release, row.why
 
 
@@ -85,7 +91,7 @@ def _request_of(words: Sequence[str]) -> str:
     return identity if len(words) == 1 and kind == "request" else ""
 
 
-def _show(found: PlacementExplanation) -> None:
+def _show(found: "PlacementExplanation") -> None:
     print(escape(f"{found.deployment}: {found.answer.value}: {found.summary}"))
     if found.state:
         print(escape(f"{found.deployment}: {found.state}"))
@@ -93,7 +99,7 @@ def _show(found: PlacementExplanation) -> None:
     print_table(("VERDICT", "CLUSTER", "POOL", "SCORE", "WHY"), [_cells(candidate) for candidate in found.candidates])
 
 
-def _cells(candidate: CandidateShown) -> tuple[str, ...]:
+def _cells(candidate: "CandidateShown") -> tuple[str, ...]:
     engine = f"engine {candidate.engine}: " if candidate.engine else ""
     reason = f"{candidate.filter}: {engine}{candidate.reason}" if candidate.filter else candidate.reason
     why = "; ".join(filter(None, (reason, _rank(candidate))))
@@ -101,7 +107,7 @@ def _cells(candidate: CandidateShown) -> tuple[str, ...]:
     return candidate.verdict, candidate.cluster, candidate.pool or "-", score, why
 
 
-def _rank(candidate: CandidateShown) -> str:
+def _rank(candidate: "CandidateShown") -> str:
     """What puts a place before another: its tier, then the replicas on its cluster, then its scores."""
     tier = [f"tier {candidate.tier}"] if candidate.tier is not None else []
     replicas = [f"replicas {candidate.replicas}"] if candidate.replicas is not None else []

@@ -17,7 +17,7 @@ from modelplane.views.request_decisions import AttemptShown, RequestShown, detai
 def explain_request(arguments: argparse.Namespace, identity: str) -> int:
     """Prints why; NotFoundError where the router does not know the request."""
     found = fetch_request(routers_of(arguments), identity)
-    if arguments.output != "table":
+    if arguments.output != "text":
         print_value(found, arguments.output)
         return 0
     print(headline(found))

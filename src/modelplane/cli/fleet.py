@@ -6,7 +6,6 @@ from pathlib import Path
 
 from modelplane.api.errors import InputError
 from modelplane.cli._shown import add_inputs, read_inputs
-from modelplane.views.replay import snapshot_document
 
 _EPILOG = """\
 examples:
@@ -29,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from modelplane.k8s.yaml import to_yaml
+    from modelplane.views.replay import snapshot_document
 
     document = snapshot_document(read_inputs(arguments))
     text = to_yaml(document)

@@ -1,7 +1,6 @@
 """modelplane function: serve Crossplane's calls for every kind."""
 
 import argparse
-import asyncio
 import logging
 import os
 from pathlib import Path
@@ -62,6 +61,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    import asyncio
+
     try:
         from modelplane.cli._plugins import profile_of
         from modelplane.crossplane.server import FunctionServer, Options, ServerLimits

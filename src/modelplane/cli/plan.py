@@ -1,6 +1,7 @@
 """`modelplane plan`: what applying manifests would place, before they are applied."""
 
 import argparse
+from typing import TYPE_CHECKING
 
 from modelplane.cli._shown import (
     EXIT_DOES_NOT_FIT,
@@ -12,8 +13,9 @@ from modelplane.cli._shown import (
     read_inputs,
     seconds,
 )
-from modelplane.views.plan import plan
-from modelplane.views.shapes import FitAnswer, FleetPlan, PlanRow
+
+if TYPE_CHECKING:
+    from modelplane.views.shapes import FleetPlan, PlanRow
 
 _EPILOG = """\
 answers:
@@ -45,8 +47,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from modelplane.views.plan import plan
+    from modelplane.views.shapes import FitAnswer
+
     found = plan(read_inputs(arguments))
-    if arguments.output == "table":
+    if arguments.output == "text":
         _show(found)
     else:
         print_value({"answer": found.answer, **_plain(found)}, arguments.output)
@@ -54,11 +59,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if found.answer in fine else EXIT_DOES_NOT_FIT
 
 
-def _plain(found: FleetPlan) -> dict[str, object]:
+def _plain(found: "FleetPlan") -> dict[str, object]:
     return {"pricePerHour": found.price_per_hour, "deployments": found.deployments}
 
 
-def _show(found: FleetPlan) -> None:
+def _show(found: "FleetPlan") -> None:
     header = ("ACTION", "DEPLOYMENT", "CLUSTER", "POOLS", "REPLICA", "PRICE/H", "READY IN", "WHY")
     print_table(header, [_cells(row) for one in found.deployments for row in one.rows])
     print()
@@ -68,7 +73,7 @@ def _show(found: FleetPlan) -> None:
         print(f"total: {money(amount, currency)} an hour")
 
 
-def _cells(row: PlanRow) -> tuple[str, ...]:
+def _cells(row: "PlanRow") -> tuple[str, ...]:
     replica = f"#{row.index}" if row.index is not None else f"{row.replicas} of them"
     return (
         row.action.value,

@@ -3,14 +3,16 @@
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError
 from modelplane.api.objects import name_of, namespace_of, text_at
 from modelplane.cli._formats import data_text
 from modelplane.cli._images import add_images, images_of
 from modelplane.cli._shown import add_inputs, read_inputs
-from modelplane.compose.contract import Remote
-from modelplane.views.offline import render
+
+if TYPE_CHECKING:
+    from modelplane.compose.contract import Remote
 
 _EPILOG = """\
 examples:
@@ -35,6 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from modelplane.views.offline import render
+
     rendered = render(read_inputs(arguments), images=images_of(arguments))
     found = sorted(_selected(rendered, arguments.cluster), key=_place)
     if arguments.output == "json":
@@ -44,17 +48,17 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _selected(found: Sequence[Remote], cluster: str | None) -> list[Remote]:
+def _selected(found: Sequence["Remote"], cluster: str | None) -> list["Remote"]:
     known = sorted({each.cluster for each in found})
     if cluster is not None and cluster not in known:
         raise InputError(f"nothing is rendered for cluster {cluster!r}; replicas are on {', '.join(known) or 'none'}")
     return [each for each in found if cluster in {None, each.cluster}]
 
 
-def _place(item: Remote) -> tuple[str, str, str, str]:
+def _place(item: "Remote") -> tuple[str, str, str, str]:
     return item.cluster, text_at(item.manifest, "kind"), namespace_of(item.manifest), name_of(item.manifest)
 
 
-def _documents(found: Sequence[Remote]) -> Iterator[str]:
+def _documents(found: Sequence["Remote"]) -> Iterator[str]:
     for each in found:
         yield f"# cluster {each.cluster}\n{data_text(each.manifest, 'yaml')}"

@@ -6,19 +6,19 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError
 from modelplane.api.objects import API_VERSION, Manifest, annotations_of, labels_of, name_of, namespace_of
-from modelplane.cli.manifests import read_documents
+from modelplane.cli._formats import output_word
 from modelplane.cli.running import DATA_HELP, RunningPlane, chosen_data, default_data
-from modelplane.testing.world.command import run_many, story
-from modelplane.testing.world.run import WorldOutcome, run_world
-from modelplane.testing.world.scenario import ScenarioPlan, run_scenario
-from modelplane.testing.world.scenario_file import ScenarioFile, read_scenario
-from modelplane.testing.world.scenario_steps import ScenarioStep, read_step
-from modelplane.views.simulation_report import SimulationReport, read_report, report_bytes
+
+if TYPE_CHECKING:
+    from modelplane.testing.world.run import WorldOutcome
+    from modelplane.testing.world.scenario import ScenarioPlan
+    from modelplane.testing.world.scenario_file import ScenarioFile
+    from modelplane.testing.world.scenario_steps import ScenarioStep
+    from modelplane.views.simulation_report import SimulationReport
 
 _EPILOG = """\
 examples:
@@ -81,16 +81,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--worlds", type=int, metavar="N", help="run N drawn worlds with faults, from the seed on")
     parser.add_argument("--report", type=Path, metavar="FILE.html", help="write a report as one HTML file")
     parser.add_argument("--against", type=Path, metavar="FILE.json", help="compare with the JSON of another run")
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    parser.add_argument("-o", "--output", type=output_word, choices=("text", "json"), default="text")
 
 
 def run(arguments: argparse.Namespace) -> int:
     seed = arguments.seed or 0
     if arguments.worlds is not None:
+        from modelplane.testing.world.command import run_many
+
         return run_many(range(seed, seed + arguments.worlds))
     if not arguments.scenarios and not _names_fleet(arguments):
         if arguments.step or arguments.report or arguments.against:
             raise InputError("steps need a fleet: give its manifests with -f")
+        from modelplane.testing.world.run import run_world
+
         return _show_world(run_world(seed), arguments.output)
     report = _compared(arguments)
     if arguments.report is not None:
@@ -99,6 +103,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.report.write_text(simulation_page(report), encoding="utf-8")
         print(f"{arguments.report}: written", file=sys.stderr)
     if arguments.output == "json":
+        from modelplane.views.simulation_report import report_bytes
+
         sys.stdout.write(report_bytes(report).decode())
     else:
         from modelplane.cli._simulation_text import report_text
@@ -109,10 +115,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if report.quiet else _NOT_AT_REST
 
 
-def _compared(arguments: argparse.Namespace) -> SimulationReport:
+def _compared(arguments: argparse.Namespace) -> "SimulationReport":
     """The last run, compared with the first or with the run of a file."""
     if len(arguments.scenarios) > 1 + (arguments.against is None):
         raise InputError("give one scenario with --against, or two scenarios")
+    from modelplane.testing.world.scenario import run_scenario
+
     reports = [run_scenario(_plan(arguments, path)) for path in arguments.scenarios or [None]]
     before = _read_report(arguments.against) if arguments.against is not None else reports[0]
     if arguments.against is None and len(reports) == 1:
@@ -122,7 +130,11 @@ def _compared(arguments: argparse.Namespace) -> SimulationReport:
     return compared(reports[-1], before)
 
 
-def _read_report(path: Path) -> SimulationReport:
+def _read_report(path: Path) -> "SimulationReport":
+    import msgspec
+
+    from modelplane.views.simulation_report import read_report
+
     try:
         return read_report(path.read_bytes())
     except msgspec.DecodeError as problem:
@@ -133,7 +145,11 @@ def _names_fleet(arguments: argparse.Namespace) -> bool:
     return bool(arguments.manifests or arguments.kubeconfig or arguments.data is not None)
 
 
-def _plan(arguments: argparse.Namespace, path: Path | None) -> ScenarioPlan:
+def _plan(arguments: argparse.Namespace, path: Path | None) -> "ScenarioPlan":
+    from modelplane.testing.world.scenario import ScenarioPlan
+    from modelplane.testing.world.scenario_file import ScenarioFile
+    from modelplane.testing.world.scenario_steps import read_step
+
     written = _scenario(path) if path is not None else ScenarioFile()
     steps = [*written.steps, *map(read_step, arguments.step)]
     manifests = list(_fleet(arguments, written, path))
@@ -148,11 +164,14 @@ def _plan(arguments: argparse.Namespace, path: Path | None) -> ScenarioPlan:
     return plan if written.engine_start_s is None else replace(plan, engine_start_s=written.engine_start_s)
 
 
-def _usual_s(steps: Sequence[ScenarioStep]) -> float:
+def _usual_s(steps: Sequence["ScenarioStep"]) -> float:
     return max(_SECONDS, max((step.at_s for step in steps), default=0.0) + _SECONDS / 2)
 
 
-def _scenario(path: Path) -> ScenarioFile:
+def _scenario(path: Path) -> "ScenarioFile":
+    from modelplane.cli.manifests import read_documents
+    from modelplane.testing.world.scenario_file import read_scenario
+
     documents = read_documents([path])
     if len(documents) != 1:
         raise InputError(f"{path}: a scenario is one document, and not {len(documents)}")
@@ -162,7 +181,7 @@ def _scenario(path: Path) -> ScenarioFile:
         raise InputError(f"{path}: {problem}") from None
 
 
-def _fleet(arguments: argparse.Namespace, written: ScenarioFile, path: Path | None) -> Iterable[Manifest]:
+def _fleet(arguments: argparse.Namespace, written: "ScenarioFile", path: Path | None) -> Iterable[Manifest]:
     """What the command line names, else what the scenario names."""
     if arguments.manifests:
         return _manifests(arguments.manifests)
@@ -181,6 +200,7 @@ def _fleet(arguments: argparse.Namespace, written: ScenarioFile, path: Path | No
 
 
 def _manifests(paths: Sequence[str]) -> list[Manifest]:
+    from modelplane.cli.manifests import read_documents
     from modelplane.k8s.admission.references import Severity
     from modelplane.views.manifest_review import validate
     from modelplane.views.repool import as_equipped
@@ -213,7 +233,9 @@ def _of_plane(plane: RunningPlane) -> Iterator[Manifest]:
             )
 
 
-def _show_world(outcome: WorldOutcome, output: str) -> int:
+def _show_world(outcome: "WorldOutcome", output: str) -> int:
+    from modelplane.testing.world.command import story
+
     shown = {
         "seed": outcome.seed,
         "story": outcome.story,

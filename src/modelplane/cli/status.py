@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modelplane.cli._formats import (
     add_formats,
@@ -17,10 +18,12 @@ from modelplane.cli._formats import (
     table_text,
 )
 from modelplane.cli.ports import HOST, Ports, page_token
-from modelplane.cli.running import RunningPlane
-from modelplane.views.health import ObjectHealth
-from modelplane.views.overview import ClusterRow, Overview, overview
 from modelplane.views.states import READY
+
+if TYPE_CHECKING:
+    from modelplane.cli.running import RunningPlane
+    from modelplane.views.health import ObjectHealth
+    from modelplane.views.overview import ClusterRow, Overview, ReplicaRow
 
 _EPILOG = """\
 examples:
@@ -34,6 +37,8 @@ examples:
 Exit codes: 0 everything is ready, 1 no plane is running, 3 something is not ready.
 """
 _NOT_READY = 3
+_MOST_REPLICAS = 20
+"""Rows of replicas that are not ready: what follows has to stay on the screen."""
 _FIELD = re.compile(r"_([a-z])")
 
 
@@ -51,6 +56,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from modelplane.views.overview import Overview
+
     plane = plane_of(arguments)
     found = Overview()
 
@@ -63,7 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if all(health.state == READY for health in _healths(found)) else _NOT_READY
 
 
-def _overview(plane: RunningPlane, namespace: str) -> Overview:
+def _overview(plane: "RunningPlane", namespace: str) -> "Overview":
+    from modelplane.views.overview import overview
+
     found = overview(
         clusters=plane.items("inferenceclusters"),
         deployments=plane.items("modeldeployments"),
@@ -82,7 +91,7 @@ def _overview(plane: RunningPlane, namespace: str) -> Overview:
     )
 
 
-def _text(found: Overview, arguments: argparse.Namespace) -> str:
+def _text(found: "Overview", arguments: argparse.Namespace) -> str:
     match arguments.output:
         case "json" | "yaml":
             return data_text(_camel_case(asdict(found)), arguments.output)
@@ -101,12 +110,12 @@ def _camel_case(value: object) -> object:
     return [_camel_case(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def overview_text(found: Overview, *, wide: bool) -> str:
+def overview_text(found: "Overview", *, wide: bool) -> str:
     """Without addresses, of which one has the token of the page."""
     return "\n".join(_tables(found, wide=wide))
 
 
-def _names(found: Overview) -> Iterator[str]:
+def _names(found: "Overview") -> Iterator[str]:
     yield names_text("inferencecluster", (row.name for row in found.clusters))
     yield names_text("modeldeployment", (row.name for row in found.deployments))
     yield names_text("modelreplica", (row.name for row in found.replicas))
@@ -114,13 +123,13 @@ def _names(found: Overview) -> Iterator[str]:
     yield names_text("modelservice", (row.name for row in found.services))
 
 
-def _healths(found: Overview) -> Iterator[ObjectHealth]:
+def _healths(found: "Overview") -> Iterator["ObjectHealth"]:
     yield from (row.health for row in found.clusters)
     yield from (row.health for row in found.deployments)
     yield from (row.health for row in found.services)
 
 
-def _tables(found: Overview, *, wide: bool) -> Iterator[str]:
+def _tables(found: "Overview", *, wide: bool) -> Iterator[str]:
     more: Sequence[str] = ("POOLS", "TAINTS") if wide else ()
     yield table_text(
         ("CLUSTER", "HEALTH", "NODES", "FREE", "LOST", "REPLICAS", *more, "WHY"),
@@ -138,10 +147,7 @@ def _tables(found: Overview, *, wide: bool) -> Iterator[str]:
     )
     replicas = [replica for replica in found.replicas if wide or replica.health.state != READY]
     if replicas:
-        yield table_text(
-            ("REPLICA", "HEALTH", "CLUSTER", "WHY"),
-            ((f"{r.namespace}/{r.name}", r.health.state, r.cluster, r.health.why) for r in replicas),
-        )
+        yield _replica_table(replicas, len(replicas) if wide else _MOST_REPLICAS)
     if found.caches:
         yield table_text(
             ("CACHE", "HEALTH", "STAGED", "PROGRESS", "WHY"),
@@ -156,12 +162,21 @@ def _tables(found: Overview, *, wide: bool) -> Iterator[str]:
     )
 
 
-def _state(cluster: ClusterRow) -> str:
+def _replica_table(replicas: "Sequence[ReplicaRow]", most: int) -> str:
+    shown = table_text(
+        ("REPLICA", "HEALTH", "CLUSTER", "WHY"),
+        ((f"{r.namespace}/{r.name}", r.health.state, r.cluster, r.health.why) for r in replicas[:most]),
+    )
+    left = len(replicas) - most
+    return f"{shown}and {left} more replicas that are not ready; -o wide shows all\n" if left > 0 else shown
+
+
+def _state(cluster: "ClusterRow") -> str:
     """With a mark where no replica is placed any more, as kubectl shows it for nodes."""
     return f"{cluster.health.state},SchedulingDisabled" if cluster.cordoned else cluster.health.state
 
 
-def _more(cluster: ClusterRow, wide: bool) -> tuple[str, ...]:  # noqa: FBT001  the one option
+def _more(cluster: "ClusterRow", wide: bool) -> tuple[str, ...]:  # noqa: FBT001  the one option
     return (", ".join(cluster.pools) or "-", ", ".join(cluster.taints) or "-") if wide else ()
 
 

@@ -1,6 +1,5 @@
 """Progress lines with timestamps, and cancellation by signals."""
 
-import asyncio
 import logging
 import signal
 import sys
@@ -30,6 +29,7 @@ def run_until_signal(main: Coroutine[object, object, int], *, logged: bool = Fal
 
     `logged`: that it stops is a line of the log, and no sentence for people.
     """
+    import asyncio
 
     def say(text: str) -> None:
         if logged:

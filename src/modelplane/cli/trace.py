@@ -1,13 +1,14 @@
 """`modelplane trace`: what an object leads to, as a tree."""
 
 import argparse
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from modelplane.cli._formats import add_plane, add_watch, data_text, plane_of, print_changes, table_text
 from modelplane.cli._kinds import read_target
 from modelplane.cli._objects import PlaneObjects, add_namespace
-from modelplane.views.object_tree import TREE_KINDS, ObjectTree, TracedObjects
+
+if TYPE_CHECKING:
+    from modelplane.views.object_tree import ObjectTree, TracedObjects
 
 _EPILOG = """\
 examples:
@@ -32,6 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from modelplane.views.object_tree import TREE_KINDS
+
     kind, name = read_target(arguments.words, TREE_KINDS)
     objects = PlaneObjects(plane_of(arguments))
     namespace = arguments.namespace if objects.resource(kind).namespaced else ""
@@ -43,14 +46,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _read(objects: PlaneObjects, namespace: str) -> TracedObjects:
+def _read(objects: PlaneObjects, namespace: str) -> "TracedObjects":
     """Of one namespace, as far as kinds have one: that is all that whoever works in it may read."""
+    from modelplane.views.object_tree import TREE_KINDS, TracedObjects
+
     resources = [objects.resource(kind) for kind in TREE_KINDS]
     return TracedObjects.of(item for each in resources for item in objects.list(each, namespace))
 
 
-def tree_text(tree: ObjectTree, output: str) -> str:
+def tree_text(tree: "ObjectTree", output: str) -> str:
     if output != "text":
+        import msgspec
+
         return data_text(msgspec.to_builtins(tree), output)
     header = ("OBJECT", "NAMESPACE", "HEALTH", "SINCE", "WHY")
     rows = [(title, each.namespace, each.state, each.since, each.why) for title, each in tree.rows()]

@@ -5,15 +5,14 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError
-from modelplane.cli.manifests import expand, read, shown
 from modelplane.k8s.admission.decode import TextError, escape
-from modelplane.k8s.admission.documents import parse_documents
-from modelplane.k8s.admission.layout import Document
-from modelplane.k8s.admission.references import Severity
-from modelplane.k8s.admission.review import ManifestReview, ReviewFinding
-from modelplane.views.manifest_review import validate
+
+if TYPE_CHECKING:
+    from modelplane.k8s.admission.layout import Document
+    from modelplane.k8s.admission.review import ManifestReview, ReviewFinding
 
 _DESCRIPTION = """\
 Checks manifests offline, as an API server would before it stores them: schema, defaults, unknown fields, rules, device
@@ -59,6 +58,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from modelplane.k8s.admission.references import Severity
+    from modelplane.views.manifest_review import validate
+
     paths = [*arguments.named, *arguments.paths]
     if not paths:
         raise InputError("no manifests given: use -f PATH, or -f - for standard input")
@@ -71,7 +73,10 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if refused else 0
 
 
-def _read_all(paths: Sequence[str]) -> tuple[list[Document], list[_Unreadable]]:
+def _read_all(paths: Sequence[str]) -> tuple[list["Document"], list[_Unreadable]]:
+    from modelplane.cli.manifests import expand, read, shown
+    from modelplane.k8s.admission.documents import parse_documents
+
     documents: list[Document] = []
     unreadable: list[_Unreadable] = []
     for path in paths:
@@ -83,7 +88,7 @@ def _read_all(paths: Sequence[str]) -> tuple[list[Document], list[_Unreadable]]:
     return documents, unreadable
 
 
-def _show_text(found: ManifestReview, unreadable: Sequence[_Unreadable]) -> None:
+def _show_text(found: "ManifestReview", unreadable: Sequence[_Unreadable]) -> None:
     for each in unreadable:
         print(each.error)
     for finding in found.findings:
@@ -91,13 +96,17 @@ def _show_text(found: ManifestReview, unreadable: Sequence[_Unreadable]) -> None
     print(_summary(found, len(unreadable)))
 
 
-def _line(finding: ReviewFinding) -> str:
+def _line(finding: "ReviewFinding") -> str:
+    from modelplane.k8s.admission.references import Severity
+
     mark = "" if finding.severity is Severity.ERROR else f"{finding.severity.value}: "
     who = f"{finding.kind}/{finding.name}".strip("/") or "document"
     return f"{escape(finding.source)}:{finding.line}: {mark}{escape(who)}: {finding.problem}"
 
 
-def _summary(found: ManifestReview, unreadable: int) -> str:
+def _summary(found: "ManifestReview", unreadable: int) -> str:
+    from modelplane.k8s.admission.references import Severity
+
     problems = found.count(Severity.ERROR) + unreadable
     parts = [_plural(found.objects, "object"), _plural(problems, "problem")]
     warnings = found.count(Severity.WARNING)
@@ -111,7 +120,7 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _show_json(found: ManifestReview, unreadable: Sequence[_Unreadable]) -> None:
+def _show_json(found: "ManifestReview", unreadable: Sequence[_Unreadable]) -> None:
     problems = [
         {"file": each.source, "line": each.error.line, "severity": "error", "message": each.error.sentence}
         for each in unreadable
@@ -125,7 +134,7 @@ def _show_json(found: ManifestReview, unreadable: Sequence[_Unreadable]) -> None
     print()
 
 
-def _as_json(finding: ReviewFinding) -> dict[str, object]:
+def _as_json(finding: "ReviewFinding") -> dict[str, object]:
     problem = finding.problem
     return {
         "file": finding.source,

@@ -12,10 +12,12 @@ A release of Modelplane brings other images. That alone changes no pod of an eng
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from modelplane.api.models import InferenceCluster, SpecSoftware
 from modelplane.api.version import __version__
+
+if TYPE_CHECKING:
+    from modelplane.api.models import InferenceCluster
 
 OwnProgram = Literal["picker", "routing_sidecar", "warm_up", "loader", "router"]
 IMAGE_NAMES: Final[Mapping[OwnProgram, str]] = MappingProxyType(
@@ -55,7 +57,7 @@ class ReleaseImages:
         name = f"{IMAGE_NAMES[program]}:v{self.version}"
         return f"{self.repository.rstrip('/')}/{name}" if self.repository else name
 
-    def for_cluster(self, cluster: InferenceCluster) -> OwnImages:
+    def for_cluster(self, cluster: "InferenceCluster") -> OwnImages:
         mirrors = RegistryMirrors.of(cluster)
 
         def image(program: OwnProgram) -> str:
@@ -67,7 +69,7 @@ class ReleaseImages:
 RELEASE_IMAGES: Final = ReleaseImages()
 
 
-def named_image(cluster: InferenceCluster, program: OwnProgram) -> str | None:
+def named_image(cluster: "InferenceCluster", program: OwnProgram) -> str | None:
     """The image that a cluster names itself."""
     found: str | None = getattr(cluster.spec.backend.images, program)
     return found
@@ -80,8 +82,8 @@ class RegistryMirrors:
     pairs: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, cluster: InferenceCluster) -> "RegistryMirrors":
-        declared = (cluster.spec.software or SpecSoftware()).registry_mirrors
+    def of(cls, cluster: "InferenceCluster") -> "RegistryMirrors":
+        declared = cluster.spec.software.registry_mirrors if cluster.spec.software is not None else ()
         found = [(each.source.rstrip("/"), each.mirror.rstrip("/")) for each in declared]
         return cls(tuple(sorted(found, key=lambda pair: (-len(pair[0]), pair[0]))))
 
