@@ -18,7 +18,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from math import inf
-from typing import Generic, Never, TypeVar
+from typing import Final, Generic, Never, TypeVar
 
 from modelplane.framework.faults import PluginFault, raised
 from modelplane.framework.plugins import Weighted, is_metric_scorer, is_relative_metric_scorer
@@ -33,6 +33,8 @@ Best = tuple[float, Sequence[int]]
 """The highest sum, and the positions that have it, ascending."""
 WeightedSparseScores = Sequence[tuple[float, Mapping[int, float]]]
 """Scores of a few candidates by their positions, with weights."""
+_place_of: Final = bisect_left
+_insert: Final = insort
 Watch = Callable[[C, list[C]], None]
 """Has a candidate append itself to the list when it changes: at its next change, and once."""
 
@@ -139,17 +141,17 @@ class _Bucket:
         equals = self.at.get(absolute)
         if equals is None:
             self.at[absolute] = [at]
-            insort(self.absolute_scores, absolute)
+            _insert(self.absolute_scores, absolute)
         else:
-            insort(equals, at)
+            _insert(equals, at)
 
     def remove(self, absolute: float, at: int) -> None:
         equals = self.at[absolute]
         if len(equals) > 1:
-            del equals[bisect_left(equals, at)]
+            del equals[_place_of(equals, at)]
         else:
             del self.at[absolute]
-            del self.absolute_scores[bisect_left(self.absolute_scores, absolute)]
+            del self.absolute_scores[_place_of(self.absolute_scores, absolute)]
 
     def best(self) -> list[list[int]]:
         """Positions of the top, one list a score: different scores can give the same sum, for sums are rounded."""
