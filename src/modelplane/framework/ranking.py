@@ -42,7 +42,7 @@ Watch = Callable[[C, list[C]], None]
 class MetricScorers(Generic[C]):
     """The metric scorers of a profile with their weights."""
 
-    __slots__ = ("_absolute", "_relative", "_relative_scores", "_single")
+    __slots__ = ("_absolute", "_is_single", "_relative", "_relative_scores")
 
     def __init__(self, scorers: Iterable[Weighted[S, C]]) -> None:
         self._absolute: list[tuple[str, float, Callable[[C], float]]] = []
@@ -55,7 +55,7 @@ class MetricScorers(Generic[C]):
                 self._relative_scores.append((scorer.name, weight, scorer.relative_score))
             elif is_metric_scorer(scorer):
                 self._absolute.append((scorer.name, weight, scorer.read))
-        self._single = len(self._relative) == 1
+        self._is_single = len(self._relative) == 1
 
     def read(self, candidate: C) -> tuple[float, BucketKey]:
         """The absolute score of a candidate, and the key of its bucket."""
@@ -81,7 +81,7 @@ class MetricScorers(Generic[C]):
 
     def extremes(self, keys: Collection[BucketKey]) -> Extremes:
         """The least and the most of each relative scorer."""
-        if self._single:
+        if self._is_single:
             return ((min(keys), max(keys)),)  # type: ignore[return-value]  # of one scorer, keys are numbers
         columns = zip(*keys, strict=True)
         return tuple([(min(column), max(column)) for column in columns])
@@ -90,7 +90,7 @@ class MetricScorers(Generic[C]):
         """Whether the extremes are sure to be the same after these keys were added and those removed."""
         if not added and not removed:
             return True
-        if not self._single:
+        if not self._is_single:
             return False
         ((least, most),) = extremes
         if least in removed or most in removed:
