@@ -42,10 +42,13 @@ _STAMP: Final = "made-of"
 _OUT_OF_PLACE: Final = frozenset(("msgspec.Struct", "Struct", "typing.Protocol", "Protocol"))
 _TAKEN_IN_C: Final = re.compile(
     r"(Alignas|Alignof|Atomic|Bool|Complex|Generic|Imaginary|Noreturn)"
-    r"|_(aligned|alignof|asm|attribute|auto_type|block|bounded|cold|complex|const|dead|deprecated|exported|hot|imag"
-    r"|inline|label|null|packed|pure|real|restrict|signed|strong|thread|typeof|unavailable|unused|used|volatile|weak)(__)?"
+    r"|_(alignof|asm|attribute|auto_type|complex|const|imag|inline|label|null|real|restrict|signed|thread|typeof|volatile)(__)?"
+    r"|_(always_inline|bitwise|block|cold|dead|deprecated|exported|linux|nonnull|null_terminated|null_unspecified|nullable"
+    r"|pure|single|strong|unavailable|unix|unused|used|weak|wur)"
 )
-"""With an underscore before it a keyword of C or of its compilers, or a macro of headers, macOS' among them."""
+"""With an underscore before it a keyword of C or of its compilers, or a macro: clang's, and those of the C libraries of
+Linux and macOS that come with Python.h.
+"""
 _FLAGS: Final = ("-fvisibility=hidden", "-fno-plt") if sys.platform == "linux" else ()
 """Functions call each other and those of Python without a detour by a table: as many places less to fetch anew."""
 MODULES: Final = (

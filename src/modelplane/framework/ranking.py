@@ -18,7 +18,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from math import inf
-from typing import Generic, Never, TypeVar
+from typing import Final, Generic, Never, TypeVar
 
 from modelplane.framework.faults import PluginFault, raised
 from modelplane.framework.plugins import Weighted, is_metric_scorer, is_relative_metric_scorer
@@ -33,6 +33,8 @@ Best = tuple[float, Sequence[int]]
 """The highest sum, and the positions that have it, ascending."""
 WeightedSparseScores = Sequence[tuple[float, Mapping[int, float]]]
 """Scores of a few candidates by their positions, with weights."""
+_place_of: Final = bisect_left
+_insert: Final = insort
 Watch = Callable[[C, list[C]], None]
 """Has a candidate append itself to the list when it changes: at its next change, and once."""
 
@@ -40,7 +42,7 @@ Watch = Callable[[C, list[C]], None]
 class MetricScorers(Generic[C]):
     """The metric scorers of a profile with their weights."""
 
-    __slots__ = ("_absolute", "_relative", "_relative_scores", "_single")
+    __slots__ = ("_absolute", "_is_single", "_relative", "_relative_scores")
 
     def __init__(self, scorers: Iterable[Weighted[S, C]]) -> None:
         self._absolute: list[tuple[str, float, Callable[[C], float]]] = []
@@ -53,7 +55,7 @@ class MetricScorers(Generic[C]):
                 self._relative_scores.append((scorer.name, weight, scorer.relative_score))
             elif is_metric_scorer(scorer):
                 self._absolute.append((scorer.name, weight, scorer.read))
-        self._single = len(self._relative) == 1
+        self._is_single = len(self._relative) == 1
 
     def read(self, candidate: C) -> tuple[float, BucketKey]:
         """The absolute score of a candidate, and the key of its bucket."""
@@ -79,7 +81,7 @@ class MetricScorers(Generic[C]):
 
     def extremes(self, keys: Collection[BucketKey]) -> Extremes:
         """The least and the most of each relative scorer."""
-        if self._single:
+        if self._is_single:
             return ((min(keys), max(keys)),)  # type: ignore[return-value]  # of one scorer, keys are numbers
         columns = zip(*keys, strict=True)
         return tuple([(min(column), max(column)) for column in columns])
@@ -88,7 +90,7 @@ class MetricScorers(Generic[C]):
         """Whether the extremes are sure to be the same after these keys were added and those removed."""
         if not added and not removed:
             return True
-        if not self._single:
+        if not self._is_single:
             return False
         ((least, most),) = extremes
         if least in removed or most in removed:
@@ -139,17 +141,17 @@ class _Bucket:
         equals = self.at.get(absolute)
         if equals is None:
             self.at[absolute] = [at]
-            insort(self.absolute_scores, absolute)
+            _insert(self.absolute_scores, absolute)
         else:
-            insort(equals, at)
+            _insert(equals, at)
 
     def remove(self, absolute: float, at: int) -> None:
         equals = self.at[absolute]
         if len(equals) > 1:
-            del equals[bisect_left(equals, at)]
+            del equals[_place_of(equals, at)]
         else:
             del self.at[absolute]
-            del self.absolute_scores[bisect_left(self.absolute_scores, absolute)]
+            del self.absolute_scores[_place_of(self.absolute_scores, absolute)]
 
     def best(self) -> list[list[int]]:
         """Positions of the top, one list a score: different scores can give the same sum, for sums are rounded."""

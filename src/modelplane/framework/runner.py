@@ -17,7 +17,7 @@ A runner caches its last results, so two runs of one runner must not overlap.
 
 from collections.abc import Mapping, Sequence
 from operator import mul
-from typing import Generic, TypeGuard, TypeVar
+from typing import Final, Generic, TypeGuard, TypeVar
 
 from modelplane.framework.faults import PluginFault, raised
 from modelplane.framework.filtering import MemoizedFilter
@@ -49,7 +49,8 @@ C = TypeVar("C")
 Parts = tuple[tuple[str, float], ...]
 
 
-_MAX_RANKINGS = 4
+_PICKED: Final = RunOutcome.PICKED
+_MAX_RANKINGS: Final = 4
 """One profile is run for several sets of candidates where the caller narrows them; this many are kept up."""
 
 
@@ -69,7 +70,7 @@ class _Scores:
         return add_sparse(sums, self.sparse)
 
 
-_NO_SCORES = _Scores()
+_NO_SCORES: Final = _Scores()
 
 
 class _ScorerCalls(Generic[S, C]):
@@ -165,7 +166,7 @@ class Runner(Generic[S, C]):
             ranked = self._pick(state, candidates, reporter)
         if reporter is not None:
             reporter.picked(self.profile.name, ranked[0].candidate)
-        return Result(RunOutcome.PICKED, ranked)
+        return Result(_PICKED, ranked)
 
     def catch_up(self) -> None:
         """Read the candidates that changed, for the next run to find those that change from here on."""

@@ -4,7 +4,7 @@ Time and random numbers come with it: the same endpoints, request, time and seed
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from modelplane.api.identity import IdentityMemo
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -13,7 +13,7 @@ from modelplane.epp.scheduling.requests import Request
 from modelplane.framework import CycleState, Profile, Result, SparseVector
 
 T = TypeVar("T")
-_MAX_TUPLES = 4
+_MAX_TUPLES: Final = 4
 
 
 Positions = IdentityMemo[Sequence[Endpoint], Mapping[Endpoint, int]]

@@ -20,14 +20,15 @@ Code that keeps a value computed from an endpoint calls `watch`, and is notified
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Final
 
 from modelplane.epp.scheduling.metrics import NEVER_SCRAPED, EndpointMetrics
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 _NO_NUMBERS: Mapping[str, float] = MappingProxyType({})
-_MAX_WATCHERS = 16
+_MAX_WATCHERS: Final = 16
 
-ROLE_LABEL = "llm-d.ai/role"
+ROLE_LABEL: Final = "llm-d.ai/role"
 
 
 class Role(StrEnum):

@@ -4,20 +4,21 @@ Routing headers are written by the picker alone. Those that a client sends are o
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
-DESTINATION = "x-gateway-destination-endpoint"
-DESTINATION_SUBSET = "x-gateway-destination-endpoint-subset"
-DESTINATION_SERVED = "x-gateway-destination-endpoint-served"
-DESTINATION_SCORES = "x-gateway-destination-endpoint-scores"
-PREFILLER = "x-prefiller-host-port"
-PREFILLER_URL = "x-prefiller-url"
-ENCODERS = "x-encoder-hosts-ports"
-DATA_PARALLEL = "x-data-parallel-host-port"
-CACHE_SOURCE = "x-kv-cache-source-host-port"
-PREFER = "prefer"
-IF_AVAILABLE = "if-available"
+DESTINATION: Final = "x-gateway-destination-endpoint"
+DESTINATION_SUBSET: Final = "x-gateway-destination-endpoint-subset"
+DESTINATION_SERVED: Final = "x-gateway-destination-endpoint-served"
+DESTINATION_SCORES: Final = "x-gateway-destination-endpoint-scores"
+PREFILLER: Final = "x-prefiller-host-port"
+PREFILLER_URL: Final = "x-prefiller-url"
+ENCODERS: Final = "x-encoder-hosts-ports"
+DATA_PARALLEL: Final = "x-data-parallel-host-port"
+CACHE_SOURCE: Final = "x-kv-cache-source-host-port"
+PREFER: Final = "prefer"
+IF_AVAILABLE: Final = "if-available"
 
-ROUTING = frozenset(
+ROUTING: Final = frozenset(
     (
         DESTINATION,
         DESTINATION_SUBSET,

@@ -6,6 +6,7 @@ subset) is 503, and endpoints that serve other models only are 404.
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Final
 
 from modelplane.epp.scheduling.decisions import Decision, OtherModel, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -14,8 +15,9 @@ from modelplane.framework import Result, RunOutcome, Scored
 Others = tuple[tuple[str, tuple[Endpoint, ...]], ...]
 Headers = tuple[tuple[str, str], ...]
 
-
-_ENDS = {
+_PICKED: Final = Outcome.PICKED
+_RAN: Final = RunOutcome.PICKED
+_ENDS: Final = {
     RunOutcome.NOTHING_OFFERED: Outcome.NO_ENDPOINTS,
     RunOutcome.ALL_UNSCHEDULABLE: Outcome.SATURATED,
     RunOutcome.ALL_UNRESOLVABLE: Outcome.EXCLUDED,
@@ -24,10 +26,10 @@ _ENDS = {
 
 def decision_from(profile: str, result: Result[Endpoint], others: Others = (), headers: Headers = ()) -> Decision:
     """The decision where `profile` is the primary one."""
-    if result.outcome is RunOutcome.PICKED:
+    if result.outcome is _RAN:
         ranked = result.ranked
         best = ((ranked[0].candidate,),) if len(ranked) == 1 else groups(ranked)
-        return Decision(Outcome.PICKED, best, profile, others, headers)
+        return Decision(_PICKED, best, profile, others, headers)
     outcome = _ENDS[result.outcome]
     if outcome is Outcome.EXCLUDED and result.refusals and isinstance(result.refusals[-1], OtherModel):
         outcome = Outcome.UNKNOWN_MODEL

@@ -12,7 +12,7 @@ Same endpoints (in any order), request, time, random numbers and plugin state: s
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeGuard
+from typing import Final, TypeGuard
 
 import msgspec
 
@@ -29,8 +29,9 @@ from modelplane.epp.scheduling.subsets import SubsetFilter
 from modelplane.framework import PluginFault, Reporter, Result, Runner, RunOutcome
 from modelplane.framework.faults import raised
 
-_NOTHING: Result[Endpoint] = Result(RunOutcome.NOTHING_OFFERED)
-_NONE_READY = Decision(Outcome.NO_ENDPOINTS, why="no endpoint is ready")
+_PICKED: Final = Outcome.PICKED
+_NOTHING: Final[Result[Endpoint]] = Result(RunOutcome.NOTHING_OFFERED)
+_NONE_READY: Final = Decision(Outcome.NO_ENDPOINTS, why="no endpoint is ready")
 
 
 class Scheduler:
@@ -83,7 +84,7 @@ class Scheduler:
         if reporter is not None and _records_inputs(reporter):
             return self._decide_recorded(reporter, context, endpoints)
         decision = self.decide(context, reporter)
-        return self._send(context, decision) if decision.outcome is Outcome.PICKED else decision
+        return self._send(context, decision) if decision.outcome is _PICKED else decision
 
     def catch_up(self) -> None:
         """Read the endpoints that changed since this scheduler decided last."""
@@ -100,7 +101,7 @@ class Scheduler:
         except PluginFault as fault:
             self.count_fault(fault)
             return Decision(Outcome.FAULT, why=str(fault))
-        if decision.outcome is not Outcome.PICKED:
+        if decision.outcome is not _PICKED:
             return decision
         if (
             PREFER in request.headers
@@ -161,7 +162,7 @@ class Scheduler:
         decision = self.decide(context, recorder)
         recorder.record(context, endpoints, decision, self._captured(context))
         context.request = request
-        return self._send(context, decision) if decision.outcome is Outcome.PICKED else decision
+        return self._send(context, decision) if decision.outcome is _PICKED else decision
 
     def _captured(self, context: SchedulingContext) -> dict[str, object]:
         found: dict[str, object] = {}
@@ -203,7 +204,7 @@ class Scheduler:
         decision = handler.process_results(context)
         if type(decision) is not Decision:
             raise PluginFault(handler.name, f"returned {decision!r}, which is no Decision")
-        if decision.outcome is Outcome.PICKED and not (decision.groups and decision.groups[0]):
+        if decision.outcome is _PICKED and not (decision.groups and decision.groups[0]):
             raise PluginFault(handler.name, "returned the outcome Picked without an endpoint")
         return decision
 

@@ -45,6 +45,7 @@ _PICKER_HEADERS: Final = frozenset((*OBJECTIVE, *FAIRNESS, *TTFT, *TPOT, *REWRIT
 DEFAULT_TENANT: Final = "default-flow"
 _SERVER_ERRORS: Final = 500
 _MALFORMED_API: Final = Parsed()
+_PICKED: Final = Outcome.PICKED
 _STOPPING: Final = Decision(Outcome.STOPPING, why="the picker is stopping")
 
 
@@ -280,7 +281,7 @@ class Director:
         if self.observer is not None and item.final_state is not None:
             self.observer.waited(item.request, item.final_state, model=_requested_model(renamed))
         result = self._schedule(item.request, renamed, now_s, item)
-        if flow.evictor is not None and result.decision.outcome is Outcome.PICKED and item.priority < 0:
+        if flow.evictor is not None and result.decision.outcome is _PICKED and item.priority < 0:
             flow.evictor.sent(item.request, item.priority)
             self._evictable[item.request] = waiting.waiter
         return result
@@ -329,7 +330,7 @@ class Director:
         if observer is not None:
             observer.decided(request, decision, self._clock() - now_s, steps, model=_requested_model(renamed))
         flow = None if item is None else self._flow
-        if not self._counts or decision.outcome is not Outcome.PICKED:
+        if not self._counts or decision.outcome is not _PICKED:
             return RoutingResult(request, decision, scheduler, renamed, False, item, flow)
         tokens = max(0, tokens_of(request.prompts, request.token_ids) - decision.cached_tokens)
         picked_of(decision).count(1, tokens)

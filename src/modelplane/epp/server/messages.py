@@ -149,7 +149,7 @@ _READERS: Final[dict[int, Callable[[ProcessingRequest, bytes], None]]] = {
 
 _ONE_BYTE: Final = 0x80
 _MOST_KNOWN: Final = 4096
-_KNOWN: dict[bytes, tuple[str, str]] = {}
+_KNOWN: Final[dict[bytes, tuple[str, str]]] = {}
 """Decoded headers by their bytes: most headers equal those of the previous request."""
 
 
@@ -160,7 +160,7 @@ _LENGTH_NAME: Final = b"\x0econtent-length"
 _TAGS_BYTES: Final = 3
 """The bytes of an entry before its name: its tag and length, and the name's tag."""
 _MOST_BEGINNINGS: Final = 1024
-_BEGINNINGS: dict[bytes, dict[str, str]] = {}
+_BEGINNINGS: Final[dict[bytes, dict[str, str]]] = {}
 """Decoded headers before content-length: headers that differ between requests come last."""
 
 

@@ -20,9 +20,9 @@ _BODY: Final = ProcessingPhase.REQUEST_BODY
 _THE_END: Final = b"\x10\x01"
 _AND_AN_END: Final = 3
 _MOST_TAILS: Final = 256
-_TAILS: dict[bytes, ProcessingRequest] = {}
+_TAILS: Final[dict[bytes, ProcessingRequest]] = {}
 """Decoded fields after the headers or after a body chunk in their message."""
-_ENDS: set[bytes] = set()
+_ENDS: Final[set[bytes]] = set()
 """Decoded messages that only end a body."""
 
 

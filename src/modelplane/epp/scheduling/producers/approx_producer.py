@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
@@ -19,11 +20,13 @@ from modelplane.epp.scheduling.results import picked_of
 from modelplane.framework.registry import plugin_type
 
 OnRecord = Callable[[Sequence[Endpoint], PrefixMatch], None]
-PREFILL = "prefill"
+PREFILL: Final = "prefill"
 """The profile whose pick computes the prompt's KV blocks in addition to the primary one."""
 
 RATIOS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SIZES = (0.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0)
+
+_bucket_of: Final = bisect_left
 
 
 class Tally:
@@ -37,7 +40,7 @@ class Tally:
         self.total = 0.0
 
     def add(self, number: float) -> None:
-        self.counts[bisect_left(self.bounds, number)] += 1
+        self.counts[_bucket_of(self.bounds, number)] += 1
         self.total += number
 
 

@@ -29,6 +29,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Final
 
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.hashing import BYTES_A_TOKEN, marks_of_text, seed_of
@@ -37,10 +38,10 @@ from modelplane.epp.scheduling.producers.matches import PrefixMatch
 from modelplane.epp.scheduling.requests import Request
 from modelplane.framework import SparseVector
 
-_SHARDS = 64
-_SHARD = _SHARDS - 1
-_SETS_KEPT = 256
-_EXACT = 32
+_SHARDS: Final = 64
+_SHARD: Final = _SHARDS - 1
+_SETS_KEPT: Final = 256
+_EXACT: Final = 32
 
 
 def _places() -> list[int]:
@@ -52,14 +53,14 @@ def _places() -> list[int]:
     return counts
 
 
-_PLACES = _places()
-_SWEPT_A_RECORD = 256
-_SPARE = 1024
-_UNLEARNED = 8.0
+_PLACES: Final = _places()
+_SWEPT_A_RECORD: Final = 256
+_SPARE: Final = 1024
+_UNLEARNED: Final = 8.0
 """Bytes of a token before anything is learned: twice of what English has under usual vocabularies."""
-_TRUSTED_TOKENS = 10_000
+_TRUSTED_TOKENS: Final = 10_000
 """Fewer learned tokens than this weigh less than the assumed ratio."""
-_RECENT_TOKENS = 10_000_000
+_RECENT_TOKENS: Final = 10_000_000
 
 
 class _Segment:
@@ -98,8 +99,8 @@ class _Lookup:
         self.where: dict[int, Sequence[int]] = {}
 
 
-_NO_ENDPOINTS = _Lookup((), ())
-_NONE: Mapping[int, int] = MappingProxyType({})
+_NO_ENDPOINTS: Final = _Lookup((), ())
+_NONE: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 class ApproximateIndex:

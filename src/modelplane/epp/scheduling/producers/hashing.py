@@ -12,11 +12,13 @@ even when it is not full, unless the caller requires full ones.
 
 import struct
 from collections.abc import Sequence
+from typing import Final
 
-from xxhash import xxh64_intdigest as digest
+from xxhash import xxh64_intdigest
 
-BYTES_A_TOKEN = 4
-_pair = struct.Struct("<QQ").pack
+BYTES_A_TOKEN: Final = 4
+digest: Final = xxh64_intdigest
+_pair: Final = struct.Struct("<QQ").pack
 
 
 def seed_of(model: str, salt: str = "") -> int:

@@ -1,8 +1,10 @@
 """Limits of a prefix index."""
 
+from typing import Final
+
 import msgspec
 
-LEAST_BLOCK_TOKENS = 64
+LEAST_BLOCK_TOKENS: Final = 64
 
 
 class PrefixLimits(msgspec.Struct, frozen=True):

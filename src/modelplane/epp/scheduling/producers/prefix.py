@@ -18,9 +18,9 @@ from modelplane.epp.scheduling.producers.matches import PrefixFacts, PrefixMatch
 from modelplane.framework import SparseVector, StateKey
 
 _HASHES_SHOWN: Final = 16
-PREFIX: StateKey[PrefixMatch] = StateKey("prefix")
-PREFIXES: StateKey[dict[str, PrefixMatch]] = StateKey("prefixes")
-TOKENS: StateKey[Sequence[Sequence[int]]] = StateKey("tokens")
+PREFIX: Final[StateKey[PrefixMatch]] = StateKey("prefix")
+PREFIXES: Final[StateKey[dict[str, PrefixMatch]]] = StateKey("prefixes")
+TOKENS: Final[StateKey[Sequence[Sequence[int]]]] = StateKey("tokens")
 """The prompts as tokens of the server's own tokenizer, one sequence a prompt, if it was called."""
 
 

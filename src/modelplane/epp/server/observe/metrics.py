@@ -12,6 +12,7 @@ are kept, the rest are `other`, and so are all labels when there are a thousand 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Final
 
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -19,16 +20,18 @@ from modelplane.epp.scheduling.metrics import NEVER_SCRAPED
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import Request
 
-OTHER = "other"
-UNKNOWN = "unknown"
-NO_USAGE = ResponseUsage()
-DEFAULT_TENANT = "default-flow"
-_NAMES_MOST = 1000
-_UNPROVEN_MOST = 32
+_PICKED: Final = Outcome.PICKED
+_bucket_of: Final = bisect_left
+OTHER: Final = "other"
+UNKNOWN: Final = "unknown"
+NO_USAGE: Final = ResponseUsage()
+DEFAULT_TENANT: Final = "default-flow"
+_NAMES_MOST: Final = 1000
+_UNPROVEN_MOST: Final = 32
 # Some engines answer for any name.
-_ANSWERED_MOST = 128
-_RECORDS_MOST = 1000
-_ENDPOINTS_MOST = 10_000
+_ANSWERED_MOST: Final = 128
+_RECORDS_MOST: Final = 1000
+_ENDPOINTS_MOST: Final = 10_000
 _SECONDS = (
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0, 120.0,
@@ -48,12 +51,12 @@ RESPONSE_SIDE_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0
 QUEUE_S = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 STREAM_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
-_CODES = {
+_CODES: Final = {
     400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 412: "PreconditionFailed",
     413: "PayloadTooLarge", 429: "ResourceExhausted", 499: "ClientClosedRequest", 500: "Internal",
     503: "ServiceUnavailable",
 }  # fmt: skip
-_ERROR_FROM = 400
+_ERROR_FROM: Final = 400
 
 Labels = tuple[str, str, str, str]
 """Requested model, target model, tenant, priority."""
@@ -70,7 +73,7 @@ class Histogram:
         self.total = 0.0
 
     def add(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
+        self.counts[_bucket_of(self.bounds, value)] += 1
         self.total += value
 
     def take(self, other: "Histogram") -> None:
@@ -194,7 +197,7 @@ class PickerMetrics:
 
     def decided(self, request: Request, decision: Decision, spent_s: float, model: str = "") -> None:
         """A request was decided. `model` is the requested model if it was rewritten."""
-        picked = decision.groups[0][0] if decision.outcome is Outcome.PICKED else None
+        picked = decision.groups[0][0] if decision.outcome is _PICKED else None
         record = self._record(request, model, picked)
         record.requests += 1
         record.sizes.add(request.size)

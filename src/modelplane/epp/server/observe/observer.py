@@ -11,6 +11,7 @@ Without log and traces, `record_steps` is one comparison and the rest is arithme
 
 import time
 from collections.abc import Callable
+from typing import Final
 
 from modelplane.epp.config.config import Config
 from modelplane.epp.flowcontrol import QueueOutcome
@@ -24,8 +25,8 @@ from modelplane.epp.server.observe.metrics import PickerMetrics
 from modelplane.epp.server.observe.tracing import RequestTrace, Tracing
 from modelplane.framework import Reporter
 
-DISPATCHED = "Dispatched"
-_TRACES_MOST = 10_000
+DISPATCHED: Final = "Dispatched"
+_TRACES_MOST: Final = 10_000
 """Traced requests under way; more are not traced."""
 
 

@@ -82,6 +82,7 @@ _APIS: Final[dict[InferenceApi, tuple[msgspec.json.Decoder[Common], _Reader]]] =
     InferenceApi.MESSAGES: (msgspec.json.Decoder(Messages), _read_messages),
     InferenceApi.GENERATE: (msgspec.json.Decoder(Generate), _read_generate),
 }
+_OTHER: Final = InferenceApi.OTHER
 _NEEDS_MODEL: Final = frozenset(
     (
         InferenceApi.CHAT,
@@ -96,7 +97,7 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 def parse(api: InferenceApi, body: bytes) -> Parsed:
     """Parse a body of this API. Raises ParseError with a message for the client."""
-    if api is InferenceApi.OTHER:
+    if api is _OTHER:
         return Parsed()
     decoder, reader = _APIS[api]
     if len(body) > _MAX_BRACES:

@@ -14,6 +14,7 @@ import xxhash
 
 from modelplane.epp.server.parsing.request_types import ABSENT, Content, Part, Prompt, PromptMessage
 
+_ABSENT: Final = ABSENT
 _LONGEST_PLAIN: Final = 64
 MAX_PARTS: Final = 16_384
 """Messages of a conversation and parts of their contents, together."""
@@ -29,8 +30,8 @@ def _write_part(part: Part, pieces: list[bytes]) -> None:
         return
     media = (part.image_url, part.audio_url, part.video_url, part.input_audio, part.source)
     pieces.extend([encode(text) for text in (part.text, part.thinking, part.refusal) if text])
-    pieces.extend([digest(bytes(raw)) for raw in media if raw is not ABSENT])
-    pieces.extend([bytes(raw) for raw in (part.content, part.input) if raw is not ABSENT])
+    pieces.extend([digest(bytes(raw)) for raw in media if raw is not _ABSENT])
+    pieces.extend([bytes(raw) for raw in (part.content, part.input) if raw is not _ABSENT])
 
 
 def _write_message(message: PromptMessage, pieces: list[bytes]) -> None:
@@ -42,9 +43,9 @@ def _write_message(message: PromptMessage, pieces: list[bytes]) -> None:
         _write_content(content, pieces)
     if message.arguments:
         pieces.append(encode(message.arguments))
-    if message.tool_calls is not ABSENT:
+    if message.tool_calls is not _ABSENT:
         pieces.append(bytes(message.tool_calls))
-    if message.output is not ABSENT:
+    if message.output is not _ABSENT:
         pieces.append(bytes(message.output))
 
 
@@ -65,7 +66,7 @@ def conversation(tools: msgspec.Raw, system: Content, messages: Sequence[PromptM
     """The bytes of a chat, in the order in which an engine reads it."""
     _check_parts(system, messages)
     pieces: list[bytes] = []
-    if tools is not ABSENT:
+    if tools is not _ABSENT:
         pieces.append(bytes(tools))
     if system:
         pieces.append(b"\nsystem\n")

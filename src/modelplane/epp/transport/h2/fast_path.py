@@ -7,6 +7,7 @@ stream which is reset right after its end gets no trailers: the peer would drop 
 """
 
 import struct
+from collections.abc import Callable
 from typing import Final
 
 from modelplane.epp.transport.calls import MakeHandler
@@ -19,8 +20,10 @@ from modelplane.epp.transport.h2.stream_table import StreamTable
 _RESET: Final = int(FrameType.RST_STREAM)
 _PREFIX_BYTES: Final = 5
 _FULL_RESET_BYTES: Final = HEADER_BYTES + frames.RESET_BYTES
-_read_prefix: Final = struct.Struct(">BI").unpack_from
-_read_message_head: Final = struct.Struct(">HBHIBI").unpack_from
+_read_prefix: Final[Callable[[bytes, int], tuple[int, int]]] = struct.Struct(">BI").unpack_from
+_read_message_head: Final[Callable[[bytes, int], tuple[int, int, int, int, int, int]]] = struct.Struct(
+    ">HBHIBI"
+).unpack_from
 """A frame that begins with a message: its length, its type and flags, its stream; the message's prefix."""
 _MESSAGE: Final = int(FrameType.DATA) << 8
 _END: Final = int(FrameType.DATA) << 8 | END_STREAM

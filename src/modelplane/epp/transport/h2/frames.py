@@ -1,6 +1,7 @@
 """HTTP/2 on the wire: numbers of RFC 9113 and how frames are written."""
 
 import struct
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
 
@@ -25,10 +26,10 @@ PRIORITY_BYTES: Final = 5
 SETTING_BYTES: Final = 6
 GOAWAY_BYTES: Final = 8
 
-_FRAME = struct.Struct(">HBBBI")
-_SETTING = struct.Struct(">HI")
-_NUMBER = struct.Struct(">I")
-_PREFIX = struct.Struct(">BI")
+_FRAME: Final = struct.Struct(">HBBBI")
+_SETTING: Final = struct.Struct(">HI")
+_NUMBER: Final = struct.Struct(">I")
+_PREFIX: Final = struct.Struct(">BI")
 
 
 class FrameType(IntEnum):
@@ -120,7 +121,7 @@ def message(payload: bytes) -> bytes:
     return _PREFIX.pack(0, len(payload)) + payload
 
 
-read_head = _FRAME.unpack_from
+read_head: Final[Callable[[bytes, int], tuple[int, int, int, int, int]]] = _FRAME.unpack_from
 """The length's upper two bytes and its last, the type, flags and stream of the frame at a place."""
 
 

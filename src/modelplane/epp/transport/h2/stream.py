@@ -20,7 +20,7 @@ from modelplane.epp.transport.h2.outbound import SendQueue
 from modelplane.reconcile.log_lines import because
 from modelplane.reconcile.log_reasons import LogReason
 
-_LOG = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger(__name__)
 _PREFIX_BYTES: Final = 5
 _NEVER: Final = float("inf")
 _LONGEST_REASON: Final = 1024
