@@ -1,8 +1,8 @@
 """Traffic survives the control plane: it is away for a while, and nothing fails that has an endpoint.
 
 The plane's Envoy ends with the plane, so that a plane that was killed leaves nothing behind. So the plane is stopped
-here (SIGSTOP): it decides, writes and answers nothing, and Envoy goes on. MODELPLANE_SURVIVE_SECONDS says for how long, and
-`-o junit_family=xunit1 --junitxml` has the number of requests.
+here (SIGSTOP): it decides, writes and answers nothing, and Envoy goes on. MODELPLANE_SURVIVE_SECONDS says for how long,
+and `-o junit_family=xunit1 --junitxml` has the number of requests.
 The lab kills the control plane of Kubernetes (`survives`).
 """
 
