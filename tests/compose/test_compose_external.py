@@ -9,6 +9,7 @@ from modelplane.api.models import ModelEndpoint, ModelEndpointStatus, ModelServi
 from modelplane.compose import model_endpoint, model_service
 from modelplane.compose.contract import ComposeRequest, Local, Observed, Requirement
 from modelplane.compose.external import ExternalAddress, target_of
+from modelplane.compose.provider_models import FetchedList
 from tests.compose.hop import pem
 
 
@@ -187,6 +188,16 @@ def test_an_endpoint_that_serves_says_which_addresses_do_not(resolved, reason, m
     serving = as_observed(composed(made, resolve=lambda _: ("93.184.215.14",)))
     found = composed(made, observed=serving, resolve=lambda _: resolved)
     assert told(found) == [("True", reason, message)]
+    assert found.desired["backend"].target.manifest["spec"] == on_addresses("93.184.215.14")
+
+
+def test_a_provider_that_is_not_reached_keeps_its_requests_and_says_so():
+    made, gone = endpoint(status=BEFORE), FetchedList(unreached="https://api.example/v1/models: timed out")
+    resolve = {"resolve": lambda _: ("93.184.215.14",)}
+    serving = as_observed(composed(made, **resolve))
+    found = composed(made, observed=serving, **resolve, list_models=lambda _: gone)
+    words = "the control plane does not reach it, and requests go there all the same"
+    assert told(found) == [("True", "ProviderNotReached", f"spec.url: {words}: {gone.unreached}")]
     assert found.desired["backend"].target.manifest["spec"] == on_addresses("93.184.215.14")
 
 

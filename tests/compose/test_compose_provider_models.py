@@ -41,6 +41,12 @@ def endpoint(models):
         (BEFORE, lambda _: None, ModelsFact(BEFORE, 1.0)),
         (None, lambda _: None, ModelsFact(None, 1.0)),
         (BEFORE, lambda _: FetchedList(), ModelsFact(BEFORE, 60.0)),
+        (BEFORE, lambda _: FetchedList(unreached="refused"), ModelsFact(BEFORE, 60.0, "refused")),
+        (
+            BEFORE,
+            lambda _: FetchedList(("b",), "refused"),
+            ModelsFact(ListedModels(url=URL, total=1, names=("b",)), 60.0, "refused"),
+        ),
         (BEFORE, lambda _: FetchedList(()), ModelsFact(ListedModels(url=URL, total=0), 60.0)),
         (
             BEFORE,
@@ -49,7 +55,17 @@ def endpoint(models):
         ),
         (ListedModels(url="https://other.example/v1/models", total=0), lambda _: FetchedList(), ModelsFact(None, 60.0)),
     ],
-    ids=["no lists", "fetching", "new", "unreachable", "empty", "fetched", "another address"],
+    ids=[
+        "no lists",
+        "fetching",
+        "new",
+        "no list",
+        "no connection",
+        "no connection any more",
+        "empty",
+        "fetched",
+        "another address",
+    ],
 )
 def test_a_list_counts_until_there_is_another(before, list_models, expected):
     assert models_fact(endpoint(before), ListRequest(URL), list_models) == expected

@@ -69,6 +69,17 @@ def test_a_list_that_cannot_be_fetched_leaves_the_one_before(provider, lists, cl
         assert seen == {LISTED}
 
 
+def test_a_provider_that_is_gone_is_told_and_its_list_stays(provider, lists, clock):
+    request = wanted(provider)
+    settled(lists, request, LISTED)
+    provider.stop()
+    clock.advance(REFRESH_S)
+    asyncio.run(until(lambda: lists(request) is not None and lists(request).unreached))
+    found = lists(request)
+    assert found.names == LISTED.names
+    assert found.unreached == f"{request.url}: [Errno 111] Connection refused"
+
+
 @pytest.mark.parametrize(("key", "allow", "calls"), [("wrong", ("localhost",), 1), (KEY, (), 0)])
 def test_a_wrong_key_and_a_refused_address_list_nothing_and_log_no_key(provider, lists, caplog, key, allow, calls):
     caplog.set_level(logging.DEBUG)

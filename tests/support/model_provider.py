@@ -41,5 +41,9 @@ class ModelProvider:
         return self
 
     def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        """May be called twice."""
         self._server.shutdown()
         self._server.server_close()

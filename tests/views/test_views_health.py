@@ -22,6 +22,11 @@ HELD = condition("Deletable", "False", "InUse", "in use by ModelReplica chat-1")
     [
         (HERE, [], ObjectHealth("Unknown", "nothing was decided yet")),
         (HERE, [condition("Ready", "True", "Available", "fine")], ObjectHealth("Ready", "")),
+        (
+            HERE,
+            [condition("RouteReady", "True", "ProviderNotReached", "refused"), condition("Ready", "True", "Available")],
+            ObjectHealth("Ready", "ProviderNotReached: refused"),
+        ),
         (HERE, [condition("Ready", "False", "ClusterLost", "gone")], ObjectHealth("NotReady", "ClusterLost: gone")),
         (HERE, [condition("Ready", "Unknown", "Unresolved")], ObjectHealth("Unknown", "Unresolved")),
         (LEAVING, [condition("Ready", "True", "Available")], ObjectHealth("Deleting", "")),

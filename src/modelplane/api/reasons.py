@@ -241,6 +241,10 @@ class Reason(ExplainedReason):
         "OutboundPartlyRefused",
         "Some addresses of the host are in the platform's own network and get no requests. The others do.",
     )
+    PROVIDER_NOT_REACHED = (
+        "ProviderNotReached",
+        "The control plane has no connection to the host. Requests go there all the same, and may fail.",
+    )
     HOST_NOT_FOUND = "HostNotFound", "The host name has no address. It is resolved again every 30 s."
     PLACED = "Placed", "A replica was placed on a cluster."
     REMOVED = "Removed", "A replica was removed. The message says why."

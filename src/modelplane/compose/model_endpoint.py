@@ -85,12 +85,12 @@ def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
         # A Backend that names what is not there yet answers 500. Requests go on as before meanwhile.
         desired[_BACKEND] = keep(request.observed[_BACKEND])
     ready = desired[_BACKEND].ready and (moving or all(each.ready for each in desired.values()))
+    listed = _models(request, found, header, checked=permitted)
     condition = (
-        _configured(endpoint, target, checked)
+        _configured(endpoint, target, checked, listed.unreached)
         if ready
         else fails(ConditionType.ROUTE_READY, Reason.ROUTE_PENDING, "the Backend is not observed yet")
     )
-    listed = _models(request, found, header, checked=permitted)
     waits = [wait for wait in (_RECHECK_S if _is_resolved(request, target) else None, listed.requeue_after_s) if wait]
     return ComposeResult(
         desired=desired,
@@ -107,8 +107,13 @@ def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
     )
 
 
-def _configured(endpoint: ModelEndpoint, target: ExternalAddress, checked: CheckedAddresses) -> Condition:
-    """What serves, and what of it does not."""
+def _configured(
+    endpoint: ModelEndpoint, target: ExternalAddress, checked: CheckedAddresses, unreached: str
+) -> Condition:
+    """What serves, and what of it does not.
+
+    A provider that the control plane does not reach keeps its requests: the gateway may reach it from where it is.
+    """
     kind, field = ConditionType.ROUTE_READY, field_of_address(endpoint)
     if checked.refusal:
         message = f"{field}: {checked.refusal}, which gets no requests; {_MAY_ALLOW}"
@@ -116,6 +121,9 @@ def _configured(endpoint: ModelEndpoint, target: ExternalAddress, checked: Check
     if checked.late:
         message = f"{field}: {target.host} does not resolve; requests go to the addresses of before"
         return holds(kind, Reason.ROUTE_CONFIGURED, message)
+    if unreached:
+        message = f"{field}: the control plane does not reach it, and requests go there all the same: {unreached}"
+        return holds(kind, Reason.PROVIDER_NOT_REACHED, message)
     return holds(kind, Reason.ROUTE_CONFIGURED)
 
 

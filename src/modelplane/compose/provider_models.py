@@ -31,6 +31,8 @@ class ListRequest:
 class FetchedList:
     names: tuple[str, ...] | None = None
     """None: the list could not be fetched."""
+    unreached: str = ""
+    """Why there was no connection at the last try; empty: there was one."""
 
 
 ListModels = Callable[[ListRequest], FetchedList | None]
@@ -40,6 +42,8 @@ ListModels = Callable[[ListRequest], FetchedList | None]
 class ModelsFact(NamedTuple):
     models: ListedModels | None
     requeue_after_s: float | None = None
+    unreached: str = ""
+    """Why the control plane has no connection to the provider."""
 
 
 def models_fact(endpoint: ModelEndpoint, wanted: ListRequest, list_models: ListModels | None) -> ModelsFact:
@@ -52,8 +56,8 @@ def models_fact(endpoint: ModelEndpoint, wanted: ListRequest, list_models: ListM
     if found is None:
         return ModelsFact(kept, _FETCHING_S)
     if found.names is None:
-        return ModelsFact(kept, _RECHECK_S)
-    return ModelsFact(listed_models(found.names, wanted.url, endpoint.spec.model), _RECHECK_S)
+        return ModelsFact(kept, _RECHECK_S, found.unreached)
+    return ModelsFact(listed_models(found.names, wanted.url, endpoint.spec.model), _RECHECK_S, found.unreached)
 
 
 def listed_models(names: Iterable[str], url: str, model: str | None) -> ListedModels:

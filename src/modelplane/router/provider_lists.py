@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -87,12 +87,13 @@ class ProviderLists:
             found = FetchedList(self._fetch(request))
         except (HydrateError, ModelplaneError, msgspec.DecodeError, RecursionError, OSError, ValueError) as error:
             _LOG.info("the models at %s are not known: %s", request.url, error, extra=because(LogReason.MODELS_UNKNOWN))
-            found = FetchedList()
+            found = FetchedList(unreached=str(error) if isinstance(error.__cause__, OSError) else "")
         with self._lock:
             entry.pending = False
             entry.due_s = self._clock.monotonic() + (REFRESH_S if found.names is not None else RETRY_S)
-            if found.names is not None or entry.fetched is None:
-                entry.fetched = found
+            if found.names is None and entry.fetched is not None:
+                found = replace(found, names=entry.fetched.names)
+            entry.fetched = found
 
 
 def fetch_models(request: ListRequest) -> tuple[str, ...]:

@@ -15,6 +15,9 @@ from modelplane.views.states import DELETING, NOT_READY, READY, UNKNOWN
 
 _FINE = frozenset({Reason.SERVING.value, Reason.ALL_READY.value, Reason.SCALED_TO_ZERO.value})
 
+_DOUBTFUL = frozenset({Reason.OUTBOUND_PARTLY_REFUSED, Reason.PROVIDER_NOT_REACHED})
+"""Reasons that an object which is ready has for requests that may fail."""
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectHealth:
@@ -39,7 +42,9 @@ def object_health(metadata: ObjectMeta, conditions: Iterable[Condition]) -> Obje
     if ready is None:
         return ObjectHealth(UNKNOWN, "nothing was decided yet")
     state = {"True": READY, "False": NOT_READY}.get(ready.status, UNKNOWN)
-    return ObjectHealth(state, "" if state == READY else _words(ready.reason, ready.message))
+    doubtful = next((each for each in known.values() if each.reason in _DOUBTFUL), None)
+    said = ready if state != READY else doubtful
+    return ObjectHealth(state, _words(said.reason, said.message) if said is not None else "")
 
 
 def reported_health(metadata: ObjectMeta, status: ModelReplicaStatus | ModelDeploymentStatus) -> ObjectHealth:
