@@ -100,6 +100,7 @@ _WITH_POOLS = f"{_CONTROLLERS[True]} with Envoy AI Gateway {AI_GATEWAY.version}"
 _GATEWAY_STEPS = (
     ("what Envoy Gateway says of pools", picking.pools, False),
     ("the fleet router behind Envoy Gateway, and without it", services.routed, False),
+    ("a gateway on a workload cluster serves beside the fleet's own", remote_gateways.on_cluster, False),
     ("openai, anthropic, litellm and curl through Envoy Gateway", clients.clients, False),
     ("a canary is halted by what the router counted", canaries.halted, False),
     ("from the clusters to a provider and back", services.tiers, False),
@@ -109,7 +110,6 @@ _GATEWAY_STEPS = (
 )
 _NAMED_STEPS = (
     ("a cluster behind the hub: adopted, serving, cut off and back", agents.agent, False),
-    ("a gateway on a workload cluster serves beside the fleet's own", remote_gateways.on_cluster, False),
 )
 """Run where they are named, and not otherwise."""
 
