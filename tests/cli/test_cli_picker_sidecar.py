@@ -12,8 +12,11 @@ PROGRAM = (sys.executable, "-m", "modelplane", "picker", "sidecar")
 TEXT = ("--zap-encoder", "console")
 
 
-def test_it_serves_until_it_is_told_to_end():
-    started = (*PROGRAM, "--host", "127.0.0.1", "--port", "0", "--decoder", "127.0.0.1:9", "--drain", "0", *TEXT)
+@pytest.mark.parametrize("group", ["inference.networking.k8s.io", "inference.networking.x-k8s.io"])
+def test_it_serves_until_it_is_told_to_end(group):
+    """KServe's presets name the group of the alpha."""
+    where = ("--host", "127.0.0.1", "--port", "0", "--decoder", "127.0.0.1:9", "--drain", "0")
+    started = (*PROGRAM, *where, "--pool-group", group, *TEXT)
     with subprocess.Popen(started, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             said = process.stdout.readline()
@@ -34,6 +37,7 @@ def test_it_serves_until_it_is_told_to_end():
         (["--decoder", "somewhere"], "'somewhere' is not host:port"),
         (["--data-parallel-size", "9"], "--data-parallel-size must be 1 to 8, not 9"),
         (["--prefill-max-retries", "-1"], "must not be negative"),
+        (["--pool-group", "example.org"], "pools of inference.networking.k8s.io are read, not of example.org"),
     ],
 )
 def test_what_it_does_not_start_with(arguments, why):

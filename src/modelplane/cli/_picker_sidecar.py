@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from modelplane.epp.sidecar.sidecar import RoutingSidecar, SidecarSettings
 
 _POOL_GROUP = "inference.networking.k8s.io"
+_POOL_GROUPS = (_POOL_GROUP, "inference.networking.x-k8s.io")
+"""KServe's presets name the second, the group of the alpha, for pools that it makes in the first. That one is read."""
 _FIXED = {"secure-proxy": "false", "enable-ssrf-protection": "true"}
 """Flags of the ecosystem's sidecar whose other values are not offered here."""
 _MOST_RANKS = 8
@@ -100,7 +102,7 @@ def _check(arguments: argparse.Namespace) -> None:
         raise InputError("--prefill-max-retries and --prefill-retry-backoff-ms must not be negative")
     if arguments.endpoints and arguments.inference_pool:
         raise InputError("--endpoints and --inference-pool are two lists; give one")
-    if arguments.pool_group != _POOL_GROUP:
+    if arguments.pool_group not in _POOL_GROUPS:
         raise InputError(f"--pool-group: pools of {_POOL_GROUP} are read, not of {arguments.pool_group}")
     Allowlist([*arguments.allow, arguments.decoder])
 
