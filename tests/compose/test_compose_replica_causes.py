@@ -276,7 +276,7 @@ def test_since_stays_while_the_reason_does(scene):
     assert compose(made, NOW + 60).status.since == "2027-01-15T08:00:00Z"
     observe(made, ready=True)
     assert compose(made, NOW + 60).status == ModelReplicaStatus(
-        address="http://192.0.2.1", reason="Serving", since="2027-01-15T08:01:00Z"
+        address="http://192.0.2.1", reason="Serving", since="2027-01-15T08:01:00Z", listed=True
     )
 
 
