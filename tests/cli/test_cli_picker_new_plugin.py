@@ -48,6 +48,17 @@ def test_what_is_written_is_named(tmp_path, monkeypatch, capsys):
     assert project["entry-points"] == {"modelplane.epp.plugins": {"gold-first": "gold_first:TYPES"}}
 
 
+def test_the_examples_of_the_help_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["picker", "new-plugin", "--help"])
+    shown = capsys.readouterr().out
+    examples = re.findall(r"^  modelplane (.*)$", shown, re.MULTILINE)
+    assert [main(words.split()) for words in examples] == [0, 0, 0]
+    assert {path.parent.name for path in tmp_path.rglob("*.toml")} == {"gold-first", "not-in-maintenance", "rerank"}
+    assert re.findall(r"^  ([a-z][\w-]*) +[A-Z]", shown, re.MULTILINE) == list(TEMPLATES)
+
+
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("packages")
@@ -166,7 +177,7 @@ async def _replies(picker, path, body):
 
 
 async def _choices(picker, watts):
-    """First by label; then the numbers of the data source outweigh it. And what the parser makes of bodies."""
+    """First by label; then the numbers of the data source outweigh it. What the parser makes of bodies; who fails."""
     async with picker.connection() as call:
         by_label = await pick(call)
         watts.write_text(json.dumps({"default/gold": 400.0}))
@@ -178,7 +189,13 @@ async def _choices(picker, watts):
         by_source = await pick(call)
     parsed = await _replies(picker, "/v1/rerank", b'{"model": "m", "query": "q", "documents": []}')
     refused = await _replies(picker, "/v1/rerank", b'{"model": "m"}')
-    return by_label, by_source, parsed, refused
+    watts.unlink()
+
+    async def faults_of_plugins():
+        series = await picker.series()
+        return {dict(key[1:])["plugin_name"] for key in series if key[0] == "llm_d_epp_plugin_faults_total"}
+
+    return by_label, by_source, parsed, refused, await until(faults_of_plugins)
 
 
 @pytest.mark.e2e
@@ -195,7 +212,7 @@ def test_a_picker_serves_with_what_was_built_and_installed(installed, tmp_path, 
         async with asyncio.timeout(50), serving(tmp_path / "picker", [], *flags) as picker:
             return await _choices(picker, watts)
 
-    assert asyncio.run(limited()) == ("127.0.0.2:9", "127.0.0.1:9", "127.0.0.1:9", 400)
+    assert asyncio.run(limited()) == ("127.0.0.2:9", "127.0.0.1:9", "127.0.0.1:9", 400, {"my-source"})
 
 
 def test_types_of_installed_packages_are_found(installed, monkeypatch):

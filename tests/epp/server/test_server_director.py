@@ -597,7 +597,7 @@ class Rot13:
     paths = ("v1/rot13",)
 
     def parse(self, body):
-        return {b"refuse": int, b"break": dict().__getitem__}.get(body, lambda text: Parsed("m", (text,)))(body)
+        return {b"refuse": int, b"break": {}.__getitem__}.get(body, lambda text: Parsed("m", (text,)))(body)
 
 
 @pytest.mark.parametrize(
