@@ -1,4 +1,4 @@
-"""The page about the picker names every plugin type, and what it shows works."""
+"""The pages about the picker: one names every plugin type, and what they show works."""
 
 import re
 from pathlib import Path
@@ -14,12 +14,14 @@ from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.server import assemble
 from modelplane.testing.picking import chances
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "picker.md").read_text()
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "picker.md").read_text()
+FOR_AUTHORS = (DOCS / "picker-plugins.md").read_text()
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def fences(language, word):
-    return [text for found, text in FENCE.findall(PAGE) if found == language and word in text]
+def fences(language, word, page=PAGE):
+    return [text for found, text in FENCE.findall(page) if found == language and word in text]
 
 
 def test_every_plugin_type_is_documented():
@@ -44,19 +46,22 @@ HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
 GUARDED = (
     HEAD
     + """featureGates: [flowControl]
-plugins: [{type: not-warming-up}, {type: by-waiting}]
-schedulingProfiles: [{name: default, plugins: [{pluginRef: not-warming-up}]}]
+plugins: [{type: not-in-maintenance}, {type: by-waiting}]
+schedulingProfiles: [{name: default, plugins: [{pluginRef: not-in-maintenance}]}]
 flowControl: {saturationDetector: {pluginRef: by-waiting}}
 """
 )
 
 
-def with_shown(word):
-    """The built-in plugin types, and those that a block of the page defines."""
-    (text,) = fences("python", word)
-    names = {}
-    exec(compile(text, "picker.md", "exec"), names)  # noqa: S102  our own page
-    return builtin_registry().extended(names["TYPES"])
+def with_shown(*names):
+    """The built-in plugin types, and those that blocks of the page for authors define."""
+    found = []
+    for name in names:
+        (text,) = fences("python", f'plugin_type("{name}"', FOR_AUTHORS)
+        defined = {}
+        exec(compile(text, "picker-plugins.md", "exec"), defined)  # noqa: S102  our own page
+        found.extend(defined["TYPES"])
+    return builtin_registry().extended(found)
 
 
 def test_the_scorer_that_is_shown_works():
@@ -65,13 +70,13 @@ def test_the_scorer_that_is_shown_works():
 
 
 def test_the_filter_and_the_detector_that_are_shown_work():
-    scheduler, flow = assemble(load(GUARDED, registry=with_shown("by-waiting")))
-    warming = Endpoint("ns/a", "10.0.0.1:80", labels={"warming-up": "true"}, metrics=EndpointMetrics(waiting=4))
+    scheduler, flow = assemble(load(GUARDED, registry=with_shown("not-in-maintenance", "by-waiting")))
+    away = Endpoint("ns/a", "10.0.0.1:80", labels={"maintenance": "true"}, metrics=EndpointMetrics(waiting=4))
     ready = Endpoint("ns/b", "10.0.0.2:80", metrics=EndpointMetrics(waiting=8))
-    decision = scheduler.schedule(Request("r"), (warming, ready), 0.0, chances())
-    assert (decision.destinations, flow.gauge.read((warming, ready), 0.0)) == ("10.0.0.2:80", 0.75)
-    refused = scheduler.schedule(Request("r"), (warming,), 0.0, chances())
+    decision = scheduler.schedule(Request("r"), (away, ready), 0.0, chances())
+    assert (decision.destinations, flow.gauge.read((away, ready), 0.0)) == ("10.0.0.2:80", 0.75)
+    refused = scheduler.schedule(Request("r"), (away,), 0.0, chances())
     assert (refused.outcome, refused.why) == (
         Outcome.SATURATED,
-        "profile default admits no endpoint: not-warming-up: ns/a is warming up",
+        "profile default admits no endpoint: not-in-maintenance: ns/a is under maintenance",
     )

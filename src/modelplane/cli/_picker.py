@@ -19,6 +19,7 @@ SUBCOMMANDS = (
     Subcommand("serve", "runs the endpoint picker: an ext_proc server for Envoy", "_picker_serve"),
     Subcommand("check", "validates a configuration and shows what it builds", "_picker_check"),
     Subcommand("explain", "explains which endpoint a request goes to, and why", "_picker_explain"),
+    Subcommand("new-plugin", "writes a package with a plugin of your own", "_picker_new_plugin"),
     Subcommand("conformance", "tests any endpoint picker behind a real Envoy", "_picker_conformance"),
     Subcommand("sidecar", "routing sidecar of a decode server: sends prefill to other servers", "_picker_sidecar"),
     Subcommand("warm-up", "sends requests to an engine before its pod is ready", "_picker_warm_up"),
@@ -29,6 +30,7 @@ examples:
   modelplane picker serve --config config.yaml --endpoints endpoints.yaml
   modelplane picker check config.yaml
   modelplane picker explain --config config.yaml --state state.yaml --request request.yaml
+  modelplane picker new-plugin gold-first --kind scorer
 
 'modelplane picker COMMAND --help' explains one of them.
 """

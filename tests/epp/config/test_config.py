@@ -715,9 +715,27 @@ flowControl: {priorityBands: [{priority: 1}, {priority: 2, ttl: 5s}]}
     ]
 
 
-@pytest.mark.parametrize("part", ["parser", "source", "extractor", "discovery"])
+@pytest.mark.parametrize(
+    ("part", "protocol"),
+    [
+        ("parser", "Parser"),
+        ("source", "DataSource"),
+        ("detector", "SaturationDetector"),
+        ("fairness", "FairnessPolicy"),
+        ("ordering", "OrderingPolicy"),
+        ("usage limit", "UsageLimitPolicy"),
+    ],
+)
+def test_a_type_of_another_package_that_is_not_what_it_serves_as(part, protocol):
+    registry = builtin_registry().extended([declared_type("theirs", part)])
+    with pytest.raises(ConfigError) as raised:
+        load(HEAD + "plugins: [{type: theirs}]\n", "epp.yaml", registry)
+    assert str(raised.value) == f"epp.yaml:3: plugins[0].type: theirs serves as {part} and is no {protocol}"
+
+
+@pytest.mark.parametrize("part", ["extractor", "discovery"])
 def test_a_type_of_another_package_that_nothing_would_read(part):
-    """A parser that nothing reads would leave every body unread."""
+    """An extractor that nothing reads would leave its metrics unread."""
     registry = builtin_registry().extended([declared_type("theirs", part)])
     with pytest.raises(ConfigError) as raised:
         load(HEAD + "plugins: [{type: theirs}, {type: openai-parser}]\n", "epp.yaml", registry)

@@ -15,6 +15,7 @@ from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.server.director import DEFAULT_TENANT, Director
+from modelplane.epp.server.parsing import Parsed, PathParsers
 from modelplane.epp.server.server import apis_of, assemble
 from modelplane.epp.server.steps import PickRequest
 
@@ -589,3 +590,31 @@ def test_a_pool_all_of_whose_metrics_are_stale_is_picked_from_under_load(config,
     assert outcomes == {Outcome.PICKED}
     assert sum(counts[0] for counts in desk.counts) == in_flight
     assert max(counts[0] for counts in desk.counts) <= most
+
+
+class Rot13:
+    name = "rot13"
+    paths = ("v1/rot13",)
+
+    def parse(self, body):
+        return {b"refuse": int, b"break": {}.__getitem__}.get(body, lambda text: Parsed("m", (text,)))(body)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "outcome", "prompts", "faults"),
+    [
+        ("/v1/rot13", b"uryyb", Outcome.PICKED, (b"uryyb",), {}),
+        ("/v1/rot13", b"refuse", Outcome.MALFORMED, (), {}),
+        ("/v1/rot13", b"break", Outcome.FAULT, (), {"rot13": 1}),
+        ("/v1/other", b"uryyb", Outcome.MALFORMED, (), {}),
+        ("/v1/chat/completions", BODY, Outcome.PICKED, (b"\nuser\nhello",), {}),
+    ],
+)
+def test_a_parser_of_another_package_has_its_path(path, body, outcome, prompts, faults):
+    """Beside it only bodies of chat completions are parsed."""
+    desk = Desk()
+    desk.director.parsers, desk.director.apis = PathParsers([Rot13()]), frozenset({InferenceApi.CHAT})
+    named = {":method": "POST", ":path": path}
+    result = desk.director.decide(PickRequest(named, body, True, None), Waiter())
+    found = (result.decision.outcome, result.request.prompts, desk.director.scheduler.faults)
+    assert found == (outcome, prompts, faults)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.epp.scheduling.requests import InferenceApi
-from modelplane.epp.server.parsing import Parsed, ParseError, find_api, parse, rename
+from modelplane.epp.server.parsing import Parsed, ParseError, PathParsers, find_api, parse, rename
+from modelplane.framework import PluginFault
 
 
 @pytest.mark.parametrize(
@@ -313,3 +314,50 @@ def test_a_long_conversation_and_a_long_text_are_read():
     assert parse(InferenceApi.COMPLETIONS, msgspec.json.encode({"model": "m", "prompt": text})).prompts == (
         text.encode(),
     )
+
+
+class Lines:
+    """A parser of another package: a line is a prompt."""
+
+    def __init__(self, name, *paths):
+        self.name = name
+        self.paths = paths
+
+    def parse(self, body):
+        if body == b"break":
+            raise KeyError("lines")
+        text = body.decode("ascii")
+        return text if text == "nonsense" else Parsed(self.name, tuple(text.encode().split(b"\n")))
+
+
+PATH_PARSERS = PathParsers([Lines("long", "/v2/lines"), Lines("short", "lines", "v2/lines")])
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/v2/lines", "long"),
+        ("/tenant/v2/lines/?a=/lines", "long"),
+        ("/v1/lines", "short"),
+        ("/lines", "short"),
+        ("/headlines", None),
+        ("/lines/1", None),
+        ("", None),
+    ],
+)
+def test_the_longest_end_of_a_path_and_then_the_first_parser_counts(path, name):
+    assert PATH_PARSERS.parse(path, b"a\nb") == (Parsed(name, (b"a", b"b")) if name else None)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "sentence"),
+    [
+        (b"\xff", ParseError, "'ascii' codec can't decode byte 0xff in position 0: ordinal not in range(128)"),
+        (b"break", PluginFault, "plugin short: raised KeyError: 'lines'"),
+        (b"nonsense", PluginFault, "plugin short: returned 'nonsense', which is no Parsed"),
+    ],
+)
+def test_a_body_that_is_wrong_and_a_parser_that_is(body, kind, sentence):
+    with pytest.raises(kind) as raised:
+        PATH_PARSERS.parse("/lines", body)
+    assert str(raised.value) == sentence

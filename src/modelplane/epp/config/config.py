@@ -21,7 +21,7 @@ from difflib import get_close_matches
 
 import msgspec
 
-from modelplane.epp.config.builtin import builtin_registry, unread_part
+from modelplane.epp.config.builtin import builtin_registry, missing_protocol, unread_part
 from modelplane.epp.config.default_producers import with_producers
 from modelplane.epp.config.fields import (
     GROUPS,
@@ -140,6 +140,7 @@ class _Loader:
             self._check_references(fields, {plugin.name or plugin.type for plugin in plugins})
         self._stop_if_wrong()
         built = build_plugins(entries, self._registry, self._cannot_make)
+        self._check_parts(entries, built.instances)
         self._stop_if_wrong()
         profiles = Profiles(fields, built.instances, self._places, self._problems)
         plans = profiles.plans()
@@ -281,6 +282,14 @@ class _Loader:
     def _cannot_make(self, entry: PluginEntry, sentence: str) -> None:
         path = ("plugins", entry.at, "parameters") if entry.at >= 0 else ()
         self._wrong(path, f"{entry.name}: {sentence}")
+
+    def _check_parts(self, entries: Sequence[PluginEntry], instances: Mapping[str, object]) -> None:
+        for entry in entries:
+            kind = self._registry[entry.type]
+            missing = missing_protocol(kind, instances[entry.name]) if entry.name in instances else ""
+            if missing:
+                parts = " and ".join(sorted(kind.parts))
+                self._wrong(("plugins", entry.at, "type"), f"{kind.name} serves as {parts} and is no {missing}")
 
     def _check_use(
         self, entries: Sequence[PluginEntry], instances: Mapping[str, object], used: AbstractSet[str]

@@ -5,10 +5,12 @@ background services: an endpoint source, a scraper, and a subscriber to KV event
 """
 
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from modelplane.epp.config.config import Config
+from modelplane.epp.datalayer.data_sources import DataSourcePoller
 from modelplane.epp.datalayer.discovery.endpoints_file import FileEndpoints
 from modelplane.epp.datalayer.kv_events import KvEventSubscriber, settings_from
 from modelplane.epp.datalayer.scrape import (
@@ -31,7 +33,9 @@ from modelplane.epp.scheduling.declared import (
     TokenParameters,
 )
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.plugins import DataSource
 from modelplane.epp.scheduling.producers.precise_producer import PrecisePrefixProducer
+from modelplane.framework import PluginFault
 from modelplane.framework.registry import PluginEntry
 
 _SCRAPES: Final = ("metrics-data-source", "multicluster-metrics-data-source")
@@ -87,6 +91,12 @@ def models_watcher_of(config: Config) -> ModelsPoller | None:
         if parameters.interval
         else ModelsPoller(where=where)
     )
+
+
+def data_sources_of(assembly: Assembly, on_fault: Callable[[PluginFault], None]) -> DataSourcePoller | None:
+    """Calls the data sources of other packages, if there are any."""
+    sources = [plugin for plugin in assembly.plugins.values() if isinstance(plugin, DataSource)]
+    return DataSourcePoller(sources, on_fault) if sources else None
 
 
 def kv_listener_of(assembly: Assembly) -> KvEventSubscriber | None:

@@ -8,6 +8,8 @@ _SWEEP_FROM = 32
 
 
 class FlowQueue:
+    """The queued items of one flow, by their keys and then by arrival."""
+
     __slots__ = ("_dead", "_heap")
 
     def __init__(self) -> None:

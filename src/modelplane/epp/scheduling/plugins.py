@@ -1,6 +1,7 @@
 """The extension points of the picker beyond the framework's filter, scorer and picker.
 
-One object may implement several. None does IO: what a plugin keeps between requests it learns from these methods.
+One object may implement several. None but a data source does IO: what a plugin keeps between requests it learns from
+these methods.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,7 @@ import msgspec
 from modelplane.epp.scheduling.context import Profiles, SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.requests import Parsed, Request
 from modelplane.framework import Reporter
 
 
@@ -152,6 +153,36 @@ class EndpointsChanged(Protocol):
     def name(self) -> str: ...
 
     def endpoints_changed(self, endpoints: Sequence[Endpoint], /) -> None: ...
+
+
+@runtime_checkable
+class Parser(Protocol):
+    """Parses the bodies of some paths, for the picker's own parsers do not know them. Its type serves as `parser`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """The ends of its paths, such as `v1/rerank`. The longest that fits a path counts."""
+
+    def parse(self, body: bytes, /) -> Parsed:
+        """ValueError with a sentence for the client: the body is not acceptable, which is 400."""
+
+
+@runtime_checkable
+class DataSource(Protocol):
+    """Reads numbers about endpoints from elsewhere, while requests are served. Its type serves as `source`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def interval_s(self) -> float:
+        """From the end of one call of `collect` to the next."""
+
+    async def collect(self, endpoints: Sequence[Endpoint], /) -> Mapping[Endpoint, Mapping[str, float]]:
+        """Numbers for `Endpoint.attributes`; what is left out stays as it was. Runs on the event loop: never block."""
 
 
 @runtime_checkable

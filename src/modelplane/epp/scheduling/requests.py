@@ -21,6 +21,17 @@ class InferenceApi(StrEnum):
     OTHER = "other"
 
 
+class Parsed(msgspec.Struct, frozen=True):
+    """The parsed fields of a body; what they mean: `Request`."""
+
+    model: str = ""
+    prompts: tuple[bytes, ...] = ()
+    streaming: bool = False
+    max_output_tokens: int = 0
+    salt: str = ""
+    has_media: bool = False
+
+
 class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The data of a request that plugins may read. Header names are lower case."""
 

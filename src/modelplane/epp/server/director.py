@@ -30,8 +30,9 @@ from modelplane.epp.server.interfaces import (
     TokenIds,
     Waiter,
 )
-from modelplane.epp.server.parsing import Parsed, ParseError, find_api, parse, rename
+from modelplane.epp.server.parsing import Parsed, ParseError, PathParsers, find_api, parse, rename
 from modelplane.epp.server.steps import PickRequest, Rename
+from modelplane.framework import PluginFault
 
 if TYPE_CHECKING:
     from modelplane.epp.scheduling.endpoints import Endpoint
@@ -72,6 +73,8 @@ class Director:
     ) -> None:
         self.apis: frozenset[InferenceApi] | None = None
         """APIs whose bodies are parsed; None: all. With OTHER, bodies of other APIs are forwarded unparsed."""
+        self.parsers: PathParsers | None = None
+        """Parsers of other packages; they come before the picker's own."""
         self.tokenizer: PromptTokenizer | None = None
         """Called before a decision, if decisions need tokens."""
         self.rules: PoolPolicies | None = None
@@ -129,6 +132,11 @@ class Director:
         except ParseError as error:
             return self._conclude(
                 _unparsed_request(pick_request, now_s), Decision(Outcome.MALFORMED, why=str(error)), now_s
+            )
+        except PluginFault as fault:
+            self._scheduler.count_fault(fault)
+            return self._conclude(
+                _unparsed_request(pick_request, now_s), Decision(Outcome.FAULT, why=str(fault)), now_s
             )
         if self.tokenizer is not None and pick_request.whole and pick_request.body and not self._stopping:
             body = pick_request.body if renamed is None else renamed.body
@@ -358,9 +366,13 @@ class Director:
     def _request(self, pick_request: PickRequest, now_s: float) -> tuple[Request, Rename | None]:
         headers, body = pick_request.headers, pick_request.body
         api = _api(headers)
-        if body and self.apis is not None:
-            api = self._readable(api)
-        parsed = parse(api, body) if pick_request.whole and body else _unparsed(api, pick_request)
+        parsed = None
+        if self.parsers is not None and pick_request.whole and body:
+            parsed = self.parsers.parse(_path(headers), body)
+        if parsed is None:
+            if body and self.apis is not None:
+                api = self._readable(api)
+            parsed = parse(api, body) if pick_request.whole and body else _unparsed(api, pick_request)
         if self.rules is None and _PICKER_HEADERS.isdisjoint(headers):
             return _plain_request(pick_request, api, parsed, now_s), None
         wanted = self._target_model(parsed.model, headers)
@@ -450,7 +462,11 @@ def _unparsed_request(pick_request: PickRequest, now_s: float) -> Request:
 
 
 def _api(headers: Mapping[str, str]) -> InferenceApi:
-    return find_api(headers.get("x-original-path") or headers.get(":path", ""))
+    return find_api(_path(headers))
+
+
+def _path(headers: Mapping[str, str]) -> str:
+    return headers.get("x-original-path") or headers.get(":path", "")
 
 
 def _identity(headers: Mapping[str, str]) -> str:

@@ -25,7 +25,7 @@ from modelplane.epp.datalayer.endpoints import EndpointSource
 from modelplane.epp.datalayer.kv_events import settings_from
 from modelplane.epp.datalayer.peers import PeerSync
 from modelplane.epp.datalayer.relay import PoolRelay
-from modelplane.epp.datalayer.setup import models_watcher_of, precise_of, scraper_of
+from modelplane.epp.datalayer.setup import data_sources_of, models_watcher_of, precise_of, scraper_of
 from modelplane.epp.datalayer.shared_state import SYNC_S, EncodedPrompt
 from modelplane.epp.flowcontrol import WorkerShare
 from modelplane.epp.replay.snapshot import encode
@@ -34,6 +34,7 @@ from modelplane.epp.server.health import HealthService
 from modelplane.epp.server.observe import AdminServer, PickerCollector, PickerMetrics, PoolStats
 from modelplane.epp.server.observe.collector import place_of
 from modelplane.epp.server.observe.families import Family
+from modelplane.epp.server.observe.plugin_faults import PluginFaults
 from modelplane.epp.server.observe.worker_pages import WorkerPages, process_families, restart_family
 from modelplane.epp.server.runner import STOPPING, UNREAD, BackgroundService, PoolWatcher, RunnerOptions, shares_loads
 from modelplane.epp.server.server import PickerSettings, assemble
@@ -82,7 +83,9 @@ class PickerMainProcess:
         self._relay = PoolRelay(source, options.rules)
         self._scraper = scraper_of(config, options.scrape_interval_s) if options.scrapes else None
         models = models_watcher_of(config) if options.scrapes else None
-        self._watchers: list[PoolWatcher] = [each for each in (self._scraper, models) if each is not None]
+        self._faults = PluginFaults(time.monotonic)
+        sources = data_sources_of(assembly, self._faults.report)
+        self._watchers: list[PoolWatcher] = [each for each in (self._scraper, models, sources) if each is not None]
         self._peers = PeerSync(source, options.peers) if options.peers is not None else None
         self._share_with_peers(assembly)
         self._collector = PickerCollector(
@@ -227,6 +230,7 @@ class PickerMainProcess:
             stale=0 if scraper is None else len(scraper.stale()),
             poll_errors=0 if scraper is None else scraper.counts.failures,
             extract_errors=0 if scraper is None else scraper.counts.unread,
+            faults=self._faults.counts,
             peers=self._peers.peers if self._peers is not None else None,
         )
 

@@ -17,7 +17,14 @@ from modelplane.epp.config.config import Config
 from modelplane.epp.datalayer.endpoints import Endpoints, EndpointSource
 from modelplane.epp.datalayer.peers import PeerOptions, PeerSync
 from modelplane.epp.datalayer.relay import PolicyReader
-from modelplane.epp.datalayer.setup import kv_listener_of, models_watcher_of, precise_of, scraper_of, tokenizer_of
+from modelplane.epp.datalayer.setup import (
+    data_sources_of,
+    kv_listener_of,
+    models_watcher_of,
+    precise_of,
+    scraper_of,
+    tokenizer_of,
+)
 from modelplane.epp.datalayer.shared_state import SharedState
 from modelplane.epp.replay.snapshot import encode
 from modelplane.epp.scheduling.assembly import Assembly
@@ -112,7 +119,9 @@ class PickerRunner:
         self._listener = kv_listener_of(self.server.director.scheduler.assembly) if options.scrapes else None
         self._tokenizer = tokenizer_of(config, self.server.director.scheduler.assembly) if options.scrapes else None
         models = models_watcher_of(config) if reads else None
-        watchers = (self._scraper, self._listener, self._tokenizer, models)
+        assembly = self.server.director.scheduler.assembly
+        sources = None if options.is_worker else data_sources_of(assembly, self._faults.report)
+        watchers = (self._scraper, self._listener, self._tokenizer, models, sources)
         self._watchers: list[PoolWatcher] = [each for each in watchers if each is not None]
         address = (settings.host, max(options.metrics_port, 0))
         self.page = PickerCollector(

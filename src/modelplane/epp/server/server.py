@@ -26,6 +26,7 @@ from modelplane.epp.config.flow_control import settings_of
 from modelplane.epp.datalayer.endpoints import EndpointSource
 from modelplane.epp.flowcontrol import Evictor, FlowControl, PoolSaturation, WorkerShare, detector_of
 from modelplane.epp.scheduling.assembly import Assembly
+from modelplane.epp.scheduling.plugins import Parser
 from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.director import Director
@@ -33,6 +34,7 @@ from modelplane.epp.server.exchange import Budget
 from modelplane.epp.server.health import HealthService
 from modelplane.epp.server.interfaces import Flow, RequestObserver
 from modelplane.epp.server.messages import METHOD
+from modelplane.epp.server.parsing import PathParsers
 from modelplane.epp.server.processor import Processor
 from modelplane.epp.server.third_party import full_registry
 from modelplane.epp.server.watched_files import text_of, watch_config, watch_identity
@@ -94,7 +96,7 @@ class PickerServer:
         # Random numbers only break ties: predicting them gains nothing.
         chance = random.Random().random  # noqa: S311  see above
         self.director = Director(source, scheduler, clock=time.monotonic, chance=chance, flow=flow)
-        self.director.apis = apis_of(config)
+        self._parse_by(config, scheduler)
         self.director.observer = observer
         self.on_reload: Callable[[Scheduler, Config], None] = lambda _scheduler, _config: None
         """Called with each scheduler before it takes over."""
@@ -146,11 +148,15 @@ class PickerServer:
     def reload(self, config: Config) -> None:
         """Decide by another configuration from here on."""
         scheduler, flow = assemble(config, self.director.scheduler.assembly, share=self.settings.share)
-        self.director.apis = apis_of(config)
+        self._parse_by(config, scheduler)
         self._is_calm = flow is None
         # First, for what a plugin does when it learns of the pool is to be observed.
         self.on_reload(scheduler, config)
         self.director.reload(scheduler, flow)
+
+    def _parse_by(self, config: Config, scheduler: Scheduler) -> None:
+        self.director.apis = apis_of(config)
+        self.director.parsers = parsers_of(config, scheduler.assembly)
 
     async def _serve(self, server: GrpcServer) -> int:
         port = await server.start()
@@ -223,6 +229,12 @@ def apis_of(config: Config) -> frozenset[InferenceApi] | None:
     if not entries:
         return None
     return frozenset(api for entry in entries if entry is not None for api in _PARSERS.get(entry.type, ()))
+
+
+def parsers_of(config: Config, assembly: Assembly) -> PathParsers | None:
+    """The configured parsers of other packages; None if there are none."""
+    found = [plugin for name in config.parsers if isinstance(plugin := assembly.plugins.get(name), Parser)]
+    return PathParsers(found) if found else None
 
 
 def assemble(

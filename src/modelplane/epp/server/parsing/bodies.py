@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.epp.scheduling.requests import InferenceApi
+from modelplane.epp.scheduling.requests import InferenceApi, Parsed
 from modelplane.epp.server.parsing import text
 from modelplane.epp.server.parsing.request_types import (
     ABSENT,
@@ -20,7 +20,6 @@ from modelplane.epp.server.parsing.request_types import (
     Generate,
     Messages,
     Number,
-    Parsed,
     PromptMessage,
     Responses,
     Sampling,

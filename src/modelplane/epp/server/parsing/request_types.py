@@ -44,17 +44,6 @@ class PromptMessage(msgspec.Struct):
 Prompt = str | list[str | int | list[int]] | None
 
 
-class Parsed(msgspec.Struct, frozen=True):
-    """The parsed fields of a body."""
-
-    model: str = ""
-    prompts: tuple[bytes, ...] = ()
-    streaming: bool = False
-    max_output_tokens: int = 0
-    salt: str = ""
-    has_media: bool = False
-
-
 class Common(msgspec.Struct):
     model: str | None = None
     stream: bool | None = None
