@@ -135,6 +135,16 @@ def test_readiness_is_what_the_cluster_shows(there, conditions, ready):
     assert composed.observed.target.cluster == "east"
 
 
+def test_what_is_being_deleted_is_neither_ready_nor_as_it_was():
+    """A cluster that is made again finds the Object of the one before, which takes its gateway along."""
+    available = {**DEPLOYMENT, "status": AVAILABLE}
+    made = to_provider_object(REPLICA, "workload", Desired(Remote("east", DEPLOYMENT, ReadyWhen.AVAILABLE)), {})
+    kept = seen(made, available)
+    leaving = {**kept, "metadata": {**kept["metadata"], "deletionTimestamp": "2026-11-18T04:56:08Z"}}
+    told = [read_back(each).observed for each in (kept, leaving)]
+    assert [(each.ready, each.manifest) for each in told] == [(True, available), (False, DEPLOYMENT)]
+
+
 @pytest.mark.parametrize(
     ("message", "refused"),
     [

@@ -20,7 +20,7 @@ from modelplane.api.errors import InputError
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.names import make_name
-from modelplane.api.objects import API_VERSION, Manifest, items_at, name_of, text_at, value_at
+from modelplane.api.objects import API_VERSION, Manifest, is_deleting, items_at, name_of, text_at, value_at
 from modelplane.compose.contract import Desired, Helm, Local, Observed, ReadyWhen, Remote, Target
 from modelplane.compose.readiness import has_condition, is_ready
 from modelplane.compose.registry import COMPOSERS
@@ -205,13 +205,17 @@ def _read_target(item: Manifest) -> Observed:
 
 
 def _read_object(item: Manifest) -> Observed:
-    """Not ready until the object was observed on the cluster, and while the cluster cannot be read."""
+    """Not ready until the object was observed on the cluster, and while the cluster cannot be read.
+
+    One that is being deleted takes what it made along, and shows it as it was until it is gone: that of a cluster which
+    was deleted and made again by its name outlives it so for a minute.
+    """
     when = _ready_when(item)
     policies = value_at(item, "spec", "managementPolicies")
     shared = isinstance(policies, list) and "*" not in policies and "Delete" not in policies
     cluster = ClusterName(text_at(item, "spec", "providerConfigRef", "name"))
     there = value_at(item, "status", "atProvider", "manifest")
-    if not isinstance(there, Mapping) or not there:
+    if not isinstance(there, Mapping) or not there or (is_deleting(item) and not shared):
         desired = value_at(item, "spec", "forProvider", "manifest")
         manifest = desired if isinstance(desired, Mapping) else {}
         return Observed(Remote(cluster, manifest, when, shared=shared), ready=False, refused=_refusal(item))
