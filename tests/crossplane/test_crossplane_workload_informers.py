@@ -296,6 +296,18 @@ def test_a_kind_that_is_added_does_not_blind_the_others():
     with_two_apis(story)
 
 
+def test_a_cluster_that_goes_leaves_no_task_behind():
+    """One that waits for ever is named in an error when it is collected."""
+
+    async def story(control, _workload, live):
+        composed(live)
+        await until(lambda: looked(live))
+        control.delete(CLUSTERS, "east")
+        await until(lambda: not [task for task in asyncio.all_tasks() if task.get_coro().__qualname__ == "Event.wait"])
+
+    with_two_apis(story)
+
+
 WORKLOADS = GroupVersionResource("kueue.x-k8s.io", "v1beta2", "workloads")
 
 

@@ -211,8 +211,10 @@ class WorkloadInformers:
                     informer.listen(self._on_events(name, query, watched.pods))
                     tasks.append(asyncio.create_task(informer.run()))
                 added = asyncio.create_task(restart.wait())
-                await asyncio.wait((added, rotated), return_when=asyncio.FIRST_COMPLETED)
-                added.cancel()
+                try:
+                    await asyncio.wait((added, rotated), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    added.cancel()
         finally:
             for task in tasks:
                 task.cancel()
