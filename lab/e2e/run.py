@@ -108,9 +108,7 @@ _GATEWAY_STEPS = (
     ("mutual TLS between gateways, there and back", hop.mutual_tls, False),
     ("kill -9 of the gateway", services.gateway_killed, False),
 )
-_NAMED_STEPS = (
-    ("a cluster behind the hub: adopted, serving, cut off and back", agents.agent, False),
-)
+_NAMED_STEPS = (("a cluster behind the hub: adopted, serving, cut off and back", agents.agent, False),)
 """Run where they are named, and not otherwise."""
 
 
