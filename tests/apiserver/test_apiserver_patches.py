@@ -145,6 +145,10 @@ def test_any_operations_work_or_are_refused(value, operations):
     assert value == before
 
 
+AT_ONCE_S = 10
+"""Processor time on a busy machine, with every allocation traced. Unbounded it was 18 s, or never."""
+
+
 def doubling(times, path="/annotations"):
     return [{"op": "copy", "from": path, "path": f"{path}/b{number}"} for number in range(times)]
 
@@ -162,7 +166,7 @@ def test_copies_that_double_an_object_are_refused_at_once(times, inside):
         match=r"accumulated size increase of copy is .* exceeding the limit 3145728|more than 100000 values are copied",
     ):
         json_patch({"annotations": inside}, doubling(times))
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < AT_ONCE_S
     assert tracemalloc.get_traced_memory()[1] < 100 * COPIED_BYTES_MOST
     tracemalloc.stop()
 
@@ -207,7 +211,7 @@ def test_operations_that_shift_long_lists_are_refused(operation):
     started = time.process_time()
     with pytest.raises(PatchError, match="shift more than 50000000 items"):
         json_patch(value, [operation] * 10_000)
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < AT_ONCE_S
 
 
 def test_items_are_added_to_the_end_of_a_long_list():

@@ -36,6 +36,7 @@ def request(gateways, *observed, **required):
         pytest.param(request([DEFAULT], "eu"), ["default"], [], ["eu"], [], id="one is missing from the list"),
         pytest.param(request([], "eu", gateway_eu=(EU,)), ["eu"], ["eu"], [], [], id="found by name"),
         pytest.param(request([], "eu", gateway_eu=()), [], [], [], [], id="absent by name"),
+        pytest.param(request(None, "eu", gateway_eu=()), None, [], ["eu"], [], id="absent by name, and no list"),
         pytest.param(request([GARBLED], "bad"), [], [], ["bad"], ["bad"], id="one cannot be read"),
         pytest.param(request([US], "us"), [], [], [], [], id="one that no longer selects it"),
     ],

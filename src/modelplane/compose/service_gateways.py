@@ -53,9 +53,14 @@ def unreadable_gateways(request: ComposeRequest[ModelService]) -> list[str]:
 
 
 def undecided_gateways(request: ComposeRequest[ModelService]) -> list[str]:
-    """Gateways that something is observed at, and that are neither read nor known to be absent."""
-    known = {name_of(item) for item in listed_gateways(request) or () if _read_gateway(item) is not None}
-    return [name for name in _observed_at(request) if name not in known and request.fetched(_GATEWAY + name) != ()]
+    """Gateways that something is observed at, and that are neither read nor known to be absent.
+
+    Absent is what the list lacks and what is not found by name: without the list the second alone says nothing.
+    """
+    listed = listed_gateways(request)
+    known = {name_of(item) for item in listed or () if _read_gateway(item) is not None}
+    undecided = (name for name in _observed_at(request) if name not in known)
+    return [name for name in undecided if listed is None or request.fetched(_GATEWAY + name) != ()]
 
 
 def _unlisted(request: ComposeRequest[ModelService]) -> dict[str, Requirement]:
