@@ -89,6 +89,12 @@ def test_a_policy_that_is_not_shown_locks_nobody_out():
     assert found.desired["cluster/callers"].target is hidden.target
 
 
+def test_copies_stay_while_the_policy_cannot_be_read():
+    _, seen = settled(lambda seen: keyed([ADA], seen))
+    hidden = replace(seen["cluster/callers"], target=replace(seen["cluster/callers"].target, manifest={}))
+    assert copies_in(keyed([], {**seen, "cluster/callers": hidden})) == {"keys-a"}
+
+
 @pytest.mark.parametrize("secrets", [None, (), (ADA,)], ids=["not read", "an empty list", "as they were"])
 def test_copies_stay_while_the_policy_names_them(secrets):
     _, seen = settled(lambda seen: keyed([ADA], seen))

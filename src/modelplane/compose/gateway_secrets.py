@@ -75,7 +75,7 @@ def secret_copies(request: ComposeRequest[InferenceGateway], callers: CallerSecr
     kept = {
         key: keep(seen)
         for key, seen in request.observed.items()
-        if key in wanted or _is_named(request, key) or (unread and key.startswith(_KEYS))
+        if key in wanted or _may_be_named(request, key) or (unread and key.startswith(_KEYS))
     }
     return {**kept, **made}
 
@@ -117,6 +117,14 @@ def _usable(request: ComposeRequest[InferenceGateway], prefix: str, secrets: Ite
 def _is_filled(request: ComposeRequest[InferenceGateway], key: str) -> bool:
     seen = request.observed.get(key)
     return seen is not None and seen.ready
+
+
+def _may_be_named(request: ComposeRequest[InferenceGateway], key: str) -> bool:
+    """Whether the observed Gateway or policy names the copy, or cannot be read."""
+    by = GATEWAY if key.startswith(_CERTIFICATE) else POLICY
+    is_copy = key.startswith((_CERTIFICATE, _KEYS))
+    unread = by in request.observed and not mapping_at(_observed(request, by), "spec")
+    return _is_named(request, key) or (is_copy and unread)
 
 
 def _is_named(request: ComposeRequest[InferenceGateway], key: str) -> bool:
