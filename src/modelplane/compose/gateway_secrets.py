@@ -121,10 +121,11 @@ def _is_filled(request: ComposeRequest[InferenceGateway], key: str) -> bool:
 
 def _may_be_named(request: ComposeRequest[InferenceGateway], key: str) -> bool:
     """Whether the observed Gateway or policy names the copy, or cannot be read."""
+    if not key.startswith((_CERTIFICATE, _KEYS)):
+        return False
     by = GATEWAY if key.startswith(_CERTIFICATE) else POLICY
-    is_copy = key.startswith((_CERTIFICATE, _KEYS))
-    unread = by in request.observed and not mapping_at(_observed(request, by), "spec")
-    return _is_named(request, key) or (is_copy and unread)
+    is_unread = by in request.observed and not mapping_at(_observed(request, by), "spec")
+    return is_unread or _is_named(request, key)
 
 
 def _is_named(request: ComposeRequest[InferenceGateway], key: str) -> bool:
@@ -132,10 +133,8 @@ def _is_named(request: ComposeRequest[InferenceGateway], key: str) -> bool:
     if key.startswith(_CERTIFICATE):
         listeners = items_at(_observed(request, GATEWAY), "spec", "listeners")
         references = [each for listener in listeners for each in items_at(listener, "tls", "certificateRefs")]
-    elif key.startswith(_KEYS):
-        references = list(items_at(_observed(request, POLICY), "spec", "apiKeyAuth", "credentialRefs"))
     else:
-        return False
+        references = list(items_at(_observed(request, POLICY), "spec", "apiKeyAuth", "credentialRefs"))
     name = copy_name(request.resource, key.partition("-")[2])
     return any(text_at(each, "name") == name for each in references)
 
