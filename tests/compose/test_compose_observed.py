@@ -90,12 +90,14 @@ def _serving(desired):
     return Observed(Local(manifest, desired.target.ready_when), ready=True)
 
 
-def assert_all_stay(case):
-    before = {key: _stated_identity(item.target, case.state.resources[key]) for key, item in case.observed.items()}
+def assert_all_stay(case, gone=""):
+    """All that is observed but what is below a prefix: what a decision that names it took."""
+    observed = {key: item for key, item in case.observed.items() if not gone or not key.startswith(gone)}
+    before = {key: _stated_identity(item.target, case.state.resources[key]) for key, item in observed.items()}
     kept = case.kept()
     assert before.keys() <= kept.keys()
     # An object that is passed on as it was observed is what it was, whatever was observed of it.
-    changed = {key for key, item in case.observed.items() if case.result.desired[key].target is not item.target}
+    changed = {key for key, item in observed.items() if case.result.desired[key].target is not item.target}
     assert {key: kept[key] for key in changed} == {key: before[key] for key in changed}
     kinds = [condition.type for condition in case.result.conditions]
     assert len(set(kinds)) == len(kinds)
@@ -303,10 +305,16 @@ def test_no_object_of_a_gateway_on_a_cluster_leaves(chosen):
 def test_nothing_of_a_service_at_a_gateway_on_a_cluster_leaves(shape, beside, chosen):
     state = settled.service_at_cluster(*shape, beside=beside)
     for case in composed(state, damaged(state.tree, state.places, chosen)):
-        assert_all_stay(case)
+        assert_all_stay(case, gone="eu/" if _is_gone(case, "gateways", "gateway-eu") else "")
         listed = [item for item in case.fetched("gateways") or () if _reads(InferenceGateway, item)]
         if case.condition("RouteReady") == "True" and "eu" in map(name_of, listed):
             assert case.result.desired["eu/route"].ready
+
+
+def _is_gone(case, listed, named):
+    """Whether a list was read without it and nothing was found by its name: that is how a deletion looks."""
+    found = case.fetched(listed)
+    return found is not None and not any(name_of(item) == "eu" for item in found) and case.fetched(named) == ()
 
 
 @pytest.mark.parametrize("stage", ["fetching", "staged", "relayed", "beside"])

@@ -6,7 +6,6 @@ history. When that revision is compacted, the client gets 410 and lists again.
 
 import asyncio
 import base64
-import binascii
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -176,7 +175,7 @@ def _read_token(text: str) -> _Token:
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         return msgspec.json.decode(raw, type=_Token)
-    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
+    except (ValueError, msgspec.DecodeError) as error:
         raise bad_request(f"invalid continue token: continue key is not valid: {error}") from None
 
 

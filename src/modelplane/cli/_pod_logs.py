@@ -5,7 +5,6 @@ the command names. Pods are found by the label of their replica.
 """
 
 import base64
-import binascii
 import queue
 import sys
 import threading
@@ -112,7 +111,7 @@ class PodLogReader:
             text = base64.b64decode(text_at(mapping_at(held, "data"), key), validate=True)
         except (NotFoundError, InputError) as problem:
             raise InputError(f"{where}: {problem}; --cluster {name}=FILE gives another kubeconfig") from None
-        except binascii.Error:
+        except ValueError:
             raise InputError(f"{where}: {key} is not base64") from None
         return kubeconfig_of(text, where, folder=None)
 

@@ -4,7 +4,6 @@ A kubeconfig with a credential plugin is refused: reading a file must not start 
 """
 
 import base64
-import binascii
 import builtins
 import ssl
 import tempfile
@@ -59,7 +58,7 @@ class _KubeconfigFiles(NamedTuple):
         inline, file = _text(holder, f"{name}-data"), _text(holder, name)
         try:
             return base64.b64decode(inline, validate=True) if inline else self._read(file) if file else b""
-        except binascii.Error:
+        except ValueError:
             raise InputError(f"{self.path}: {name}-data is not base64") from None
 
     def _read(self, file: str) -> builtins.bytes:

@@ -6,7 +6,6 @@ named. What is kept of a key outside the gateway is its SHA-256.
 """
 
 import base64
-import binascii
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -76,7 +75,7 @@ def _entries(secret: Manifest) -> dict[str, str | None]:
 def _decoded(value: object) -> str | None:
     try:
         return _line(base64.b64decode(str(value), validate=True).decode())
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         return None
 
 

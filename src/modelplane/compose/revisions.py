@@ -8,7 +8,6 @@ are added meanwhile start with that.
 """
 
 import base64
-import binascii
 import hashlib
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +62,7 @@ def unpack(text: str) -> Json:
         packed = base64.b64decode(text, validate=True)
         plain = zlib.decompressobj().decompress(packed, _MAX_UNPACKED)
         return msgspec.json.decode(plain, type=dict[str, object])
-    except (binascii.Error, zlib.error, msgspec.DecodeError):
+    except (ValueError, zlib.error, msgspec.DecodeError):
         raise InputError("the template of the revision cannot be read") from None
 
 

@@ -55,12 +55,16 @@ def unreadable_gateways(request: ComposeRequest[ModelService]) -> list[str]:
 def undecided_gateways(request: ComposeRequest[ModelService]) -> list[str]:
     """Gateways that something is observed at, and that are neither read nor known to be absent.
 
-    Absent is what the list lacks and what is not found by name: without the list the second alone says nothing.
+    Absent is what the list lacks and what is not found by name: without the list the second alone says nothing, and
+    what is listed exists, whether it can be read or not.
     """
     listed = listed_gateways(request)
-    known = {name_of(item) for item in listed or () if _read_gateway(item) is not None}
-    undecided = (name for name in _observed_at(request) if name not in known)
-    return [name for name in undecided if listed is None or request.fetched(_GATEWAY + name) != ()]
+    if listed is None:
+        return _observed_at(request)
+    read = {name_of(item) for item in listed if _read_gateway(item) is not None}
+    exist = {name_of(item) for item in listed}
+    absent = {name for name in _observed_at(request) if name not in exist and request.fetched(_GATEWAY + name) == ()}
+    return [name for name in _observed_at(request) if name not in read | absent]
 
 
 def _unlisted(request: ComposeRequest[ModelService]) -> dict[str, Requirement]:

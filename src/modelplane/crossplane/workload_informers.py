@@ -10,7 +10,6 @@ by then, as after a rotation, the cluster is watched with that one.
 
 import asyncio
 import base64
-import binascii
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
@@ -238,7 +237,7 @@ class WorkloadInformers:
         place = f"Secret {SYSTEM_NAMESPACE}/{name}, key {key}"
         try:
             text = base64.b64decode(text_at(found, "data", key), validate=True).decode()
-        except (binascii.Error, UnicodeDecodeError) as broken:
+        except ValueError as broken:
             raise BadConfig(f"{place}: {broken}") from broken
         return config_of(text, place, insecure=annotations_of(found).get(ALLOW_INSECURE) == "true")
 

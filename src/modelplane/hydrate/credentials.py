@@ -1,7 +1,6 @@
 """Credentials: files that a Secret is mounted as. They are read when they are used, and never shown."""
 
 import base64
-import binascii
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -76,7 +75,7 @@ def _docker_login(text: str, registry: str) -> tuple[str, str] | None:
             user, _, password = base64.b64decode(found["auth"], validate=True).decode().partition(":")
             return user, password
         return str(found["username"]), str(found["password"])
-    except (AttributeError, KeyError, TypeError, ValueError, binascii.Error, RecursionError):
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         raise HydrateError("the pull secret is not a Docker configuration", Reason.SECRET_INVALID) from None
 
 

@@ -4,7 +4,6 @@ Envoy refuses a whole update with an unreadable certificate, so the certificate 
 """
 
 import base64
-import binascii
 from collections.abc import Callable
 
 from cryptography import x509
@@ -58,7 +57,7 @@ def _text(secret: Manifest, name: str) -> str:
         return plain
     try:
         return base64.b64decode(text_at(secret, "data", name), validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         raise ValueError(f"{name} is not base64") from None
 
 

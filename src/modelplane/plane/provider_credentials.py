@@ -1,7 +1,6 @@
 """The credentials that gateways add to requests to providers, read from the Secrets that plans name."""
 
 import base64
-import binascii
 from collections.abc import Iterable
 
 from modelplane.api.objects import Manifest, text_at, value_at
@@ -45,7 +44,7 @@ def secret_text(secret: Manifest, name: str) -> str | None:
     try:
         encoded = text_at(secret, "data", name)
         text = plain if isinstance(plain, str) else base64.b64decode(encoded, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         return None
     text = text.strip()
     return text if text and text.isprintable() and text.isascii() else None
