@@ -5,20 +5,21 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import is_hypothesis_test, settings
+from hypothesis import is_hypothesis_test, seed, settings
 
 # libyaml reads the same ten times as fast.
 yaml.SafeLoader, yaml.SafeDumper = yaml.CSafeLoader, yaml.CSafeDumper
 
-# No wall-clock deadline on a shared machine; the same examples each time where CI judges.
+# No wall-clock deadline on a shared machine.
 settings.register_profile("here", deadline=None)
 settings.register_profile("core", deadline=None, max_examples=20)
-settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "here")
+settings.load_profile("here")
 
 
 EXAMPLES = os.environ.get("MODELPLANE_EXAMPLES", "")
 """Every property is tried on so many examples, or on so many times (`x5`) what it says itself."""
+SEED = os.environ.get("MODELPLANE_SEED", "")
+"""What is drawn follows from it. `.ci/run` takes it from the commit, so that anyone draws what it drew."""
 
 
 def pytest_addoption(parser):
@@ -27,6 +28,9 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
+    if SEED:
+        for test in filter(is_hypothesis_test, map(_function, items)):
+            seed(int(SEED))(test)
     if EXAMPLES or config.getoption("--hypothesis-profile") == "core":
         # Once each: the cases of a parametrized test share one function.
         tests = [_function(item) for item in items]
