@@ -80,6 +80,7 @@ MODULES: Final = (
     "modelplane.epp.server.parsing.paths",
     "modelplane.epp.server.parsing.text",
     "modelplane.epp.server.processor",
+    "modelplane.epp.server.request_reader",
     "modelplane.epp.server.immediate_response",
     "modelplane.epp.server.messages_fast",
     "modelplane.epp.transport.h2.closed_streams",

@@ -1,7 +1,6 @@
 """From a question to a decision: parsing, flow control, counting, rewriting, reloading."""
 
 import json
-from types import MappingProxyType
 from typing import ClassVar
 
 import msgspec
@@ -14,9 +13,10 @@ from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import InferenceApi
-from modelplane.epp.server.director import DEFAULT_TENANT, Director
+from modelplane.epp.server.director import Director
 from modelplane.epp.server.parsing import Parsed, PathParsers
-from modelplane.epp.server.server import apis_of, assemble
+from modelplane.epp.server.request_reader import DEFAULT_TENANT
+from modelplane.epp.server.server import assemble
 from modelplane.epp.server.steps import PickRequest
 
 BODY = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 9}).encode()
@@ -127,40 +127,6 @@ class Desk:
         return [(one.requests_in_flight, one.tokens_in_flight, one.failures) for one in self.source.current]
 
 
-def test_a_request_in_the_terms_of_the_picker():
-    desk = Desk(count=1)
-    result, _ = desk.decide(
-        x_llm_d_inference_fairness_id="team",
-        x_llm_d_slo_ttft_ms="250",
-        x_slo_tpot_ms="40",
-        x_gateway_inference_objective="gold",
-        subset=("10.0.0.0:8000",),
-    )
-    request = result.request
-    assert result.decision.outcome is Outcome.PICKED
-    assert msgspec.structs.astuple(request)[:4] == ("r1", "m", InferenceApi.CHAT, (b"\nuser\nhello",))
-    assert (request.priority, request.fairness_id, request.size, request.max_output_tokens) == (0, "team", len(BODY), 9)
-    assert (request.ttft_goal_s, request.tpot_goal_s, request.received_s) == (0.25, 0.04, 100.0)
-    assert request.subset == ("10.0.0.0:8000",)
-    assert desk.decide()[0].request.fairness_id == DEFAULT_TENANT
-
-
-@pytest.mark.parametrize("text", ["", "soon", "-5", "nan", "inf", "0"])
-def test_goals_that_are_none(text):
-    assert Desk().decide(x_llm_d_slo_ttft_ms=text)[0].request.ttft_goal_s == 0.0
-
-
-def test_new_names_of_headers_win_over_old_ones():
-    result, _ = Desk().decide(x_llm_d_inference_fairness_id="new", x_gateway_inference_fairness_id="old")
-    assert result.request.fairness_id == "new"
-
-
-def test_a_request_without_an_id_gets_one():
-    first, second = Desk().decide(x_request_id="")[0], Desk().decide(x_request_id="")[0]
-    assert first.request.id
-    assert first.request.id != second.request.id
-
-
 @pytest.mark.parametrize(
     ("arguments", "outcome"),
     [
@@ -249,27 +215,6 @@ def test_another_model_by_header():
     desk.end(result)
     assert desk.watcher.steps == [("decided", "r1", "PICKED", "m"), ("ended", "r1", 200, "m")]
     assert desk.decide(x_llm_d_model_name_rewrite="m")[0].rename is None
-
-
-class Ruled(msgspec.Struct):
-    model: str
-    name: str = "rule"
-    exact: bool = True
-
-
-def test_rules_beside_the_pool():
-    desk = Desk()
-
-    class PoolRules:
-        priorities = MappingProxyType({"gold": 10})
-
-        def rewrite(self, model, _chance):
-            return Ruled("ruled") if model == "m" else None
-
-    desk.director.rules = PoolRules()
-    result, _ = desk.decide(x_llm_d_inference_objective="gold", x_llm_d_model_name_rewrite="tuned")
-    assert (result.request.priority, result.request.model) == (10, "ruled")
-    assert desk.decide(x_llm_d_inference_objective="tin")[0].request.priority == 0
 
 
 def test_those_for_whom_there_is_no_room_wait_and_go_in_order():
@@ -363,50 +308,6 @@ def test_stopping_refuses_those_who_wait_and_those_who_come():
     assert desk.counts == [(0, 0, 0)]
 
 
-PARSERS = """
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
-plugins: [{type: random-picker}, {type: anthropic-parser}, {type: passthrough-parser}]
-schedulingProfiles: [{name: default, plugins: [{pluginRef: random-picker}]}]
-requestHandler: {parsers: [%s]}
-"""
-
-
-@pytest.mark.parametrize(
-    ("parsers", "outcome", "api"),
-    [
-        ("{pluginRef: anthropic-parser}, {pluginRef: passthrough-parser}", Outcome.PICKED, InferenceApi.OTHER),
-        ("{pluginRef: anthropic-parser}", Outcome.MALFORMED, InferenceApi.CHAT),
-    ],
-    ids=["passed on unread", "refused"],
-)
-def test_only_configured_parsers_read_bodies(parsers, outcome, api):
-    text = PARSERS % parsers
-    if "passthrough" not in parsers:
-        text = text.replace(", {type: passthrough-parser}", "")
-    desk = Desk()
-    desk.director.apis = apis_of(load(text))
-    result, _ = desk.decide()
-    assert (result.decision.outcome, result.request.api) == (outcome, api)
-    models = desk.director.decide(PickRequest({":method": "GET", ":path": "/v1/models"}, b"", True, None), Waiter())
-    assert models.decision.outcome is Outcome.PICKED
-
-
-@pytest.mark.parametrize("parser", ["vllmgrpc-parser", "vertexai-parser"])
-def test_grpc_messages_are_not_parsed(parser):
-    listed = PLAIN.replace("plugins: [", f"plugins: [{{type: {parser}}}, ", 1)
-    config = load(f"{listed}requestHandler: {{parsers: [{{pluginRef: {parser}}}]}}\n")
-    assert any("gRPC messages are not parsed" in str(warning) for warning in config.warnings)
-    desk = Desk()
-    desk.director.apis = apis_of(config)
-    result, _ = desk.decide(b"\x00\x00\x00\x00\x02\x0a\x00")
-    assert (result.decision.outcome, result.request.prompts) == (Outcome.PICKED, ())
-
-
-def test_a_configuration_that_names_no_parser_reads_all():
-    assert apis_of(load(PLAIN)) is None
-
-
 def test_the_prompt_weighs_until_the_response_begins():
     desk = Desk(count=1)
     result, _ = desk.decide()
@@ -475,7 +376,7 @@ class Priorities:
 @pytest.mark.parametrize(("evicts", "expected"), [("true", ["evicted"]), ("false", [])])
 def test_a_sheddable_request_makes_room_for_an_urgent_one(evicts, expected):
     desk = Desk(FLOW + f"  enableEviction: {evicts}\n", count=1)
-    desk.director.rules = Priorities()
+    desk.director.reader.rules = Priorities()
     batch, waiter = desk.decide(x_llm_d_inference_objective="batch")
     assert batch.decision.outcome is Outcome.PICKED
     desk.director.tick()
@@ -613,7 +514,7 @@ class Rot13:
 def test_a_parser_of_another_package_has_its_path(path, body, outcome, prompts, faults):
     """Beside it only bodies of chat completions are parsed."""
     desk = Desk()
-    desk.director.parsers, desk.director.apis = PathParsers([Rot13()]), frozenset({InferenceApi.CHAT})
+    desk.director.reader.parsers, desk.director.reader.apis = PathParsers([Rot13()]), frozenset({InferenceApi.CHAT})
     named = {":method": "POST", ":path": path}
     result = desk.director.decide(PickRequest(named, body, True, None), Waiter())
     found = (result.decision.outcome, result.request.prompts, desk.director.scheduler.faults)

@@ -467,7 +467,7 @@ def test_a_sheddable_request_makes_room(tmp_path, run):
 
     async def scenario():
         async with stage(tmp_path, config=config) as here:
-            here.picker.director.rules = Objectives()
+            here.picker.director.reader.rules = Objectives()
             (backend,) = here.backends
             backend.hold = asyncio.Event()
             batch = asyncio.create_task(here.send(chat(), x_llm_d_inference_objective="batch"))

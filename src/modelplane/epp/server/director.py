@@ -1,11 +1,10 @@
-"""From a request of the proxy to a decision: parse, wait for room where flow control is on, schedule, count.
+"""From a request of the proxy to a decision: read it, wait for room where flow control is on, schedule, count.
 
 Everything runs on one event loop and nothing here blocks. A queued request has a ticket, and its `Waiter` is called
 later. Each routed request counts at its endpoint until it ends; its result goes to the scheduler that decided it. A
 reload replaces the scheduler between two requests and loses none.
 """
 
-import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -18,34 +17,26 @@ from modelplane.epp.scheduling.arithmetic import tokens_of
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
-from modelplane.epp.scheduling.requests import InferenceApi, Request
+from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.results import picked_of
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.interfaces import (
     Flow,
-    PoolPolicies,
     PromptTokenizer,
     RequestObserver,
     RoutingResult,
     TokenIds,
     Waiter,
 )
-from modelplane.epp.server.parsing import Parsed, ParseError, PathParsers, find_api, parse, rename
+from modelplane.epp.server.parsing import ParseError
+from modelplane.epp.server.request_reader import RequestReader, unread_request
 from modelplane.epp.server.steps import PickRequest, Rename
 from modelplane.framework import PluginFault
 
 if TYPE_CHECKING:
     from modelplane.epp.scheduling.endpoints import Endpoint
 
-OBJECTIVE: Final = ("x-llm-d-inference-objective", "x-gateway-inference-objective")
-FAIRNESS: Final = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
-TTFT: Final = ("x-llm-d-slo-ttft-ms", "x-slo-ttft-ms")
-TPOT: Final = ("x-llm-d-slo-tpot-ms", "x-slo-tpot-ms")
-REWRITE: Final = ("x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
-_PICKER_HEADERS: Final = frozenset((*OBJECTIVE, *FAIRNESS, *TTFT, *TPOT, *REWRITE))
-DEFAULT_TENANT: Final = "default-flow"
 _SERVER_ERRORS: Final = 500
-_MALFORMED_API: Final = Parsed()
 _PICKED: Final = Outcome.PICKED
 _STOPPING: Final = Decision(Outcome.STOPPING, why="the picker is stopping")
 
@@ -60,7 +51,7 @@ class _Waiting:
 
 
 class Director:
-    """Decides the requests of one pool. `observer` and `rules` may be set before the first request."""
+    """Decides the requests of one pool. `observer` and what `reader` has may be set before the first request."""
 
     def __init__(
         self,
@@ -71,13 +62,9 @@ class Director:
         chance: Callable[[], float],
         flow: Flow | None = None,
     ) -> None:
-        self.apis: frozenset[InferenceApi] | None = None
-        """APIs whose bodies are parsed; None: all. With OTHER, bodies of other APIs are forwarded unparsed."""
-        self.parsers: PathParsers | None = None
-        """Parsers of other packages; they come before the picker's own."""
+        self.reader = RequestReader(chance)
         self.tokenizer: PromptTokenizer | None = None
         """Called before a decision, if decisions need tokens."""
-        self.rules: PoolPolicies | None = None
         self.observer: RequestObserver | None = None
         self._source = source
         self._scheduler = scheduler
@@ -126,18 +113,16 @@ class Director:
         """The result, or None if `waiter` gets it later."""
         now_s = self._clock()
         if pick_request.refused is not None:
-            return self._conclude(_unparsed_request(pick_request, now_s), pick_request.refused, now_s)
+            return self._conclude(unread_request(pick_request, now_s), pick_request.refused, now_s)
         try:
-            request, renamed = self._request(pick_request, now_s)
+            request, renamed = self.reader.read(pick_request, now_s, self.observer)
         except ParseError as error:
             return self._conclude(
-                _unparsed_request(pick_request, now_s), Decision(Outcome.MALFORMED, why=str(error)), now_s
+                unread_request(pick_request, now_s), Decision(Outcome.MALFORMED, why=str(error)), now_s
             )
         except PluginFault as fault:
             self._scheduler.count_fault(fault)
-            return self._conclude(
-                _unparsed_request(pick_request, now_s), Decision(Outcome.FAULT, why=str(fault)), now_s
-            )
+            return self._conclude(unread_request(pick_request, now_s), Decision(Outcome.FAULT, why=str(fault)), now_s)
         if self.tokenizer is not None and pick_request.whole and pick_request.body and not self._stopping:
             body = pick_request.body if renamed is None else renamed.body
             cancel = self.tokenizer.tokenize(request.api, body, partial(self._on_tokens, waiter, request, renamed))
@@ -350,87 +335,11 @@ class Director:
             self.observer.decided(request, decision, self._clock() - now_s)
         return RoutingResult(request, decision, self._scheduler)
 
-    def _readable(self, api: InferenceApi) -> InferenceApi:
-        if self.apis is None or api in self.apis:
-            return api
-        if InferenceApi.OTHER in self.apis:
-            return InferenceApi.OTHER
-        raise ParseError("no parser is configured for this path")
-
     def _changed(self, endpoints: Endpoints) -> None:
         self._endpoints = endpoints
         self._by_address = {endpoint.address: endpoint for endpoint in endpoints}
         self._scheduler.endpoints_changed(endpoints)
         self.tick()
-
-    def _request(self, pick_request: PickRequest, now_s: float) -> tuple[Request, Rename | None]:
-        headers, body = pick_request.headers, pick_request.body
-        api = _api(headers)
-        parsed = None
-        if self.parsers is not None and pick_request.whole and body:
-            parsed = self.parsers.parse(_path(headers), body)
-        if parsed is None:
-            if body and self.apis is not None:
-                api = self._readable(api)
-            parsed = parse(api, body) if pick_request.whole and body else _unparsed(api, pick_request)
-        if self.rules is None and _PICKER_HEADERS.isdisjoint(headers):
-            return _plain_request(pick_request, api, parsed, now_s), None
-        wanted = self._target_model(parsed.model, headers)
-        renamed = None
-        if wanted != parsed.model and body and pick_request.whole and parsed.model:
-            renamed = Rename(rename(body, wanted), parsed.model, wanted)
-        return self._request_for(wanted, pick_request, api, parsed, now_s), renamed
-
-    def _target_model(self, model: str, headers: Mapping[str, str]) -> str:
-        """The model to request: a rewrite rule takes precedence over a header, a header over the body."""
-        rewritten = None if self.rules is None else self.rules.rewrite(model, self._chance())
-        if rewritten is None:
-            return _first_header(headers, REWRITE) or model
-        if self.observer is not None:
-            self.observer.rewrote(rewritten.name, model, rewritten.model, exact=rewritten.exact)
-        return rewritten.model
-
-    def _request_for(
-        self, model: str, pick_request: PickRequest, api: InferenceApi, parsed: Parsed, now_s: float
-    ) -> Request:
-        headers = pick_request.headers
-        return Request(
-            _identity(headers),
-            model,
-            api,
-            parsed.prompts,
-            headers,
-            0 if self.rules is None else self.rules.priorities.get(_first_header(headers, OBJECTIVE), 0),
-            _first_header(headers, FAIRNESS) or DEFAULT_TENANT,
-            len(pick_request.body),
-            parsed.max_output_tokens,
-            parsed.streaming,
-            parsed.salt,
-            parsed.has_media,
-            pick_request.subset,
-            _seconds(_first_header(headers, TTFT)),
-            _seconds(_first_header(headers, TPOT)),
-            now_s,
-        )
-
-
-def _plain_request(pick_request: PickRequest, api: InferenceApi, parsed: Parsed, now_s: float) -> Request:
-    """A request without headers for the picker, as most are."""
-    return Request(
-        _identity(pick_request.headers),
-        parsed.model,
-        api,
-        parsed.prompts,
-        pick_request.headers,
-        fairness_id=DEFAULT_TENANT,
-        size=len(pick_request.body),
-        max_output_tokens=parsed.max_output_tokens,
-        streaming=parsed.streaming,
-        salt=parsed.salt,
-        has_media=parsed.has_media,
-        subset=pick_request.subset,
-        received_s=now_s,
-    )
 
 
 def _requested_model(renamed: Rename | None) -> str:
@@ -440,52 +349,6 @@ def _requested_model(renamed: Rename | None) -> str:
 def _counts(scheduler: Scheduler) -> bool:
     """Whether the director counts requests in flight: not if a plugin does, which knows what is cached."""
     return not any(isinstance(plugin, InFlightProducer) for plugin in scheduler.assembly.plugins.values())
-
-
-def _unparsed(api: InferenceApi, pick_request: PickRequest) -> Parsed:
-    """A request whose body the proxy keeps, or that has none."""
-    if pick_request.whole and pick_request.headers.get(":method") == "POST":
-        return parse(api, pick_request.body)
-    return _MALFORMED_API
-
-
-def _unparsed_request(pick_request: PickRequest, now_s: float) -> Request:
-    """A request whose body was not parsed."""
-    fairness_id = _first_header(pick_request.headers, FAIRNESS) or DEFAULT_TENANT
-    return Request(
-        _identity(pick_request.headers),
-        api=_api(pick_request.headers),
-        fairness_id=fairness_id,
-        size=len(pick_request.body),
-        received_s=now_s,
-    )
-
-
-def _api(headers: Mapping[str, str]) -> InferenceApi:
-    return find_api(_path(headers))
-
-
-def _path(headers: Mapping[str, str]) -> str:
-    return headers.get("x-original-path") or headers.get(":path", "")
-
-
-def _identity(headers: Mapping[str, str]) -> str:
-    return headers.get("x-request-id") or uuid.uuid4().hex
-
-
-def _first_header(headers: Mapping[str, str], names: tuple[str, str]) -> str:
-    return headers.get(names[0]) or headers.get(names[1], "")
-
-
-def _seconds(text: str) -> float:
-    """From milliseconds; None if it is not a number."""
-    if not text:
-        return 0.0
-    try:
-        value = float(text) / 1000.0
-    except ValueError:
-        return 0.0
-    return value if 0.0 < value < float("inf") else 0.0
 
 
 def _refusal(item: FlowItem) -> Decision:

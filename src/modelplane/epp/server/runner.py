@@ -112,7 +112,7 @@ class PickerRunner:
         self._observer = PickObserver(PickerMetrics(), log=options.log, tracing=options.tracing)
         self.server = PickerServer(source, config, settings, make_server=options.make_server, observer=self._observer)
         self._durations = PluginDurations(self.server.director.scheduler, time.perf_counter)
-        self.server.director.rules = options.rules
+        self.server.director.reader.rules = options.rules
         self.server.on_reload = self._reloaded
         reads = options.scrapes and not options.is_worker
         self._scraper = scraper_of(config, options.scrape_interval_s) if reads else None

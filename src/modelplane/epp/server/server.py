@@ -155,8 +155,8 @@ class PickerServer:
         self.director.reload(scheduler, flow)
 
     def _parse_by(self, config: Config, scheduler: Scheduler) -> None:
-        self.director.apis = apis_of(config)
-        self.director.parsers = parsers_of(config, scheduler.assembly)
+        self.director.reader.apis = apis_of(config)
+        self.director.reader.parsers = parsers_of(config, scheduler.assembly)
 
     async def _serve(self, server: GrpcServer) -> int:
         port = await server.start()
