@@ -5,6 +5,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 ARCHITECTURES ?= amd64 arm64
 RUNTIME ?= debian
+# Without compiled files each program that a test starts would compile all of its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -u -m pip --disable-pip-version-check
 # One line for each package, so that a first install is seen to go on: the whole takes one to two minutes.
 PROGRESS = awk -v all=$$(grep -c '^[A-Za-z].*==' $(1)) '/^Collecting/ {printf "  %d of %d  %s\n", ++n, all, $$2; fflush()} \
