@@ -40,3 +40,16 @@ def test_commands_of_a_page_are_taken(page, capsys):
 
 def test_there_are_many():
     assert sum(map(len, SHOWN.values())) > 120
+
+
+def test_a_wait_names_its_time():
+    """Of itself kubectl gives up after 30 seconds, and definitions take longer on a busy control plane."""
+    waits = [
+        (str(page.relative_to(ROOT)), line)
+        for page in PAGES
+        for fence in FENCE.findall(page.read_text())
+        for line in fence.splitlines()
+        if re.search(r"\bkubectl( -\S+ \S+)* wait\b", line)
+    ]
+    assert len(waits) > 5
+    assert [wait for wait in waits if "--timeout=" not in wait[1]] == []

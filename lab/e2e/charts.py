@@ -51,6 +51,7 @@ _STACKS: dict[str, Manifest] = {
 }
 _ALONE = "volcano"
 """Nothing needs it, so that its version concerns nothing else."""
+_UNKNOWN = "0.0.1"
 _SHOWN = 300
 _HOOKS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 
@@ -137,10 +138,10 @@ async def _apply(world: World, stack: str, had: Mapping[str, str]) -> None:
 
 async def unknown_version(world: World) -> str:
     """A chart that no registry has: the cluster says so in Helm's words, and goes on once the version is corrected."""
-    await _apply(world, "Dynamo", {**had_versions(), _ALONE: "0.0.1"})
+    await _apply(world, "Dynamo", {**had_versions(), _ALONE: _UNKNOWN})
 
     async def is_said() -> bool:
-        return f"{_ALONE}: " in await _requirements(world)
+        return f'{_ALONE}: failed to pull chart: chart "{_ALONE}" version "{_UNKNOWN}"' in await _requirements(world)
 
     waited = await world.wait("Helm's reason", is_said)
     said = await _requirements(world)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lab.client import Manifest, items, name_of, text, until, value
 from lab.cluster import answers
 from lab.e2e import steps
-from lab.e2e.picking import address_of, ask, divided, logged
+from lab.e2e.picking import PROMPT, address_of, ask, divided, logged, prefilled
 from lab.e2e.steps import adopt, cordon, expect, gang_of, remains_of_models, remove
 from lab.e2e.world import OURS, World
 from lab.manifests import read_folder
@@ -151,12 +151,24 @@ async def _answers(world: World, shape: Shape) -> str:
     counted = _counted(pods)
     expect(counted == shape.pods, f"pods: {counted}")
     await _listening(world, pods)
-    answer = await ask(await address_of(world, service), shape.model, f"lab-{service}")
+    answer = await ask(await address_of(world, service), shape.model, f"lab-{service}", prompt=PROMPT, stream=True)
     expect(answer.status == _OK, f"status {answer.status}: {b''.join(answer.lines)[:300]!r}")
-    passed = await logged(world, f"lab-{service}")
+    expect(answer.events[-1:] == [b"data: [DONE]"], f"the stream ended with {answer.events[-1:]!r}")
     told = ", ".join(f"{number} {name.removeprefix('llminferenceservice-')}" for name, number in counted.items())
-    picked = ", as the picker said" if passed.picked and passed.picked == passed.upstream else ""
-    return f"Ready after {waited:.1f} s: {told}; {passed.upstream} answered{picked}"
+    return f"Ready after {waited:.1f} s: {told}; {await _way(world, shape, f'lab-{service}', pods)}"
+
+
+async def _way(world: World, shape: Shape, request: str, pods: Sequence[Manifest]) -> str:
+    """Which pod answered. Where KServe has a picker, the one that it named, with the prompt of a prefill pod."""
+    passed = await logged(world, request)
+    if _PICKER_POD not in shape.pods:
+        return f"{passed.upstream} answered"
+    expect(
+        passed.picked == passed.upstream, f"{passed.upstream} answered, the picker said {passed.picked or 'nothing'}"
+    )
+    computed = await prefilled(pods)
+    expect(computed, f"no prefill pod computed the prompt for {passed.upstream}, which answered")
+    return f"{', '.join(computed)} computed the prompt, {passed.upstream} answered, as the picker said"
 
 
 async def _pods(world: World, deployment: str) -> list[Manifest]:

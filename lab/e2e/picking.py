@@ -37,7 +37,7 @@ _UNAVAILABLE = 503
 _NO_ENDPOINT_TRIES = 60
 _LOGGED_S = 30.0
 _MOST_REQUESTS = 40
-_PROMPT = "Say something about tides. " * 40
+PROMPT = "Say something about tides. " * 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,7 @@ async def _listening(world: World, deployment: str) -> None:
 
 
 async def _picked(world: World, address: str, model: str, name: str) -> Passage:
-    answer = await ask(address, model, name, prompt=_PROMPT)
+    answer = await ask(address, model, name, prompt=PROMPT)
     expect(answer.status == _OK, f"status {answer.status}: {b''.join(answer.lines)[:300]!r}")
     seen = await logged(world, name)
     expect(seen.picked == seen.upstream, f"{seen.upstream} answered, the picker said {seen.picked or 'nothing'}")
@@ -281,7 +281,7 @@ async def _picked(world: World, address: str, model: str, name: str) -> Passage:
 
 
 async def _unpicked(world: World, address: str, model: str, name: str) -> str:
-    answer = await ask(address, model, name, prompt=_PROMPT)
+    answer = await ask(address, model, name, prompt=PROMPT)
     expect(answer.status == _OK, f"status {answer.status}: {b''.join(answer.lines)[:300]!r}")
     seen = await logged(world, name)
     expect(not seen.picked, f"the picker is held and said {seen.picked}")
@@ -290,7 +290,7 @@ async def _unpicked(world: World, address: str, model: str, name: str) -> str:
 
 async def _chooses(world: World, address: str, model: str) -> bool:
     name = f"lab-again-{asyncio.get_running_loop().time():.3f}"
-    answer = await ask(address, model, name, prompt=_PROMPT)
+    answer = await ask(address, model, name, prompt=PROMPT)
     seen = await logged(world, name)
     return answer.status == _OK and bool(seen.picked) and seen.picked == seen.upstream
 
@@ -308,10 +308,10 @@ async def _picker_program(world: World, deployment: str) -> str:
     return f"{site}-picker-{name_of(pod)}"
 
 
-async def _prefilled(world: World) -> list[str]:
-    """Prefill pods that computed prompts, by their own count."""
+async def prefilled(pods: Iterable[Manifest]) -> list[str]:
+    """Addresses of prefill pods that computed prompts, by their own count."""
     found = []
-    for _, pod in await world.all_pods("qwen3-32b"):
+    for pod in pods:
         address = text(pod, "status", "podIP")
         if "-prefill-" in name_of(pod) and await _counted(f"http://{address}:8000/metrics", "vllm:prompt_tokens_total"):
             found.append(address)
@@ -337,20 +337,20 @@ async def divides(world: World) -> str:
     """Prefill and decode apart: the picker names a pod for each; without the picker nothing is answered (FailClose)."""
     await _serve(world, divided(), "qwen3-32b", "divided")
     address, model = await address_of(world, "divided"), "qwen3-32b"
-    answer = await ask(address, model, "lab-divided", prompt=_PROMPT, stream=True)
+    answer = await ask(address, model, "lab-divided", prompt=PROMPT, stream=True)
     expect(answer.status == _OK, f"status {answer.status}: {b''.join(answer.lines)[:300]!r}")
     expect(answer.events[-1:] == [b"data: [DONE]"], f"the stream ended with {answer.events[-1:]!r}")
     seen = await logged(world, "lab-divided")
     expect(seen.picked == seen.upstream, f"{seen.upstream} answered, the picker said {seen.picked or 'nothing'}")
-    prefilled = await _prefilled(world)
-    expect(prefilled, "no prefill engine computed the prompt for the pod that answered")
+    computed = await prefilled(pod for _, pod in await world.all_pods("qwen3-32b"))
+    expect(computed, "no prefill engine computed the prompt for the pod that answered")
     name = await _picker_program(world, "qwen3-32b")
     await asyncio.to_thread(world.tell, "hold", name=name)
     try:
-        refused = await ask(address, model, "lab-closed", prompt=_PROMPT)
+        refused = await ask(address, model, "lab-closed", prompt=PROMPT)
     finally:
         await asyncio.to_thread(world.tell, "resume", name=name)
     expect(refused.status >= _ERROR, f"without its picker a pool that fails closed answered {refused.status}")
     await remove(world, divided())
-    told = f"{', '.join(prefilled)} computed the prompt, {seen.upstream} answered"
+    told = f"{', '.join(computed)} computed the prompt, {seen.upstream} answered"
     return f"{told}; FailClose: {refused.status} without the picker"

@@ -48,6 +48,10 @@ def test_a_chart_that_fails_at_first_is_tried_for_an_hour():
 
 DEADLINE = "create failed: failed to install release: context deadline exceeded"
 REFUSED = "update failed: failed to upgrade release: values don't meet the schema:\n- replicas: Invalid type"
+CONFIG = (
+    "connect failed: failed to resolve provider config: cannot get provider config: "
+    'ClusterProviderConfig.helm.m.crossplane.io "east"'
+)
 FAILED = {"state": "failed", "releaseDescription": 'Release "mp-lws" failed: context deadline exceeded'}
 
 
@@ -88,6 +92,12 @@ def synced(message, status="False", **more):
             {"atProvider": {"state": "pending-install", "releaseDescription": "Initial install underway"}},
             "",
             id="under way",
+        ),
+        pytest.param({"conditions": [synced(f"{CONFIG} not found")]}, "", id="before its credentials"),
+        pytest.param(
+            {"conditions": [synced(f"{CONFIG} is forbidden")]},
+            f"{CONFIG} is forbidden",
+            id="credentials that nobody reads",
         ),
         pytest.param({"conditions": "none", "atProvider": ["failed"]}, "", id="garbled"),
     ],

@@ -13,6 +13,8 @@ ATTEMPTS = 12
 """Past them provider-helm never tries again. It tries once in a poll of five minutes, so that is an hour."""
 _WRAPPED = re.compile(r'^(create|update) failed: failed to (install|upgrade) release: |^Release "[^"]*" failed: ')
 """What the provider, or Helm in its history, says before the cause."""
+_PASSES = re.compile(r'^connect failed: .*cannot get provider config: ClusterProviderConfig\S* "[^"]*" not found')
+"""It is made beside the release. The provider tries again, and the next time it is there."""
 _MAX_PROBLEM = 300
 
 
@@ -73,7 +75,8 @@ def release_problem(item: Manifest) -> str:
     for condition in items_at(item, "status", "conditions"):
         is_current = condition.get("observedGeneration", newest) == newest
         if condition.get("type") == "Synced" and condition.get("status") == "False" and is_current:
-            return _cause(text_at(condition, "message"))
+            message = text_at(condition, "message")
+            return "" if _PASSES.match(message) else _cause(message)
     is_failed = text_at(item, "status", "atProvider", "state") == "failed"
     return _cause(text_at(item, "status", "atProvider", "releaseDescription")) if is_failed else ""
 
