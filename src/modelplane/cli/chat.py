@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError, NotFoundError, UnavailableError
-from modelplane.api.objects import Manifest, name_of, text_at
+from modelplane.api.objects import Manifest, name_of, namespace_of, text_at
+from modelplane.cli._near import near_name
 from modelplane.cli.running import RunningPlane, add_data_argument
 from modelplane.k8s.admission.decode import escape
 from modelplane.views.services import chosen_model
@@ -87,7 +88,8 @@ def _service(plane: RunningPlane, namespace: str, name: str) -> Manifest:
     for item in plane.items("modelservices"):
         if (text_at(item, "metadata", "namespace"), name_of(item)) == (namespace, name):
             return item
-    raise NotFoundError(f"ModelService {namespace}/{name} does not exist")
+    known = [name_of(item) for item in plane.items("modelservices") if namespace_of(item) == namespace]
+    raise NotFoundError(f"ModelService {namespace}/{name} does not exist{near_name(name, known)}")
 
 
 @dataclass(slots=True)

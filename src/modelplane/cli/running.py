@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from modelplane.api.errors import ConflictError, InputError, ModelplaneError, NotFoundError, UnavailableError
+from modelplane.api.objects import name_of
+from modelplane.cli._near import suggesting
 
 if TYPE_CHECKING:
     import ssl
@@ -70,6 +72,19 @@ def process_of(data: Path) -> int | None:
     return None
 
 
+def no_plane(data: Path) -> str:
+    return f"no plane runs with the data folder {data}"
+
+
+def other_planes(data: Path) -> str:
+    """What to type where none runs: to start one, or to name another."""
+    start = f"`modelplane up --data {data}` starts one"
+    elsewhere = foreign_kubeconfig()
+    if elsewhere is not None:
+        return f"{start}, --kubeconfig {elsewhere} reads the control plane of that file"
+    return start if chosen_data() is not None else f"{start}, --data DIR or ${ENVIRONMENT} names another"
+
+
 @dataclass(frozen=True, slots=True)
 class RunningPlane:
     """The API of a running plane, by its own kubeconfig."""
@@ -82,7 +97,7 @@ class RunningPlane:
     @classmethod
     def of(cls, data: Path) -> "RunningPlane":
         if process_of(data) is None:
-            raise NotFoundError(f"no plane runs with the data folder {data}; `modelplane up --data {data}` starts one")
+            raise NotFoundError(f"{no_plane(data)}; {other_planes(data)}")
         import base64
         import ssl
 
@@ -98,7 +113,8 @@ class RunningPlane:
 
     def get(self, plural: str, name: str) -> dict[str, object]:
         """One object of a kind that has no namespace."""
-        return self.request("GET", f"{_API}/{plural}/{name}")
+        with suggesting(name, lambda: [name_of(item) for item in self.items(plural)]):
+            return self.request("GET", f"{_API}/{plural}/{name}")
 
     def patch(self, plural: str, name: str, patch: Mapping[str, object]) -> dict[str, object]:
         """The object after a JSON merge patch."""
