@@ -37,19 +37,19 @@ def chosen_data() -> Path | None:
     named = os.environ.get(ENVIRONMENT)
     if named:
         return Path(named)
-    return next((file.parent for file in _kubeconfigs() if _is_of_a_plane(file)), None)
+    return next((file.parent for file in _kubeconfigs() if is_of_a_plane(file)), None)
 
 
 def foreign_kubeconfig() -> Path | None:
     """The first file of $KUBECONFIG that exists and is not that of a plane."""
-    return next((file for file in _kubeconfigs() if file.is_file() and not _is_of_a_plane(file)), None)
+    return next((file for file in _kubeconfigs() if file.is_file() and not is_of_a_plane(file)), None)
 
 
 def _kubeconfigs() -> list[Path]:
     return [Path(file) for file in os.environ.get("KUBECONFIG", "").split(os.pathsep) if file]
 
 
-def _is_of_a_plane(file: Path) -> bool:
+def is_of_a_plane(file: Path) -> bool:
     return file.name == "kubeconfig" and (file.parent / "plane.db").is_file()
 
 
