@@ -1,7 +1,7 @@
 """The configuration of a cluster's collector.
 
-Metrics: engines, pickers, fleet routers, Envoy AI Gateway and GPU exporters are scraped, their metrics mapped to the names
-of the fleet, and everything else dropped. Traces: what the cluster sends by OTLP, with the name of the cluster.
+Metrics: engines, pickers, fleet routers, Envoy AI Gateway and GPU exporters are scraped, their metrics mapped to the
+names of the fleet, and everything else dropped. Traces: what the cluster sends by OTLP, with the name of the cluster.
 """
 
 from collections.abc import Iterable, Mapping
