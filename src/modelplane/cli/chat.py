@@ -33,6 +33,7 @@ from $MODELPLANE_API_KEY. Exit codes: 0 done, 1 no plane runs, no such service e
 """
 KEY = "MODELPLANE_API_KEY"
 _TIMEOUT_S = 300.0
+_NO_KEY = 401
 _DATA = "data:"
 _DONE = "[DONE]"
 
@@ -135,7 +136,9 @@ class ChatClient:
         try:
             found: HTTPResponse = urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=context)  # noqa: S310  as above
         except urllib.error.HTTPError as error:
-            raise InputError(f"the service returned {error.code}: {_sentence(error.read())}") from error
+            hint = "; its gateway asks for a key: give yours in $MODELPLANE_API_KEY" if error.code == _NO_KEY else ""
+            said = _sentence(error.read()).rstrip(".")
+            raise InputError(f"the service returned {error.code}: {said}{hint}") from error
         except urllib.error.URLError as error:
             raise UnavailableError(f"{self.address} is unreachable: {error.reason}") from error
         return found
