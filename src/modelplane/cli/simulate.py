@@ -149,10 +149,12 @@ def _plan(arguments: argparse.Namespace, path: Path | None) -> "ScenarioPlan":
     from modelplane.testing.world.scenario import ScenarioPlan
     from modelplane.testing.world.scenario_file import ScenarioFile
     from modelplane.testing.world.scenario_steps import read_step
+    from modelplane.views.named_objects import named_objects
 
     written = _scenario(path) if path is not None else ScenarioFile()
     steps = [*written.steps, *map(read_step, arguments.step)]
     manifests = list(_fleet(arguments, written, path))
+    manifests += named_objects(manifests)
     plan = ScenarioPlan(
         manifests,
         steps,
