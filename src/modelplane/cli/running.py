@@ -73,16 +73,14 @@ def process_of(data: Path) -> int | None:
 
 
 def no_plane(data: Path) -> str:
-    return f"no plane runs with the data folder {data}"
-
-
-def other_planes(data: Path) -> str:
-    """What to type where none runs: to start one, or to name another."""
-    start = f"`modelplane up --data {data}` starts one"
+    """That none runs with a data folder, and, where nobody chose the folder, how another is named."""
+    sentence = f"no plane runs with the data folder {data}"
+    if data != default_data():
+        return sentence
     elsewhere = foreign_kubeconfig()
     if elsewhere is not None:
-        return f"{start}, --kubeconfig {elsewhere} reads the control plane of that file"
-    return start if chosen_data() is not None else f"{start}, --data DIR or ${ENVIRONMENT} names another"
+        return f"{sentence}; --kubeconfig {elsewhere} reads the control plane of that file"
+    return f"{sentence}; --data DIR or ${ENVIRONMENT} names another"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,7 @@ class RunningPlane:
     @classmethod
     def of(cls, data: Path) -> "RunningPlane":
         if process_of(data) is None:
-            raise NotFoundError(f"{no_plane(data)}; {other_planes(data)}")
+            raise NotFoundError(f"{no_plane(data)}; `modelplane up --data {data}` starts one")
         import base64
         import ssl
 
