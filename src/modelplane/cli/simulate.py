@@ -210,7 +210,8 @@ def _manifests(paths: Sequence[str]) -> list[Manifest]:
     documents = read_documents(list(paths))
     wrong = [each for each in validate(documents).findings if each.severity is Severity.ERROR]
     if wrong:
-        raise InputError(f"{wrong[0].source}:{wrong[0].line}: {wrong[0].problem}; `modelplane validate` shows all")
+        right = f"`modelplane validate -f {' '.join(paths)}` shows all"
+        raise InputError(f"{wrong[0].source}:{wrong[0].line}: {wrong[0].problem}; {right}")
     return [as_equipped(document.value) for document in documents if isinstance(document.value, dict)]
 
 
