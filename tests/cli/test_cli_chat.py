@@ -59,7 +59,9 @@ class Server(BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.asked.append((self.headers.get("Authorization"), body))
-        if body["model"] != "engine":
+        if body["model"] == "guarded":
+            self._send(401, json.dumps({"error": {"message": "Client authentication failed."}}))
+        elif body["model"] != "engine":
             self._send(404, json.dumps({"error": {"message": "no such model"}}))
         else:
             self._send(200, chunk("hel") + "\n" + chunk("lo") + "\ndata: [DONE]\n\n")
@@ -98,3 +100,9 @@ def test_a_refusal_is_one_sentence(address):
     client = ChatClient(address, "", model="other")
     with pytest.raises(InputError, match="returned 404: no such model"):
         list(client.say("hi"))
+    with pytest.raises(InputError) as raised:
+        list(ChatClient(address, "", model="guarded").say("hi"))
+    assert str(raised.value) == (
+        "the service returned 401: Client authentication failed; its gateway asks for a key: give yours in "
+        "$MODELPLANE_API_KEY"
+    )

@@ -10,6 +10,7 @@ import yaml
 
 from modelplane.api.timestamps import epoch_s
 from modelplane.cli import main
+from modelplane.cli._formats import NOTHING_YET
 from modelplane.cli._usage import read_usage
 from modelplane.cli.cost import cost_text
 from modelplane.cli.manifests import read_documents
@@ -68,7 +69,11 @@ def test_the_tables():
 
 @pytest.mark.parametrize(("hours", "text"), [(0.02, "1 minutes"), (1.5, "90 minutes"), (24.0, "24 hours")])
 def test_the_time_in_which_tokens_were_counted(hours, text):
-    assert cost_text(FleetCost(hours=hours), "text").endswith(f"those of the last {text}\n")
+    assert f"those of the last {text}\n" in cost_text(FleetCost(hours=hours), "text")
+
+
+def test_a_fleet_without_clusters_says_what_to_type():
+    assert cost_text(FleetCost(hours=None), "text").endswith(NOTHING_YET)
 
 
 def test_as_data():

@@ -102,11 +102,7 @@ def test_what_starts_often_imports_nothing_heavy(words):
     assert {name for name in found if name.startswith("modelplane.")} <= LIGHT
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["get", "describe", "apply", "delete", "wait", "logs", "status", "trace", "validate", "plan", "render", "explain",
-     "simulate", "cache", "install", "function", "dashboard", "up"],
-)  # fmt: skip
+@pytest.mark.parametrize("command", [command.name for command in COMMANDS])
 def test_no_command_imports_what_decides_before_it_runs(command):
     """`--help` ends where the command would begin. With placement and composers each took half a second."""
     found = imported(command, "--help")

@@ -149,7 +149,7 @@ class LogFleet:
         data = {"kubeconfig": base64.b64encode(json.dumps(document).encode()).decode()}
         self.control.put(SECRETS, {"metadata": {"name": name, "namespace": "modelplane-system"}, "data": data})
 
-    async def type(self, *words, followed=0):
+    async def type(self, *words, followed=0, complaints=0):
         """What the command prints, run as a process of its own."""
         environment = {**os.environ, "PYTHONPATH": ":".join(path for path in sys.path if path)}
         where = ["-n", "team", "--kubeconfig", str(self.folder / "config")]
@@ -159,6 +159,7 @@ class LogFleet:
         )  # fmt: skip
         try:
             async with asyncio.timeout(60):
+                said = [await process.stderr.readline() for _ in range(complaints)]
                 lines = [await process.stdout.readline() for _ in range(followed)]
                 self.east.drop()
                 self.west.drop()
@@ -167,7 +168,7 @@ class LogFleet:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-        return process.returncode, b"".join([*lines, out]).decode(), err.decode()
+        return process.returncode, b"".join([*lines, out]).decode(), b"".join([*said, err]).decode()
 
     async def run(self, story):
         context, certificate = server_context(self.folder, now=time.time())
@@ -223,6 +224,11 @@ async def _story(fleet, authority):
             "itself; write the data into it\n"
         ),
     )  # fmt: skip
+    dark = kubeconfig("https://127.0.0.1:1", authority)
+    fleet.secret("west-kubeconfig", dark)
+    code, out, err = await fleet.type("md/chat", "-f", followed=4, complaints=1)
+    assert (code, sorted(out.splitlines())) == (1, sorted(ALL.splitlines()[:4]))
+    assert err == "cluster west: the plane at https://127.0.0.1:1 is unreachable: [Errno 111] Connection refused\n"
     fleet.control.delete(SECRETS, "west-kubeconfig", "modelplane-system")
     code, out, err = await fleet.type("md/chat")
     assert (code, out.count("\n"), "--cluster west=FILE gives another kubeconfig" in err) == (1, 4, True)

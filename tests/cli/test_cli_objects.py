@@ -76,10 +76,11 @@ def test_other_words_are_refused_with_what_is_right(words, message):
             True,
         ),
         ('conflicts with "modelplane-cli":\n- .spec.a\nconflicts with "kubectl":\n- .spec.b', False),
+        ('conflict with "kubectl-client-side-apply" using modelplane.ai/v1alpha1: .spec.endpoints', True),
         ("the object has been modified", False),
     ],
 )
-def test_what_other_commands_of_this_program_wrote_is_no_conflict(why, own):
+def test_what_the_same_person_wrote_before_is_no_conflict(why, own):
     assert is_own_conflict(why) is own
 
 
@@ -216,7 +217,7 @@ def test_a_model_is_applied_waited_for_scaled_and_deleted(tmp_path, capsys):
             "",
             (
                 f"modelplane apply: {wrong}:{_line(wrong)}: ModelDeployment/qwen3-8b: spec.replicaz: unknown field; "
-                "did you mean replicas?; `modelplane validate` shows all\n"
+                f"did you mean replicas?; `modelplane validate -f {wrong}` shows all\n"
             ),
         )
         code, out, _ = await typed(f"apply -f {EXAMPLES}")
@@ -236,12 +237,14 @@ def test_a_model_is_applied_waited_for_scaled_and_deleted(tmp_path, capsys):
         assert json.loads((await typed("get md qwen3-8b -o json"))[1])["spec"]["replicas"] == 2
         assert (await typed("get md -n empty"))[1] == "nothing is in namespace empty\n"
         assert await typed("get md nope") == (
-            1, "", 'modelplane get: modeldeployments.modelplane.ai "nope" not found\n',
+            1, "", 'modelplane get: modeldeployments.modelplane.ai "nope" not found; there is qwen3-8b\n',
         )  # fmt: skip
         code, out, _ = await typed("describe md/qwen3-8b")
         parts = {line for line in out.splitlines() if line and not line.startswith(" ")}
         assert {"Conditions:", "Spec:", "Status:", "Events:"} <= parts
         assert "AllReady" in (await typed("events --for md/qwen3-8b"))[1]
+        assert (await typed("events md/qwen3-8b -o name"))[1] == (await typed("events --for md/qwen3-8b -o name"))[1]
+        await _what_is_mistyped(typed, tmp_path)
         given = ["--data", str(tmp_path / "plane")]
         assert await asyncio.to_thread(candidates, ["describe", "md", *given]) == ["qwen3-8b", *OPTIONS]
 
@@ -268,12 +271,34 @@ def test_a_model_is_applied_waited_for_scaled_and_deleted(tmp_path, capsys):
                 shown,
                 partial(_fleet_is_shown, typed),
                 partial(_several_are_selected, typed),
+                partial(_planned_and_applied, typed, tmp_path),
                 changed,
                 deleted,
             ):
                 await step()
 
     asyncio.run(run())
+
+
+async def _what_is_mistyped(typed, folder):
+    """Each word that is wrong comes with what to type instead."""
+    pod = folder / "pod.yaml"
+    pod.write_text("{apiVersion: v1, kind: Pod, metadata: {name: a}}")
+    for words, says in {
+        "describe md qwen3": 'describe: modeldeployments.modelplane.ai "qwen3" not found; did you mean qwen3-8b?',
+        "scale md/qwen3 --replicas 2": "; did you mean qwen3-8b?",
+        "delete md qwen3": "; did you mean qwen3-8b?",
+        "service cht": "; did you mean chat?",
+        "chat cht": "ModelService default/cht does not exist; did you mean chat?",
+        "drain cluster eest": "; did you mean east?",
+        f"apply -f {pod}": "a Pod cannot be applied here: the control plane shows those of its clusters",
+        "get pods": "`modelplane trace` shows what a replica waits for",
+        "get events": "`modelplane events` shows them",
+    }.items():
+        code, out, err = await typed(words)
+        assert (code, out, says in err) == (1, "", True), (words, err)
+    assert (await typed("drain cluster east --abort"))[:2] == (0, "cluster east is not being drained.\n")
+    assert (await typed("service ms/chat -o yaml"))[1] == (await typed("get ms chat -o yaml"))[1]
 
 
 async def _several_are_selected(typed):
@@ -293,15 +318,41 @@ async def _several_are_selected(typed):
     code, out, err = await typed("wait md/qwen3-8b --for jsonpath={.status.readyReplicas}=7 --timeout 0")
     assert (code, out, err) == (
         3, "modeldeployment.modelplane.ai/qwen3-8b: {.status.readyReplicas} is 2\n",
-        "modeldeployment.modelplane.ai/qwen3-8b: not {.status.readyReplicas} 7 in time\n",
+        (
+            "modeldeployment.modelplane.ai/qwen3-8b: the time is over and it is not so: {.status.readyReplicas} 7; "
+            "`modelplane trace modeldeployment/qwen3-8b` shows what it waits for\n"
+        ),
     )  # fmt: skip
     assert (await typed("wait md/qwen3-8b --for jsonpath={.status.readyReplicas}=2"))[0] == 0
+    code, _, err = await typed("wait md/qwen3-8b --for condition=Reddy --timeout 0")
+    assert (code, err.partition("; ")[2]) == (
+        3, "its conditions are Progressing, Ready, ReplicasReady, ReplicasScheduled\n",
+    )  # fmt: skip
     assert (await typed("wait md -l a=b"))[::2] == (
         1, "modelplane wait: nothing matches, so there is nothing to wait for\n",
     )  # fmt: skip
     assert await typed("delete md -l a=b") == (0, "nothing matches, so nothing is deleted\n", "")
     code, out, _ = await typed(f"describe mr -l {label}")
     assert (code, out.count("Kind:        ModelReplica")) == (0, 2)
+
+
+async def _planned_and_applied(typed, folder):
+    """A plan shows what changes, and applies it when it is confirmed."""
+    more = folder / "more.yaml"
+    more.write_text((EXAMPLES / "3-model.yaml").read_text().split("---")[0].replace("qwen3-8b", "second"))
+    code, out, _ = await typed(f"plan -f {EXAMPLES}")
+    assert (code, out.splitlines()[0]) == (0, "nothing changes; replicas that stay as they are: 2; --all shows them")
+    code, out, _ = await typed(f"plan -f {EXAMPLES} --all")
+    assert (code, [line.split()[0] for line in out.splitlines()[1:3]]) == (0, ["keep", "keep"])
+    code, out, _ = await typed(f"plan -f {more}")
+    assert [line.split()[:2] for line in out.splitlines()[1:3]] == [["place", "default/second"]] * 2
+    assert (await typed(f"plan -f {more} --apply"))[::2] == (
+        1, "modelplane plan: --apply needs a terminal for its question; --yes applies without it\n",
+    )  # fmt: skip
+    assert (await typed("get md second"))[0] == 1
+    code, out, _ = await typed(f"plan -f {more} --apply --yes")
+    assert (code, out.splitlines()[-1]) == (0, "modeldeployment.modelplane.ai/second created")
+    assert (await typed(f"delete -f {more} --timeout 100"))[0] == 0
 
 
 async def _applied_again(typed, folder):
@@ -337,7 +388,7 @@ async def _fleet_is_shown(typed):
     assert (code, out) == (await typed("service chat"))[:2]
     assert (code, out.splitlines()[0].split()) == (0, ["model", "default/chat"])
     assert (await typed("service none", "--kubeconfig"))[::2] == (
-        1, "modelplane service: ModelService default/none does not exist\n",
+        1, 'modelplane service: modelservices.modelplane.ai "none" not found; there is chat\n',
     )  # fmt: skip
     states = json.loads((await typed("status -o json", "--kubeconfig"))[1])
     assert [(row["name"], row["freeDevices"], row["lostDevices"]) for row in states["clusters"]] == [

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.cli.running import chosen_data, default_data, foreign_kubeconfig
+from modelplane.cli.running import chosen_data, default_data, foreign_kubeconfig, no_plane
 
 
 @pytest.fixture
@@ -47,3 +47,15 @@ def test_a_kubeconfig_of_another_control_plane_is_told_apart(plane, monkeypatch,
     (plane / "kubeconfig").touch()
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'missing'}:{plane / 'kubeconfig'}:{other}")
     assert (foreign_kubeconfig(), chosen_data()) == (other, plane)
+
+
+def test_where_none_runs_another_can_be_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    sentence = "no plane runs with the data folder /state/modelplane; "
+    assert no_plane(tmp_path) == f"no plane runs with the data folder {tmp_path}"
+    assert no_plane(default_data()) == f"{sentence}--data DIR or $MODELPLANE_DATA names another"
+    (tmp_path / "config").touch()
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    assert no_plane(default_data()) == (
+        f"{sentence}--kubeconfig {tmp_path / 'config'} reads the control plane of that file"
+    )

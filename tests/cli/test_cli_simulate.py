@@ -232,7 +232,7 @@ def test_steps_need_a_fleet_and_manifests_are_reviewed(capsys, tmp_path):
     path = tmp_path / "wrong.yaml"
     path.write_text("apiVersion: modelplane.ai/v1alpha1\nkind: InferenceClass\nmetadata: {name: a}\nspec: {nope: 1}\n")
     code, _, err = run(capsys, "-f", str(path))
-    assert (code, "`modelplane validate` shows all" in err) == (1, True)
+    assert (code, f"`modelplane validate -f {path}` shows all" in err) == (1, True)
 
 
 async def of_plane(data, *words):

@@ -2,7 +2,13 @@ import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceGateway
-from modelplane.compose.fleet_gateways import certificate_refs, gateway_object_name, is_serving, route_accepted
+from modelplane.compose.fleet_gateways import (
+    certificate_refs,
+    gateway_object_name,
+    has_router,
+    is_serving,
+    route_accepted,
+)
 
 
 def gateway(name="default", **metadata):
@@ -19,6 +25,28 @@ def test_each_gateway_has_a_name_of_its_own():
 def test_a_gateway_that_is_deleted_serves_nothing():
     assert is_serving(gateway())
     assert not is_serving(gateway(deletionTimestamp="2026-01-01T00:00:00Z"))
+
+
+KEYS = {"method": "APIKey", "apiKey": {"secretSelector": {"matchLabels": {"a": "b"}}}}
+LIMITED = {**KEYS, "callers": [{"name": "ada", "requestsPerMinute": 3}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "embedded", "expected"),
+    [
+        ({}, True, False),
+        ({}, False, True),
+        ({"auth": KEYS}, True, False),
+        ({"auth": LIMITED}, True, True),
+        ({"auth": LIMITED}, False, True),
+        ({"auth": LIMITED, "router": {"replicas": 0}}, True, False),
+        ({"router": {}}, True, True),
+        ({"router": {"replicas": 0}}, False, False),
+    ],
+)
+def test_a_gateway_has_a_router_where_callers_have_rules(spec, embedded, expected):
+    found = decode(InferenceGateway, {"metadata": {"name": "default"}, "spec": spec})
+    assert has_router(found, embedded=embedded) is expected
 
 
 def test_certificates_in_either_form():

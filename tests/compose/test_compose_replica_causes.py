@@ -122,6 +122,16 @@ def test_a_lost_cluster_is_the_cause_of_all_that_is_on_it(scene):
     )
 
 
+def test_a_lost_cluster_is_the_cause_before_secrets_that_cannot_be_seen_there(scene):
+    made = scene("gpt-oss-20b")
+    lose(made)
+    result = compose(made)
+    found = {each.type: (each.reason, each.message) for each in result.conditions}
+    assert found["SecretsReady"] == found["WorkloadReady"] == ("ClusterLost", "cluster east does not answer")
+    assert (result.status.reason, result.ready.reason) == ("ClusterLost", "ClusterLost")
+    assert set(result.desired) >= {"secret-engine", "configmap-engine"}
+
+
 def test_a_replica_that_is_seen_to_serve_is_not_lost(scene):
     made = scene("single-gpu")
     observe(made, ready=True)

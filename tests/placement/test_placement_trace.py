@@ -1,9 +1,11 @@
 import pytest
 
+from modelplane.api.labels import DRAIN
 from modelplane.framework import Refusal, RefusalCode
 from modelplane.placement.schedule import schedule, survey
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import CandidateGroup, CandidateVerdict, PlacementTrace, TraceReporter, summarise
+from modelplane.placement.values import Effect, PlacementTaint
 from modelplane.testing.fleets import cluster, engine, place, pool, product_is, request
 
 
@@ -47,6 +49,58 @@ def test_engines_are_named_where_a_place_is_refused_for_one_of_them():
 )
 def test_what_no_empty_pool_would_take_fits_nowhere(asked, nowhere):
     assert schedule(asked, fleet(cluster("east"))).trace.fits_nowhere is nowhere
+
+
+DRAINED = PlacementTaint(DRAIN, "", Effect.NO_EXECUTE, 0.0, 1, None)
+NINE, PAIR = engine(request(9)), (engine(request(8), name="a"), engine(request(9), name="b"))
+TOO_FEW = "Devices: needs 9 x gpu; a node has 8 x gpu"
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "nowhere", "why"),
+    [
+        pytest.param(
+            place(1, WHOLE), {"taints": (DRAINED,)}, False, "ClusterTaints: it is being drained", id="drained"
+        ),
+        pytest.param(place(1, NINE), {"taints": (DRAINED,)}, True, TOO_FEW, id="drained, and too small"),
+        pytest.param(place(1, WHOLE), {"cordoned": True}, False, "Cordoned: the cluster is cordoned", id="cordoned"),
+        pytest.param(place(1, NINE), {"cordoned": True}, True, TOO_FEW, id="cordoned, and too small"),
+        pytest.param(
+            place(1, NINE),
+            {"cordoned": True, "ready": False},
+            False,
+            "Cordoned: the cluster is cordoned",
+            id="what a cluster has is known once it is ready",
+        ),
+        pytest.param(
+            place(1, *PAIR),
+            {"taints": (DRAINED,)},
+            True,
+            f"Pools: 0 of 1 pools can take engine b; b: {TOO_FEW}",
+            id="drained, and too small for one of two engines",
+        ),
+        pytest.param(
+            place(1, PAIR[0], WHOLE),
+            {"taints": (DRAINED,)},
+            False,
+            "ClusterTaints: it is being drained",
+            id="drained, with room for both engines",
+        ),
+    ],
+)
+def test_what_takes_nothing_for_a_while_is_judged_by_its_hardware(asked, there, nowhere, why):
+    trace = schedule(asked, fleet(cluster("east", **there))).trace
+    said = (f"{found.engine}: {found.filter}" if found.engine else found.filter for found in trace.candidates())
+    reasons = (found.reason for found in trace.candidates())
+    assert trace.fits_nowhere is nowhere
+    assert "; ".join(map(": ".join, zip(said, reasons, strict=True))) == why
+
+
+def test_a_drained_pool_that_is_too_small_says_so():
+    there = fleet(cluster("east", pool("h200", taints=(DRAINED,)), pool("spare", 0)))
+    trace = schedule(place(1, NINE), there).trace
+    assert trace.fits_nowhere
+    assert [(found.pool, found.filter) for found in trace.candidates()] == [("h200", "Devices"), ("spare", "Devices")]
 
 
 def test_nothing_that_was_found_is_room_to_wait_for():

@@ -90,6 +90,11 @@ def names_text(kind: str, names: Iterable[str]) -> str:
     return "".join(f"{kind}.{GROUP}/{name}\n" for name in names)
 
 
+NOTHING_YET = """
+nothing is here yet: `modelplane apply -f DIR` adds clusters and models, `modelplane catalog` has hardware to declare
+"""
+
+
 def table_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """What objects say stays in its cell: it is escaped, as in tables of kubectl."""
     lines = [tuple(header), *(tuple(escape(str(cell)) for cell in row) for row in rows)]

@@ -14,6 +14,13 @@ CORE_KINDS: Final = {
     "Secret": ("secrets", "secret"),
     "ConfigMap": ("configmaps", "configmap", "cm"),
 }
+_ELSEWHERE: Final = {
+    "event": "`modelplane events` shows them",
+    "pod": "pods are on the clusters: `modelplane trace` shows what a replica waits for, `logs` what engines print",
+    "po": "pods are on the clusters: `modelplane trace` shows what a replica waits for, `logs` what engines print",
+    "node": "`modelplane top` shows the nodes of each pool",
+}
+"""What people type after `kubectl get`, and where it is."""
 _KINDS_OF_ALL: Final = (
     "InferenceCluster",
     "ModelDeployment",
@@ -31,8 +38,10 @@ def kinds_of_word(word: str) -> tuple[str, ...]:
     known = _spellings()
     wrong = next((part for part in word.split(",") if part.lower() not in known), None)
     if wrong is not None:
+        if elsewhere := _ELSEWHERE.get(wrong.lower().removesuffix("s")):
+            raise InputError(f"{wrong!r} is not a kind of a control plane; {elsewhere}")
         guess = nearest(wrong.lower(), known)
-        right = f"did you mean {guess}?" if guess else f"there are {', '.join(sorted(set(known.values())))}"
+        right = f"did you mean {guess}?" if guess else f"there are {', '.join(sorted(set(known.values())))}, and all"
         raise InputError(f"{wrong!r} is not a kind; {right}")
     return tuple(known[part.lower()] for part in word.split(","))
 

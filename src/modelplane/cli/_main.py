@@ -90,7 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(words: Sequence[str]) -> int:
     parser = _parser(words)
-    parsed = parser.parse_args(words)
+    parsed, rest = parser.parse_known_args(words)
+    if rest:
+        getattr(parsed, "parser", parser).error(f"unrecognized arguments: {' '.join(rest)}")
     if parsed.command is None:
         parser.print_help()
         return EXIT_USAGE
@@ -134,7 +136,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         if command.name == wanted:
             module = importlib.import_module(f"modelplane.cli.{command.module}")
             module.configure(subparser)
-            subparser.set_defaults(run=module.run)
+            subparser.set_defaults(run=module.run, parser=subparser)
     return parser
 
 

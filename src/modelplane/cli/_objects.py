@@ -3,19 +3,22 @@
 import argparse
 import re
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from modelplane.api.definitions import definitions
 from modelplane.api.errors import ConflictError, InputError, NotFoundError
-from modelplane.api.objects import GROUP, Manifest, items_at, mapping_at, text_at
+from modelplane.api.objects import GROUP, Manifest, as_list, items_at, mapping_at, name_of, text_at
 from modelplane.cli._kinds import CORE_KINDS
+from modelplane.cli._near import suggesting
 from modelplane.cli.running import RunningPlane
 
 _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io, application/json"
 _APPLY: Final = "application/apply-patch+yaml"
 MANAGER: Final = "modelplane-cli"
-_OWN: Final = frozenset({MANAGER, "modelplane-rollout"})
+_OWN: Final = frozenset({MANAGER, "modelplane-rollout", "kubectl-client-side-apply"})
+"""`kubectl apply --server-side` takes over from the last, too: it is the same person's `kubectl apply`."""
 _MANAGED_BY: Final = re.compile(r'conflicts? with "([^"]*)"')
 _WRITTEN: Final = frozenset({"resourceVersion", "generation", "managedFields"})
 
@@ -27,6 +30,7 @@ class ApiResource(NamedTuple):
     kind: str
     plural: str
     namespaced: bool
+    verbs: frozenset[str] = frozenset()
 
     def path(self, namespace: str, name: str = "") -> str:
         root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
@@ -64,11 +68,15 @@ class PlaneObjects:
         return found
 
     def get(self, resource: ApiResource, namespace: str, name: str) -> dict[str, object]:
-        return self._plane.request("GET", resource.path(namespace, name))
+        with self._suggesting(resource, namespace, name):
+            return self._plane.request("GET", resource.path(namespace, name))
+
+    def _suggesting(self, resource: ApiResource, namespace: str, name: str) -> AbstractContextManager[None]:
+        return suggesting(name, lambda: [name_of(item) for item in self.list(resource, namespace)])
 
     def find(self, resource: ApiResource, namespace: str, name: str) -> dict[str, object] | None:
         try:
-            return self.get(resource, namespace, name)
+            return self._plane.request("GET", resource.path(namespace, name))
         except NotFoundError:
             return None
 
@@ -80,11 +88,14 @@ class PlaneObjects:
 
     def table(self, resource: ApiResource, namespace: str, name: str = "", selector: str = "") -> Mapping[str, object]:
         """As the API itself tabulates it, with the columns of the definition."""
-        return self._plane.request("GET", resource.path(namespace, name) + _query(selector), accepted=_TABLE)
+        with self._suggesting(resource, namespace, name):
+            return self._plane.request("GET", resource.path(namespace, name) + _query(selector), accepted=_TABLE)
 
     def apply(self, manifest: Manifest, namespace: str, *, force: bool) -> tuple[ApiResource, str]:
         """Server-side apply; created, configured or unchanged."""
         resource = self.resource(text_at(manifest, "kind"), text_at(manifest, "apiVersion"))
+        if "patch" not in resource.verbs:
+            raise InputError(f"a {resource.kind} cannot be applied here: the control plane shows those of its clusters")
         name = text_at(manifest, "metadata", "name")
         where = text_at(manifest, "metadata", "namespace") or namespace
         before = self.find(resource, where, name)
@@ -100,11 +111,13 @@ class PlaneObjects:
         return resource, "unchanged" if _declared(before) == _declared(after) else "configured"
 
     def delete(self, resource: ApiResource, namespace: str, name: str) -> None:
-        self._plane.request("DELETE", resource.path(namespace, name))
+        with self._suggesting(resource, namespace, name):
+            self._plane.request("DELETE", resource.path(namespace, name))
 
     def patch(self, resource: ApiResource, namespace: str, name: str, patch: Manifest, part: str = "") -> None:
         query = f"?fieldManager={MANAGER}"
-        self._plane.request("PATCH", resource.path(namespace, name) + (f"/{part}" if part else "") + query, patch)
+        with self._suggesting(resource, namespace, name):
+            self._plane.request("PATCH", resource.path(namespace, name) + (f"/{part}" if part else "") + query, patch)
 
     def _resources(self, api_version: str) -> tuple[ApiResource, ...]:
         if api_version not in self._served:
@@ -114,7 +127,13 @@ class PlaneObjects:
             except NotFoundError:
                 served = ()
             self._served[api_version] = tuple(
-                ApiResource(api_version, text_at(each, "kind"), text_at(each, "name"), bool(each.get("namespaced")))
+                ApiResource(
+                    api_version,
+                    text_at(each, "kind"),
+                    text_at(each, "name"),
+                    bool(each.get("namespaced")),
+                    frozenset(map(str, as_list(each.get("verbs")))),
+                )
                 for each in served
                 if "/" not in text_at(each, "name")
             )
@@ -126,7 +145,7 @@ def _query(selector: str) -> str:
 
 
 def is_own_conflict(why: str) -> bool:
-    """Whether all fields in dispute were set by other commands of this program, such as `scale`: the manifest wins."""
+    """Whether all fields in dispute were set by commands of this program, such as `scale`, or by `kubectl apply`."""
     managers = set(_MANAGED_BY.findall(why))
     return bool(managers) and managers <= _OWN
 

@@ -24,9 +24,11 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def nearest_word(word: str, known: Sequence[str]) -> str:
+    """Of those that are near, one with the same first letter: few people mistype that one."""
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(word, known, n=1)), "")
+    near = get_close_matches(word, known)
+    return min(near, key=lambda each: each[:1] != word[:1], default="")
 
 
 def options_of(parser: argparse.ArgumentParser) -> list[str]:

@@ -14,7 +14,7 @@ time.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    from modelplane.epp.sidecar.warm_up import add_arguments
+    from modelplane.epp.sidecar.warm_up_flags import add_arguments
 
     parser.description = "Sends requests to the engine of the same pod, and is ready when they were answered."
     parser.epilog = _EPILOG

@@ -5,12 +5,15 @@ the command names. Pods are found by the label of their replica.
 """
 
 import base64
+import http.client
 import queue
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote, urlencode
 
 from modelplane.api.codec import decode
@@ -23,6 +26,11 @@ from modelplane.cli.running import RunningPlane
 from modelplane.compose.context import remote_namespace
 from modelplane.crossplane.access import access_of
 from modelplane.k8s.admission.decode import escape
+
+_AT_A_TIME: Final = 16
+"""Clusters that are asked for their pods at once: one that does not answer takes seconds."""
+_FAULTS: Final = (ModelplaneError, OSError, http.client.HTTPException)
+"""The last: a stream that ends in the middle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,24 +77,31 @@ class PodContainer:
 
 @dataclass(slots=True)
 class PodLogReader:
-    """Reads logs of the replicas of a control plane. What cannot be read is a sentence in `problems`."""
+    """Reads logs of the replicas of a control plane. What cannot be read is a line on standard error, at once."""
 
     plane: RunningPlane
     kubeconfigs: Mapping[str, Path] = field(default_factory=dict)
     """By cluster: used instead of the Secret that the InferenceCluster names."""
-    problems: list[str] = field(default_factory=list)
+    problems: int = 0
 
     def containers(self, replicas: Iterable[Manifest]) -> list[PodContainer]:
         by_cluster: dict[str, list[Manifest]] = {}
         for item in replicas:
             by_cluster.setdefault(text_at(item, "spec", "clusterName"), []).append(item)
-        found: list[PodContainer] = []
-        for cluster, items in sorted(by_cluster.items()):
-            try:
-                found += self._on(cluster, items)
-            except (ModelplaneError, OSError) as problem:
-                self.problems.append(f"cluster {cluster}: {problem}")
-        return found
+        with ThreadPoolExecutor(max_workers=_AT_A_TIME) as pool:
+            found = pool.map(self._listed, *zip(*sorted(by_cluster.items()), strict=True))
+        return [container for containers in found for container in containers]
+
+    def _listed(self, cluster: str, replicas: Sequence[Manifest]) -> list[PodContainer]:
+        try:
+            return list(self._on(cluster, replicas))
+        except _FAULTS as problem:
+            self._note(f"cluster {cluster}: {problem}")
+            return []
+
+    def _note(self, problem: str) -> None:
+        self.problems += 1
+        print(problem, file=sys.stderr, flush=True)
 
     def _on(self, cluster: str, replicas: Sequence[Manifest]) -> Iterator[PodContainer]:
         api = self._cluster(cluster)
@@ -125,17 +140,19 @@ class PodLogReader:
     def _read(self, container: PodContainer, wanted: LogRange) -> Iterator[str]:
         try:
             yield from container.lines(wanted)
-        except (ModelplaneError, OSError) as problem:
-            self.problems.append(f"{container.title} {problem}")
+        except _FAULTS as problem:
+            self._note(f"{container.title} {problem}")
 
     def _followed(self, containers: Sequence[PodContainer], wanted: LogRange) -> Iterator[str]:
         """All at once, until each of them has ended."""
         lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
         def follow(container: PodContainer) -> None:
-            for line in self._read(container, wanted):
-                lines.put(line)
-            lines.put(None)
+            try:
+                for line in self._read(container, wanted):
+                    lines.put(line)
+            finally:
+                lines.put(None)
 
         for container in containers:
             threading.Thread(target=follow, args=(container,), daemon=True).start()
@@ -146,9 +163,3 @@ class PodLogReader:
                 left -= 1
             else:
                 yield line
-
-    def report(self) -> int:
-        """Print what could not be read; the exit code."""
-        for problem in self.problems:
-            print(problem, file=sys.stderr)
-        return 1 if self.problems else 0

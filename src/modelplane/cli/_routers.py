@@ -1,8 +1,6 @@
 """The fleet routers of a running plane: where their side doors are, and what they answer."""
 
 import json
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 from modelplane.api.errors import NotFoundError, UnavailableError
@@ -24,6 +22,9 @@ def router_urls(data: Path) -> list[str]:
 
 def fetch(router: str, path: str) -> bytes:
     """NotFoundError with the router's own sentence; UnavailableError where it does not answer."""
+    import urllib.error
+    import urllib.request
+
     try:
         with urllib.request.urlopen(f"{router}{path}", timeout=_TIMEOUT_S) as response:  # noqa: S310  the user's own address
             return bytes(response.read())

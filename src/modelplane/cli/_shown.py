@@ -91,12 +91,17 @@ def read_inputs(arguments: argparse.Namespace) -> "FleetManifests":
 def _observed(arguments: argparse.Namespace) -> Iterable[Mapping[str, object]]:
     if arguments.fleet:
         return _mappings(arguments.fleet)
+    plane = observed_plane(arguments)
+    return objects_of(plane) if plane is not None else ()
+
+
+def observed_plane(arguments: argparse.Namespace) -> "RunningPlane | None":
+    """The control plane of the fleet; None where the fleet is a file or the manifests."""
     if arguments.kubeconfig:
         from modelplane.cli.kubeconfig import read_kubeconfig
 
-        return objects_of(read_kubeconfig(arguments.kubeconfig))
-    plane = None if arguments.offline else _plane(arguments)
-    return objects_of(plane) if plane is not None else ()
+        return read_kubeconfig(arguments.kubeconfig)
+    return None if arguments.offline or arguments.fleet else _plane(arguments)
 
 
 def _plane(arguments: argparse.Namespace) -> "RunningPlane | None":
@@ -148,12 +153,15 @@ def reviewed_documents(paths: Sequence[str | Path]) -> "list[Document]":
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         raise InputError(
             f"{first.source}:{first.line}: {first.kind}/{first.name}: {first.problem}{more}; "
-            "`modelplane validate` shows all"
+            f"`modelplane validate -f {' '.join(map(str, paths))}` shows all"
         )
     warnings = found.count(Severity.WARNING)
     if warnings:
         some = "1 warning" if warnings == 1 else f"{warnings} warnings"
-        print(f"{some} about the manifests; `modelplane validate` shows them", file=sys.stderr)
+        print(
+            f"{some} about the manifests; `modelplane validate -f {' '.join(map(str, paths))}` shows them",
+            file=sys.stderr,
+        )
     return documents
 
 

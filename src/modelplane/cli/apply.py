@@ -1,6 +1,7 @@
 """`modelplane apply`: manifests are checked, then applied as kubectl applies them on the server's side."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from modelplane.api.errors import ConflictError, InputError
@@ -45,12 +46,15 @@ def manifests_of(paths: list[str | Path]) -> list[Manifest]:
 
 def run(arguments: argparse.Namespace) -> int:
     found = manifests_of(arguments.manifests)
-    objects = PlaneObjects(plane_of(arguments))
+    apply_all(PlaneObjects(plane_of(arguments)), found, arguments.namespace, force=arguments.force_conflicts)
+    return 0
+
+
+def apply_all(objects: PlaneObjects, found: Sequence[Manifest], namespace: str, *, force: bool) -> None:
     for manifest in found:
         name = text_at(manifest, "metadata", "name")
         try:
-            resource, done = objects.apply(manifest, arguments.namespace, force=arguments.force_conflicts)
+            resource, done = objects.apply(manifest, namespace, force=force)
         except ConflictError as error:
             raise ConflictError(f"{error}; --force-conflicts takes them over") from error
         print(f"{resource.shown(name)} {done}", flush=True)
-    return 0

@@ -1,23 +1,24 @@
 """`modelplane chat SERVICE`: talks to a service in the terminal, and shows the response as it is generated."""
 
 import argparse
-import http.client
 import json
 import os
 import re
-import ssl
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError, NotFoundError, UnavailableError
-from modelplane.api.objects import Manifest, name_of, text_at
+from modelplane.api.objects import Manifest, name_of, namespace_of, text_at
+from modelplane.cli._near import near_name
 from modelplane.cli.running import RunningPlane, add_data_argument
 from modelplane.k8s.admission.decode import escape
 from modelplane.views.services import chosen_model
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """What a model might say to move the cursor or to reverse the writing direction."""
@@ -32,6 +33,7 @@ from $MODELPLANE_API_KEY. Exit codes: 0 done, 1 no plane runs, no such service e
 """
 KEY = "MODELPLANE_API_KEY"
 _TIMEOUT_S = 300.0
+_NO_KEY = 401
 _DATA = "data:"
 _DONE = "[DONE]"
 
@@ -87,7 +89,8 @@ def _service(plane: RunningPlane, namespace: str, name: str) -> Manifest:
     for item in plane.items("modelservices"):
         if (text_at(item, "metadata", "namespace"), name_of(item)) == (namespace, name):
             return item
-    raise NotFoundError(f"ModelService {namespace}/{name} does not exist")
+    known = [name_of(item) for item in plane.items("modelservices") if namespace_of(item) == namespace]
+    raise NotFoundError(f"ModelService {namespace}/{name} does not exist{near_name(name, known)}")
 
 
 @dataclass(slots=True)
@@ -121,15 +124,21 @@ class ChatClient:
                 yield piece
         self.messages.append({"role": "assistant", "content": "".join(said)})
 
-    def _open(self, path: str, body: dict[str, object] | None) -> http.client.HTTPResponse:
+    def _open(self, path: str, body: dict[str, object] | None) -> "HTTPResponse":
+        import ssl
+        import urllib.error
+        import urllib.request
+
         headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {self.key}"} if self.key else {})}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.address}{path}", data=data, headers=headers)  # noqa: S310  the service's own address
         context = ssl.create_default_context(cafile=str(self.trusted)) if self.trusted else None
         try:
-            found: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=context)  # noqa: S310  as above
+            found: HTTPResponse = urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=context)  # noqa: S310  as above
         except urllib.error.HTTPError as error:
-            raise InputError(f"the service returned {error.code}: {_sentence(error.read())}") from error
+            hint = "; its gateway asks for a key: give yours in $MODELPLANE_API_KEY" if error.code == _NO_KEY else ""
+            said = _sentence(error.read()).rstrip(".")
+            raise InputError(f"the service returned {error.code}: {said}{hint}") from error
         except urllib.error.URLError as error:
             raise UnavailableError(f"{self.address} is unreachable: {error.reason}") from error
         return found

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelplane.cli._formats import add_plane, data_text, duration_s, plane_of, table_text
+from modelplane.cli._formats import NOTHING_YET, add_plane, data_text, duration_s, plane_of, table_text
 
 if TYPE_CHECKING:
     from modelplane.views.fleet_cost import DeploymentCost, FleetCost, TeamCost
@@ -97,6 +97,10 @@ def _tables(found: "FleetCost") -> Iterator[str]:
     )
     if found.hours is not None:
         yield f"requests and tokens are those of the last {_span(found.hours)}\n"
+    elif found.deployments:
+        yield "requests and tokens are not known: no usage records; `modelplane cost --help` says who writes them\n"
+    if not found.totals and not found.deployments:
+        yield NOTHING_YET.lstrip()
 
 
 def _span(hours: float) -> str:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from modelplane.api.errors import ModelplaneError, NotFoundError
+from modelplane.api.errors import InputError, ModelplaneError, NotFoundError
 from modelplane.cli._formats import add_plane, plane_of
 from modelplane.cli.version import PlaneVersion, plane_version, version_text
 
@@ -301,6 +301,8 @@ def write_archive(path: Path, files: Sequence[BundleFile]) -> int:
     import os
     import tempfile
 
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: {path.parent} is no folder")
     handle, fresh = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

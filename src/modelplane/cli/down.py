@@ -6,7 +6,7 @@ import signal
 import time
 
 from modelplane.api.errors import NotFoundError, UnavailableError
-from modelplane.cli.running import add_data_argument, process_of
+from modelplane.cli.running import add_data_argument, no_plane, process_of
 
 _EPILOG = """\
 examples:
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     process = process_of(arguments.data)
     if process is None:
-        raise NotFoundError(f"no plane runs with the data folder {arguments.data}")
+        raise NotFoundError(no_plane(arguments.data))
     os.kill(process, signal.SIGTERM)
     deadline = time.monotonic() + _TIMEOUT_S
     while process_of(arguments.data) is not None:

@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--at-a-time", type=_count, metavar="N", help="most replicas that move at a time (4)")
     parser.add_argument("--abort", action="store_true", help="end the drain; replicas that have not left stay")
     parser.add_argument("--wait", action="store_true", help="show the progress until no replica is left")
-    parser.add_argument("--timeout", type=duration_s, metavar="TIME", help="how long to wait (no limit)")
+    parser.add_argument("--timeout", type=duration_s, metavar="TIME", help="wait, so long at most (no limit)")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--kubeconfig", type=Path, metavar="FILE", help="the control plane of a kubeconfig")
     add_data_argument(where)
@@ -68,15 +68,26 @@ def run(arguments: argparse.Namespace) -> int:
     target = target_of(arguments.kind, arguments.name)
     plane = _plane(arguments)
     if arguments.abort:
+        if not is_set(plane.get(_PLURAL, target.cluster), target):
+            print(f"{target} is not being drained.")
+            return 0
         _set_drain(plane, target, None)
         print(f"the drain of {target} is ended; replicas that have not left stay.")
         return 0
     drain = {"parallelism": arguments.at_a_time, "deadlineSeconds": arguments.deadline}
     written = _set_drain(plane, target, {name: value for name, value in drain.items() if value is not None})
     print(f"{target} is being drained; `modelplane drain {arguments.kind} {arguments.name} --abort` ends it.")
-    if not arguments.wait:
+    if not arguments.wait and arguments.timeout is None:
         return 0
     return wait(lambda: plane.get(_PLURAL, target.cluster), generation_of(written), arguments.timeout)
+
+
+def is_set(cluster: Mapping[str, object], target: DrainTarget) -> bool:
+    """Whether the cluster or its pool is to be drained. A pool that is not there is refused where it is patched."""
+    if not target.pool:
+        return value_at(cluster, "spec", "drain") is not None
+    pools = [pool for pool in items_at(cluster, "spec", "nodePools") if pool.get("name") == target.pool]
+    return not pools or pools[0].get("drain") is not None
 
 
 def target_of(kind: str, name: str) -> DrainTarget:

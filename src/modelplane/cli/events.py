@@ -14,7 +14,7 @@ _EPILOG = """\
 examples:
   modelplane events                           of the namespace default; clusters' are there as well
   modelplane events -A -w                     of all namespaces, and new ones as they come
-  modelplane events --for md/qwen3-8b         of one object
+  modelplane events md/qwen3-8b               of one object; --for md/qwen3-8b, as kubectl spells it
   modelplane events -n team --types Warning -o json
 """
 EVENTS = ApiResource("v1", "Event", "events", namespaced=True)
@@ -27,6 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_namespace(parser, every=True)
     add_plane(parser)
     add_formats(parser)
+    parser.add_argument("words", metavar="KIND/NAME", nargs="*", help="those of one object, as with --for")
     parser.add_argument("--for", dest="target", metavar="KIND/NAME", help="those of one object")
     parser.add_argument("--types", choices=("Normal", "Warning"), help="those of one type")
     parser.add_argument("-w", "--watch", action="store_true", help="go on with new ones, until interrupted")
@@ -47,7 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _selected(objects: PlaneObjects, arguments: argparse.Namespace) -> list[Mapping[str, object]]:
     namespace = "" if arguments.all_namespaces else arguments.namespace
-    target = read_name([arguments.target]) if arguments.target else None
+    words = [arguments.target] if arguments.target else arguments.words
+    target = read_name(words) if words else None
     found = [
         event
         for event in objects.list(EVENTS, namespace)
@@ -73,7 +75,7 @@ def _text(events: Sequence[Mapping[str, object]], output: str, *, heads: bool) -
     if output == "name":
         return "".join(f"event/{text_at(event, 'metadata', 'name')}\n" for event in events)
     if not events:
-        return "nothing happened\n" if heads else ""
+        return "nothing happened, or it is longer ago than events are kept\n" if heads else ""
     text = events_text(events)
     return text if heads else text.partition("\n")[2]
 

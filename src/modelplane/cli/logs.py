@@ -19,7 +19,7 @@ from modelplane.cli._formats import add_plane, duration_s, plane_of
 from modelplane.cli._kinds import read_target
 from modelplane.cli._objects import ApiResource, PlaneObjects, add_namespace
 from modelplane.cli._selection import add_labels
-from modelplane.cli.running import RunningPlane
+from modelplane.cli.running import RunningPlane, is_of_a_plane
 from modelplane.k8s.admission.decode import escape
 
 _EPILOG = """\
@@ -79,6 +79,8 @@ def _cluster_file(text: str) -> tuple[str, Path]:
 
 def run(arguments: argparse.Namespace) -> int:
     targets = _targets(arguments)
+    if arguments.kubeconfig is not None and is_of_a_plane(arguments.kubeconfig):
+        arguments.data, arguments.kubeconfig = arguments.kubeconfig.parent, None
     if arguments.kubeconfig is not None:
         return _show_pods(arguments, targets)
     for option in ("cluster", "since", "timestamps", "previous"):
@@ -156,7 +158,7 @@ def _show_pods(arguments: argparse.Namespace, targets: Sequence[tuple[str, str]]
             f"no pod has a container {arguments.container}" if arguments.container else "its replicas have no pods yet"
         )
         raise NotFoundError(f"{what}; `modelplane trace` says what they wait for")
-    return reader.report()
+    return 1 if reader.problems else 0
 
 
 def replicas_of(plane: RunningPlane, kind: str, namespace: str, name: str) -> list[Manifest]:

@@ -6,11 +6,13 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from modelplane.cli._formats import add_plane
-from modelplane.cli._mcp_session import McpSession, ToolOutput
-from modelplane.cli._mcp_tools import TOOLS, Arguments, McpTool, command_line, structured
+
+if TYPE_CHECKING:
+    from modelplane.cli._mcp_session import ToolOutput
+    from modelplane.cli._mcp_tools import Arguments, McpTool
 
 _EPILOG = """\
 examples:
@@ -35,6 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from modelplane.cli._mcp_session import McpSession
+    from modelplane.cli._mcp_tools import TOOLS
+
     where = ("--kubeconfig", arguments.kubeconfig) if arguments.kubeconfig is not None else ("--data", arguments.data)
     words = (where[0], str(Path(where[1]).absolute()))
     session = McpSession(TOOLS, lambda tool, given: call_tool(tool, given, words))
@@ -56,8 +61,11 @@ def lines_of(stream: IO[bytes], most: int = _MOST_LINE) -> Iterator[bytes]:
             yield line
 
 
-def call_tool(tool: McpTool, arguments: Arguments, where: Sequence[str]) -> ToolOutput:
+def call_tool(tool: "McpTool", arguments: "Arguments", where: Sequence[str]) -> "ToolOutput":
     """Run the command of a tool as a process of its own: it has a time limit, and can neither read nor write ours."""
+    from modelplane.cli._mcp_session import ToolOutput
+    from modelplane.cli._mcp_tools import command_line
+
     with tempfile.TemporaryDirectory(prefix="modelplane-mcp-") as folder:
         words = command_line(tool, arguments, where, Path(folder))
         command = [sys.executable, "-P", "-m", "modelplane", *words]  # -P: not from the client's folder
@@ -70,7 +78,10 @@ def call_tool(tool: McpTool, arguments: Arguments, where: Sequence[str]) -> Tool
     return _output(done.returncode, *(text.replace(f"{folder}/", "").strip() for text in (done.stdout, done.stderr)))
 
 
-def _output(code: int, text: str, errors: str) -> ToolOutput:
+def _output(code: int, text: str, errors: str) -> "ToolOutput":
+    from modelplane.cli._mcp_session import ToolOutput
+    from modelplane.cli._mcp_tools import structured
+
     if code not in _DONE or not text:
         return ToolOutput(errors or text or f"exit code {code}", failed=True)
     if len(text) > _MOST_OUTPUT:

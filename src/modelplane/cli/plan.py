@@ -1,13 +1,16 @@
 """`modelplane plan`: what applying manifests would place, before they are applied."""
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
+from modelplane.api.errors import InputError
 from modelplane.cli._shown import (
     EXIT_DOES_NOT_FIT,
     add_inputs,
     add_output,
     money,
+    observed_plane,
     print_table,
     print_value,
     read_inputs,
@@ -15,6 +18,7 @@ from modelplane.cli._shown import (
 )
 
 if TYPE_CHECKING:
+    from modelplane.cli.running import RunningPlane
     from modelplane.views.shapes import FleetPlan, PlanRow
 
 _EPILOG = """\
@@ -28,7 +32,8 @@ answers:
 examples:
   modelplane plan -f examples/quickstart/
   modelplane plan -f model.yaml --fleet snapshot.yaml
-  modelplane plan -f model.yaml --data
+  modelplane plan -f model.yaml --data                  what changes in the running plane of this machine
+  modelplane plan -f model.yaml --data --apply          and do it, after a question; --yes asks none
   modelplane plan -f model.yaml --kubeconfig ~/.kube/config
   modelplane plan -f model.yaml --fleet snapshot.yaml --without-scale-up -o json
 
@@ -43,16 +48,52 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     add_inputs(parser, manifests_required=True)
     parser.add_argument("--without-scale-up", action="store_true", help="replicas that need new nodes do not fit")
+    parser.add_argument("--all", dest="every", action="store_true", help="also show replicas that stay as they are")
+    parser.add_argument("--apply", action="store_true", help="then apply the manifests, after a question")
+    parser.add_argument("-y", "--yes", action="store_true", help="with --apply: without the question")
     add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    target = _target(arguments) if arguments.apply else None
+    code = _plan(arguments)
+    if target is not None and _is_confirmed(arguments, fits=code == 0):
+        from modelplane.cli._objects import PlaneObjects
+        from modelplane.cli.apply import apply_all, manifests_of
+
+        apply_all(PlaneObjects(target), manifests_of(arguments.manifests), "default", force=False)
+    return code
+
+
+def _target(arguments: argparse.Namespace) -> "RunningPlane":
+    """The control plane that the plan is for, which then gets the manifests."""
+    if "-" in arguments.manifests:
+        raise InputError("--apply reads the manifests twice, so -f - cannot be applied; write them to a file")
+    if not arguments.yes and not sys.stdin.isatty():
+        raise InputError("--apply needs a terminal for its question; --yes applies without it")
+    target = observed_plane(arguments)
+    if target is None:
+        raise InputError("--apply needs a control plane: name it by --data or --kubeconfig FILE")
+    return target
+
+
+def _is_confirmed(arguments: argparse.Namespace, *, fits: bool) -> bool:
+    if arguments.yes:
+        return True
+    print(f"{'' if fits else 'not everything fits; '}apply this? [y/N] ", end="", flush=True)
+    confirmed = sys.stdin.readline().strip().lower() in {"y", "yes"}
+    if not confirmed:
+        print("nothing was applied")
+    return confirmed
+
+
+def _plan(arguments: argparse.Namespace) -> int:
     from modelplane.views.plan import plan
     from modelplane.views.shapes import FitAnswer
 
     found = plan(read_inputs(arguments))
     if arguments.output == "text":
-        _show(found)
+        _show(found, every=arguments.every)
     else:
         print_value({"answer": found.answer, **_plain(found)}, arguments.output)
     fine = {FitAnswer.FITS_NOW} if arguments.without_scale_up else {FitAnswer.FITS_NOW, FitAnswer.FITS_AFTER_SCALE_UP}
@@ -63,14 +104,27 @@ def _plain(found: "FleetPlan") -> dict[str, object]:
     return {"pricePerHour": found.price_per_hour, "deployments": found.deployments}
 
 
-def _show(found: "FleetPlan") -> None:
+def _show(found: "FleetPlan", *, every: bool) -> None:
+    rows = [row for one in found.deployments for row in one.rows]
+    shown = [row for row in rows if every or not _stays(row)]
     header = ("ACTION", "DEPLOYMENT", "CLUSTER", "POOLS", "REPLICA", "PRICE/H", "READY IN", "WHY")
-    print_table(header, [_cells(row) for one in found.deployments for row in one.rows])
+    if shown:
+        print_table(header, list(map(_cells, shown)))
+    if len(shown) < len(rows):
+        stay = f"replicas that stay as they are: {len(rows) - len(shown)}; --all shows them"
+        print(stay if shown else f"nothing changes; {stay}")
     print()
+    concerned = {row.deployment for row in shown}
     for one in found.deployments:
-        print(f"{one.deployment}: {one.answer.value}")
+        if every or one.deployment in concerned:
+            print(f"{one.deployment}: {one.answer.value}")
     for currency, amount in found.price_per_hour.items():
         print(f"total: {money(amount, currency)} an hour")
+
+
+def _stays(row: "PlanRow") -> bool:
+    """It is there, it stays, and nothing is wrong with it."""
+    return row.action.value == "keep" and not row.reason
 
 
 def _cells(row: "PlanRow") -> tuple[str, ...]:

@@ -4,24 +4,15 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from modelplane.api.objects import Json, Manifest
 from modelplane.api.timestamps import timestamp
 from modelplane.cli._deployments import NamedDeployment, add_deployment
 from modelplane.k8s.admission.decode import escape
-from modelplane.views.rollouts import (
-    RolloutPhase,
-    RolloutView,
-    abort_patch,
-    pause_patch,
-    promote_patch,
-    restart_patch,
-    resume_patch,
-    revisions_of,
-    rollout_view,
-    template_at,
-    undo_patch,
-)
+
+if TYPE_CHECKING:
+    from modelplane.views.rollouts import RolloutView
 
 _EPILOG = """\
 examples:
@@ -50,7 +41,6 @@ _HELP = {
     "abort": "halt the canary: the stable revision gets all requests and replicas",
 }
 _POLL_S = 1.0
-_FAILED = frozenset({RolloutPhase.FAILED, RolloutPhase.HALTED})
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -68,6 +58,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from modelplane.views.rollouts import abort_patch, pause_patch, promote_patch, restart_patch, resume_patch
+
     deployment = NamedDeployment.of(arguments)
     match arguments.verb:
         case "status":
@@ -109,19 +101,24 @@ def _changed(deployment: NamedDeployment, make: Callable[[Manifest], tuple[Json 
 
 
 def _status(deployment: NamedDeployment, arguments: argparse.Namespace) -> int:
+    from modelplane.views.rollouts import RolloutPhase
+
+    failed = {RolloutPhase.FAILED, RolloutPhase.HALTED}
     found = _shown(deployment, None)
     deadline = None if arguments.timeout is None else time.monotonic() + arguments.timeout
-    while arguments.watch and found.state not in {*_FAILED, RolloutPhase.COMPLETE}:
+    while arguments.watch and found.state not in {*failed, RolloutPhase.COMPLETE}:
         if deadline is not None and time.monotonic() >= deadline:
             print(f"{deployment.name}: not complete after {arguments.timeout:g} s", file=sys.stderr)
             return 1
         time.sleep(_POLL_S)
         found = _shown(deployment, found)
-    return 1 if found.state in _FAILED else 0
+    return 1 if found.state in failed else 0
 
 
-def _shown(deployment: NamedDeployment, before: RolloutView | None) -> RolloutView:
+def _shown(deployment: NamedDeployment, before: "RolloutView | None") -> "RolloutView":
     """The state of the update. Printed where it is not what was printed before."""
+    from modelplane.views.rollouts import rollout_view
+
     found = rollout_view(deployment.get())
     if found != before:
         print(escape(f"{deployment.name}: {found.state.value}: {found.message}"), flush=True)
@@ -129,6 +126,8 @@ def _shown(deployment: NamedDeployment, before: RolloutView | None) -> RolloutVi
 
 
 def _history(deployment: NamedDeployment, revision: int | None) -> int:
+    from modelplane.views.rollouts import revisions_of, template_at
+
     item = deployment.get()
     if revision is not None:
         from modelplane.k8s.yaml import to_yaml
@@ -149,6 +148,8 @@ def _history(deployment: NamedDeployment, revision: int | None) -> int:
 
 
 def _undo(deployment: NamedDeployment, number: int | None) -> int:
+    from modelplane.views.rollouts import undo_patch
+
     def make(item: Manifest) -> tuple[Json | None, str]:
         patch, found = undo_patch(item, number)
         return patch, f"is at revision {found} already" if patch is None else f"rolled back to revision {found}"

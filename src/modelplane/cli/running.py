@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from modelplane.api.errors import ConflictError, InputError, ModelplaneError, NotFoundError, UnavailableError
+from modelplane.api.objects import name_of
+from modelplane.cli._near import suggesting
 
 if TYPE_CHECKING:
     import ssl
@@ -35,19 +37,19 @@ def chosen_data() -> Path | None:
     named = os.environ.get(ENVIRONMENT)
     if named:
         return Path(named)
-    return next((file.parent for file in _kubeconfigs() if _is_of_a_plane(file)), None)
+    return next((file.parent for file in _kubeconfigs() if is_of_a_plane(file)), None)
 
 
 def foreign_kubeconfig() -> Path | None:
     """The first file of $KUBECONFIG that exists and is not that of a plane."""
-    return next((file for file in _kubeconfigs() if file.is_file() and not _is_of_a_plane(file)), None)
+    return next((file for file in _kubeconfigs() if file.is_file() and not is_of_a_plane(file)), None)
 
 
 def _kubeconfigs() -> list[Path]:
     return [Path(file) for file in os.environ.get("KUBECONFIG", "").split(os.pathsep) if file]
 
 
-def _is_of_a_plane(file: Path) -> bool:
+def is_of_a_plane(file: Path) -> bool:
     return file.name == "kubeconfig" and (file.parent / "plane.db").is_file()
 
 
@@ -70,6 +72,17 @@ def process_of(data: Path) -> int | None:
     return None
 
 
+def no_plane(data: Path) -> str:
+    """That none runs with a data folder, and, where nobody chose the folder, how another is named."""
+    sentence = f"no plane runs with the data folder {data}"
+    if data != default_data():
+        return sentence
+    elsewhere = foreign_kubeconfig()
+    if elsewhere is not None:
+        return f"{sentence}; --kubeconfig {elsewhere} reads the control plane of that file"
+    return f"{sentence}; --data DIR or ${ENVIRONMENT} names another"
+
+
 @dataclass(frozen=True, slots=True)
 class RunningPlane:
     """The API of a running plane, by its own kubeconfig."""
@@ -82,7 +95,7 @@ class RunningPlane:
     @classmethod
     def of(cls, data: Path) -> "RunningPlane":
         if process_of(data) is None:
-            raise NotFoundError(f"no plane runs with the data folder {data}; `modelplane up --data {data}` starts one")
+            raise NotFoundError(f"{no_plane(data)}; `modelplane up --data {data}` starts one")
         import base64
         import ssl
 
@@ -98,7 +111,8 @@ class RunningPlane:
 
     def get(self, plural: str, name: str) -> dict[str, object]:
         """One object of a kind that has no namespace."""
-        return self.request("GET", f"{_API}/{plural}/{name}")
+        with suggesting(name, lambda: [name_of(item) for item in self.items(plural)]):
+            return self.request("GET", f"{_API}/{plural}/{name}")
 
     def patch(self, plural: str, name: str, patch: Mapping[str, object]) -> dict[str, object]:
         """The object after a JSON merge patch."""

@@ -7,9 +7,11 @@ from pathlib import Path
 import msgspec
 
 from modelplane.api.errors import NotFoundError, UnavailableError
-from modelplane.cli._formats import add_plane, add_watch, plane_of, print_changes
+from modelplane.cli._formats import add_plane, add_watch, data_text, plane_of, print_changes
+from modelplane.cli._kinds import read_target
 from modelplane.cli._objects import PlaneObjects
 from modelplane.cli._routers import fetch, router_urls
+from modelplane.cli._shown import add_output
 from modelplane.k8s.admission.decode import escape
 from modelplane.views.services import EndpointShown, service_lines
 
@@ -17,6 +19,7 @@ _EPILOG = """\
 examples:
   modelplane service chat
   modelplane service chat -n team --watch
+  modelplane service ms/chat -o yaml
   modelplane service chat --kubeconfig ~/.kube/config
 
 Health of endpoints and requests in flight come from the fleet router of a plane of this machine; a kubeconfig does not
@@ -32,26 +35,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "Where a fleet router decides, also the health of each endpoint and its requests in flight."
     )
     parser.epilog = _EPILOG
-    parser.add_argument("name", metavar="NAME", help="the ModelService")
+    parser.add_argument("name", metavar="NAME", help="the ModelService, or ms/NAME")
     parser.add_argument("-n", "--namespace", default="default", help="its namespace (default)")
     add_watch(parser)
+    add_output(parser)
     add_plane(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     objects = PlaneObjects(plane_of(arguments))
     resource = objects.resource("ModelService")
-    key = f"{arguments.namespace}/{arguments.name}"
+    name = service_name(arguments.name)
 
     def text() -> str:
-        service = objects.find(resource, arguments.namespace, arguments.name)
-        if service is None:
-            raise NotFoundError(f"ModelService {key} does not exist")
-        seen = _seen(arguments.data, key) if arguments.kubeconfig is None else None
+        service = objects.get(resource, arguments.namespace, name)
+        if arguments.output != "text":
+            return data_text(service, arguments.output)
+        seen = _seen(arguments.data, f"{arguments.namespace}/{name}") if arguments.kubeconfig is None else None
         return "".join(f"{escape(line)}\n" for line in service_lines(service, seen))
 
     print_changes(text, watch=arguments.watch)
     return 0
+
+
+def service_name(word: str) -> str:
+    """Of `NAME` or `ms/NAME`."""
+    return read_target([word], {"ModelService": "service"})[1] if "/" in word else word
 
 
 def _seen(data: Path, key: str) -> dict[str, EndpointShown] | None:

@@ -2,9 +2,8 @@
 
 import argparse
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
+from typing import IO
 from urllib.parse import quote
 
 from modelplane.api.errors import InputError, UnavailableError
@@ -229,6 +228,9 @@ def command_of(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def _call(plane: RunningPlane, path: str, body: Mapping[str, str] | None = None) -> dict[str, object]:
+    import urllib.error
+    import urllib.request
+
     headers = {"Authorization": f"Bearer {plane.token}", "Content-Type": "application/json"}
     data = json.dumps(body).encode() if body is not None else None
     url = f"{plane.server}/modelplane/sim{path}"
@@ -243,7 +245,7 @@ def _call(plane: RunningPlane, path: str, body: Mapping[str, str] | None = None)
         raise UnavailableError(f"the plane at {plane.server} is unreachable: {error.reason}") from error
 
 
-def _message(error: urllib.error.HTTPError) -> str:
+def _message(error: IO[bytes]) -> str:
     """The message of a Status object."""
     try:
         found = json.load(error)

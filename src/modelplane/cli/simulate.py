@@ -149,10 +149,12 @@ def _plan(arguments: argparse.Namespace, path: Path | None) -> "ScenarioPlan":
     from modelplane.testing.world.scenario import ScenarioPlan
     from modelplane.testing.world.scenario_file import ScenarioFile
     from modelplane.testing.world.scenario_steps import read_step
+    from modelplane.views.named_objects import named_objects
 
     written = _scenario(path) if path is not None else ScenarioFile()
     steps = [*written.steps, *map(read_step, arguments.step)]
     manifests = list(_fleet(arguments, written, path))
+    manifests += named_objects(manifests)
     plan = ScenarioPlan(
         manifests,
         steps,
@@ -208,7 +210,8 @@ def _manifests(paths: Sequence[str]) -> list[Manifest]:
     documents = read_documents(list(paths))
     wrong = [each for each in validate(documents).findings if each.severity is Severity.ERROR]
     if wrong:
-        raise InputError(f"{wrong[0].source}:{wrong[0].line}: {wrong[0].problem}; `modelplane validate` shows all")
+        right = f"`modelplane validate -f {' '.join(paths)}` shows all"
+        raise InputError(f"{wrong[0].source}:{wrong[0].line}: {wrong[0].problem}; {right}")
     return [as_equipped(document.value) for document in documents if isinstance(document.value, dict)]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelplane.cli._formats import (
+    NOTHING_YET,
     add_formats,
     add_plane,
     add_watch,
@@ -98,7 +99,7 @@ def _text(found: "Overview", arguments: argparse.Namespace) -> str:
         case "name":
             return "".join(_names(found))
         case form:
-            tables = overview_text(found, wide=form == "wide")
+            tables = overview_text(found, wide=form == "wide") + ("" if found.clusters else NOTHING_YET)
             addresses = _addresses(arguments.data) if arguments.kubeconfig is None else ""
             return f"{tables}\n{addresses}" if addresses else tables
 

@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelplane.cli._formats import add_plane, add_watch, data_text, plane_of, print_changes, table_text
+from modelplane.cli._formats import (
+    NOTHING_YET,
+    add_plane,
+    add_watch,
+    data_text,
+    plane_of,
+    print_changes,
+    table_text,
+)
 
 if TYPE_CHECKING:
     from modelplane.api.objects import Manifest
@@ -103,7 +111,8 @@ def load_text(found: "FleetLoad", output: str, services: "Sequence[ServiceLoad]"
         import msgspec
 
         return data_text({**msgspec.to_builtins(found), "services": msgspec.to_builtins(services)}, output)
-    return "\n".join([*_tables(found, wide=output == "wide"), _services(services, wide=output == "wide")])
+    tables = "\n".join([*_tables(found, wide=output == "wide"), _services(services, wide=output == "wide")])
+    return tables if found.pools else tables + NOTHING_YET
 
 
 def _services(services: "Sequence[ServiceLoad]", *, wide: bool) -> str:

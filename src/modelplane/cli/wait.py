@@ -11,7 +11,7 @@ from typing import ClassVar
 from modelplane.api.errors import NotFoundError
 from modelplane.api.objects import items_at, mapping_at, text_at
 from modelplane.cli._formats import add_plane, duration_s, plane_of
-from modelplane.cli._kinds import CORE_KINDS
+from modelplane.cli._kinds import ALL, CORE_KINDS, kinds_of_word
 from modelplane.cli._objects import PlaneObjects
 from modelplane.cli._selection import SelectedObject, add_selection, select
 from modelplane.k8s.admission.decode import escape
@@ -133,11 +133,24 @@ def wait_for(objects: PlaneObjects, target: SelectedObject, goal: WaitGoal, ends
             print(f"{target.title}: {why}", flush=True)
             shown = why
         if ends is not None and time.monotonic() >= ends:
-            print(f"{target.title}: not {goal} in time", file=sys.stderr)
+            print(
+                f"{target.title}: the time is over and it is not so: {goal}{_next(item, target, goal)}", file=sys.stderr
+            )
             return False
         time.sleep(_EVERY_S)
     print(f"{target.title}: {goal}", flush=True)
     return True
+
+
+def _next(item: Mapping[str, object] | None, target: SelectedObject, goal: WaitGoal) -> str:
+    """What to type next: the conditions that there are, or the command that says what it waits for."""
+    known = sorted(text_at(each, "type") for each in items_at(item or {}, "status", "conditions"))
+    if goal.condition and known and goal.condition not in known:
+        return f"; its conditions are {', '.join(known)}"
+    if item is None or target.resource.kind not in kinds_of_word(ALL):
+        return ""
+    where = f" -n {target.namespace}" if target.namespace not in {"", "default"} else ""
+    return f"; `modelplane trace {target.resource.kind.lower()}/{target.name}{where}` shows what it waits for"
 
 
 def _shown(value: object) -> str:

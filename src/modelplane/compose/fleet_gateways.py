@@ -26,8 +26,13 @@ def runs_on(gateway: InferenceGateway, *, embedded: bool) -> ClusterName | None:
 
 
 def has_router(gateway: InferenceGateway, *, embedded: bool) -> bool:
-    """Whether it has a fleet router: by default where routers are made of objects, else by wish."""
-    return not embedded if gateway.spec.router is None else gateway.spec.router.replicas > 0
+    """Whether it has a fleet router: by default where routers are made of objects, else by wish.
+
+    What callers may do is kept by a router alone, so a gateway that says it has one on the embedded plane, too.
+    """
+    if gateway.spec.router is not None:
+        return gateway.spec.router.replicas > 0
+    return not embedded or (gateway.spec.auth is not None and bool(gateway.spec.auth.callers))
 
 
 def composes_router(gateway: InferenceGateway, *, embedded: bool) -> bool:

@@ -60,7 +60,7 @@ def compose(request: ComposeRequest[ModelReplica]) -> ComposeResult:
         accepted,
         inputs.scheduled,
         inputs.caches_ready,
-        inputs.references.condition,
+        _secrets_condition(inputs),
         workload_condition(cause),
         route_condition(request, desired, inputs, available=cause is None),
     )
@@ -81,6 +81,14 @@ def compose(request: ComposeRequest[ModelReplica]) -> ComposeResult:
         requirements=requirements(replica, inputs.cluster),
         uses=uses(replica),
     )
+
+
+def _secrets_condition(inputs: ReplicaInputs) -> Condition:
+    """Copies cannot be seen on a cluster that does not answer: that it is lost is the reason, and nothing is copied."""
+    found = inputs.references.condition
+    if inputs.lost is None or found.reason != Reason.SECRETS_COPYING:
+        return found
+    return fails(ConditionType.SECRETS_READY, inputs.lost.reason, inputs.lost.message)
 
 
 def _desired(request: ComposeRequest[ModelReplica], inputs: ReplicaInputs) -> tuple[dict[str, Desired], Condition]:

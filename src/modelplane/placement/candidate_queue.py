@@ -9,6 +9,9 @@ that was taken, and one more replica makes them worse by a known amount. That ho
 serve by one allocation. Otherwise the next replica may fit elsewhere on the cluster at a better price, so the cluster
 is evaluated again at once.
 
+Clusters and pools that are cordoned or drained are refused for that, except where their hardware could not take a
+replica either: that is what lasts, so it is the answer.
+
 A spread rule depends on where the other replicas are, so options that it refuses wait and are checked again after each
 reservation. So do plugins that do not declare themselves `steady`. Where one of them scores, or where the picker is not
 `best-first`, all options are scored again each time.
@@ -25,12 +28,12 @@ from modelplane.api.meta import ClusterName
 from modelplane.framework import Filter, Refusal, RefusalCode, Reporter, Runner, Scored, admit
 from modelplane.placement.cluster_info import ClusterProfile, PoolShape
 from modelplane.placement.cycle import SchedulingCycle
-from modelplane.placement.filters import PoolTaintsFilter, fit_engine
+from modelplane.placement.filters import PoolTaintsFilter, fit_engine, is_closed, never_fits
 from modelplane.placement.index import Facts, Place
 from modelplane.placement.matching import Unmatched, engine_allocations
 from modelplane.placement.offers import ClusterView, Fit, OfferedAssignment, PlacementOption, PoolView
 from modelplane.placement.plugins import PlacementProfile, active_plugins
-from modelplane.placement.pool_usage import PoolUsage
+from modelplane.placement.pool_usage import EMPTY, PoolUsage
 from modelplane.placement.request import EngineRequest
 from modelplane.placement.reservation import Assigned, Unassignable, assign_engines
 from modelplane.placement.scorers import BestFirstPicker, SpreadScorer
@@ -213,7 +216,7 @@ class CandidateQueue:
         if kind.taints or self._filters_untainted_pools:
             refusal = admit(self._plugins.pool_filters, self._state, PoolView(engine, kind, usage))
             if refusal is not None:
-                return refusal
+                return (never_fits(engine, kind) if is_closed(refusal) else None) or refusal
         return fit_engine(engine, kind, usage)
 
     def _grouped(self) -> Iterator[PlacementOption]:
@@ -227,6 +230,10 @@ class CandidateQueue:
         for (cluster_profile, kind, usage), alike in state.fleet.equivalence_classes.items():
             for facts, places in alike.split(reading, infos):
                 view, refusal = self.view(cluster_profile, facts, places[0][0])
+                never = never_fits(engine, kind) if is_closed(refusal, cluster_profile) else None
+                if never is not None:
+                    self._refuse(CandidateGroup(places), never)
+                    continue
                 if refusal is not None:
                     refused.setdefault((cluster_profile, facts), (refusal, set()))[1].update(name for name, _ in places)
                     continue
@@ -265,7 +272,11 @@ class CandidateQueue:
     ) -> Iterator[PlacementOption]:
         view, refusal = self.view(cluster_profile, facts, places[0][0])
         if refusal is not None:
-            self._refuse(CandidateGroup(places, whole=True), refusal)
+            never = self._unassignable_for_good(pools[0]) if is_closed(refusal, cluster_profile) else None
+            if never is not None:
+                self._report_unassignable(never, places)
+            else:
+                self._refuse(CandidateGroup(places, whole=True), refusal)
             return
         assigned = self._assigned(pools)
         if isinstance(assigned, Unassignable):
@@ -279,6 +290,14 @@ class CandidateQueue:
         if known is None:
             known = self._known_assignments[pools] = assign_engines(self._state.request.engines, *pools, self.check_fit)
         return known
+
+    def _unassignable_for_good(self, kinds: tuple[PoolShape, ...]) -> Unassignable | None:
+        """Why pools of these shapes would not take a replica even if they were empty; None where they might."""
+        found = assign_engines(self._state.request.engines, kinds, (EMPTY,) * len(kinds), fit_engine)
+        if not isinstance(found, Unassignable) or found.refusal.code is not RefusalCode.UNRESOLVABLE:
+            return None
+        lasting = tuple(each for each in found.pools if each[2].code is RefusalCode.UNRESOLVABLE)
+        return Unassignable(found.refusal, lasting)
 
     def _single(self, name: ClusterName) -> list[PlacementOption]:
         """The options of one cluster as it is in this cycle."""

@@ -18,7 +18,7 @@ from modelplane.placement.cycle import SchedulingCycle
 from modelplane.placement.matching import Unmatched, engine_allocations
 from modelplane.placement.offers import ClusterView, Fit, PlacementOption, PoolView, first_fit
 from modelplane.placement.plugins import FilterStage
-from modelplane.placement.pool_usage import PoolUsage
+from modelplane.placement.pool_usage import EMPTY, PoolUsage
 from modelplane.placement.request import EngineRequest
 from modelplane.placement.taints import keeping_away
 from modelplane.placement.values import PlacementTaint
@@ -274,6 +274,20 @@ def fit_engine(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> Fit 
     return refusal or Refusal(CapacityFilter.name, RefusalCode.UNSCHEDULABLE, "the pool is full")
 
 
+@lru_cache(maxsize=_CACHED)
+def never_fits(engine: EngineRequest, kind: PoolShape) -> Refusal | None:
+    """Why an engine does not fit a pool even if all of it were there and empty; None where it would."""
+    refusal = admit(_ACCOUNTING, None, PoolView(engine, kind, EMPTY))
+    return refusal if refusal is not None and refusal.code is RefusalCode.UNRESOLVABLE else None
+
+
+def is_closed(refusal: Refusal | None, cluster: ClusterProfile | None = None) -> bool:
+    """Whether a cluster or a pool whose hardware is known takes nothing for a while, whatever it is."""
+    if refusal is None or (cluster is not None and not cluster.ready):
+        return False
+    return refusal.filter in _CLOSING and refusal.code is RefusalCode.UNSCHEDULABLE
+
+
 def _tainted(name: str, taints: tuple[PlacementTaint, ...], state: SchedulingCycle) -> Refusal | None:
     taint = keeping_away(taints, state.request.tolerations)
     if taint is None:
@@ -284,3 +298,4 @@ def _tainted(name: str, taints: tuple[PlacementTaint, ...], state: SchedulingCyc
 
 
 _ACCOUNTING: tuple[Filter[object, PoolView], ...] = (DevicesFilter(), CapacityFilter())
+_CLOSING: Final = frozenset({ClusterTaintsFilter.name, CordonedFilter.name, PoolTaintsFilter.name})

@@ -156,6 +156,8 @@ class Plane:
     async def _start(self) -> None:
         data = self._settings.data
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # It has keys and tokens, and may be in a repository.
+        (data / ".gitignore").write_text("*\n")
         self._stack.enter_context(_lock(data / "lock"))
         lift_file_limit()
         port = self._settings.gateway_port or free_port(HOST)

@@ -135,6 +135,34 @@ def test_a_superseded_field_says_what_is_written_instead():
     ]
 
 
+@pytest.mark.parametrize(
+    ("field", "right"),
+    [
+        ("nodeSelector: {a: b}", "spec.nodeSelector chooses the pool, and affinity nodes of it"),
+        ("nodeName: a", "spec.nodeSelector chooses the pool, and affinity nodes of it"),
+        (
+            "tolerations: []",
+            (
+                "leave it out: pods tolerate the taints of their pool's nodes; spec.tolerations is for taints of "
+                "clusters and pools"
+            ),
+        ),
+        ("schedulerName: a", "leave it out: spec.scheduling of the InferenceCluster names it"),
+        ("priorityClassName: a", "write spec.priority; the InferenceCluster has its class"),
+        ("restartPolicy: Always", "leave it out: containers are always restarted"),
+        ("resourceClaims: []", "write spec.nodeSelector.devices: claims are made of it"),
+    ],
+)
+def test_a_field_of_a_pod_that_is_not_taken_says_what_is_written_instead(field, right):
+    text = (
+        "apiVersion: modelplane.ai/v1alpha1\nkind: ModelDeployment\nmetadata: {name: a}\nspec:\n  replicas: 1\n"
+        "  nodeSelector: {devices: [{name: gpu, selectors: [{cel: 'true'}]}]}\n"
+        f"  workers: {{template: {{spec: {{{field}, containers: [{{name: engine, image: i}}]}}}}}}\n"
+    )
+    name = field.partition(":")[0]
+    assert [line for _, _, _, line in told(text)] == [f"spec.workers.template.spec.{name}: unknown field; {right}"]
+
+
 def test_an_unknown_kind_of_ours_lists_the_kinds():
     ((_, _, _, line),) = told("apiVersion: modelplane.ai/v1alpha1\nkind: Zzz\n")
     assert all(kind in line for _, kind in definitions())

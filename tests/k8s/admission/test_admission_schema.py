@@ -76,7 +76,7 @@ def test_valid(value, schema):
         ({}, {"type": "array"}, "is an object; must be a list", CauseType.TYPE),
         (1.5, PORT, "is the number 1.5; must be an integer or a string", CauseType.TYPE),
         ("", {"type": "string", "minLength": 1}, "is empty; at least 1 is needed", CauseType.INVALID),
-        ("a", {"type": "string", "minLength": 2}, "has 1 characters; at least 2 are needed", CauseType.INVALID),
+        ("a", {"type": "string", "minLength": 2}, "has 1 character; at least 2 are needed", CauseType.INVALID),
         ("abc", {"type": "string", "maxLength": 2}, "has 3 characters; at most 2 are allowed", CauseType.TOO_LONG),
         ("aa\n", PATTERNED, '"aa\\n" is not valid; must match ^a+$', CauseType.INVALID),
         ("a", {"type": "string", "pattern": "("}, '"a" is not valid; must match (', CauseType.INVALID),

@@ -134,6 +134,7 @@ def test_many_unknown_fields_are_reported_in_part():
         ("xyz", ["replicas"], ""),
         ("replicas" * 20, ["replicas"], ""),
         ("a", [], ""),
+        ("nodes", ["name", "nodeCount", "zones"], "nodeCount"),
     ],
 )
 def test_nearest(name, known, guess):

@@ -87,6 +87,14 @@ def test_images_are_judged_for_each_container():
     assert fault.is_pull
 
 
+def test_an_init_container_that_cannot_be_created_is_named():
+    tune = {"name": "tune", "image": "nosuch/tune:1", "env": from_key("secretKeyRef", "nosuch", "K")["env"]}
+    made = pod({"initContainers": [tune]})
+    (image,), (setting,) = image_faults(made, STORE, ()), config_faults(made, STORE)
+    assert (image.container, image.init, image.image) == ("", "tune", "nosuch/tune:1")
+    assert setting == ContainerFault("", "CreateContainerConfigError", 'secret "nosuch" not found', init="tune")
+
+
 @pytest.mark.parametrize(
     ("secrets", "refused", "missing"),
     [([], True, ()), (["nosuch"], True, ("nosuch",)), (["token"], True, ()), (["nosuch", "key"], False, ("nosuch",))],

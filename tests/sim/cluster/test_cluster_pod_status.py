@@ -40,6 +40,19 @@ def view(stage, **more):
     return PodView(stage=stage, ip="10.128.0.2", admitted_s=EPOCH, running_since_s=EPOCH, **more)
 
 
+def test_an_init_container_that_cannot_be_created_waits_and_the_others_for_it():
+    made = {**POD, "spec": {**POD["spec"], "initContainers": [{"name": "tune", "image": "nosuch/tune:1"}]}}
+    fault = ContainerFault("", "ErrImagePull", "not found", "nosuch/tune:1", init="tune")
+    status = pod_status(made, view(PodStage.BLOCKED, blocked=(fault,)), EPOCH)
+    assert [each["state"] for each in status["initContainerStatuses"]] == [
+        {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
+    ]
+    assert [each["state"] for each in status["containerStatuses"]] == [{"waiting": {"reason": "PodInitializing"}}] * 2
+    assert (status["phase"], status["conditions"][1]["message"]) == (
+        "Pending", "containers with incomplete status: [tune]",
+    )  # fmt: skip
+
+
 def test_the_whole_status_of_a_pod_that_serves():
     running = {"ready": True, "started": True, "restartCount": 0, "state": {"running": {"startedAt": NOW}}}
     assert pod_status(POD, view(PodStage.SERVING), EPOCH) == {

@@ -1,7 +1,7 @@
 """The configuration of a cluster's collector.
 
-Metrics: engines, pickers, fleet routers and GPU exporters of the cluster are scraped, their metrics mapped to the names
-of the fleet, and everything else dropped. Traces: what the cluster sends by OTLP, with the name of the cluster.
+Metrics: engines, pickers, fleet routers, Envoy AI Gateway and GPU exporters are scraped, their metrics mapped to the
+names of the fleet, and everything else dropped. Traces: what the cluster sends by OTLP, with the name of the cluster.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,6 +20,8 @@ _PAGES: Final = {"nim": "/v1/metrics", "trtllm-serve": "/prometheus/metrics"}
 """Where engines have their metrics, other than at /metrics."""
 _POD: Final = "__meta_kubernetes_pod"
 _NAMESPACE: Final = "__meta_kubernetes_namespace"
+_AI_GATEWAY_PORT: Final = "aigw-admin"
+"""Of the processor that Envoy AI Gateway adds to the proxies."""
 _PROCESSORS: Final = ("memory_limiter", "transform/modelplane", "filter/modelplane", "batch")
 
 
@@ -107,6 +109,7 @@ def scrape_configs(cluster: str) -> list[dict[str, object]]:
         _job("modelplane-engines", "15s", cluster, engines, of_namespace=True),
         _job("modelplane-pickers", "15s", cluster, pickers, of_namespace=True),
         _job("modelplane-routers", "15s", cluster, routers),
+        _job("modelplane-gateway-genai", "15s", cluster, [_port(_AI_GATEWAY_PORT)]),
         _job("modelplane-gpu", "30s", cluster, gpus),
     ]
 

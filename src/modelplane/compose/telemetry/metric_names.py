@@ -56,6 +56,11 @@ _OTHERS: Final = {
     "tgi_queue_size": "requests_waiting",
     "te_queue_size": "requests_waiting",
 }
+_GATEWAY: Final = {
+    "gen_ai_server_request_duration_seconds": "frontend_request_duration_seconds",
+    "gen_ai_server_time_to_first_token_seconds": "frontend_ttft_seconds",
+    "gen_ai_server_time_per_output_token_seconds": "frontend_tpot_seconds",
+}
 _PICKER: Final = {"llm_d_epp_scheduler_e2e_duration_seconds": "route_decision_seconds"}
 
 BUILT_IN: Final[tuple[MappedMetric, ...]] = (
@@ -63,6 +68,7 @@ BUILT_IN: Final[tuple[MappedMetric, ...]] = (
     *_renamed(_SGLANG),
     *_renamed(_OTHERS),
     *_renamed(_PICKER),
+    *_renamed(_GATEWAY),
     _of_gpu("DCGM_FI_DEV_FB_USED", "gpu_memory_used_bytes", "Mebibytes"),
     _of_gpu("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "gpu_compute_active_ratio"),
     _of_gpu("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "gpu_tensor_active_ratio"),

@@ -16,6 +16,7 @@ import msgspec
 from aiohttp import web
 
 from modelplane.api.errors import InputError, ModelplaneError
+from modelplane.epp.sidecar.warm_up_flags import add_arguments
 from modelplane.epp.transport.held_bodies import BodyRefused, read_at_most
 
 _POLL_S = 1.0
@@ -44,18 +45,6 @@ class WarmUpPlan:
     prompts: int = 0
     requests: tuple[WarmUpRequest, ...] = ()
     timeout_s: float = 300.0
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--engine-port", type=int, default=8000, help="port of the engine (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=9010, help="where /ready answers (default: %(default)s)")
-    parser.add_argument("--prompts", type=int, default=0, metavar="N", help="completions of growing prompts")
-    parser.add_argument(
-        "--request", action="append", default=[], metavar="PATH=BODY", help="a POST request, such as /v1/embeddings={…}"
-    )
-    parser.add_argument(
-        "--timeout", type=float, default=300.0, metavar="S", help="for all of them (default: %(default)s)"
-    )
 
 
 def plan_of(arguments: argparse.Namespace) -> WarmUpPlan:

@@ -37,8 +37,16 @@ _SUPERSEDED_FIELDS: Final[Mapping[tuple[object, ...], str]] = {
     ("ModelDeployment", "spec", "scaling"): "set replicas; an autoscaler uses the scale subresource",
     ("ModelDeployment", "spec", "adapters"): "mount adapters by caches, or name them in the engine's args",
     ("ModelDeployment", "spec", "model"): "name the model in the engine's args",
+    ("ModelDeployment", "spec", "nodeSelector"): "spec.nodeSelector chooses the pool, and affinity nodes of it",
+    ("ModelDeployment", "spec", "nodeName"): "spec.nodeSelector chooses the pool, and affinity nodes of it",
+    ("ModelDeployment", "spec", "tolerations"): "leave it out: pods tolerate the taints of their pool's nodes; "
+    "spec.tolerations is for taints of clusters and pools",
+    ("ModelDeployment", "spec", "schedulerName"): "leave it out: spec.scheduling of the InferenceCluster names it",
+    ("ModelDeployment", "spec", "priorityClassName"): "write spec.priority; the InferenceCluster has its class",
+    ("ModelDeployment", "spec", "restartPolicy"): "leave it out: containers are always restarted",
+    ("ModelDeployment", "spec", "resourceClaims"): "write spec.nodeSelector.devices: claims are made of it",
 }
-"""Fields of earlier designs by kind and the last two steps of their path, with what is written instead."""
+"""Fields of earlier designs and of pods, by kind and the last two steps of their path, with what is written instead."""
 
 
 _FILES: Final = frozenset({"FleetSnapshot", "PlacementProfile", "Scenario"})

@@ -120,7 +120,7 @@ def _check_string(value: object, schema: Schema, path: Path) -> Iterator[Problem
     if len(text) > longest:
         yield Problem(path, f"has {len(text)} characters", f"at most {longest} are allowed", CauseType.TOO_LONG)
     elif len(text) < shortest:
-        wrong = "is empty" if not text else f"has {len(text)} characters"
+        wrong = {0: "is empty", 1: "has 1 character"}.get(len(text), f"has {len(text)} characters")
         yield Problem(path, wrong, f"at least {shortest} {_are(shortest)} needed")
     elif "pattern" in schema and not _matches(cast("str", schema["pattern"]), text):
         yield Problem(path, f"{describe(text)} is not valid", f"must match {schema['pattern']}")

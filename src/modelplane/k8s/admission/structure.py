@@ -27,6 +27,7 @@ from modelplane.k8s.admission.schemas import (
 
 # The nearest name is found by comparing letters, so only for field names of a reasonable length.
 _LONGEST_GUESSED: Final = 64
+_SHORTEST_STEM: Final = 4
 
 
 def apply_defaults(value: object, schema: Schema | None) -> object:
@@ -61,6 +62,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if len(name) > _LONGEST_GUESSED:
         return ""
     by_folded = {each.casefold(): each for each in known}
+    stem = name.casefold().removesuffix("s")
+    begun = [each for folded, each in by_folded.items() if len(stem) >= _SHORTEST_STEM and folded.startswith(stem)]
+    if len(begun) == 1:
+        return begun[0]
     return next((by_folded[each] for each in difflib.get_close_matches(name.casefold(), by_folded, n=1)), "")
 
 

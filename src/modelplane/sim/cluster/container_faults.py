@@ -28,6 +28,8 @@ class ContainerFault:
     reason: str
     message: str
     image: str = ""
+    init: str = ""
+    """The init container that cannot be created: all others wait for it."""
 
     @property
     def is_pull(self) -> bool:
@@ -45,7 +47,7 @@ def mount_faults(pod: Manifest, store: ClusterStore) -> tuple[ContainerFault, ..
 def image_faults(pod: Manifest, store: ClusterStore, rules: Sequence[ImageRule]) -> tuple[ContainerFault, ...]:
     secrets = list(_pull_secrets(pod, store))
     return tuple(
-        ContainerFault(_waits(pod, container), fault.reason, fault.message, text_at(container, "image"))
+        _fault(pod, container, fault.reason, fault.message, text_at(container, "image"))
         for container in containers_of(pod)
         if container.get("image") and (fault := pull_fault(text_at(container, "image"), rules, secrets)) is not None
     )
@@ -54,7 +56,7 @@ def image_faults(pod: Manifest, store: ClusterStore, rules: Sequence[ImageRule])
 def config_faults(pod: Manifest, store: ClusterStore) -> tuple[ContainerFault, ...]:
     """The first missing reference of each container."""
     return tuple(
-        ContainerFault(_waits(pod, container), CONFIG_ERROR, message)
+        _fault(pod, container, CONFIG_ERROR, message)
         for container in containers_of(pod)
         if (message := next(_missing(container, namespace_of(pod), store), None)) is not None
     )
@@ -65,9 +67,12 @@ def containers_of(pod: Manifest) -> tuple[Manifest, ...]:
     return (*items_at(pod, "spec", "initContainers"), *items_at(pod, "spec", "containers"))
 
 
-def _waits(pod: Manifest, container: Manifest) -> str:
-    """Who waits for a container: all of them for one that runs before them."""
-    return "" if container in items_at(pod, "spec", "initContainers") else str(container.get("name"))
+def _fault(pod: Manifest, container: Manifest, reason: str, message: str, image: str = "") -> ContainerFault:
+    """All containers wait for one that runs before them."""
+    name = text_at(container, "name")
+    if container in items_at(pod, "spec", "initContainers"):
+        return ContainerFault("", reason, message, image, name)
+    return ContainerFault(name, reason, message, image)
 
 
 def missing_pull_secrets(pod: Manifest, store: ClusterStore) -> tuple[str, ...]:

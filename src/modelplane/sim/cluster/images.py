@@ -28,9 +28,10 @@ _KNOWN = (
         "ollama",
     ),
     "nim/",
+    *("library/busybox", "library/alpine", "library/python", "library/ubuntu", "library/debian", "curlimages/curl"),
     *("llm-d", "inference-scheduler", "picker", "routing-sidecar", "modelplane", "opentelemetry-collector"),
 )
-"""Engines, what stands beside them, and Modelplane's own."""
+"""Engines, what people run before and beside them, and Modelplane's own."""
 _TAG = re.compile(
     r"(v?\d+(\.\d+)*((rc|\.post|\.dev|a|b)\d+)*([-+][a-z0-9][\w.]*)*|latest|main|stable|nightly[\w.-]*"
     r"|(server|full|light)(-[a-z0-9.]+)*)"

@@ -163,10 +163,11 @@ def _conditions(pod: Manifest, view: PodView) -> list[Json]:
     containers = (entry.get("name") for entry in items_at(pod, "spec", "containers"))
     names = " ".join(str(name) for name in containers if not _runs_on(view, name))
     waiting = {"reason": "ContainersNotReady", "message": f"containers with unready status: [{names}]"}
-    initial = f"containers with incomplete status: [{CACHE_CHECK_CONTAINER}]"
+    unmade = [fault.init for fault in view.blocked if fault.init] if view.stage is PodStage.BLOCKED else []
+    initial = f"containers with incomplete status: [{' '.join(unmade) or CACHE_CHECK_CONTAINER}]"
     failed = {"status": "False", "reason": "ContainersNotInitialized", "message": initial}
     return [
-        {"type": "Initialized", **(failed if view.fails_to_initialize else {"status": "True"})},
+        {"type": "Initialized", **(failed if view.fails_to_initialize or unmade else {"status": "True"})},
         {"type": "Ready", "status": "False", **waiting},
         {"type": "ContainersReady", "status": "False", **waiting},
     ]
@@ -194,7 +195,10 @@ def _init_container(pod: Manifest, container: Mapping[str, object], view: PodVie
     sidecar = created and container.get("restartPolicy") == "Always"
     at = timestamp(view.running_since_s)
     state: Json = {"waiting": {"reason": INITIALIZING}}
-    if view.fails_to_initialize and failed is not None:
+    blocking = next((fault for fault in view.blocked if fault.init == name), None)
+    if view.stage is PodStage.BLOCKED and blocking is not None:
+        state = {"waiting": _waiting(blocking)}
+    elif view.fails_to_initialize and failed is not None:
         state = {"waiting": _back_off(pod, name, view)}
     elif sidecar:
         state = {"running": {"startedAt": at}}
@@ -233,7 +237,8 @@ def _state(pod: Manifest, name: object, view: PodView) -> Json:
     if view.stage is PodStage.PULLING:
         return {"waiting": {"reason": CREATING}}
     if view.stage is PodStage.BLOCKED:
-        return {"waiting": _waiting(next(fault for fault in view.blocked if fault.covers(name)))}
+        fault = next(fault for fault in view.blocked if fault.covers(name))
+        return {"waiting": {"reason": INITIALIZING} if fault.init else _waiting(fault)}
     return {"waiting": {"reason": INITIALIZING} if view.fails_to_initialize else _back_off(pod, name, view)}
 
 
