@@ -4,10 +4,12 @@ latency     the whole path (gateway, router, cluster gateway, picker, engine) ov
             and the router's CPU a request
 failover    one of two clusters is killed and restored while 200 requests/s are sent: requests that were lost, and how
             long a dead cluster was still chosen after its first failure
+cpu         the router's CPU a request from Envoy's messages to its replies, without the transport
+busy        the same with the transport, of a router that has as many requests as it takes
 locality    the share of prompts that find their prefix, with the router over three clusters, one big pool, and
             weights alone, in a simulation of their caches
 
-python bench/router.py [latency|failover|cpu|locality] [--seconds N]
+python bench/router.py [latency|failover|cpu|busy|locality] [--seconds N]
 """
 
 import argparse
@@ -24,7 +26,7 @@ import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator
-from itertools import cycle
+from itertools import count, cycle
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +34,7 @@ import msgspec
 from load.accounts import cpu_s
 from load.client import Sample, open_loop, post
 from load.front import Running, Way, addresses, free_port, front, instant_pool
+from load.front_calls import FrontMessages, keep_busy
 from load.pickers import Which, is_compiled_there, picker
 from load.prompts import short_chats
 
@@ -85,16 +88,7 @@ async def router_process(
     port, admin = free_port(), free_port()
     environment = dict(os.environ) | ({"PYTHONPATH": str(_COMPILED)} if compiled else {})
     words = [sys.executable, "-m", "modelplane", "router", "--plans", str(plans), "--host", HOST]
-    words += [
-        "--secure-serving",
-        "false",
-        "--grpc-port",
-        str(port),
-        "--grpc-health-port",
-        "0",
-        "--admin-port",
-        str(admin),
-    ]
+    words += f"--secure-serving false --grpc-port {port} --grpc-health-port 0 --admin-port {admin}".split()
     with (folder / f"router-{port}.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(*words, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:
@@ -241,6 +235,24 @@ def cpu(requests: int = 3000) -> float:
     return (time.process_time() - began_s) / requests * 1e6
 
 
+async def busy(seconds: float, *, compiled: bool) -> Row:
+    """CPU a request of a router process that has as many requests as it takes, and how many those are."""
+    with tempfile.TemporaryDirectory() as name:
+        async with router_process(Path(name), plan_of(1, 2, 3, 4), compiled=compiled) as (port, _, pid):
+            await keep_busy(port, _front_calls(), calls=8, seconds=1.0)
+            before_s = cpu_s(pid)
+            served = await keep_busy(port, _front_calls(), calls=8, seconds=seconds)
+            used_s = cpu_s(pid) - before_s
+    return {"us_a_request": used_s / served * 1e6, "requests_a_second": served / seconds}
+
+
+def _front_calls() -> Iterator[FrontMessages]:
+    bodies = [body for _, body in zip(range(500), short_chats(_MODEL, seed=3), strict=False)]
+    answered = nested(3, nested(1, _header(":status", "200")))
+    for number in count():
+        yield _headers(number), nested(4, nested(1, bodies[number % 500]) + whole(2, 1)), answered
+
+
 def _headers(number: int) -> bytes:
     given = {
         ":method": "POST",
@@ -357,7 +369,7 @@ def rows(seconds: float = 15.0) -> list[Row]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("latency", "failover", "cpu", "locality"))
+    parser.add_argument("what", choices=("latency", "failover", "cpu", "busy", "locality"))
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--rate", type=float, default=RATE, help="requests a second")
     parser.add_argument("--compiled", action="store_true")
@@ -366,6 +378,8 @@ def main() -> int:
         print(json.dumps(locality()))
     elif chosen.what == "cpu":
         print(json.dumps({"us_a_request": cpu(), "build": describe_build()}))
+    elif chosen.what == "busy":
+        print(json.dumps(asyncio.run(busy(chosen.seconds, compiled=chosen.compiled))))
     elif chosen.what == "failover":
         print(json.dumps(asyncio.run(failover(chosen.seconds, chosen.rate, compiled=chosen.compiled))))
     else:

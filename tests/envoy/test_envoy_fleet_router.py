@@ -143,11 +143,13 @@ CHAT = "/v1/chat/completions"
 def test_the_router_decides_in_a_real_envoy(door, loop):
     """One test, for one Envoy: it takes a second to start."""
     loop.run_until_complete(_requests(door))
+    loop.run_until_complete(_slow_client(door))
     loop.run_until_complete(_translation(door))
     loop.run_until_complete(_turned_away(door))
     loop.run_until_complete(_clients_set_no_retries(door))
     loop.run_until_complete(_deadline(door))
     loop.run_until_complete(_failures(door))
+    loop.run_until_complete(_router_that_is_silent(door))
     loop.run_until_complete(_without_router(door))
 
 
@@ -178,6 +180,55 @@ async def _requests(door):
         assert [each["id"] for each in (await response.json())["data"]] == [f"{NAMESPACE}/chat"]
     async with door.session.get(f"{door.url}/_endpoints/{NAMESPACE}/chat/a/v1/models") as response:
         assert response.status == 404
+
+
+async def _slow_client(door):
+    """A client that takes longer for its body than the gateway waits for the router; endpoints get the length."""
+    for each in door.upstreams.values():
+        each.seen = []
+    body = json.dumps({"model": f"{NAMESPACE}/chat", "messages": []}).encode()
+
+    async def pieces():
+        yield body[:10]
+        await asyncio.sleep(1.3)
+        yield body[10:]
+
+    given = {"content-type": "application/json"}
+    async with door.session.post(door.url + CHAT, data=pieces(), headers=given) as response:
+        assert (response.status, "x-modelplane-served-by" in response.headers) == (200, True)
+    [(_, headers, got)] = [each for upstream in door.upstreams.values() for each in upstream.seen]
+    assert (got["model"], headers.get("Content-Length")) == ("engine", str(len(json.dumps(got, separators=(",", ":")))))
+
+
+async def _router_that_is_silent(door):
+    """A router that reads a request and stalls, or ends: the request goes on whole, by the static plan."""
+    text = "long " * 60_000
+    for ends in (False, True):
+        server = await asyncio.start_server(_reader_of(len(text), ends=ends), HOST, 0)
+        address = RouterAddress(HOST, server.sockets[0].getsockname()[1])
+        await door.envoy.apply(render([replace(door.view, router=address)]))
+        for each in door.upstreams.values():
+            each.seen = []
+        status, headers, _ = await door.post(CHAT, messages=[{"role": "user", "content": text}])
+        assert (status, "x-modelplane-served-by" in headers) == (200, False)
+        [(_, _, got)] = [each for upstream in door.upstreams.values() for each in upstream.seen]
+        assert got["messages"][0]["content"] == text
+        server.close()
+    await door.envoy.apply(render([door.view]))
+
+
+def _reader_of(size, *, ends):
+    """Takes so many bytes, then closes the connection or stays silent."""
+
+    async def serve(reader, writer):
+        left = size
+        while left > 0 and (data := await reader.read(1 << 16)):
+            left -= len(data)
+        if not ends:
+            await reader.read()
+        writer.close()
+
+    return serve
 
 
 async def _translation(door):
