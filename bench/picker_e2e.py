@@ -11,7 +11,9 @@ its Envoy. What ours may cost is judged in lean mode. The Go picker is measured 
 Without it, the rows that compare with it are left out. Where `make compiled` has been run, the compiled picker is
 measured beside the plain one in lean mode; its rows end in `.compiled`, and no other row is of it.
 
-    python bench/picker_e2e.py [--rounds N] [--best] [--paced] [--keep FILE]     prints the tables, and what has a limit
+    python bench/picker_e2e.py [--rounds N] [--best] [--paced [--only NAME]] [--keep FILE]
+
+It prints the tables, and what has a limit.
 """
 
 import argparse
@@ -213,12 +215,12 @@ async def measure(rounds: int, *, best: bool = False) -> Results:
     return Results(_merged(found, best=best), idle, ages, found)
 
 
-async def measure_paced(rounds: int, *, best: bool = False) -> Results:
+async def measure_paced(rounds: int, *, best: bool = False, only: Sequence[str] = ()) -> Results:
     """Nothing but what is judged by cost and latency: 500 requests a second, in minutes instead of a quarter hour."""
     with tempfile.TemporaryDirectory() as name:
         folder, small = Path(name), addresses(_ENDPOINTS)
         async with instant_pool(folder, small, vllm_page()):
-            found = [await _each(_paced_round, folder, small) for _ in range(rounds)]
+            found = [await _each(_paced_round, folder, small, only=only) for _ in range(rounds)]
     return Results(_merged(found, best=best), {}, {}, found)
 
 
@@ -228,11 +230,12 @@ async def _each(
     pool: tuple[str, ...],
     *,
     lasting: bool = False,
+    only: Sequence[str] = (),
 ) -> dict[str, T]:
     """The same on one contestant after the other; what has nothing to do with modes, in one of them only."""
     found = {}
     for who in contestants():
-        if not lasting or who in {LEAN, GO_LEAN}:
+        if (not lasting or who in {LEAN, GO_LEAN}) and (not only or who.name in only):
             with contextlib.suppress(_TooMuchError):
                 found[who.name] = await _tried(load, who, folder, pool)
     return found
@@ -404,11 +407,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--best", action="store_true", help="of the rounds, not their median: on a busy machine")
     parser.add_argument("--paced", action="store_true", help="only 500 requests a second, judged by no limit")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="NAME", help="with --paced: one of the contestants"
+    )
     parser.add_argument("--keep", type=Path, help="a file for everything that was measured")
     chosen = parser.parse_args()
     if find_go_picker() is None:
         print("The Go picker is not there: `python -m lab build picker` builds it.")
-    results = asyncio.run((measure_paced if chosen.paced else measure)(chosen.rounds, best=chosen.best))
+    if chosen.paced:
+        results = asyncio.run(measure_paced(chosen.rounds, best=chosen.best, only=chosen.only))
+    else:
+        results = asyncio.run(measure(chosen.rounds, best=chosen.best))
     if chosen.keep:
         chosen.keep.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1))
     _print_tables(results)

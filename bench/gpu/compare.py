@@ -1,10 +1,10 @@
 """Who routes best to real engines: TTFT and prefix hits by policy, workload and load, side by side on one GPU.
 
 The capacity of a workload is what the engines complete in a closed loop behind the default profile. Each policy then
-gets the same prompts and arrivals at shares of it, with caches emptied before.
+gets the same prompts and arrivals at shares of it, by a seed, with caches emptied before.
 
     python -m gpu.engines FOLDER
-    python -m gpu.compare FOLDER --workload groups --share 0.9 --policy default --policy go [--seconds 25]
+    python -m gpu.compare FOLDER --workload groups --share 0.9 --policy default --policy go [--seconds 25] [--seed 7]
 """
 
 import argparse
@@ -16,6 +16,7 @@ import statistics
 import tempfile
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -24,13 +25,16 @@ from load.client import Sample, closed_loop, open_loop, post
 from load.front import Way, front
 from load.pickers import CONFIG, COUNTING, Which, picker
 
-from gpu.engines import addresses
+from gpu.engines import addresses, event_sockets
+from gpu.relays import EVENTS_PORT, REPLAY_PORT, relays
 from gpu.workloads import WORKLOADS, Workload, bodies
 
 _SEED: Final = 7
-_CONNECTIONS: Final = 48
-_CALIBRATION_S: Final = 14.0
-_SETTLE_S: Final = 5.0
+_CONNECTIONS: Final = 160
+"""More than the engines take at once of anything but short prompts, of which a step has at most 64 each."""
+_WARM_S: Final = 8.0
+_CALIBRATION_S: Final = 10.0
+_SETTLE_S: Final = 3.0
 _SKIPPED: Final = 0.3
 """Of a run: caches fill."""
 
@@ -39,22 +43,58 @@ class Policy(msgspec.Struct, frozen=True):
     way: Way
     which: Which | None = None
     config: str = ""
+    events: bool = False
+    """Whether it subscribes to the engines' KV events."""
 
 
+_PRECISE: Final = f"""\
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: precise-prefix-cache-producer
+  parameters:
+    tokenProcessorConfig: {{blockSizeTokens: 16}}
+    kvEventsConfig:
+      topicFilter: kv-events
+      podDiscoveryConfig: {{socketPort: {EVENTS_PORT}, replaySocketPort: {REPLAY_PORT}}}
+- type: failing-endpoint-filter
+- type: active-request-scorer
+- {{type: prefix-cache-scorer, parameters: {{prefixMatchInfoProducerName: precise-prefix-cache-producer}}}}
+- {{type: no-hit-lru-scorer, parameters: {{prefixMatchInfoProducerName: precise-prefix-cache-producer}}}}
+- type: max-score-picker
+schedulingProfiles:
+- name: default
+  plugins:
+  - {{pluginRef: failing-endpoint-filter}}
+  - {{pluginRef: active-request-scorer, weight: 2}}
+  - {{pluginRef: prefix-cache-scorer, weight: 3}}
+  - {{pluginRef: no-hit-lru-scorer, weight: 1}}
+  - {{pluginRef: max-score-picker}}
+"""
+"""The default's scorers; what is cached is what the engines say."""
 _NOTHING: Final = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
 POLICIES: Final = {
     "default": Policy(Way.REQUESTS, Which.OWN, _NOTHING),
     "round robin": Policy(Way.ROUND_ROBIN),
     "ecosystem": Policy(Way.REQUESTS, Which.OWN, CONFIG),
     "counting": Policy(Way.REQUESTS, Which.OWN, COUNTING),
+    "precise": Policy(Way.REQUESTS, Which.OWN, _PRECISE, events=True),
     "go": Policy(Way.BOTH_WAYS, Which.GO, CONFIG),
 }
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    share: float
+    rate: float
+    seconds: float
+    seed: int
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     workload: str
     policy: str
     share: float
+    seed: int
     rate: float
     requests: int
     ttft_p50_ms: float
@@ -66,10 +106,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextlib.asynccontextmanager
 async def _path(policy: Policy, at: tuple[str, ...]):  # type: ignore[no-untyped-def]  # noqa: ANN202  a port
+    await _until_idle(at)
     _empty_caches(at)
     async with contextlib.AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         port = 0
+        if policy.events:
+            await stack.enter_async_context(relays(event_sockets(len(at))))
         if policy.which is not None:
             port, _ = await stack.enter_async_context(picker(policy.which, folder, at, policy.config))
         running = await stack.enter_async_context(front(folder, policy.way, at, port))
@@ -77,36 +120,44 @@ async def _path(policy: Policy, at: tuple[str, ...]):  # type: ignore[no-untyped
         yield running.port
 
 
-async def capacity(workload: Workload, at: tuple[str, ...], policy: Policy) -> float:
-    """Requests a second that the engines complete, once their caches are warm."""
+async def capacity(workload: Workload, at: tuple[str, ...], policy: Policy, connections: int) -> float:
+    """Requests a second that the engines complete, once their caches are warm and all connections wait for them."""
+    ends: list[float] = []
+
+    def each() -> Iterator[bytes]:
+        for body in bodies(workload, _SEED):
+            ends.append(time.monotonic())
+            yield post(body)
+
     async with _path(policy, at) as port:
-        asked = map(post, bodies(workload, _SEED))
-        await closed_loop(port, itertools.islice(asked, 400), connections=_CONNECTIONS, seconds=_CALIBRATION_S / 2)
-        began = time.monotonic()
-        samples = await closed_loop(port, asked, connections=_CONNECTIONS, seconds=_CALIBRATION_S)
-        return len(samples) / (time.monotonic() - began)
+        loop = asyncio.create_task(closed_loop(port, each(), connections=connections, seconds=1e6))
+        await asyncio.wait([loop], timeout=_WARM_S + _CALIBRATION_S)
+        if loop.done():
+            loop.result()
+        loop.cancel()
+    # A connection sends again when it was answered, so from then on as many are sent as are completed.
+    return sum(end > ends[0] + _WARM_S for end in ends) / _CALIBRATION_S
 
 
-async def measure(
-    workload: Workload, name: str, at: tuple[str, ...], *, share: float, rate: float, seconds: float
-) -> Row:
+async def measure(workload: Workload, name: str, at: tuple[str, ...], run: Run) -> Row:
     async with _path(POLICIES[name], at) as port:
         before = _prefix_counters(at)
-        asked = map(post, bodies(workload, _SEED))
-        samples = await open_loop(port, asked, rate=rate, seconds=seconds, seed=3, patience_s=120)
+        asked = map(post, bodies(workload, run.seed))
+        samples = await open_loop(port, asked, rate=run.rate, seconds=run.seconds, seed=run.seed, patience_s=120)
         after = _prefix_counters(at)
-    return _row(workload, name, samples, share=share, rate=rate, hits=_share(before, after))
+    return _row(workload, name, samples, run, _share(before, after))
 
 
-def _row(workload: Workload, name: str, samples: list[Sample], *, share: float, rate: float, hits: float) -> Row:
+def _row(workload: Workload, name: str, samples: list[Sample], run: Run, hits: float) -> Row:
     counted = [sample for sample in samples if sample.number >= len(samples) * _SKIPPED]
     firsts = [sample.first_s * 1e3 for sample in counted]
     tenths = statistics.quantiles(firsts, n=10)
     return Row(
         workload=workload.name,
         policy=name,
-        share=share,
-        rate=round(rate, 2),
+        share=run.share,
+        seed=run.seed,
+        rate=round(run.rate, 2),
         requests=len(counted),
         ttft_p50_ms=round(tenths[4], 1),
         ttft_p90_ms=round(tenths[8], 1),
@@ -136,6 +187,16 @@ def _get(url: str) -> str:
         return str(answer.read().decode())
 
 
+async def _until_idle(at: tuple[str, ...], patience_s: float = 20.0) -> None:
+    """An engine does not empty a cache that requests use, also those that were just given up."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        pages = [_get(f"http://{address}/metrics") for address in at]
+        if not _sum(pages, "vllm:num_requests_running") + _sum(pages, "vllm:num_requests_waiting{"):
+            return
+        await asyncio.sleep(0.2)
+
+
 def _empty_caches(at: tuple[str, ...]) -> None:
     for address in at:
         request = urllib.request.Request(f"http://{address}/reset_prefix_cache", method="POST")
@@ -148,16 +209,17 @@ async def _run(chosen: argparse.Namespace) -> None:
     capacities: dict[str, float] = json.loads(known.read_text()) if known.exists() else {}
     for name in chosen.workload:
         if name not in capacities:
-            capacities[name] = await capacity(WORKLOADS[name], at, POLICIES["counting"])
+            capacities[name] = await capacity(WORKLOADS[name], at, POLICIES["default"], chosen.connections)
             known.write_text(json.dumps(capacities))
             print(f"{name}: {capacities[name]:.1f} requests/s", flush=True)
     with (chosen.folder / "rows.jsonl").open("a") as out:
-        for share, name, policy in itertools.product(chosen.share, chosen.workload, chosen.policy):
-            rate = capacities[name] * share
+        seeds = chosen.seed or [_SEED]
+        for share, name, seed, policy in itertools.product(chosen.share, chosen.workload, seeds, chosen.policy):
+            run = Run(share=share, rate=capacities[name] * share, seconds=chosen.seconds, seed=seed)
             try:
-                row = await measure(WORKLOADS[name], policy, at, share=share, rate=rate, seconds=chosen.seconds)
+                row = await measure(WORKLOADS[name], policy, at, run)
             except Exception as error:  # noqa: BLE001  the other rows are still worth their time
-                print(f"FAILED {name} {share} {policy}: {error!r}", flush=True)
+                print(f"FAILED {name} {share} {policy} {seed}: {error!r}", flush=True)
                 continue
             line = msgspec.json.encode(row).decode()
             print(line, flush=True)
@@ -172,6 +234,8 @@ def main() -> None:
     parser.add_argument("--policy", action="append", choices=list(POLICIES), required=True)
     parser.add_argument("--share", action="append", type=float, required=True)
     parser.add_argument("--seconds", type=float, default=25.0)
+    parser.add_argument("--seed", action="append", type=int, help="of prompts and arrivals (default: 7)")
+    parser.add_argument("--connections", type=int, default=_CONNECTIONS, help="of the closed loop (default: 160)")
     asyncio.run(_run(parser.parse_args()))
 
 

@@ -15,6 +15,7 @@ from modelplane.envoy.bootstrap import packaged_binary
 
 _KINDS = "type.googleapis.com/envoy.extensions"
 _DESTINATION = "x-gateway-destination-endpoint"
+SERVED_BY = "x-bench-served-by"
 _READY_S = 60.0
 _OK = 200
 Json = dict[str, object]
@@ -45,13 +46,20 @@ class Running(msgspec.Struct, frozen=True):
 
 @contextlib.asynccontextmanager
 async def front(
-    folder: Path, way: Way, pool: tuple[str, ...], picker_port: int = 0, *, threads: int = 1
+    folder: Path,
+    way: Way,
+    pool: tuple[str, ...],
+    picker_port: int = 0,
+    *,
+    threads: int = 1,
+    names_server: bool = False,
 ) -> AsyncIterator[Running]:
+    """With `names_server` each response has the address that it came from, in the header `SERVED_BY`."""
     port = free_port()
     clusters = [_pool(way, pool)]
     if way in _PICKED:
         clusters.append(_picker(picker_port))
-    listener = _listener(port, _routed(), _filters(way))
+    listener = _listener(port, _routed(names_server=names_server), _filters(way))
     if threads > 1:
         # Each thread has its own connection to the picker, so each is to have as many clients as the others.
         listener["connection_balance_config"] = {"exact_balance": {}}
@@ -132,8 +140,11 @@ def _said(match: Json, text: str) -> Json:
     return {"match": match, "direct_response": {"status": _OK, "body": {"inline_string": text}}}
 
 
-def _routed() -> Json:
-    route = {"match": {"prefix": "/"}, "route": {"cluster": "pool", "timeout": "0s"}}
+def _routed(*, names_server: bool) -> Json:
+    route: Json = {"match": {"prefix": "/"}, "route": {"cluster": "pool", "timeout": "0s"}}
+    if names_server:
+        header = {"key": SERVED_BY, "value": "%UPSTREAM_REMOTE_ADDRESS%"}
+        route["response_headers_to_add"] = [{"header": header}]
     return {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [route]}]}
 
 

@@ -78,21 +78,26 @@ def is_compiled_there() -> bool:
 
 @contextlib.asynccontextmanager
 async def picker(
-    which: Which, folder: Path, pool: tuple[str, ...], config: str = CONFIG, *, flags: tuple[str, ...] = ()
+    which: Which, folder: Path, pool: tuple[str, ...] | KubePool, config: str = CONFIG, *, flags: tuple[str, ...] = ()
 ) -> AsyncIterator[tuple[int, int]]:
-    """One that is ready: its port and its process. `flags` are further ones."""
+    """One that is ready: its port and its process. `flags` are further ones.
+
+    Ours reads the pool from a file, or where it is given a Kubernetes API from there, as the Go picker does.
+    """
     port = free_port()
     async with contextlib.AsyncExitStack() as stack:
         environment = dict(os.environ)
-        if which is Which.GO:
-            served = await stack.enter_async_context(KubePool(pool).serving())
+        if isinstance(pool, KubePool) or which is Which.GO:
+            kube = pool if isinstance(pool, KubePool) else KubePool(pool)
+            served = await stack.enter_async_context(kube.serving())
             served.write_kubeconfig(folder / f"kubeconfig-{port}")
             environment["KUBECONFIG"] = str(folder / f"kubeconfig-{port}")
-            words = _go_words(port)
+            found = ["--pool-name", POOL, "--pool-namespace", NAMESPACE]
         else:
-            words = _own_words(which, port, folder, pool)
-            if which is Which.COMPILED:
-                environment["PYTHONPATH"] = str(_COMPILED)
+            found = ["--endpoints", str(_endpoints_file(folder / f"endpoints-{port}.yaml", pool))]
+        words = _go_words(port, found) if which is Which.GO else _own_words(which, port, found)
+        if which is Which.COMPILED:
+            environment["PYTHONPATH"] = str(_COMPILED)
         words += ["--config-text", config, "--secure-serving=false", *flags]
         log = stack.enter_context((folder / f"picker-{port}.log").open("wb"))
         process = await asyncio.create_subprocess_exec(
@@ -104,21 +109,24 @@ async def picker(
         yield port, process.pid
 
 
-def _own_words(which: Which, port: int, folder: Path, pool: tuple[str, ...]) -> list[str]:
+def _endpoints_file(path: Path, pool: tuple[str, ...]) -> Path:
     pairs = [address.split(":") for address in pool]
     lines = [f"- {{name: e{at}, address: {host}, port: {on}}}\n" for at, (host, on) in enumerate(pairs)]
-    endpoints = folder / f"endpoints-{port}.yaml"
-    endpoints.write_text("endpoints:\n" + "".join(lines))
+    path.write_text("endpoints:\n" + "".join(lines))
+    return path
+
+
+def _own_words(which: Which, port: int, found: list[str]) -> list[str]:
     server = "grpc" if which is Which.GRPC else "own"
-    words = [sys.executable, "-m", "modelplane", "picker", "serve", "--endpoints", str(endpoints), "--server", server]
+    words = [sys.executable, "-m", "modelplane", "picker", "serve", *found, "--server", server]
     return [*words, "--host", "127.0.0.1", "--grpc-port", str(port), "--grpc-health-port", "0", "--metrics-port", "0"]
 
 
-def _go_words(port: int) -> list[str]:
+def _go_words(port: int, found: list[str]) -> list[str]:
     program = find_go_picker()
     if program is None:
         raise FileNotFoundError(f"no Go picker: set ${VARIABLE}, or run `python -m lab build picker`")
-    words = [str(program), "--pool-name", POOL, "--pool-namespace", NAMESPACE]
+    words = [str(program), *found]
     words += ["--grpc-port", str(port), "--grpc-health-port", str(free_port())]
     words += ["--metrics-port", str(free_port()), "--metrics-endpoint-auth=false", "--tracing=false"]
     return [*words, "--health-checking", "-v=1"]
