@@ -371,6 +371,23 @@ def test_an_endpoint_that_refused_two_scrapes_is_left_alone(refused, kept):
     assert names_kept("failing-endpoint-filter", pool, chance=chances(0.5)) == (["a"] if refused == 1 else ["a", "b"])
 
 
+def test_no_request_is_spent_on_an_endpoint_that_refuses_connections():
+    pool = [endpoint("away"), endpoint("failing"), endpoint("answers")]
+    pool[0].metrics, pool[0].failures, pool[1].failures = EndpointMetrics(refused_scrapes=2), 9, 9
+    assert names_kept("failing-endpoint-filter", pool, chance=chances(0.5)) == ["answers"]
+    assert names_kept("failing-endpoint-filter", pool, chance=chances(0.001)) == ["failing", "answers"]
+
+
+def test_an_endpoint_that_was_away_and_is_back_starts_without_failures():
+    pool = [endpoint("a"), endpoint("b")]
+    pool[0].failures = pool[1].failures = 9
+    pool[0].metrics = EndpointMetrics(refused_scrapes=2)
+    for each in pool:
+        each.metrics = EndpointMetrics(waiting=1)
+    assert [each.failures for each in pool] == [0, 9]
+    assert names_kept("failing-endpoint-filter", pool, chance=chances(0.5)) == ["a"]
+
+
 def test_topology_keeps_those_near_the_peer():
     host, zone = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
     pool = [endpoint("a", labels={host: "h1", zone: "z"}), endpoint("b", labels={host: "h2", zone: "z"}), endpoint("c")]

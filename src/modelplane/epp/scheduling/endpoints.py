@@ -95,6 +95,9 @@ class Endpoint:
     @metrics.setter
     def metrics(self, metrics: EndpointMetrics) -> None:
         self._metrics = metrics
+        if self.refused_scrapes and not metrics.refused_scrapes:
+            # It was away and is another process now: what the one before failed at says nothing.
+            self.failures = 0
         self.refused_scrapes = metrics.refused_scrapes
         self._change()
 

@@ -2,7 +2,8 @@
 
 An endpoint that failed `threshold` times in a row is left alone; now and then a request is let through, and its success
 clears the count. One that refused two scrapes in a row is left alone until one succeeds: proxies need not show the
-status of responses. Where every endpoint fails, all are kept: some answer is better than none.
+status of responses, and a request would learn nothing that the next scrape does not. Where every endpoint fails, all
+are kept: some answer is better than none.
 """
 
 from collections.abc import Sequence
@@ -37,8 +38,10 @@ class FailingFilter:
     def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
         most = self._threshold
         bad = [it.failures >= most or it.refused_scrapes >= _REFUSED_SCRAPES for it in endpoints]
-        if not any(bad) or all(bad) or (self._probe and context.chance() < self._probe):
+        if not any(bad) or all(bad):
             return ()
+        if self._probe and context.chance() < self._probe:
+            bad = [it.refused_scrapes >= _REFUSED_SCRAPES for it in endpoints]
         model = context.request.model
         return [
             self._refusal(endpoint, model) if failing else None
@@ -48,7 +51,7 @@ class FailingFilter:
     def _refusal(self, endpoint: Endpoint, model: str) -> Refusal:
         # Whether a model exists is for the endpoints that answer to say, unless this one lists it.
         code = RefusalCode.UNSCHEDULABLE if model in endpoint.metrics.models else RefusalCode.UNRESOLVABLE
-        if endpoint.failures < self._threshold:
+        if endpoint.refused_scrapes >= _REFUSED_SCRAPES:
             return Refusal(self.name, code, "refused {} connections in a row", (endpoint.refused_scrapes,))
         return Refusal(self.name, code, "failed {} times in a row", (endpoint.failures,))
 
