@@ -233,7 +233,7 @@ async def check_command(data, capsys):
         ["1", "100.0%", "hosted-backup", "backup", "Healthy", "0"],
     )
     assert await asyncio.to_thread(main, ["service", "nobody", "--data", str(data)]) == 1
-    assert "ModelService default/nobody does not exist" in capsys.readouterr().err
+    assert 'modelservices.modelplane.ai "nobody" not found' in capsys.readouterr().err
 
 
 @pytest.mark.timeout(240)
