@@ -112,6 +112,6 @@ def test_no_command_imports_what_decides_before_it_runs(command):
 LIGHT = {
     "modelplane.api", "modelplane.api.errors", "modelplane.api.objects", "modelplane.api.version", "modelplane.cli",
     "modelplane.cli._formats", "modelplane.cli._main", "modelplane.cli._malformed_requests", "modelplane.cli._near",
-    "modelplane.cli._parser", "modelplane.cli.running", "modelplane.cli.version", "modelplane.k8s", "modelplane.k8s.admission",
-    "modelplane.k8s.admission.decode", "modelplane.views", "modelplane.views.states",
+    "modelplane.cli._parser", "modelplane.cli.running", "modelplane.cli.version", "modelplane.k8s",
+    "modelplane.k8s.admission", "modelplane.k8s.admission.decode", "modelplane.views", "modelplane.views.states",
 }  # fmt: skip
