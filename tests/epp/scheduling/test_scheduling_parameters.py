@@ -27,7 +27,7 @@ def test_the_settings_of_an_approximate_index(given, expected):
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, {"speculativeIndexing": False, "speculativeTTL": "2s"}),
+        ({}, {"speculativeIndexing": True, "speculativeTTL": "2s"}),
         (
             {"indexerConfig": {"tokenProcessorConfig": {"blockSize": 8}}, "speculativeIndexing": True},
             {

@@ -69,7 +69,7 @@ class PrecisePrefixScorerParameters(Parameters, frozen=True):
     token_processor_config: dict[str, object] | None = None
     indexer_config: dict[str, object] | None = None
     kv_events_config: dict[str, object] | None = None
-    speculative_indexing: bool = False
+    speculative_indexing: bool = True
     speculative_ttl: str = msgspec.field(default="2s", name="speculativeTTL")
 
     def names_producer(self) -> tuple[str, Mapping[str, object]]:

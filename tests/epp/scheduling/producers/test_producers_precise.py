@@ -211,6 +211,65 @@ def test_counts_are_the_blocks_held_without_a_hole(steps, asked):
         assert matched(index, endpoints, tokens) == expected
 
 
+def guess(index, endpoint, until_s, *prompts) -> None:
+    index.guess(endpoint, index.match(prompts, (endpoint,)), until_s)
+
+
+def test_a_guess_ends_when_the_last_block_is_reported():
+    index, endpoints = PreciseIndex(block_tokens=2), pool()
+    feed, prompt = Feed(index, endpoints[0]), [1, 2, 3, 4, 5, 6]
+    guess(index, endpoints[0], 9.0, prompt)
+    feed.tell(stored([1], None, [1, 2]), BlockRemoved((1,)))
+    assert matched(index, endpoints, prompt) == [3, 0], "the server is still to compute the rest of it"
+    Feed(index, endpoints[1]).tell(stored([1, 2, 3], None, prompt), BlockRemoved((2,)))
+    assert matched(index, endpoints, prompt) == [3, 1], "another server's report is not its own"
+    feed.tell(stored([1, 2, 3], None, prompt))
+    feed.tell(BlockRemoved((2,)))
+    assert matched(index, endpoints, prompt) == [1, 1], "from here on the events are the truth"
+
+
+def test_a_guess_outlives_another_with_the_same_blocks():
+    index, endpoints = PreciseIndex(block_tokens=2), pool(1)
+    guess(index, endpoints[0], 2.0, [1, 2, 3, 4])
+    guess(index, endpoints[0], 3.0, [1, 2, 5, 6])
+    guess(index, endpoints[0], 4.0, [1, 2, 3, 4])
+    found = {}
+    for now_s in (2.0, 3.0, 4.0):
+        index.forget_guesses(now_s)
+        found[now_s] = [matched(index, endpoints, [1, 2, *rest]) for rest in ([3, 4], [5, 6])]
+    assert found == {2.0: [[2], [2]], 3.0: [[2], [1]], 4.0: [[0], [0]]}
+
+
+@given(st.lists(st.tuples(st.sampled_from(["guess", "report", "wait"]), st.integers(0, 1), paths), max_size=30))
+def test_guessed_is_what_was_sent_and_neither_reported_nor_expired(steps):
+    index, endpoints = PreciseIndex(block_tokens=2), pool()
+    feeds = [Feed(index, endpoint) for endpoint in endpoints]
+    sent: list[dict[tuple[int, ...], float]] = [{}, {}]
+    now_s = 0.0
+    for kind, place, path in steps:
+        tokens = [block for block in path for _ in range(2)]
+        if kind == "guess":
+            sent[place][tuple(path)] = now_s + 3.0
+            guess(index, endpoints[place], now_s + 3.0, tokens)
+        elif kind == "report":
+            ends = [tuple(path[:n]) for n in range(1, len(path) + 1)]
+            names = [hash(end) & (2**64 - 1) for end in ends]
+            feeds[place].tell(stored(names, None, tokens), BlockRemoved(tuple(names)))
+            sent[place] = {prompt: until_s for prompt, until_s in sent[place].items() if prompt not in ends}
+        else:
+            now_s += 1.0
+        index.forget_guesses(now_s)
+        live = [[prompt for prompt, until_s in some.items() if until_s > now_s] for some in sent]
+        for asked in (path, [0, 1, 2]):
+            held = [max((_shared(asked, prompt) for prompt in some), default=0) for some in live]
+            assert matched(index, endpoints, [block for block in asked for _ in range(2)]) == held
+
+
+def _shared(one, other) -> int:
+    both = min(len(one), len(other))
+    return next((n for n in range(both) if one[n] != other[n]), both)
+
+
 def context_of(producer, endpoints, prompts, now_s=0.0) -> SchedulingContext:
     context = SchedulingContext(Request("r", "m"), endpoints, now_s, lambda: 0.0)
     if prompts is not None:
@@ -225,9 +284,7 @@ def test_without_tokens_there_is_no_match():
 
 
 def test_a_prompt_that_was_just_sent_is_taken_as_held_for_a_while():
-    parameters = convert(
-        {"speculativeIndexing": True, "tokenProcessorConfig": {"blockSizeTokens": 2}}, PrecisePrefixProducerParameters
-    )
+    parameters = convert({"tokenProcessorConfig": {"blockSizeTokens": 2}}, PrecisePrefixProducerParameters)
     producer, endpoints = PrecisePrefixProducer("p", parameters), pool()
     context = context_of(producer, endpoints, [[1, 2, 3, 4]])
     producer.pre_request(context, Decision(Outcome.PICKED, ((endpoints[1],),)))
@@ -280,6 +337,7 @@ def test_a_match_that_was_captured_is_restored_without_the_index():
 
 
 def test_without_speculation_nothing_is_guessed():
-    producer, endpoints = PrecisePrefixProducer("p"), pool()
+    parameters = convert({"speculativeIndexing": False}, PrecisePrefixProducerParameters)
+    producer, endpoints = PrecisePrefixProducer("p", parameters), pool()
     producer.pre_request(context_of(producer, endpoints, [[1] * 32]), Decision(Outcome.PICKED, ((endpoints[1],),)))
     assert context_of(producer, endpoints, [[1] * 32]).get(PREFIX).matched == [0, 0]

@@ -12,6 +12,10 @@ replayed or the server restarts. A number 0 after others means that the server r
 
 What a server held that went away is taken out a little at a time, by later batches.
 
+A server reports the blocks of a prompt when it computes them, which is seconds after the decision where requests wait
+for it. Without more, the next prompts of the same prefix would go elsewhere meanwhile, and be computed there again. So
+a prompt that was sent can be guessed to be held, until its last block is reported or the guess expires.
+
 Blocks in a slower tier count in full in `matched`, and at the tier's weight in `weighted`.
 """
 
@@ -45,7 +49,7 @@ class BatchOutcome(StrEnum):
 
 
 class _Server:
-    __slots__ = ("bit", "block_size", "blocks", "expected", "left_out")
+    __slots__ = ("awaited", "bit", "block_size", "blocks", "expected", "guessed", "left_out")
 
     def __init__(self, bit: int) -> None:
         self.bit = bit
@@ -55,12 +59,17 @@ class _Server:
         self.expected: int | None = None
         self.left_out: set[int] = set()
         """Groups of caches that do not count."""
+        self.awaited: dict[int, int] = {}
+        """The numbers of guesses, by the last block of each."""
+        self.guessed: dict[int, int] = {}
+        """In how many guesses a block is."""
 
 
-class _Guess(msgspec.Struct, frozen=True):
+class _Guess(msgspec.Struct, frozen=True, eq=False):
     until_s: float
-    blocks: tuple[int, ...]
-    bit: int
+    chains: tuple[Sequence[int], ...]
+    server: _Server
+    last: int
 
 
 class _Places(msgspec.Struct, frozen=True):
@@ -97,7 +106,9 @@ class PreciseIndex:
         self._fast: dict[int, int] = {}
         self._slow: dict[int, int] = {}
         self._guessed: dict[int, int] = {}
-        self._guesses: deque[_Guess] = deque()
+        self._guesses: dict[int, _Guess] = {}
+        """By number, those that expire first before others."""
+        self._next_guess = 0
         self._adapters: set[str] = set()
         self._count = 0
         self._lookup = _NO_ENDPOINTS
@@ -148,7 +159,8 @@ class PreciseIndex:
             server = self._servers.pop(endpoint)
             self._lookup = _NO_ENDPOINTS
             self._gone.append(server)
-            self._forget_guesses_for(server.bit)
+            for number in list(server.awaited.values()):
+                self._end_guess(number)
 
     def match(
         self, prompts: Iterable[Sequence[int]], endpoints: Sequence[Endpoint], model: str = "", salt: str = ""
@@ -171,25 +183,39 @@ class PreciseIndex:
         return PrefixMatch(total, lookup.size, matched, weighted, chains)
 
     def guess(self, endpoint: Endpoint, match: PrefixMatch, until_s: float) -> None:
-        """The endpoint was just sent this prompt, and is assumed to hold it until its events can have arrived."""
+        """The endpoint was just sent this prompt: it is assumed to hold it until it reports the last block."""
+        chains = tuple(chain for chain in match.chains if chain)
+        if not chains:
+            return
         server = self._servers.get(endpoint) or self._add_server(endpoint)
-        blocks = tuple(block for chain in match.chains for block in chain)
-        for block in blocks:
-            self._guessed[block] = self._guessed.get(block, 0) | server.bit
-        self._guesses.append(_Guess(until_s, blocks, server.bit))
+        last = chains[-1][-1]
+        self._end_guess(server.awaited.get(last))
+        for chain in chains:
+            for block in chain:
+                server.guessed[block] = server.guessed.get(block, 0) + 1
+                self._guessed[block] = self._guessed.get(block, 0) | server.bit
+        self._guesses[self._next_guess] = _Guess(until_s, chains, server, last)
+        server.awaited[last] = self._next_guess
+        self._next_guess += 1
 
     def forget_guesses(self, now_s: float) -> None:
-        while self._guesses and self._guesses[0].until_s <= now_s:
-            self._take_back(self._guesses.popleft())
+        """Ends those that no event has confirmed in time."""
+        while self._guesses and self._guesses[number := next(iter(self._guesses))].until_s <= now_s:
+            self._end_guess(number)
 
-    def _forget_guesses_for(self, bit: int) -> None:
-        for guess in [guess for guess in self._guesses if guess.bit == bit]:
-            self._guesses.remove(guess)
-            self._take_back(guess)
-
-    def _take_back(self, guess: _Guess) -> None:
-        for block in guess.blocks:
-            _drop(self._guessed, block, guess.bit)
+    def _end_guess(self, number: int | None) -> None:
+        """Takes back what no other guess assumes as well."""
+        if number is None:
+            return
+        guess = self._guesses.pop(number)
+        server = guess.server
+        del server.awaited[guess.last]
+        for chain in guess.chains:
+            for block in chain:
+                server.guessed[block] -= 1
+                if not server.guessed[block]:
+                    del server.guessed[block]
+                    _drop(self._guessed, block, server.bit)
 
     def _add_server(self, endpoint: Endpoint) -> _Server:
         bit = self._free_bits.pop() if self._free_bits else 1 << (len(self._servers) + len(self._gone))
@@ -260,6 +286,8 @@ class PreciseIndex:
         for name, block in zip(event.hashes, links, strict=False):
             server.blocks[name] = block
             held[block] = held.get(block, 0) | server.bit
+            if server.awaited:
+                self._end_guess(server.awaited.get(block))
         self._count += len(server.blocks) - known
 
     def _remove(self, server: _Server, event: BlockRemoved) -> None:

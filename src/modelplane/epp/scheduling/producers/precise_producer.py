@@ -73,9 +73,10 @@ class PrecisePrefixProducerParameters(Parameters, frozen=True):
     indexer_config: Indexer = Indexer()
     kv_events_config: Mapping[str, object] = _NOTHING
     """For the KV event subscriber."""
-    speculative_indexing: bool = False
-    """Take an endpoint to hold a prompt as soon as it is sent there."""
+    speculative_indexing: bool = True
+    """Take an endpoint to hold a prompt as soon as it is sent there, until it reports the prompt's last block."""
     speculative_ttl: Duration = msgspec.field(default=Duration(2.0), name="speculativeTTL")
+    """How long, where no such report comes."""
 
     @property
     def block_size(self) -> int:
