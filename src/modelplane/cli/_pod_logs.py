@@ -88,13 +88,23 @@ class PodLogReader:
         by_cluster: dict[str, list[Manifest]] = {}
         for item in replicas:
             by_cluster.setdefault(text_at(item, "spec", "clusterName"), []).append(item)
+        # Kubeconfigs one after another: OpenSSL that reads keys in two threads has ended the process with a fault.
+        apis = [(cluster, self._reached(cluster), items) for cluster, items in sorted(by_cluster.items())]
+        known = [(cluster, api, items) for cluster, api, items in apis if api is not None]
         with ThreadPoolExecutor(max_workers=_AT_A_TIME) as pool:
-            found = pool.map(self._listed, *zip(*sorted(by_cluster.items()), strict=True))
+            found = list(pool.map(lambda each: self._listed(*each), known))
         return [container for containers in found for container in containers]
 
-    def _listed(self, cluster: str, replicas: Sequence[Manifest]) -> list[PodContainer]:
+    def _reached(self, cluster: str) -> RunningPlane | None:
         try:
-            return list(self._on(cluster, replicas))
+            return self._cluster(cluster)
+        except _FAULTS as problem:
+            self._note(f"cluster {cluster}: {problem}")
+            return None
+
+    def _listed(self, cluster: str, api: RunningPlane, replicas: Sequence[Manifest]) -> list[PodContainer]:
+        try:
+            return list(_containers(cluster, api, replicas))
         except _FAULTS as problem:
             self._note(f"cluster {cluster}: {problem}")
             return []
@@ -102,15 +112,6 @@ class PodLogReader:
     def _note(self, problem: str) -> None:
         self.problems += 1
         print(problem, file=sys.stderr, flush=True)
-
-    def _on(self, cluster: str, replicas: Sequence[Manifest]) -> Iterator[PodContainer]:
-        api = self._cluster(cluster)
-        for item in replicas:
-            namespace = remote_namespace(namespace_of(item))
-            query = urlencode({"labelSelector": f"{REPLICA}={name_of(item)}"})
-            for pod in items_at(api.request("GET", f"/api/v1/namespaces/{namespace}/pods?{query}"), "items"):
-                for container in items_at(pod, "spec", "containers"):
-                    yield PodContainer(api, cluster, namespace, name_of(pod), text_at(container, "name"))
 
     def _cluster(self, name: str) -> RunningPlane:
         if name in self.kubeconfigs:
@@ -163,3 +164,12 @@ class PodLogReader:
                 left -= 1
             else:
                 yield line
+
+
+def _containers(cluster: str, api: RunningPlane, replicas: Sequence[Manifest]) -> Iterator[PodContainer]:
+    for item in replicas:
+        namespace = remote_namespace(namespace_of(item))
+        query = urlencode({"labelSelector": f"{REPLICA}={name_of(item)}"})
+        for pod in items_at(api.request("GET", f"/api/v1/namespaces/{namespace}/pods?{query}"), "items"):
+            for container in items_at(pod, "spec", "containers"):
+                yield PodContainer(api, cluster, namespace, name_of(pod), text_at(container, "name"))
