@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from load.oracle import Oracle
 from load.pickers import CONFIG, COUNTING
 from load.prompts import words
-from load.shapes import LONG, PUBLISHED, SHORT, Shape
+from load.shapes import CROWDED, LONG, PUBLISHED, SHORT, Shape
 from load.virtual import VirtualTime
 
 from modelplane.compose.picker import picker_config
@@ -42,11 +42,26 @@ from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProducer
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
+from modelplane.epp.scheduling.producers.kv_events import (
+    AllBlocksCleared,
+    BlockRemoved,
+    BlockStored,
+    KvEvent,
+    KvEventBatch,
+)
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
+from modelplane.epp.scheduling.producers.precise import BatchOutcome
+from modelplane.epp.scheduling.producers.precise_producer import PrecisePrefixProducer
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.sim.engine.engine_loop import EngineLoop
-from modelplane.sim.engine.kv_events import KvEventLog
+from modelplane.sim.engine.kv_events import (
+    AllBlocksClearedEvent,
+    BlockRemovedEvent,
+    BlockStoredEvent,
+    KvEventLog,
+    PublishedBatch,
+)
 from modelplane.sim.engine.scheduler import BatchScheduler as EngineScheduler
 from modelplane.sim.engine.sequence import Sequence as Prompt
 from modelplane.sim.engine.sequence import SequenceParams
@@ -54,8 +69,10 @@ from modelplane.sim.engine.stats import EngineStats
 from modelplane.sim.engine.steps import BatchLimits
 from modelplane.sim.engine.text import token_id
 
+T = TypeVar("T")
 _SEEDS: Final = (23, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 _USUAL_SEEDS: Final = 5
+_SHAPES: Final = (*PUBLISHED, CROWDED)
 _BLOCK: Final = 16
 _SCRAPE_S: Final = ScrapeIntervals().busy_s
 _USES: Final = MetricsInUse()
@@ -108,10 +125,11 @@ class Pool:
             block_size=_BLOCK,
             blocks=shape.cache_tokens // _BLOCK,
         )
-        log = KvEventLog(enabled=False, wall_clock=clock.now)
+        self.logs = [KvEventLog(enabled=False, wall_clock=clock.now) for _ in range(shape.engines)]
         most = shape.prefix_tokens + shape.question_tokens + shape.answer_tokens[1]
-        self.engines = [EngineScheduler(shape.timing, limits, log, EngineStats(most)) for _ in range(shape.engines)]
-        self.batches = [EngineLoop(engine, clock, log.publish) for engine in self.engines]
+        self.engines = [EngineScheduler(shape.timing, limits, log, EngineStats(most)) for log in self.logs]
+        both = zip(self.engines, self.logs, strict=True)
+        self.batches = [EngineLoop(engine, clock, log.publish) for engine, log in both]
         self.in_flight = [0] * shape.engines
 
 
@@ -173,21 +191,25 @@ class Ours(Policy):
     def __init__(self, trial: Trial, pool: Pool, clock: VirtualTime, config: str, *, blind: bool = False) -> None:
         self._pool, self._clock = pool, clock
         self._scheduler = Scheduler(load(config).build())
-        plugins = self._scheduler.assembly.plugins.values()
-        self._counts = not blind and not any(isinstance(plugin, InFlightProducer) for plugin in plugins)
+        self._counts = not blind and self.plugin(InFlightProducer) is None
         self._sent: dict[Prompt, _Sent] = {}
         self.endpoints = tuple(Endpoint(f"pool/{at}", f"10.0.0.{at}:8000") for at in range(len(pool.engines)))
         self._places = {endpoint: at for at, endpoint in enumerate(self.endpoints)}
         self._scheduler.endpoints_changed(self.endpoints)
-        self.prefixes = next(plugin for plugin in plugins if isinstance(plugin, ApproxPrefixProducer))
         self._chance = trial.chance().random
         self._scrapes = [_Scrapes(trial) for _ in self.endpoints]
         for at in range(len(self.endpoints)):
             # Scrapes of different servers fall at different times.
             self._scrape_at(at, trial.scrape_s * at / len(self.endpoints))
 
+    def plugin(self, kind: type[T]) -> T | None:
+        plugins = self._scheduler.assembly.plugins.values()
+        return next((plugin for plugin in plugins if isinstance(plugin, kind)), None)
+
     def choose(self, question: Question, prompt: Prompt) -> int:
-        request = Request("r", "m", prompts=(question.text,), max_output_tokens=question.answer)
+        request = Request(
+            "r", "m", prompts=(question.text,), max_output_tokens=question.answer, token_ids=self._tokens(question)
+        )
         decision = self._scheduler.schedule(request, self.endpoints, self._clock.now(), self._chance)
         sent = self._sent[prompt] = _Sent(request, decision, max(0, request.tokens - decision.cached_tokens))
         if self._counts:
@@ -196,6 +218,10 @@ class Ours(Policy):
         if (due_s := self._scrapes[at].sent()) is not None:
             self._scrape_at(at, max(due_s, self._clock.now()))
         return at
+
+    def _tokens(self, _question: Question) -> tuple[tuple[int, ...], ...]:
+        """In the engines' own tokens, where a tokenizer is called."""
+        return ()
 
     def began(self, prompt: Prompt) -> None:
         sent = self._sent[prompt]
@@ -233,6 +259,44 @@ class Ours(Policy):
             tokens_at_scrape=self.endpoints[at].tokens_shown,
         )
         self._scrape_at(at, scrapes.next_s(now_s, before, self.endpoints[at].metrics))
+
+
+class Precise(Ours):
+    """The picker with an index of the engines' KV events: what a step computes is reported when it begins."""
+
+    def __init__(self, trial: Trial, pool: Pool, clock: VirtualTime, *, guesses: bool) -> None:
+        super().__init__(trial, pool, clock, _precise(guesses=guesses))
+        for endpoint, log in zip(self.endpoints, pool.logs, strict=True):
+            log.enabled = True
+            log.listen(partial(self._receive, endpoint))
+
+    def _tokens(self, question: Question) -> tuple[tuple[int, ...], ...]:
+        return (tuple(question.ids),)
+
+    def _receive(self, endpoint: Endpoint, published: PublishedBatch) -> None:
+        batch = KvEventBatch(published.seq, tuple(map(_event, published.events)))
+        self._clock.call_at(self._clock.now() + _WAY_S, lambda: self._apply(endpoint, batch))
+
+    def _apply(self, endpoint: Endpoint, batch: KvEventBatch) -> None:
+        producer = self.plugin(PrecisePrefixProducer)
+        if producer is None or producer.index.apply(endpoint, batch) is not BatchOutcome.APPLIED:
+            raise ValueError(f"batch {batch.sequence} of {endpoint.name} is not the next one of a precise index")
+
+
+def _event(published: BlockStoredEvent | BlockRemovedEvent | AllBlocksClearedEvent) -> KvEvent:
+    if isinstance(published, BlockStoredEvent):
+        names, tokens = published.block_hashes, published.token_ids
+        return BlockStored(names, published.parent_block_hash, tokens, published.block_size)
+    return BlockRemoved(published.block_hashes) if isinstance(published, BlockRemovedEvent) else AllBlocksCleared()
+
+
+def _precise(*, guesses: bool) -> str:
+    """As deployments get it, but for the index."""
+    config = picker_config(disaggregated=False)
+    producer = {"type": "precise-prefix-cache-producer", "parameters": {"speculativeIndexing": guesses}}
+    plugins = msgspec.convert(config["plugins"], list[dict[str, object]])
+    config["plugins"] = [producer, *(each for each in plugins if each["type"] != "approx-prefix-cache-producer")]
+    return json.dumps(config)
 
 
 class _Scrapes:
@@ -278,11 +342,12 @@ class Several(Policy):
         self._clock, self._next, self._way_s = clock, -1, way_s
         self._pickers = [Ours(trial, pool, clock, _RENDERED) for _ in range(count)]
         self._chosen: dict[Prompt, Ours] = {}
+        self._prefixes = [_prefixes(picker) for picker in self._pickers]
         self._shared = [SharedLoads() for _ in self._pickers] if share else []
         self._prompts: list[list[tuple[Endpoint, PrefixMatch]]] = [[] for _ in self._pickers]
         for at, shared in enumerate(self._shared):
             shared.follow(self._pickers[at].endpoints)
-            self._pickers[at].prefixes.on_record = partial(self._recorded, at)
+            self._prefixes[at].on_record = partial(self._recorded, at)
             clock.call_at(SYNC_S * (at + 1) / count, partial(self._publish, at))
 
     def choose(self, question: Question, prompt: Prompt) -> int:
@@ -314,7 +379,14 @@ class Several(Policy):
             self._shared[at].receive(by, loads)
             for endpoint, match in prompts:
                 there = picker.endpoints[self._pickers[by].endpoints.index(endpoint)]
-                picker.prefixes.index.record_chains(there, match.block_size, match.chains, match.lengths)
+                self._prefixes[at].index.record_chains(there, match.block_size, match.chains, match.lengths)
+
+
+def _prefixes(picker: Ours) -> ApproxPrefixProducer:
+    found = picker.plugin(ApproxPrefixProducer)
+    if found is None:
+        raise LookupError("the configuration of deployments has no approximate index")
+    return found
 
 
 def questions(trial: Trial) -> Iterator[Question]:
@@ -393,6 +465,8 @@ POLICIES: Final[dict[str, Make]] = {
     "ours": lambda trial, pool, clock: Ours(trial, pool, clock, CONFIG),
     "ours, as last seen": lambda trial, pool, clock: Ours(trial, pool, clock, CONFIG, blind=True),
     "ours, counting": lambda trial, pool, clock: Ours(trial, pool, clock, COUNTING),
+    "precise": lambda trial, pool, clock: Precise(trial, pool, clock, guesses=True),
+    "precise, by events alone": lambda trial, pool, clock: Precise(trial, pool, clock, guesses=False),
     "1 picker": lambda trial, pool, clock: Several(trial, pool, clock, 1, share=False),
     "2 pickers": lambda trial, pool, clock: Several(trial, pool, clock, 2, share=False),
     "2 pickers that share": lambda trial, pool, clock: Several(trial, pool, clock, 2, share=True),
@@ -500,7 +574,7 @@ def _contests(policies: Sequence[str], scrapes: Sequence[float]) -> list[tuple[s
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", action="append", choices=[shape.name for shape in PUBLISHED])
+    parser.add_argument("--shape", action="append", choices=[shape.name for shape in _SHAPES])
     parser.add_argument("--policy", action="append", choices=list(POLICIES))
     parser.add_argument(
         "--scrape", action="append", type=float, help="how often servers under load are scraped, in seconds"
@@ -508,7 +582,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=_USUAL_SEEDS, choices=range(1, len(_SEEDS) + 1))
     chosen = parser.parse_args()
     contests = _contests(chosen.policy or list(POLICIES), chosen.scrape or [_SCRAPE_S])
-    for shape in PUBLISHED:
+    for shape in _SHAPES:
         if chosen.shape and shape.name not in chosen.shape:
             continue
         print(f"\n{shape.says}; {shape.rate:g} requests a second; {chosen.seeds} seeds.\n", flush=True)

@@ -88,3 +88,20 @@ LONG: Final = Shape(
     skipped_s=100,
 )
 PUBLISHED: Final = (GROUPS, SHORT, LONG)
+CROWDED: Final = Shape(
+    name="crowded",
+    says="40 groups with a prefix of 4,000 tokens each, questions of 300, answers of 32; "
+    "4 engines with little cache, 8B on a quarter of an H200 each",
+    engines=4,
+    timing=LLAMA_8B_H200.scaled(compute=0.25, bandwidth=0.25),
+    cache_tokens=45_056,
+    batch=64,
+    prefixes=40,
+    prefix_tokens=4_000,
+    question_tokens=300,
+    answer_tokens=(32, 32),
+    rate=28,
+    seconds=40,
+    skipped_s=10,
+)
+"""As in `gpu/workloads.py`. Prefixes fill the caches and requests wait: what is known too late is computed twice."""

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.errors import InputError
+from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -15,6 +16,7 @@ from modelplane.epp.scheduling.producers.precise import _SWEPT_A_BATCH, BatchOut
 from modelplane.epp.scheduling.producers.precise_producer import PrecisePrefixProducer, PrecisePrefixProducerParameters
 from modelplane.epp.scheduling.producers.prefix import PREFIX, TOKENS
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.scheduling.units import convert
 
 
@@ -293,6 +295,32 @@ def test_a_prompt_that_was_just_sent_is_taken_as_held_for_a_while():
     producer.pre_request(context_of(producer, endpoints, [[1, 2]], 5.0), Decision(Outcome.PICKED, ((endpoints[1],),)))
     producer.endpoints_changed(endpoints[:1])
     assert context_of(producer, endpoints, [[1, 2]], 5.0).get(PREFIX).matched == [0, 0]
+
+
+def test_prompts_of_one_prefix_go_to_one_endpoint_before_it_reports_anything():
+    config = """
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: precise-prefix-cache-producer
+- type: active-request-scorer
+- type: prefix-cache-scorer
+- type: no-hit-lru-scorer
+schedulingProfiles:
+- name: default
+  plugins:
+  - {pluginRef: active-request-scorer, weight: 2}
+  - {pluginRef: prefix-cache-scorer, weight: 3}
+  - {pluginRef: no-hit-lru-scorer, weight: 1}
+"""
+    scheduler, endpoints = Scheduler(load(config).build()), pool(4)
+    scheduler.endpoints_changed(endpoints)
+    picked: list[set[str]] = [set(), set()]
+    for number in range(8):
+        request = Request(f"r{number}", "m", token_ids=((number % 2,) * 480 + (number,) * 32,))
+        decision = scheduler.schedule(request, endpoints, 0.1 * number, lambda: 0.0)
+        picked[number % 2].add(decision.picked.name)
+    assert [len(names) for names in (*picked, picked[0] | picked[1])] == [1, 1, 2]
 
 
 def test_weights_of_tiers_are_configured():
