@@ -88,7 +88,7 @@ class PodLogReader:
         by_cluster: dict[str, list[Manifest]] = {}
         for item in replicas:
             by_cluster.setdefault(text_at(item, "spec", "clusterName"), []).append(item)
-        # Kubeconfigs one after another: OpenSSL that reads keys in two threads has ended the process with a fault.
+        # Only clusters, which may be dark, are waited for side by side. The control plane has one caller.
         apis = [(cluster, self._reached(cluster), items) for cluster, items in sorted(by_cluster.items())]
         known = [(cluster, api, items) for cluster, api, items in apis if api is not None]
         with ThreadPoolExecutor(max_workers=_AT_A_TIME) as pool:
