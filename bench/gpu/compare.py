@@ -5,6 +5,7 @@ gets the same prompts and arrivals at shares of it, by a seed, with caches empti
 
     python -m gpu.engines FOLDER
     python -m gpu.compare FOLDER --workload groups --share 0.9 --policy default --policy go [--seconds 25] [--seed 7]
+    python -m gpu.compare FOLDER --workload mix --share 0.9 --policy own=FILE        a configuration of the picker
 """
 
 import argparse
@@ -139,8 +140,8 @@ async def capacity(workload: Workload, at: tuple[str, ...], policy: Policy, conn
     return sum(end > ends[0] + _WARM_S for end in ends) / _CALIBRATION_S
 
 
-async def measure(workload: Workload, name: str, at: tuple[str, ...], run: Run) -> Row:
-    async with _path(POLICIES[name], at) as port:
+async def measure(workload: Workload, name: str, policy: Policy, at: tuple[str, ...], run: Run) -> Row:
+    async with _path(policy, at) as port:
         before = _prefix_counters(at)
         asked = map(post, bodies(workload, run.seed))
         samples = await open_loop(port, asked, rate=run.rate, seconds=run.seconds, seed=run.seed, patience_s=120)
@@ -217,13 +218,22 @@ async def _run(chosen: argparse.Namespace) -> None:
         for share, name, seed, policy in itertools.product(chosen.share, chosen.workload, seeds, chosen.policy):
             run = Run(share=share, rate=capacities[name] * share, seconds=chosen.seconds, seed=seed)
             try:
-                row = await measure(WORKLOADS[name], policy, at, run)
+                row = await measure(WORKLOADS[name], policy[0], policy[1], at, run)
             except Exception as error:  # noqa: BLE001  the other rows are still worth their time
-                print(f"FAILED {name} {share} {policy} {seed}: {error!r}", flush=True)
+                print(f"FAILED {name} {share} {policy[0]} {seed}: {error!r}", flush=True)
                 continue
             line = msgspec.json.encode(row).decode()
             print(line, flush=True)
             print(line, file=out, flush=True)
+
+
+def _policy(text: str) -> tuple[str, Policy]:
+    name, _, file = text.partition("=")
+    if file:
+        return name, Policy(Way.REQUESTS, Which.OWN, Path(file).read_text())
+    if name not in POLICIES:
+        raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(POLICIES)}")
+    return name, POLICIES[name]
 
 
 def main() -> None:
@@ -231,7 +241,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--engines", type=int, default=4)
     parser.add_argument("--workload", action="append", choices=list(WORKLOADS), required=True)
-    parser.add_argument("--policy", action="append", choices=list(POLICIES), required=True)
+    known = f"{', '.join(POLICIES)}, or NAME=FILE with a configuration of the picker"
+    parser.add_argument("--policy", action="append", type=_policy, required=True, help=known)
     parser.add_argument("--share", action="append", type=float, required=True)
     parser.add_argument("--seconds", type=float, default=25.0)
     parser.add_argument("--seed", action="append", type=int, help="of prompts and arrivals (default: 7)")

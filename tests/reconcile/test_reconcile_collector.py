@@ -16,7 +16,7 @@ class Knot:
 
 def test_cycles_go_in_a_pause_and_what_stays_is_frozen():
     async def story():
-        work = asyncio.create_task(collect_between_calls(pause_s=0.01))
+        work = asyncio.create_task(collect_between_calls(lambda: False, pause_s=0.01))
         await asyncio.sleep(0)
         assert not gc.isenabled()
         before = gc.get_freeze_count()
@@ -31,6 +31,33 @@ def test_cycles_go_in_a_pause_and_what_stays_is_frozen():
     try:
         asyncio.run(story())
         assert gc.isenabled()
+    finally:
+        gc.unfreeze()
+
+
+def test_nothing_is_scanned_while_a_call_is_in_progress_until_patience_ends():
+    """Before, a call of 15 s was scanned each second, and every other call waited half a second for it."""
+    checks: list[bool] = []
+
+    async def story():
+        gone = asyncio.Event()
+
+        def is_busy():
+            checks.append(gone.is_set())
+            return True
+
+        work = asyncio.create_task(collect_between_calls(is_busy, pause_s=0.001))
+        await asyncio.sleep(0)
+        weakref.finalize(Knot(), gone.set)
+        kept = [[] for _ in range(30_000)]
+        await asyncio.wait_for(gone.wait(), 60)
+        del kept
+        work.cancel()
+        await asyncio.wait([work])
+
+    try:
+        asyncio.run(story())
+        assert checks[:60] == [False] * 60
     finally:
         gc.unfreeze()
 

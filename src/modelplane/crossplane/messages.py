@@ -38,12 +38,16 @@ def write(request: fnv1.RunFunctionRequest, call: FunctionCall, answer: Function
     """The serialized response: the desired state of earlier functions in the pipeline, overlaid with ours."""
     response = _response_to(request)
     response.meta.ttl.FromTimedelta(timedelta(seconds=answer.ttl_s))
+    size = 0
     for key, composed in answer.resources.items():
         resource = response.desired.resources[key]
         resource.resource.Clear()
-        structs.encode_into(resource.resource, composed.manifest)
+        size += structs.encode_into(resource.resource, composed.manifest)
         resource.ready = fnv1.READY_TRUE if composed.ready else fnv1.READY_FALSE
-    structs.encode_into(response.desired.composite.resource, {"status": answer.status})
+    size += structs.encode_into(response.desired.composite.resource, {"status": answer.status})
+    if size > MOST_BYTES:
+        # To serialize a hundred megabytes stops every other call for half a second.
+        return _too_large(request, size)
     response.desired.composite.ready = fnv1.READY_TRUE if answer.ready else fnv1.READY_FALSE
     for condition in answer.conditions:
         if condition.type not in _RESERVED:
@@ -74,18 +78,25 @@ def _checked_size(request: fnv1.RunFunctionRequest, response: fnv1.RunFunctionRe
     near = len(packed) > MOST_BYTES * _WARN_SHARE
     if not near and not reported:
         return packed
-    shown = f"the response has {len(packed) / 2**20:.1f} MiB; Crossplane accepts {MOST_BYTES / 2**20:.0f} MiB"
     if len(packed) > MOST_BYTES:
-        return refuse(request, f"{shown}. Nothing is changed. Split this object into several")
+        return _too_large(request, len(packed))
     response.conditions.append(
         fnv1.Condition(
             type=SIZE_CONDITION,
             status=fnv1.STATUS_CONDITION_FALSE if near else fnv1.STATUS_CONDITION_TRUE,
             reason="NearlyTooLarge" if near else "Fits",
-            message=f"{shown}. Split this object into several before it grows" if near else "",
+            message=f"{_of_most(len(packed))}. Split this object into several before it grows" if near else "",
         )
     )
     return _serialized(response)
+
+
+def _too_large(request: fnv1.RunFunctionRequest, size: int) -> bytes:
+    return refuse(request, f"{_of_most(size)}. Nothing is changed. Split this object into several")
+
+
+def _of_most(size: int) -> str:
+    return f"the response has {size / 2**20:.1f} MiB; Crossplane accepts {MOST_BYTES / 2**20:.0f} MiB"
 
 
 def _serialized(response: fnv1.RunFunctionResponse) -> bytes:

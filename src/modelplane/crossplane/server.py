@@ -7,6 +7,7 @@ waits or runs too long fails with DEADLINE_EXCEEDED; nothing is applied and Cros
 import asyncio
 import logging
 import signal
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -44,6 +45,7 @@ _SERVICE = "apiextensions.fn.proto.v1.FunctionRunnerService"
 _LISTED_WITHIN_S = 8.0
 _WARNING_S = 60.0
 _POLL_S = 0.05
+_SWITCH_S = 0.001  # a small call waits several times for a thread that computes, each time so long
 
 
 class CannotStartError(InputError):
@@ -153,6 +155,9 @@ class CompositionFunction:
             message = f"composing {kind} took longer than {self._limits.call_s:g} s; nothing is applied"
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, message)
             raise
+
+    def is_busy(self) -> bool:
+        return self._in_progress > 0
 
     def _finished(self, _done: object) -> None:
         self._in_progress -= 1
@@ -266,7 +271,7 @@ class FunctionServer:
         self.port = self._listen(self._grpc)
         if self._options.live:
             self._watch()
-        self._tasks.append(asyncio.create_task(collect_between_calls()))
+        self._tasks.append(asyncio.create_task(collect_between_calls(self.function.is_busy)))
         if self._options.certificates is None:
             self._tasks.append(asyncio.create_task(_warn_of_insecure()))
         await self._grpc.start()
@@ -363,6 +368,7 @@ class FunctionServer:
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
+        sys.setswitchinterval(_SWITCH_S)
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT):

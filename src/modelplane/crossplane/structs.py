@@ -82,8 +82,8 @@ class StructCodec:
             self._versions.put(key, known, len(packed))
         return known
 
-    def encode_into(self, struct: struct_pb2.Struct, content: Mapping[str, object]) -> None:
-        """Put an object into an empty Struct."""
+    def encode_into(self, struct: struct_pb2.Struct, content: Mapping[str, object]) -> int:
+        """Put an object into an empty Struct, and return its size in bytes."""
         encoded = _encode(content)
         key = xxhash.xxh3_128_intdigest(encoded)
         packed = self._encoded.get(key)
@@ -92,6 +92,7 @@ class StructCodec:
             if len(encoded) <= _LARGE:
                 self._encoded.put(key, packed, len(encoded))
         struct.MergeFromString(packed)
+        return len(packed)
 
     def _fields(self, packed: bytes) -> dict[str, object]:
         found: dict[str, object] = {}
