@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -101,7 +102,7 @@ class WorldTally:
 
 def run_many(seeds: range, processes: int = 2, *, each: int = 0) -> int:
     """Print the probes, the sums and the stories of those that failed."""
-    tally = WorldTally()
+    tally, started = WorldTally(), time.monotonic()
     with get_context("fork").Pool(processes) as pool:
         _run(pool, tally, seeds)
         # Some faults need what few worlds have: those get worlds with nothing but them.
@@ -112,6 +113,7 @@ def run_many(seeds: range, processes: int = 2, *, each: int = 0) -> int:
             _run(pool, tally, range(first, first + _MORE), only)
     missing = [name for name in required_probes(tally.worlds) if not tally.probes[name]]
     _report(tally, missing)
+    _say(f"{processes} processes, {time.monotonic() - started:.0f} s")
     return bool(tally.failed or missing)
 
 
