@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from modelplane.api.errors import InputError
+from modelplane.api.errors import InputError, NotFoundError
 from modelplane.api.labels import RETRY, WARM
 from modelplane.api.names import is_dns_label
+from modelplane.api.objects import name_of
 from modelplane.api.timestamps import timestamp
 from modelplane.cli._formats import add_formats, add_plane, data_text, names_text, plane_of, table_text
+from modelplane.cli._near import near_name
+from modelplane.cli._objects import CACHES, PlaneObjects
 from modelplane.cli._shown import seconds
 
 if TYPE_CHECKING:
@@ -126,11 +129,14 @@ def _by_cluster(row: "CacheRow") -> str:
 
 
 def _warm(plane: "RunningPlane", arguments: argparse.Namespace) -> int:
-    unknown = [name for name in arguments.on if not any(item == name for item in _clusters(plane))]
-    if unknown:
-        raise InputError(f"InferenceCluster {', '.join(unknown)} does not exist")
-    (row,) = _rows([_get(plane, arguments)])
-    plane.patch(_path(arguments.namespace), row.name, warm_patch(_get(plane, arguments), arguments.on, time.time()))
+    known = [name_of(item) for item in plane.items("inferenceclusters")] if arguments.on else []
+    unknown = next((name for name in arguments.on if name not in known), None)
+    if unknown is not None:
+        raise NotFoundError(f"InferenceCluster {unknown} does not exist{near_name(unknown, known)}")
+    cache = _get(plane, arguments)
+    (row,) = _rows([cache])
+    patch = warm_patch(cache, arguments.on, time.time())
+    PlaneObjects(plane).patch(CACHES, row.namespace, row.name, patch)
     where = f" on {', '.join(arguments.on)}" if arguments.on else ""
     print(
         f"{row.namespace}/{row.name} is staged{where}; `modelplane cache show {row.name} --watch` shows how far it is."
@@ -148,18 +154,7 @@ def warm_patch(cache: Mapping[str, object], clusters: list[str], now: float) -> 
     return {"metadata": {"annotations": annotations}}
 
 
-def _clusters(plane: "RunningPlane") -> list[str]:
-    items = (item.get("metadata") for item in plane.items("inferenceclusters"))
-    return [str(item.get("name")) for item in items if isinstance(item, Mapping)]
-
-
 def _get(plane: "RunningPlane", arguments: argparse.Namespace) -> dict[str, object]:
     if not is_dns_label(arguments.name):
         raise InputError(f"{arguments.name!r} is not the name of a ModelCache")
-    return plane.get(_path(arguments.namespace), arguments.name)
-
-
-def _path(namespace: str) -> str:
-    if not is_dns_label(namespace):
-        raise InputError(f"{namespace!r} is not a namespace")
-    return f"namespaces/{namespace}/modelcaches"
+    return PlaneObjects(plane).get(CACHES, arguments.namespace, arguments.name)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError, NotFoundError, UnavailableError
 from modelplane.api.objects import Manifest, name_of, namespace_of, text_at
-from modelplane.cli._near import near_name
+from modelplane.cli._near import near_object
 from modelplane.cli.running import RunningPlane, add_data_argument
 from modelplane.k8s.admission.decode import escape
 from modelplane.views.services import chosen_model
@@ -86,11 +86,11 @@ def _lines() -> Iterator[str]:
 
 
 def _service(plane: RunningPlane, namespace: str, name: str) -> Manifest:
-    for item in plane.items("modelservices"):
-        if (text_at(item, "metadata", "namespace"), name_of(item)) == (namespace, name):
+    known = plane.items("modelservices")
+    for item in known:
+        if (namespace_of(item), name_of(item)) == (namespace, name):
             return item
-    known = [name_of(item) for item in plane.items("modelservices") if namespace_of(item) == namespace]
-    raise NotFoundError(f"ModelService {namespace}/{name} does not exist{near_name(name, known)}")
+    raise NotFoundError(f"ModelService {namespace}/{name} does not exist{near_object(name, namespace, known)}")
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import msgspec
 
 from modelplane.api.codec import decode, encode
 from modelplane.api.conditions import Condition, ConditionStatus, ConditionType
-from modelplane.api.errors import InputError
+from modelplane.api.errors import InputError, NotFoundError
 from modelplane.api.meta import Key
 from modelplane.api.models import InferenceCluster, InferenceClusterStatus, ModelDeployment, StatusGateway
 from modelplane.api.objects import Manifest, metadata_of, name_of, namespace_of
@@ -76,7 +76,7 @@ class FleetManifests(msgspec.Struct, frozen=True, kw_only=True):
         if found:
             places = ", ".join(one.metadata.namespace for one in found)
             raise InputError(f"several namespaces have a ModelDeployment {name} ({places}); say which with -n")
-        raise InputError(f"there is no ModelDeployment {name}" + (f" in namespace {namespace}" if namespace else ""))
+        raise NotFoundError(f"there is no ModelDeployment {name}" + (f" in namespace {namespace}" if namespace else ""))
 
     def _complete(self, manifest: Manifest) -> Manifest:
         cluster = _readable(manifest)
