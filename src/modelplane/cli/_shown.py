@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from modelplane.api.errors import InputError
 from modelplane.api.objects import API_VERSION
@@ -74,12 +74,32 @@ def read_inputs(arguments: argparse.Namespace) -> "FleetManifests":
     that, the manifests alone, and without manifests the running plane of this machine or the control plane of
     $KUBECONFIG.
     """
-    import msgspec
+    return read_change(arguments).after
 
-    from modelplane.views.inputs import gather, merge
+
+class FleetChange(NamedTuple):
+    """The fleet as it is, the manifests, and the fleet with them."""
+
+    before: "FleetManifests"
+    edits: "FleetManifests"
+    after: "FleetManifests"
+
+
+def read_change(arguments: argparse.Namespace) -> FleetChange:
+    from modelplane.views.inputs import FleetManifests, gather, merge
 
     base = gather(_observed(arguments), now=time.time())
-    found = merge(base, _reviewed(arguments.manifests)) if arguments.manifests else base
+    if not arguments.manifests:
+        found = _with_options(base, arguments)
+        return FleetChange(found, FleetManifests(), found)
+    edits = _reviewed(arguments.manifests)
+    return FleetChange(_with_options(base, arguments), edits, _with_options(merge(base, edits), arguments))
+
+
+def _with_options(found: "FleetManifests", arguments: argparse.Namespace) -> "FleetManifests":
+    """Placed by the profile and at the time that the options name."""
+    import msgspec
+
     if arguments.profile is not None or found.profile_document is not None:
         from modelplane.cli._plugins import full_registry, read_profile_document
 
