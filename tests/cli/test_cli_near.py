@@ -1,7 +1,7 @@
 import pytest
 
 from modelplane.api.errors import InputError, NotFoundError
-from modelplane.cli._near import near_name, near_object, suggesting
+from modelplane.cli._near import near_name, near_object, note_empty_namespace, suggesting
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,20 @@ def named(*places):
 )
 def test_a_name_of_another_namespace_comes_with_the_namespace(name, namespace, known, hint):
     assert near_object(name, namespace, known) == hint
+
+
+@pytest.mark.parametrize(
+    ("namespace", "says"),
+    [
+        ("", ""),
+        ("team", ""),
+        ("taem", "nothing is in namespace taem; did you mean team?\n"),
+        ("x", "nothing is in namespace x; there is default, team\n"),
+    ],
+)
+def test_a_namespace_without_objects_is_said(namespace, says, capsys):
+    note_empty_namespace(namespace, {"team", "default"})
+    assert capsys.readouterr() == ("", says)
 
 
 def test_names_that_one_may_not_list_are_left_out():

@@ -1,6 +1,7 @@
 """What to type instead of a name that no object has."""
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -32,6 +33,12 @@ def near_object(name: str, namespace: str | None, known: Sequence[Manifest]) -> 
         return f"; it is in namespace {' and '.join(elsewhere)}: add -n {elsewhere[0]}"
     beside = [name_of(item) for item in known if namespace in {None, namespace_of(item)}]
     return near_name(name, beside or [f"{namespace_of(item)}/{name_of(item)}" for item in known])
+
+
+def note_empty_namespace(namespace: str, known: Collection[str]) -> None:
+    """Say that a namespace has nothing, with the nearest of those that have something. Empty: all were meant."""
+    if namespace and namespace not in known:
+        print(f"nothing is in namespace {namespace}{near_name(namespace, sorted(set(known)))}", file=sys.stderr)
 
 
 @contextmanager

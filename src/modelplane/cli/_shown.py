@@ -92,7 +92,7 @@ def read_change(arguments: argparse.Namespace) -> FleetChange:
     if not arguments.manifests:
         found = _with_options(base, arguments)
         return FleetChange(found, FleetManifests(), found)
-    edits = _reviewed(arguments.manifests)
+    edits = _reviewed(arguments.manifests, vars(arguments).get("namespace") or "default")
     return FleetChange(_with_options(base, arguments), edits, _with_options(merge(base, edits), arguments))
 
 
@@ -152,10 +152,15 @@ def objects_of(plane: "RunningPlane") -> Iterator[Mapping[str, object]]:
             yield {**item, "apiVersion": API_VERSION, "kind": kind}
 
 
-def _reviewed(paths: Sequence[str]) -> "FleetManifests":
-    from modelplane.views.inputs import gather
+def add_edited_namespace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-n", "--namespace", default="default", help="of objects that name no namespace (default)")
 
-    return gather(document.value for document in reviewed_documents(paths) if isinstance(document.value, dict))
+
+def _reviewed(paths: Sequence[str], namespace: str) -> "FleetManifests":
+    from modelplane.views.inputs import gather, in_namespace
+
+    found = (document.value for document in reviewed_documents(paths) if isinstance(document.value, dict))
+    return gather(in_namespace(item, namespace) for item in found)
 
 
 def reviewed_documents(paths: Sequence[str | Path]) -> "list[Document]":

@@ -12,7 +12,7 @@ from modelplane.api.names import is_dns_label
 from modelplane.api.objects import name_of
 from modelplane.api.timestamps import timestamp
 from modelplane.cli._formats import add_formats, add_plane, data_text, names_text, plane_of, table_text
-from modelplane.cli._near import near_name
+from modelplane.cli._near import near_name, note_empty_namespace
 from modelplane.cli._objects import CACHES, PlaneObjects
 from modelplane.cli._shown import seconds
 
@@ -42,7 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, title="verbs")
     listed = verbs.add_parser("list", help="every cache")
-    listed.add_argument("-n", "--namespace", default="", help="one namespace (all)")
+    which = listed.add_mutually_exclusive_group()
+    which.add_argument("-n", "--namespace", default="", help="one namespace (all)")
+    which.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces, as without it")
     shown = verbs.add_parser("show", help="one cache, by cluster")
     shown.add_argument("-w", "--watch", action="store_true", help="until every cluster holds it, or one failed")
     shown.add_argument("--timeout", type=float, default=None, metavar="S", help="how long to watch (no limit)")
@@ -75,8 +77,10 @@ def _rows(caches: "Iterable[Mapping[str, object]]") -> "Sequence[CacheRow]":
 
 
 def _list(plane: "RunningPlane", arguments: argparse.Namespace) -> int:
-    rows = [row for row in _rows(plane.items("modelcaches")) if arguments.namespace in {"", row.namespace}]
+    found = _rows(plane.items("modelcaches"))
+    rows = [row for row in found if arguments.namespace in {"", row.namespace}]
     print(_listed(rows, arguments.output), end="")
+    note_empty_namespace(arguments.namespace, {row.namespace for row in found})
     return 0
 
 

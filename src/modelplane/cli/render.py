@@ -9,7 +9,7 @@ from modelplane.api.errors import InputError
 from modelplane.api.objects import name_of, namespace_of, text_at
 from modelplane.cli._formats import data_text
 from modelplane.cli._images import add_images, images_of
-from modelplane.cli._shown import add_inputs, read_change
+from modelplane.cli._shown import add_edited_namespace, add_inputs, read_change
 
 if TYPE_CHECKING:
     from modelplane.compose.contract import Remote
@@ -33,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Shows the objects that deployments become on their clusters, without applying anything."
     parser.epilog = _EPILOG
     add_inputs(parser, manifests_required=True)
+    add_edited_namespace(parser)
     parser.add_argument("--all", dest="every", action="store_true", help="also the objects that stay as they are")
     parser.add_argument("--cluster", metavar="NAME", help="the objects of one cluster")
     add_images(parser)

@@ -181,7 +181,7 @@ def _with_status(base: FleetManifests, manifest: Manifest) -> Manifest:
 def _objects(manifest: Manifest) -> Iterator[Manifest]:
     """The objects of a snapshot, or the object itself."""
     if manifest.get("kind") != SNAPSHOT_KIND:
-        yield _placed_innamespace_of(manifest)
+        yield in_namespace(manifest)
         return
     for part in _PARTS.values():
         items = manifest.get(part, ())
@@ -211,11 +211,11 @@ def _profile(snapshot: Manifest) -> Manifest | None:
     return profile
 
 
-def _placed_innamespace_of(manifest: Manifest) -> Manifest:
-    """What `kubectl apply` would do: an object without a namespace goes to the default one."""
+def in_namespace(manifest: Manifest, namespace: str = "default") -> Manifest:
+    """What `kubectl apply -n` does: an object that names no namespace goes to this one."""
     if str(manifest.get("kind")) not in {"ModelDeployment", "ModelReplica", "ModelCache"} or namespace_of(manifest):
         return manifest
-    return {**manifest, "metadata": {**metadata_of(manifest), "namespace": "default"}}
+    return {**manifest, "metadata": {**metadata_of(manifest), "namespace": namespace}}
 
 
 def key_text(key: Key) -> str:
