@@ -311,6 +311,7 @@ async def _what_is_mistyped(typed, folder):
         "explain md/qwen3-8b -n team": "; it is in namespace default: add -n default",
         "trace md/qwen3-8b -n team": "; it is in namespace default: add -n default",
         "logs md/qwen3-8b -n team": "; it is in namespace default: add -n default",
+        "chat ms/cht": "ModelService default/cht does not exist; did you mean chat?",
         "chat chat -n team": "; it is in namespace default: add -n default",
         "get md nope -n team": "; there is default/qwen3-8b",
         "drain cluster eest": "; did you mean east?",
