@@ -21,8 +21,8 @@ examples:
   modelplane mcp --kubeconfig ~/.kube/config      any control plane, with the rights of that file
 
 An assistant starts it, as `{"command": "modelplane", "args": ["mcp"]}` in its list of MCP servers. Tools: fleet_status,
-top, cost, trace, explain, explain_cluster, events, plan, simulate. Each is the command of this name with JSON for output.
-None changes anything.
+top, cost, trace, explain, explain_cluster, events, plan, simulate. Each is the command of this name with JSON for
+output. None changes anything.
 """
 _MOST_LINE: Final = 4 << 20
 _MOST_OUTPUT: Final = 400_000
