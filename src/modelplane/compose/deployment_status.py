@@ -39,6 +39,7 @@ _SELECTING = frozenset({"ClusterSelector", "Affinity", "Tiers"})
 _REMOVED = {DropReason.DRAINED: (EventType.WARNING, Reason.DRAIN_DEADLINE)}
 _RUNNING = _SELECTING | {"Backend", "Caches"}
 """Filters that refuse what no capacity would help."""
+WAITS_FOR_CAPACITY = "wait for capacity"
 _WAITS: Mapping[str, str] = {
     Reason.FITS_NOWHERE: "fit nowhere",
     Reason.NO_CLUSTERS: "match no cluster",
@@ -171,14 +172,13 @@ def deployment_status(
     conditions: Sequence[Condition],
 ) -> ModelDeploymentStatus:
     placed = Counter[str](placement.replica.cluster for placement in decided.placements)
-    failing = [condition for condition in conditions if condition.status is not ConditionStatus.TRUE]
-    shown = failing or conditions[-1:]
+    reason, message = reported(conditions)
     return ModelDeploymentStatus(
         replicas=len(decided.placements),
         ready_replicas=serving.total(),
         selector=f"{DEPLOYMENT}={deployment.metadata.name}",
-        reason=shown[0].reason,
-        message="; ".join(condition.message for condition in failing)[:MAX_SUMMARY] or None,
+        reason=reason,
+        message=message,
         not_ready=not_ready,
         clusters=tuple(
             ModelDeploymentStatusCluster(name=name, replicas=count, ready=serving[name])
@@ -186,6 +186,13 @@ def deployment_status(
         ),
         placement=_placement(decided, placed, conditions[0].reason),
     )
+
+
+def reported(conditions: Sequence[Condition]) -> tuple[str, str | None]:
+    """The reason and message of a status: those of the conditions that do not hold."""
+    failing = [condition for condition in conditions if condition.status is not ConditionStatus.TRUE]
+    message = "; ".join(condition.message for condition in failing)[:MAX_SUMMARY]
+    return (failing or conditions[-1:])[0].reason, message or None
 
 
 def _largest(placed: Counter[str]) -> list[tuple[str, int]]:
@@ -211,7 +218,7 @@ def _summary(decided: Schedule, placed: Counter[str], reason: str) -> str:
     if moving:
         parts.append(f"{len(moving)} must move ({moving[0].why})")
     if decided.pending:
-        parts.append(f"{decided.pending} {_WAITS.get(reason, 'wait for capacity')}")
+        parts.append(f"{decided.pending} {_WAITS.get(reason, WAITS_FOR_CAPACITY)}")
     preemption = decided.preemption
     if preemption is not None and not preemption.acted:
         parts.append(
