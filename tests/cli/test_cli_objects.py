@@ -239,7 +239,7 @@ def test_a_model_is_applied_waited_for_scaled_and_deleted(tmp_path, capsys):
         assert services[1].split()[0] == "chat"
         assert (await typed("get md -o name"))[1] == "modeldeployment.modelplane.ai/qwen3-8b\n"
         assert json.loads((await typed("get md qwen3-8b -o json"))[1])["spec"]["replicas"] == 2
-        assert (await typed("get md -n empty"))[1] == "nothing is in namespace empty\n"
+        assert (await typed("get md -n empty"))[1] == "nothing is in namespace empty; -A shows all namespaces\n"
         assert await typed("get md nope") == (
             1, "", 'modelplane get: modeldeployments.modelplane.ai "nope" not found; there is qwen3-8b\n',
         )  # fmt: skip
@@ -332,7 +332,7 @@ async def _several_are_selected(typed):
     label = "modelplane.ai/deployment=qwen3-8b"
     code, out, _ = await typed(f"get mr -l {label} -o name", "--kubeconfig")
     assert (code, len(out.split()), (await typed(f"get mr -l {label.replace('=', '!=')}"))[1]) == (
-        0, 2, "nothing is in namespace default with these labels\n",
+        0, 2, "nothing is in namespace default with these labels; -A shows all namespaces\n",
     )  # fmt: skip
     assert (await typed("get md qwen3-8b -l a=b"))[::2] == (1, "modelplane get: give names or -l, not both\n")
     code, out, _ = await typed(f"wait -f {EXAMPLES} --timeout 100s")

@@ -67,8 +67,8 @@ def test_beside_a_fleet_the_objects_of_the_manifests_are_rendered(capsys, tmp_pa
     assert [item["metadata"]["labels"]["modelplane.ai/deployment"] for item in workloads] == ["second"]
     assert main(["render", "-f", str(EXAMPLES / "quickstart" / "1-hardware.yaml"), "--fleet", str(snapshot)]) == 0
     found = capsys.readouterr()
-    said = "nothing is rendered: the manifests place no replica and change none that is there\n"
-    assert (found.out, found.err) == ("", said)
+    said = "nothing is rendered: the manifests place no replica and change none that is there; "
+    assert (found.out, found.err) == ("", f"{said}`modelplane plan` with the same options says why\n")
 
 
 def test_caches_are_looked_at_by_the_loader_that_is_given(rendered):

@@ -117,8 +117,8 @@ def test_a_fleet_without_clusters_has_no_room_to_wait_for():
     assert result.conditions[0].reason == "AllPlaced"
     request = ComposeRequest(deployment(1), required={"clusters": (), "replicas": (), "caches": ()}, now=NOW)
     assert told(model_deployment.compose(request))[0] == (
-        "FitsNowhere",
-        "0 of 1 replicas placed; the fleet has 0 clusters",
+        "NoClusters",
+        "0 of 1 replicas placed: the fleet has no clusters; apply an InferenceCluster",
     )
 
 

@@ -100,7 +100,7 @@ class Reason(ExplainedReason):
     ALL_PLACED = "AllPlaced", "Every replica of spec.replicas has a cluster."
     NO_CLUSTERS = (
         "NoClusters",
-        "No cluster matches the clusterSelector. Running pods stay. Label a cluster or relax the selector.",
+        "No cluster matches the clusterSelector, or there is none. Running pods stay. Add or label one, or relax it.",
     )
     INSUFFICIENT_CAPACITY = (
         "InsufficientCapacity",

@@ -35,6 +35,7 @@ examples:
 """
 _POLL_S = 1.0
 _FAILED = 1
+_NOTHING = "\nno ModelCache is here; docs/caches.md shows how weights are staged before engines start\n"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +91,7 @@ def _listed(rows: "Sequence[CacheRow]", output: str) -> str:
     if output == "name":
         return names_text("modelcache", (row.name for row in rows))
     header = ("CACHE", "HEALTH", "ARTIFACT", "SOURCE", "STAGED", "PROGRESS", "REPLICAS", "WHY")
-    shown = table_text(header, [_cells(row) for row in rows])
+    shown = table_text(header, [_cells(row) for row in rows]) + ("" if rows else _NOTHING)
     return shown if output == "text" else "\n".join([shown, *(_by_cluster(row) for row in rows)])
 
 

@@ -27,6 +27,10 @@ Beside a fleet that is there, the objects of the deployments in the manifests ar
 manifests change; --all shows every object of the fleet. Workloads are shown as they will be once their caches are
 staged and their Secrets are there. A deployment that no cluster can run is refused with the reason.
 """
+_NOTHING = (
+    "nothing is rendered: the manifests place no replica and change none that is there; "
+    "`modelplane plan` with the same options says why"
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         else render_change(change.before, change.after, edited, images=images)
     )
     if not rendered:
-        print("nothing is rendered: the manifests place no replica and change none that is there", file=sys.stderr)
+        print(_NOTHING, file=sys.stderr)
     found = sorted(_selected(rendered, arguments.cluster), key=_place)
     if arguments.output == "json":
         sys.stdout.write(data_text([{"cluster": each.cluster, "object": each.manifest} for each in found], "json"))

@@ -67,11 +67,14 @@ def scheduled_condition(request: ComposeRequest[ModelDeployment], decided: Sched
     if decided.unplaced == 0:
         return holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED, f"{placed} of {wanted} replicas placed")
     message = f"{placed} of {wanted} replicas placed{_staying(decided)}"
+    if not len(fleet):
+        message = f"{message}: the fleet has no clusters; apply an InferenceCluster"
+        return fails(ConditionType.REPLICAS_SCHEDULED, Reason.NO_CLUSTERS, message)
     refusals = list(decided.trace.refusals())
     if refusals and all(refusal.filter in _SELECTING for refusal, _ in refusals):
         message = f"{message}: 0 of {len(fleet)} clusters match the selectors"
         return fails(ConditionType.REPLICAS_SCHEDULED, Reason.NO_CLUSTERS, message[:MAX_SUMMARY])
-    why = summarise_refusals(refusals) or f"the fleet has {len(fleet)} clusters"
+    why = summarise_refusals(refusals)
     reason = _unplaced_reason(request, decided, fleet)
     return fails(ConditionType.REPLICAS_SCHEDULED, reason, f"{message}; {why}"[:MAX_SUMMARY])
 
