@@ -298,11 +298,11 @@ async def _what_is_mistyped(typed, folder):
         "rollout restart md/qwen3": "; did you mean qwen3-8b?",
         "explain md/qwen3": "there is no ModelDeployment qwen3; did you mean qwen3-8b?",
         "explain cluster/eest": "there is no InferenceCluster eest; did you mean east?",
-        "explain mr/qwen3-8b": "there is no ModelReplica qwen3-8b; did you mean qwen3-8b-",
+        "explain mr/qwen3-8b": "there is no ModelReplica qwen3-8b; there is qwen3-8b-",
         "trace md/qwen3": "ModelDeployment default/qwen3 does not exist; did you mean qwen3-8b?",
         "trace ic/eest": "InferenceCluster eest does not exist; did you mean east?",
         "logs md/qwen3": "; did you mean qwen3-8b?",
-        "logs mr/qwen3-8b": "; did you mean qwen3-8b-",
+        "logs mr/qwen3-8b": "; there is qwen3-8b-",
         "events md/qwen3": "; did you mean qwen3-8b?",
         "cache show qwen": 'modelcaches.modelplane.ai "qwen" not found',
         "cache warm qwen --on eest": "InferenceCluster eest does not exist; did you mean east?",
@@ -424,7 +424,10 @@ async def _fleet_is_shown(typed):
     sized = await typed("new Qwen/Qwen3-8B")
     assert (sized[0], "(class h200-8x)" in sized[1]) == (0, True)
     assert sized == await typed("new Qwen/Qwen3-8B", "--kubeconfig")
-    assert (await typed("trace md/nope"))[::2] == (1, "modelplane trace: ModelDeployment default/nope does not exist\n")
+    assert (await typed("trace md/nope"))[::2] == (
+        1,
+        "modelplane trace: ModelDeployment default/nope does not exist; there is qwen3-8b\n",
+    )
 
 
 def _line(path):
