@@ -1,5 +1,9 @@
 """`modelplane catalog`: its table is that of the other commands."""
 
+import json
+
+import yaml
+
 from modelplane.cli import main
 
 
@@ -14,7 +18,19 @@ def test_nodes_are_a_table(capsys):
 
 def test_what_is_not_there_is_said(capsys):
     assert main(["catalog", "search", "no-such-gpu"]) == 1
-    assert capsys.readouterr().err == "no node of the catalogue has all these words\n"
+    said = "modelplane catalog: no node of the catalogue has all these words; `modelplane catalog list` shows all\n"
+    assert capsys.readouterr().err == said
+
+
+def test_nodes_are_data(capsys):
+    found = {}
+    for form in ("json", "yaml", "name"):
+        assert main(["catalog", "search", "h200", "efa", "-o", form]) == 0
+        found[form] = capsys.readouterr().out
+    rows = json.loads(found["json"])
+    assert rows == yaml.safe_load(found["yaml"])
+    assert found["name"].split() == [f"inferenceclass.modelplane.ai/{row['class']}" for row in rows]
+    assert {row["gpus"] for row in rows} == {"8 h200"}
 
 
 def test_without_a_verb_all_nodes_are_listed(capsys):

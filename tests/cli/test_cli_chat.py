@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from modelplane.api.errors import InputError
+from modelplane.cli import main
 from modelplane.cli.chat import ChatClient, deltas, printed
 from tests.support.hostile_texts import UNPRINTED
 
@@ -61,6 +62,8 @@ class Server(BaseHTTPRequestHandler):
         self.asked.append((self.headers.get("Authorization"), body))
         if body["model"] == "guarded":
             self._send(401, json.dumps({"error": {"message": "Client authentication failed."}}))
+        elif body["model"] == "idle":
+            self._send(503, "no healthy upstream")
         elif body["model"] != "engine":
             self._send(404, json.dumps({"error": {"message": "no such model"}}))
         else:
@@ -103,6 +106,16 @@ def test_a_refusal_is_one_sentence(address):
     with pytest.raises(InputError) as raised:
         list(ChatClient(address, "", model="guarded").say("hi"))
     assert str(raised.value) == (
-        "the service returned 401: Client authentication failed; its gateway asks for a key: give yours in "
+        "the service returned 401: Client authentication failed; its gateway requires a key: give yours in "
         "$MODELPLANE_API_KEY"
+    )
+    with pytest.raises(InputError) as raised:
+        list(ChatClient(address, "", model="idle", why="type this").say("hi"))
+    assert str(raised.value) == "the service returned 503: no healthy upstream; type this"
+
+
+def test_an_empty_message_is_refused(tmp_path, capsys):
+    assert main(["chat", "chat", "-m", " ", "--data", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == (
+        "modelplane chat: --message is empty; without it each line of the standard input is a message\n"
     )

@@ -86,8 +86,8 @@ def test_a_check_names_what_is_missing(tmp_path, capsys):
         code, out, _ = run(capsys, "cluster", "check", "--kubeconfig", path, "--allow-insecure")
     lines = out.splitlines()
     assert code == 1
-    assert [line for line in lines if line.startswith("missing")] == [
-        "missing cert-manager            missing: install it; it brings cert-manager.io/v1"
+    assert [line for line in lines if line.startswith("not ok")] == [
+        "not ok  cert-manager            missing: install it; it brings cert-manager.io/v1"
     ]
     assert lines[0] == "ok      Kubernetes              v1.35.1"
     assert lines[-1] == "1 of 9 requirements are not met"

@@ -234,3 +234,9 @@ def test_one_namespace_and_what_has_none():
     assert "name: chat" in files["objects/modelservices.modelplane.ai.yaml"]
     assert [path for path, text in files.items() if "elsewhere" in text] == []
     assert reader.missing == ["logs and routers: they are of all namespaces, and this bundle is of default"]
+
+
+def test_a_namespace_that_has_nothing_is_said():
+    reader = BundleReader()
+    bundle(planted(), reader, namespace="defualt")
+    assert reader.missing[0] == "namespace defualt: nothing of Modelplane is in it"

@@ -93,7 +93,7 @@ def test_replicas_are_those_of_the_deployment():
 
     assert asyncio.run(found("ModelDeployment", "team", "chat")) == ["chat-a", "chat-b"]
     assert asyncio.run(found("ModelReplica", "team", "x")) == ["x"]
-    with pytest.raises(NotFoundError, match="nope not found"):
+    with pytest.raises(NotFoundError, match=r"nope not found; there is chat$"):
         asyncio.run(found("ModelDeployment", "team", "nope"))
 
 

@@ -34,6 +34,16 @@ def test_every_command_teaches_with_examples(command, capsys):
     assert f"modelplane {command}" in shown
 
 
+@pytest.mark.parametrize("words", [(), ("status",), ("rollout", "undo")], ids=" ".join)
+def test_help_is_a_word_too(words, capsys):
+    shown = []
+    for given in (["help", *words], [*words, "--help"]):
+        with pytest.raises(SystemExit, match="0"):
+            main(given)
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] != ""
+
+
 def test_no_command_shows_the_help_and_is_an_error(capsys):
     code, out, _ = run(capsys)
     assert (code, out.startswith("usage: modelplane")) == (2, True)

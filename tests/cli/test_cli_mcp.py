@@ -2,11 +2,13 @@
 
 import asyncio
 import io
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from modelplane.cli import mcp
 from modelplane.cli._mcp_session import HANDSHAKE_VERSIONS, VERSIONS
 from modelplane.cli._mcp_tools import TOOLS
 from modelplane.cli.manifests import read_documents
@@ -15,6 +17,11 @@ from modelplane.plane.plane import Plane, PlaneSettings
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
 MANIFESTS = "\n---\n".join(file.read_text() for file in sorted(EXAMPLES.glob("*.yaml")))
+
+
+def test_the_help_names_every_tool():
+    words = set(re.findall(r"[a-z_]+", mcp._EPILOG))
+    assert {tool.name for tool in TOOLS} <= words
 
 
 @pytest.mark.parametrize(

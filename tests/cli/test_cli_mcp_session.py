@@ -118,6 +118,11 @@ def test_what_is_wrong_has_the_code_of_json_rpc(message, code, identity):
     assert (found["id"], found["error"]["code"], bool(found["error"]["message"])) == (identity, code, True)
 
 
+def test_a_tool_that_is_mistyped_is_guessed():
+    found = answer({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ehco"}})
+    assert found["error"]["message"] == "there is no tool 'ehco'; did you mean echo?"
+
+
 def test_a_version_that_is_not_spoken_is_refused_with_those_that_are():
     found = answer({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"_meta": {META: "2099-01-01"}}})
     assert found["error"]["code"] == -32022

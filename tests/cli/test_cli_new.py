@@ -145,6 +145,12 @@ def test_what_is_refused(words, says, capsys):
     assert printed(words, capsys) == (1, "", f"modelplane new: {says}\n")
 
 
+def test_without_a_plane_it_says_how_hardware_is_named(tmp_path, capsys):
+    code, text, err = printed(f"acme/chat-8B --data {tmp_path}", capsys)
+    assert (code, text) == (1, "")
+    assert err.endswith("starts one; --class takes a node of `modelplane catalog`, -f manifests\n")
+
+
 def test_an_image_brings_its_devices(capsys):
     code, text, _ = printed("acme/chat-8B --class mi300x-8x --image registry.example/vllm:rocm", capsys)
     assert (code, 'device.driver == "gpu.amd.com"' in text, "registry.example/vllm:rocm" in text) == (0, True, True)

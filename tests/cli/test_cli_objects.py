@@ -53,6 +53,10 @@ def test_kinds_and_names_are_spelled_as_kubectl_spells_them(words, expected):
     [
         ("mdd", "'mdd' is not a kind; did you mean md?"),
         ("md,zebra", "'zebra' is not a kind; there are ConfigMap, EKSCluster"),
+        ("pods", "'pods' is not a kind of a control plane; pods are on the clusters: `modelplane trace` shows"),
+        ("po", "'po' is not a kind of a control plane; pods are on the clusters: `modelplane trace` shows"),
+        ("no", "'no' is not a kind of a control plane; `modelplane top` shows the nodes of each pool$"),
+        ("ev", "'ev' is not a kind of a control plane; `modelplane events` shows them$"),
         ("md/", "neither KIND NAME nor KIND/NAME"),
         ("md/a b", "neither KIND NAME nor KIND/NAME"),
         ("md,ms a", "'md,ms' are several kinds; a name goes with one"),
@@ -235,7 +239,7 @@ def test_a_model_is_applied_waited_for_scaled_and_deleted(tmp_path, capsys):
         assert services[1].split()[0] == "chat"
         assert (await typed("get md -o name"))[1] == "modeldeployment.modelplane.ai/qwen3-8b\n"
         assert json.loads((await typed("get md qwen3-8b -o json"))[1])["spec"]["replicas"] == 2
-        assert (await typed("get md -n empty"))[1] == "nothing is in namespace empty\n"
+        assert (await typed("get md -n empty"))[1] == "nothing is in namespace empty; -A shows all namespaces\n"
         assert await typed("get md nope") == (
             1, "", 'modelplane get: modeldeployments.modelplane.ai "nope" not found; there is qwen3-8b\n',
         )  # fmt: skip
@@ -290,6 +294,26 @@ async def _what_is_mistyped(typed, folder):
         "delete md qwen3": "; did you mean qwen3-8b?",
         "service cht": "; did you mean chat?",
         "chat cht": "ModelService default/cht does not exist; did you mean chat?",
+        "rollout status md/qwen3": 'modeldeployments.modelplane.ai "qwen3" not found; did you mean qwen3-8b?',
+        "rollout restart md/qwen3": "; did you mean qwen3-8b?",
+        "explain md/qwen3": "there is no ModelDeployment qwen3; did you mean qwen3-8b?",
+        "explain cluster/eest": "there is no InferenceCluster eest; did you mean east?",
+        "explain mr/qwen3-8b": "there is no ModelReplica qwen3-8b; there is qwen3-8b-",
+        "trace md/qwen3": "ModelDeployment default/qwen3 does not exist; did you mean qwen3-8b?",
+        "trace ic/eest": "InferenceCluster eest does not exist; did you mean east?",
+        "logs md/qwen3": "; did you mean qwen3-8b?",
+        "logs mr/qwen3-8b": "; there is qwen3-8b-",
+        "events md/qwen3": "; did you mean qwen3-8b?",
+        "cache show qwen": 'modelcaches.modelplane.ai "qwen" not found',
+        "cache warm qwen --on eest": "InferenceCluster eest does not exist; did you mean east?",
+        "describe md qwen3-8b -n team": "; it is in namespace default: add -n default",
+        "rollout pause md/qwen3-8b -n team": "; it is in namespace default: add -n default",
+        "explain md/qwen3-8b -n team": "; it is in namespace default: add -n default",
+        "trace md/qwen3-8b -n team": "; it is in namespace default: add -n default",
+        "logs md/qwen3-8b -n team": "; it is in namespace default: add -n default",
+        "chat ms/cht": "ModelService default/cht does not exist; did you mean chat?",
+        "chat chat -n team": "; it is in namespace default: add -n default",
+        "get md nope -n team": "; there is default/qwen3-8b",
         "drain cluster eest": "; did you mean east?",
         f"apply -f {pod}": "a Pod cannot be applied here: the control plane shows those of its clusters",
         "get pods": "`modelplane trace` shows what a replica waits for",
@@ -308,7 +332,7 @@ async def _several_are_selected(typed):
     label = "modelplane.ai/deployment=qwen3-8b"
     code, out, _ = await typed(f"get mr -l {label} -o name", "--kubeconfig")
     assert (code, len(out.split()), (await typed(f"get mr -l {label.replace('=', '!=')}"))[1]) == (
-        0, 2, "nothing is in namespace default with these labels\n",
+        0, 2, "nothing is in namespace default with these labels; -A shows all namespaces\n",
     )  # fmt: skip
     assert (await typed("get md qwen3-8b -l a=b"))[::2] == (1, "modelplane get: give names or -l, not both\n")
     code, out, _ = await typed(f"wait -f {EXAMPLES} --timeout 100s")
@@ -346,6 +370,9 @@ async def _planned_and_applied(typed, folder):
     assert (code, [line.split()[0] for line in out.splitlines()[1:3]]) == (0, ["keep", "keep"])
     code, out, _ = await typed(f"plan -f {more}")
     assert [line.split()[:2] for line in out.splitlines()[1:3]] == [["place", "default/second"]] * 2
+    code, out, _ = await typed(f"render -f {more}")
+    assert (code, "qwen3-8b-" in out, out.count("kind: Deployment")) == (0, False, 2)
+    assert (await typed(f"render -f {more} --all"))[1].count("kind: Deployment") == 4
     assert (await typed(f"plan -f {more} --apply"))[::2] == (
         1, "modelplane plan: --apply needs a terminal for its question; --yes applies without it\n",
     )  # fmt: skip
@@ -397,7 +424,10 @@ async def _fleet_is_shown(typed):
     sized = await typed("new Qwen/Qwen3-8B")
     assert (sized[0], "(class h200-8x)" in sized[1]) == (0, True)
     assert sized == await typed("new Qwen/Qwen3-8B", "--kubeconfig")
-    assert (await typed("trace md/nope"))[::2] == (1, "modelplane trace: ModelDeployment default/nope does not exist\n")
+    assert (await typed("trace md/nope"))[::2] == (
+        1,
+        "modelplane trace: ModelDeployment default/nope does not exist; there is qwen3-8b\n",
+    )
 
 
 def _line(path):

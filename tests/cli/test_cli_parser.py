@@ -51,7 +51,9 @@ def test_a_misspelled_value_is_guessed(parser, action):
         ("get md --kubecnfig x", "unrecognized arguments: --kubecnfig x; did you mean --kubeconfig?"),
         ("rollout undo md/x --to-revison=2", "unrecognized arguments: --to-revison=2; did you mean --to-revision?"),
         ("get md -o zebra", "invalid choice: 'zebra' (choose from 'text', 'wide', 'json', 'yaml', 'name')"),
-        ("version zebra", "unrecognized arguments: zebra\n"),
+        ("version zebra", "unrecognized arguments: zebra\n`modelplane version --help` explains it\n"),
+        ("trace", "arguments are required: KIND/NAME\n`modelplane trace --help` explains it\n"),
+        ("rollout", "arguments are required: VERB\n`modelplane rollout --help` explains it\n"),
     ],
 )
 def test_what_a_person_sees(words, says, capsys):

@@ -56,6 +56,21 @@ def test_a_change_of_the_manifest_is_the_difference_of_the_text(rendered, tmp_pa
     assert [pair for pair in changed if "modelplane.ai/rendered" not in pair[0]] == [images, images]
 
 
+def test_beside_a_fleet_the_objects_of_the_manifests_are_rendered(capsys, tmp_path):
+    assert main(["fleet", "snapshot", "--offline", "-f", str(EXAMPLES / "quickstart")]) == 0
+    snapshot, added = tmp_path / "fleet.yaml", tmp_path / "second.yaml"
+    snapshot.write_text(capsys.readouterr().out)
+    first = (EXAMPLES / "quickstart" / "3-model.yaml").read_text().partition("---\n")[0]
+    added.write_text(first.replace("name: qwen3-8b", "name: second").replace("replicas: 2", "replicas: 1"))
+    assert main(["render", "-f", str(added), "--fleet", str(snapshot)]) == 0
+    workloads = [item for _, item in documents(capsys.readouterr().out) if item["kind"] == "Deployment"]
+    assert [item["metadata"]["labels"]["modelplane.ai/deployment"] for item in workloads] == ["second"]
+    assert main(["render", "-f", str(EXAMPLES / "quickstart" / "1-hardware.yaml"), "--fleet", str(snapshot)]) == 0
+    found = capsys.readouterr()
+    said = "nothing is rendered: the manifests place no replica and change none that is there; "
+    assert (found.out, found.err) == ("", f"{said}`modelplane plan` with the same options says why\n")
+
+
 def test_caches_are_looked_at_by_the_loader_that_is_given(rendered):
     files = ("-f", str(EXAMPLES / "quickstart"), "-f", str(EXAMPLES / "caches"))
     code, text, _ = rendered(*files, "--loader-image", "registry.example/loader:9")

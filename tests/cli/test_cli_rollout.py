@@ -102,7 +102,10 @@ def test_an_update_is_followed_paused_undone_and_restarted(tmp_path, capsys):
             assert (code, "revision 4" in text) == (0, True)
             assert await typed("status", "md/nobody") == (
                 1,
-                'modelplane rollout: modeldeployment/nobody: modeldeployments.modelplane.ai "nobody" not found\n',
+                (
+                    'modelplane rollout: modeldeployment/nobody: modeldeployments.modelplane.ai "nobody" not found; '
+                    "there is qwen3-8b\n"
+                ),
             )
 
     asyncio.run(run())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modelplane.api.errors import InputError, NotFoundError
+from modelplane.api.errors import NotFoundError
 from modelplane.cli import sim
 from modelplane.plane.apply import admitted
 from modelplane.plane.plane import Plane, PlaneSettings
@@ -107,8 +107,14 @@ def test_a_running_plane_does_as_it_is_told(tmp_path, capsys):
             assert "h200-0" in shown
             said = await asyncio.to_thread(command, "fail", "cluster", "east")
             assert said.startswith("cluster east failed")
-            with pytest.raises(InputError, match="InferenceCluster south not found"):
-                await asyncio.to_thread(command, "fail", "cluster", "south")
+            for words, says in {
+                "fail cluster south": "InferenceCluster south not found; there is east, west",
+                "show eest": "InferenceCluster eest not found; did you mean east?",
+                "lose node west h200-7": "cluster west has no node h200-7; did you mean h200-",
+            }.items():
+                with pytest.raises(NotFoundError) as refused:
+                    await asyncio.to_thread(command, *words.split())
+                assert says in str(refused.value)
             await until(lambda: not plane.clusters.get("east").reachable)
 
     asyncio.run(main())

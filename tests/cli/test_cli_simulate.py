@@ -44,6 +44,25 @@ def test_clusters_on_clouds_are_taken_as_made(capsys):
     assert (code, out.splitlines()[-3].split()[:4]) == (0, ["default/llama-70b", "4", "4", "4"])
 
 
+def test_manifests_in_the_place_of_a_scenario_are_known(capsys):
+    says = f"modelplane simulate: {QUICKSTART}: these are manifests and no scenario; -f takes them\n"
+    assert run(capsys, QUICKSTART) == (1, "", says)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--seconds -5", "argument --seconds: '-5' is no time; write 90s, 30m or 2h"),
+        ("--seconds 0", "argument --seconds: 0 is no time that a fleet can run"),
+        ("--worlds 0", "argument --worlds: '0' is no number of worlds"),
+    ],
+)
+def test_what_cannot_run_is_wrong_usage(capsys, words, says):
+    with pytest.raises(SystemExit, match="2"):
+        run(capsys, "-f", QUICKSTART, *words.split())
+    assert says in capsys.readouterr().err
+
+
 def scenario(tmp_path, text):
     path = tmp_path / "scenario.yaml"
     path.write_text(text)
@@ -208,7 +227,7 @@ def test_many_worlds(capsys):
         ("step: []", "scenario.yaml: step: unknown field"),
         ("- a", "scenario.yaml: the document: is not an object"),
         ("a: 1\n---\nb: 2", "scenario.yaml: a scenario is one document, and not 2"),
-        ("steps: [60 dance]", "scenario.yaml: steps[0]: step `dance` is none of"),
+        ("steps: [60 hop]", "scenario.yaml: steps[0]: step `hop` is none of"),
         ("traffic: [{service: chat}]", "scenario.yaml: traffic[0]: give either curve or requestsPerSecond"),
         (
             "traffic: [{service: nobody, requestsPerSecond: 1}]",
@@ -228,7 +247,10 @@ def test_a_scenario_needs_a_fleet(capsys, tmp_path):
 
 def test_steps_need_a_fleet_and_manifests_are_reviewed(capsys, tmp_path):
     code, _, err = run(capsys, "--step", "60 lose cluster east")
-    assert (code, err) == (1, "modelplane simulate: steps need a fleet: give its manifests with -f\n")
+    assert (code, err) == (
+        1,
+        "modelplane simulate: steps need a fleet: give its manifests with -f, or a plane with --data or --kubeconfig\n",
+    )
     path = tmp_path / "wrong.yaml"
     path.write_text("apiVersion: modelplane.ai/v1alpha1\nkind: InferenceClass\nmetadata: {name: a}\nspec: {nope: 1}\n")
     code, _, err = run(capsys, "-f", str(path))

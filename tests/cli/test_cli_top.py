@@ -92,12 +92,12 @@ team/silent  0/0        0        -      -         -         -         -         
 
 @pytest.mark.parametrize(("form", "expected"), [("text", TEXT), ("wide", WIDE)])
 def test_the_tables(form, expected):
-    assert load_text(FOUND, form, SERVICES) == expected
+    assert load_text(FOUND, SERVICES, form) == expected
 
 
 def test_data_is_the_same_in_json_and_yaml():
-    found = json.loads(load_text(FOUND, "json", SERVICES))
-    assert found == yaml.safe_load(load_text(FOUND, "yaml", SERVICES))
+    found = json.loads(load_text(FOUND, SERVICES, "json"))
+    assert found == yaml.safe_load(load_text(FOUND, SERVICES, "yaml"))
     assert found["services"][0]["tokens"] == {"inputPerSecond": 800.5, "outputPerSecond": 12.0}
     assert found["pools"][1] == {
         "cluster": "west",

@@ -117,8 +117,8 @@ def test_a_fleet_without_clusters_has_no_room_to_wait_for():
     assert result.conditions[0].reason == "AllPlaced"
     request = ComposeRequest(deployment(1), required={"clusters": (), "replicas": (), "caches": ()}, now=NOW)
     assert told(model_deployment.compose(request))[0] == (
-        "FitsNowhere",
-        "0 of 1 replicas placed; the fleet has 0 clusters",
+        "NoClusters",
+        "0 of 1 replicas placed: the fleet has no clusters; apply an InferenceCluster",
     )
 
 
@@ -133,7 +133,7 @@ def test_what_waits_for_others_is_called_waiting():
 def test_a_selector_that_matches_no_cluster_is_no_matter_of_capacity():
     result = compose(deployment(1, region="mars"), [cluster("east")])
     assert result.conditions[0].reason == "NoClusters"
-    assert result.status.placement.summary == "0 placed; 1 fit nowhere"
+    assert result.status.placement.summary == "0 placed; 1 match no cluster"
 
 
 def test_an_event_is_written_once_for_a_transition():
@@ -152,13 +152,49 @@ CACHE = {
 }
 
 
+def staging(phase, reason, **more):
+    entry = {"name": "east", "phase": phase, "reason": reason, **more}
+    conditions = [{"type": "Ready", "status": "False", "reason": reason}]
+    return {**CACHE, "status": {"clusters": [entry], "conditions": conditions}}
+
+
 @pytest.mark.parametrize(
     ("caches", "expected"),
     [
-        ([], ("CacheFailed", "Caches: cache weights does not exist")),
-        ([CACHE], ("CacheStaging", "Caches: cache weights is not reconciled yet")),
+        (
+            [],
+            (
+                "CacheMissing",
+                "Caches: ModelCache team/weights does not exist: create it, or correct its name",
+                "wait for a ModelCache that does not exist",
+            ),
+        ),
+        (
+            [CACHE],
+            ("CacheStaging", "Caches: cache weights is not reconciled yet", "wait for a ModelCache to be staged"),
+        ),
+        (
+            [staging("Hydrating", "Hydrating")],
+            ("CacheStaging", "Caches: cache weights is being staged here", "wait for a ModelCache to be staged"),
+        ),
+        (
+            [staging("Hydrating", "SourceUnreachable", message="no route")],
+            (
+                "CacheFailed",
+                "Caches: cache weights is not staged here: SourceUnreachable: no route",
+                "wait for a ModelCache whose staging fails",
+            ),
+        ),
+        (
+            [staging("Failed", "Unauthorized", message="the source answers 401")],
+            (
+                "CacheFailed",
+                "Caches: cache weights cannot be staged here: Unauthorized: the source answers 401",
+                "wait for a ModelCache whose staging fails",
+            ),
+        ),
     ],
-    ids=["missing", "not staged yet"],
+    ids=["missing", "not reconciled yet", "being staged", "does not get on", "failed"],
 )
 def test_a_deployment_that_only_its_cache_keeps_from_being_placed_says_so(caches, expected):
     asked = msgspec.structs.replace(deployment(1))
@@ -166,8 +202,9 @@ def test_a_deployment_that_only_its_cache_keeps_from_being_placed_says_so(caches
     asked = msgspec.structs.replace(asked, spec=spec)
     fleet = fleet_of([cluster("east")], (), caches)
     result = model_deployment.compose(ComposeRequest(asked, {}, fleet=fleet, now=NOW))
-    reason, why = expected
+    reason, why, waits = expected
     assert told(result)[0] == (reason, f"0 of 1 replicas placed; {why}")
+    assert result.status.placement.summary == f"0 placed; 1 {waits}"
 
 
 def test_a_deployment_that_no_cluster_can_run_says_so():

@@ -96,6 +96,14 @@ def test_each_matching_cluster_gets_a_volume_and_a_job_and_then_only_the_volume(
     )
 
 
+def test_replicas_of_other_caches_are_not_counted():
+    mounting = [make_replica("east"), make_replica("west", index=1), make_replica("east", cache="other", index=2)]
+    fleet = Fleet(make_cache(), replicas=mounting)
+    fleet.apply()
+    assert fleet.cache["status"]["references"] == 2
+    assert [entry.get("references") for entry in fleet.cache["status"]["clusters"]] == [1, 1]
+
+
 def test_a_lost_status_does_not_stage_again():
     fleet = Fleet(make_cache())
     fleet.settle()

@@ -246,6 +246,21 @@ def test_the_gateway_says_why_it_rejects_a_route(scene, available, reason):
             "CacheStaging",
             "cache llama-70b on east: Pending: no StorageClass",
         ),
+        (
+            {"name": "east", "phase": "Pending", "reason": "WaitingForVolume", "message": "it is not bound yet"},
+            "CacheStaging",
+            "cache llama-70b on east: WaitingForVolume: it is not bound yet",
+        ),
+        (
+            {"name": "east", "phase": "Hydrating", "reason": "SourceUnreachable", "message": "no route to the host"},
+            "CacheFailed",
+            "cache llama-70b on east: SourceUnreachable: no route to the host",
+        ),
+        (
+            {"name": "east", "phase": "Hydrating", "reason": "ImagePullFailed", "message": "no such image"},
+            "CacheFailed",
+            "cache llama-70b on east: ImagePullFailed: no such image",
+        ),
         ({"name": "east", "phase": "Failed"}, "CacheFailed", "cache llama-70b on east: staging failed"),
         ({"name": "west", "phase": "Ready"}, "CacheStaging", "cache llama-70b on east: Pending"),
     ],

@@ -87,6 +87,34 @@ def test_a_new_cluster_gets_its_share_when_it_is_ready():
     assert told(second) == (["replica-east-0", "replica-west-0"], "AllPlaced", "2 of 2 replicas placed")
 
 
+def test_replicas_without_any_ready_cluster_wait_and_nobody_is_warned():
+    starting = [cluster("east", ready=False), WEST]
+    first = composed(deployment(2), starting)
+    until = timestamp(NOW + STARTUP_WAIT_S)
+    message = f"0 of 2 replicas placed; 2 wait until {until} at most for clusters that are starting: east, west"
+    assert told(first) == ([], "WaitingForClusters", message)
+    assert (first.status.reason, first.status.message.startswith(message)) == ("WaitingForClusters", True)
+    assert first.status.placement.summary == "0 placed; 2 held for starting clusters"
+    assert first.events == ()
+    late = composed(deployment(2), starting, first, NOW + STARTUP_WAIT_S)
+    assert told(late)[1] == "InsufficientCapacity"
+    assert [(event.type, event.reason) for event in late.events] == [("Warning", "InsufficientCapacity")]
+
+
+def test_what_no_cluster_could_run_is_said_at_once():
+    nine = {"devices": [{"name": "gpu", "count": 9, "selectors": [{"cel": 'device.driver == "d"'}]}]}
+    found = composed(deployment(1, nodeSelector=nine), [EAST])
+    assert told(found)[1] == "FitsNowhere"
+
+
+def test_a_wait_is_no_event_of_each_pass():
+    first = composed(deployment(2), [EAST, WEST])
+    known = tuple(first.conditions)
+    status = msgspec.structs.replace(deployment(2).status, conditions=known)
+    again = composed(msgspec.structs.replace(deployment(2), status=status), [EAST, WEST], first)
+    assert [event.reason for event in again.events] == []
+
+
 def test_the_wait_ends():
     first = composed(deployment(2), [EAST, WEST])
     late = composed(deployment(2), [EAST, WEST], first, NOW + STARTUP_WAIT_S)

@@ -89,7 +89,7 @@ def never(name, reason):
             CachesFilter(),
             place(caches=(CacheRequest("none"),)),
             cluster("a"),
-            never("Caches", "cache none does not exist"),
+            never("Caches", "ModelCache team/none does not exist: create it, or correct its name"),
         ),
         (PrioritiesFilter(), place(priority="gold"), cluster("a"), None),
         (PrioritiesFilter(), place(priority="gold"), cluster("a", priorities=(("gold", 5),)), None),
@@ -352,6 +352,11 @@ def test_without_a_check_every_cluster_can_run_a_replica():
             "cannot be staged here: NoSpace: 1",
         ),
         ({"awaited": frozenset({"a"})}, RefusalCode.UNSCHEDULABLE, "is being staged here"),
+        (
+            {"awaited": frozenset({"a"}), "stalled": (("SourceUnreachable: no route", frozenset({"a"})),)},
+            RefusalCode.UNSCHEDULABLE,
+            "is not staged here: SourceUnreachable: no route",
+        ),
         ({"settled": False}, RefusalCode.UNSCHEDULABLE, "is not reconciled yet"),
     ],
 )
@@ -371,6 +376,7 @@ def test_clusters_that_differ_in_what_a_cache_says_of_them_are_told_apart():
         name="weights",
         staged=frozenset({"b"}),
         refused=(("NoSpace", frozenset({"a"})),),
-        awaited=frozenset({"c"}),
+        awaited=frozenset({"c", "d"}),
+        stalled=(("SourceUnreachable", frozenset({"d"})),),
     )
-    assert cache.facts == (frozenset({"b"}), frozenset({"c"}), frozenset({"a"}))
+    assert cache.facts == (frozenset({"b"}), frozenset({"c", "d"}), frozenset({"a"}), frozenset({"d"}))

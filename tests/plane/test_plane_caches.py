@@ -184,9 +184,9 @@ def test_the_real_loader_fills_the_folder_of_each_volume(tmp_path):
             await until(lambda: phases(fleet)["west"] == ("Ready", "Staged"))
             fleet.plane.create(_other_cache())
             fleet.plane.create(_other_deployment())
-            await until(lambda: _status_of(fleet).get("reason") == "CacheFailed")
-            status = _status_of(fleet)
-            assert "cache other cannot be staged here: Unauthorized: the source answers 401" in status["message"]
+            said = "cache other cannot be staged here: Unauthorized: the source answers 401"
+            await until(lambda: said in _status_of(fleet).get("message", ""))
+            assert _status_of(fleet)["reason"] == "CacheFailed"
             assert not [item for item in fleet.plane.list(GROUP, "ModelReplica") if "other" in name_of(item)]
 
     asyncio.run(main())

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+import yaml
 
 from tools.build_docs import ROOT, read_site, write_site
 
@@ -140,3 +141,12 @@ def test_every_picture_of_the_documentation_is_drawn_for_light_and_dark():
         assert "<script" not in path.read_text()
     assert len(list((ROOT / "docs").glob("*.svg"))) >= 6
     assert not any(Path(path).stat().st_size > 150_000 for path in (ROOT / "docs").glob("*.svg"))
+
+
+def test_the_start_page_leads_to_every_page():
+    """Pages of the reference are led to by its own."""
+    docs = ROOT / "docs"
+    pages = {page for section in yaml.safe_load((docs / "nav.yaml").read_text()) for page in section["pages"]}
+    linked = set(re.findall(r"\]\(([^)#]+)", (docs / "README.md").read_text()))
+    wanted = {page for page in pages if page == "reference/README.md" or not page.startswith("reference/")}
+    assert wanted - linked == {"README.md"}

@@ -1,7 +1,7 @@
 import pytest
 import yaml
 
-from modelplane.api.errors import InputError
+from modelplane.api.errors import NotFoundError
 from modelplane.cli._main import main
 from modelplane.views.cluster_software import explain_cluster
 from modelplane.views.shapes import ClusterExplanation, SoftwareRow
@@ -71,7 +71,7 @@ def test_a_cluster_without_managed_software():
 
 
 def test_a_cluster_that_does_not_exist():
-    with pytest.raises(InputError, match="there is no InferenceCluster nope"):
+    with pytest.raises(NotFoundError, match="there is no InferenceCluster nope"):
         explain_cluster(FLEET, "nope")
 
 

@@ -56,6 +56,16 @@ def test_plan_prints_its_documented_shape(capsys, output):
     assert printed["deployments"][0]["rows"][0]["cluster"] == "east"
 
 
+def test_plan_of_objects_without_a_namespace_is_for_the_one_that_is_given(capsys, tmp_path):
+    (tmp_path / "fleet.yaml").write_text(
+        "\n---\n".join(path.read_text().replace("namespace: default", "") for path in sorted(QUICKSTART.glob("*.yaml")))
+    )
+    for words, namespace in (((), "default"), (("-n", "team"), "team")):
+        assert run("plan", "-f", tmp_path / "fleet.yaml", "-o", "json", *words) == 0
+        (found,) = json.loads(capsys.readouterr().out)["deployments"]
+        assert found["deployment"] == f"{namespace}/qwen3-8b"
+
+
 def test_plan_on_a_snapshot_says_what_waits_and_exits_with_3(capsys, snapshot, model):
     assert run("plan", "-f", model("count: 1", "count: 9"), "--fleet", snapshot) == 3
     printed = capsys.readouterr().out

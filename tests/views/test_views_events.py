@@ -16,7 +16,13 @@ CASES = [
 
 @pytest.mark.parametrize(("event", "seconds"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_when_an_event_last_occurred(event, seconds):
-    assert last_seen({"metadata": META, **event}) == (seconds, "u/7")
+    assert last_seen({"metadata": META, **event}) == (seconds, 7, "u/7")
+
+
+def test_events_of_one_second_are_in_the_order_of_their_versions():
+    made = [{"metadata": {"uid": uid, "resourceVersion": version}} for uid, version in (("a", "10"), ("b", "9"))]
+    assert [event_version(event) for event in sorted(made, key=last_seen)] == ["b/9", "a/10"]
+    assert last_seen({"metadata": {"uid": "u", "resourceVersion": "opaque"}}) == (0.0, 0, "u/opaque")
 
 
 def test_what_an_event_is_about():

@@ -218,3 +218,32 @@ def test_a_replica_on_a_cluster_that_cannot_be_read_is_shown_there():
     found = TracedObjects.of(damaged("ModelReplica", "chat-a")).tree("InferenceCluster", "", "east")
     assert [(each.name, each.why.partition(":")[0]) for each in found.children] == [("foreign", ""), ("chat-a", UNREAD)]
     assert "spec.engines" in found.children[1].why
+
+
+def deployed(name, labels, namespace="team"):
+    return make("ModelDeployment", name, {"replicas": 1, "labels": labels}, namespace=namespace)
+
+
+def test_a_service_leads_to_deployments_that_give_it_no_endpoint_yet():
+    """By the labels that both have: a region comes with the cluster."""
+    wanted = {"matchLabels": {"app": "late", "region": "us"}}
+    objects = [
+        make("ModelService", "api", {"endpoints": [{"selector": wanted}]}),
+        deployed("late", {"app": "late"}),
+        replica("late-a", "east", PULLING, deployment="late"),
+        deployed("elsewhere", {"app": "late"}, namespace="other"),
+        deployed("different", {"app": "x"}),
+        deployed("another-region", {"app": "late", "region": "eu"}),
+        deployed("unlabelled", {}),
+    ]
+    found = TracedObjects.of(objects).tree("ModelService", "team", "api")
+    assert [title for title, _ in found.rows()] == [
+        "ModelService/api",
+        "└─ ModelDeployment/late",
+        "   └─ ModelReplica/late-a",
+        "      └─ InferenceCluster/east",
+    ]
+    serving = endpoint("late-a", replica={"name": "late-a", "clusterName": "east"})
+    serving["metadata"]["labels"] = wanted["matchLabels"]
+    found = TracedObjects.of([*objects, serving]).tree("ModelService", "team", "api")
+    assert [each.name for each in found.children] == ["late-a"]

@@ -9,7 +9,7 @@ import pytest
 from modelplane.api.errors import InputError
 from modelplane.cli.manifests import read_documents
 from modelplane.k8s.admission.documents import parse_documents
-from modelplane.views.offline import compose_document, fleet_from, render, schedule
+from modelplane.views.offline import compose_document, fleet_from, render, render_change, schedule
 
 QUICKSTART = read_documents([Path(__file__).resolve().parents[2] / "examples" / "quickstart"])
 
@@ -54,6 +54,57 @@ def test_a_deployment_that_no_cluster_can_run_is_refused_with_the_field():
 
     with pytest.raises(InputError, match=r"ModelDeployment default/qwen3-8b: .*spec.scheduling.queue"):
         render(fleet_from(changed(InferenceCluster=misspell)))
+
+
+def kinds(rendered):
+    return Counter((item.cluster, item.manifest["kind"]) for item in rendered)
+
+
+def test_objects_that_replicas_share_are_rendered_once():
+    def four(deployment):
+        deployment["spec"]["replicas"] = 4
+
+    found = kinds(render(fleet_from(changed(ModelDeployment=four))))
+    assert (found["east", "Deployment"], found["east", "Namespace"]) == (2, 1)
+
+
+def second(deployment):
+    deployment["metadata"]["name"] = "second"
+    deployment["spec"]["replicas"] = 1
+
+
+def test_beside_a_fleet_what_was_edited_is_rendered():
+    before = fleet_from(QUICKSTART)
+    after = fleet_from([*QUICKSTART, *changed(ModelDeployment=second)])
+    found = render_change(before, after, {("default", "second")})
+    assert {item.manifest["kind"] for item in found} == {item.manifest["kind"] for item in render(before)}
+    assert Counter(item.manifest["kind"] for item in found)["Deployment"] == 1
+    assert all("qwen3-8b" not in item.manifest["metadata"]["name"] for item in found)
+    assert render_change(before, before, ()) == ()
+    assert render_change(before, before, {("default", "qwen3-8b")}) == render(before)
+
+
+def test_a_change_of_a_cluster_is_what_it_changes_of_others():
+    def queued(cluster):
+        if cluster["metadata"]["name"] == "east":
+            cluster["spec"]["scheduling"] = {"type": "Kueue", "queue": "team", "version": "0.18"}
+
+    before, after = fleet_from(QUICKSTART), fleet_from(changed(InferenceCluster=queued))
+    assert kinds(render_change(before, after, ())) == {("east", "Deployment"): 1, ("east", "LocalQueue"): 1}
+
+
+def test_a_deployment_of_the_fleet_that_cannot_run_is_no_reason_to_refuse_another():
+    def misspell(cluster):
+        if cluster["metadata"]["name"] == "east":
+            cluster["spec"]["scheduling"] = {"type": "Kueue", "queue": "not a label", "version": "0.18"}
+
+    def on_east(deployment):
+        deployment["spec"]["clusterSelector"] = {"matchLabels": {"region": "us-east"}}
+
+    broken = changed(InferenceCluster=misspell, ModelDeployment=on_east)
+    added = changed(InferenceCluster=misspell, ModelDeployment=second)
+    found = render_change(fleet_from(broken), fleet_from([*broken, *added]), {("default", "second")})
+    assert kinds(found)["west", "Deployment"] == 1
 
 
 def test_a_composer_gets_what_it_requires():

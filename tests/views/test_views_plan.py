@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from modelplane.api.errors import InputError
+from modelplane.api.errors import InputError, NotFoundError
 from modelplane.views.explain import explain
 from modelplane.views.inputs import gather, merge
 from modelplane.views.plan import plan
@@ -324,7 +324,7 @@ def test_a_deployment_that_cannot_be_found_is_named(name, namespace, says):
         twin = make_deployment(name="twin")
         twin["metadata"]["namespace"] = place
         twins.append(twin)
-    with pytest.raises(InputError, match=says):
+    with pytest.raises((InputError, NotFoundError), match=says):
         explain(gather([*FLEET, make_deployment(), *twins]), name, namespace)
 
 

@@ -124,7 +124,7 @@ def test_undo_of_what_is_there_already_changes_nothing():
 @pytest.mark.parametrize(
     ("item", "number", "says"),
     [
-        (deployment("a"), None, "there is no earlier revision"),
+        (deployment("a"), None, "there is no earlier revision; correct the manifest and apply it"),
         (deployment("a", "b"), 7, "revision 7 is not in the history; revisions: 1, 2"),
         (deployment("a", "b", paused=True), None, "the rollout is paused; resume it before you undo it"),
     ],

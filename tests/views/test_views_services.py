@@ -51,10 +51,10 @@ def test_what_a_router_sees_of_the_endpoints():
 
 
 def test_a_service_without_a_status():
-    assert service_lines({}) == [
+    assert service_lines({"metadata": {"name": "chat", "namespace": "team"}}) == [
         "model     -",
         "address   -",
         "gateways  0 of 0 serve it",
         "",
-        "no endpoints match",
+        "no endpoints match; `modelplane trace ms/chat -n team` shows the deployments that it would select",
     ]

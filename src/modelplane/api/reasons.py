@@ -100,7 +100,7 @@ class Reason(ExplainedReason):
     ALL_PLACED = "AllPlaced", "Every replica of spec.replicas has a cluster."
     NO_CLUSTERS = (
         "NoClusters",
-        "No cluster matches the clusterSelector. Running pods stay. Label a cluster or relax the selector.",
+        "No cluster matches the clusterSelector, or there is none. Running pods stay. Add or label one, or relax it.",
     )
     INSUFFICIENT_CAPACITY = (
         "InsufficientCapacity",
@@ -149,10 +149,13 @@ class Reason(ExplainedReason):
     CACHES_STAGED = "CachesStaged", "Every cache that the replica mounts is staged on its cluster."
     CACHE_MISSING = (
         "CacheMissing",
-        "A cache that the replica mounts does not exist. Running pods stay. Create it again.",
+        "A ModelCache that replicas mount does not exist. Running pods stay. Create it, or correct its name.",
     )
     CACHE_STAGING = "CacheStaging", "A cache is not staged on the cluster yet. The pods are created when it is."
-    CACHE_FAILED = "CacheFailed", "Staging a cache on the cluster failed. The status of the ModelCache says why."
+    CACHE_FAILED = (
+        "CacheFailed",
+        "Staging a cache on the cluster fails, or failed. The message has the cache's own reason.",
+    )
     CACHE_INCOMPLETE = (
         "CacheIncomplete",
         "The volume of a cache was emptied or replaced. The engine does not start on it. The cache is staged again.",

@@ -3,12 +3,11 @@
 import argparse
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from modelplane.api.errors import ConflictError, InputError, NotFoundError
 from modelplane.api.names import is_dns_label
-from modelplane.api.objects import API_VERSION
 from modelplane.cli._formats import add_plane, plane_of
+from modelplane.cli._objects import DEPLOYMENTS, PlaneObjects
 
 if TYPE_CHECKING:
     from modelplane.cli.running import RunningPlane
@@ -29,7 +28,7 @@ class NamedDeployment:
     def __init__(self, plane: "RunningPlane", namespace: str, name: str) -> None:
         self._plane = plane
         self.name = f"modeldeployment/{name}"
-        self._path = f"/apis/{API_VERSION}/namespaces/{quote(namespace, safe='')}/modeldeployments/{name}"
+        self._namespace, self._bare_name = namespace, name
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> "NamedDeployment":
@@ -53,9 +52,10 @@ class NamedDeployment:
                 return
 
     def _call(self, method: str, body: Mapping[str, object] | None = None) -> Mapping[str, object]:
-        manager = "?fieldManager=modelplane-rollout" if body is not None else ""
+        path, manager = DEPLOYMENTS.path(self._namespace, self._bare_name), "?fieldManager=modelplane-rollout"
         try:
-            return self._plane.request(method, f"{self._path}{manager}", body)
+            with PlaneObjects(self._plane).suggesting(DEPLOYMENTS, self._namespace, self._bare_name):
+                return self._plane.request(method, f"{path}{manager if body is not None else ''}", body)
         except (InputError, NotFoundError, ConflictError) as error:
             raise type(error)(f"{self.name}: {error}") from error
 

@@ -91,7 +91,7 @@ def names_text(kind: str, names: Iterable[str]) -> str:
 
 
 NOTHING_YET = """
-nothing is here yet: `modelplane apply -f DIR` adds clusters and models, `modelplane catalog` has hardware to declare
+no cluster is here yet: `modelplane apply -f DIR` adds clusters and models, `modelplane catalog` has hardware to declare
 """
 
 

@@ -14,12 +14,10 @@ CORE_KINDS: Final = {
     "Secret": ("secrets", "secret"),
     "ConfigMap": ("configmaps", "configmap", "cm"),
 }
-_ELSEWHERE: Final = {
-    "event": "`modelplane events` shows them",
-    "pod": "pods are on the clusters: `modelplane trace` shows what a replica waits for, `logs` what engines print",
-    "po": "pods are on the clusters: `modelplane trace` shows what a replica waits for, `logs` what engines print",
-    "node": "`modelplane top` shows the nodes of each pool",
-}
+_PODS: Final = "pods are on the clusters: `modelplane trace` shows what a replica waits for, `logs` what engines print"
+_EVENTS: Final = "`modelplane events` shows them"
+_NODES: Final = "`modelplane top` shows the nodes of each pool"
+_ELSEWHERE: Final = {"event": _EVENTS, "ev": _EVENTS, "pod": _PODS, "po": _PODS, "node": _NODES, "no": _NODES}
 """What people type after `kubectl get`, and where it is."""
 _KINDS_OF_ALL: Final = (
     "InferenceCluster",

@@ -82,6 +82,8 @@ Commands find the plane by --data DIR, else $MODELPLANE_DATA, else the plane's o
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. An expected failure is one sentence on stderr and a non-zero exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     try:
         return _run(words)
     except KeyboardInterrupt:

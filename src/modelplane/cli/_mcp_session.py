@@ -12,6 +12,7 @@ import msgspec
 from modelplane.api.errors import InputError
 from modelplane.api.version import __version__
 from modelplane.cli._mcp_tools import Arguments, McpTool
+from modelplane.cli._near import near_name
 
 HANDSHAKE_VERSIONS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """The newest first."""
@@ -104,7 +105,8 @@ class McpSession:
     def _called(self, params: Mapping[str, object]) -> Json:
         tool, arguments = self._tools.get(str(params.get("name"))), params.get("arguments", {})
         if tool is None:
-            raise _RpcError(INVALID_PARAMS, f"there is no tool {str(params.get('name'))[:60]!r}")
+            wrong = str(params.get("name"))[:60]
+            raise _RpcError(INVALID_PARAMS, f"there is no tool {wrong!r}{near_name(wrong, list(self._tools))}")
         if not isinstance(arguments, dict):
             raise _RpcError(INVALID_PARAMS, "arguments is not an object")
         try:

@@ -2,16 +2,16 @@
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from modelplane.api.definitions import definitions
-from modelplane.api.errors import ConflictError, InputError, NotFoundError
-from modelplane.api.objects import GROUP, Manifest, as_list, items_at, mapping_at, name_of, text_at
+from modelplane.api.errors import ConflictError, InputError, ModelplaneError, NotFoundError
+from modelplane.api.objects import API_VERSION, GROUP, Manifest, as_list, items_at, mapping_at, text_at
 from modelplane.cli._kinds import CORE_KINDS
-from modelplane.cli._near import suggesting
+from modelplane.cli._near import near_object, suggesting
 from modelplane.cli.running import RunningPlane
 
 _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io, application/json"
@@ -43,6 +43,11 @@ class ApiResource(NamedTuple):
         return f"{self.kind.lower()}{f'.{group}' if group else ''}/{name}"
 
 
+CACHES: Final = ApiResource(API_VERSION, "ModelCache", "modelcaches", namespaced=True)
+DEPLOYMENTS: Final = ApiResource(API_VERSION, "ModelDeployment", "modeldeployments", namespaced=True)
+REPLICAS: Final = ApiResource(API_VERSION, "ModelReplica", "modelreplicas", namespaced=True)
+
+
 def add_namespace(parser: argparse.ArgumentParser, *, every: bool = False) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-n", "--namespace", default="default", help="the namespace (default)")
@@ -68,11 +73,19 @@ class PlaneObjects:
         return found
 
     def get(self, resource: ApiResource, namespace: str, name: str) -> dict[str, object]:
-        with self._suggesting(resource, namespace, name):
+        with self.suggesting(resource, namespace, name):
             return self._plane.request("GET", resource.path(namespace, name))
 
-    def _suggesting(self, resource: ApiResource, namespace: str, name: str) -> AbstractContextManager[None]:
-        return suggesting(name, lambda: [name_of(item) for item in self.list(resource, namespace)])
+    def suggesting(self, resource: ApiResource, namespace: str, name: str) -> AbstractContextManager[None]:
+        """What is not found gets the namespace or the name that was meant."""
+        return suggesting(lambda: near_object(name, namespace, self._known(resource, namespace)))
+
+    def _known(self, resource: ApiResource, namespace: str) -> Sequence[Manifest]:
+        """Of all namespaces, or of the one that somebody may read."""
+        try:
+            return self.list(resource, "")
+        except ModelplaneError:
+            return self.list(resource, namespace)
 
     def find(self, resource: ApiResource, namespace: str, name: str) -> dict[str, object] | None:
         try:
@@ -88,7 +101,7 @@ class PlaneObjects:
 
     def table(self, resource: ApiResource, namespace: str, name: str = "", selector: str = "") -> Mapping[str, object]:
         """As the API itself tabulates it, with the columns of the definition."""
-        with self._suggesting(resource, namespace, name):
+        with self.suggesting(resource, namespace, name):
             return self._plane.request("GET", resource.path(namespace, name) + _query(selector), accepted=_TABLE)
 
     def apply(self, manifest: Manifest, namespace: str, *, force: bool) -> tuple[ApiResource, str]:
@@ -111,12 +124,12 @@ class PlaneObjects:
         return resource, "unchanged" if _declared(before) == _declared(after) else "configured"
 
     def delete(self, resource: ApiResource, namespace: str, name: str) -> None:
-        with self._suggesting(resource, namespace, name):
+        with self.suggesting(resource, namespace, name):
             self._plane.request("DELETE", resource.path(namespace, name))
 
     def patch(self, resource: ApiResource, namespace: str, name: str, patch: Manifest, part: str = "") -> None:
         query = f"?fieldManager={MANAGER}"
-        with self._suggesting(resource, namespace, name):
+        with self.suggesting(resource, namespace, name):
             self._plane.request("PATCH", resource.path(namespace, name) + (f"/{part}" if part else "") + query, patch)
 
     def _resources(self, api_version: str) -> tuple[ApiResource, ...]:

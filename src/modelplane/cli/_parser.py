@@ -20,7 +20,8 @@ class CommandParser(argparse.ArgumentParser):
         head, marked, rest = message.partition("unrecognized arguments: ")
         option = next((word.partition("=")[0] for word in rest.split() if word.startswith("-")), "")
         guess = nearest_word(option, options_of(self)) if marked and option else ""
-        super().error(f"{head}{marked}{rest}; did you mean {guess}?" if guess else message)
+        shown = f"{head}{marked}{rest}; did you mean {guess}?" if guess else message
+        super().error(f"{shown}\n`{self.prog} --help` explains it")
 
 
 def nearest_word(word: str, known: Sequence[str]) -> str:

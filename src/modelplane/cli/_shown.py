@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from modelplane.api.errors import InputError
 from modelplane.api.objects import API_VERSION
@@ -74,12 +74,32 @@ def read_inputs(arguments: argparse.Namespace) -> "FleetManifests":
     that, the manifests alone, and without manifests the running plane of this machine or the control plane of
     $KUBECONFIG.
     """
-    import msgspec
+    return read_change(arguments).after
 
-    from modelplane.views.inputs import gather, merge
+
+class FleetChange(NamedTuple):
+    """The fleet as it is, the manifests, and the fleet with them."""
+
+    before: "FleetManifests"
+    edits: "FleetManifests"
+    after: "FleetManifests"
+
+
+def read_change(arguments: argparse.Namespace) -> FleetChange:
+    from modelplane.views.inputs import FleetManifests, gather, merge
 
     base = gather(_observed(arguments), now=time.time())
-    found = merge(base, _reviewed(arguments.manifests)) if arguments.manifests else base
+    if not arguments.manifests:
+        found = _with_options(base, arguments)
+        return FleetChange(found, FleetManifests(), found)
+    edits = _reviewed(arguments.manifests, vars(arguments).get("namespace") or "default")
+    return FleetChange(_with_options(base, arguments), edits, _with_options(merge(base, edits), arguments))
+
+
+def _with_options(found: "FleetManifests", arguments: argparse.Namespace) -> "FleetManifests":
+    """Placed by the profile and at the time that the options name."""
+    import msgspec
+
     if arguments.profile is not None or found.profile_document is not None:
         from modelplane.cli._plugins import full_registry, read_profile_document
 
@@ -132,10 +152,15 @@ def objects_of(plane: "RunningPlane") -> Iterator[Mapping[str, object]]:
             yield {**item, "apiVersion": API_VERSION, "kind": kind}
 
 
-def _reviewed(paths: Sequence[str]) -> "FleetManifests":
-    from modelplane.views.inputs import gather
+def add_edited_namespace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-n", "--namespace", default="default", help="of objects that name no namespace (default)")
 
-    return gather(document.value for document in reviewed_documents(paths) if isinstance(document.value, dict))
+
+def _reviewed(paths: Sequence[str], namespace: str) -> "FleetManifests":
+    from modelplane.views.inputs import gather, in_namespace
+
+    found = (document.value for document in reviewed_documents(paths) if isinstance(document.value, dict))
+    return gather(in_namespace(item, namespace) for item in found)
 
 
 def reviewed_documents(paths: Sequence[str | Path]) -> "list[Document]":

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from modelplane.api.errors import InputError
+from modelplane.api.errors import InputError, NotFoundError
 from modelplane.api.labels import RETRY, WARM
 from modelplane.api.names import is_dns_label
+from modelplane.api.objects import name_of
 from modelplane.api.timestamps import timestamp
 from modelplane.cli._formats import add_formats, add_plane, data_text, names_text, plane_of, table_text
+from modelplane.cli._near import near_name, note_empty_namespace
+from modelplane.cli._objects import CACHES, PlaneObjects
 from modelplane.cli._shown import seconds
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ examples:
 """
 _POLL_S = 1.0
 _FAILED = 1
+_NOTHING = "\nno ModelCache is here; docs/caches.md shows how weights are staged before engines start\n"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, title="verbs")
     listed = verbs.add_parser("list", help="every cache")
-    listed.add_argument("-n", "--namespace", default="", help="one namespace (all)")
+    which = listed.add_mutually_exclusive_group()
+    which.add_argument("-n", "--namespace", default="", help="one namespace (all)")
+    which.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces, as without it")
     shown = verbs.add_parser("show", help="one cache, by cluster")
     shown.add_argument("-w", "--watch", action="store_true", help="until every cluster holds it, or one failed")
     shown.add_argument("--timeout", type=float, default=None, metavar="S", help="how long to watch (no limit)")
@@ -72,8 +78,10 @@ def _rows(caches: "Iterable[Mapping[str, object]]") -> "Sequence[CacheRow]":
 
 
 def _list(plane: "RunningPlane", arguments: argparse.Namespace) -> int:
-    rows = [row for row in _rows(plane.items("modelcaches")) if arguments.namespace in {"", row.namespace}]
+    found = _rows(plane.items("modelcaches"))
+    rows = [row for row in found if arguments.namespace in {"", row.namespace}]
     print(_listed(rows, arguments.output), end="")
+    note_empty_namespace(arguments.namespace, {row.namespace for row in found})
     return 0
 
 
@@ -83,7 +91,7 @@ def _listed(rows: "Sequence[CacheRow]", output: str) -> str:
     if output == "name":
         return names_text("modelcache", (row.name for row in rows))
     header = ("CACHE", "HEALTH", "ARTIFACT", "SOURCE", "STAGED", "PROGRESS", "REPLICAS", "WHY")
-    shown = table_text(header, [_cells(row) for row in rows])
+    shown = table_text(header, [_cells(row) for row in rows]) + ("" if rows else _NOTHING)
     return shown if output == "text" else "\n".join([shown, *(_by_cluster(row) for row in rows)])
 
 
@@ -126,11 +134,14 @@ def _by_cluster(row: "CacheRow") -> str:
 
 
 def _warm(plane: "RunningPlane", arguments: argparse.Namespace) -> int:
-    unknown = [name for name in arguments.on if not any(item == name for item in _clusters(plane))]
-    if unknown:
-        raise InputError(f"InferenceCluster {', '.join(unknown)} does not exist")
-    (row,) = _rows([_get(plane, arguments)])
-    plane.patch(_path(arguments.namespace), row.name, warm_patch(_get(plane, arguments), arguments.on, time.time()))
+    known = [name_of(item) for item in plane.items("inferenceclusters")] if arguments.on else []
+    unknown = next((name for name in arguments.on if name not in known), None)
+    if unknown is not None:
+        raise NotFoundError(f"InferenceCluster {unknown} does not exist{near_name(unknown, known)}")
+    cache = _get(plane, arguments)
+    (row,) = _rows([cache])
+    patch = warm_patch(cache, arguments.on, time.time())
+    PlaneObjects(plane).patch(CACHES, row.namespace, row.name, patch)
     where = f" on {', '.join(arguments.on)}" if arguments.on else ""
     print(
         f"{row.namespace}/{row.name} is staged{where}; `modelplane cache show {row.name} --watch` shows how far it is."
@@ -148,18 +159,7 @@ def warm_patch(cache: Mapping[str, object], clusters: list[str], now: float) -> 
     return {"metadata": {"annotations": annotations}}
 
 
-def _clusters(plane: "RunningPlane") -> list[str]:
-    items = (item.get("metadata") for item in plane.items("inferenceclusters"))
-    return [str(item.get("name")) for item in items if isinstance(item, Mapping)]
-
-
 def _get(plane: "RunningPlane", arguments: argparse.Namespace) -> dict[str, object]:
     if not is_dns_label(arguments.name):
         raise InputError(f"{arguments.name!r} is not the name of a ModelCache")
-    return plane.get(_path(arguments.namespace), arguments.name)
-
-
-def _path(namespace: str) -> str:
-    if not is_dns_label(namespace):
-        raise InputError(f"{namespace!r} is not a namespace")
-    return f"namespaces/{namespace}/modelcaches"
+    return PlaneObjects(plane).get(CACHES, arguments.namespace, arguments.name)

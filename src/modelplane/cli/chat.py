@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError, NotFoundError, UnavailableError
 from modelplane.api.objects import Manifest, name_of, namespace_of, text_at
-from modelplane.cli._near import near_name
-from modelplane.cli.running import RunningPlane, add_data_argument
+from modelplane.cli._formats import add_plane, plane_of
+from modelplane.cli._near import near_object
+from modelplane.cli.running import RunningPlane
+from modelplane.cli.service import service_name
 from modelplane.k8s.admission.decode import escape
 from modelplane.views.services import chosen_model
 
@@ -26,6 +28,7 @@ _EPILOG = """\
 examples:
   modelplane chat chat
   modelplane chat helper -n team -m "Write a haiku about queues."
+  modelplane chat ms/helper --kubeconfig ~/.kube/config
   MODELPLANE_API_KEY=… modelplane chat helper --max-tokens 200 < questions.txt
 
 Each line of the standard input is a message; what was said before goes along. The key of a gateway with callers is read
@@ -34,6 +37,8 @@ from $MODELPLANE_API_KEY. Exit codes: 0 done, 1 no plane runs, no such service e
 KEY = "MODELPLANE_API_KEY"
 _TIMEOUT_S = 300.0
 _NO_KEY = 401
+_NO_ENDPOINT = 503
+_KEY_HINT = f"; its gateway requires a key: give yours in ${KEY}"
 _DATA = "data:"
 _DONE = "[DONE]"
 
@@ -41,26 +46,30 @@ _DONE = "[DONE]"
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Sends messages to a ModelService through its gateway and streams what it answers."
     parser.epilog = _EPILOG
-    parser.add_argument("name", metavar="SERVICE", help="the ModelService")
+    parser.add_argument("name", metavar="SERVICE", help="the ModelService, or ms/NAME")
     parser.add_argument("-n", "--namespace", default="default", help="its namespace (default)")
-    parser.add_argument("-m", "--message", default="", help="send this one message, and end")
+    parser.add_argument("-m", "--message", help="send this one message, and end")
     parser.add_argument("--system", default="", metavar="TEXT", help="a system message before the first")
     parser.add_argument("--model", default="", help="the model's name (default: the service's, or its engine's)")
     parser.add_argument("--max-tokens", type=int, default=1024, metavar="N", help="tokens of a response (1024)")
     parser.add_argument("--ca", type=Path, metavar="FILE", help="trust the certificates of this file, for https")
-    add_data_argument(parser)
+    add_plane(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    service = _service(RunningPlane.of(arguments.data), arguments.namespace, arguments.name)
+    if arguments.message is not None and not arguments.message.strip():
+        raise InputError("--message is empty; without it each line of the standard input is a message")
+    namespace, name = arguments.namespace, service_name(arguments.name)
+    service = _service(plane_of(arguments), namespace, name)
     address = text_at(service, "status", "address")
+    why = f"`modelplane trace ms/{name}{'' if namespace == 'default' else f' -n {namespace}'}` says what it waits for"
     if not address:
-        raise UnavailableError(f"ModelService {arguments.namespace}/{arguments.name} has no address yet")
-    client = ChatClient(address, os.environ.get(KEY, ""), arguments.ca, arguments.max_tokens)
+        raise UnavailableError(f"ModelService {namespace}/{name} has no address yet; {why}")
+    client = ChatClient(address, os.environ.get(KEY, ""), arguments.ca, arguments.max_tokens, why=why)
     client.choose_model(arguments.model, text_at(service, "status", "model"))
     if arguments.system:
         client.messages.append({"role": "system", "content": arguments.system})
-    for line in [arguments.message] if arguments.message else _lines():
+    for line in [arguments.message] if arguments.message is not None else _lines():
         for piece in client.say(line):
             print(printed(piece), end="", flush=True)
         print(flush=True)
@@ -86,11 +95,11 @@ def _lines() -> Iterator[str]:
 
 
 def _service(plane: RunningPlane, namespace: str, name: str) -> Manifest:
-    for item in plane.items("modelservices"):
-        if (text_at(item, "metadata", "namespace"), name_of(item)) == (namespace, name):
+    known = plane.items("modelservices")
+    for item in known:
+        if (namespace_of(item), name_of(item)) == (namespace, name):
             return item
-    known = [name_of(item) for item in plane.items("modelservices") if namespace_of(item) == namespace]
-    raise NotFoundError(f"ModelService {namespace}/{name} does not exist{near_name(name, known)}")
+    raise NotFoundError(f"ModelService {namespace}/{name} does not exist{near_object(name, namespace, known)}")
 
 
 @dataclass(slots=True)
@@ -102,6 +111,8 @@ class ChatClient:
     trusted: Path | None = None
     max_tokens: int = 1024
     model: str = ""
+    why: str = ""
+    """What to type where no endpoint answers."""
     messages: list[dict[str, str]] = field(default_factory=list)
 
     def choose_model(self, given: str, service_model: str) -> None:
@@ -136,7 +147,7 @@ class ChatClient:
         try:
             found: HTTPResponse = urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=context)  # noqa: S310  as above
         except urllib.error.HTTPError as error:
-            hint = "; its gateway asks for a key: give yours in $MODELPLANE_API_KEY" if error.code == _NO_KEY else ""
+            hint = _KEY_HINT if error.code == _NO_KEY else f"; {self.why}" if error.code == _NO_ENDPOINT else ""
             said = _sentence(error.read()).rstrip(".")
             raise InputError(f"the service returned {error.code}: {said}{hint}") from error
         except urllib.error.URLError as error:

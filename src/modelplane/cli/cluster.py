@@ -170,7 +170,7 @@ def _name(item: "Json") -> str:
 def _show(findings: "tuple[Finding, ...]") -> int:
     width = max(len(finding.what) for finding in findings)
     for finding in findings:
-        mark, why = ("missing", f": {finding.fault}") if finding.fault else ("ok", "")
+        mark, why = ("not ok", f": {finding.fault}") if finding.fault else ("ok", "")
         print(escape(f"{mark:8}{finding.what.ljust(width)}  {finding.found}{why}"))
     wrong = sum(bool(finding.fault) for finding in findings)
     print(f"{wrong} of {len(findings)} requirements are not met" if wrong else "all requirements are met")

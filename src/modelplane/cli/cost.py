@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelplane.cli._formats import NOTHING_YET, add_plane, data_text, duration_s, plane_of, table_text
+from modelplane.cli._near import note_empty_namespace
 
 if TYPE_CHECKING:
     from modelplane.views.fleet_cost import DeploymentCost, FleetCost, TeamCost
@@ -33,7 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Shows what a fleet costs, by team and deployment, by the hour and for a million tokens."
     parser.epilog = _EPILOG
     add_plane(parser)
-    parser.add_argument("-n", "--namespace", default="", help="one team (all)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("-n", "--namespace", default="", help="one team (all)")
+    which.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces, as without it")
     parser.add_argument(
         "--since", type=duration_s, default="24h", metavar="TIME", help="count tokens of this long: 90m, 7d (24h)"
     )
@@ -45,13 +48,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    print(cost_text(_cost(arguments), arguments.output), end="")
+    found = _cost(arguments)
+    print(cost_text(_of_namespace(found, arguments.namespace), arguments.output), end="")
+    note_empty_namespace(arguments.namespace, {row.namespace for row in found.teams})
     return 0
 
 
 def _cost(arguments: argparse.Namespace) -> "FleetCost":
-    import msgspec
-
     from modelplane.cli._shown import objects_of
     from modelplane.cli._usage import read_usage, usage_files
     from modelplane.views.fleet_cost import fleet_cost
@@ -62,13 +65,18 @@ def _cost(arguments: argparse.Namespace) -> "FleetCost":
     endpoints = plane.items("modelendpoints")
     files = arguments.usage or ([] if arguments.kubeconfig else usage_files(arguments.data))
     usage, window_s = read_usage(files, now, arguments.since)
-    found = fleet_cost(fleet_load(gather(objects_of(plane), now=now), ()), endpoints, usage, window_s=window_s)
-    if not arguments.namespace:
+    return fleet_cost(fleet_load(gather(objects_of(plane), now=now), ()), endpoints, usage, window_s=window_s)
+
+
+def _of_namespace(found: "FleetCost", namespace: str) -> "FleetCost":
+    if not namespace:
         return found
+    import msgspec
+
     return msgspec.structs.replace(
         found,
-        teams=tuple(row for row in found.teams if row.namespace == arguments.namespace),
-        deployments=tuple(row for row in found.deployments if row.namespace == arguments.namespace),
+        teams=tuple(row for row in found.teams if row.namespace == namespace),
+        deployments=tuple(row for row in found.deployments if row.namespace == namespace),
     )
 
 

@@ -39,6 +39,7 @@ What cannot be read is a line of its README.md and no failure. A file that is th
 mode 0600.
 """
 _FOLDER: Final = "modelplane-debug"
+_TEAM_KINDS: Final = ("modeldeployments", "modelservices", "modelcaches", "modelendpoints")
 _TREES: Final = ("ModelDeployment", "ModelService")
 _LOGS: Final = ("envoy.log", "access.log")
 _DECISIONS: Final = ("requests?limit=500", "endpoints")
@@ -139,6 +140,8 @@ def bundle_files(
     mask = CredentialMask.of(item for items in state.objects.values() for item in items)
     found = [*_texts(state, reader, now_s), *_objects(state, mask)]
     if namespace:
+        if not any(map(state.items, _TEAM_KINDS)):
+            reader.missing.append(f"namespace {namespace}: nothing of Modelplane is in it")
         reader.missing.append(f"logs and routers: they are of all namespaces, and this bundle is of {namespace}")
     else:
         found += [*_logs(data, reader), *_decisions(data, reader)]
@@ -223,7 +226,7 @@ def _top(state: PlaneState, now_s: float) -> str:
     inputs = gather((item for plural in KINDS.values() for item in state.items(plural)), now=now_s)
     endpoints = state.items("modelendpoints")
     services = service_loads(inputs, state.items("modelservices"), endpoints, {})
-    return load_text(fleet_load(inputs, endpoints), "wide", services)
+    return load_text(fleet_load(inputs, endpoints), services, "wide")
 
 
 def _trace(state: PlaneState) -> str:

@@ -36,6 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     objects = PlaneObjects(plane_of(arguments))
     found = _selected(objects, arguments)
+    if not found and not arguments.watch:
+        _check_target(objects, arguments)
     print(_text(found, arguments.output, heads=True), end="", flush=True)
     while arguments.watch:
         time.sleep(_EVERY_S)
@@ -46,10 +48,20 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _selected(objects: PlaneObjects, arguments: argparse.Namespace) -> list[Mapping[str, object]]:
-    namespace = "" if arguments.all_namespaces else arguments.namespace
+def _target(arguments: argparse.Namespace) -> tuple[str, str] | None:
     words = [arguments.target] if arguments.target else arguments.words
-    target = read_name(words) if words else None
+    return read_name(words) if words else None
+
+
+def _check_target(objects: PlaneObjects, arguments: argparse.Namespace) -> None:
+    """An object without events may be a name that was mistyped. With -A it has no namespace to be read from."""
+    target = _target(arguments)
+    if target is not None and not arguments.all_namespaces:
+        objects.get(objects.resource(target[0]), arguments.namespace, target[1])
+
+
+def _selected(objects: PlaneObjects, arguments: argparse.Namespace) -> list[Mapping[str, object]]:
+    namespace, target = "" if arguments.all_namespaces else arguments.namespace, _target(arguments)
     found = [
         event
         for event in objects.list(EVENTS, namespace)

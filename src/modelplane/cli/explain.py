@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from modelplane.cli._kinds import read_target
+from modelplane.cli._near import near_object, suggesting
 from modelplane.cli._shown import EXIT_DOES_NOT_FIT, add_inputs, add_output, print_table, print_value, read_inputs
 from modelplane.k8s.admission.decode import escape
 
@@ -54,10 +55,14 @@ def run(arguments: argparse.Namespace) -> int:
     kind, name = read_target(arguments.target, _KINDS)
     inputs, namespace = read_inputs(arguments), arguments.namespace
     if kind == "InferenceCluster":
-        return _show_cluster(explain_cluster(inputs.clusters, name), arguments.output)
+        with suggesting(lambda: near_object(name, "", inputs.clusters)):
+            return _show_cluster(explain_cluster(inputs.clusters, name), arguments.output)
+    deployment = name
     if kind == "ModelReplica":
-        name, namespace = owner_of(inputs, name, namespace)
-    found = explain(inputs, name, namespace)
+        with suggesting(lambda: near_object(name, namespace, inputs.replicas)):
+            deployment, namespace = owner_of(inputs, name, namespace)
+    with suggesting(lambda: near_object(deployment, namespace, inputs.deployments)):
+        found = explain(inputs, deployment, namespace)
     if arguments.output == "text":
         _show(found)
     else:

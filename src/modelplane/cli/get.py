@@ -60,14 +60,20 @@ def run(arguments: argparse.Namespace) -> int:
 def _text(objects: PlaneObjects, wanted: Sequence[_Wanted], arguments: argparse.Namespace) -> str:
     if arguments.output in {"text", "wide"}:
         tables = [text for each in wanted for text in _tables(objects, each, arguments)]
-        nothing = "all namespaces" if arguments.all_namespaces else f"namespace {arguments.namespace}"
-        return "\n".join(tables) or f"nothing is in {nothing}{' with these labels' if arguments.selector else ''}\n"
+        return "\n".join(tables) or _nothing(arguments)
     found = [(each[0], item) for each in wanted for item in _items(objects, each, arguments)]
     if arguments.output == "name":
         return "".join(f"{each.shown(text_at(item, 'metadata', 'name'))}\n" for each, item in found)
     if len(found) == 1 and wanted[0][1]:
         return data_text(found[0][1], arguments.output)
     return data_text({"apiVersion": "v1", "kind": "List", "items": [item for _, item in found]}, arguments.output)
+
+
+def _nothing(arguments: argparse.Namespace) -> str:
+    labels = " with these labels" if arguments.selector else ""
+    if arguments.all_namespaces:
+        return f"nothing is in all namespaces{labels}\n"
+    return f"nothing is in namespace {arguments.namespace}{labels}; -A shows all namespaces\n"
 
 
 def _namespace(arguments: argparse.Namespace) -> str:

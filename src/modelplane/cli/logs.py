@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from modelplane.api.errors import InputError, NotFoundError
-from modelplane.api.objects import API_VERSION, Manifest, items_at, name_of, namespace_of, text_at
+from modelplane.api.objects import Manifest, items_at, name_of, namespace_of, text_at
 from modelplane.cli._formats import add_plane, duration_s, plane_of
 from modelplane.cli._kinds import read_target
-from modelplane.cli._objects import ApiResource, PlaneObjects, add_namespace
+from modelplane.cli._objects import DEPLOYMENTS, REPLICAS, PlaneObjects, add_namespace
 from modelplane.cli._selection import add_labels
 from modelplane.cli.running import RunningPlane, is_of_a_plane
 from modelplane.k8s.admission.decode import escape
@@ -40,8 +40,6 @@ it begins. --since, --timestamps and --previous need --kubeconfig: files of this
 Exit codes: 0 shown, 1 refused, or something could not be read: what could is shown.
 """
 KINDS: Final = {"ModelDeployment": "deployment", "ModelReplica": "replica"}
-_DEPLOYMENTS: Final = ApiResource(API_VERSION, "ModelDeployment", "modeldeployments", namespaced=True)
-_REPLICAS: Final = ApiResource(API_VERSION, "ModelReplica", "modelreplicas", namespaced=True)
 _EVERY_S = 0.5
 
 
@@ -124,14 +122,14 @@ def _replicas(plane: RunningPlane, targets: Sequence[tuple[str, str]], arguments
 
 def _labelled(plane: RunningPlane, kind: str, arguments: argparse.Namespace) -> list[Manifest]:
     objects = PlaneObjects(plane)
-    resource = _REPLICAS if kind == "ModelReplica" else _DEPLOYMENTS
+    resource = REPLICAS if kind == "ModelReplica" else DEPLOYMENTS
     items = objects.list(resource, arguments.namespace, arguments.selector)
     if not items:
         raise NotFoundError(f"no {kind} in namespace {arguments.namespace} has the labels {arguments.selector}")
     if kind == "ModelReplica":
         return list(items)
     names = {name_of(item) for item in items}
-    found = objects.list(_REPLICAS, arguments.namespace)
+    found = objects.list(REPLICAS, arguments.namespace)
     return [item for item in found if text_at(item, "spec", "deployment", "name") in names]
 
 
@@ -163,11 +161,11 @@ def _show_pods(arguments: argparse.Namespace, targets: Sequence[tuple[str, str]]
 
 def replicas_of(plane: RunningPlane, kind: str, namespace: str, name: str) -> list[Manifest]:
     """The replica of that name, or those of the deployment."""
+    objects = PlaneObjects(plane)
     if kind == "ModelReplica":
-        return [plane.request("GET", _REPLICAS.path(namespace, name))]
-    plane.request("GET", _DEPLOYMENTS.path(namespace, name))
-    found = items_at(plane.request("GET", _REPLICAS.path(namespace)), "items")
-    return [item for item in found if text_at(item, "spec", "deployment", "name") == name]
+        return [objects.get(REPLICAS, namespace, name)]
+    objects.get(DEPLOYMENTS, namespace, name)
+    return [item for item in objects.list(REPLICAS, namespace) if text_at(item, "spec", "deployment", "name") == name]
 
 
 def log_files(data: Path, replicas: Sequence[Manifest]) -> list[Path]:

@@ -21,7 +21,8 @@ examples:
   modelplane mcp --kubeconfig ~/.kube/config      any control plane, with the rights of that file
 
 An assistant starts it, as `{"command": "modelplane", "args": ["mcp"]}` in its list of MCP servers. Tools: fleet_status,
-top, cost, trace, explain, plan, simulate. Each is the command of this name with JSON for output. None changes anything.
+top, cost, trace, explain, explain_cluster, events, plan, simulate. Each is the command of this name with JSON for
+output. None changes anything.
 """
 _MOST_LINE: Final = 4 << 20
 _MOST_OUTPUT: Final = 400_000
@@ -42,6 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     where = ("--kubeconfig", arguments.kubeconfig) if arguments.kubeconfig is not None else ("--data", arguments.data)
     words = (where[0], str(Path(where[1]).absolute()))
+    if sys.stdin.isatty():
+        print("an assistant starts this and speaks MCP to it; Ctrl-D ends it", file=sys.stderr)
     session = McpSession(TOOLS, lambda tool, given: call_tool(tool, given, words))
     for line in lines_of(sys.stdin.buffer):
         response = session.answer(line)

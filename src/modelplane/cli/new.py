@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from modelplane.api.errors import InputError
+from modelplane.api.errors import InputError, NotFoundError
 from modelplane.cli.running import add_data_argument
 
 if TYPE_CHECKING:
@@ -140,7 +140,10 @@ def _hardware(arguments: argparse.Namespace) -> Iterable[Mapping[str, object]]:
         return [each.value for each in reviewed_documents(arguments.manifests) if isinstance(each.value, dict)]
     from modelplane.cli._formats import plane_of
 
-    return objects_of(plane_of(arguments))
+    try:
+        return objects_of(plane_of(arguments))
+    except NotFoundError as error:
+        raise NotFoundError(f"{error}; --class takes a node of `modelplane catalog`, -f manifests") from error
 
 
 def _too_large(model: str, size: "ModelSize", nodes: "Iterable[NodeDevices]") -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from modelplane.api.errors import InputError
 from modelplane.cli._shown import (
     EXIT_DOES_NOT_FIT,
+    add_edited_namespace,
     add_inputs,
     add_output,
     money,
@@ -31,6 +32,7 @@ answers:
 
 examples:
   modelplane plan -f examples/quickstart/
+  modelplane plan -f model.yaml -n team                 as `apply -n team` would place it
   modelplane plan -f model.yaml --fleet snapshot.yaml
   modelplane plan -f model.yaml --data                  what changes in the running plane of this machine
   modelplane plan -f model.yaml --data --apply          and do it, after a question; --yes asks none
@@ -47,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = _EPILOG
     add_inputs(parser, manifests_required=True)
+    add_edited_namespace(parser)
     parser.add_argument("--without-scale-up", action="store_true", help="replicas that need new nodes do not fit")
     parser.add_argument("--all", dest="every", action="store_true", help="also show replicas that stay as they are")
     parser.add_argument("--apply", action="store_true", help="then apply the manifests, after a question")
@@ -61,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         from modelplane.cli._objects import PlaneObjects
         from modelplane.cli.apply import apply_all, manifests_of
 
-        apply_all(PlaneObjects(target), manifests_of(arguments.manifests), "default", force=False)
+        apply_all(PlaneObjects(target), manifests_of(arguments.manifests), arguments.namespace, force=False)
     return code
 
 

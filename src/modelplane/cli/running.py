@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from modelplane.api.errors import ConflictError, InputError, ModelplaneError, NotFoundError, UnavailableError
 from modelplane.api.objects import name_of
-from modelplane.cli._near import suggesting
+from modelplane.cli._near import near_name, suggesting
 
 if TYPE_CHECKING:
     import ssl
@@ -111,7 +111,7 @@ class RunningPlane:
 
     def get(self, plural: str, name: str) -> dict[str, object]:
         """One object of a kind that has no namespace."""
-        with suggesting(name, lambda: [name_of(item) for item in self.items(plural)]):
+        with suggesting(lambda: near_name(name, [name_of(item) for item in self.items(plural)])):
             return self.request("GET", f"{_API}/{plural}/{name}")
 
     def patch(self, plural: str, name: str, patch: Mapping[str, object]) -> dict[str, object]:

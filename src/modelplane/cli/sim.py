@@ -1,13 +1,12 @@
 """`modelplane sim`: failures and shortages in the simulated clusters of a running plane."""
 
 import argparse
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import IO
 from urllib.parse import quote
 
-from modelplane.api.errors import InputError, UnavailableError
+from modelplane.api.objects import items_at, name_of, text_at
 from modelplane.cli._formats import table_text
+from modelplane.cli._near import near_name, suggesting
 from modelplane.cli.running import RunningPlane, add_data_argument
 
 _EPILOG = """\
@@ -43,7 +42,7 @@ examples:
 sets an annotation of its InferenceCluster, so kubectl works as well:
   kubectl annotate inferencecluster east sim.modelplane.ai/failed=true
 """
-_TIMEOUT_S = 10.0
+_PREFIX = "/modelplane/sim"
 _PAIRS = {
     "fail": ("cluster",),
     "recover": ("cluster",),
@@ -194,10 +193,11 @@ def _configure_node_loss(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     plane = RunningPlane.of(arguments.data)
-    if arguments.verb == "show":
-        _show(_call(plane, f"/clusters/{quote(arguments.cluster, safe='')}"))
-    else:
-        print(_call(plane, "", command_of(arguments))["said"])
+    with suggesting(lambda: _hint(plane, arguments)):
+        if arguments.verb == "show":
+            _show(plane.request("GET", _inventory(arguments.cluster)))
+        else:
+            print(plane.request("POST", _PREFIX, command_of(arguments), sent="application/json")["said"])
     return 0
 
 
@@ -227,31 +227,18 @@ def command_of(arguments: argparse.Namespace) -> dict[str, str]:
             return command
 
 
-def _call(plane: RunningPlane, path: str, body: Mapping[str, str] | None = None) -> dict[str, object]:
-    import urllib.error
-    import urllib.request
-
-    headers = {"Authorization": f"Bearer {plane.token}", "Content-Type": "application/json"}
-    data = json.dumps(body).encode() if body is not None else None
-    url = f"{plane.server}/modelplane/sim{path}"
-    request = urllib.request.Request(url, data=data, headers=headers)  # noqa: S310  our own https address
-    try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=plane.context) as answer:  # noqa: S310  as above
-            found: dict[str, object] = json.load(answer)
-            return found
-    except urllib.error.HTTPError as error:
-        raise InputError(_message(error)) from error
-    except urllib.error.URLError as error:
-        raise UnavailableError(f"the plane at {plane.server} is unreachable: {error.reason}") from error
+def _hint(plane: RunningPlane, arguments: argparse.Namespace) -> str:
+    """The nearest cluster; where that is right, the nearest node or pod."""
+    clusters = [name_of(item) for item in plane.items("inferenceclusters")]
+    if arguments.cluster not in clusters:
+        return near_name(arguments.cluster, clusters)
+    shown = plane.request("GET", _inventory(arguments.cluster))
+    names = [text_at(row, "name") for part in ("nodes", "pods") for row in items_at(shown, part)]
+    return near_name(vars(arguments).get("name", ""), names)
 
 
-def _message(error: IO[bytes]) -> str:
-    """The message of a Status object."""
-    try:
-        found = json.load(error)
-    except ValueError:
-        return str(error)
-    return str(found.get("message") if isinstance(found, dict) else error)
+def _inventory(cluster: str) -> str:
+    return f"{_PREFIX}/clusters/{quote(cluster, safe='')}"
 
 
 def _show(found: Mapping[str, object]) -> None:

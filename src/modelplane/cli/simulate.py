@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError
 from modelplane.api.objects import API_VERSION, Manifest, annotations_of, labels_of, name_of, namespace_of
-from modelplane.cli._formats import output_word
+from modelplane.cli._formats import duration_s, output_word
 from modelplane.cli.running import DATA_HELP, RunningPlane, chosen_data, default_data
 
 if TYPE_CHECKING:
@@ -76,12 +76,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--step", action="append", default=[], metavar="STEP", help="what happens: '60 lose cluster east'"
     )
-    parser.add_argument("--seconds", type=float, help=f"how long it runs, in virtual time ({_SECONDS:g})")
+    parser.add_argument(
+        "--seconds", type=_span_s, metavar="TIME", help=f"how long it runs, in virtual time: 90, 5m, 2h ({_SECONDS:g})"
+    )
     parser.add_argument("--seed", type=int, help="decides everything that is left to chance (0)")
-    parser.add_argument("--worlds", type=int, metavar="N", help="run N drawn worlds with faults, from the seed on")
+    parser.add_argument("--worlds", type=_count, metavar="N", help="run N drawn worlds with faults, from the seed on")
     parser.add_argument("--report", type=Path, metavar="FILE.html", help="write a report as one HTML file")
     parser.add_argument("--against", type=Path, metavar="FILE.json", help="compare with the JSON of another run")
     parser.add_argument("-o", "--output", type=output_word, choices=("text", "json"), default="text")
+
+
+def _span_s(text: str) -> float:
+    found = duration_s(text)
+    if not found:
+        raise argparse.ArgumentTypeError("0 is no time that a fleet can run")
+    return found
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of worlds")
+    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -92,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         return run_many(range(seed, seed + arguments.worlds))
     if not arguments.scenarios and not _names_fleet(arguments):
         if arguments.step or arguments.report or arguments.against:
-            raise InputError("steps need a fleet: give its manifests with -f")
+            raise InputError("steps need a fleet: give its manifests with -f, or a plane with --data or --kubeconfig")
         from modelplane.testing.world.run import run_world
 
         return _show_world(run_world(seed), arguments.output)
@@ -175,6 +190,8 @@ def _scenario(path: Path) -> "ScenarioFile":
     from modelplane.testing.world.scenario_file import read_scenario
 
     documents = read_documents([path])
+    if any(isinstance(each.value, dict) and "metadata" in each.value for each in documents):
+        raise InputError(f"{path}: these are manifests and no scenario; -f takes them")
     if len(documents) != 1:
         raise InputError(f"{path}: a scenario is one document, and not {len(documents)}")
     try:

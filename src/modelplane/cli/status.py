@@ -18,6 +18,7 @@ from modelplane.cli._formats import (
     print_changes,
     table_text,
 )
+from modelplane.cli._near import note_empty_namespace
 from modelplane.cli.ports import HOST, Ports, page_token
 from modelplane.views.states import READY
 
@@ -60,27 +61,33 @@ def run(arguments: argparse.Namespace) -> int:
     from modelplane.views.overview import Overview
 
     plane = plane_of(arguments)
-    found = Overview()
+    whole = found = Overview()
 
     def text() -> str:
-        nonlocal found
-        found = _overview(plane, arguments.namespace)
+        nonlocal whole, found
+        whole = _overview(plane)
+        found = _of_namespace(whole, arguments.namespace)
         return _text(found, arguments)
 
     print_changes(text, watch=arguments.watch)
+    known = {*(row.namespace for row in whole.deployments), *(row.namespace for row in whole.services)}
+    note_empty_namespace(arguments.namespace, known | {row.namespace for row in whole.caches})
     return 0 if all(health.state == READY for health in _healths(found)) else _NOT_READY
 
 
-def _overview(plane: "RunningPlane", namespace: str) -> "Overview":
+def _overview(plane: "RunningPlane") -> "Overview":
     from modelplane.views.overview import overview
 
-    found = overview(
+    return overview(
         clusters=plane.items("inferenceclusters"),
         deployments=plane.items("modeldeployments"),
         replicas=plane.items("modelreplicas"),
         services=plane.items("modelservices"),
         caches=plane.items("modelcaches"),
     )
+
+
+def _of_namespace(found: "Overview", namespace: str) -> "Overview":
     if not namespace:
         return found
     return replace(

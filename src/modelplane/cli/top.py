@@ -15,6 +15,7 @@ from modelplane.cli._formats import (
     print_changes,
     table_text,
 )
+from modelplane.cli._near import note_empty_namespace
 
 if TYPE_CHECKING:
     from modelplane.api.objects import Manifest
@@ -59,18 +60,21 @@ def run(arguments: argparse.Namespace) -> int:
     plane = plane_of(arguments)
     data = arguments.data if arguments.kubeconfig is None else None
 
+    known: set[str] = set()
+
     def text() -> str:
-        load, services = _load(plane, data, arguments.namespace)
-        return load_text(load, arguments.output, services)
+        load, services = _load(plane, data)
+        known.update(row.namespace for row in load.deployments)
+        known.update(row.namespace for row in services)
+        return load_text(*_of_namespace(load, services, arguments.namespace), arguments.output)
 
     print_changes(text, watch=arguments.watch)
+    note_empty_namespace(arguments.namespace, known)
     return 0
 
 
-def _load(plane: "RunningPlane", data: Path | None, namespace: str) -> "tuple[FleetLoad, tuple[ServiceLoad, ...]]":
+def _load(plane: "RunningPlane", data: Path | None) -> "tuple[FleetLoad, Sequence[ServiceLoad]]":
     """`data` is the folder of a plane of this machine."""
-    import msgspec
-
     from modelplane.cli._shown import objects_of
     from modelplane.cli._usage import token_rates, usage_files
     from modelplane.views.fleet_load import fleet_load
@@ -81,10 +85,17 @@ def _load(plane: "RunningPlane", data: Path | None, namespace: str) -> "tuple[Fl
     endpoints = measured(plane.items("modelendpoints"), data, inputs.now)
     found = fleet_load(inputs, endpoints)
     tokens = token_rates(files, inputs.now, _WINDOW_S)
-    services = service_loads(inputs, plane.items("modelservices"), endpoints, tokens)
-    ours = tuple(row for row in found.deployments if namespace in {"", row.namespace})
-    load = msgspec.structs.replace(found, deployments=ours)
-    return load, tuple(row for row in services if namespace in {"", row.namespace})
+    return found, service_loads(inputs, plane.items("modelservices"), endpoints, tokens)
+
+
+def _of_namespace(
+    load: "FleetLoad", services: "Sequence[ServiceLoad]", namespace: str
+) -> "tuple[FleetLoad, Sequence[ServiceLoad]]":
+    import msgspec
+
+    ours = tuple(row for row in load.deployments if namespace in {"", row.namespace})
+    load = msgspec.structs.replace(load, deployments=ours)
+    return load, [row for row in services if namespace in {"", row.namespace}]
 
 
 def measured(endpoints: "Sequence[Manifest]", data: Path | None, now: float) -> "Sequence[Manifest]":
@@ -106,7 +117,7 @@ def measured(endpoints: "Sequence[Manifest]", data: Path | None, now: float) -> 
     return tuple(with_traffic(places, recent.figures(now), now).values())
 
 
-def load_text(found: "FleetLoad", output: str, services: "Sequence[ServiceLoad]" = ()) -> str:
+def load_text(found: "FleetLoad", services: "Sequence[ServiceLoad]", output: str) -> str:
     if output in {"json", "yaml"}:
         import msgspec
 

@@ -37,10 +37,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     kind, name = read_target(arguments.words, TREE_KINDS)
     objects = PlaneObjects(plane_of(arguments))
-    namespace = arguments.namespace if objects.resource(kind).namespaced else ""
+    resource = objects.resource(kind)
+    namespace = arguments.namespace if resource.namespaced else ""
 
     def text() -> str:
-        return tree_text(_read(objects, namespace).tree(kind, namespace, name), arguments.output)
+        traced = _read(objects, namespace)
+        with objects.suggesting(resource, namespace, name):
+            return tree_text(traced.tree(kind, namespace, name), arguments.output)
 
     print_changes(text, watch=arguments.watch)
     return 0

@@ -1,5 +1,7 @@
 """A ModelCache as placement reads it: the clusters that hold it, and those that will or cannot."""
 
+from collections.abc import Iterable
+
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import (
     CacheOnCluster,
@@ -7,6 +9,7 @@ from modelplane.api.models import (
 )
 from modelplane.compose.caching.source import source_of
 from modelplane.compose.caching.storage import source_fault, storage_of
+from modelplane.compose.causes import STAGING_FAULTS
 from modelplane.placement.values import (
     CacheInfo,
 )
@@ -21,10 +24,9 @@ def cache_of(resource: ModelCache) -> CacheInfo:
     key = source.key if source is not None and storage_of(resource).type == "PVC" else ""
     older = {ClusterName(found.name): found.staged_keys[0] for found in entries if _holds_older(found, key)}
     staged = {ClusterName(found.name) for found in entries if found.phase == "Ready"} | older.keys()
-    refused: dict[str, set[ClusterName]] = {}
-    for found in entries:
-        if found.phase == "Failed" and found.name not in staged:
-            refused.setdefault(_refusal(found), set()).add(ClusterName(found.name))
+    awaited = _awaited(resource, frozenset(staged))
+    refused = (found for found in entries if found.phase == "Failed" and found.name not in staged)
+    stalled = (found for found in entries if found.name in awaited and found.reason in STAGING_FAULTS)
     return CacheInfo(
         namespace=resource.metadata.namespace,
         name=resource.metadata.name,
@@ -33,8 +35,9 @@ def cache_of(resource: ModelCache) -> CacheInfo:
         artifact=resource.spec.artifact.kind,
         key=key,
         keys=older,
-        awaited=_awaited(resource, frozenset(staged)),
-        refused=tuple((why, frozenset(where)) for why, where in sorted(refused.items())),
+        awaited=awaited,
+        stalled=_by_cause(stalled),
+        refused=_by_cause(refused),
         # An object without a uid is not stored anywhere, so nothing reconciles it: a plan is made of such.
         settled=not resource.metadata.uid or bool(resource.status.conditions),
         fault=source_fault(resource) or "",
@@ -44,6 +47,13 @@ def cache_of(resource: ModelCache) -> CacheInfo:
 def _holds_older(entry: CacheOnCluster, key: str) -> bool:
     """Whether a cluster holds what an older source had, and not yet what the newest has."""
     return bool(entry.staged_keys) and key not in entry.staged_keys
+
+
+def _by_cause(entries: Iterable[CacheOnCluster]) -> tuple[tuple[str, frozenset[ClusterName]], ...]:
+    found: dict[str, set[ClusterName]] = {}
+    for entry in entries:
+        found.setdefault(_refusal(entry), set()).add(ClusterName(entry.name))
+    return tuple((why, frozenset(where)) for why, where in sorted(found.items()))
 
 
 def _refusal(entry: CacheOnCluster) -> str:

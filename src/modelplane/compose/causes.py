@@ -61,8 +61,36 @@ FAULTS = frozenset(WORST_FIRST[: WORST_FIRST.index(Reason.SCHEDULING_GATED)]) | 
     Reason.NOT_RUNNABLE,
     Reason.PROGRESS_DEADLINE_EXCEEDED,
     Reason.ROLLOUT_HALTED,
+    Reason.DRAIN_DEADLINE,
+    Reason.CLASS_MISSING,
+    Reason.CLASS_INVALID,
+    Reason.PROVISIONING_FAILED,
+    Reason.REQUIREMENTS_MISSING,
+    Reason.INSTALLATION_FAILED,
+    Reason.COLLECTOR_FAILED,
+    Reason.SECRET_INVALID,
+    Reason.NOT_OURS,
+    Reason.BROKEN,
 }
-"""Reasons that somebody should look at: their events are warnings. The others are stages of a start."""
+"""Reasons that somebody should act on: an event says each that is new, and it is a warning."""
+_OF_STAGING = frozenset(
+    {
+        *(Reason.VOLUME_LOST, Reason.VOLUME_MISSING, Reason.NO_STORAGE, Reason.NO_SPACE, Reason.OUTBOUND_REFUSED),
+        *(Reason.SOURCE_NOT_FOUND, Reason.SOURCE_UNREACHABLE, Reason.SOURCE_INVALID, Reason.UNAUTHORIZED),
+        *(Reason.DIGEST_MISMATCH, Reason.STAGING_TIMED_OUT, Reason.STAGING_FAILED),
+    }
+)
+STAGING_FAULTS = FAULTS | _OF_STAGING
+"""Reasons of a cache on a cluster that say more than that it is being staged."""
+LOSSES = _OF_STAGING | {
+    *(Reason.UNRESOLVED, Reason.WAITING_FOR_CLUSTER, Reason.WAITING_FOR_GATEWAY),
+    *(Reason.NO_ENDPOINTS, Reason.NO_READY_ENDPOINTS, Reason.CALLER_KEYS_MISSING, Reason.CALLER_KEYS_INVALID),
+    *(Reason.OUTBOUND_PARTLY_REFUSED, Reason.PROVIDER_NOT_REACHED, Reason.HOST_NOT_FOUND, Reason.PARTLY_STAGED),
+}
+"""Reasons that are a warning where something held before. At a start they pass, or an event of a cluster says them.
+
+All other reasons are stages that somebody wanted: of a start, an update, a drain or a deletion.
+"""
 _RANKS = {reason.value: rank for rank, reason in enumerate(WORST_FIRST)}
 _HIDDEN = "[redacted]"
 _CREDENTIALS = (

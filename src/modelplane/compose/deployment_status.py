@@ -1,7 +1,7 @@
 """What a ModelDeployment reports: conditions, status and events, from what was decided and what serves."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, holds, unknown
 from modelplane.api.labels import DEPLOYMENT
@@ -17,6 +17,7 @@ from modelplane.api.models import (
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, Event, EventType
 from modelplane.compose.deployment_causes import not_ready_words
+from modelplane.compose.lowering import lower
 from modelplane.compose.observed_replicas import unplaced
 from modelplane.compose.placement_request import failover_policy
 from modelplane.compose.replica_targets import replica_key
@@ -28,6 +29,7 @@ from modelplane.placement.schedule import Schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import TraceCandidate as Found
 from modelplane.placement.trace import summarise as summarise_refusals
+from modelplane.placement.values import CacheInfo
 
 MAX_CANDIDATES = 32
 MAX_CLUSTERS = 1_000
@@ -37,6 +39,16 @@ _SELECTING = frozenset({"ClusterSelector", "Affinity", "Tiers"})
 _REMOVED = {DropReason.DRAINED: (EventType.WARNING, Reason.DRAIN_DEADLINE)}
 _RUNNING = _SELECTING | {"Backend", "Caches"}
 """Filters that refuse what no capacity would help."""
+WAITS_FOR_CAPACITY = "wait for capacity"
+_WAITS: Mapping[str, str] = {
+    Reason.FITS_NOWHERE: "fit nowhere",
+    Reason.NO_CLUSTERS: "match no cluster",
+    Reason.NOT_RUNNABLE: "no cluster can run",
+    Reason.CACHE_MISSING: "wait for a ModelCache that does not exist",
+    Reason.CACHE_STAGING: "wait for a ModelCache to be staged",
+    Reason.CACHE_FAILED: "wait for a ModelCache whose staging fails",
+}
+"""What replicas without a place do."""
 
 
 def scheduled_condition(request: ComposeRequest[ModelDeployment], decided: Schedule, fleet: Fleet) -> Condition:
@@ -55,24 +67,44 @@ def scheduled_condition(request: ComposeRequest[ModelDeployment], decided: Sched
     if decided.unplaced == 0:
         return holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED, f"{placed} of {wanted} replicas placed")
     message = f"{placed} of {wanted} replicas placed{_staying(decided)}"
+    if not len(fleet):
+        message = f"{message}: the fleet has no clusters; apply an InferenceCluster"
+        return fails(ConditionType.REPLICAS_SCHEDULED, Reason.NO_CLUSTERS, message)
     refusals = list(decided.trace.refusals())
     if refusals and all(refusal.filter in _SELECTING for refusal, _ in refusals):
         message = f"{message}: 0 of {len(fleet)} clusters match the selectors"
         return fails(ConditionType.REPLICAS_SCHEDULED, Reason.NO_CLUSTERS, message[:MAX_SUMMARY])
-    why = summarise_refusals(refusals) or f"the fleet has {len(fleet)} clusters"
-    return fails(ConditionType.REPLICAS_SCHEDULED, _unplaced_reason(decided), f"{message}; {why}"[:MAX_SUMMARY])
+    why = summarise_refusals(refusals)
+    reason = _unplaced_reason(request, decided, fleet)
+    return fails(ConditionType.REPLICAS_SCHEDULED, reason, f"{message}; {why}"[:MAX_SUMMARY])
 
 
-def _unplaced_reason(decided: Schedule) -> Reason:
+def _unplaced_reason(request: ComposeRequest[ModelDeployment], decided: Schedule, fleet: Fleet) -> Reason:
     refusals = [refusal for refusal, _ in decided.trace.refusals()]
     # Clusters that are not selected have no part in it.
     selected = [refusal for refusal in refusals if refusal.filter not in _SELECTING]
-    if {refusal.filter for refusal in selected} == {CachesFilter.name}:
+    filters = {refusal.filter for refusal in selected}
+    caches = _required_caches(request, fleet)
+    if CachesFilter.name in filters and None in caches:
+        return Reason.CACHE_MISSING
+    if filters == {CachesFilter.name}:
         waits = any(refusal.code is RefusalCode.UNSCHEDULABLE for refusal in selected)
-        return Reason.CACHE_STAGING if waits else Reason.CACHE_FAILED
+        return Reason.CACHE_STAGING if waits and not any(map(_is_stalled, caches)) else Reason.CACHE_FAILED
     if refusals and not any(map(_may_run, refusals)):
         return Reason.NOT_RUNNABLE
     return Reason.FITS_NOWHERE if decided.trace.fits_nowhere else Reason.INSUFFICIENT_CAPACITY
+
+
+def _required_caches(request: ComposeRequest[ModelDeployment], fleet: Fleet) -> list[CacheInfo | None]:
+    """None: there is no such cache."""
+    namespace = request.resource.metadata.namespace
+    wanted = (cache.name for cache in lower(request.resource.spec).caches if not cache.preferred)
+    return [fleet.caches.get((namespace, name)) for name in wanted]
+
+
+def _is_stalled(cache: CacheInfo | None) -> bool:
+    """Whether no cluster gets on with fetching it."""
+    return cache is not None and bool(cache.awaited) and all(cache.stall(name) for name in cache.awaited)
 
 
 def _may_run(refusal: Refusal) -> bool:
@@ -143,21 +175,27 @@ def deployment_status(
     conditions: Sequence[Condition],
 ) -> ModelDeploymentStatus:
     placed = Counter[str](placement.replica.cluster for placement in decided.placements)
-    failing = [condition for condition in conditions if condition.status is not ConditionStatus.TRUE]
-    shown = failing or conditions[-1:]
+    reason, message = reported(conditions)
     return ModelDeploymentStatus(
         replicas=len(decided.placements),
         ready_replicas=serving.total(),
         selector=f"{DEPLOYMENT}={deployment.metadata.name}",
-        reason=shown[0].reason,
-        message="; ".join(condition.message for condition in failing)[:MAX_SUMMARY] or None,
+        reason=reason,
+        message=message,
         not_ready=not_ready,
         clusters=tuple(
             ModelDeploymentStatusCluster(name=name, replicas=count, ready=serving[name])
             for name, count in sorted(_largest(placed))
         ),
-        placement=_placement(decided, placed),
+        placement=_placement(decided, placed, conditions[0].reason),
     )
+
+
+def reported(conditions: Sequence[Condition]) -> tuple[str, str | None]:
+    """The reason and message of a status: those of the conditions that do not hold."""
+    failing = [condition for condition in conditions if condition.status is not ConditionStatus.TRUE]
+    message = "; ".join(condition.message for condition in failing)[:MAX_SUMMARY]
+    return (failing or conditions[-1:])[0].reason, message or None
 
 
 def _largest(placed: Counter[str]) -> list[tuple[str, int]]:
@@ -165,24 +203,25 @@ def _largest(placed: Counter[str]) -> list[tuple[str, int]]:
     return sorted(placed.items(), key=lambda item: (-item[1], item[0]))[:MAX_CLUSTERS]
 
 
-def _placement(decided: Schedule, placed: Counter[str]) -> StatusPlacement:
+def _placement(decided: Schedule, placed: Counter[str], reason: str) -> StatusPlacement:
     shown, omitted = decided.trace.shown(MAX_CANDIDATES)
     preemption = decided.preemption
     return StatusPlacement(
-        summary=_summary(decided, placed)[:MAX_SUMMARY],
+        summary=_summary(decided, placed, reason)[:MAX_SUMMARY],
         candidates=tuple(_candidate(found) for found in shown),
         omitted=omitted or None,
         preemption=Preemption(cluster=preemption.cluster, replicas=preemption.digests) if preemption else None,
     )
 
 
-def _summary(decided: Schedule, placed: Counter[str]) -> str:
+def _summary(decided: Schedule, placed: Counter[str], reason: str) -> str:
+    """`reason` is that of the condition ReplicasScheduled."""
     parts = [", ".join(f"{count} on {cluster}" for cluster, count in sorted(placed.items())) or "0 placed"]
     moving = [placement for placement in decided.placements if placement.decision is ReplicaDecision.MOVING]
     if moving:
         parts.append(f"{len(moving)} must move ({moving[0].why})")
     if decided.pending:
-        parts.append(f"{decided.pending} {'fit nowhere' if decided.trace.fits_nowhere else 'wait for capacity'}")
+        parts.append(f"{decided.pending} {_WAITS.get(reason, WAITS_FOR_CAPACITY)}")
     preemption = decided.preemption
     if preemption is not None and not preemption.acted:
         parts.append(

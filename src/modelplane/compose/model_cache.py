@@ -212,7 +212,7 @@ def _status(
         last_hydrated_at=max((entry.last_hydrated_at for entry in ready if entry.last_hydrated_at), default=None)
         or (known.last_hydrated_at if same else None),
         staged_bytes=max((entry.staged_bytes or 0 for entry in ready), default=0) or None,
-        references=len(inputs.replicas) if inputs.replicas is not None else known.references,
+        references=known.references if inputs.replicas is None else inputs.mounting,
         clusters=tuple(entries[:MAX_CLUSTERS]),
     )
 

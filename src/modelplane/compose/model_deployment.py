@@ -133,6 +133,8 @@ def _composed(
     result, rollout = _decided(request, lowered, fleet, decided, requirements, weigh)
     if wait is not None:
         result = with_wait(result, wait, wanted.replicas, request.now)
+    changes = transitions(request.resource.status.conditions, result.conditions)
+    result = replace(result, events=(*result.events, *changes))
     leaving = sum(placement.decision is ReplicaDecision.MOVING for placement in decided.placements)
     leaving += sum(replica_key(dropped.replica) in result.desired for dropped in decided.dropped)
     progress = rollout_progress(deployment, revisions[-1], rollout, request.now, leaving=leaving, canary=canary)
@@ -229,10 +231,7 @@ def _decided(
         status=deployment_status(request.resource, decided, serving, not_ready, conditions),
         conditions=conditions,
         ready=summarise(conditions, conditions[-1].message),
-        events=(
-            *placement_events(request, shown, removal.removed),
-            *transitions(request.resource.status.conditions, conditions),
-        ),
+        events=placement_events(request, shown, removal.removed),
         requirements=requirements,
         requeue_after_s=_requeue_after_s(decided, [*graces, *([LINGER_S] if removal.lingering else [])]),
     )

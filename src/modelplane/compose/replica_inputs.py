@@ -16,7 +16,7 @@ from modelplane.api.objects import API_VERSION, Manifest, items_at, text_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.agent_condition import has_agent
 from modelplane.compose.caching.storage import source_fault
-from modelplane.compose.causes import Cause, in_words
+from modelplane.compose.causes import STAGING_FAULTS, Cause, in_words
 from modelplane.compose.context import remote_namespace
 from modelplane.compose.contract import ComposeRequest, Requirement, Use
 from modelplane.compose.gang import SCHEDULERS
@@ -212,11 +212,11 @@ def _staged(mounts: tuple[CacheMount, ...], caches: dict[str, ModelCache], clust
         status = next((item for item in caches[name].status.clusters if item.name == cluster), None)
         if status is not None and _is_staged(mount, status):
             continue
-        phase = status.phase if status else "Pending"
-        if phase == "Failed":
+        if status is not None and (status.phase == "Failed" or status.reason in STAGING_FAULTS):
             message = f"cache {name} on {cluster}: {_failure(status)}"
             return fails(ConditionType.CACHES_READY, Reason.CACHE_FAILED, in_words(message))
-        message = f"cache {name} on {cluster}: {phase}{_progress(status)}"
+        stage = (status.reason or status.phase) if status is not None else "Pending"
+        message = f"cache {name} on {cluster}: {stage}{_progress(status)}"
         return fails(ConditionType.CACHES_READY, Reason.CACHE_STAGING, in_words(message))
     return holds(
         ConditionType.CACHES_READY, Reason.CACHES_STAGED, f"{len(caches)} of {len(caches)} caches staged on {cluster}"
@@ -230,9 +230,8 @@ def _is_staged(mount: CacheMount, status: CacheOnCluster) -> bool:
     return status.phase == "Ready"
 
 
-def _failure(status: CacheOnCluster | None) -> str:
-    parts = (status.reason, status.message) if status is not None else ()
-    return ": ".join(part for part in parts if part) or "staging failed"
+def _failure(status: CacheOnCluster) -> str:
+    return ": ".join(part for part in (status.reason, status.message) if part) or "staging failed"
 
 
 def _progress(status: CacheOnCluster | None) -> str:

@@ -3,7 +3,8 @@
 Clusters and models are often applied together, and the first cluster that is ready would get every replica: a replica
 is not moved for balance later. So while a cluster that the deployment may use is not ready yet, and both are younger
 than STARTUP_WAIT_S, a cluster gets at most the share that it would have if all were ready. The rest is placed when the
-clusters are ready or the time is over. Nothing that exists is held back.
+clusters are ready or the time is over. Nothing that exists is held back. Replicas for which the ready clusters have no
+capacity wait in the same way, and say so: until then nobody has to act.
 
 A cluster that still fetches a cache that the deployment requires counts as one that is starting: small caches are
 complete within seconds of each other.
@@ -16,12 +17,13 @@ from math import ceil
 
 import msgspec
 
-from modelplane.api.conditions import ConditionStatus, ConditionType, fails, summarise
+from modelplane.api.conditions import ConditionType, fails, summarise
 from modelplane.api.labels import selects
 from modelplane.api.models import ModelDeployment, ModelDeploymentStatus
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s, timestamp
 from modelplane.compose.contract import ComposeResult
+from modelplane.compose.deployment_status import WAITS_FOR_CAPACITY, reported
 from modelplane.compose.observed_replicas import composition_key
 from modelplane.placement.decisions import Placement, ReplicaDecision
 from modelplane.placement.request import PlacementRequest
@@ -32,6 +34,7 @@ from modelplane.placement.values import Cluster
 
 STARTUP_WAIT_S = 30.0
 _SHOWN = 3
+_PASSING = frozenset({Reason.ALL_PLACED, Reason.INSUFFICIENT_CAPACITY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,7 @@ def hold_back(
 ) -> tuple[Schedule, StartupWait | None]:
     """The schedule without new replicas beyond the even share of their cluster. `observed` are composition keys.
 
+    The wait has how many are held back, or have no place yet; None where there are none.
     Where replicas are dropped, the new ones may be their successors: then nothing is held back.
     """
     if decided.dropped:
@@ -113,7 +117,8 @@ def hold_back(
             kept.append(placement)
     held = len(decided.placements) - len(kept)
     if not held:
-        return decided, None
+        waits = decided.pending and decided.preemption is None
+        return decided, replace(wait, replicas=decided.pending) if waits else None
     ordered = tuple(placement for placement in decided.placements if placement in kept)
     return msgspec.structs.replace(decided, placements=ordered), replace(wait, replicas=held)
 
@@ -123,19 +128,24 @@ def _is_new(placement: Placement) -> bool:
 
 
 def with_wait(result: ComposeResult, wait: StartupWait, wanted: int, now: float) -> ComposeResult:
-    """The result with what is held back in its condition and status, and a requeue for when the wait is over."""
+    """The result with what is held back in its condition and status, and a requeue for when the wait is over.
+
+    A reason that no new cluster changes stays as it is.
+    """
     status = result.status
     assert isinstance(status, ModelDeploymentStatus)  # noqa: S101  a deployment's result
     shown = status.placement
     assert shown is not None  # noqa: S101  a deployment that was decided
     message = wait.message(status.replicas or 0, wanted)
     waiting = fails(ConditionType.REPLICAS_SCHEDULED, Reason.WAITING_FOR_CLUSTERS, message)
-    conditions = tuple(
-        waiting if each.type == waiting.type and each.status is ConditionStatus.TRUE else each
-        for each in result.conditions
-    )
-    summary = f"{shown.summary}; {wait.replicas} held for starting clusters"
-    status = msgspec.structs.replace(status, placement=msgspec.structs.replace(shown, summary=summary))
+    if not any(each.type == waiting.type and each.reason in _PASSING for each in result.conditions):
+        return result
+    conditions = tuple(waiting if each.type == waiting.type else each for each in result.conditions)
+    first = shown.summary.partition(f"; {wait.replicas} {WAITS_FOR_CAPACITY}")[0] if shown.summary else ""
+    summary = f"{first}; {wait.replicas} held for starting clusters"
+    reason, said = reported(conditions)
+    placement = msgspec.structs.replace(shown, summary=summary)
+    status = msgspec.structs.replace(status, reason=reason, message=said, placement=placement)
     waits = [each for each in (result.requeue_after_s, wait.until - now) if each]
     return replace(
         result, status=status, conditions=conditions, ready=summarise(conditions), requeue_after_s=min(waits)

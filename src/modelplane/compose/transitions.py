@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from modelplane.api.conditions import Condition, ConditionStatus
 from modelplane.api.reasons import Reason
-from modelplane.compose.causes import FAULTS
+from modelplane.compose.causes import FAULTS, LOSSES
 from modelplane.compose.contract import Event, EventType
 
 _BY_WORD = {reason.value: reason for reason in Reason}
@@ -13,6 +13,7 @@ _BY_WORD = {reason.value: reason for reason in Reason}
 def transitions(before: Iterable[Condition], now: Iterable[Condition]) -> tuple[Event, ...]:
     """An event for each condition that turned True, ceased to be True, or has a new fault.
 
+    What ceases for a reason that somebody wanted is Normal, such as AllReady that becomes Creating in a scale-up.
     Conditions that fail with the same words have one cause, and one event.
     """
     known = {condition.type: condition for condition in before}
@@ -33,5 +34,6 @@ def _event(before: Condition | None, now: Condition) -> Event | None:
     if holds and before is not None and not held:
         return Event(EventType.NORMAL, _BY_WORD[now.reason], text)
     if not holds and (held or (now.reason in FAULTS and not same_reason)):
-        return Event(EventType.WARNING, _BY_WORD[now.reason], text)
+        kind = EventType.WARNING if now.reason in FAULTS | LOSSES else EventType.NORMAL
+        return Event(kind, _BY_WORD[now.reason], text)
     return None

@@ -163,8 +163,8 @@ def of_deployment(
 
 
 def _where(cache: CacheInfo) -> list[object]:
-    refused = [[why, sorted(where)] for why, where in cache.refused]
-    return [cache.settled, sorted(cache.staged), sorted(cache.awaited), refused]
+    causes = [[[why, sorted(where)] for why, where in found] for found in (cache.refused, cache.stalled)]
+    return [cache.settled, sorted(cache.staged), sorted(cache.awaited), *causes]
 
 
 def _unhealthy(fleet: Fleet, name: ClusterName) -> object:

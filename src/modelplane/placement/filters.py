@@ -82,12 +82,17 @@ class CachesFilter:
                     self.name, RefusalCode.UNSCHEDULABLE, "cache {} cannot be read: {}", (wanted.name, cache.fault)
                 )
             if cache is None:
-                return Refusal(self.name, RefusalCode.UNRESOLVABLE, "cache {} does not exist", (wanted.name,))
+                text = "ModelCache {}/{} does not exist: create it, or correct its name"
+                where = state.request.deployment.namespace
+                return Refusal(self.name, RefusalCode.UNRESOLVABLE, text, (where, wanted.name))
             if not cache.settled:
                 return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "cache {} is not reconciled yet", (wanted.name,))
             if (why := cache.refusal(view.sample.name)) is not None:
                 text = "cache {} cannot be staged here: {}"
                 return Refusal(self.name, RefusalCode.UNRESOLVABLE, text, (wanted.name, why))
+            if (why := cache.stall(view.sample.name)) is not None:
+                text = "cache {} is not staged here: {}"
+                return Refusal(self.name, RefusalCode.UNSCHEDULABLE, text, (wanted.name, why))
             if view.sample.name in cache.awaited:
                 return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "cache {} is being staged here", (wanted.name,))
             if not cache.reaches(view.sample):

@@ -248,6 +248,8 @@ class CacheInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The key of what is staged on each cluster, where that is not the newest one."""
     awaited: frozenset[ClusterName] = frozenset()
     """Clusters that fetch it and will not have it soon: nothing is placed there until they do."""
+    stalled: tuple[tuple[str, frozenset[ClusterName]], ...] = ()
+    """Why fetching fails at the moment, and on which of the awaited clusters."""
     refused: tuple[tuple[str, frozenset[ClusterName]], ...] = ()
     """Why it is not staged, and where that is so."""
     settled: bool = True
@@ -264,7 +266,10 @@ class CacheInfo(msgspec.Struct, frozen=True, kw_only=True):
     def refusal(self, cluster: ClusterName) -> str | None:
         return next((why for why, where in self.refused if cluster in where), None)
 
+    def stall(self, cluster: ClusterName) -> str | None:
+        return next((why for why, where in self.stalled if cluster in where), None)
+
     @property
     def facts(self) -> tuple[frozenset[ClusterName], ...]:
         """The sets of clusters that decisions tell apart."""
-        return (self.staged, self.awaited, *(where for _, where in self.refused))
+        return (self.staged, self.awaited, *(where for _, where in (*self.refused, *self.stalled)))

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from modelplane.api.codec import decode
 from modelplane.api.conditions import ConditionType
-from modelplane.api.errors import InputError
+from modelplane.api.errors import InputError, NotFoundError
 from modelplane.api.models import InferenceCluster
 from modelplane.api.objects import Manifest, name_of
 from modelplane.views.shapes import ClusterExplanation, SoftwareRow
@@ -21,7 +21,7 @@ def explain_cluster(clusters: Iterable[Manifest], name: str) -> ClusterExplanati
     found = list(clusters)
     named = [item for item in found if name_of(item) == name]
     if not named:
-        raise InputError(f"there is no InferenceCluster {name}")
+        raise NotFoundError(f"there is no InferenceCluster {name}")
     cluster = decode(InferenceCluster, named[0])
     software, scheduler = cluster.status.software, cluster.status.in_cluster_scheduler
     rows = sorted(_rows(found), key=lambda row: (row.wave is None, row.wave or 0, row.cluster))

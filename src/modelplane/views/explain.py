@@ -3,7 +3,7 @@
 The deployment is judged on the fleet that all deployments together would make, as `plan` makes it.
 """
 
-from modelplane.api.errors import InputError
+from modelplane.api.errors import InputError, NotFoundError
 from modelplane.api.objects import name_of, namespace_of, text_at
 from modelplane.placement.decisions import ReplicaDecision
 from modelplane.placement.schedule import survey
@@ -44,7 +44,7 @@ def owner_of(inputs: FleetManifests, replica: str, namespace: str | None = None)
         places = ", ".join(sorted(place for _, place in owners))
         raise InputError(f"several namespaces have a ModelReplica {replica} ({places}); say which with -n")
     if not owners:
-        raise InputError(f"there is no ModelReplica {replica}" + (f" in namespace {namespace}" if namespace else ""))
+        raise NotFoundError(f"there is no ModelReplica {replica}" + (f" in namespace {namespace}" if namespace else ""))
     return owners.pop()
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from modelplane.api.codec import decode, encode
 from modelplane.api.conditions import Condition, ConditionStatus, ConditionType
-from modelplane.api.errors import InputError
+from modelplane.api.errors import InputError, NotFoundError
 from modelplane.api.meta import Key
 from modelplane.api.models import InferenceCluster, InferenceClusterStatus, ModelDeployment, StatusGateway
 from modelplane.api.objects import Manifest, metadata_of, name_of, namespace_of
@@ -76,7 +76,7 @@ class FleetManifests(msgspec.Struct, frozen=True, kw_only=True):
         if found:
             places = ", ".join(one.metadata.namespace for one in found)
             raise InputError(f"several namespaces have a ModelDeployment {name} ({places}); say which with -n")
-        raise InputError(f"there is no ModelDeployment {name}" + (f" in namespace {namespace}" if namespace else ""))
+        raise NotFoundError(f"there is no ModelDeployment {name}" + (f" in namespace {namespace}" if namespace else ""))
 
     def _complete(self, manifest: Manifest) -> Manifest:
         cluster = _readable(manifest)
@@ -181,7 +181,7 @@ def _with_status(base: FleetManifests, manifest: Manifest) -> Manifest:
 def _objects(manifest: Manifest) -> Iterator[Manifest]:
     """The objects of a snapshot, or the object itself."""
     if manifest.get("kind") != SNAPSHOT_KIND:
-        yield _placed_innamespace_of(manifest)
+        yield in_namespace(manifest)
         return
     for part in _PARTS.values():
         items = manifest.get(part, ())
@@ -211,11 +211,11 @@ def _profile(snapshot: Manifest) -> Manifest | None:
     return profile
 
 
-def _placed_innamespace_of(manifest: Manifest) -> Manifest:
-    """What `kubectl apply` would do: an object without a namespace goes to the default one."""
+def in_namespace(manifest: Manifest, namespace: str = "default") -> Manifest:
+    """What `kubectl apply -n` does: an object that names no namespace goes to this one."""
     if str(manifest.get("kind")) not in {"ModelDeployment", "ModelReplica", "ModelCache"} or namespace_of(manifest):
         return manifest
-    return {**manifest, "metadata": {**metadata_of(manifest), "namespace": "default"}}
+    return {**manifest, "metadata": {**metadata_of(manifest), "namespace": namespace}}
 
 
 def key_text(key: Key) -> str:

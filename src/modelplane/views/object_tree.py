@@ -3,7 +3,7 @@
     ModelDeployment   its caches and its replicas
     ModelReplica      its cluster and its endpoints
     ModelEndpoint     the services that select it
-    ModelService      its endpoints, each with its replica and that one's cluster
+    ModelService      its endpoints, each with its replica and that one's cluster; deployments that give it none yet
     ModelCache        the deployments that mount it
     InferenceCluster  the replicas on it
 
@@ -163,7 +163,17 @@ class TracedObjects:
         chosen = [each for each, endpoint in self.endpoints.items() if _selects(item, endpoint)]
         sources = [self._source(each, _left_out(item, each[1])) for each in chosen]
         unread = self._unread_of("ModelEndpoint", place[0], lambda each: _selects_labels(item, labels_of(each)))
-        return _tree(item, children=[*sources, *unread])
+        return _tree(item, children=[*sources, *self._without_endpoint(item, chosen), *unread])
+
+    def _without_endpoint(self, service: ModelService, chosen: Iterable[_Place]) -> list[ObjectTree]:
+        """Deployments whose replicas it would select, and of which none has an endpoint there."""
+        behind = (self.replicas.get((place[0], _replica_of(self.endpoints[place]))) for place in chosen)
+        there = {_owner(replica) for replica in behind if replica is not None}
+        return [
+            self._deployment(place)
+            for place, item in self.deployments.items()
+            if place[0] == service.metadata.namespace and place not in there and _would_select(service, item)
+        ]
 
     def cache(self, place: _Place) -> ObjectTree:
         using = [
@@ -309,6 +319,15 @@ def _selects(service: ModelService, endpoint: ModelEndpoint) -> bool:
 
 def _selects_labels(service: ModelService, labels: Mapping[str, str]) -> bool:
     return any(selects(group.selector, labels) for group in service.spec.endpoints)
+
+
+def _would_select(service: ModelService, deployment: ModelDeployment) -> bool:
+    """Labels that endpoints get from their cluster are not known of a deployment, so these do not count."""
+    template = deployment.spec.template
+    labels = {**deployment.spec.labels, **(template.metadata.labels if template and template.metadata else {})}
+    wanted = (group.selector.match_labels for group in service.spec.endpoints)
+    shared = ([(key, value) for key, value in each.items() if key in labels] for each in wanted)
+    return any(pairs and all(labels[key] == value for key, value in pairs) for pairs in shared)
 
 
 def _may_select(service: Manifest, labels: Mapping[str, str]) -> bool:

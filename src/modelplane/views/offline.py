@@ -1,6 +1,6 @@
 """Placement and rendering from documents alone: what a plane would decide and write, without one."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -56,17 +56,65 @@ def render(fleet: FleetManifests, *, images: ReleaseImages = RELEASE_IMAGES) -> 
     for clusters that name none.
     InputError: no cluster can run a deployment.
     """
-    fleet, found = fleet.completed(), list[Remote]()
+    parts = _by_deployment(fleet, images, checked={_key(item) for item in fleet.deployments})
+    return tuple({_identity(each): each for part in parts.values() for each in part}.values())
+
+
+def render_change(
+    before: FleetManifests,
+    after: FleetManifests,
+    edited: Collection[tuple[str, str]],
+    *,
+    images: ReleaseImages = RELEASE_IMAGES,
+) -> tuple[Remote, ...]:
+    """What a change of a fleet renders: every object of the edited deployments, and those of others that change.
+
+    InputError: no cluster can run an edited deployment. Of others that is no reason to refuse the change.
+    """
+    parts = _by_deployment(after, images, checked=edited)
+    if parts.keys() <= set(edited):
+        found = [each for part in parts.values() for each in part]
+    else:
+        held = [each for part in _by_deployment(before, images).values() for each in part]
+        known = {_identity(each): each.manifest for each in held}
+        rendered = ((key, each) for key, part in parts.items() for each in part)
+        found = [each for key, each in rendered if key in edited or known.get(_identity(each)) != each.manifest]
+    return tuple({_identity(each): each for each in found}.values())
+
+
+def _by_deployment(
+    fleet: FleetManifests, images: ReleaseImages, *, checked: Collection[tuple[str, str]] = ()
+) -> dict[tuple[str, str], list[Remote]]:
+    """What each deployment becomes. `checked` must be runnable; others are left out where they are not."""
+    fleet, found = fleet.completed(), dict[tuple[str, str], list[Remote]]()
     for deployment in fleet.deployments:
-        result = _compose(deployment, (), fleet)
-        _check_runnable(deployment, result)
-        local = [item.target.manifest for item in result.desired.values() if isinstance(item.target, Local)]
-        replicas = [manifest for manifest in local if manifest.get("kind") == "ModelReplica"]
-        known = {(namespace_of(item), name_of(item)): item for item in (*fleet.replicas, *replicas)}
-        fleet = msgspec.structs.replace(fleet, replicas=tuple(known.values()))
-        for replica in replicas:
-            found += _rendered(replica, fleet, images)
-    return tuple(found)
+        key = _key(deployment)
+        try:
+            replicas = _replicas(deployment, fleet)
+            known = {_key(item): item for item in (*fleet.replicas, *replicas)}
+            fleet = msgspec.structs.replace(fleet, replicas=tuple(known.values()))
+            found[key] = [each for replica in replicas for each in _rendered(replica, fleet, images)]
+        except InputError:
+            if key in checked:
+                raise
+    return found
+
+
+def _key(item: Manifest) -> tuple[str, str]:
+    return namespace_of(item), name_of(item)
+
+
+def _identity(item: Remote) -> tuple[str, str, str, str, str]:
+    """Replicas of one cluster share some objects, such as the namespace."""
+    manifest = item.manifest
+    return item.cluster, text_at(manifest, "apiVersion"), text_at(manifest, "kind"), *_key(manifest)
+
+
+def _replicas(deployment: Manifest, fleet: FleetManifests) -> list[Manifest]:
+    result = _compose(deployment, (), fleet)
+    _check_runnable(deployment, result)
+    local = [item.target.manifest for item in result.desired.values() if isinstance(item.target, Local)]
+    return [manifest for manifest in local if manifest.get("kind") == "ModelReplica"]
 
 
 def _check_runnable(deployment: Manifest, result: ComposeResult) -> None:

@@ -92,7 +92,7 @@ def undo_patch(item: Manifest, number: int | None = None) -> tuple[Json | None, 
     known = revisions_of(item)
     if number is None:
         if len(known) <= 1:
-            raise NotFoundError("there is no earlier revision")
+            raise NotFoundError("there is no earlier revision; correct the manifest and apply it")
         number = _revision_before(item, known)
     wanted = template_at(item, number)
     if template_hash(template_of(decode(ModelDeployment, item).spec)) == template_hash(wanted):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from modelplane.api.objects import Manifest, items_at, text_at, value_at
+from modelplane.api.objects import Manifest, items_at, name_of, namespace_of, text_at, value_at
 
 _COLUMNS = ("TIER", "SHARE", "ENDPOINT", "GROUP", "CLUSTER")
 _OF_ROUTER = ("HEALTH", "IN FLIGHT")
@@ -28,7 +28,13 @@ def service_lines(service: Manifest, seen: Mapping[str, EndpointShown] | None = 
     rows = [columns, *_rows(service, seen)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(columns))]
     table = [_line(row, widths) for row in rows]
-    return [*_head(service), "", *table] if len(rows) > 1 else [*_head(service), "", "no endpoints match"]
+    return [*_head(service), "", *(table if len(rows) > 1 else [_nothing(service)])]
+
+
+def _nothing(service: Manifest) -> str:
+    where = "" if namespace_of(service) == "default" else f" -n {namespace_of(service)}"
+    trace = f"`modelplane trace ms/{name_of(service)}{where}`"
+    return f"no endpoints match; {trace} shows the deployments that it would select"
 
 
 def why_left_out(reason: str, message: str) -> str:

@@ -75,7 +75,7 @@ def traffic(**fields):
         ({"seed": "x"}, "seed: is 'x', not a whole number from 0 to "),
         ({"seed": 1.5}, "seed: is 1.5, not a whole number"),
         ({"steps": 7}, "steps: is not a list"),
-        ({"steps": ["5m double a", "60 dance"]}, "steps[1]: step `dance` is none of: "),
+        ({"steps": ["5m double a", "60 hop"]}, "steps[1]: step `hop` is none of: "),
         ({"steps": ["dance"]}, "steps[0]: step 'dance': it begins with its time"),
         ({"traffic": {}}, "traffic: is not a list"),
         ({"traffic": ["chat"]}, "traffic[0]: is not an object with service, "),

@@ -62,6 +62,12 @@ class CacheInputs:
         """The other caches of the namespace."""
         return tuple(_caches(self.request.fetched(_CACHES) or (), self.cache.metadata.name))
 
+    @property
+    def mounting(self) -> int:
+        """How many replicas mount it, on any cluster."""
+        name = self.cache.metadata.name
+        return sum(any(mount.name == name for mount in replica.spec.caches) for replica in self.replicas or ())
+
     def mounted_keys(self, cluster: ClusterName) -> list[str]:
         """The key that each replica on a cluster mounts; the newest where it does not say."""
         newest = self.source.key if self.source else ""

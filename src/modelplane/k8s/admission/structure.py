@@ -66,7 +66,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     begun = [each for folded, each in by_folded.items() if len(stem) >= _SHORTEST_STEM and folded.startswith(stem)]
     if len(begun) == 1:
         return begun[0]
-    return next((by_folded[each] for each in difflib.get_close_matches(name.casefold(), by_folded, n=1)), "")
+    near = difflib.get_close_matches(name.casefold(), by_folded)
+    # Few people mistype the first letter.
+    return by_folded[min(near, key=lambda each: each[:1] != stem[:1])] if near else ""
 
 
 def _default_object(value: Mapping[str, object], schema: Schema | None) -> dict[str, object]:

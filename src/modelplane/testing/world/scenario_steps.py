@@ -15,16 +15,18 @@ restart plane                        the control plane starts anew
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from modelplane.api.errors import InputError
 from modelplane.api.objects import Json, Manifest, int_at, items_at, labels_of, mapping_at
+from modelplane.k8s.admission.structure import nearest
 from modelplane.testing.world.store import ObjectId
 from modelplane.testing.world.traffic import FleetTraffic
 from modelplane.testing.world.world import USER, World
 
 NAMESPACE = "default"
+_SHOWN = 20
 _REGIONS = ("region", "topology.kubernetes.io/region")
 _TIME = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?")
 _UNITS_S = (86400.0, 3600.0, 60.0, 1.0)
@@ -93,6 +95,14 @@ def _of_region(world: World, region: str) -> Iterator[str]:
             yield key.name
 
 
+def _right(wrong: str, known: Sequence[str]) -> str:
+    """The nearest of what there is, else some of it."""
+    if guess := nearest(wrong, known):
+        return f"did you mean {guess}?"
+    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+    return f"there are {', '.join(known[:_SHOWN]) or 'none'}{more}"
+
+
 def _named(world: World, kind: str, text: str) -> ObjectId:
     namespace, slash, name = text.rpartition("/")
     return _there(world, ObjectId(kind, namespace if slash else NAMESPACE, name))
@@ -100,8 +110,8 @@ def _named(world: World, kind: str, text: str) -> ObjectId:
 
 def _there(world: World, key: ObjectId) -> ObjectId:
     if world.store.get(key) is None:
-        known = ", ".join(sorted(each.name for each in world.store.by_kind.get(key.kind, ())))
-        raise InputError(f"there is no {key.kind} {key.name}; there are {known or 'none'}")
+        known = sorted(each.name for each in world.store.by_kind.get(key.kind, ()))
+        raise InputError(f"there is no {key.kind} {key.name}; {_right(key.name, known)}")
     return key
 
 
@@ -239,4 +249,14 @@ def _action(step: ScenarioStep) -> _Act:
     for (verb, length), (_, act) in _STEPS.items():
         if len(step.words) == length and f"{step} ".startswith(f"{verb} "):
             return act
-    raise InputError(f"step `{step}` is none of: {', '.join(shape for shape, _ in _STEPS.values())}")
+    shapes = [shape for shape, _ in _STEPS.values()]
+    guess = _guessed(step.words, shapes)
+    right = f": did you mean `{guess}`? Steps are" if guess else " is none of"
+    raise InputError(f"step `{step}`{right}: {', '.join(shapes)}")
+
+
+def _guessed(words: Sequence[str], shapes: Sequence[str]) -> str:
+    """The step whose verb is near, of several the one with the same noun."""
+    verb = nearest(words[0] if words else "", {shape.split()[0] for shape in shapes})
+    alike = [shape for shape in shapes if verb and shape.split()[0] == verb]
+    return min(alike, key=lambda shape: shape.split()[1] not in words, default="")
