@@ -5,6 +5,7 @@ gets the same prompts and arrivals at shares of it, by a seed, with caches empti
 
     python -m gpu.engines FOLDER
     python -m gpu.compare FOLDER --workload groups --share 0.9 --policy default --policy go [--seconds 25] [--seed 7]
+                          [--config FILE]…      # our picker with this EndpointPickerConfig, named by the file
 """
 
 import argparse
@@ -139,8 +140,8 @@ async def capacity(workload: Workload, at: tuple[str, ...], policy: Policy, conn
     return sum(end > ends[0] + _WARM_S for end in ends) / _CALIBRATION_S
 
 
-async def measure(workload: Workload, name: str, at: tuple[str, ...], run: Run) -> Row:
-    async with _path(POLICIES[name], at) as port:
+async def measure(workload: Workload, name: str, policy: Policy, at: tuple[str, ...], run: Run) -> Row:
+    async with _path(policy, at) as port:
         before = _prefix_counters(at)
         asked = map(post, bodies(workload, run.seed))
         samples = await open_loop(port, asked, rate=run.rate, seconds=run.seconds, seed=run.seed, patience_s=120)
@@ -212,12 +213,14 @@ async def _run(chosen: argparse.Namespace) -> None:
             capacities[name] = await capacity(WORKLOADS[name], at, POLICIES["default"], chosen.connections)
             known.write_text(json.dumps(capacities))
             print(f"{name}: {capacities[name]:.1f} requests/s", flush=True)
+    policies = {name: POLICIES[name] for name in chosen.policy or ()}
+    policies |= {file.stem: Policy(Way.REQUESTS, Which.OWN, file.read_text()) for file in chosen.config or ()}
     with (chosen.folder / "rows.jsonl").open("a") as out:
         seeds = chosen.seed or [_SEED]
-        for share, name, seed, policy in itertools.product(chosen.share, chosen.workload, seeds, chosen.policy):
+        for share, name, seed, policy in itertools.product(chosen.share, chosen.workload, seeds, policies):
             run = Run(share=share, rate=capacities[name] * share, seconds=chosen.seconds, seed=seed)
             try:
-                row = await measure(WORKLOADS[name], policy, at, run)
+                row = await measure(WORKLOADS[name], policy, policies[policy], at, run)
             except Exception as error:  # noqa: BLE001  the other rows are still worth their time
                 print(f"FAILED {name} {share} {policy} {seed}: {error!r}", flush=True)
                 continue
@@ -231,7 +234,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--engines", type=int, default=4)
     parser.add_argument("--workload", action="append", choices=list(WORKLOADS), required=True)
-    parser.add_argument("--policy", action="append", choices=list(POLICIES), required=True)
+    parser.add_argument("--policy", action="append", choices=list(POLICIES))
+    parser.add_argument("--config", action="append", type=Path, help="a file: our picker with this configuration")
     parser.add_argument("--share", action="append", type=float, required=True)
     parser.add_argument("--seconds", type=float, default=25.0)
     parser.add_argument("--seed", action="append", type=int, help="of prompts and arrivals (default: 7)")

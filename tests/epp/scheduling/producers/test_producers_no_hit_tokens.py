@@ -42,11 +42,14 @@ def test_a_turn_that_was_passed_over_is_still_owed():
     assert scorer.score(context_of(), POOL)[0] == 0.0
 
 
-def test_a_cached_prompt_scores_neutral_and_records_nothing():
+def test_a_cached_prompt_scores_neutral_and_counts_only_where_it_is_new():
     scorer = NoHitTokensScorer("s")
     assert scorer.score(context_of(matched=WARM), POOL) == [0.5] * 3
-    use(scorer, 0, 1000, matched=WARM)
-    assert scorer.score(context_of(), POOL) == [1.0, 0.5, 0.0]
+    use(scorer, 0, 10)
+    use(scorer, 1, 1000, matched=WARM)
+    assert scorer.score(context_of(), POOL) == [0.0, 1.0, 0.5]
+    use(scorer, 2, 1000, matched=WARM)
+    assert scorer.score(context_of(), POOL) == [0.5, 1.0, 0.0]
 
 
 def test_one_endpoint_is_the_best():

@@ -1,4 +1,4 @@
-"""Requests whose prompt no endpoint has cached go to the endpoint that got the fewest tokens of such prompts.
+"""Requests whose prompt no endpoint has cached go to the endpoint that got the fewest tokens of prompts new to it.
 
 A prompt stays where it was first sent, so what an endpoint holds and computes later is decided by where new prompts go.
 Tokens make turns fair where lengths differ, and where load moved a prompt elsewhere the turn is still owed. Old prompts
@@ -15,6 +15,7 @@ from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.approx_producer import computing
 from modelplane.epp.scheduling.producers.no_hit_lru import NEUTRAL, in_turn, is_cold
+from modelplane.epp.scheduling.producers.prefix import prefix_of
 from modelplane.framework.registry import Parameters, plugin_type
 
 _REMEMBERED: Final = 256
@@ -51,10 +52,11 @@ class NoHitTokensScorer:
         self._sent = {each: sent[each.name] * self._unit for each in context.endpoints if each.name in sent}
 
     def pre_request(self, context: SchedulingContext, decision: Decision) -> Sequence[tuple[str, str]]:
-        if is_cold(context, self._producer):
-            tokens = context.request.tokens * self._unit
-            for endpoint in computing(decision):
-                self._sent[endpoint] = self._sent.get(endpoint, 0.0) + tokens
+        match = prefix_of(context, self._producer)
+        new_to = [each for each in computing(decision) if match is None or not context.value(match.matched, each)]
+        for endpoint in new_to:
+            self._sent[endpoint] = self._sent.get(endpoint, 0.0) + context.request.tokens * self._unit
+        if new_to:
             self._age(len(context.endpoints))
         return ()
 
