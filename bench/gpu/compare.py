@@ -5,7 +5,7 @@ gets the same prompts and arrivals at shares of it, by a seed, with caches empti
 
     python -m gpu.engines FOLDER
     python -m gpu.compare FOLDER --workload groups --share 0.9 --policy default --policy go [--seconds 25] [--seed 7]
-    python -m gpu.compare FOLDER --workload mix --share 0.9 --policy own=FILE        a configuration of the picker
+                          [--config FILE]…      # our picker with this EndpointPickerConfig, named by the file
 """
 
 import argparse
@@ -213,27 +213,20 @@ async def _run(chosen: argparse.Namespace) -> None:
             capacities[name] = await capacity(WORKLOADS[name], at, POLICIES["default"], chosen.connections)
             known.write_text(json.dumps(capacities))
             print(f"{name}: {capacities[name]:.1f} requests/s", flush=True)
+    policies = {name: POLICIES[name] for name in chosen.policy or ()}
+    policies |= {file.stem: Policy(Way.REQUESTS, Which.OWN, file.read_text()) for file in chosen.config or ()}
     with (chosen.folder / "rows.jsonl").open("a") as out:
         seeds = chosen.seed or [_SEED]
-        for share, name, seed, policy in itertools.product(chosen.share, chosen.workload, seeds, chosen.policy):
+        for share, name, seed, policy in itertools.product(chosen.share, chosen.workload, seeds, policies):
             run = Run(share=share, rate=capacities[name] * share, seconds=chosen.seconds, seed=seed)
             try:
-                row = await measure(WORKLOADS[name], policy[0], policy[1], at, run)
+                row = await measure(WORKLOADS[name], policy, policies[policy], at, run)
             except Exception as error:  # noqa: BLE001  the other rows are still worth their time
-                print(f"FAILED {name} {share} {policy[0]} {seed}: {error!r}", flush=True)
+                print(f"FAILED {name} {share} {policy} {seed}: {error!r}", flush=True)
                 continue
             line = msgspec.json.encode(row).decode()
             print(line, flush=True)
             print(line, file=out, flush=True)
-
-
-def _policy(text: str) -> tuple[str, Policy]:
-    name, _, file = text.partition("=")
-    if file:
-        return name, Policy(Way.REQUESTS, Which.OWN, Path(file).read_text())
-    if name not in POLICIES:
-        raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(POLICIES)}")
-    return name, POLICIES[name]
 
 
 def main() -> None:
@@ -241,8 +234,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--engines", type=int, default=4)
     parser.add_argument("--workload", action="append", choices=list(WORKLOADS), required=True)
-    known = f"{', '.join(POLICIES)}, or NAME=FILE with a configuration of the picker"
-    parser.add_argument("--policy", action="append", type=_policy, required=True, help=known)
+    parser.add_argument("--policy", action="append", choices=list(POLICIES))
+    parser.add_argument("--config", action="append", type=Path, help="a file: our picker with this configuration")
     parser.add_argument("--share", action="append", type=float, required=True)
     parser.add_argument("--seconds", type=float, default=25.0)
     parser.add_argument("--seed", action="append", type=int, help="of prompts and arrivals (default: 7)")
