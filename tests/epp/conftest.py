@@ -13,6 +13,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from modelplane.epp.transport.calls import GrpcStatus
 from modelplane.epp.transport.grpc_aio import GrpcAioServer
 from modelplane.epp.transport.h2.server import H2Server
+from modelplane.epp.transport.loop import make_loop
 from modelplane.epp.transport.tls import ServerIdentity, self_signed
 
 ECHO = "/test.Echo/Talk"
@@ -107,7 +108,7 @@ def run():
             return await scenario
 
     def run_on_its_loop(scenario):
-        with asyncio.Runner() as runner:
+        with asyncio.Runner(loop_factory=make_loop) as runner:
             return runner.run(limited(scenario))
 
     return run_on_its_loop

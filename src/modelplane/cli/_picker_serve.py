@@ -129,6 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
     import os
 
     from modelplane.cli.terminal import run_until_signal
+    from modelplane.epp.transport.loop import make_loop
     from modelplane.reconcile.log_lines import because, log_to_stderr
     from modelplane.reconcile.log_reasons import LogReason
 
@@ -136,7 +137,7 @@ def run(arguments: argparse.Namespace) -> int:
     log_to_stderr(ZAP_ENCODERS.get(arguments.zap_encoder), log_level(arguments))
     for warning in (*warnings, *tracing_warnings(os.environ, traced=_traces(arguments))):
         logging.getLogger(__name__).warning("%s", warning, extra=because(LogReason.OPTION_IGNORED))
-    return run_until_signal(_serve(arguments), logged=_logs_json(arguments))
+    return run_until_signal(_serve(arguments), logged=_logs_json(arguments), make_loop=make_loop)
 
 
 def _logs_json(arguments: argparse.Namespace) -> bool:

@@ -56,10 +56,12 @@ def run(arguments: argparse.Namespace) -> int:
     import logging
 
     from modelplane.cli.terminal import run_until_signal
+    from modelplane.epp.transport.loop import make_loop
     from modelplane.reconcile.log_lines import log_to_stderr, writes_text
 
     log_to_stderr(arguments.log_format, logging.INFO)
-    return run_until_signal(_serve(arguments), logged=not writes_text(arguments.log_format))
+    logged = not writes_text(arguments.log_format)
+    return run_until_signal(_serve(arguments), logged=logged, make_loop=make_loop)
 
 
 async def _serve(arguments: argparse.Namespace) -> int:

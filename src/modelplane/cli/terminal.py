@@ -4,12 +4,15 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from modelplane.reconcile.log_lines import because
 from modelplane.reconcile.log_reasons import LogReason
+
+if TYPE_CHECKING:
+    import asyncio
 
 _log = logging.getLogger(__name__)
 
@@ -24,10 +27,15 @@ class Progress:
         _print(f"{time.monotonic() - self._started:6.1f}s  {text}", sys.stdout)
 
 
-def run_until_signal(main: Coroutine[object, object, int], *, logged: bool = False) -> int:
+def run_until_signal(
+    main: Coroutine[object, object, int],
+    *,
+    logged: bool = False,
+    make_loop: "Callable[[], asyncio.AbstractEventLoop] | None" = None,
+) -> int:
     """Run to the end. SIGINT, SIGTERM and SIGHUP cancel it, so that it stops what it started, and give 128 + n.
 
-    `logged`: that it stops is a line of the log, and no sentence for people.
+    `logged`: that it stops is a line of the log, and no sentence for people. Without `make_loop` the loop is asyncio's.
     """
     import asyncio
 
@@ -58,7 +66,7 @@ def run_until_signal(main: Coroutine[object, object, int], *, logged: bool = Fal
             say("stopped")
             return 128 + received[0]
 
-    with asyncio.Runner() as runner:
+    with asyncio.Runner(loop_factory=make_loop) as runner:
         return runner.run(guarded())
 
 

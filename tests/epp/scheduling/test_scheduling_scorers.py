@@ -79,6 +79,20 @@ def busy(*pairs):
             id="active: the busy score less",
         ),
         pytest.param(
+            "active-request-scorer",
+            {"loadScaleRequests": 16},
+            busy((4, 0), (0, 0), (8, 0)),
+            [0.75, 1.0, 0.5],
+            id="active: few requests to the scale",
+        ),
+        pytest.param(
+            "active-request-scorer",
+            {"loadScaleRequests": 16},
+            busy((8, 0), (32, 0)),
+            [0.75, 0.0],
+            id="active: many requests to the busiest",
+        ),
+        pytest.param(
             "endpoint-attribute-scorer",
             {"attributeKey": "t", "algorithm": {"type": "linear_lower_is_better"}},
             [endpoint("a", attributes={"t": 2.0}), endpoint("b"), endpoint("c", attributes={"t": 10.0})],

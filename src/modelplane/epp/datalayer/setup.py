@@ -46,8 +46,8 @@ _BLIND: Final = frozenset({
     "active-request-scorer", "agent-identity", "by-label", "by-label-selector", "cost-scorer", "decode-filter",
     "disagg-profile-handler", "encode-filter", "fcfs-ordering-policy", "global-strict-fairness-policy",
     "header-based-testing-filter", "header-label-affinity-scorer", "inflight-load-producer", "label-selector-filter",
-    "max-score-picker", "no-hit-lru-scorer", "openai-parser", "pd-profile-handler", "prefill-filter",
-    "prefix-based-pd-decider", "prefix-cache-scorer", "random-picker", "session-affinity-filter",
+    "max-score-picker", "no-hit-lru-scorer", "no-hit-tokens-scorer", "openai-parser", "pd-profile-handler",
+    "prefill-filter", "prefix-based-pd-decider", "prefix-cache-scorer", "random-picker", "session-affinity-filter",
     "session-affinity-scorer", "session-id-producer", "shadow-profile-handler", "single-profile-handler",
     "token-load-scorer", "token-producer", "weighted-random-picker",
 })  # fmt: skip

@@ -11,7 +11,7 @@ from modelplane.epp.server.exchange import Budget, Exchange
 from modelplane.epp.server.interfaces import RoutingResult
 from modelplane.epp.server.messages import read
 from modelplane.epp.server.steps import ExchangeStep, PickRequest
-from modelplane.epp.transport.calls import BatchHandler, GrpcStatus, ServerCall
+from modelplane.epp.transport.calls import BatchHandler, GrpcStatus, MakeHandler, ServerCall
 from modelplane.epp.transport.wire import WireError
 
 _PICKED: Final = Outcome.PICKED
@@ -167,3 +167,12 @@ class Processor(BatchHandler):
         if self._waits:
             self._waits = False
             self._director.abandon(self)
+
+
+def processors(director: Director, clock: Callable[[], float], body_limit: int, budget: Budget) -> MakeHandler:
+    """The handlers of a server's calls. Compiled code creates them here without names of arguments."""
+
+    def make(call: ServerCall) -> Processor:
+        return Processor(call, director, clock, body_limit, budget)
+
+    return make

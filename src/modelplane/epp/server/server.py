@@ -35,7 +35,7 @@ from modelplane.epp.server.health import HealthService
 from modelplane.epp.server.interfaces import Flow, RequestObserver
 from modelplane.epp.server.messages import METHOD
 from modelplane.epp.server.parsing import PathParsers
-from modelplane.epp.server.processor import Processor
+from modelplane.epp.server.processor import processors
 from modelplane.epp.server.third_party import full_registry
 from modelplane.epp.server.watched_files import text_of, watch_config, watch_identity
 from modelplane.epp.transport.calls import GrpcServer, Methods, Settings
@@ -120,8 +120,7 @@ class PickerServer:
             host=settings.host, port=settings.port, identity=settings.identity, streams=settings.streams,
             message_bytes=settings.body_bytes + (1 << 20),
         )  # fmt: skip
-        clock, limit, budget = time.monotonic, settings.body_bytes, self._budget
-        process = partial(Processor, director=self.director, clock=clock, body_limit=limit, budget=budget)
+        process = processors(self.director, time.monotonic, settings.body_bytes, self._budget)
         methods: Methods = {METHOD: process, **self._health.methods}
         self.port = await self._serve(self._make_server(methods, common))
         if settings.health_port >= 0:

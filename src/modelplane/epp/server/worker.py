@@ -39,6 +39,7 @@ from modelplane.epp.server.worker_messages import (
     to_worker_decoder,
 )
 from modelplane.epp.transport.calls import NO_PORT
+from modelplane.epp.transport.loop import make_loop
 from modelplane.reconcile.collector import calm_collector
 from modelplane.reconcile.log_lines import because, log_to_stderr
 from modelplane.reconcile.log_reasons import LogReason
@@ -223,7 +224,8 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("this is a part of `modelplane picker serve --workers N`\n")
         return 2
     channel, connections = (socket.socket(fileno=int(each)) for each in arguments[1:])
-    asyncio.run(serve(channel, connections))
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(serve(channel, connections))
     return 0
 
 

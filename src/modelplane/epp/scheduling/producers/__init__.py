@@ -12,6 +12,7 @@ of an endpoint that left the pool is dropped.
     precise_producer   its plugin
     in_flight          requests and tokens in flight
     no_hit_lru         turns for requests whose prompt no endpoint has cached
+    no_hit_tokens      the same, fair in tokens
     sessions           sessions and their endpoints
     regression         a line learned one sample at a time
     latency            predictions of an endpoint's times, learned as it serves

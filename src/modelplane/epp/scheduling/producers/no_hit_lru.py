@@ -39,28 +39,24 @@ class NoHitLruScorer:
 
     def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint]) -> Sequence[float]:
         """1 for the endpoint that waits longest for a cold request, down to 0; never used ones come first, by name."""
-        if not self._is_cold(context):
+        if not is_cold(context, self._producer):
             return [NEUTRAL] * len(endpoints)
-        if len(endpoints) == 1:
-            return [1.0]
         age = {endpoint: place for place, endpoint in enumerate(self._used, start=1)}
-        ranked = sorted(range(len(endpoints)), key=lambda at: (age.get(endpoints[at], 0), endpoints[at].name))
-        scores = [0.0] * len(endpoints)
-        for place, at in enumerate(ranked):
-            scores[at] = 1.0 - place / (len(endpoints) - 1)
-        return scores
+        return in_turn(endpoints, [(age.get(endpoint, 0), endpoint.name) for endpoint in endpoints])
 
     def capture(self, context: SchedulingContext) -> object:
         """Endpoints, least recently used first; only cold requests use them."""
         kept = set(context.endpoints)
-        return [endpoint.name for endpoint in self._used if endpoint in kept] if self._is_cold(context) else None
+        return (
+            [endpoint.name for endpoint in self._used if endpoint in kept] if is_cold(context, self._producer) else None
+        )
 
     def restore(self, context: SchedulingContext, captured: object) -> None:
         by_name = {endpoint.name: endpoint for endpoint in context.endpoints}
         self._used = OrderedDict((by_name[name], None) for name in msgspec.convert(captured, list[str]))
 
     def pre_request(self, context: SchedulingContext, decision: Decision) -> Sequence[tuple[str, str]]:
-        if self._is_cold(context):
+        if is_cold(context, self._producer):
             for endpoint in computing(decision):
                 self._used[endpoint] = None
                 self._used.move_to_end(endpoint)
@@ -73,9 +69,19 @@ class NoHitLruScorer:
         for endpoint in [endpoint for endpoint in self._used if endpoint not in kept]:
             del self._used[endpoint]
 
-    def _is_cold(self, context: SchedulingContext) -> bool:
-        match = prefix_of(context, self._producer)
-        return match is None or not any_held(match)
+
+def is_cold(context: SchedulingContext, producer: str) -> bool:
+    """Whether no endpoint has anything of the prompt cached, by the producer of this name; without one, by any."""
+    match = prefix_of(context, producer)
+    return match is None or not any_held(match)
+
+
+def in_turn(endpoints: Sequence[Endpoint], keys: Sequence[tuple[float, str]]) -> Sequence[float]:
+    """1 for the least key, in equal steps down to 0."""
+    scores = [0.0] * len(endpoints)
+    for place, at in enumerate(sorted(range(len(endpoints)), key=keys.__getitem__)):
+        scores[at] = 1.0 - place / max(1, len(endpoints) - 1)
+    return scores
 
 
 TYPES = (plugin_type("no-hit-lru-scorer", NoHitLruScorer, NoHitLruParameters, consumes=("prefix",)),)

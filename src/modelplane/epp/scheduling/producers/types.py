@@ -5,6 +5,7 @@ from modelplane.epp.scheduling.producers import (
     in_flight,
     latency,
     no_hit_lru,
+    no_hit_tokens,
     precise_producer,
     sessions,
 )
@@ -14,6 +15,7 @@ TYPES = (
     *precise_producer.TYPES,
     *in_flight.TYPES,
     *no_hit_lru.TYPES,
+    *no_hit_tokens.TYPES,
     *sessions.TYPES,
     *latency.TYPES,
 )

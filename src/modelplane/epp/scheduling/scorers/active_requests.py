@@ -1,6 +1,8 @@
 """Fewer requests in flight from this picker is better, relative to the busiest.
 
-Up to `idleThreshold` requests an endpoint counts as idle and scores 1; a busy one scores at most `maxBusyScore`.
+Up to `idleThreshold` requests an endpoint counts as idle and scores 1; a busy one scores at most `maxBusyScore`. With
+`loadScaleRequests` the busiest counts as having at least so many: a few requests more are then no reason to leave a
+cached prefix, and many are.
 """
 
 from collections.abc import Sequence
@@ -16,24 +18,27 @@ from modelplane.framework.registry import Parameters, plugin_type
 class ActiveRequestParameters(Parameters, frozen=True):
     idle_threshold: Annotated[int, msgspec.Meta(ge=0)] = 0
     max_busy_score: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 1.0
+    load_scale_requests: Annotated[int, msgspec.Meta(ge=0)] = 0
     request_timeout: str = ""
     """Accepted and not used: what is in flight is known, not guessed by time."""
     in_flight_load_producer_name: str = ""
 
 
 class ActiveRequestScorer:
-    __slots__ = ("_idle", "_most", "name")
+    __slots__ = ("_idle", "_most", "_scale", "name")
 
     def __init__(self, name: str, parameters: ActiveRequestParameters) -> None:
         self.name = name
         self._idle = parameters.idle_threshold
         self._most = parameters.max_busy_score
+        self._scale = parameters.load_scale_requests
 
     def read(self, endpoint: Endpoint, /) -> float:
         return endpoint.requests_in_flight
 
     def relative_score(self, count: float, _least: float, busiest: float, /) -> float:
-        return 1.0 if count <= self._idle else (busiest - count) / busiest * self._most
+        most = max(busiest, self._scale)
+        return 1.0 if count <= self._idle else (most - count) / most * self._most
 
     def score(self, _context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
         counts = [endpoint.requests_in_flight for endpoint in endpoints]

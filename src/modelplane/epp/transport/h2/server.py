@@ -2,9 +2,12 @@
 
 import asyncio
 import contextlib
+import logging
+import os
 import socket
 import ssl
-from typing import Final, cast
+import time
+from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
@@ -14,13 +17,26 @@ from modelplane.epp.transport.h2.frames import ErrorCode
 from modelplane.epp.transport.h2.limits import H2Limits
 from modelplane.epp.transport.sockets import ANY_ADDRESS, listen_any_address
 from modelplane.epp.transport.tls import ServerIdentity, load_identity, server_context
+from modelplane.reconcile.log_lines import because
+from modelplane.reconcile.log_reasons import LogReason
 
+if TYPE_CHECKING:
+    from modelplane.epp.transport.loop import DirectReaders
+
+_LOG: Final = logging.getLogger(__name__)
 _TICK_S: Final = 1.0
-_DEFER_S: Final = 0.025
+_DEFER_S: Final = 0.05
+"""Under load the timer for it fires as often as it may, and wakes the process each time for nothing."""
 _MORE_THAN_AN_END: Final = 23
 """An empty frame that ends a stream and a reset after it have 22 bytes together, and no call begins with less."""
 _UNWRITTEN_BYTES: Final = 4 << 20
 """In the transport's buffer, beyond which nothing more is read from the peer."""
+_READ_BYTES: Final = 64 << 10
+"""At once. More than 128 kB come from the kernel and go back to it each time, page by page, by most allocators."""
+_read: Final = os.read
+_write: Final = os.write
+_now: Final = time.monotonic
+"""The loop's clock, without a call through the loop."""
 
 
 class H2Server:
@@ -136,7 +152,6 @@ class _Link(asyncio.Protocol):
 
     def __init__(self, server: H2Server) -> None:
         self._server = server
-        self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._connection: H2Connection | None = None
         self._stalled_s = float("inf")
@@ -146,6 +161,11 @@ class _Link(asyncio.Protocol):
         self._deferred = False
         self._read_s = 0.0
         """When something was read last."""
+        self._direct_readers: DirectReaders | None = getattr(asyncio.get_running_loop(), "direct_readers", None)
+        self._fd = -1
+        """Of a plain-text connection that is read and written here, without the transport."""
+        self._behind = False
+        """Whether the transport may have something to write that comes first."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Loops of other makers have transports of their own that do not inherit from asyncio's.
@@ -155,6 +175,9 @@ class _Link(asyncio.Protocol):
         if raw is not None and raw.family in {socket.AF_INET, socket.AF_INET6}:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket = raw if transport.get_extra_info("ssl_object") is None else None
+            if self._socket is not None and self._direct_readers is not None:
+                self._fd = raw.fileno()
+                self._direct_readers[self._fd] = self.read
         tls = transport.get_extra_info("ssl_object")
         if isinstance(tls, ssl.SSLObject) and tls.selected_alpn_protocol() != "h2":
             transport.abort()
@@ -163,17 +186,32 @@ class _Link(asyncio.Protocol):
         self._server.joined(self)
         self.flush()
 
+    def read(self) -> bool:
+        """Read what there is. False: the transport is to find out what became of the connection."""
+        try:
+            data = _read(self._fd, _READ_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not data:
+            return False
+        try:
+            self.data_received(data)
+        except Exception:  # noqa: BLE001  as transports do it: a defect ends this connection, and not the loop
+            _LOG.exception("a connection failed", extra=because(LogReason.HANDLER_FAILED))
+            self._end_direct()
+            if self._transport is not None:
+                self._transport.abort()
+        return True
+
     def data_received(self, data: bytes) -> None:
         connection, transport = self._connection, self._transport
         if connection is None or transport is None:
             return
-        self._read_s = now_s = self._loop.time()
+        self._read_s = now_s = _now()
         connection.receive(data, now_s)
-        output = connection.take_output()
-        if output and not transport.is_closing():
-            transport.write(output)
-        if connection.closing:
-            transport.close()
+        self._write_output(connection, transport)
         if connection.idle:
             if not self._deferred:
                 self._defer_reads()
@@ -185,11 +223,35 @@ class _Link(asyncio.Protocol):
         connection, transport = self._connection, self._transport
         if connection is None or transport is None:
             return
+        self._write_output(connection, transport)
+
+    def _write_output(self, connection: H2Connection, transport: asyncio.Transport) -> None:
         output = connection.take_output()
+        if output and self._fd >= 0:
+            output = self._write_direct(transport, output)
         if output and not transport.is_closing():
+            self._behind = True
             transport.write(output)
         if connection.closing:
+            self._end_direct()
             transport.close()
+
+    def _write_direct(self, transport: asyncio.Transport, output: bytes) -> bytes:
+        """Write to the socket. The rest is for the transport, which meets the same error."""
+        if self._behind:
+            self._behind = transport.get_write_buffer_size() > 0
+            if self._behind:
+                return output
+        try:
+            return output[_write(self._fd, output) :]
+        except OSError:
+            return output
+
+    def _end_direct(self) -> None:
+        """From here on the transport alone reads and writes."""
+        if self._direct_readers is not None:
+            self._direct_readers.pop(self._fd, None)
+        self._fd = -1
 
     def _defer_reads(self) -> None:
         """Read ends of calls several at a time: to be woken for each costs more than to read it.
@@ -217,7 +279,7 @@ class _Link(asyncio.Protocol):
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
 
     def pause_writing(self) -> None:
-        self._stalled_s = self._loop.time()
+        self._stalled_s = _now()
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
@@ -228,6 +290,7 @@ class _Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc  # a peer that resets is as gone as one that closes
+        self._end_direct()
         self._socket = None
         self._server.left(self)
         if self._connection is not None:
@@ -241,6 +304,7 @@ class _Link(asyncio.Protocol):
         if connection.closing and self._stalled_s > now_s:
             self._stalled_s = now_s
         if now_s - self._stalled_s > self._server.limits.stall_s:
+            self._end_direct()
             transport.abort()
             return
         connection.tick(now_s)

@@ -163,7 +163,9 @@ class Stream:
         if self._closed or self._trailers is not None or not messages:
             return
         outbound, first = self._outbound, messages[0]
-        size = sum(map(len, messages)) + _PREFIX_BYTES * len(messages)
+        size = _PREFIX_BYTES * len(messages)
+        for message in messages:
+            size += len(message)
         if size > self._send_window or self._unsent or not outbound.try_reserve(size):
             self._send_later(messages)
             return
