@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.api.errors import NotFoundError
 from modelplane.cli import cache
-from modelplane.cli.cache import warm_patch
+from modelplane.cli.cache import warm_patch, warmed
 
 
 def parsed(*words):
@@ -31,3 +31,14 @@ def test_the_verbs_and_their_options(tmp_path):
     for words in (["list"], ["show", "w", "--watch"], ["warm", "w"]):
         with pytest.raises(NotFoundError, match="no plane runs"):
             cache.run(parsed(*words, "--data", str(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("namespace", "clusters", "says"),
+    [
+        ("default", [], "default/qwen is tried again where it failed; `modelplane cache show qwen --watch` shows"),
+        ("team", ["east", "west"], "team/qwen is being staged on east, west; `modelplane cache show qwen -n team "),
+    ],
+)
+def test_what_was_begun_is_not_called_done(namespace, clusters, says):
+    assert warmed(namespace, "qwen", clusters).startswith(says)

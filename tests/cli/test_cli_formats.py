@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.cli import _formats, main
-from modelplane.cli._formats import print_changes, table_text
+from modelplane.cli._formats import print_changes, table_text, without_ages
 from modelplane.cli._shown import print_table
 from tests.support.hostile_texts import HOSTILE
 
@@ -45,6 +45,13 @@ def test_colours_are_ours_alone(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     shown = table_text(("HEALTH", "WHY"), [("Ready", "\x1b[31mred")])
     assert shown == "HEALTH  WHY\n\x1b[32mReady\x1b[0m   \\x1b[31mred\n"
+
+
+def test_an_age_is_no_change():
+    tables = "KIND  READY  AGE\na     True   {}\n\nOTHER  WHY\nb      five words of a {}\n"
+    assert without_ages(tables.format("1s", "x")) == without_ages(tables.format("2m1s", "x"))
+    assert without_ages(tables.format("1s", "x")) != without_ages(tables.format("1s", "y"))
+    assert without_ages(tables.format("1s", "x")) != without_ages(tables.format("1s", "x").replace("True", "False"))
 
 
 def test_a_watched_text_is_printed_when_it_becomes_another(monkeypatch, capsys):

@@ -80,6 +80,7 @@ def test_other_words_are_refused_with_what_is_right(words, message):
             True,
         ),
         ('conflicts with "modelplane-cli":\n- .spec.a\nconflicts with "kubectl":\n- .spec.b', False),
+        ('conflicts with "before-first-apply" using modelplane.ai/v1alpha1:\n- .spec.replicas', True),
         ('conflict with "kubectl-client-side-apply" using modelplane.ai/v1alpha1: .spec.endpoints', True),
         ("the object has been modified", False),
     ],

@@ -207,6 +207,17 @@ def test_a_deployment_that_only_its_cache_keeps_from_being_placed_says_so(caches
     assert result.status.placement.summary == f"0 placed; 1 {waits}"
 
 
+def test_the_reason_is_that_of_the_cache_in_the_message():
+    """The first cache is being staged; that the second fails is said when it is the one that is waited for."""
+    failing = staging("Hydrating", "SourceUnreachable", message="no route")
+    second = {**failing, "metadata": {**failing["metadata"], "name": "adapter"}}
+    spec = msgspec.structs.replace(deployment(1).spec, caches=(Cache(name="weights"), Cache(name="adapter")))
+    fleet = fleet_of([cluster("east")], (), [staging("Hydrating", "Hydrating"), second])
+    asked = msgspec.structs.replace(deployment(1), spec=spec)
+    result = model_deployment.compose(ComposeRequest(asked, {}, fleet=fleet, now=NOW))
+    assert told(result)[0] == ("CacheStaging", "0 of 1 replicas placed; Caches: cache weights is being staged here")
+
+
 def test_a_deployment_that_no_cluster_can_run_says_so():
     old = cluster("east")
     old["spec"]["backend"] = {"type": "KServe", "kserve": {"version": "0.99"}}

@@ -94,6 +94,12 @@ def test_plan_can_refuse_to_count_on_scale_up(capsys, tmp_path):
     assert "FitsAfterScaleUp" in capsys.readouterr().out
 
 
+def test_plan_of_nothing_is_refused(tmp_path):
+    (tmp_path / "empty.yaml").write_text("# nothing\n")
+    with pytest.raises(InputError, match=r"no manifest is in .*empty\.yaml"):
+        run("plan", "-f", tmp_path / "empty.yaml")
+
+
 def test_plan_refuses_what_an_api_server_would(model):
     with pytest.raises(InputError, match=r"model.yaml:\d+: ModelDeployment/qwen3-8b: spec.replicas"):
         run("plan", "-f", model("replicas: 2", "replicas: two"))

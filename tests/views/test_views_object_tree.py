@@ -247,3 +247,11 @@ def test_a_service_leads_to_deployments_that_give_it_no_endpoint_yet():
     serving["metadata"]["labels"] = wanted["matchLabels"]
     found = TracedObjects.of([*objects, serving]).tree("ModelService", "team", "api")
     assert [each.name for each in found.children] == ["late-a"]
+
+
+def test_a_service_without_endpoints_says_that_its_deployment_is_scaled_to_zero():
+    idle = deployed("idle", LABELS)
+    idle["spec"]["replicas"] = 0
+    found = TracedObjects.of([make("ModelService", "api", {"endpoints": [SELECTOR]}), idle])
+    (child,) = found.tree("ModelService", "team", "api").children
+    assert (child.name, child.why) == ("idle", "ScaledToZero: spec.replicas is 0")

@@ -46,14 +46,23 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-w", "--watch", action="store_true", help="show it again when it changes, until interrupted")
 
 
-def print_changes(text: Callable[[], str], *, watch: bool) -> None:
-    """Print a text, and print it again whenever it has become another one."""
-    shown = ""
+_AGES: Final = re.compile(r" \S+$", re.MULTILINE)
+
+
+def without_ages(text: str) -> str:
+    """Tables whose last column is AGE, without it."""
+    tables = text.split("\n\n")
+    return "\n\n".join(_AGES.sub("", each) if each.partition("\n")[0].endswith(" AGE") else each for each in tables)
+
+
+def print_changes(text: Callable[[], str], *, watch: bool, essence: Callable[[str], str] = str) -> None:
+    """Print a text, and print it again whenever its essence has become another one: an age alone is no change."""
+    shown = None
     while True:
         found = text()
-        if found != shown:
-            print(("\n" if shown else "") + found, end="", flush=True)
-            shown = found
+        if essence(found) != shown:
+            print(("" if shown is None else "\n") + found, end="", flush=True)
+            shown = essence(found)
         if not watch:
             return
         time.sleep(_EVERY_S)

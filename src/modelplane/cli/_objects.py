@@ -17,8 +17,11 @@ from modelplane.cli.running import RunningPlane
 _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io, application/json"
 _APPLY: Final = "application/apply-patch+yaml"
 MANAGER: Final = "modelplane-cli"
-_OWN: Final = frozenset({MANAGER, "modelplane-rollout", "kubectl-client-side-apply"})
-"""`kubectl apply --server-side` takes over from the last, too: it is the same person's `kubectl apply`."""
+_OWN: Final = frozenset({MANAGER, "modelplane-rollout", "kubectl-client-side-apply", "before-first-apply"})
+"""`kubectl apply --server-side` takes over from the third, too: it is the same person's `kubectl apply`.
+
+The last stands for fields that no manager has, such as those that `modelplane up -f` wrote.
+"""
 _MANAGED_BY: Final = re.compile(r'conflicts? with "([^"]*)"')
 _WRITTEN: Final = frozenset({"resourceVersion", "generation", "managedFields"})
 

@@ -159,7 +159,9 @@ def add_edited_namespace(parser: argparse.ArgumentParser) -> None:
 def _reviewed(paths: Sequence[str], namespace: str) -> "FleetManifests":
     from modelplane.views.inputs import gather, in_namespace
 
-    found = (document.value for document in reviewed_documents(paths) if isinstance(document.value, dict))
+    found = [document.value for document in reviewed_documents(paths) if isinstance(document.value, dict)]
+    if not found:
+        raise InputError(f"no manifest is in {', '.join(paths)}")
     return gather(in_namespace(item, namespace) for item in found)
 
 

@@ -142,11 +142,15 @@ def _warm(plane: "RunningPlane", arguments: argparse.Namespace) -> int:
     (row,) = _rows([cache])
     patch = warm_patch(cache, arguments.on, time.time())
     PlaneObjects(plane).patch(CACHES, row.namespace, row.name, patch)
-    where = f" on {', '.join(arguments.on)}" if arguments.on else ""
-    print(
-        f"{row.namespace}/{row.name} is staged{where}; `modelplane cache show {row.name} --watch` shows how far it is."
-    )
+    print(warmed(row.namespace, row.name, arguments.on))
     return 0
+
+
+def warmed(namespace: str, name: str, clusters: list[str]) -> str:
+    """What was begun, and the command that shows how far it is."""
+    done = f"is being staged on {', '.join(clusters)}" if clusters else "is tried again where it failed"
+    where = "" if namespace == "default" else f" -n {namespace}"
+    return f"{namespace}/{name} {done}; `modelplane cache show {name}{where} --watch` shows how far it is."
 
 
 def warm_patch(cache: Mapping[str, object], clusters: list[str], now: float) -> dict[str, object]:

@@ -13,6 +13,7 @@ from modelplane.cli._formats import (
     plane_of,
     print_changes,
     table_text,
+    without_ages,
 )
 from modelplane.cli._kinds import read_objects
 from modelplane.cli._objects import ApiResource, PlaneObjects, add_namespace
@@ -53,7 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError("give names or -l, not both")
     objects = PlaneObjects(plane_of(arguments))
     resources = [(objects.resource(kind), names) for kind, names in wanted]
-    print_changes(lambda: _text(objects, resources, arguments), watch=arguments.watch)
+    essence = without_ages if arguments.output in {"text", "wide"} else str
+    print_changes(lambda: _text(objects, resources, arguments), watch=arguments.watch, essence=essence)
     return 0
 
 

@@ -17,7 +17,6 @@ from modelplane.api.models import (
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, Event, EventType
 from modelplane.compose.deployment_causes import not_ready_words
-from modelplane.compose.lowering import lower
 from modelplane.compose.observed_replicas import unplaced
 from modelplane.compose.placement_request import failover_policy
 from modelplane.compose.replica_targets import replica_key
@@ -29,7 +28,6 @@ from modelplane.placement.schedule import Schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import TraceCandidate as Found
 from modelplane.placement.trace import summarise as summarise_refusals
-from modelplane.placement.values import CacheInfo
 
 MAX_CANDIDATES = 32
 MAX_CLUSTERS = 1_000
@@ -75,36 +73,21 @@ def scheduled_condition(request: ComposeRequest[ModelDeployment], decided: Sched
         message = f"{message}: 0 of {len(fleet)} clusters match the selectors"
         return fails(ConditionType.REPLICAS_SCHEDULED, Reason.NO_CLUSTERS, message[:MAX_SUMMARY])
     why = summarise_refusals(refusals)
-    reason = _unplaced_reason(request, decided, fleet)
-    return fails(ConditionType.REPLICAS_SCHEDULED, reason, f"{message}; {why}"[:MAX_SUMMARY])
+    return fails(ConditionType.REPLICAS_SCHEDULED, _unplaced_reason(decided), f"{message}; {why}"[:MAX_SUMMARY])
 
 
-def _unplaced_reason(request: ComposeRequest[ModelDeployment], decided: Schedule, fleet: Fleet) -> Reason:
+def _unplaced_reason(decided: Schedule) -> Reason:
     refusals = [refusal for refusal, _ in decided.trace.refusals()]
     # Clusters that are not selected have no part in it.
     selected = [refusal for refusal in refusals if refusal.filter not in _SELECTING]
-    filters = {refusal.filter for refusal in selected}
-    caches = _required_caches(request, fleet)
-    if CachesFilter.name in filters and None in caches:
+    if any(refusal.template == CachesFilter.missing for refusal in selected):
         return Reason.CACHE_MISSING
-    if filters == {CachesFilter.name}:
-        waits = any(refusal.code is RefusalCode.UNSCHEDULABLE for refusal in selected)
-        return Reason.CACHE_STAGING if waits and not any(map(_is_stalled, caches)) else Reason.CACHE_FAILED
+    if {refusal.filter for refusal in selected} == {CachesFilter.name}:
+        passing = {refusal.template for refusal in selected if refusal.code is RefusalCode.UNSCHEDULABLE}
+        return Reason.CACHE_STAGING if passing - {CachesFilter.stalled} else Reason.CACHE_FAILED
     if refusals and not any(map(_may_run, refusals)):
         return Reason.NOT_RUNNABLE
     return Reason.FITS_NOWHERE if decided.trace.fits_nowhere else Reason.INSUFFICIENT_CAPACITY
-
-
-def _required_caches(request: ComposeRequest[ModelDeployment], fleet: Fleet) -> list[CacheInfo | None]:
-    """None: there is no such cache."""
-    namespace = request.resource.metadata.namespace
-    wanted = (cache.name for cache in lower(request.resource.spec).caches if not cache.preferred)
-    return [fleet.caches.get((namespace, name)) for name in wanted]
-
-
-def _is_stalled(cache: CacheInfo | None) -> bool:
-    """Whether no cluster gets on with fetching it."""
-    return cache is not None and bool(cache.awaited) and all(cache.stall(name) for name in cache.awaited)
 
 
 def _may_run(refusal: Refusal) -> bool:

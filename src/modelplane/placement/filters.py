@@ -67,6 +67,8 @@ class AffinityFilter:
 class CachesFilter:
     name: Final = "Caches"
     stage: Final = FilterStage.CLUSTER
+    missing: Final = "ModelCache {}/{} does not exist: create it, or correct its name"
+    stalled: Final = "cache {} is not staged here: {}"
 
     def reads(self, state: SchedulingCycle, /) -> Iterator[str]:
         caches = (state.cache(wanted) for wanted in state.request.caches)
@@ -82,17 +84,15 @@ class CachesFilter:
                     self.name, RefusalCode.UNSCHEDULABLE, "cache {} cannot be read: {}", (wanted.name, cache.fault)
                 )
             if cache is None:
-                text = "ModelCache {}/{} does not exist: create it, or correct its name"
                 where = state.request.deployment.namespace
-                return Refusal(self.name, RefusalCode.UNRESOLVABLE, text, (where, wanted.name))
+                return Refusal(self.name, RefusalCode.UNRESOLVABLE, self.missing, (where, wanted.name))
             if not cache.settled:
                 return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "cache {} is not reconciled yet", (wanted.name,))
             if (why := cache.refusal(view.sample.name)) is not None:
                 text = "cache {} cannot be staged here: {}"
                 return Refusal(self.name, RefusalCode.UNRESOLVABLE, text, (wanted.name, why))
             if (why := cache.stall(view.sample.name)) is not None:
-                text = "cache {} is not staged here: {}"
-                return Refusal(self.name, RefusalCode.UNSCHEDULABLE, text, (wanted.name, why))
+                return Refusal(self.name, RefusalCode.UNSCHEDULABLE, self.stalled, (wanted.name, why))
             if view.sample.name in cache.awaited:
                 return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "cache {} is being staged here", (wanted.name,))
             if not cache.reaches(view.sample):

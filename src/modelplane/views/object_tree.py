@@ -30,6 +30,7 @@ from modelplane.api.models import (
     ModelService,
 )
 from modelplane.api.objects import Manifest, items_at, labels_of, mapping_at, name_of, namespace_of, text_at
+from modelplane.api.reasons import Reason
 from modelplane.views.health import (
     ObjectHealth,
     cluster_health,
@@ -170,7 +171,7 @@ class TracedObjects:
         behind = (self.replicas.get((place[0], _replica_of(self.endpoints[place]))) for place in chosen)
         there = {_owner(replica) for replica in behind if replica is not None}
         return [
-            self._deployment(place)
+            _explained(self._deployment(place), item)
             for place, item in self.deployments.items()
             if place[0] == service.metadata.namespace and place not in there and _would_select(service, item)
         ]
@@ -288,6 +289,13 @@ def _replica(item: ModelReplica, children: Iterable[ObjectTree]) -> ObjectTree:
     if found.state == DELETING or not item.status.since:
         return found
     return msgspec.structs.replace(found, since=item.status.since)
+
+
+def _explained(tree: ObjectTree, deployment: ModelDeployment) -> ObjectTree:
+    """Zero replicas are fine for a deployment, and why its service has no endpoint."""
+    if deployment.spec.replicas:
+        return tree
+    return msgspec.structs.replace(tree, why=f"{Reason.SCALED_TO_ZERO}: spec.replicas is 0")
 
 
 def _missing(kind: str, name: str, namespace: str = "") -> ObjectTree:
