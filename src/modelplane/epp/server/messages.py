@@ -300,6 +300,8 @@ _LEAST_OF_TWO: Final = 130
 _MOST_OF_TWO: Final = 16_370
 """Sizes of a body for which all lengths around it have two bytes."""
 _BODY_TAGS: Final = {ProcessingPhase.REQUEST_BODY: b"\x1a", ProcessingPhase.RESPONSE_BODY: b"\x22"}
+_BODY_HEAD: Final = struct.Struct("<BHBHBHBHBH").pack
+"""Tags and lengths before a body, each length of two bytes."""
 
 UNCHANGED: Final = {phase: nested(field, b"") for phase, field in REPLY_FIELDS.items()}
 """The reply that lets something pass as it is."""
@@ -349,22 +351,21 @@ def mutate_request_and_body(
     return nested(REPLY_FIELDS[ProcessingPhase.REQUEST_BODY], nested(1, common)) + metadata
 
 
+def _two(length: int) -> int:
+    """A varint of two bytes, which come in this order in a little-endian number."""
+    return length & 0x7F | 0x80 | length >> 7 << 8
+
+
 def stream_body(phase: ProcessingPhase, body: bytes, *, ends: bool) -> bytes:
     """A piece of a body in full duplex."""
     tail = _THE_END if ends else b""
     size = len(body) + len(tail)
     if _LEAST_OF_TWO <= size < _MOST_OF_TWO:
         # Four messages inside each other, of which only the innermost has more than one field.
-        length = len(body)
-        high, low, one = size + 12, length & 0x7F | 0x80, size + 9
-        two, three = size + 6, size + 3
-        head = bytes((
-            _BODY_TAGS[phase][0], high & 0x7F | 0x80, high >> 7,
-            0x0A, one & 0x7F | 0x80, one >> 7,
-            0x1A, two & 0x7F | 0x80, two >> 7,
-            0x1A, three & 0x7F | 0x80, three >> 7,
-            0x0A, low, length >> 7,
-        ))  # fmt: skip
+        head = _BODY_HEAD(
+            _BODY_TAGS[phase][0], _two(size + 12), 0x0A, _two(size + 9), 0x1A, _two(size + 6), 0x1A, _two(size + 3),
+            0x0A, _two(len(body)),
+        )  # fmt: skip
         return head + body + tail
     head = b"\x0a" + number(len(body)) if body else b""
     for tag in (b"\x1a", b"\x1a", b"\x0a", _BODY_TAGS[phase]):

@@ -40,7 +40,7 @@ class Tally:
         self.total = 0.0
 
     def add(self, number: float) -> None:
-        self.counts[_bucket_of(self.bounds, number)] += 1
+        self.counts[0 if number <= self.bounds[0] else _bucket_of(self.bounds, number)] += 1
         self.total += number
 
 

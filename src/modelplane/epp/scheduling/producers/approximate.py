@@ -283,8 +283,9 @@ class ApproximateIndex:
             held, bit = self._held, server.bit
             for landmark in left:
                 shard = held[landmark & _SHARD]
-                holders = shard.get(landmark)
-                shard[landmark] = bit if holders is None else holders | bit
+                holders = shard.setdefault(landmark, bit)
+                if not holders & bit:
+                    shard[landmark] = holders | bit
         for head in reversed(path):
             server.segments.move_to_end(head)
 

@@ -73,7 +73,8 @@ class Histogram:
         self.total = 0.0
 
     def add(self, value: float) -> None:
-        self.counts[_bucket_of(self.bounds, value)] += 1
+        # Most times are short enough for the first bucket, and a search costs three times as much.
+        self.counts[0 if value <= self.bounds[0] else _bucket_of(self.bounds, value)] += 1
         self.total += value
 
     def take(self, other: "Histogram") -> None:
