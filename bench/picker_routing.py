@@ -68,6 +68,7 @@ from modelplane.sim.engine.sequence import SequenceParams
 from modelplane.sim.engine.stats import EngineStats
 from modelplane.sim.engine.steps import BatchLimits
 from modelplane.sim.engine.text import token_id
+from modelplane.sim.engine.timing import Timing
 
 T = TypeVar("T")
 _SEEDS: Final = (23, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
@@ -127,10 +128,16 @@ class Pool:
         )
         self.logs = [KvEventLog(enabled=False, wall_clock=clock.now) for _ in range(shape.engines)]
         most = shape.prefix_tokens + shape.question_tokens + shape.answer_tokens[1]
-        self.engines = [EngineScheduler(shape.timing, limits, log, EngineStats(most)) for log in self.logs]
+        timings = [self.timing(shape, at) for at in range(shape.engines)]
+        parts = zip(timings, self.logs, strict=True)
+        self.engines = [EngineScheduler(timing, limits, log, EngineStats(most)) for timing, log in parts]
         both = zip(self.engines, self.logs, strict=True)
         self.batches = [EngineLoop(engine, clock, log.publish) for engine, log in both]
         self.in_flight = [0] * shape.engines
+
+    def timing(self, shape: Shape, _at: int) -> Timing:
+        """Of one engine."""
+        return shape.timing
 
 
 class Policy(Protocol):

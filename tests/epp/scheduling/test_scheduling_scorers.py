@@ -80,17 +80,24 @@ def busy(*pairs):
         ),
         pytest.param(
             "active-request-scorer",
-            {"loadScaleRequests": 16},
+            {"minScaleRequests": 16},
             busy((4, 0), (0, 0), (8, 0)),
             [0.75, 1.0, 0.5],
             id="active: few requests to the scale",
         ),
         pytest.param(
             "active-request-scorer",
-            {"loadScaleRequests": 16},
+            {"minScaleRequests": 16},
             busy((8, 0), (32, 0)),
             [0.75, 0.0],
             id="active: many requests to the busiest",
+        ),
+        pytest.param(
+            "active-request-scorer",
+            {"minScaleRequests": 16, "maxScaleRequests": 48},
+            busy((20, 0), (76, 0), (100, 0), (52, 0)),
+            [1.0, 0.5, 0.0, 1.0],
+            id="active: very many by the difference",
         ),
         pytest.param(
             "endpoint-attribute-scorer",

@@ -1,8 +1,8 @@
 """Fewer requests in flight from this picker is better, relative to the busiest.
 
 Up to `idleThreshold` requests an endpoint counts as idle and scores 1; a busy one scores at most `maxBusyScore`. With
-`loadScaleRequests` the busiest counts as having at least so many: a few requests more are then no reason to leave a
-cached prefix, and many are.
+`minScaleRequests` the busiest counts as having at least so many: a few requests more are then no reason to leave a
+cached prefix. With `maxScaleRequests` so many more than another are always the full difference, however busy all are.
 """
 
 from collections.abc import Sequence
@@ -18,27 +18,33 @@ from modelplane.framework.registry import Parameters, plugin_type
 class ActiveRequestParameters(Parameters, frozen=True):
     idle_threshold: Annotated[int, msgspec.Meta(ge=0)] = 0
     max_busy_score: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 1.0
-    load_scale_requests: Annotated[int, msgspec.Meta(ge=0)] = 0
+    min_scale_requests: Annotated[int, msgspec.Meta(ge=0)] = 0
+    max_scale_requests: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """0: no limit."""
     request_timeout: str = ""
     """Accepted and not used: what is in flight is known, not guessed by time."""
     in_flight_load_producer_name: str = ""
 
 
 class ActiveRequestScorer:
-    __slots__ = ("_idle", "_most", "_scale", "name")
+    __slots__ = ("_idle", "_max_scale", "_min_scale", "_most", "name")
 
     def __init__(self, name: str, parameters: ActiveRequestParameters) -> None:
         self.name = name
         self._idle = parameters.idle_threshold
         self._most = parameters.max_busy_score
-        self._scale = parameters.load_scale_requests
+        self._min_scale = parameters.min_scale_requests
+        self._max_scale = parameters.max_scale_requests
 
     def read(self, endpoint: Endpoint, /) -> float:
         return endpoint.requests_in_flight
 
     def relative_score(self, count: float, _least: float, busiest: float, /) -> float:
-        most = max(busiest, self._scale)
-        return 1.0 if count <= self._idle else (most - count) / most * self._most
+        if count <= self._idle:
+            return 1.0
+        top = max(busiest, self._min_scale)
+        scale = min(top, self._max_scale) if self._max_scale else top
+        return min(1.0, (top - count) / scale) * self._most
 
     def score(self, _context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
         counts = [endpoint.requests_in_flight for endpoint in endpoints]

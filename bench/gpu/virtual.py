@@ -1,0 +1,218 @@
+"""The workloads of `compare.py` in virtual time: which profile routes best, over many seeds, the same on every machine.
+
+Four simulated engines share one H200 as the real ones do: a step takes what the host needs, or the GPU's time, longer
+by what the other engines compute meanwhile. Prompts and arrivals are those of `compare.py` by the same seeds; a letter
+is a token. The headers of a stream come at once, as vLLM sends them. `go` is our picker with the ecosystem's scorers as
+they were last scraped, which is what the Go picker knows; its own program is not in it.
+
+    python -m gpu.virtual [--workload NAME]… [--share 0.9]… [--seeds 10] [--config FILE]…      # in bench/
+"""
+
+import argparse
+import itertools
+import json
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from load.pickers import CONFIG
+from load.shapes import Shape
+from load.virtual import VirtualTime
+from picker_routing import Ours, Pool, Question, Sample, Trial
+
+from gpu.engines import BLOCKS
+from gpu.workloads import WORKLOADS, Workload, bodies
+from modelplane.sim.engine import LLAMA_8B_H200, Timing
+from modelplane.sim.engine.sequence import Sequence as Prompt
+from modelplane.sim.engine.sequence import SequenceParams
+
+_HOST_MS: Final = 18.0
+"""Of a step without CUDA graphs, beside which the GPU computes."""
+_ADDED_MS: Final = 5.0
+_WAY_S: Final = 0.012
+_SECONDS: Final = 16.0
+_SKIPPED: Final = 0.3
+_SEEDS: Final = (7, 8, 1, 2, 3, 4, 5, 6, 9, 10)
+_GO_SCRAPES_S: Final = 0.05
+_BLOCK: Final = 16
+_HEAD: Final = """\
+| policy | TTFT p50, ms | TTFT p90, ms | of the first | of single seeds | prefix hits |
+|---|---|---|---|---|---|"""
+_HOT: Final = Workload(
+    name="hot",
+    says="60 % of the prompts have the same prefix of 4,000 tokens; questions of 300, answers of 16 to 120",
+    prefixes=1,
+    prefix_tokens=4_000,
+    cold=0.4,
+    question_tokens=300,
+    answer_tokens=(16, 120),
+)
+_WORKLOADS: Final = {**WORKLOADS, "hot": _HOT}
+_CAPACITY: Final = {"groups": 34.3, "long": 25.0, "mix": 38.7, "short": 56.6, "hot": 44.0}
+"""Requests a second: measured on the GPU, but for the last, which is the simulated engines' own."""
+
+
+class Policy(msgspec.Struct, frozen=True):
+    config: str
+    blind: bool = False
+    scrape_s: float = Trial.__struct_defaults__[1]
+
+
+POLICIES: Final = {
+    "go": Policy(CONFIG, blind=True, scrape_s=_GO_SCRAPES_S),
+    "ecosystem": Policy(CONFIG),
+    "default": Policy("apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"),
+}
+
+
+@dataclass
+class SharedGpu:
+    clock: VirtualTime
+    steps: dict[int, tuple[float, float]] = field(default_factory=dict)
+    """Of each engine: when its step ends, and the share of it in which it uses the GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedTiming(Timing):
+    gpu: SharedGpu
+    at: int
+
+    def step_ms(self, *, tokens: int, pairs: int = 0, kv_tokens: int = 0) -> float:
+        now_s, steps = self.gpu.clock.now(), self.gpu.steps
+        others = sum(share for at, (end_s, share) in steps.items() if at != self.at and end_s > now_s)
+        computing = Timing.step_ms(self, tokens=tokens, pairs=pairs, kv_tokens=kv_tokens) * (1.0 + others)
+        took = max(_HOST_MS, computing) + _ADDED_MS
+        steps[self.at] = (now_s + took / 1e3, computing / took)
+        return took
+
+
+class SharedPool(Pool):
+    def __init__(self, shape: Shape, clock: VirtualTime) -> None:
+        self._gpu = SharedGpu(clock)
+        super().__init__(shape, clock)
+
+    def timing(self, shape: Shape, at: int) -> Timing:
+        timing = shape.timing
+        parts = {name: getattr(timing, name) for name in Timing.__dataclass_fields__}
+        return SharedTiming(**parts, gpu=self._gpu, at=at)
+
+
+def shape_of(workload: Workload, rate: float) -> Shape:
+    return Shape(
+        name=workload.name,
+        says=workload.says,
+        engines=4,
+        timing=LLAMA_8B_H200,
+        cache_tokens=BLOCKS * _BLOCK,
+        batch=64,
+        prefixes=workload.prefixes,
+        prefix_tokens=workload.prefix_tokens,
+        question_tokens=workload.question_tokens,
+        answer_tokens=workload.answer_tokens,
+        rate=rate,
+        seconds=_SECONDS,
+        skipped_s=0.0,
+    )
+
+
+def questions(workload: Workload, trial: Trial) -> Iterator[Question]:
+    arrivals, at_s = trial.chance(), 0.0
+    for body in bodies(workload, trial.seed):
+        if at_s >= trial.shape.seconds:
+            return
+        asked = json.loads(body)
+        text = "".join(f"{message['role'][0]}{message['content']}" for message in asked["messages"]).encode()
+        yield Question(at_s, text, text, asked["max_tokens"])
+        at_s += arrivals.expovariate(trial.shape.rate)
+
+
+class Play:
+    """One policy, one seed."""
+
+    def __init__(self, trial: Trial, policy: Policy) -> None:
+        self._clock = VirtualTime()
+        self._pool = SharedPool(trial.shape, self._clock)
+        self._picker = Ours(trial, self._pool, self._clock, policy.config, blind=policy.blind)
+        self.samples: list[Sample] = []
+        self._left = 0
+
+    def run(self, asked: Iterable[Question]) -> list[Sample]:
+        for question in asked:
+            self._left += 1
+            self._clock.call_at(question.at_s, lambda question=question: self._send(question))  # type: ignore[misc]
+        self._clock.run(lambda: not self._left)
+        return self.samples
+
+    def _send(self, question: Question) -> None:
+        sample = Sample(self._clock.now())
+        self.samples.append(sample)
+        params = SequenceParams(key="", prompt=question.ids, answer=range(question.answer), reason="length")
+        prompt = Prompt(params, lambda: self._end(prompt, sample))
+        prompt._hashes = question.names  # noqa: SLF001  no engine needs to be given them
+        at = self._picker.choose(question, prompt)
+        self._clock.call_at(self._clock.now() + _WAY_S, lambda: self._arrive(at, prompt))
+
+    def _arrive(self, at: int, prompt: Prompt) -> None:
+        self._pool.batches[at].submit(prompt)
+        self._picker.began(prompt)
+
+    def _end(self, prompt: Prompt, sample: Sample) -> None:
+        self._left -= 1
+        self._picker.ended(prompt)
+        sample.first_s, sample.ended_s = prompt.first_token or 0.0, self._clock.now()
+        sample.prompt, sample.cached = len(prompt.prompt), prompt.cached
+
+
+def firsts_ms(samples: Sequence[Sample]) -> list[float]:
+    return [(sample.first_s - sample.at_s) * 1e3 for sample in samples[int(len(samples) * _SKIPPED) :]]
+
+
+def _table(workload: Workload, share: float, policies: dict[str, Policy], seeds: Sequence[int]) -> None:
+    rate = _CAPACITY[workload.name] * share
+    print(f"\n{workload.says}; {share:g} of capacity, {rate:.1f} requests a second, {len(seeds)} seeds\n")
+    print(_HEAD)
+    shape = shape_of(workload, rate)
+    asked = {seed: list(questions(workload, Trial(shape, seed))) for seed in seeds}
+    first: list[list[float]] = []
+    for name, policy in policies.items():
+        runs = [Play(Trial(shape, seed, policy.scrape_s), policy).run(asked[seed]) for seed in seeds]
+        times = [firsts_ms(run) for run in runs]
+        first = first or times
+        print(f"| {name} | {_line(times, first)} | {_hits(runs):.0%} |", flush=True)
+
+
+def _line(times: list[list[float]], first: list[list[float]]) -> str:
+    whole, others = (statistics.quantiles(itertools.chain(*each), n=10) for each in (times, first))
+    alone = [_p90(own) / _p90(other) for own, other in zip(times, first, strict=True)]
+    single = f"{min(alone):.2f} to {max(alone):.2f}"
+    return f"{whole[4]:,.0f} | {whole[8]:,.0f} | {whole[8] / others[8]:.2f} | {single}"
+
+
+def _p90(times: list[float]) -> float:
+    return statistics.quantiles(times, n=10)[8]
+
+
+def _hits(runs: list[list[Sample]]) -> float:
+    samples = list(itertools.chain(*runs))
+    return sum(each.cached for each in samples) / sum(each.prompt for each in samples)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workload", action="append", choices=list(_WORKLOADS))
+    parser.add_argument("--policy", action="append", choices=list(POLICIES))
+    parser.add_argument("--config", action="append", type=Path, help="a file: our picker with this configuration")
+    parser.add_argument("--share", action="append", type=float)
+    parser.add_argument("--seeds", type=int, default=len(_SEEDS), choices=range(1, len(_SEEDS) + 1))
+    chosen = parser.parse_args()
+    policies = {name: POLICIES[name] for name in chosen.policy or POLICIES}
+    policies |= {file.stem: Policy(file.read_text()) for file in chosen.config or ()}
+    for name, share in itertools.product(chosen.workload or _WORKLOADS, chosen.share or (0.5, 0.9, 1.2)):
+        _table(_WORKLOADS[name], share, policies, _SEEDS[: chosen.seeds])
+
+
+if __name__ == "__main__":
+    main()
