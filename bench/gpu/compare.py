@@ -59,17 +59,17 @@ plugins:
       topicFilter: kv-events
       podDiscoveryConfig: {{socketPort: {EVENTS_PORT}, replaySocketPort: {REPLAY_PORT}}}
 - type: failing-endpoint-filter
-- type: active-request-scorer
+- {{type: active-request-scorer, parameters: {{minScaleRequests: 16, maxScaleRequests: 48}}}}
 - {{type: prefix-cache-scorer, parameters: {{prefixMatchInfoProducerName: precise-prefix-cache-producer}}}}
-- {{type: no-hit-lru-scorer, parameters: {{prefixMatchInfoProducerName: precise-prefix-cache-producer}}}}
+- {{type: no-hit-tokens-scorer, parameters: {{prefixMatchInfoProducerName: precise-prefix-cache-producer}}}}
 - type: max-score-picker
 schedulingProfiles:
 - name: default
   plugins:
   - {{pluginRef: failing-endpoint-filter}}
-  - {{pluginRef: active-request-scorer, weight: 2}}
-  - {{pluginRef: prefix-cache-scorer, weight: 3}}
-  - {{pluginRef: no-hit-lru-scorer, weight: 1}}
+  - {{pluginRef: active-request-scorer, weight: 5}}
+  - {{pluginRef: prefix-cache-scorer, weight: 4}}
+  - {{pluginRef: no-hit-tokens-scorer, weight: 2}}
   - {{pluginRef: max-score-picker}}
 """
 """The default's scorers; what is cached is what the engines say."""

@@ -42,8 +42,8 @@ def run_all(minutes):
 
 def fuzz(target, share_s):
     done = fuzz_for(target, share_s)
-    while not done.finding and share_s - done.processor_s >= SHORTEST_S:
-        more = fuzz_for(target, share_s - done.processor_s)
+    while not done.finding and share_s > done.processor_s:
+        more = fuzz_for(target, max(share_s - done.processor_s, SHORTEST_S))
         done = Fuzzed(target, done.inputs + more.inputs, done.processor_s + more.processor_s, more.finding)
     return done
 

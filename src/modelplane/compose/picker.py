@@ -33,11 +33,12 @@ _CONFIG_FILE = "config.yaml"
 _CONFIG_PATH = "/etc/picker"
 LABEL = PICKER_LABEL
 _PREFIX_CACHE = {"maxPrefixBlocksToMatch": 256, "lruCapacityPerServer": 31250}
+_LOAD_SCALE = {"minScaleRequests": 16, "maxScaleRequests": 48}
 _CHOICE = (
     {"pluginRef": "failing-endpoint-filter"},
-    {"pluginRef": "active-request-scorer", "weight": 2},
-    {"pluginRef": "prefix-cache-scorer", "weight": 3},
-    {"pluginRef": "no-hit-lru-scorer", "weight": 1},
+    {"pluginRef": "active-request-scorer", "weight": 5},
+    {"pluginRef": "prefix-cache-scorer", "weight": 4},
+    {"pluginRef": "no-hit-tokens-scorer", "weight": 2},
 )
 """The picker's own default, written out: what is rendered does not change with the picker's image."""
 _NOTICE_S, _DRAIN_S, _SPARE_S = 5, 30, 10
@@ -80,9 +81,9 @@ def picker_config(*, disaggregated: bool) -> dict[str, object]:
     plugins: list[dict[str, object]] = [
         {"type": "approx-prefix-cache-producer", "parameters": _PREFIX_CACHE},
         {"type": "failing-endpoint-filter"},
-        {"type": "active-request-scorer"},
+        {"type": "active-request-scorer", "parameters": _LOAD_SCALE},
         {"type": "prefix-cache-scorer"},
-        {"type": "no-hit-lru-scorer"},
+        {"type": "no-hit-tokens-scorer"},
         {"type": "max-score-picker"},
     ]
     profiles: list[dict[str, object]] = [{"name": "default", "plugins": picking}]

@@ -1,5 +1,6 @@
 """The ecosystem's configuration: what it comes to, and every way to get it wrong."""
 
+import json
 from contextlib import suppress
 
 import msgspec
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.errors import InputError
+from modelplane.compose.picker import picker_config
 from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.config.config import load
 from modelplane.epp.config.no_effect import NO_EFFECT_TYPES
@@ -29,7 +31,7 @@ HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
 DEFAULT = ProfilePlan(
     "default",
     ("failing-endpoint-filter",),
-    (("active-request-scorer", 2.0), ("prefix-cache-scorer", 3.0), ("no-hit-lru-scorer", 1.0)),
+    (("active-request-scorer", 5.0), ("prefix-cache-scorer", 4.0), ("no-hit-tokens-scorer", 2.0)),
     "max-score-picker",
 )
 
@@ -52,10 +54,17 @@ def test_nothing_written_is_the_default_profile(text):
         "failing-endpoint-filter",
         "inflight-load-producer",
         "max-score-picker",
-        "no-hit-lru-scorer",
+        "no-hit-tokens-scorer",
         "prefix-cache-scorer",
         "single-profile-handler",
     ]
+
+
+def test_what_is_rendered_for_deployments_decides_as_the_default_does():
+    rendered, default = load(json.dumps(picker_config(disaggregated=False))), load("")
+    assert rendered.profiles == default.profiles
+    scorers = [name for name, _ in DEFAULT.scorers]
+    assert [rendered.entry(name).parameters for name in scorers] == [default.entry(name).parameters for name in scorers]
 
 
 @pytest.mark.parametrize(

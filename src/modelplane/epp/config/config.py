@@ -34,7 +34,7 @@ from modelplane.epp.config.fields import (
 )
 from modelplane.epp.config.no_effect import NO_EFFECT, NO_EFFECT_TYPES, REFUSED, REFUSED_TYPES, given_of
 from modelplane.epp.config.positions import ConfigError, ConfigProblem, ConfigProblems, unknown_field
-from modelplane.epp.config.profiles import ProfilePlan, Profiles
+from modelplane.epp.config.profiles import DEFAULT_PARAMETERS, ProfilePlan, Profiles
 from modelplane.epp.config.sections import Sections
 from modelplane.epp.scheduling.assembly import Assembly
 from modelplane.epp.scheduling.declared import INERT
@@ -270,7 +270,10 @@ class _Loader:
     def _complete(self, entries: Sequence[PluginEntry], used: AbstractSet[str]) -> tuple[PluginEntry, ...]:
         """The entries and those that defaults add: plugins that only profiles name, and producers."""
         listed = {entry.name for entry in entries}
-        added = [PluginEntry(name, name, self._registry[name].parameters()) for name in sorted(used - listed)]
+        added = [
+            PluginEntry(name, name, convert(DEFAULT_PARAMETERS.get(name, {}), self._registry[name].parameters))
+            for name in sorted(used - listed)
+        ]
         try:
             complete, missing = with_producers((*entries, *added), self._registry)
         except msgspec.ValidationError as error:

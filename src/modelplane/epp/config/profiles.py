@@ -15,9 +15,11 @@ from modelplane.framework.registry import PluginEntry
 
 DEFAULT_PROFILE = "default"
 DEFAULT_FILTERS = ("failing-endpoint-filter",)
-DEFAULT_SCORERS = (("active-request-scorer", 2.0), ("prefix-cache-scorer", 3.0), ("no-hit-lru-scorer", 1.0))
-"""A prompt stays with its prefix while that endpoint is not much busier, by what this picker itself sent; a prompt that
-nobody has cached takes turns. docs/benchmarks/gpu.md compares it with the ecosystem's scorers.
+DEFAULT_SCORERS = (("active-request-scorer", 5.0), ("prefix-cache-scorer", 4.0), ("no-hit-tokens-scorer", 2.0))
+DEFAULT_PARAMETERS = {"active-request-scorer": {"minScaleRequests": 16, "maxScaleRequests": 48}}
+"""A prompt stays with its prefix until another endpoint has a quarter as many requests and 12 fewer, or 35 fewer, by what
+this picker itself sent; a prompt that nobody has cached goes where the fewest tokens of such prompts went.
+docs/benchmarks/gpu.md compares it with the ecosystem's scorers.
 """
 DEFAULT_PICKER = "max-score-picker"
 SINGLE_HANDLER = "single-profile-handler"
