@@ -17,8 +17,8 @@ DEFAULT_PROFILE = "default"
 DEFAULT_FILTERS = ("failing-endpoint-filter",)
 DEFAULT_SCORERS = (("active-request-scorer", 5.0), ("prefix-cache-scorer", 4.0), ("no-hit-tokens-scorer", 2.0))
 DEFAULT_PARAMETERS = {"active-request-scorer": {"minScaleRequests": 16, "maxScaleRequests": 48}}
-"""A prompt stays with its prefix until another endpoint has a quarter as many requests and 12 fewer, or 35 fewer, by what
-this picker itself sent; a prompt that nobody has cached goes where the fewest tokens of such prompts went.
+"""A prompt stays with its prefix until another endpoint has a quarter as many requests and 12 fewer, or 35 fewer, by
+what this picker itself sent; a prompt that nobody has cached goes where the fewest tokens of such prompts went.
 docs/benchmarks/gpu.md compares it with the ecosystem's scorers.
 """
 DEFAULT_PICKER = "max-score-picker"
