@@ -11,7 +11,7 @@ from modelplane.api.timestamps import timestamp
 from modelplane.compose import model_deployment
 from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen
 from modelplane.compose.fleet_snapshot import fleet_of
-from modelplane.compose.startup import STARTUP_WAIT_S, StartupWait, hold_back, startup_wait
+from modelplane.compose.startup import STARTUP_WAIT_S, StartupWait, hold_back, startup_wait, with_wait
 from modelplane.placement.request import CacheRequest
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
@@ -105,6 +105,12 @@ def test_what_no_cluster_could_run_is_said_at_once():
     nine = {"devices": [{"name": "gpu", "count": 9, "selectors": [{"cel": 'device.driver == "d"'}]}]}
     found = composed(deployment(1, nodeSelector=nine), [EAST])
     assert told(found)[1] == "FitsNowhere"
+
+
+def test_a_reason_that_no_new_cluster_changes_stays_beside_a_wait():
+    result = composed(deployment(1), [])
+    assert told(result)[1] == "NoClusters"
+    assert with_wait(result, StartupWait(("west",), NOW + 1, 1), 1, NOW) == result
 
 
 def test_a_wait_is_no_event_of_each_pass():

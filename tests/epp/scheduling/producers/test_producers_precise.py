@@ -217,6 +217,12 @@ def guess(index, endpoint, until_s, *prompts) -> None:
     index.guess(endpoint, index.match(prompts, (endpoint,)), until_s)
 
 
+def test_a_prompt_shorter_than_a_block_leaves_nothing_to_assume():
+    index, endpoints = PreciseIndex(block_tokens=2), pool()
+    guess(index, endpoints[0], 9.0, [1])
+    assert matched(index, endpoints, [1, 2]) == [0, 0]
+
+
 def test_a_guess_ends_when_the_last_block_is_reported():
     index, endpoints = PreciseIndex(block_tokens=2), pool()
     feed, prompt = Feed(index, endpoints[0]), [1, 2, 3, 4, 5, 6]

@@ -123,7 +123,8 @@ def test_a_session_may_be_bound_to_the_pick_of_another_profile():
     parameters = convert({"strategy": "session_id", "profileName": "prefill"}, SessionAffinityParameters)
     scorer = SessionAffinityScorer("s", parameters)
     mine = {"x-session-id": "mine"}
-    scorer.pre_request(context_of(mine), Decision(Outcome.PICKED, ((POOL[0],),), others=(("prefill", (POOL[2],)),)))
+    others = (("encode", (POOL[1],)), ("prefill", (POOL[2],)))
+    scorer.pre_request(context_of(mine), Decision(Outcome.PICKED, ((POOL[0],),), others=others))
     assert list(scorer.score(context_of(mine), POOL)) == [0.0, 0.0, 1.0]
 
 
