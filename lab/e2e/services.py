@@ -20,10 +20,11 @@ from lab.e2e.router_pod import ROUTER, RouterPod, router_pod
 from lab.e2e.steps import SERVICE, expect, remove
 from lab.e2e.world import OURS, World
 from lab.envoy_gateway import PROVIDER
+from lab.supervisor import Phase
 from modelplane.api.labels import DEFAULT_GATEWAY, FLEET_GATEWAY, SYSTEM_NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping
 
 MODEL = f"default/{SERVICE}"
 _TIERS = "tiers"
@@ -260,21 +261,28 @@ def _tiered() -> list[Manifest]:
 
 async def survives(world: World) -> str:
     """Everything of the control plane is stopped, its API server too: no request fails."""
+    state = await asyncio.to_thread(world.tell, "status")
+    stopped = control_plane(items(state, "programs"))
     async with open_door(world) as door:
-        for name in _CONTROL_PLANE:
+        for name in stopped:
             await asyncio.to_thread(world.tell, "hold", name=name)
         try:
             async with sending(door) as statuses:
                 await asyncio.sleep(_AWAY_S)
         finally:
-            for name in reversed(_CONTROL_PLANE):
+            for name in reversed(stopped):
                 await asyncio.to_thread(world.tell, "resume", name=name)
             await world.wait("the API server", world.control.ready)
     expect(set(statuses) == {_OK}, f"statuses {dict(statuses)}")
-    return f"{statuses.total()} of {statuses.total()} requests in {_AWAY_S:.0f} s without {', '.join(_CONTROL_PLANE)}"
+    return f"{statuses.total()} of {statuses.total()} requests in {_AWAY_S:.0f} s without {', '.join(stopped)}"
 
 
-_CONTROL_PLANE = ("crossplane", "function", "provider-kubernetes", "control-controller-manager", "control-apiserver")
+def control_plane(programs: Iterable[Manifest]) -> list[str]:
+    """What is to be stopped, the API server last. After an upgrade the function server is another program."""
+    ready = [text(each, "name") for each in programs if text(each, "phase") == Phase.READY.value]
+    functions = [name for name in ready if name.partition("-")[0] == "function"]
+    expect(functions, f"no function server among {', '.join(ready)}")
+    return ["crossplane", *functions, "provider-kubernetes", "control-controller-manager", "control-apiserver"]
 
 
 async def gateway_killed(world: World) -> str:
@@ -311,6 +319,7 @@ async def sending(door: Door) -> AsyncIterator[Counter[int]]:
 async def open_door(world: World) -> AsyncIterator[Door]:
     """The fleet's gateway with a router and callers, until this ends."""
     address = await address_of(world, SERVICE)
+    expect(address, f"there is no ModelService {MODEL} with an address")
     secret = _callers_secret()
     await world.control.apply(secret)
     auth = {"method": "APIKey", "apiKey": {"secretSelector": {"matchLabels": _KEYS}}}

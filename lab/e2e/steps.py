@@ -259,6 +259,19 @@ async def race(world: World) -> str:
     return f"settled after {waited:.1f} s; {loser} says {conditions(found[loser])[:160]}"
 
 
+async def served_again(world: World) -> str:
+    """The gangs leave, and the model that left for them is back, with a replica on every cluster."""
+    await remove(world, _gangs())
+    told = await deploy(world)
+    placed = set(clusters_of(await world.replicas(DEPLOYMENT)).values())
+    expect(placed == set(world.sites), f"replicas on {sorted(placed)} alone")
+    return told
+
+
+def _gangs() -> list[Manifest]:
+    return [gang_of(name, nodes=GANG_NODES) for name in ("big", "one", "two")]
+
+
 async def remove(world: World, objects: Iterable[Manifest]) -> None:
     await _gone(world, list(objects))
 
@@ -291,7 +304,7 @@ def _namespace(item: Manifest) -> str:
 async def removal(world: World) -> str:
     """Delete everything that was applied: nothing of it is left in any cluster."""
     began = asyncio.get_running_loop().time()
-    await remove(world, [*models(), *(gang_of(name, nodes=GANG_NODES) for name in ("big", "one", "two"))])
+    await remove(world, [*models(), *_gangs()])
 
     async def empty() -> bool:
         return not await remains_of_models(world)
