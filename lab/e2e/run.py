@@ -134,7 +134,11 @@ async def run(places: Places, target: Path, say: Callable[[str], None], *, mode:
 
 def known_steps() -> frozenset[str]:
     """The names of steps and comparisons."""
-    return frozenset((*(_name(action) for _, action, _ in (*_STEPS, *_GATEWAY_STEPS, *_NAMED_STEPS)), *oracles.NAMES))
+    return step_names() | set(oracles.NAMES)
+
+
+def step_names() -> frozenset[str]:
+    return frozenset(_name(action) for _, action, _ in (*_STEPS, *_GATEWAY_STEPS, *_NAMED_STEPS))
 
 
 def _steps(places: Places, only: frozenset[str]) -> Iterable[tuple[str, Callable[[World], Awaitable[str]], bool]]:
