@@ -317,7 +317,10 @@ async def sending(door: Door) -> AsyncIterator[Counter[int]]:
 
 @contextlib.asynccontextmanager
 async def open_door(world: World) -> AsyncIterator[Door]:
-    """The fleet's gateway with a router and callers, until this ends."""
+    """The fleet's gateway with a router and callers, until this ends. Nothing of them is left then.
+
+    A key that leaves before the policy that names it has Envoy Gateway answer 500 until the policy is gone too.
+    """
     address = await address_of(world, SERVICE)
     expect(address, f"there is no ModelService {MODEL} with an address")
     secret = _callers_secret()
@@ -334,6 +337,7 @@ async def open_door(world: World) -> AsyncIterator[Door]:
             yield door
     finally:
         await world.control.patch(GATEWAY, {"spec": dict.fromkeys(spec)})
+        await world.wait("no policy and no router", lambda: _is_plain(world), within_s=_READY_S)
         await world.control.delete(secret)
 
 
@@ -350,11 +354,23 @@ async def _is_composed(world: World) -> bool:
     return deployment is not None and value(held, "data", f"default.{SERVICE}.json") is not None
 
 
+async def _is_plain(world: World) -> bool:
+    """Whether the gateway is as it was: without a router, and open to everybody."""
+    deployment = await world.control.get("apps/v1", "Deployment", ROUTER, namespace=SYSTEM_NAMESPACE)
+    return deployment is None and not any([await _policy(world, *each) for each in _POLICIES])
+
+
+_POLICIES = (("EnvoyExtensionPolicy", ROUTER), ("ClientTrafficPolicy", ROUTER), ("SecurityPolicy", FLEET_GATEWAY))
+
+
+async def _policy(world: World, kind: str, name: str) -> Manifest | None:
+    return await world.control.get(_EXTENSIONS, kind, name, namespace=SYSTEM_NAMESPACE)
+
+
 async def _are_accepted(world: World) -> None:
     """No policy is refused. One that was made anew may be without a word: Envoy Gateway writes what changed."""
-    kinds = (("EnvoyExtensionPolicy", ROUTER), ("ClientTrafficPolicy", ROUTER), ("SecurityPolicy", FLEET_GATEWAY))
-    for kind, name in kinds:
-        policy = await world.control.get(_EXTENSIONS, kind, name, namespace=SYSTEM_NAMESPACE)
+    for kind, name in _POLICIES:
+        policy = await _policy(world, kind, name)
         told = [each for ancestor in items(policy, "status", "ancestors") for each in items(ancestor, "conditions")]
         refused = [text(each, "message") for each in told if text(each, "status") == "False"]
         expect(policy is not None and not refused, f"Envoy Gateway on {kind} {name}: {refused or 'is not there'}")
