@@ -317,7 +317,7 @@ async def sending(door: Door) -> AsyncIterator[Counter[int]]:
 
 @contextlib.asynccontextmanager
 async def open_door(world: World) -> AsyncIterator[Door]:
-    """The fleet's gateway with a router and callers, until this ends. Nothing of them is left then.
+    """The fleet's gateway with a router that runs and with callers, until this ends.
 
     A key that leaves before the policy that names it has Envoy Gateway answer 500 until the policy is gone too.
     """
@@ -337,7 +337,7 @@ async def open_door(world: World) -> AsyncIterator[Door]:
             yield door
     finally:
         await world.control.patch(GATEWAY, {"spec": dict.fromkeys(spec)})
-        await world.wait("no policy and no router", lambda: _is_plain(world), within_s=_READY_S)
+        await world.wait("a gateway open to everybody", lambda: _is_open(world), within_s=_READY_S)
         await world.control.delete(secret)
 
 
@@ -354,10 +354,8 @@ async def _is_composed(world: World) -> bool:
     return deployment is not None and value(held, "data", f"default.{SERVICE}.json") is not None
 
 
-async def _is_plain(world: World) -> bool:
-    """Whether the gateway is as it was: without a router, and open to everybody."""
-    deployment = await world.control.get("apps/v1", "Deployment", ROUTER, namespace=SYSTEM_NAMESPACE)
-    return deployment is None and not any([await _policy(world, *each) for each in _POLICIES])
+async def _is_open(world: World) -> bool:
+    return await _policy(world, "SecurityPolicy", FLEET_GATEWAY) is None
 
 
 _POLICIES = (("EnvoyExtensionPolicy", ROUTER), ("ClientTrafficPolicy", ROUTER), ("SecurityPolicy", FLEET_GATEWAY))
