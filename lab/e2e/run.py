@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from lab.e2e.world import World
     from lab.places import Places
 
+_TITLE = "The lab's last run"
 _STEPS = (
     ("packages pushed and installed as documented", first_token.install, True),
     ("from an empty cluster to an answer, as documented", first_token.walk, False),
@@ -99,6 +100,7 @@ _CONTROLLERS = {True: f"Envoy Gateway {ENVOY_GATEWAY.version}", False: "an Envoy
 _WITH_POOLS = f"{_CONTROLLERS[True]} with Envoy AI Gateway {AI_GATEWAY.version}"
 _GATEWAY_STEPS = (
     ("what Envoy Gateway says of pools", picking.pools, False),
+    ("after the gangs the model is served on every cluster again", steps.served_again, False),
     ("the fleet router behind Envoy Gateway, and without it", services.routed, False),
     ("a gateway on a workload cluster serves beside the fleet's own", remote_gateways.on_cluster, False),
     ("openai, anthropic, litellm and curl through Envoy Gateway", clients.clients, False),
@@ -123,15 +125,20 @@ async def run(places: Places, target: Path, say: Callable[[str], None], *, mode:
         for name, action, needed in _steps(places, only):
             if not only or _name(action) in only:
                 await scenario.step(name, partial(action, world), needed=needed)
+        _write(target, report(scenario, _TITLE, _facts(places, mode)))  # should a comparison never end
         if compared or not only:
             scenario.findings += await oracles.run(world, frozenset(compared))
-    _write(target, report(scenario, "The lab's last run", _facts(places, mode)))
+    _write(target, report(scenario, _TITLE, _facts(places, mode)))
     return scenario
 
 
 def known_steps() -> frozenset[str]:
     """The names of steps and comparisons."""
-    return frozenset((*(_name(action) for _, action, _ in (*_STEPS, *_GATEWAY_STEPS, *_NAMED_STEPS)), *oracles.NAMES))
+    return step_names() | set(oracles.NAMES)
+
+
+def step_names() -> frozenset[str]:
+    return frozenset(_name(action) for _, action, _ in (*_STEPS, *_GATEWAY_STEPS, *_NAMED_STEPS))
 
 
 def _steps(places: Places, only: frozenset[str]) -> Iterable[tuple[str, Callable[[World], Awaitable[str]], bool]]:
@@ -193,7 +200,7 @@ def _section(option: Set) -> tuple[str, Module]:
 
 
 def _page(target: Path) -> str:
-    return target.read_text() if target.is_file() else report(Scenario(print), "The lab's last run", [])
+    return target.read_text() if target.is_file() else report(Scenario(print), _TITLE, [])
 
 
 def _name(action: object) -> str:

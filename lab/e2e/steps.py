@@ -259,6 +259,23 @@ async def race(world: World) -> str:
     return f"settled after {waited:.1f} s; {loser} says {conditions(found[loser])[:160]}"
 
 
+async def served_again(world: World) -> str:
+    """The gangs leave, and the model that left for them is back, with a replica on every cluster.
+
+    A deployment is gone before its pods are: as long as a gang holds a cluster, both replicas go to the other.
+    """
+    await remove(world, _gangs())
+    await world.wait("nothing left of the gangs", lambda: _no_models(world))
+    told = await deploy(world)
+    placed = set(clusters_of(await world.replicas(DEPLOYMENT)).values())
+    expect(placed == set(world.sites), f"replicas on {sorted(placed)} alone")
+    return told
+
+
+def _gangs() -> list[Manifest]:
+    return [gang_of(name, nodes=GANG_NODES) for name in ("big", "one", "two")]
+
+
 async def remove(world: World, objects: Iterable[Manifest]) -> None:
     await _gone(world, list(objects))
 
@@ -291,13 +308,9 @@ def _namespace(item: Manifest) -> str:
 async def removal(world: World) -> str:
     """Delete everything that was applied: nothing of it is left in any cluster."""
     began = asyncio.get_running_loop().time()
-    await remove(world, [*models(), *(gang_of(name, nodes=GANG_NODES) for name in ("big", "one", "two"))])
-
-    async def empty() -> bool:
-        return not await remains_of_models(world)
-
+    await remove(world, [*models(), *_gangs()])
     try:
-        await world.wait("nothing left of the models", empty)
+        await world.wait("nothing left of the models", lambda: _no_models(world))
     except Exception as error:
         raise FailedError(f"left: {', '.join(await remains_of_models(world))}") from error
     await cordon(world, _platform())
@@ -322,6 +335,10 @@ async def cordon(world: World, objects: Iterable[Manifest]) -> None:
     for item in objects:
         if item["kind"] == "InferenceCluster":
             await world.control.patch(item, {"spec": {"cordoned": True}})
+
+
+async def _no_models(world: World) -> bool:
+    return not await remains_of_models(world)
 
 
 async def remains_of_models(world: World) -> list[str]:

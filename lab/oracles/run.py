@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 GOLDEN = Path("tests/compose/golden")
 DRA_CASES = 250
 DRA_SEED = 1
-NAMES = ("golden", "dra", "clients", "pods")
+NAMES = ("golden", "dra", "sessions", "pods")
 
 
 async def _attempt(name: str, compare: Callable[[], Awaitable[Finding]]) -> Finding:
@@ -43,7 +43,7 @@ async def run(world: World, only: frozenset[str]) -> list[Finding]:
     wanted: dict[str, Callable[[], Awaitable[Finding]]] = {
         "golden": lambda: golden.compare(api, sources, GOLDEN),
         "dra": lambda: dra.compare(api, seed=DRA_SEED, cases=DRA_CASES, say=world.say),
-        "clients": lambda: clients.compare(
+        "sessions": lambda: clients.compare(
             api,
             world.kubeconfigs[site],
             [dict(custom_resource_definition(each)) for each in definitions().values()],

@@ -306,6 +306,25 @@ def test_a_replica_that_moves_to_https_is_called_as_before_until_the_ca_is_there
     assert "tls" in second.desired["backend"].target.manifest["spec"]
 
 
+def test_a_replica_that_moves_back_to_http_keeps_the_ca_while_its_backend_names_it():
+    secured = as_observed(composed(endpoint(url=SECURE, **REPLICA), required=VOUCHED))
+    plain = endpoint(url="http://10.0.0.7", **REPLICA)
+    vouched = {"replica": ({"status": {"address": "http://10.0.0.7"}},)}
+    first = composed(plain, observed=secured, required=vouched)
+    assert first.desired["authority"].target == secured["authority"].target
+    assert "tls" not in first.desired["backend"].target.manifest["spec"]
+    second = composed(plain, observed=as_observed(first), required=vouched)
+    assert list(second.desired) == ["backend"]
+
+
+def test_a_ca_that_is_renewed_is_written_at_once():
+    made = endpoint(url=SECURE, **REPLICA)
+    serving = as_observed(composed(made, required=VOUCHED))
+    renewed = {**VOUCHED, "cluster": ({"status": {"gateway": {"address": "10.0.0.7", "caCertificate": pem("new")}}},)}
+    found = composed(made, observed=serving, required=renewed)
+    assert found.desired["authority"].target.manifest["data"] == {"ca.crt": pem("new")}
+
+
 def test_an_https_endpoint_is_checked_by_its_name():
     found = composed(endpoint())
     assert {key: each.target.manifest["spec"] for key, each in found.desired.items()} == {

@@ -11,7 +11,9 @@ import pytest
 
 from lab import launch
 from lab.__main__ import EXIT_CANNOT, EXIT_FAILED, EXIT_USAGE, main
+from lab.e2e.run import known_steps, step_names
 from lab.oracles.finding import Difference, Finding
+from lab.oracles.run import NAMES
 from lab.places import Places
 from lab.scenario import Mark, Scenario, report
 
@@ -47,6 +49,10 @@ def test_a_step_that_fails_does_not_end_the_scenario():
 def test_a_needed_step_that_fails_skips_the_rest():
     scenario = run(("a", breaks, True), ("b", works, False))
     assert [r.mark for r in scenario.results] == [Mark.FAILED, Mark.SKIPPED]
+
+
+def test_a_step_and_a_comparison_never_share_a_name():
+    assert set(NAMES) == known_steps() - step_names()
 
 
 def test_differences_without_a_reason_fail_a_scenario():

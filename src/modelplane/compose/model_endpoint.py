@@ -84,6 +84,8 @@ def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
     if moving:
         # A Backend that names what is not there yet answers 500. Requests go on as before meanwhile.
         desired[_BACKEND] = keep(request.observed[_BACKEND])
+    if (authority := _still_named(request)) is not None:
+        desired.setdefault(_AUTHORITY, authority)
     ready = desired[_BACKEND].ready and (moving or all(each.ready for each in desired.values()))
     listed = _models(request, found, header, checked=permitted)
     condition = (
@@ -105,6 +107,14 @@ def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
         requirements=_requirements(endpoint),
         requeue_after_s=min(waits, default=None),
     )
+
+
+def _still_named(request: ComposeRequest[ModelEndpoint]) -> Desired | None:
+    """The authority, for as long as the Backend that is there names it: what is undesired is deleted first."""
+    seen, known = request.observed.get(_AUTHORITY), request.observed.get(_BACKEND)
+    if seen is None or known is None or not value_at(known.manifest, "spec", "tls", "caCertificateRefs"):
+        return None
+    return keep(seen)
 
 
 def _configured(
