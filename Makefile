@@ -44,7 +44,10 @@ setup-deep: .venv/.deep ## setup-dev, plus the fuzzers of `make deep`
 demo: setup ## two clusters, one model, one answered request; ends by itself
 	@$(BIN)/modelplane demo
 
-test: setup-dev lint ## lint, types, rooms, generated files, tests; CI adds the longest and more cases
+# In a new clone each of the four processes would compile every test. One does so while types are checked on the other
+# processor.
+test: setup-dev ## lint, types, rooms, generated files, tests; CI adds the longest and more cases
+	@$(BIN)/python -m pytest --collect-only -q > /dev/null 2>&1 & $(MAKE) --no-print-directory lint && wait
 	@$(BIN)/python -m pytest -n 4 -q -m 'not submission'
 
 test-core: setup-dev ## the core's tests without those marked slow, in under 30 s
