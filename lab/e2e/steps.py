@@ -262,14 +262,26 @@ async def race(world: World) -> str:
 async def served_again(world: World) -> str:
     """The gangs leave, and the model that left for them is back, with a replica on every cluster.
 
-    A deployment is gone before its pods are: as long as a gang holds a cluster, both replicas go to the other.
+    A deployment is gone before its pods are, and those before the control plane has counted their devices: as long as
+    a gang holds a cluster, both replicas go to the other.
     """
     await remove(world, _gangs())
     await world.wait("nothing left of the gangs", lambda: _no_models(world))
+    await world.wait("every device counted as free", lambda: _are_free(world))
     told = await deploy(world)
     placed = set(clusters_of(await world.replicas(DEPLOYMENT)).values())
     expect(placed == set(world.sites), f"replicas on {sorted(placed)} alone")
     return told
+
+
+async def _are_free(world: World) -> bool:
+    for site in world.sites:
+        cluster = await world.control.get(OURS, "InferenceCluster", site)
+        pools = items(cluster, "status", "gpuPools")
+        held = [value(each, "allocated") for pool in pools for each in items(pool, "devices")]
+        if any(held) or value(cluster, "status", "replicas"):
+            return False
+    return True
 
 
 def _gangs() -> list[Manifest]:
