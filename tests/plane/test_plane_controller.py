@@ -125,7 +125,7 @@ def virtually(story):
 def test_readiness_climbs_only_with_what_was_observed():
     async def story(fleet, _clock):
         assert fleet.conditions("InferenceCluster", "east")["Ready"] == ("False", "WaitingForGateway")
-        assert fleet.conditions("ModelDeployment")["Ready"] == ("False", "InsufficientCapacity")
+        assert fleet.conditions("ModelDeployment")["Ready"] == ("False", "WaitingForClusters")
         await fleet.gateways_get_addresses()
         assert fleet.conditions("ModelDeployment") == {
             "ReplicasScheduled": ("True", "AllPlaced"),
