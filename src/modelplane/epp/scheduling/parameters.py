@@ -75,3 +75,44 @@ class PrecisePrefixScorerParameters(Parameters, frozen=True):
     def names_producer(self) -> tuple[str, Mapping[str, object]]:
         plain: dict[str, object] = msgspec.to_builtins(self)
         return PRECISE, {name: value for name, value in plain.items() if value is not None}
+
+
+class ActiveRequestParameters(Parameters, frozen=True):
+    idle_threshold: Count = 0
+    max_busy_score: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 1.0
+    min_scale_requests: Count = 0
+    max_scale_requests: Count = 0
+    """0: no limit."""
+    request_timeout: str = ""
+    """Accepted and not used: what is in flight is known, not guessed by time."""
+    in_flight_load_producer_name: str = ""
+
+
+class InFlightParameters(Parameters, frozen=True):
+    add_estimated_output_tokens: bool = False
+    output_ratio: Annotated[float, msgspec.Meta(ge=0.0)] = 1.5
+    """Output tokens expected for each token of the prompt."""
+    max_estimated_output_tokens: Count = 0
+    """0: no limit."""
+    prefix_match_info_producer_name: str = ""
+    sync_cross_replica_state: bool = True
+    """Whether pickers of one pool share what they count, where they know each other (`--peers`)."""
+
+
+class NoHitLruParameters(Parameters, frozen=True):
+    lru_size: Size = 1024
+    """Endpoints that are kept in order."""
+    prefix_match_info_producer_name: str = ""
+    prefix_plugin_name: str = ""
+    """The old name of the field above."""
+    prefix_plugin_type: str = ""
+    """Read, and without effect: a name is enough."""
+
+
+class NoHitTokensParameters(Parameters, frozen=True):
+    prefix_match_info_producer_name: str = ""
+
+
+class FailingParameters(Parameters, frozen=True):
+    threshold: Size = 5
+    probe_probability: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.01

@@ -3,8 +3,9 @@
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.parameters import NoHitLruParameters
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
-from modelplane.epp.scheduling.producers.no_hit_lru import NoHitLruParameters, NoHitLruScorer
+from modelplane.epp.scheduling.producers.no_hit_lru import NoHitLruScorer
 from modelplane.epp.scheduling.producers.prefix import put_prefix
 from modelplane.epp.scheduling.requests import Request
 

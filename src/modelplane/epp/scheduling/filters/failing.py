@@ -7,21 +7,15 @@ are kept: some answer is better than none.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Final
-
-import msgspec
+from typing import Final
 
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.parameters import FailingParameters
 from modelplane.framework import Refusal, RefusalCode
-from modelplane.framework.registry import Parameters, plugin_type
+from modelplane.framework.registry import plugin_type
 
 _REFUSED_SCRAPES: Final = 2
-
-
-class FailingParameters(Parameters, frozen=True):
-    threshold: Annotated[int, msgspec.Meta(ge=1)] = 5
-    probe_probability: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.01
 
 
 class FailingFilter:

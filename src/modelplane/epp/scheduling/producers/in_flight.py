@@ -8,37 +8,27 @@ A request that never completes is released after a day.
 """
 
 from collections.abc import Sequence
-from typing import Annotated
-
-import msgspec
 
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.parameters import InFlightParameters
 from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.producers.approx_producer import computing
 from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of
 from modelplane.epp.scheduling.requests import Request
-from modelplane.framework.registry import Parameters, plugin_type
+from modelplane.framework.registry import plugin_type
 
 LOST_AFTER_S = 86_400.0
 
 
-class InFlightParameters(Parameters, frozen=True):
-    add_estimated_output_tokens: bool = False
-    output_ratio: Annotated[float, msgspec.Meta(ge=0.0)] = 1.5
-    """Output tokens expected for each token of the prompt."""
-    max_estimated_output_tokens: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """0: no limit."""
-    prefix_match_info_producer_name: str = ""
-    sync_cross_replica_state: bool = True
-    """Whether pickers of one pool share what they count, where they know each other (`--peers`)."""
+class _Counted:
+    __slots__ = ("at_s", "shares")
 
-
-class _Counted(msgspec.Struct, frozen=True, eq=False):
-    at_s: float
-    shares: tuple[tuple[Endpoint, int, int], ...]
-    """The endpoint, with tokens of the prompt and of the output."""
+    def __init__(self, at_s: float, shares: tuple[tuple[Endpoint, int, int], ...]) -> None:
+        self.at_s = at_s
+        self.shares = shares
+        """The endpoint, with tokens of the prompt and of the output."""
 
 
 class InFlightProducer:

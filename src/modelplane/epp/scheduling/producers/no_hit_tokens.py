@@ -13,18 +13,15 @@ import msgspec
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.parameters import NoHitTokensParameters
 from modelplane.epp.scheduling.producers.approx_producer import computing
 from modelplane.epp.scheduling.producers.no_hit_lru import NEUTRAL, in_turn, is_cold
 from modelplane.epp.scheduling.producers.prefix import prefix_of
-from modelplane.framework.registry import Parameters, plugin_type
+from modelplane.framework.registry import plugin_type
 
 _REMEMBERED: Final = 256
 """Prompts an endpoint after which one weighs about a third."""
 _LARGEST_UNIT: Final = 1e100
-
-
-class NoHitTokensParameters(Parameters, frozen=True):
-    prefix_match_info_producer_name: str = ""
 
 
 class NoHitTokensScorer:

@@ -6,24 +6,11 @@ cached prefix. With `maxScaleRequests` so many more than another are always the 
 """
 
 from collections.abc import Sequence
-from typing import Annotated
-
-import msgspec
 
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.framework.registry import Parameters, plugin_type
-
-
-class ActiveRequestParameters(Parameters, frozen=True):
-    idle_threshold: Annotated[int, msgspec.Meta(ge=0)] = 0
-    max_busy_score: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 1.0
-    min_scale_requests: Annotated[int, msgspec.Meta(ge=0)] = 0
-    max_scale_requests: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """0: no limit."""
-    request_timeout: str = ""
-    """Accepted and not used: what is in flight is known, not guessed by time."""
-    in_flight_load_producer_name: str = ""
+from modelplane.epp.scheduling.parameters import ActiveRequestParameters
+from modelplane.framework.registry import plugin_type
 
 
 class ActiveRequestScorer:
