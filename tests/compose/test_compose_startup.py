@@ -107,6 +107,13 @@ def test_what_no_cluster_could_run_is_said_at_once():
     assert told(found)[1] == "FitsNowhere"
 
 
+def test_what_no_known_cluster_could_run_waits_for_one_that_is_not_known_yet():
+    nine = {"devices": [{"name": "gpu", "count": 9, "selectors": [{"cel": 'device.driver == "d"'}]}]}
+    assert told(composed(deployment(1, nodeSelector=nine), [EAST, WEST]))[1] == "WaitingForClusters"
+    known = {**WEST, "status": {"gpuPools": READY["gpuPools"]}}
+    assert told(composed(deployment(1, nodeSelector=nine), [EAST, known]))[1] == "FitsNowhere"
+
+
 def test_a_reason_that_no_new_cluster_changes_stays_beside_a_wait():
     result = composed(deployment(1), [])
     assert told(result)[1] == "NoClusters"

@@ -82,8 +82,9 @@ def _unplaced_reason(decided: Schedule) -> Reason:
     selected = [refusal for refusal in refusals if refusal.filter not in _SELECTING]
     if any(refusal.template == CachesFilter.missing for refusal in selected):
         return Reason.CACHE_MISSING
-    if {refusal.filter for refusal in selected} == {CachesFilter.name}:
-        passing = {refusal.template for refusal in selected if refusal.code is RefusalCode.UNSCHEDULABLE}
+    decisive = [refusal for refusal in decided.trace.decisive if refusal.filter not in _SELECTING]
+    if {refusal.filter for refusal in decisive} == {CachesFilter.name}:
+        passing = {refusal.template for refusal in decisive if refusal.code is RefusalCode.UNSCHEDULABLE}
         return Reason.CACHE_STAGING if passing - {CachesFilter.stalled} else Reason.CACHE_FAILED
     if refusals and not any(map(_may_run, refusals)):
         return Reason.NOT_RUNNABLE
