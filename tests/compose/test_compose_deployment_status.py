@@ -14,18 +14,19 @@ GPU = {"name": "gpu", "driver": "d", "deviceClassName": "c", "count": 8, "capaci
 LOST, ENDS, NOW = "2026-11-16T08:24:51Z", "2026-11-16T08:29:51Z", 1_794_817_500.0
 
 
-def cluster(name, *, lost=False):
+def cluster(name, *, lost=False, devices=8, metadata=None, **spec):
     ready = {"type": "Ready", "status": "False" if lost else "True", "reason": "X", "lastTransitionTime": LOST}
     return {
-        "metadata": {"name": name, "labels": {"region": name}},
+        "metadata": {"name": name, "labels": {"region": name}, "generation": 1, **(metadata or {})},
         "spec": {
             "cluster": {"source": "Existing", "existing": {"secretRef": {"name": name}}},
             "nodePools": [{"name": "gpus", "className": "h200", "nodeCount": 1}],
+            **spec,
         },
         "status": {
-            "conditions": [ready],
+            "conditions": [{**ready, "observedGeneration": 1}],
             "gateway": {"address": "192.0.2.1"},
-            "gpuPools": [{"name": "gpus", "nodes": 1, "devices": [GPU]}],
+            "gpuPools": [{"name": "gpus", "nodes": 1, "devices": [{**GPU, "count": devices}]}],
         },
     }
 
@@ -110,6 +111,45 @@ def test_what_fits_nowhere_is_never_called_waiting(asked):
     assert "wait" not in condition.message
     assert result.status.placement.summary == "0 placed; 1 fit nowhere"
     assert [(event.type, event.reason) for event in result.events] == [(EventType.WARNING, "FitsNowhere")]
+
+
+DELETED = {"deletionTimestamp": LOST, "finalizers": ["x"]}
+CLOSED = {
+    "open": {},
+    "drained": {"drain": {}},
+    "drained a moment ago": {"drain": {}, "metadata": {"generation": 2}},
+    "cordoned": {"cordoned": True},
+    "cordoned a moment ago": {"cordoned": True, "metadata": {"generation": 2}},
+    "changed a moment ago": {"metadata": {"generation": 2}},
+    "lost": {"lost": True},
+    "deleted": {"metadata": DELETED},
+    "drained and deleted": {"drain": {}, "cordoned": True, "metadata": {**DELETED, "generation": 3}},
+}
+_FITS, _WAITS, _GONE = "AllPlaced", "InsufficientCapacity", "FitsNowhere"
+
+
+@pytest.mark.parametrize("closed", CLOSED.values(), ids=CLOSED.keys())
+def test_what_no_cluster_can_hold_fits_nowhere_whatever_becomes_of_the_clusters(closed):
+    result = compose(deployment(1, devices=9), [cluster("east"), cluster("west", **closed)])
+    assert (result.conditions[0].reason, result.status.reason) == (_GONE, _GONE)
+    assert result.status.placement.summary == "0 placed; 1 fit nowhere"
+    assert [event.reason for event in result.events] == [_GONE]
+
+
+@pytest.mark.parametrize(
+    ("closed", "reason"),
+    [*zip(CLOSED.values(), (_FITS, *[_WAITS] * 6, _GONE, _GONE), strict=True)],
+    ids=CLOSED.keys(),
+)
+def test_what_only_one_cluster_can_hold_waits_unless_that_is_deleted(closed, reason):
+    result = compose(deployment(1, devices=9), [cluster("east"), cluster("west", devices=9, **closed)])
+    assert result.conditions[0].reason == reason
+
+
+def test_what_a_cluster_without_a_status_has_is_waited_for():
+    unknown = {**cluster("west"), "status": {}}
+    result = compose(deployment(1, devices=9), [cluster("east"), unknown])
+    assert (result.conditions[0].reason, result.status.placement.summary) == (_WAITS, "0 placed; 1 wait for capacity")
 
 
 def test_a_fleet_without_clusters_has_no_room_to_wait_for():
@@ -207,11 +247,33 @@ def test_a_deployment_that_only_its_cache_keeps_from_being_placed_says_so(caches
     assert result.status.placement.summary == f"0 placed; 1 {waits}"
 
 
+def cached(asked):
+    spec = msgspec.structs.replace(asked.spec, caches=(Cache(name="weights"),))
+    return msgspec.structs.replace(asked, spec=spec)
+
+
+@pytest.mark.parametrize(
+    ("west", "reason"),
+    [
+        pytest.param(cluster("west"), "FitsNowhere", id="no cluster could hold it with its cache"),
+        pytest.param(cluster("west", devices=9), "CacheStaging", id="one could, and fetches the cache"),
+    ],
+)
+def test_a_cache_is_waited_for_only_where_the_hardware_is_there(west, reason):
+    entries = [{"name": name, "phase": "Hydrating", "reason": "Hydrating"} for name in ("east", "west")]
+    cache = {**CACHE, "status": {**staging("Hydrating", "Hydrating")["status"], "clusters": entries}}
+    fleet = fleet_of([cluster("east"), west], (), [cache])
+    request = ComposeRequest(cached(deployment(1, devices=9)), {}, fleet=fleet, now=NOW)
+    assert model_deployment.compose(request).conditions[0].reason == reason
+
+
 def test_the_reason_is_that_of_the_cache_in_the_message():
     """The first cache is being staged; that the second fails is said when it is the one that is waited for."""
     failing = staging("Hydrating", "SourceUnreachable", message="no route")
     second = {**failing, "metadata": {**failing["metadata"], "name": "adapter"}}
-    spec = msgspec.structs.replace(deployment(1).spec, caches=(Cache(name="weights"), Cache(name="adapter")))
+    spec = msgspec.structs.replace(
+        deployment(1).spec, caches=(Cache(name="weights"), Cache(name="adapter", mount_path="/a"))
+    )
     fleet = fleet_of([cluster("east")], (), [staging("Hydrating", "Hydrating"), second])
     asked = msgspec.structs.replace(deployment(1), spec=spec)
     result = model_deployment.compose(ComposeRequest(asked, {}, fleet=fleet, now=NOW))

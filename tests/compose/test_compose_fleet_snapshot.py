@@ -170,6 +170,22 @@ def test_a_pool_that_is_published_without_devices_is_not_published(pools):
     assert (found.pools, found.unpublished_pools) == ((), ("gpus",))
 
 
+@pytest.mark.parametrize(
+    ("found", "known"),
+    [
+        pytest.param({}, True, id="the status names no class"),
+        pytest.param({"pool": {"className": "h200"}}, True, id="its class"),
+        pytest.param({"pool": {"className": "h200"}, "conditions": [DOWN]}, True, id="its class, and not ready"),
+        pytest.param({"pool": {"className": "h100"}}, False, id="another class was declared since"),
+        pytest.param({"pool": {"devices": []}}, False, id="a pool without devices"),
+        pytest.param({"status": {"gpuPools": []}}, False, id="no status"),
+        pytest.param({"spec": {"nodePools": []}, "status": {"gpuPools": []}}, True, id="no pools are declared"),
+    ],
+)
+def test_whether_the_hardware_of_a_cluster_is_known(found, known):
+    assert read(**found).hardware_known is known
+
+
 def test_prices_taints_and_what_strangers_hold():
     taint = {"key": "team", "value": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
     held = {"pricePerNodeHour": "84.80", "currency": "EUR", "shortSince": "2026-01-01T00:00:00Z"}

@@ -11,7 +11,7 @@ from modelplane.api.timestamps import timestamp
 from modelplane.compose import model_deployment
 from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen
 from modelplane.compose.fleet_snapshot import fleet_of
-from modelplane.compose.startup import STARTUP_WAIT_S, StartupWait, hold_back, startup_wait, with_wait
+from modelplane.compose.startup import STARTUP_WAIT_S, StartupWait, hold_back, may_change, startup_wait
 from modelplane.placement.request import CacheRequest
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
@@ -107,10 +107,28 @@ def test_what_no_cluster_could_run_is_said_at_once():
     assert told(found)[1] == "FitsNowhere"
 
 
+def test_what_no_known_cluster_could_run_waits_for_one_that_is_not_known_yet():
+    nine = {"devices": [{"name": "gpu", "count": 9, "selectors": [{"cel": 'device.driver == "d"'}]}]}
+    assert told(composed(deployment(1, nodeSelector=nine), [EAST, WEST]))[1] == "WaitingForClusters"
+    known = {**WEST, "status": {"gpuPools": READY["gpuPools"]}}
+    assert told(composed(deployment(1, nodeSelector=nine), [EAST, known]))[1] == "FitsNowhere"
+
+
 def test_a_reason_that_no_new_cluster_changes_stays_beside_a_wait():
     result = composed(deployment(1), [])
     assert told(result)[1] == "NoClusters"
-    assert with_wait(result, StartupWait(("west",), NOW + 1, 1), 1, NOW) == result
+    assert not may_change(result.conditions[0])
+
+
+def test_what_is_held_and_what_has_no_place_are_both_said():
+    """Six are wanted, east has four nodes, and its share of the two clusters is three."""
+    whole = {"devices": [{"name": "gpu", "count": 8, "selectors": [{"cel": 'device.driver == "d"'}]}]}
+    for wanted, share, pending in ((5, 3, 1), (6, 3, 2)):
+        found = composed(deployment(wanted, nodeSelector=whole), [EAST, WEST])
+        assert told(found)[1] == "WaitingForClusters"
+        assert found.status.placement.summary == (
+            f"{share} on east; {pending} wait for capacity; {4 - share} held for starting clusters"
+        )
 
 
 def test_a_wait_is_no_event_of_each_pass():

@@ -159,11 +159,11 @@ def test_every_place_is_reported_with_its_refusal_or_its_score():
 
 def test_clusters_without_pools_are_reported_on_demand():
     recorder = StepRecorder()
-    bare = [Cluster(name="b"), Cluster(name="c", ready=False)]
+    bare = [Cluster(name=name, ready=name == "b", hardware_known=name == "d") for name in ("b", "c", "d")]
     _, queue = queue_of(place(1), cluster("a"), *bare, reporter=recorder)
     assert heard(recorder) == []
     queue.report_clusters_without_pools()
-    assert heard(recorder) == [("b", "Pools", True), ("c", "ClusterReady", True)]
+    assert heard(recorder) == [("b", "Pools", True), ("c", "ClusterReady", True), ("d", "Pools", False)]
 
 
 def test_what_a_spread_rule_refuses_at_the_end_is_reported_when_the_queue_is_closed():

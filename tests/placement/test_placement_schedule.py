@@ -698,11 +698,18 @@ def test_the_next_replica_may_sit_on_another_pool_of_the_same_cluster():
 
 
 def test_a_fleet_of_clusters_without_pools_says_what_each_lacks():
-    bare = [cluster("a", pools=(), ready=False), cluster("b", pools=())]
+    bare = [
+        cluster("a", pools=(), ready=False, hardware_known=False),
+        cluster("b", pools=(), hardware_known=False),
+        cluster("c", pools=(), ready=False),
+        cluster("d", pools=(), labels={"region": "d"}, deletion="it holds replicas"),
+    ]
     found = schedule(place(1), Fleet.of(bare)).trace.candidates()
-    assert [(c.cluster, c.filter, c.reason) for c in found] == [
-        ("a", "ClusterReady", "the cluster is not ready"),
-        ("b", "Pools", "the cluster has no pools yet"),
+    assert [(c.cluster, c.filter, c.reason, c.may_pass) for c in found] == [
+        ("a", "ClusterReady", "the cluster is not ready", True),
+        ("b", "Pools", "the cluster has no pools yet", True),
+        ("c", "Pools", "the cluster has no pools", False),
+        ("d", "ClusterReady", "the cluster is being deleted: it holds replicas", False),
     ]
 
 

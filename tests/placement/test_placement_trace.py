@@ -67,10 +67,10 @@ TOO_FEW = "Devices: needs 9 x gpu; a node has 8 x gpu"
         pytest.param(place(1, NINE), {"cordoned": True}, True, TOO_FEW, id="cordoned, and too small"),
         pytest.param(
             place(1, NINE),
-            {"cordoned": True, "ready": False},
+            {"cordoned": True, "ready": False, "hardware_known": False},
             False,
             "Cordoned: the cluster is cordoned",
-            id="what a cluster has is known once it is ready",
+            id="cordoned, and nobody knows what it has",
         ),
         pytest.param(
             place(1, *PAIR),

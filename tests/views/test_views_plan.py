@@ -46,6 +46,11 @@ def make_cluster(name, nodes=2, **pool):
     }
 
 
+def drained(name):
+    made = make_cluster(name)
+    return {**made, "spec": {**made["spec"], "drain": {}}}
+
+
 def make_deployment(replicas=1, count=8, name="chat", memory="80Gi", **spec):
     cel = f'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{memory}")) >= 0'
     engine = {
@@ -149,10 +154,21 @@ def test_a_plan_says_where_replicas_go_at_which_price_and_how_soon():
         pytest.param([*FLEET, make_deployment(1, memory="1Ti")], FitAnswer.FITS_NOWHERE, id="no such device"),
         pytest.param([*FLEET, make_deployment(1, count=9)], FitAnswer.FITS_NOWHERE, id="no such node"),
         pytest.param([make_deployment(1)], FitAnswer.FITS_NOWHERE, id="no fleet"),
+        pytest.param(
+            [CLASS, make_cluster("east"), drained("west"), make_deployment(1, count=9), make_replica("west")],
+            FitAnswer.FITS_NOWHERE,
+            id="no such node, and a cluster that its replica leaves is drained",
+        ),
+        pytest.param(
+            [CLASS, make_cluster("east", 1), drained("west"), make_deployment(2)],
+            FitAnswer.WAITS_FOR_ROOM,
+            id="a cluster is drained that would take it",
+        ),
     ],
 )
 def test_a_plan_answers_whether_it_fits(manifests, answer):
     assert plan(gather(manifests)).answer is answer
+    assert explain(gather(manifests), "chat").answer is answer
 
 
 def test_a_plan_shows_what_is_kept_dropped_and_left_waiting():

@@ -21,6 +21,7 @@ from modelplane.compose.observed_replicas import unplaced
 from modelplane.compose.placement_request import failover_policy
 from modelplane.compose.replica_targets import replica_key
 from modelplane.compose.rolling_update import Rollout
+from modelplane.compose.startup import StartupWait
 from modelplane.framework import Refusal, RefusalCode
 from modelplane.placement.decisions import Dropped, DropReason, ReplicaDecision
 from modelplane.placement.filters import CachesFilter
@@ -37,7 +38,7 @@ _SELECTING = frozenset({"ClusterSelector", "Affinity", "Tiers"})
 _REMOVED = {DropReason.DRAINED: (EventType.WARNING, Reason.DRAIN_DEADLINE)}
 _RUNNING = _SELECTING | {"Backend", "Caches"}
 """Filters that refuse what no capacity would help."""
-WAITS_FOR_CAPACITY = "wait for capacity"
+_WAITS_FOR_CAPACITY = "wait for capacity"
 _WAITS: Mapping[str, str] = {
     Reason.FITS_NOWHERE: "fit nowhere",
     Reason.NO_CLUSTERS: "match no cluster",
@@ -82,8 +83,9 @@ def _unplaced_reason(decided: Schedule) -> Reason:
     selected = [refusal for refusal in refusals if refusal.filter not in _SELECTING]
     if any(refusal.template == CachesFilter.missing for refusal in selected):
         return Reason.CACHE_MISSING
-    if {refusal.filter for refusal in selected} == {CachesFilter.name}:
-        passing = {refusal.template for refusal in selected if refusal.code is RefusalCode.UNSCHEDULABLE}
+    decisive = [refusal for refusal in decided.trace.decisive if refusal.filter not in _SELECTING]
+    if {refusal.filter for refusal in decisive} == {CachesFilter.name}:
+        passing = {refusal.template for refusal in decisive if refusal.code is RefusalCode.UNSCHEDULABLE}
         return Reason.CACHE_STAGING if passing - {CachesFilter.stalled} else Reason.CACHE_FAILED
     if refusals and not any(map(_may_run, refusals)):
         return Reason.NOT_RUNNABLE
@@ -156,9 +158,11 @@ def deployment_status(
     serving: Counter[str],
     not_ready: tuple[NotReady, ...],
     conditions: Sequence[Condition],
+    wait: StartupWait | None = None,
 ) -> ModelDeploymentStatus:
+    """The first condition is ReplicasScheduled."""
     placed = Counter[str](placement.replica.cluster for placement in decided.placements)
-    reason, message = reported(conditions)
+    reason, message = _reported(conditions)
     return ModelDeploymentStatus(
         replicas=len(decided.placements),
         ready_replicas=serving.total(),
@@ -170,11 +174,11 @@ def deployment_status(
             ModelDeploymentStatusCluster(name=name, replicas=count, ready=serving[name])
             for name, count in sorted(_largest(placed))
         ),
-        placement=_placement(decided, placed, conditions[0].reason),
+        placement=_placement(decided, placed, conditions[0].reason, wait),
     )
 
 
-def reported(conditions: Sequence[Condition]) -> tuple[str, str | None]:
+def _reported(conditions: Sequence[Condition]) -> tuple[str, str | None]:
     """The reason and message of a status: those of the conditions that do not hold."""
     failing = [condition for condition in conditions if condition.status is not ConditionStatus.TRUE]
     message = "; ".join(condition.message for condition in failing)[:MAX_SUMMARY]
@@ -186,30 +190,33 @@ def _largest(placed: Counter[str]) -> list[tuple[str, int]]:
     return sorted(placed.items(), key=lambda item: (-item[1], item[0]))[:MAX_CLUSTERS]
 
 
-def _placement(decided: Schedule, placed: Counter[str], reason: str) -> StatusPlacement:
+def _placement(decided: Schedule, placed: Counter[str], reason: str, wait: StartupWait | None) -> StatusPlacement:
     shown, omitted = decided.trace.shown(MAX_CANDIDATES)
     preemption = decided.preemption
     return StatusPlacement(
-        summary=_summary(decided, placed, reason)[:MAX_SUMMARY],
+        summary=_summary(decided, placed, reason, wait)[:MAX_SUMMARY],
         candidates=tuple(_candidate(found) for found in shown),
         omitted=omitted or None,
         preemption=Preemption(cluster=preemption.cluster, replicas=preemption.digests) if preemption else None,
     )
 
 
-def _summary(decided: Schedule, placed: Counter[str], reason: str) -> str:
+def _summary(decided: Schedule, placed: Counter[str], reason: str, wait: StartupWait | None) -> str:
     """`reason` is that of the condition ReplicasScheduled."""
+    pending = decided.pending - (wait.unplaced if wait is not None else 0)
     parts = [", ".join(f"{count} on {cluster}" for cluster, count in sorted(placed.items())) or "0 placed"]
     moving = [placement for placement in decided.placements if placement.decision is ReplicaDecision.MOVING]
     if moving:
         parts.append(f"{len(moving)} must move ({moving[0].why})")
-    if decided.pending:
-        parts.append(f"{decided.pending} {_WAITS.get(reason, WAITS_FOR_CAPACITY)}")
+    if pending:
+        parts.append(f"{pending} {_WAITS.get(reason, _WAITS_FOR_CAPACITY)}")
     preemption = decided.preemption
     if preemption is not None and not preemption.acted:
         parts.append(
             f"{len(preemption.victims)} replicas of lower priority on {preemption.cluster} are nominated for preemption"
         )
+    if wait is not None:
+        parts.append(f"{wait.replicas} held for starting clusters")
     return "; ".join(parts)
 
 

@@ -71,6 +71,7 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
         name=ClusterName(metadata.name),
         pools=_with_taints(shown.pools, taints.pools) if taints.pools else shown.pools,
         unpublished_pools=shown.unpublished_pools,
+        hardware_known=shown.hardware_known,
         labels=metadata.labels,
         placement_labels=_placement_labels(resource),
         ready=ready,
@@ -98,6 +99,7 @@ class _Described(msgspec.Struct, frozen=True, eq=False):
 
     pools: tuple[Pool, ...]
     unpublished_pools: tuple[PoolName, ...]
+    hardware_known: bool
     tainted: bool
     """Whether a pool has taints or is drained."""
     packing: Packing
@@ -118,12 +120,17 @@ def _described(description: bytes) -> _Described:
     return _Described(
         pools=tuple(pool_of(pool, by_name.get(pool.name)) for pool in shown.values()),
         unpublished_pools=tuple(PoolName(pool.name) for pool in declared if pool.name not in shown),
+        hardware_known=all(pool.name in shown and _is_of_class(shown[pool.name], pool) for pool in declared),
         tainted=any(pool.taints or pool.drain is not None for pool in declared),
         packing=Packing.BIN_PACK if scheduling.packing == "BinPack" else Packing.ANY,
         priorities=tuple((priority.name, priority.value) for priority in scheduling.priorities),
         quotas=tuple((quota.namespace, quota.devices) for quota in quotas),
         queue_template=queue_template(scheduling),
     )
+
+
+def _is_of_class(shown: GpuPool, declared: NodePool) -> bool:
+    return shown.class_name in {None, declared.class_name}
 
 
 def _placement_labels(resource: InferenceCluster) -> Mapping[str, str]:
@@ -217,7 +224,11 @@ def read_cluster(manifest: Manifest) -> Cluster | None:
         return cluster_of(with_chosen_scheduler(decode(InferenceCluster, manifest)))
     except InputError as error:
         named = _outline(manifest)
-        return Cluster(name=ClusterName(named.metadata.name), ready=False, fault=str(error)) if named else None
+        return (
+            Cluster(name=ClusterName(named.metadata.name), ready=False, hardware_known=False, fault=str(error))
+            if named
+            else None
+        )
 
 
 def read_replica(manifest: Manifest) -> PlacedReplica | None:

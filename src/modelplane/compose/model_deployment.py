@@ -61,7 +61,7 @@ from modelplane.compose.revisions import effective, recorded
 from modelplane.compose.rolling_update import Rollout, settling_s
 from modelplane.compose.rollout_halts import with_halt, with_stable
 from modelplane.compose.rollout_progress import RolloutProgress, rollout_progress
-from modelplane.compose.startup import hold_back, startup_wait, with_wait
+from modelplane.compose.startup import StartupWait, hold_back, may_change, startup_wait
 from modelplane.compose.surge import outdated_replicas, without_unreached
 from modelplane.compose.transitions import transitions
 from modelplane.placement.decisions import ReplicaDecision
@@ -130,11 +130,9 @@ def _composed(
     if wait is not None:
         decided, wait = hold_back(decided, wait, wanted.replicas, request.observed)
     weigh = partial(canary.endpoint_weight, newest=revisions[-1].hash_)
-    result, rollout = _decided(request, lowered, fleet, decided, requirements, weigh)
-    if wait is not None:
-        result = with_wait(result, wait, wanted.replicas, request.now)
+    result, rollout = _decided(request, lowered, fleet, decided, wait, weigh)
     changes = transitions(request.resource.status.conditions, result.conditions)
-    result = replace(result, events=(*result.events, *changes))
+    result = replace(result, events=(*result.events, *changes), requirements=requirements)
     leaving = sum(placement.decision is ReplicaDecision.MOVING for placement in decided.placements)
     leaving += sum(replica_key(dropped.replica) in result.desired for dropped in decided.dropped)
     progress = rollout_progress(deployment, revisions[-1], rollout, request.now, leaving=leaving, canary=canary)
@@ -183,7 +181,7 @@ def _decided(
     lowered: Lowered,
     fleet: Fleet,
     decided: Schedule,
-    requirements: dict[str, Requirement],
+    wait: StartupWait | None,
     weigh: Callable[[str], int | None],
 ) -> tuple[ComposeResult, Rollout]:
     removal = removal_of(request, decided, fleet)
@@ -222,18 +220,21 @@ def _decided(
         elif known is not None and not endpoint_is_stale(request, key):
             desired[key] = Desired(known.target, known.ready)
     not_ready = replicas_not_ready(idle, fleet, failover_policy(request.resource.spec))
+    scheduled = scheduled_condition(request, decided, fleet)
+    wait = wait if may_change(scheduled) else None
     conditions = (
-        scheduled_condition(request, decided, fleet),
+        scheduled if wait is None else wait.condition(len(decided.placements)),
         ready_condition(request, decided, serving.total(), rollout, not_ready),
     )
+    waits_s = [wait.until - request.now] if wait is not None else []
+    lingers_s = [LINGER_S] if removal.lingering else []
     result = ComposeResult(
         desired=desired,
-        status=deployment_status(request.resource, decided, serving, not_ready, conditions),
+        status=deployment_status(request.resource, decided, serving, not_ready, conditions, wait),
         conditions=conditions,
         ready=summarise(conditions, conditions[-1].message),
         events=placement_events(request, shown, removal.removed),
-        requirements=requirements,
-        requeue_after_s=_requeue_after_s(decided, [*graces, *([LINGER_S] if removal.lingering else [])]),
+        requeue_after_s=_requeue_after_s(decided, [*graces, *lingers_s, *waits_s]),
     )
     return result, rollout
 

@@ -17,13 +17,11 @@ from math import ceil
 
 import msgspec
 
-from modelplane.api.conditions import ConditionType, fails, summarise
+from modelplane.api.conditions import Condition, ConditionType, fails
 from modelplane.api.labels import selects
-from modelplane.api.models import ModelDeployment, ModelDeploymentStatus
+from modelplane.api.models import ModelDeployment
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s, timestamp
-from modelplane.compose.contract import ComposeResult
-from modelplane.compose.deployment_status import WAITS_FOR_CAPACITY, reported
 from modelplane.compose.observed_replicas import composition_key
 from modelplane.placement.decisions import Placement, ReplicaDecision
 from modelplane.placement.request import PlacementRequest
@@ -43,17 +41,26 @@ class StartupWait:
     """Those that are not ready yet."""
     until: float
     """When it is over, in seconds of the epoch."""
-    replicas: int = 0
-    """How many are held back."""
+    wanted: int = 0
+    """How many replicas the deployment has when it is over."""
+    held: int = 0
+    """How many have a place and are held back."""
+    unplaced: int = 0
+    """How many have no place on the clusters that are ready, and wait in the same way."""
 
-    def message(self, placed: int, wanted: int) -> str:
+    @property
+    def replicas(self) -> int:
+        return self.held + self.unplaced
+
+    def condition(self, placed: int) -> Condition:
         more = f" and {len(self.clusters) - _SHOWN} more" if len(self.clusters) > _SHOWN else ""
         names = f"{', '.join(self.clusters[:_SHOWN])}{more}"
-        return (
-            f"{placed} of {wanted} replicas placed; {self.replicas} "
+        message = (
+            f"{placed} of {self.wanted} replicas placed; {self.replicas} "
             f"{'waits' if self.replicas == 1 else 'wait'} until {timestamp(self.until)} at most for clusters that are "
             f"starting: {names}"
         )
+        return fails(ConditionType.REPLICAS_SCHEDULED, Reason.WAITING_FOR_CLUSTERS, message)
 
 
 def startup_wait(
@@ -118,35 +125,15 @@ def hold_back(
     held = len(decided.placements) - len(kept)
     if not held:
         waits = decided.pending and decided.preemption is None
-        return decided, replace(wait, replicas=decided.pending) if waits else None
+        return decided, replace(wait, wanted=wanted, unplaced=decided.pending) if waits else None
     ordered = tuple(placement for placement in decided.placements if placement in kept)
-    return msgspec.structs.replace(decided, placements=ordered), replace(wait, replicas=held)
+    return msgspec.structs.replace(decided, placements=ordered), replace(wait, wanted=wanted, held=held)
 
 
 def _is_new(placement: Placement) -> bool:
     return placement.decision is ReplicaDecision.NEW
 
 
-def with_wait(result: ComposeResult, wait: StartupWait, wanted: int, now: float) -> ComposeResult:
-    """The result with what is held back in its condition and status, and a requeue for when the wait is over.
-
-    A reason that no new cluster changes stays as it is.
-    """
-    status = result.status
-    assert isinstance(status, ModelDeploymentStatus)  # noqa: S101  a deployment's result
-    shown = status.placement
-    assert shown is not None  # noqa: S101  a deployment that was decided
-    message = wait.message(status.replicas or 0, wanted)
-    waiting = fails(ConditionType.REPLICAS_SCHEDULED, Reason.WAITING_FOR_CLUSTERS, message)
-    if not any(each.type == waiting.type and each.reason in _PASSING for each in result.conditions):
-        return result
-    conditions = tuple(waiting if each.type == waiting.type else each for each in result.conditions)
-    first = shown.summary.partition(f"; {wait.replicas} {WAITS_FOR_CAPACITY}")[0] if shown.summary else ""
-    summary = f"{first}; {wait.replicas} held for starting clusters"
-    reason, said = reported(conditions)
-    placement = msgspec.structs.replace(shown, summary=summary)
-    status = msgspec.structs.replace(status, reason=reason, message=said, placement=placement)
-    waits = [each for each in (result.requeue_after_s, wait.until - now) if each]
-    return replace(
-        result, status=status, conditions=conditions, ready=summarise(conditions), requeue_after_s=min(waits)
-    )
+def may_change(scheduled: Condition) -> bool:
+    """Whether a new cluster may change the reason of the condition ReplicasScheduled; else nothing is waited for."""
+    return scheduled.reason in _PASSING

@@ -63,9 +63,7 @@ def _secrets(
     except UnreadInput as error:
         return unknown(kind, error.reason, str(error)), request.resource.status.sinks
     if faults:
-        prefix = f"TelemetryDestination {request.resource.metadata.name}: "
-        said = "; ".join(fault.message.removeprefix(prefix) for fault in faults)
-        return fails(kind, Reason.SECRET_MISSING, said), len(usable)
+        return fails(kind, Reason.SECRET_MISSING, "; ".join(fault.message for _, fault in faults)), len(usable)
     if not any(sink.secret for sink in own):
         return holds(kind, Reason.NO_SECRETS), len(usable)
     return holds(kind, Reason.SECRETS_FOUND), len(usable)

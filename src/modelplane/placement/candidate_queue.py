@@ -9,8 +9,8 @@ that was taken, and one more replica makes them worse by a known amount. That ho
 serve by one allocation. Otherwise the next replica may fit elsewhere on the cluster at a better price, so the cluster
 is evaluated again at once.
 
-Clusters and pools that are cordoned or drained are refused for that, except where their hardware could not take a
-replica either: that is what lasts, so it is the answer.
+A place that is refused for a while, because it is drained or full, say, is judged further: what would refuse it for
+good is the answer. See `lasting`.
 
 A spread rule depends on where the other replicas are, so options that it refuses wait and are checked again after each
 reservation. So do plugins that do not declare themselves `steady`. Where one of them scores, or where the picker is not
@@ -26,14 +26,15 @@ from typing import Final
 
 from modelplane.api.meta import ClusterName
 from modelplane.framework import Filter, Refusal, RefusalCode, Reporter, Runner, Scored, admit
-from modelplane.placement.cluster_info import ClusterProfile, PoolShape
+from modelplane.placement.cluster_info import ClusterInfo, ClusterProfile, PoolShape
 from modelplane.placement.cycle import SchedulingCycle
-from modelplane.placement.filters import PoolTaintsFilter, fit_engine, is_closed, never_fits
+from modelplane.placement.filters import PoolTaintsFilter, fit_engine, never_fits
 from modelplane.placement.index import Facts, Place
+from modelplane.placement.lasting import LastingRefusals, lasting_first, lasting_refusal, lasts
 from modelplane.placement.matching import Unmatched, engine_allocations
 from modelplane.placement.offers import ClusterView, Fit, OfferedAssignment, PlacementOption, PoolView
 from modelplane.placement.plugins import PlacementProfile, active_plugins
-from modelplane.placement.pool_usage import EMPTY, PoolUsage
+from modelplane.placement.pool_usage import PoolUsage
 from modelplane.placement.request import EngineRequest
 from modelplane.placement.reservation import Assigned, Unassignable, assign_engines
 from modelplane.placement.scorers import BestFirstPicker, SpreadScorer
@@ -45,6 +46,8 @@ _EACH: Final = -1
 """Position of an assignment whose pool is named by the place."""
 _ROUNDING: Final = 1e-9
 """A cluster that may be as good as another is evaluated first, however its total was rounded."""
+_NO_POOLS: Final = Refusal("Pools", RefusalCode.UNRESOLVABLE, "the cluster has no pools")
+_NO_POOLS_YET: Final = Refusal("Pools", RefusalCode.UNSCHEDULABLE, "the cluster has no pools yet")
 _Order = tuple[int, int, float]
 """The lowest comes first: tier, replicas of the deployment where those come before scores, and the total negated."""
 _Entry = tuple[_Order, Place, int, int, Scored[PlacementOption] | None]
@@ -65,6 +68,7 @@ class CandidateQueue:
         self._falling: dict[int, bool] = {}
         state.reading = profile.reading(state)
         self._views: dict[tuple[ClusterProfile, Facts], tuple[ClusterView, Refusal | None]] = {}
+        self._lasting = LastingRefusals(state, profile.offer_filters)
         self._known_assignments: dict[tuple[tuple[PoolShape, ...], tuple[PoolUsage, ...]], Assigned] = {}
         self._full_clusters: list[ClusterName] = []
         """One cluster of each sort where a replica could run if its pools were not full."""
@@ -180,19 +184,20 @@ class CandidateQueue:
             if offer.version and offer.version != self._versions[offer.cluster]:
                 # The cluster changed since: what was found of it later is the answer.
                 continue
-            refusal = admit(self._rechecked, self._state, offer)
+            refusal = lasting_first(self._rechecked, self._state, offer)
             if refusal is not None:
                 reporter.refused(self._profile.name, offer, refusal)
 
     def report_clusters_without_pools(self) -> None:
-        """Reports clusters without pools, which are in no equivalence class. It reads the whole fleet."""
+        """Reports clusters without pools, which are in no equivalence class."""
         if len(self._state.request.engines) > 1:
             return
-        for name, info in sorted(self._state.fleet.infos.items()):
-            if info.cluster is not None and not info.pools:
-                _, refusal = self.view(info.profile, self._state.reading.facts(info.cluster), name)
-                nothing = Refusal("Pools", RefusalCode.UNSCHEDULABLE, "the cluster has no pools yet")
-                self._refuse(CandidateGroup(((name, 0),), whole=True), refusal or nothing)
+        for name in sorted(self._state.fleet.without_pools):
+            info = self._state.fleet.infos[name]
+            _, refusal = self.view(info.profile, self._state.reading.facts(info.existing), name)
+            if info.profile.hardware_known:
+                refusal = refusal if refusal is not None and lasts(refusal) else _NO_POOLS
+            self._refuse(CandidateGroup(((name, 0),), whole=True), refusal or _NO_POOLS_YET)
 
     def _refuse(self, subject: Subject, refusal: Refusal) -> None:
         if self._reporter is not None:
@@ -207,16 +212,16 @@ class CandidateQueue:
             cluster = self._state.fleet.infos[name].existing
             tier = self._tier(cluster) if self._state.request.tiers else None
             view = ClusterView(cluster_profile, facts, cluster, tier)
-            known = view, admit(self._plugins.cluster_filters, self._state, view)
+            known = view, lasting_first(self._plugins.cluster_filters, self._state, view)
             self._views[cluster_profile, facts] = known
         return known
 
     def check_fit(self, engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> Fit | Refusal:
         """The answer of the filters for an engine on a pool."""
         if kind.taints or self._filters_untainted_pools:
-            refusal = admit(self._plugins.pool_filters, self._state, PoolView(engine, kind, usage))
+            refusal = lasting_first(self._plugins.pool_filters, self._state, PoolView(engine, kind, usage))
             if refusal is not None:
-                return (never_fits(engine, kind) if is_closed(refusal) else None) or refusal
+                return refusal if lasts(refusal) else never_fits(engine, kind) or refusal
         return fit_engine(engine, kind, usage)
 
     def _grouped(self) -> Iterator[PlacementOption]:
@@ -230,9 +235,9 @@ class CandidateQueue:
         for (cluster_profile, kind, usage), alike in state.fleet.equivalence_classes.items():
             for facts, places in alike.split(reading, infos):
                 view, refusal = self.view(cluster_profile, facts, places[0][0])
-                never = never_fits(engine, kind) if is_closed(refusal, cluster_profile) else None
-                if never is not None:
-                    self._refuse(CandidateGroup(places), never)
+                lasting = None if refusal is None else self._lasting.of_pool(view, kind, refusal)
+                if lasting is not None:
+                    self._refuse(CandidateGroup(places), lasting)
                     continue
                 if refusal is not None:
                     refused.setdefault((cluster_profile, facts), (refusal, set()))[1].update(name for name, _ in places)
@@ -240,7 +245,7 @@ class CandidateQueue:
                 fit = self.check_fit(engine, kind, usage)
                 if isinstance(fit, Refusal):
                     self._note_full(fit, places)
-                    self._refuse(CandidateGroup(places), fit)
+                    self._refuse(CandidateGroup(places), self._lasting.of_pool(view, kind, fit) or fit)
                     continue
                 yield PlacementOption(view, places, (OfferedAssignment(kind, _EACH, fit),))
         for refusal, names in refused.values():
@@ -271,16 +276,9 @@ class CandidateQueue:
         places: tuple[Place, ...],
     ) -> Iterator[PlacementOption]:
         view, refusal = self.view(cluster_profile, facts, places[0][0])
-        if refusal is not None:
-            never = self._unassignable_for_good(pools[0]) if is_closed(refusal, cluster_profile) else None
-            if never is not None:
-                self._report_unassignable(never, places)
-            else:
-                self._refuse(CandidateGroup(places, whole=True), refusal)
-            return
-        assigned = self._assigned(pools)
+        assigned = self._assigned(pools) if refusal is None else Unassignable(refusal)
         if isinstance(assigned, Unassignable):
-            self._report_unassignable(assigned, places)
+            self._report_unassignable(view, pools[0], assigned, places)
             return
         for assignments in assigned:
             yield PlacementOption(view, places, assignments)
@@ -291,14 +289,6 @@ class CandidateQueue:
             known = self._known_assignments[pools] = assign_engines(self._state.request.engines, *pools, self.check_fit)
         return known
 
-    def _unassignable_for_good(self, kinds: tuple[PoolShape, ...]) -> Unassignable | None:
-        """Why pools of these shapes would not take a replica even if they were empty; None where they might."""
-        found = assign_engines(self._state.request.engines, kinds, (EMPTY,) * len(kinds), fit_engine)
-        if not isinstance(found, Unassignable) or found.refusal.code is not RefusalCode.UNRESOLVABLE:
-            return None
-        lasting = tuple(each for each in found.pools if each[2].code is RefusalCode.UNRESOLVABLE)
-        return Unassignable(found.refusal, lasting)
-
     def _single(self, name: ClusterName) -> list[PlacementOption]:
         """The options of one cluster as it is in this cycle."""
         state = self._state
@@ -307,20 +297,22 @@ class CandidateQueue:
             return []
         load, returning, version = state.load[name], name in state.returning, self._versions[name]
         view, refusal = self.view(info.profile, state.reading.facts(info.cluster), name)
-        if refusal is not None:
-            self._refuse(CandidateGroup(((name, 0),), whole=True, version=version), refusal)
-            return []
         if len(state.request.engines) > 1:
-            assigned = self._assigned((info.kinds, info.usages))
+            assigned = self._assigned((info.kinds, info.usages)) if refusal is None else Unassignable(refusal)
             if isinstance(assigned, Unassignable):
-                self._report_unassignable(assigned, ((name, 0),), version)
+                self._report_unassignable(view, info.kinds, assigned, ((name, 0),), version)
                 return []
             return [PlacementOption(view, ((name, 0),), found, load, returning, version) for found in assigned]
+        if refusal is not None:
+            self._refuse_cluster(view, info, refusal, version)
+            return []
         offers: list[PlacementOption] = []
         for at, (kind, usage) in enumerate(zip(info.kinds, info.usages, strict=True)):
             fit = self.check_fit(state.request.engines[0], kind, usage)
             if isinstance(fit, Refusal):
-                self._refuse(CandidateGroup(((name, at),), version=version), fit)
+                self._refuse(
+                    CandidateGroup(((name, at),), version=version), self._lasting.of_pool(view, kind, fit) or fit
+                )
             else:
                 offers.append(
                     PlacementOption(
@@ -328,6 +320,16 @@ class CandidateQueue:
                     )
                 )
         return offers
+
+    def _refuse_cluster(self, view: ClusterView, info: ClusterInfo, refusal: Refusal, version: int) -> None:
+        """Reports one cluster that is refused as a whole, and its pools that are refused for good."""
+        name = info.existing.name
+        lasting = [self._lasting.of_pool(view, kind, refusal) for kind in info.kinds]
+        for at, why in enumerate(lasting):
+            if why is not None:
+                self._refuse(CandidateGroup(((name, at),), version=version), why)
+        if not lasting or None in lasting:
+            self._refuse(CandidateGroup(((name, 0),), whole=True, version=version), refusal)
 
     def _put(self, offers: Iterable[tuple[PlacementOption, int]]) -> None:
         """Scores and ranks what is admitted. Options that rechecked filters refuse are ranked too: that may change."""
@@ -339,7 +341,7 @@ class CandidateQueue:
                 admitted.append(offer)
                 cursors[id(offer)] = cursor
             else:
-                self._refuse(offer, refusal)
+                self._refuse(offer, lasting_refusal(self.filters, self._state, offer) or refusal)
         if not admitted:
             return
         ranked = self._runner.rank(self._state, admitted, self._reporter)
@@ -368,10 +370,19 @@ class CandidateQueue:
         if self._state.domains and refusal.code is RefusalCode.UNSCHEDULABLE:
             self._full_clusters.append(places[0][0])
 
-    def _report_unassignable(self, assigned: Unassignable, places: tuple[Place, ...], version: int = 0) -> None:
-        self._refuse(CandidateGroup(places, whole=True, version=version), assigned.refusal)
-        for engine, at, refusal in assigned.pools:
-            self._note_full(refusal, places)
+    def _report_unassignable(
+        self,
+        view: ClusterView,
+        kinds: tuple[PoolShape, ...],
+        assigned: Unassignable,
+        places: tuple[Place, ...],
+        version: int = 0,
+    ) -> None:
+        shown = self._lasting.of_cluster(view, kinds, assigned.refusal) or assigned
+        self._refuse(CandidateGroup(places, whole=True, version=version), shown.refusal)
+        for engine, at, refusal in shown.pools:
+            if not lasts(shown.refusal):
+                self._note_full(refusal, places)
             self._refuse(
                 CandidateGroup(tuple((name, at) for name, _ in places), engine=engine, version=version), refusal
             )

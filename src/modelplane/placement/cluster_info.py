@@ -50,6 +50,13 @@ class PoolShape(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """The part of its usage that is known to be on some nodes."""
 
     @property
+    def whole(self) -> "PoolShape":
+        """The pool with all nodes that it should have, none of which is known to be in use."""
+        if not self.missing_nodes and not self.bound:
+            return self
+        return msgspec.structs.replace(self, nodes=self.nodes + self.missing_nodes, missing_nodes=0, bound=())
+
+    @property
     def devices(self) -> int:
         """Claimable devices of the whole pool."""
         domain = self.hardware.domain
@@ -92,6 +99,8 @@ class ClusterProfile(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     rendering: bytes = b""
     deletion: str = ""
     fault: str = ""
+    hardware_known: bool = True
+    """As of a Cluster."""
 
     def quota_left(self, namespace: str) -> tuple[int, int] | None:
         """What is left and what the limit is, for a namespace; None for no limit."""
@@ -277,6 +286,8 @@ def _cluster_profile(cluster: Cluster, held: Mapping[ReplicaKey, PlacedReplica])
         cluster.default_priority,
         cluster.rendering,
     )
+    if not cluster.hardware_known:
+        plain = msgspec.structs.replace(plain, hardware_known=False)
     if cluster.fault:
         return msgspec.structs.replace(plain, fault=cluster.fault)
     if cluster.deletion:

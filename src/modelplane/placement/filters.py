@@ -8,8 +8,6 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Final
 
-import msgspec
-
 from modelplane.api.labels import DRAIN, selects
 from modelplane.api.models import LabelSelector
 from modelplane.framework import Filter, Refusal, RefusalCode, admit
@@ -195,11 +193,8 @@ class CapacityFilter:
     def refuse(self, _state: object, view: PoolView, /) -> Refusal | None:
         if first_fit(view.engine, view.kind, view.usage) is not None:
             return None
-        kind = view.kind
-        empty = kind
-        if kind.missing_nodes or kind.bound:
-            empty = msgspec.structs.replace(kind, nodes=kind.nodes + kind.missing_nodes, bound=())
-        code = RefusalCode.UNSCHEDULABLE if first_fit(view.engine, empty, ()) is not None else RefusalCode.UNRESOLVABLE
+        fits_empty = first_fit(view.engine, view.kind.whole, EMPTY) is not None
+        code = RefusalCode.UNSCHEDULABLE if fits_empty else RefusalCode.UNRESOLVABLE
         return Refusal(self.name, code, "{}", (Shortfall(view.engine, view.kind, view.usage),))
 
 
@@ -286,21 +281,14 @@ def never_fits(engine: EngineRequest, kind: PoolShape) -> Refusal | None:
     return refusal if refusal is not None and refusal.code is RefusalCode.UNRESOLVABLE else None
 
 
-def is_closed(refusal: Refusal | None, cluster: ClusterProfile | None = None) -> bool:
-    """Whether a cluster or a pool whose hardware is known takes nothing for a while, whatever it is."""
-    if refusal is None or (cluster is not None and not cluster.ready):
-        return False
-    return refusal.filter in _CLOSING and refusal.code is RefusalCode.UNSCHEDULABLE
-
-
 def _tainted(name: str, taints: tuple[PlacementTaint, ...], state: SchedulingCycle) -> Refusal | None:
-    taint = keeping_away(taints, state.request.tolerations)
-    if taint is None:
-        return None
-    if taint.key == DRAIN:
+    """A drain ends, so it is the answer only where no other taint keeps the replica away."""
+    lasting = keeping_away((taint for taint in taints if taint.key != DRAIN), state.request.tolerations)
+    if lasting is not None:
+        return Refusal(name, RefusalCode.UNRESOLVABLE, "{}", (Untolerated(lasting, state.request.tolerations),))
+    if any(taint.key == DRAIN for taint in taints):
         return Refusal(name, RefusalCode.UNSCHEDULABLE, "it is being drained")
-    return Refusal(name, RefusalCode.UNRESOLVABLE, "{}", (Untolerated(taint, state.request.tolerations),))
+    return None
 
 
 _ACCOUNTING: tuple[Filter[object, PoolView], ...] = (DevicesFilter(), CapacityFilter())
-_CLOSING: Final = frozenset({ClusterTaintsFilter.name, CordonedFilter.name, PoolTaintsFilter.name})

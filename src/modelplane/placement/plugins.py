@@ -84,12 +84,12 @@ class ActivePlugins(msgspec.Struct, frozen=True, eq=False):
 def active_plugins(
     profile: PlacementProfile, state: SchedulingCycle, profiles: Collection[ClusterProfile]
 ) -> ActivePlugins:
-    filters = [plugin for plugin in profile.offer_filters if _applies(plugin, state, profiles)]
+    filters = [plugin for plugin in profile.offer_filters if applies(plugin, state, profiles)]
     scorers: list[Weighted[SchedulingCycle, PlacementOption]] = []
     for known in profile.scorers:
         given = getattr(state.request.weights, known.scorer.name, None)
         weight = known.weight if given is None else given
-        if weight > 0 and _applies(known.scorer, state, profiles):
+        if weight > 0 and applies(known.scorer, state, profiles):
             scorers.append(known if weight == known.weight else Weighted(known.scorer, weight))
     return ActivePlugins(
         Profile(profile.name, profile.picker, tuple(found for found in filters if is_steady(found)), tuple(scorers)),
@@ -114,8 +114,9 @@ def is_steady(plugin: Filter[SchedulingCycle, PlacementOption] | Scorer[Scheduli
     return getattr(plugin, "steady", False) is True
 
 
-def _applies(plugin: object, state: SchedulingCycle, profiles: Collection[ClusterProfile]) -> bool:
-    applies = cast(
+def applies(plugin: object, state: SchedulingCycle, profiles: Collection[ClusterProfile]) -> bool:
+    """Whether a plugin has anything to do on clusters of these profiles."""
+    declared = cast(
         "Callable[[SchedulingCycle, Collection[ClusterProfile]], bool] | None", getattr(plugin, "applies", None)
     )
-    return applies is None or applies(state, profiles)
+    return declared is None or declared(state, profiles)

@@ -51,19 +51,26 @@ def assign_engines(
 ) -> Assigned:
     options: list[list[int]] = []
     refused: list[tuple[str, int, Refusal]] = []
+    without_pool: list[Unassignable] = []
     for engine in engines:
         answers = [check_fit(engine, kind, usage) for kind, usage in zip(kinds, usages, strict=True)]
         refused += [(engine.name, at, answer) for at, answer in enumerate(answers) if isinstance(answer, Refusal)]
-        fitting = [at for at, answer in enumerate(answers) if not isinstance(answer, Refusal)]
-        if not fitting:
-            codes = {answer.code for answer in answers if isinstance(answer, Refusal)}
-            code = RefusalCode.UNSCHEDULABLE if RefusalCode.UNSCHEDULABLE in codes else RefusalCode.UNRESOLVABLE
-            text = "0 of {} pools can take engine {}"
-            return Unassignable(Refusal("Pools", code, text, (len(kinds), engine.name)), tuple(refused))
-        options.append(fitting)
+        options.append([at for at, answer in enumerate(answers) if not isinstance(answer, Refusal)])
+        if not options[-1]:
+            refusal = _no_pool(engine, [answer for answer in answers if isinstance(answer, Refusal)])
+            without_pool.append(Unassignable(refusal, tuple(refused)))
+    if without_pool:
+        lasting = (found for found in without_pool if found.refusal.code is RefusalCode.UNRESOLVABLE)
+        return next(lasting, without_pool[0])
     search = _AssignmentSearch(engines, kinds, tuple(usages), options)
     found = search.run()
     return found or Unassignable(search.refusal(), tuple(refused))
+
+
+def _no_pool(engine: EngineRequest, refusals: Sequence[Refusal]) -> Refusal:
+    may_pass = any(refusal.code is RefusalCode.UNSCHEDULABLE for refusal in refusals)
+    code = RefusalCode.UNSCHEDULABLE if may_pass else RefusalCode.UNRESOLVABLE
+    return Refusal("Pools", code, "0 of {} pools can take engine {}", (len(refusals), engine.name))
 
 
 _Cost = tuple[float, ...]
@@ -112,8 +119,9 @@ class _AssignmentSearch:
     def refusal(self) -> Refusal:
         number = len(self._engines)
         if self._proven:
-            text = "each of the {} engines fits alone, but they do not fit together"
-            return Refusal("Pools", RefusalCode.UNSCHEDULABLE, text, (number,))
+            whole = not any(self._usages) and not any(kind.missing_nodes for kind in self._kinds)
+            code = RefusalCode.UNRESOLVABLE if whole else RefusalCode.UNSCHEDULABLE
+            return Refusal("Pools", code, "each of the {} engines fits alone, but they do not fit together", (number,))
         text = "each of the {} engines fits alone, together not proven: search budget of {} steps reached"
         return Refusal("Pools", RefusalCode.UNSCHEDULABLE, text, (number, ASSIGNMENT_BUDGET))
 

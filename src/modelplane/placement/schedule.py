@@ -241,7 +241,7 @@ class _Placer:
             queue = self._make_room()
         if self.short and self.state.request.may_preempt:
             self._preempt(queue)
-        if not self.state.fleet.equivalence_classes:
+        if self.short:
             queue.report_clusters_without_pools()
         queue.close()
 

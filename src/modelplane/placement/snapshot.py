@@ -25,7 +25,7 @@ CacheId = tuple[str, str]
 
 
 class Fleet:
-    __slots__ = ("_equivalence_classes", "_groups", "_owned", "caches", "infos")
+    __slots__ = ("_equivalence_classes", "_groups", "_owned", "caches", "infos", "without_pools")
 
     def __init__(
         self,
@@ -33,11 +33,15 @@ class Fleet:
         owned: Mapping[Key, tuple[PlacedReplica, ...]],
         caches: Mapping[CacheId, CacheInfo],
         equivalence_classes: EquivalenceClasses,
+        *,
+        without_pools: frozenset[ClusterName],
         groups: Groups | None = None,
     ) -> None:
         """Use `Fleet.of`."""
         self.infos = infos
         self.caches = caches
+        self.without_pools = without_pools
+        """Clusters that are in no equivalence class."""
         self._owned = owned
         self._equivalence_classes = equivalence_classes
         self._groups = groups
@@ -58,7 +62,8 @@ class Fleet:
         owned = {key: tuple(found) for key, found in by_owner.items()}
         staged = {(cache.namespace, cache.name): cache for cache in caches}
         groups = build_groups(infos)
-        return cls(infos, owned, staged, build_equivalence_classes(groups), groups)
+        bare = frozenset(name for name, info in infos.items() if _has_no_pools(info))
+        return cls(infos, owned, staged, build_equivalence_classes(groups), without_pools=bare, groups=groups)
 
     def __len__(self) -> int:
         """How many clusters there are."""
@@ -128,11 +133,14 @@ class Fleet:
 
     def with_cache(self, cache: CacheInfo) -> "Fleet":
         caches = {**self.caches, (cache.namespace, cache.name): cache}
-        return Fleet(self.infos, self._owned, caches, self._equivalence_classes)
+        return self._with_caches(caches)
 
     def without_cache(self, cache: CacheId) -> "Fleet":
         caches = {key: found for key, found in self.caches.items() if key != cache}
-        return Fleet(self.infos, self._owned, caches, self._equivalence_classes)
+        return self._with_caches(caches)
+
+    def _with_caches(self, caches: Mapping[CacheId, CacheInfo]) -> "Fleet":
+        return Fleet(self.infos, self._owned, caches, self._equivalence_classes, without_pools=self.without_pools)
 
     def _own(
         self, changes: Mapping[Key, Mapping[ReplicaKey, PlacedReplica | None]]
@@ -154,11 +162,17 @@ class Fleet:
         equivalence_classes = update_equivalence_classes(
             self._equivalence_classes, ((name, self.infos.get(name), info) for name, info in changed.items())
         )
+        bare = self.without_pools - changed.keys() | {name for name, info in changed.items() if _has_no_pools(info)}
         infos = {**self.infos, **changed}
         for name, info in changed.items():
             if info.cluster is None and not info.held:
                 del infos[name]
-        return Fleet(infos, self._owned if owned is None else owned, self.caches, equivalence_classes)
+        owners = self._owned if owned is None else owned
+        return Fleet(infos, owners, self.caches, equivalence_classes, without_pools=bare)
+
+
+def _has_no_pools(info: ClusterInfo) -> bool:
+    return info.cluster is not None and not info.pools
 
 
 def _replica_key(replica: PlacedReplica) -> ReplicaKey:

@@ -216,14 +216,27 @@ class PlacementTrace:
 
     def refusals(self) -> Iterator[tuple[Refusal, int]]:
         """Each sort of refusal with how many places it is about."""
-        for finding in self._findings:
-            if finding.refusal is not None and (places := self._count(finding)):
-                yield finding.refusal, places
+        return ((refusal, places) for _, refusal, places in self._refused())
 
     @property
     def fits_nowhere(self) -> bool:
         """Whether no place would take a replica even if all that is held were free: waiting does not help."""
-        return not any(refusal.code is RefusalCode.UNSCHEDULABLE for refusal, _ in self.refusals())
+        return not any(refusal.code is RefusalCode.UNSCHEDULABLE for refusal in self._answers())
+
+    @property
+    def decisive(self) -> tuple[Refusal, ...]:
+        """The refusals of places that may pass, or all of them where none may: what is to be waited for or changed."""
+        answers = tuple(self._answers())
+        return tuple(refusal for refusal in answers if refusal.code is RefusalCode.UNSCHEDULABLE) or answers
+
+    def _answers(self) -> Iterator[Refusal]:
+        """Without those of single engines on a pool, which explain the answer of their cluster."""
+        return (refusal for engine, refusal, _ in self._refused() if not engine)
+
+    def _refused(self) -> Iterator[tuple[str, Refusal, int]]:
+        for finding in self._findings:
+            if finding.refusal is not None and (places := self._count(finding)):
+                yield finding.engine, finding.refusal, places
 
     def _is_elsewhere(self, finding: GroupReport, place: Place) -> bool:
         """Whether another finding replaces this one for a place."""

@@ -121,6 +121,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pools: tuple[Pool, ...] = ()
     unpublished_pools: tuple[PoolName, ...] = ()
     """Pools that it declares and that its status does not have. Nothing new goes there; replicas on them stay."""
+    hardware_known: bool = True
+    """Whether its pools are those that it declares, of the classes that it declares."""
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     placement_labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Labels of everything that is placed there. Placement itself does not read them."""

@@ -9,7 +9,8 @@ in a row, or when nothing has succeeded for a second while they happen. 429 is n
 broken. Half a minute of health forgets earlier ejections.
 
 Pure: time is an argument. An endpoint that fails every probe is kept ejected; a probe that succeeds ends an ejection
-early and begins the trial.
+early and begins the trial. One whose connection was closed is doubted until the probe that follows has an answer: it
+gets nothing meanwhile where another endpoint is left, and is as before if it answers.
 """
 
 from enum import StrEnum
@@ -25,6 +26,10 @@ PROBE_HOLDS_S: Final = 5.0
 """How long a failed check ejects: longer than until the next one, so that no request is spent on a dead endpoint."""
 
 
+DOUBT_S: Final = 2.0
+"""How long a doubt lasts at most: longer than a probe."""
+
+
 class HealthState(StrEnum):
     HEALTHY = "Healthy"
     EJECTED = "Ejected"
@@ -35,8 +40,8 @@ class EndpointHealth:
     """The health of one endpoint, as this router saw it."""
 
     __slots__ = (
-        "_ejections", "_failing_since_s", "_failures", "_in_trial", "_since_s", "_state", "_successes", "_until_s",
-        "why",
+        "_doubted_until_s", "_ejections", "_failing_since_s", "_failures", "_in_trial", "_since_s", "_state",
+        "_successes", "_until_s", "why",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -48,6 +53,7 @@ class EndpointHealth:
         self._since_s = 0.0
         self._successes = 0
         self._in_trial = 0
+        self._doubted_until_s = 0.0
         self.why = ""
         """The last failure, in a few words."""
 
@@ -58,13 +64,18 @@ class EndpointHealth:
 
     def admits(self, now_s: float) -> bool:
         """Whether a request may be sent."""
+        if now_s < self._doubted_until_s:
+            return False
         if self._state is HealthState.HEALTHY:
             return True
         return self.state(now_s) is HealthState.TRIAL and self._in_trial == 0
 
     def describe(self, now_s: float) -> str:
         """Why it is not admitted."""
-        if self.state(now_s) is HealthState.EJECTED:
+        state = self.state(now_s)
+        if now_s < self._doubted_until_s and state is not HealthState.EJECTED:
+            return "is probed after its connection was closed"
+        if state is HealthState.EJECTED:
             return f"is ejected for {self._until_s - now_s:.1f} s after {self.why}"
         return f"is tried with one request at a time after {self.why}"
 
@@ -102,8 +113,13 @@ class EndpointHealth:
         if self._state is HealthState.TRIAL:
             self._in_trial = max(0, self._in_trial - 1)
 
+    def doubted(self, now_s: float) -> None:
+        """A connection to it was closed. A probe will say whether anybody listens."""
+        self._doubted_until_s = now_s + DOUBT_S
+
     def probed(self, now_s: float, *, answers: bool) -> None:
         """An active check ended."""
+        self._doubted_until_s = 0.0
         state = self.state(now_s)
         if answers and state is HealthState.EJECTED:
             self._begin_trial()

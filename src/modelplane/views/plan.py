@@ -84,7 +84,7 @@ def answer_of(request: PlacementRequest, decided: Schedule, fleet: Fleet) -> Fit
     if any(shrunk_pool(replica, fleet) for replica in replicas):
         return FitAnswer.WAITS_FOR_ROOM
     if decided.unplaced:
-        if {refusal.filter for refusal, _ in decided.trace.refusals()} == {CachesFilter.name}:
+        if {refusal.filter for refusal in decided.trace.decisive} == {CachesFilter.name}:
             return FitAnswer.WAITS_FOR_CACHES
         return FitAnswer.FITS_NOWHERE if decided.trace.fits_nowhere else FitAnswer.WAITS_FOR_ROOM
     if any(missing_cache(request, replica, fleet) for replica in replicas):

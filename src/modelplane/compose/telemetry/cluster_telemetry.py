@@ -135,7 +135,7 @@ def _collector_plan(request: ComposeRequest[InferenceCluster], *, reachable: boo
             return TelemetryPlan()
         return TelemetryPlan(_kept(seen), unknown(_KIND, error.reason, str(error)))
     if not usable:
-        waits = any(fault.reason is Reason.SECRET_MISSING for fault in faults)
+        waits = any(fault.reason is Reason.SECRET_MISSING for _, fault in faults)
         return TelemetryPlan(_kept(seen) if waits else {}, _condition(faults, usable, seen))
     desired = _desired(request, usable, mappings, report)
     startable = {key: item for key, item in desired.items() if reachable or key in seen}
@@ -166,20 +166,20 @@ def sink_report(destinations: tuple[Manifest, ...] | None, gateways: tuple[Manif
     return read_sinks(declared, rule)
 
 
+NamedFault = tuple[str, SinkFault]
+"""The name of a TelemetryDestination, and what is wrong with it."""
+
+
 def usable_sinks(
     report: SinkReport, required: Mapping[str, tuple[Manifest, ...]], seen: Mapping[str, Observed]
-) -> tuple[tuple[AcceptedSink, ...], list[SinkFault]]:
+) -> tuple[tuple[AcceptedSink, ...], list[NamedFault]]:
     """Sinks whose Secrets are there, and everything that is wrong with the others."""
-    faults = [
-        SinkFault(fault.reason, f"TelemetryDestination {name}: {fault.message}")
-        for name, found in report.faults.items()
-        for fault in found
-    ]
+    faults = [(name, fault) for name, found in report.faults.items() for fault in found]
     usable: list[AcceptedSink] = []
     for sink in report.accepted:
         problem = _secret_problem(sink, required)
         if problem:
-            faults.append(SinkFault(Reason.SECRET_MISSING, f"TelemetryDestination {sink.destination}: {problem}"))
+            faults.append((sink.destination, SinkFault(Reason.SECRET_MISSING, problem)))
         if not problem or secret_key(sink.secret) in seen:
             usable.append(sink)
     return tuple(usable), faults
@@ -270,10 +270,11 @@ def _none(cluster: InferenceCluster) -> Condition | None:
     return holds(_KIND, Reason.NO_DESTINATIONS) if said else None
 
 
-def _condition(faults: list[SinkFault], usable: tuple[AcceptedSink, ...], seen: Mapping[str, Observed]) -> Condition:
+def _condition(faults: list[NamedFault], usable: tuple[AcceptedSink, ...], seen: Mapping[str, Observed]) -> Condition:
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        return fails(_KIND, faults[0].reason, f"{faults[0].message}{more}"[:_MAX_MESSAGE])
+        name, fault = faults[0]
+        return fails(_KIND, fault.reason, f"TelemetryDestination {name}: {fault.message}{more}"[:_MAX_MESSAGE])
     refused = next((f"{name_of(item.manifest)}: {item.refused}" for item in seen.values() if item.refused), "")
     if refused:
         message = f"the cluster refuses an object of the collector: {refused}"
