@@ -216,7 +216,7 @@ def _run_tests(evidence: Sequence[Evidence], deadline: float) -> dict[str, Resul
             f"--outcomes={path}",
             "-q",
             "-n",
-            "2" if len(wanted) > 1 else "0",
+            str(os.cpu_count()) if len(wanted) > 1 else "0",
             "--timeout",
             "3600",
             *wanted,
