@@ -14,7 +14,10 @@ from lab.certificates import new_authority
 from lab.client import Manifest, condition, items, name_of, text, until, value
 from lab.e2e.steps import DEPLOYMENT, SERVICE, expect, remove
 from lab.e2e.world import OURS, World
+from modelplane.api.codec import decode
 from modelplane.api.labels import SYSTEM_NAMESPACE
+from modelplane.api.models import InferenceGateway
+from modelplane.compose.caller_keys import keys_name
 
 if TYPE_CHECKING:
     from lab.certificates import Authority, Pair
@@ -117,13 +120,18 @@ async def _answers(world: World, authority: Authority) -> bool:
             return False
 
 
+def _checked() -> str:
+    """The Secret of the keys that hold, which is what is copied."""
+    return keys_name(decode(InferenceGateway, _gateway("")))
+
+
 async def _copies(world: World, site: str, name: str) -> list[Manifest]:
     found = await world.sites[site].list("v1", "Secret", namespace=SYSTEM_NAMESPACE)
     return [item for item in found if value(item, "metadata", "annotations", _COPIED) == f"{SYSTEM_NAMESPACE}/{name}"]
 
 
 async def _has_key(world: World, site: str, key: str) -> bool:
-    found = await _copies(world, site, _CALLERS)
+    found = await _copies(world, site, _checked())
     return [base64.b64decode(text(item, "data", "ada")).decode() for item in found] == [key]
 
 
@@ -155,7 +163,7 @@ async def _left(world: World, site: str) -> bool:
     objects = await api.list("gateway.networking.k8s.io/v1", "Gateway")
     objects += await api.list("gateway.networking.k8s.io/v1", "HTTPRoute")
     objects += await api.list("gateway.envoyproxy.io/v1alpha1", "Backend")
-    objects += await _copies(world, site, _FRONT) + await _copies(world, site, _CALLERS)
+    objects += await _copies(world, site, _FRONT) + await _copies(world, site, _checked())
     return not [item for item in objects if _is_ours(item)]
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MODEL = f"default/{SERVICE}"
 _TIERS = "tiers"
-KEY, _CALLER = "lab-key", "lab-caller"
+KEY, _CALLER, _LEAVER = "lab-key", "lab-caller", "lab-leaving-key"
 _KEYS = {"lab.modelplane.ai/keys": "callers"}
 GATEWAY: Manifest = {"apiVersion": OURS, "kind": "InferenceGateway", "metadata": {"name": DEFAULT_GATEWAY}}
 _EXTENSIONS = "gateway.envoyproxy.io/v1alpha1"
@@ -36,6 +36,8 @@ _OK, _UNAUTHORIZED, _NOT_FOUND, _UNAVAILABLE = 200, 401, 404, 503
 _SERVED_BY = "x-modelplane-served-by"
 _AWAY_S, _PAUSE_S = float(os.environ.get("MODELPLANE_SURVIVE_SECONDS", "60")), 0.2
 _FAILING_S, _READY_S = 30.0, 120.0
+_SETTLED_S = 5.0
+"""How long requests go on after a Secret is gone: Envoy Gateway may be late with what it would answer."""
 _MOST = 40
 
 
@@ -81,13 +83,45 @@ async def routed(world: World) -> str:
     """Callers, models and the usage log with the router; without it the static plan."""
     async with open_door(world) as door:
         await _callers(door)
+        undisturbed = await _caller_leaves(world, door)
         clusters = await _clusters_of(world, door, MODEL)
         expect(len(clusters) == len(world.sites), f"answers came from {dict(clusters)}")
         record = await _recorded(world, door)
         streamed = await _streamed(door)
         without = await _without_router(world, door)
-    told = f"200, 401 and 404; both schemas; {streamed} events; clusters {dict(clusters)}"
+    told = f"200, 401 and 404; {undisturbed}; both schemas; {streamed} events; clusters {dict(clusters)}"
     return f"{told}; recorded {record}; router killed: {without}"
+
+
+async def _caller_leaves(world: World, door: Door) -> str:
+    """A labelled Secret comes, cannot be used, and is deleted: its callers notice, and no other."""
+    leaves = _callers_secret("lab-leaves", {"leaver": _LEAVER})
+    async with sending(door) as statuses:
+        try:
+            await world.control.apply(leaves)
+            came = await world.wait("a new key", lambda: _takes(door, _LEAVER, _OK), within_s=_READY_S)
+            await world.control.apply(_callers_secret("lab-leaves", {"leaver": _LEAVER, "twice": KEY}))
+            await world.wait("the entry that is left out", lambda: _names(world, "twice"), within_s=_READY_S)
+            expect(await _takes(door, _LEAVER, _OK), "an entry that is left out took its Secret along")
+        finally:
+            await world.control.delete(leaves)
+        went = await world.wait("its refusal", lambda: _takes(door, _LEAVER, _UNAUTHORIZED), within_s=_READY_S)
+        await asyncio.sleep(_SETTLED_S)
+    expect(set(statuses) == {_OK}, f"another caller got {dict(statuses)} while a Secret with keys came and went")
+    return (
+        f"a new key was taken after {came:.1f} s, and refused {went:.1f} s after its Secret was deleted, with "
+        f"{statuses.total()} of {statuses.total()} requests of another caller answered"
+    )
+
+
+async def _takes(door: Door, key: str, status: int) -> bool:
+    return (await door.post(MODEL, authorization=f"Bearer {key}")).status == status
+
+
+async def _names(world: World, caller: str) -> bool:
+    """Whether the gateway says that the caller is left out."""
+    found = await world.control.get(OURS, "InferenceGateway", DEFAULT_GATEWAY, namespace="")
+    return any(f"{caller} is left out" in text(each, "message") for each in items(found, "status", "conditions"))
 
 
 async def _callers(door: Door) -> None:
@@ -317,13 +351,10 @@ async def sending(door: Door) -> AsyncIterator[Counter[int]]:
 
 @contextlib.asynccontextmanager
 async def open_door(world: World) -> AsyncIterator[Door]:
-    """The fleet's gateway with a router that runs and with callers, until this ends.
-
-    A key that leaves before the policy that names it has Envoy Gateway answer 500 until the policy is gone too.
-    """
+    """The fleet's gateway with a router that runs and with callers, until this ends."""
     address = await address_of(world, SERVICE)
     expect(address, f"there is no ModelService {MODEL} with an address")
-    secret = _callers_secret()
+    secret = _callers_secret("lab-callers", {_CALLER: KEY})
     await world.control.apply(secret)
     auth = {"method": "APIKey", "apiKey": {"secretSelector": {"matchLabels": _KEYS}}}
     spec: Manifest = {"router": {"image": "lab"}, "auth": auth, "outbound": {"allow": [PROVIDER]}}
@@ -342,10 +373,10 @@ async def open_door(world: World) -> AsyncIterator[Door]:
         await world.control.delete(secret)
 
 
-def _callers_secret() -> Manifest:
-    key = base64.b64encode(KEY.encode()).decode()
-    metadata = {"name": "lab-callers", "namespace": SYSTEM_NAMESPACE, "labels": _KEYS}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {_CALLER: key}}
+def _callers_secret(name: str, callers: Mapping[str, str]) -> Manifest:
+    data = {caller: base64.b64encode(key.encode()).decode() for caller, key in callers.items()}
+    metadata = {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": _KEYS}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
 
 
 async def _is_composed(world: World) -> bool:

@@ -26,16 +26,60 @@ def test_every_entry_is_a_caller():
     ("item", "problem"),
     [
         (secret("z"), "Secret z: it has no entries"),
-        (secret("z", bob="%"), "Secret z: the value of bob is not one line of text"),
-        (plain("z", bob="two\nlines"), "Secret z: the value of bob is not one line of text"),
-        (plain("z", bob=""), "Secret z: the value of bob is not one line of text"),
-        (plain("z", bob="ä"), "Secret z: the value of bob is not one line of text"),
-        (plain("z", bob="key-a"), "Secret z: the key of bob is given twice"),
-        (plain("z", alice="other"), "Secret z: alice is given twice"),
-        (plain("z", bob="same", carl="same"), "Secret z: the key of carl is given twice"),
+        (secret("z", bob="%"), "Secret z: bob is left out: its value is not one line of text"),
+        (plain("z", bob="two\nlines"), "Secret z: bob is left out: its value is not one line of text"),
+        (plain("z", bob=""), "Secret z: bob is left out: its value is not one line of text"),
+        (plain("z", bob="ä"), "Secret z: bob is left out: its value is not one line of text"),
+        (plain("z", bob="key-a"), "Secret z: bob is left out: another caller has its key"),
+        (plain("z", alice="other"), "Secret z: alice is left out: Secret a has a caller of this name"),
         ({"metadata": {"name": "z"}, "data": 7}, "Secret z: it has no entries"),
     ],
 )
 def test_a_secret_that_cannot_be_used_is_left_out_and_named(item, problem):
     found = read_callers([plain("a", alice="key-a"), item])
     assert (found.callers, found.secrets, found.problems) == ((CallerEntry("alice", "key-a"),), ("a",), (problem,))
+
+
+def test_an_entry_that_cannot_be_used_takes_no_other_along():
+    found = read_callers([plain("a", alice="same", bob="same", carl="", dora="other")])
+    assert found == CallerSecrets(
+        (CallerEntry("alice", "same"), CallerEntry("dora", "other")),
+        ("a",),
+        (
+            "Secret a: bob is left out: another caller has its key",
+            "Secret a: carl is left out: its value is not one line of text",
+        ),
+    )
+
+
+def aged(name, year, **data):
+    return {"metadata": {"name": name, "creationTimestamp": f"{year}-01-01T00:00:00Z"}, "stringData": data}
+
+
+def test_a_secret_that_appears_takes_no_caller_and_no_key_of_an_older_one():
+    found = read_callers([aged("a", 2027, bob="new", eve="key-b"), aged("m", 2026, bob="key-b")])
+    assert found == CallerSecrets(
+        (CallerEntry("bob", "key-b"),),
+        ("m",),
+        (
+            "Secret a: bob is left out: Secret m has a caller of this name",
+            "Secret a: eve is left out: another caller has its key",
+        ),
+    )
+
+
+def test_a_secret_that_is_listed_twice_is_one():
+    alice = plain("a", alice="key-a")
+    assert read_callers([alice, alice]) == read_callers([alice])
+
+
+def test_callers_beyond_what_one_secret_holds_are_named():
+    """1 MiB of values, 1.5 MiB in all, 256 kiB of annotations."""
+    many = [plain(f"secret-{number:05}", **{f"caller-{number:05}": f"key-{number:035}"}) for number in range(8_000)]
+    found = read_callers(many)
+    assert 4_000 < len(found.callers) < 8_000
+    assert len(" ".join(found.secrets)) < 256 * 1024
+    assert len(found.problems) == 8_000 - len(found.callers)
+    assert found.problems[-1] == (
+        "Secret secret-07999: caller-07999 is left out: the keys of a gateway fill one Secret, which is full"
+    )

@@ -6,7 +6,8 @@ import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceGateway
-from modelplane.compose.contract import CopiedFrom
+from modelplane.compose.caller_keys import keys_name
+from modelplane.compose.contract import CopiedFrom, Local
 from modelplane.compose.gateway_secrets import copy_name
 from tests.support.cluster_gateways import cluster, compose_gateway, gateway, observed_of, settled
 
@@ -20,6 +21,11 @@ def named(name):
     return copy_name(decode(InferenceGateway, KEYED), name)
 
 
+CHECKED = keys_name(decode(InferenceGateway, KEYED))
+COPY = KEY.format(CHECKED)
+"""The key of the copy of the callers' Secret."""
+
+
 def secret(name, version="1", **data):
     return {"metadata": {"name": name, "namespace": SYSTEM, "resourceVersion": version}, "data": data}
 
@@ -27,8 +33,8 @@ def secret(name, version="1", **data):
 ADA, BOB = secret("a", ada="MQ=="), secret("b", "2", bob="Mg==")
 
 
-def keyed(secrets, observed=None, item=KEYED):
-    required = {"cluster": (cluster(),), **({} if secrets is None else {"secrets": tuple(secrets)})}
+def keyed(secrets, observed=None, item=KEYED, **more):
+    required = {"cluster": (cluster(),), **({} if secrets is None else {"secrets": tuple(secrets)}), **more}
     return compose_gateway(item, required, observed)
 
 
@@ -41,35 +47,58 @@ def copies_in(found):
     return {key.rpartition("/")[2] for key in found.desired if "/keys-" in key or "/certificate-" in key}
 
 
+def data_in(found):
+    return found.desired["caller-keys"].target.manifest["data"]
+
+
 def test_a_copy_has_no_values_and_says_where_they_are():
-    target = keyed([ADA]).desired[KEY.format("a")].target
+    seen = observed_of(keyed([ADA]))
+    written = seen["caller-keys"].target.manifest
+    stored = {**written, "metadata": {**written["metadata"], "resourceVersion": "7"}}
+    seen["caller-keys"] = replace(seen["caller-keys"], target=Local(stored))
+    target = keyed([ADA], seen).desired[COPY].target
     assert (target.cluster, target.shared) == ("fra-a", False)
-    assert target.copied_from == CopiedFrom("v1", "Secret", "a", SYSTEM, version="1")
+    assert target.copied_from == CopiedFrom("v1", "Secret", CHECKED, SYSTEM, version="7")
     assert target.manifest == {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {
-            "name": named("a"),
+            "name": named(CHECKED),
             "namespace": SYSTEM,
-            "annotations": {"modelplane.ai/copied-from": "modelplane-system/a"},
+            "annotations": {"modelplane.ai/copied-from": f"modelplane-system/{CHECKED}"},
         },
         "type": "Opaque",
     }
 
 
-def test_keys_are_named_once_they_are_filled_and_copies_leave_once_they_are_not_named():
+def test_keys_are_named_once_they_are_filled_and_the_copy_leaves_once_it_is_not_named():
     first = keyed([ADA])
-    assert (copies_in(first), names_in(first)) == ({"keys-a"}, None)
+    assert (copies_in(first), names_in(first)) == (set(), None)
     assert first.desired["cluster/callers"].target.manifest["spec"]["authorization"] == {"defaultAction": "Deny"}
     second = keyed([ADA], observed_of(first))
-    assert names_in(second) == [named("a")]
-    third = keyed([ADA, BOB], observed_of(second))
-    assert (copies_in(third), names_in(third)) == ({"keys-a", "keys-b"}, [named("a")])
-    fourth = keyed([ADA, BOB], observed_of(third))
-    assert names_in(fourth) == [named("a"), named("b")]
-    fifth = keyed([BOB], observed_of(fourth))
-    assert (copies_in(fifth), names_in(fifth)) == ({"keys-a", "keys-b"}, [named("b")])
-    assert copies_in(keyed([BOB], observed_of(fifth))) == {"keys-b"}
+    assert (copies_in(second), names_in(second)) == ({f"keys-{CHECKED}"}, None)
+    third = keyed([ADA], observed_of(second))
+    assert names_in(third) == [named(CHECKED)]
+    more = keyed([ADA, BOB], observed_of(third))
+    assert (names_in(more), data_in(more)) == ([named(CHECKED)], {"ada": "MQ==", "bob": "Mg=="})
+    none = keyed([], observed_of(more), **{"secret-a": (), "secret-b": ()})
+    assert (copies_in(none), names_in(none), data_in(none)) == ({f"keys-{CHECKED}"}, None, {})
+    assert copies_in(keyed([], observed_of(none))) == set()
+
+
+def test_copies_of_each_secret_as_they_were_made_before_leave_when_the_policy_names_ours():
+    _, seen = settled(lambda seen: keyed([ADA], seen))
+    policy = seen["cluster/callers"].target.manifest
+    policy["spec"]["apiKeyAuth"]["credentialRefs"] = [{"name": named("a")}]
+    before = {key: item for key, item in seen.items() if key not in {COPY, "caller-keys"}}
+    before[KEY.format("a")] = replace(seen[COPY])
+    first = keyed([ADA], before)
+    assert (copies_in(first), names_in(first)) == ({"keys-a"}, [named("a")])
+    second = keyed([ADA], observed_of(first))
+    assert (copies_in(second), names_in(second)) == ({"keys-a", f"keys-{CHECKED}"}, [named("a")])
+    third = keyed([ADA], observed_of(second))
+    assert (copies_in(third), names_in(third)) == ({"keys-a", f"keys-{CHECKED}"}, [named(CHECKED)])
+    assert copies_in(keyed([ADA], observed_of(third))) == {f"keys-{CHECKED}"}
 
 
 def unready(seen, *keys):
@@ -79,35 +108,36 @@ def unready(seen, *keys):
 def test_a_cluster_that_does_not_answer_loses_no_key():
     _, seen = settled(lambda seen: keyed([ADA, BOB], seen))
     found = keyed([ADA, BOB], unready(seen, *seen))
-    assert names_in(found) == [named("a"), named("b")]
+    assert names_in(found) == [named(CHECKED)]
 
 
 def test_a_policy_that_is_not_shown_locks_nobody_out():
     _, seen = settled(lambda seen: keyed([ADA], seen))
     hidden = replace(seen["cluster/callers"], target=replace(seen["cluster/callers"].target, manifest={}))
-    found = keyed([ADA], {**unready(seen, KEY.format("a")), "cluster/callers": hidden})
+    found = keyed([ADA], {**unready(seen, COPY), "cluster/callers": hidden})
     assert found.desired["cluster/callers"].target is hidden.target
 
 
 def test_copies_stay_while_the_policy_cannot_be_read():
     _, seen = settled(lambda seen: keyed([ADA], seen))
     hidden = replace(seen["cluster/callers"], target=replace(seen["cluster/callers"].target, manifest={}))
-    assert copies_in(keyed([], {**seen, "cluster/callers": hidden})) == {"keys-a"}
+    found = keyed([], {**seen, "cluster/callers": hidden}, **{"secret-a": ()})
+    assert copies_in(found) == {f"keys-{CHECKED}"}
 
 
 @pytest.mark.parametrize("secrets", [None, (), (ADA,)], ids=["not read", "an empty list", "as they were"])
 def test_copies_stay_while_the_policy_names_them(secrets):
     _, seen = settled(lambda seen: keyed([ADA], seen))
     found = keyed(secrets, seen)
-    assert copies_in(found) == {"keys-a"}
-    assert (names_in(found) is None) is (secrets == ())
+    assert (copies_in(found), names_in(found)) == ({f"keys-{CHECKED}"}, [named(CHECKED)])
+    assert data_in(found) == {"ada": "MQ=="}
 
 
 def test_copies_of_keys_leave_after_the_policy_of_a_gateway_that_wants_none_any_more():
     _, seen = settled(lambda seen: keyed([ADA], seen))
     free = gateway(router={"replicas": 0})
     found = keyed(None, seen, free)
-    assert ("cluster/callers" in found.desired, copies_in(found)) == (False, {"keys-a"})
+    assert ("cluster/callers" in found.desired, copies_in(found)) == (False, {f"keys-{CHECKED}"})
     assert copies_in(keyed(None, observed_of(found), free)) == set()
 
 
@@ -164,5 +194,4 @@ def test_a_gateway_beside_its_secrets_copies_none():
     beside = gateway(cluster_name=None, auth=AUTH, tls={"certificateRefs": [{"name": "front"}]})
     found = compose_gateway(beside, {"secrets": (ADA,)})
     assert [key for key in found.desired if key.startswith(("keys-", "certificate-"))] == []
-    assert found.desired["callers"].target.manifest["spec"]["apiKeyAuth"]["credentialRefs"] == [{"name": "a"}]
     assert "certificate-front" not in found.requirements

@@ -90,14 +90,20 @@ def told(found):
     return condition.status.value, condition.reason.value
 
 
+def there(found, *keys):
+    """Some of what is desired, once it is there."""
+    return {key: Observed(found.desired[key].target, ready=True) for key in keys}
+
+
 def test_callers_keys_come_from_the_secrets_with_the_labels():
-    found = kept([secret("b", bob="2"), secret("a", alice="1")])
+    secrets = [secret("b", bob="2"), secret("a", alice="1")]
+    found = kept(secrets, **there(kept(secrets), "caller-keys"))
     wanted = Requirement("v1", "Secret", namespace="modelplane-system", labels={"keys": "eu"})
     assert found.requirements["secrets"] == wanted
     assert found.desired["callers"].target.manifest["spec"] == {
         "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "modelplane"}],
         "apiKeyAuth": {
-            "credentialRefs": [{"name": "a"}, {"name": "b"}],
+            "credentialRefs": [{"name": found.desired["caller-keys"].target.manifest["metadata"]["name"]}],
             "extractFrom": [{"headers": ["Authorization"]}, {"headers": ["x-api-key"]}],
             "forwardClientIDHeader": "x-modelplane-caller",
             "sanitize": True,
@@ -107,12 +113,12 @@ def test_callers_keys_come_from_the_secrets_with_the_labels():
     assert found.status.endpoints.open_ai == "http://192.0.2.1/v1"
 
 
-def test_a_secret_with_a_key_that_is_given_twice_is_left_out_and_the_others_hold():
+def test_a_key_that_is_given_twice_is_left_out_and_the_others_hold():
     """One key that was given twice made Envoy Gateway refuse the whole policy of a predecessor."""
-    found = kept([secret("a", alice="1"), secret("b", bob="1")])
-    refs = found.desired["callers"].target.manifest["spec"]["apiKeyAuth"]["credentialRefs"]
-    assert (refs, told(found)) == ([{"name": "a"}], ("False", "CallerKeysInvalid"))
-    assert found.conditions[0].message == "Secret b: the key of bob is given twice; it is left out"
+    found = kept([secret("a", alice="1"), secret("b", bob="1", carl="2", dora="1")])
+    assert found.desired["caller-keys"].target.manifest["data"] == {"alice": "MQ==", "carl": "Mg=="}
+    assert (found.status.callers, told(found)) == (2, ("False", "CallerKeysInvalid"))
+    assert found.conditions[0].message == "Secret b: bob is left out: another caller has its key; and 1 more"
 
 
 def test_without_keys_nobody_may_call():
@@ -123,9 +129,12 @@ def test_without_keys_nobody_may_call():
 
 
 def test_keys_that_are_not_read_yet_change_nothing():
-    policy = kept([secret("a", alice="1")]).desired["callers"].target.manifest
-    found = kept(None, callers=Observed(Local(policy), ready=True))
-    assert found.desired["callers"].target.manifest == policy
+    secrets = [secret("a", alice="1")]
+    serving = kept(secrets, **there(kept(secrets), "caller-keys"))
+    found = kept(None, **there(serving, "callers", "caller-keys"))
+    assert [found.desired[key].target for key in ("callers", "caller-keys")] == [
+        serving.desired[key].target for key in ("callers", "caller-keys")
+    ]
 
 
 def test_it_is_not_ready_while_the_gateway_refuses_the_keys():

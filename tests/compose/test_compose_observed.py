@@ -287,6 +287,17 @@ def test_the_gateway_of_the_fleet_stays(secure, chosen):
 
 @given(chosen=damages())
 @settings(max_examples=100)
+def test_no_key_of_a_caller_leaves(chosen):
+    state = settled.keyed_gateway()
+    for case in composed(state, damaged(state.tree, state.places, chosen)):
+        assert_all_stay(case)
+        wanted = case.result.desired
+        assert wanted["caller-keys"].target.manifest["data"] == state.resources["caller-keys"]["data"]
+        assert wanted["callers"].target.manifest["spec"] == state.resources["callers"]["spec"]
+
+
+@given(chosen=damages())
+@settings(max_examples=100)
 def test_no_object_of_a_gateway_on_a_cluster_leaves(chosen):
     state = settled.cluster_gateway()
     for case in composed(state, damaged(state.tree, state.places, chosen)):

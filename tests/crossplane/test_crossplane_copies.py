@@ -174,7 +174,33 @@ def test_a_certificate_is_created_with_its_keys_and_updated_only_by_what_fills_i
         "namespace": "modelplane-system",
         "fieldPath": "data",
     }
-    assert made["cluster/keys-team-keys"]["spec"]["managementPolicies"] == ["*"]
+    (keys,) = [item for key, item in made.items() if key.startswith("cluster/keys-")]
+    assert keys["spec"]["managementPolicies"] == ["*"]
+
+
+def test_keys_of_callers_are_copied_from_the_secret_that_only_we_write():
+    made = settled.cluster_gateway().resources
+    (filler,) = [item for key, item in made.items() if key.startswith("copy-cluster/keys-")]
+    (reference,) = filler["spec"]["references"]
+    assert made["caller-keys"]["kind"] == "Secret"
+    assert reference["patchesFrom"]["name"] == made["caller-keys"]["metadata"]["name"]
+
+
+def test_the_secret_that_a_policy_names_outlives_the_secret_that_a_user_deletes():
+    """Crossplane deletes what is not desired any more before it applies the rest."""
+    state = settled.keyed_gateway()
+    first = answer(state.call(), now=0.0)
+    name = first.resources["caller-keys"].manifest["metadata"]["name"]
+    (alone,) = [item for item in state.required["secrets"] if item["metadata"]["name"] == "a"]
+    required = {**state.required, "secrets": (alone,)}
+    asked = answer(FunctionCall(state.composite, state.composed, required), now=0.0)
+    assert asked.requirements["secret-b"].name == "b"
+    found = answer(FunctionCall(state.composite, state.composed, {**required, "secret-b": ()}), now=0.0)
+    policy = found.resources["callers"].manifest["spec"]["apiKeyAuth"]
+    assert (policy["credentialRefs"], found.resources["caller-keys"].manifest["data"]) == (
+        [{"name": name}],
+        {"ada": "MQ=="},
+    )
 
 
 def test_a_gateway_on_a_cluster_is_written_there_and_keeps_the_cluster_from_deletion():
@@ -198,7 +224,7 @@ def test_a_gateway_on_a_cluster_is_written_there_and_keeps_the_cluster_from_dele
     }
 
 
-def test_no_value_of_a_secret_is_in_what_a_gateway_or_a_service_composes():
+def test_no_value_of_a_secret_is_in_what_a_gateway_or_a_service_composes_beside_secrets():
     for state in (settled.cluster_gateway(), settled.service_at_cluster("ab", "credential", beside=True)):
-        text = json.dumps(dict(state.resources))
+        text = json.dumps({key: item for key, item in state.resources.items() if item["kind"] != "Secret"})
         assert [value for value in ("MQ==", "aw==", "eA==") if f'"{value}"' in text] == []

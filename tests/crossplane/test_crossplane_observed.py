@@ -116,6 +116,16 @@ def backends(route):
     return {item["name"] for rule in route["spec"]["rules"] for item in rule.get("backendRefs", ())}
 
 
+@given(chosen=damages())
+@settings(max_examples=30)
+def test_no_key_of_a_caller_leaves(chosen):
+    state = settled.keyed_gateway()
+    for found in answers(state, damaged(state.tree, state.places, chosen)):
+        assert_all_stay(state, found)
+        for key in ("caller-keys", "callers"):
+            assert found.resources[key].manifest == state.resources[key]
+
+
 @pytest.mark.parametrize(
     "state", [settled.endpoint("credential"), settled.endpoint("replica"), settled.gateway(secure=True)]
 )

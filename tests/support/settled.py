@@ -486,6 +486,27 @@ CALLERS = {"method": "APIKey", "apiKey": {"secretSelector": {"matchLabels": {"ke
 
 
 @cache
+def keyed_gateway() -> State:
+    """A gateway beside the control plane with two Secrets of callers' keys."""
+    composite = {
+        "apiVersion": API,
+        "kind": "InferenceGateway",
+        "metadata": {"name": "eu", "uid": "g", "generation": 1},
+        "spec": {"auth": CALLERS},
+    }
+    fixed = {
+        "secrets": (_secret("a", ada="MQ=="), _secret("b", bob="Mg==", carl="Mw==")),
+        "services": (),
+        "endpoints": (),
+        "clusters": (),
+    }
+    # Another entry of a Secret that can be read is a decision.
+    found = settle(composite, lambda _composed: fixed, lambda _key, _item: [(), ("metadata",), ("kind",)])
+    assert found.composed["caller-keys"]["data"] == {"ada": "MQ==", "bob": "Mg==", "carl": "Mw=="}
+    return found
+
+
+@cache
 def cluster_gateway() -> State:
     """A gateway on a cluster, with a certificate, callers' keys, mutual TLS and a router."""
     composite = {
@@ -509,7 +530,8 @@ def cluster_gateway() -> State:
     }
     found = settle(composite, lambda _composed: fixed, _anywhere)
     found = settle(found.composite, lambda _composed: fixed, _anywhere, _applied(found))
-    assert {"cluster/gateway", "cluster/keys-team-keys", "cluster/certificate-front"} <= found.composed.keys()
+    assert {"caller-keys", "cluster/gateway", "cluster/certificate-front"} <= found.composed.keys()
+    assert [key for key in found.composed if key.startswith("cluster/keys-")]
     return found
 
 

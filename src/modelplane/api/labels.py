@@ -84,6 +84,9 @@ RETRY = "modelplane.ai/retry"
 COPIED_FROM = "modelplane.ai/copied-from"
 """Annotation of a copy on a workload cluster: namespace and name of the original on the control plane."""
 
+CALLERS_FROM = "modelplane.ai/callers-from"
+"""Annotation of the Secret of a gateway's callers: the names of the Secrets that their keys are from."""
+
 REPLICA_HEADER = "modelplane-replica"
 """Set by the fleet gateway for the backend it chose; the cluster's gateway routes by it. Clients cannot choose it."""
 

@@ -66,7 +66,7 @@ class Reason(ExplainedReason):
     )
     CALLER_KEYS_INVALID = (
         "CallerKeysInvalid",
-        "A Secret with callers' keys is left out, or the gateway refuses them. The message says why. Other keys hold.",
+        "A caller of a Secret is left out, or the gateway refuses the keys. The message says why. Other keys hold.",
     )
 
     PROVISIONED = "Provisioned", "Every resource of the cluster on its cloud is ready."

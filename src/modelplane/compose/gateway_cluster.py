@@ -15,6 +15,7 @@ from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster, InferenceGateway
 from modelplane.api.objects import API_VERSION, items_at, name_of, text_at
 from modelplane.api.reasons import Reason
+from modelplane.compose.caller_keys import KEYS
 from modelplane.compose.contract import (
     ComposeRequest,
     ComposeResult,
@@ -31,6 +32,8 @@ from modelplane.compose.images import RegistryMirrors
 
 PREFIX: Final = "cluster/"
 """How the keys of its objects begin. The same object beside the control plane is another one, and another kind."""
+_BESIDE: Final = frozenset({KEYS})
+"""Keys of what is beside the control plane all the same, for copies to be made of."""
 _CLUSTER: Final = "cluster"
 _NEEDED: Final = (ConditionType.PROVISIONED, ConditionType.REQUIREMENTS_MET)
 """What a cluster says of itself before a gateway can be made there, where it says it."""
@@ -43,8 +46,9 @@ def compose_on_cluster(
 ) -> ComposeResult:
     """What `compose` makes of the gateway, on the cluster."""
     required = {_CLUSTER: Requirement(API_VERSION, "InferenceCluster", name=cluster)}
-    seen = {key.removeprefix(PREFIX): item for key, item in request.observed.items() if key.startswith(PREFIX)}
-    problem = _problem(request, cluster, started=bool(seen))
+    there = {key.removeprefix(PREFIX): item for key, item in request.observed.items() if key.startswith(PREFIX)}
+    beside = {key: item for key, item in request.observed.items() if key in _BESIDE}
+    problem = _problem(request, cluster, started=bool(there))
     if problem is not None:
         return ComposeResult(
             desired=keep_observed(request),
@@ -53,13 +57,17 @@ def compose_on_cluster(
             requirements=required,
             uses=_uses(request, cluster),
         )
-    found = compose(replace(request, observed=seen))
+    found = compose(replace(request, observed={**there, **beside}))
     return replace(
         found,
-        desired={PREFIX + key: _moved(item, cluster) for key, item in found.desired.items()},
+        desired=dict(_placed(key, item, cluster) for key, item in found.desired.items()),
         requirements={**found.requirements, **required},
         uses=_uses(request, cluster),
     )
+
+
+def _placed(key: str, item: Desired, cluster: ClusterName) -> tuple[str, Desired]:
+    return (key, item) if key in _BESIDE else (PREFIX + key, _moved(item, cluster))
 
 
 def _moved(item: Desired, cluster: ClusterName) -> Desired:

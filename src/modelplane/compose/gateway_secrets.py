@@ -1,8 +1,9 @@
-"""Secrets of a gateway: its certificates and its callers' keys, and their copies where it runs on a cluster.
+"""Secrets that a gateway names: its certificates and its callers' keys, and their copies where it runs on a cluster.
 
-A gateway names Secrets beside it. One on a cluster gets copies of those in the system's namespace of the control plane,
-and of no other; the host copies the values (`CopiedFrom`). Envoy Gateway serves nobody by a policy that names a Secret
-which is not there, so a copy is named once it is filled, and stays until it is not named any more.
+A gateway names Secrets beside it: certificates as users made them, and the Secret of its callers, which only we write
+(`caller_keys`). One on a cluster gets copies of these, and of no other; the host copies the values (`CopiedFrom`).
+Envoy Gateway serves nobody by a policy that names a Secret which is not there, so a Secret is named once it is there
+and filled, and stays until it is not named any more.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,18 +13,16 @@ from modelplane.api.labels import COPIED_FROM, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceGateway
 from modelplane.api.names import make_name
-from modelplane.api.objects import Json, Manifest, items_at, manifest, mapping_at, name_of, text_at
+from modelplane.api.objects import Json, Manifest, items_at, manifest, mapping_at, text_at
+from modelplane.compose.caller_keys import KEYS, is_named, keys_name, may_name
 from modelplane.compose.callers import CallerSecrets
 from modelplane.compose.contract import ComposeRequest, CopiedFrom, Desired, Remote, Requirement, keep
 from modelplane.compose.fleet_gateways import certificate_refs, gateway_object_name, runs_on
 
 GATEWAY: Final = "gateway"
 """The key of the Gateway."""
-POLICY: Final = "callers"
-"""The key of the policy that names the callers' keys."""
-SECRETS: Final = "secrets"
-"""The key by which the callers' Secrets are required."""
 _CERTIFICATE, _KEYS = "certificate-", "keys-"
+"""How the keys of copies begin; the name of the original follows."""
 _TLS: Final = {"type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""}}
 """Kubernetes takes no Secret of this type without its keys, and Envoy Gateway no certificate of another type."""
 
@@ -44,9 +43,12 @@ def certificate_names(request: ComposeRequest[InferenceGateway]) -> list[str]:
     return _usable(request, _CERTIFICATE, wanted) or [copy_name(request.resource, name) for name in wanted]
 
 
-def credential_names(request: ComposeRequest[InferenceGateway], callers: CallerSecrets) -> list[str]:
-    """The Secrets with callers' keys, as the policy names them."""
-    return list(callers.secrets) if _site(request) is None else _usable(request, _KEYS, callers.secrets)
+def credential_names(request: ComposeRequest[InferenceGateway]) -> list[str]:
+    """The Secret with callers' keys, as the policy names it; none until it is there."""
+    name = keys_name(request.resource)
+    if _site(request) is not None:
+        return _usable(request, _KEYS, [name])
+    return [name] if KEYS in request.observed or is_named(request, name) else []
 
 
 def missing_certificate(request: ComposeRequest[InferenceGateway]) -> str | None:
@@ -64,20 +66,21 @@ def secret_copies(request: ComposeRequest[InferenceGateway], callers: CallerSecr
     if cluster is None:
         return {}
     wanted = {_CERTIFICATE + name: request.fetched(_CERTIFICATE + name) for name in _certificates(request)}
-    originals = {name_of(item): item for item in request.fetched(SECRETS) or ()}
-    wanted |= {_KEYS + name: (originals[name],) for name in (callers.secrets if callers is not None else ())}
+    if request.resource.spec.auth is not None and (callers is None or callers.callers):
+        wanted[_KEYS + keys_name(request.resource)] = _checked_keys(request)
     made = {
         key: Desired(_copy(request.resource, cluster, key, found[0]), _is_filled(request, key))
         for key, found in wanted.items()
         if found
     }
-    unread = callers is None and request.resource.spec.auth is not None
-    kept = {
-        key: keep(seen)
-        for key, seen in request.observed.items()
-        if key in wanted or _may_be_named(request, key) or (unread and key.startswith(_KEYS))
-    }
+    kept = {key: keep(seen) for key, seen in request.observed.items() if key in wanted or _may_be_named(request, key)}
     return {**kept, **made}
+
+
+def _checked_keys(request: ComposeRequest[InferenceGateway]) -> tuple[Manifest, ...] | None:
+    """The Secret of the callers, once it has keys: without any there is no field to copy."""
+    seen = request.observed.get(KEYS)
+    return (seen.manifest,) if seen is not None and mapping_at(seen.manifest, "data") else None
 
 
 def copy_name(gateway: InferenceGateway, secret: str) -> str:
@@ -121,24 +124,27 @@ def _is_filled(request: ComposeRequest[InferenceGateway], key: str) -> bool:
 
 def _may_be_named(request: ComposeRequest[InferenceGateway], key: str) -> bool:
     """Whether the observed Gateway or policy names the copy, or cannot be read."""
-    if not key.startswith((_CERTIFICATE, _KEYS)):
+    if key.startswith(_KEYS):
+        return may_name(request, _copy_of(request, key))
+    if not key.startswith(_CERTIFICATE):
         return False
-    by = GATEWAY if key.startswith(_CERTIFICATE) else POLICY
-    is_unread = by in request.observed and not mapping_at(_observed(request, by), "spec")
+    is_unread = GATEWAY in request.observed and not mapping_at(_gateway(request), "spec")
     return is_unread or _is_named(request, key)
 
 
 def _is_named(request: ComposeRequest[InferenceGateway], key: str) -> bool:
     """Whether the observed Gateway or policy names the copy."""
-    if key.startswith(_CERTIFICATE):
-        listeners = items_at(_observed(request, GATEWAY), "spec", "listeners")
-        references = [each for listener in listeners for each in items_at(listener, "tls", "certificateRefs")]
-    else:
-        references = list(items_at(_observed(request, POLICY), "spec", "apiKeyAuth", "credentialRefs"))
-    name = copy_name(request.resource, key.partition("-")[2])
-    return any(text_at(each, "name") == name for each in references)
+    if key.startswith(_KEYS):
+        return is_named(request, _copy_of(request, key))
+    listeners = items_at(_gateway(request), "spec", "listeners")
+    references = [each for listener in listeners for each in items_at(listener, "tls", "certificateRefs")]
+    return any(text_at(each, "name") == _copy_of(request, key) for each in references)
 
 
-def _observed(request: ComposeRequest[InferenceGateway], key: str) -> Manifest:
-    seen = request.observed.get(key)
+def _copy_of(request: ComposeRequest[InferenceGateway], key: str) -> str:
+    return copy_name(request.resource, key.partition("-")[2])
+
+
+def _gateway(request: ComposeRequest[InferenceGateway]) -> Manifest:
+    seen = request.observed.get(GATEWAY)
     return seen.manifest if seen is not None else {}

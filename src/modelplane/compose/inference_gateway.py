@@ -1,7 +1,8 @@
 """InferenceGateway: a front door of the fleet.
 
-A Gateway of Envoy Gateway, a SecurityPolicy where callers need keys, and the fleet router where it has one. Any number
-of them: each serves the ModelServices that it selects. A gateway whose keys cannot be read lets nobody in.
+A Gateway of Envoy Gateway, a SecurityPolicy and a Secret where callers need keys, and the fleet router where it has
+one. Any number of them: each serves the ModelServices that it selects. A gateway whose keys cannot be read lets nobody
+in.
 
 All of it is in the control plane's cluster, or on the InferenceCluster of `clusterName` (`gateway_cluster`). The
 embedded plane runs every gateway itself and says so.
@@ -14,8 +15,9 @@ from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.models import BaseUrls, InferenceGateway, InferenceGatewayStatus
 from modelplane.api.objects import Manifest, items_at, manifest
 from modelplane.api.reasons import Reason
-from modelplane.compose.callers import CallerSecrets, read_callers
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, ReadyWhen, Requirement, keep
+from modelplane.compose.caller_keys import POLICY, caller_requirements, caller_secret, current_callers
+from modelplane.compose.callers import CallerSecrets
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, ReadyWhen, keep
 from modelplane.compose.fleet_gateways import composes_router, gateway_object_name, runs_on
 from modelplane.compose.gateway_cluster import compose_on_cluster, observation_problem
 from modelplane.compose.gateway_identity import (
@@ -30,8 +32,6 @@ from modelplane.compose.gateway_router import restricts_callers, router_desired,
 from modelplane.compose.gateway_routes import CALLER_HEADER
 from modelplane.compose.gateway_secrets import (
     GATEWAY,
-    POLICY,
-    SECRETS,
     certificate_names,
     certificate_requirements,
     credential_names,
@@ -54,11 +54,12 @@ def compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
 
 
 def _compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
-    callers = _callers(request)
+    callers = current_callers(request)
     seen = request.observed.get(GATEWAY)
     desired = {
         GATEWAY: Desired(Local(_gateway(request), ReadyWhen.ADDRESSED), ready=bool(seen and seen.ready)),
         **_policies(request, callers),
+        **caller_secret(request, callers),
         **secret_copies(request, callers),
         **_tracing(request),
         **identity_desired(request),
@@ -72,7 +73,8 @@ def _compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
         conditions=(condition,),
         ready=summarise([condition]),
         requirements={
-            **_requirements(request),
+            **router_requirements(request),
+            **caller_requirements(request),
             **certificate_requirements(request),
             **identity_requirements(request),
         },
@@ -86,20 +88,6 @@ def _address(request: ComposeRequest[InferenceGateway]) -> str | None:
     found = first_address(seen.manifest) if seen is not None else None
     on_cluster = runs_on(request.resource, embedded=request.embedded) is not None
     return found or (request.resource.status.address if on_cluster else None)
-
-
-def _requirements(request: ComposeRequest[InferenceGateway]) -> dict[str, Requirement]:
-    auth, required = request.resource.spec.auth, router_requirements(request)
-    if auth is None or auth.api_key is None:
-        return required
-    labels = auth.api_key.secret_selector.match_labels
-    return {**required, SECRETS: Requirement("v1", "Secret", namespace=SYSTEM_NAMESPACE, labels=labels)}
-
-
-def _callers(request: ComposeRequest[InferenceGateway]) -> CallerSecrets | None:
-    """None without keys, and until they are read."""
-    found = request.fetched(SECRETS)
-    return read_callers(found) if found is not None and request.resource.spec.auth is not None else None
 
 
 def _gateway(request: ComposeRequest[InferenceGateway]) -> Manifest:
@@ -143,8 +131,8 @@ def _policies(request: ComposeRequest[InferenceGateway], callers: CallerSecrets 
     if request.resource.spec.auth is None:
         return {}
     seen = request.observed.get(POLICY)
-    names = credential_names(request, callers) if callers is not None else []
-    if seen is not None and (callers is None or (callers.secrets and not names)):
+    names = credential_names(request) if callers is not None and callers.callers else []
+    if seen is not None and (callers is None or (callers.callers and not names)):
         return {POLICY: keep(seen)}
     return {POLICY: Desired(Local(_policy(request.resource, names)), ready=seen is not None)}
 
@@ -214,7 +202,8 @@ def _callers_condition(request: ComposeRequest[InferenceGateway], callers: Calle
     if callers is None:
         return unknown(kind, Reason.UNRESOLVED, "spec.auth.apiKey: the Secrets are not read yet; no new keys are taken")
     if callers.problems:
-        return fails(kind, Reason.CALLER_KEYS_INVALID, f"{callers.problems[0]}; it is left out")
+        more = f"; and {len(callers.problems) - 1} more" if len(callers.problems) > 1 else ""
+        return fails(kind, Reason.CALLER_KEYS_INVALID, callers.problems[0] + more)
     if not callers.callers:
         message = "spec.auth.apiKey.secretSelector: no Secret in modelplane-system has these labels; nobody may call"
         return fails(kind, Reason.CALLER_KEYS_MISSING, message)
