@@ -4,9 +4,11 @@
     python tools/mutate.py placement/review.py       every mutant of one module
     python tools/mutate.py placement/review.py --only "Or → And"      those whose line or change has the text
     python tools/mutate.py --known                   defects that tests once did not find (tools/mutants.toml)
+    python tools/mutate.py --known --only "safety 3"   those of a defect of tests/defects.yaml, of a test, or of a text
 
 A mutant changes one node of a module's syntax tree. It is judged in a process of its own by the test files that mirror
 or mention the module, and with `--thorough` by the whole room's. Survivors with a reason are in tools/mutants.toml.
+The processes that a test starts have the mutant, too.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import random
 import re
 import signal
 import sys
+import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +39,15 @@ ROOMS = ("k8s/dra", "framework", "placement", "epp/scheduling", "compose")
 LISTED = ROOT / "tools" / "mutants.toml"
 LEAST = 90.0
 _SECONDS = 120
+_SITE = """\
+import sys
+sys.path.append({tools!r})
+import mutate
+sys.path.remove({tools!r})
+from pathlib import Path
+mutate.install({module!r}, (Path(__file__).parent / "source").read_text())
+"""
+"""What a process of Python that a test starts runs first: its folder is on PYTHONPATH."""
 _NOTHING_RAN = (4, 5)
 """How pytest ends where a test is not found, or none is left."""
 _SWAPS: dict[type[ast.AST], type[ast.AST]] = {
@@ -231,13 +243,26 @@ class _Mutated(MetaPathFinder):
         return spec_from_file_location(fullname, self._path, loader=loader)
 
 
+def install(module: str, source: str) -> None:
+    """From now on this process imports the module from this text."""
+    sys.meta_path.insert(0, _Mutated(module, source))
+
+
 def is_killed(mutant: Mutant, files: Sequence[Path], *, slow: bool = True) -> bool:
     """In a process of its own, which has the libraries already and nothing of ours."""
+    with tempfile.TemporaryDirectory() as site:
+        Path(site, "source").write_text(mutant.source)
+        Path(site, "sitecustomize.py").write_text(_SITE.format(tools=str(ROOT / "tools"), module=mutant.module))
+        return _is_killed(mutant, files, site, slow=slow)
+
+
+def _is_killed(mutant: Mutant, files: Sequence[Path], site: str, *, slow: bool) -> bool:
     child = os.fork()
     if child == 0:
         with open(os.devnull, "w") as nowhere:  # noqa: PTH123  a stream to write to
             os.dup2(nowhere.fileno(), 1)
             os.dup2(nowhere.fileno(), 2)
+        os.environ["PYTHONPATH"] = os.pathsep.join([site, *filter(None, [os.environ.get("PYTHONPATH")])])
         os._exit(_outcome(mutant, files, slow=slow))
     until = time.monotonic() + _SECONDS
     while time.monotonic() < until:
@@ -271,7 +296,7 @@ def _run_tests(mutant: Mutant, files: Sequence[Path], *, slow: bool) -> int:
     import pytest
 
     _forget_ours()
-    sys.meta_path.insert(0, _Mutated(mutant.module, mutant.source))
+    install(mutant.module, mutant.source)
     marks = [] if slow else ["-m", "not slow"]
     words = [
         "-q",
@@ -304,7 +329,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     listed = tomllib.loads(LISTED.read_text())
     if options.known:
-        return _report([(mutant, _judge_known(mutant, files)) for mutant, files in known(listed["known"])])
+        chosen = [each for each in listed["known"] if options.only in " ".join(each.values())]
+        pairs = list(known(chosen))
+        with get_context("fork").Pool(options.processes) as pool:
+            fates = pool.starmap(_judge_known, pairs, chunksize=1)
+        return _report([(mutant, fate) for (mutant, _), fate in zip(pairs, fates, strict=True)], least=100.0)
     reasons = {(each["module"], each["text"], each["change"]): each["reason"] for each in listed.get("survivor", ())}
     found = [mutant for path in _paths(options.modules) for mutant in mutants_of(path) if options.only in str(mutant)]
     if options.sample and options.sample < len(found):
@@ -317,7 +346,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", metavar="MODULE", help="as placement/review.py; all rooms without")
-    parser.add_argument("--only", metavar="TEXT", default="", help="those that have it, as they are printed")
+    parser.add_argument("--only", metavar="TEXT", default="", help="those that have it, as they are printed or listed")
     parser.add_argument("--sample", type=int, help="so many of them")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--known", action="store_true", help="the mutants of tools/mutants.toml")
@@ -345,14 +374,14 @@ def _judge_known(mutant: Mutant, files: Sequence[Path]) -> Fate:
     return Fate.KILLED if is_killed(mutant, files) else Fate.SURVIVED
 
 
-def _report(judged: Sequence[tuple[Mutant, Fate]]) -> int:
+def _report(judged: Sequence[tuple[Mutant, Fate]], *, least: float = LEAST) -> int:
     fates = [fate for _, fate in judged]
     for mutant in sorted(str(mutant) for mutant, fate in judged if fate is Fate.SURVIVED):
         print(f"survived  {mutant}")
     counts = ", ".join(f"{fates.count(fate)} {fate}" for fate in Fate)
     score = 100.0 * (len(fates) - fates.count(Fate.SURVIVED)) / max(len(fates), 1)
     print(f"{len(fates)} mutants: {counts}; {score:.1f} % killed or explained")
-    return int(score < LEAST)
+    return int(score < least)
 
 
 if __name__ == "__main__":

@@ -24,20 +24,21 @@ CHEAP, DEAR = cluster("cheap", pool(nodes=4, price=50.0)), cluster("dear", pool(
 
 
 @pytest.mark.parametrize(
-    ("says", "expected"),
+    ("says", "price", "expected"),
     [
-        ({}, {"cheap": 2, "dear": 2}),
-        ({"spread": (SpreadRule("region", hard=True),)}, {"cheap": 2, "dear": 2}),
-        ({"weights": ScoreWeights(price=2.0)}, {"cheap": 3, "dear": 1}),
-        ({"weights": ScoreWeights(price=100.0)}, {"cheap": 4}),
-        ({"preferred": (Preference(1, labelled(region="west")),)}, {"cheap": 1, "dear": 3}),
+        ({}, 85.0, {"cheap": 2, "dear": 2}),
+        ({}, 500.0, {"cheap": 2, "dear": 2}),
+        ({"spread": (SpreadRule("region", hard=True),)}, 85.0, {"cheap": 2, "dear": 2}),
+        ({"weights": ScoreWeights(price=2.0)}, 85.0, {"cheap": 3, "dear": 1}),
+        ({"weights": ScoreWeights(price=100.0)}, 85.0, {"cheap": 4}),
+        ({"preferred": (Preference(1, labelled(region="west")),)}, 85.0, {"cheap": 1, "dear": 3}),
     ],
-    ids=["nothing", "a hard rule", "a weight", "price first", "a preference"],
+    ids=["nothing", "ten times the price", "a hard rule", "a weight", "price first", "a preference"],
 )
-def test_replicas_spread_evenly_unless_something_else_is_said_to_count(says, expected):
+def test_replicas_spread_evenly_unless_something_else_is_said_to_count(says, price, expected):
     labels = [
         msgspec.structs.replace(CHEAP, labels={"region": "east"}),
-        msgspec.structs.replace(DEAR, labels={"region": "west"}),
+        cluster("dear", pool(nodes=4, price=price), labels={"region": "west"}),
     ]
     assert per_cluster(schedule(place(4, WHOLE_NODE, **says), Fleet.of(labels))) == expected
 

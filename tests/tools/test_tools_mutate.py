@@ -96,6 +96,33 @@ def test_what_changes_nothing_survives_and_a_defect_is_killed(tool, capsys):
     ]
 
 
+STARTS_ANOTHER = """\
+import subprocess, sys
+
+def test_it():
+    read = "from modelplane.epp.scheduling import headers; headers.MARK"
+    assert subprocess.run([sys.executable, "-c", read], check=False).returncode
+"""
+
+
+@pytest.mark.submission
+@pytest.mark.slow
+def test_a_process_that_a_test_starts_has_the_mutant(tool, tmp_path):
+    (tmp_path / "conftest.py").write_text("from hypothesis import settings\nsettings.register_profile('core')\n")
+    (tmp_path / "test_it.py").write_text(STARTS_ANOTHER)
+    source = (ROOT / "src" / "modelplane" / HEADERS).read_text()
+    files = [tmp_path / "test_it.py"]
+    assert tool.is_killed(tool.Mutant(HEADERS, "marked", "", f"{source}\nMARK = 1\n"), files)
+    assert not tool.is_killed(tool.Mutant(HEADERS, "nothing", "", source), files)
+
+
+@pytest.mark.submission
+@pytest.mark.slow
+def test_known_mutants_are_chosen_by_their_defect(tool, capsys):
+    assert tool.main(["--known", "--only", "placement 7", "--processes", "1"]) == 0
+    assert capsys.readouterr().out == "1 mutants: 1 killed, 0 survived, 0 explained; 100.0 % killed or explained\n"
+
+
 @pytest.mark.submission
 def test_every_listed_mutant_is_of_the_sources_as_they_are(tool):
     import tomllib

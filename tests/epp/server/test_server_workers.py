@@ -132,7 +132,7 @@ def test_every_worker_decides_by_what_one_process_scraped(tmp_path):
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_server_that_refuses_connections_loses_its_share_by_default(tmp_path, workers):
-    """Of a hundred requests one may go there, to find out whether it is back."""
+    """Also while the other server has requests in flight. Of a hundred requests one may go there, to find out."""
 
     async def story():
         async with SmallEngine().serving() as port:
@@ -141,9 +141,12 @@ def test_a_server_that_refuses_connections_loses_its_share_by_default(tmp_path, 
             async with serving(tmp_path, addresses, "--workers", workers) as picker, picker.connection() as call:
                 await until(lambda: "cannot connect" in picker.log.read_text())
                 await asyncio.sleep(1.0)
-                found = [await pick(call) for _ in range(30)]
+                opened = [await open_request(call) for _ in range(30)]
+                found = [where for _, where in opened]
                 assert set(found) <= {alive, dead}
                 assert found.count(dead) <= 4
+                for stream, _ in opened:
+                    await end(stream)
 
     run(story())
 

@@ -15,6 +15,7 @@ from modelplane.testing.world.world import USER, World
 from tests.testing.world.test_world_checkers import forgets_observed, lets_namespaces_go
 
 OTHER = ObjectId("ModelDeployment", "team-b", "chat")
+_SOUTH = ObjectId("InferenceCluster", "", "south")
 TAINT = {"taints": [{"key": "maintenance", "effect": "NoExecute"}]}
 
 
@@ -71,6 +72,16 @@ def a_cluster_is_not_listed(world):
     world.clock.after(20.0, lambda: view.relist("InferenceCluster"))
 
 
+def lose_their_status(*keys):
+    """For 20 s, however often the control plane writes it: decisions are made meanwhile."""
+
+    def act(world):
+        for turn in range(40):
+            world.clock.after(turn / 2, lambda: [world.store.write_status(key, {}, "restore") for key in keys])
+
+    return act
+
+
 def everything_is_restored_without_statuses(world):
     for kind in ("InferenceCluster", "ModelDeployment", "ModelReplica", "ModelEndpoint"):
         _empty(kind)(world)
@@ -96,7 +107,8 @@ def the_clock_jumps(world):
 
 STAYS = [
     pytest.param(lists_are_empty, forgets_observed, id="lists of replicas are empty or short"),
-    pytest.param(_empty("InferenceCluster"), None, id="clusters have no status"),
+    pytest.param(lose_their_status(_NORTH, _SOUTH), None, id="clusters have no status"),
+    pytest.param(lose_their_status(_NORTH), None, id="a cluster has no status, and another would take its replicas"),
     pytest.param(_empty("ModelReplica"), None, id="replicas have no status"),
     pytest.param(everything_is_restored_without_statuses, None, id="a backup is restored without statuses"),
     pytest.param(a_class_is_deleted, None, id="a class is deleted by mistake"),
@@ -153,6 +165,9 @@ def test_a_deployment_that_comes_with_its_clusters_is_spread_over_them():
     """The first cluster that was ready got every replica."""
     item = next(each for each in _deployments() if id_of(each) == _CHAT)
     world = World(3, [class_manifest("h200"), *_clusters(), item])
+    late = world.clusters["south"]
+    late.reachable = False
+    world.clock.after(10.0, late.calm)
     world.run(60.0)
     replicas = replicas_of(world.store, world.store.objects[_CHAT])
     assert sorted(each["spec"]["clusterName"] for each in replicas) == ["north", "south"]
