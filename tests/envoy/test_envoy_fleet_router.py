@@ -149,6 +149,7 @@ def test_the_router_decides_in_a_real_envoy(door, loop):
     loop.run_until_complete(_clients_set_no_retries(door))
     loop.run_until_complete(_deadline(door))
     loop.run_until_complete(_failures(door))
+    loop.run_until_complete(_dark_tier(door))
     loop.run_until_complete(_router_that_is_silent(door))
     loop.run_until_complete(_without_router(door))
 
@@ -306,6 +307,22 @@ async def _failures(door):
             break
     else:
         raise AssertionError("the endpoint did not return")
+
+
+async def _dark_tier(door):
+    """Both endpoints of the first tier go dark, and no probe says so: the second tier serves the first request."""
+    usual = door.view.plans[0]
+    replica, provider = usual.tiers[0].endpoints
+    other = replace(replica, key=f"{NAMESPACE}/c", replica=f"{NAMESPACE}/c-1", port=free_port(HOST))
+    await door.plan(replace(usual, tiers=(PlanTier(0, (replica, other)), PlanTier(1, (provider,)))))
+    await door.upstreams["a"].stop()
+    status, headers, _ = await door.post(CHAT, {"x-request-id": "dark"})
+    assert (status, headers["x-modelplane-served-by"]) == (200, provider.key)
+    attempts = door.router.director.ring.find("dark", 0.0).attempts
+    assert {each.endpoint for each in attempts[:2]} == {replica.key, other.key}
+    assert [each.status for each in attempts] == [503, 503, 200]
+    await door.upstreams["a"].start()
+    await door.plan(usual)
 
 
 async def _without_router(door):
