@@ -38,7 +38,9 @@ class NoHitLruScorer:
         """Endpoints, least recently used first; only cold requests use them."""
         kept = set(context.endpoints)
         return (
-            [endpoint.name for endpoint in self._recent if endpoint in kept] if is_cold(context, self._producer) else None
+            [endpoint.name for endpoint in self._recent if endpoint in kept]
+            if is_cold(context, self._producer)
+            else None
         )
 
     def restore(self, context: SchedulingContext, captured: object) -> None:
