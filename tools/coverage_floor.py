@@ -152,8 +152,14 @@ def _call(config: Path, command: str, *words: str) -> str:
         text=True,
     )
     if done.returncode:
-        raise SystemExit(f"coverage {command}: {done.stdout[-2000:]}")
+        raise SystemExit(f"{done.stdout[-2000:]}\ncoverage {command}: {why_failed(done.stdout)}")
     return done.stdout
+
+
+def why_failed(printed: str) -> str:
+    """The tests that failed, in one line, which is what a scorecard keeps; without any, the last line."""
+    failed = [line for line in printed.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return "; ".join(failed) or printed.rstrip().rpartition("\n")[2]
 
 
 if __name__ == "__main__":

@@ -72,3 +72,16 @@ def test_floors_are_of_rooms_that_exist(tool):
     floors = json.loads(tool.FLOORS.read_text())
     assert floors.keys() <= {*tool.ROOMS, "whole"}
     assert all(90 <= floor <= 100 for floor in floors.values())
+
+
+@pytest.mark.parametrize(
+    ("printed", "why"),
+    [
+        ("F.\nFAILED tests/a.py::test_b - assert 1 == 2\nERROR tests/c.py\n1 failed\n  a warning\n",
+         "FAILED tests/a.py::test_b - assert 1 == 2; ERROR tests/c.py"),
+        ("No source for code: 'x'\n\n", "No source for code: 'x'"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_a_run_that_failed_names_its_tests_in_one_line(tool, printed, why):
+    assert tool.why_failed(printed) == why
