@@ -1,5 +1,6 @@
-"""What all tests share: how properties are tried, and how golden files are compared and written."""
+"""What all tests share: how properties are tried, how golden files are compared and written, and where logs go."""
 
+import logging
 import os
 from pathlib import Path
 
@@ -40,6 +41,12 @@ def pytest_collection_modifyitems(config, items):
         _keep(config, items, lambda item: "golden" in item.fixturenames)
     if config.getoption("--properties"):
         _keep(config, items, lambda item: is_hypothesis_test(_function(item)))
+
+
+def pytest_runtest_teardown():
+    """A command that ran in this process logs to the stderr of its test, which is closed before the next one."""
+    for handler in [each for each in logging.root.handlers if type(each) is logging.StreamHandler]:
+        logging.root.removeHandler(handler)
 
 
 def _keep(config, items, wanted):

@@ -1,6 +1,7 @@
 """Every failure has its reason, and the reason its exit code."""
 
 import errno
+from threading import Timer
 
 import pytest
 
@@ -49,6 +50,18 @@ def test_a_deadline_is_no_fault_of_the_source():
     with pytest.raises(StoppedError) as raised:
         Stop(0.0).check()
     assert (raised.value.reason, str(raised.value)) == (Reason.STAGING_TIMED_OUT, "the deadline passed")
+
+
+@pytest.mark.parametrize(("set_first", "words"), [(True, "stopped"), (False, "stopped: the source is slow")])
+def test_what_fails_because_it_is_stopped_is_no_fault_of_the_source(set_first, words):
+    stop = Stop()
+    later = Timer(0.0 if set_first else 0.1, stop.set, ["stopped"])
+    later.start()
+    if set_first:
+        later.join()
+    with pytest.raises(StoppedError) as raised:
+        stop.wait(60.0, TryAgainError("the source is slow"))
+    assert str(raised.value) == words
 
 
 @pytest.mark.parametrize(

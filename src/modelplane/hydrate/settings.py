@@ -72,7 +72,11 @@ class Stop:
             raise StoppedError(f"{self._words}: {cause}" if cause else self._words, self._reason)
 
     def wait(self, seconds: float, cause: Exception | None = None) -> None:
-        """Sleeps. Ends early, as `check` does."""
+        """Sleeps. Ends early, as `check` does.
+
+        To stop ends the reads, so what fails once there is a reason to stop is not the source's fault and is not named.
+        """
+        self.check()
         left = seconds if self._ends is None else min(seconds, max(0.0, self._ends - time.monotonic()))
         self._event.wait(left)
         self.check(cause)
