@@ -33,6 +33,8 @@ from importlib.util import spec_from_file_location
 from multiprocessing import get_context
 from pathlib import Path
 
+import mutate_tree
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "modelplane"
 ROOMS = ("k8s/dra", "framework", "placement", "epp/scheduling", "compose")
@@ -362,16 +364,28 @@ def _paths(modules: Sequence[str]) -> list[Path]:
 
 
 def known(listed: Sequence[dict[str, str]]) -> Iterator[tuple[Mutant, list[Path]]]:
+    """Of a `module` of ours, or of any `file` of the repository."""
     for each in listed:
-        source = (SOURCE / each["module"]).read_text()
+        file = each["file"] if "file" in each else f"src/modelplane/{each['module']}"
+        source = (ROOT / file).read_text()
         if source.count(each["text"]) != 1:
-            raise SystemExit(f"mutants.toml: {each['module']} has not once: {each['text']}")
-        made = Mutant(each["module"], each["change"], each["text"], source.replace(each["text"], each["change"]))
-        yield made, [ROOT / "tests" / each["tests"]]
+            raise SystemExit(f"mutants.toml: {file} has not once: {each['text']}")
+        changed = source.replace(each["text"], each["change"])
+        yield Mutant(each.get("module", file), each["change"], each["text"], changed), [ROOT / "tests" / each["tests"]]
 
 
 def _judge_known(mutant: Mutant, files: Sequence[Path]) -> Fate:
-    return Fate.KILLED if is_killed(mutant, files) else Fate.SURVIVED
+    return Fate.KILLED if _is_known_killed(mutant, files) else Fate.SURVIVED
+
+
+def _is_known_killed(mutant: Mutant, files: Sequence[Path]) -> bool:
+    if (SOURCE / mutant.module).is_file():
+        return is_killed(mutant, files)
+    try:
+        return mutate_tree.is_killed(ROOT, mutant.module, mutant.source, str(files[0].relative_to(ROOT)))
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+        return False
 
 
 def _report(judged: Sequence[tuple[Mutant, Fate]], *, least: float = LEAST) -> int:

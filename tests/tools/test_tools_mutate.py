@@ -1,6 +1,7 @@
 """Mutants: each differs in one place, what changes nothing survives, and what is wrong is killed."""
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 
@@ -49,7 +50,9 @@ def tool():
     spec = importlib.util.spec_from_file_location("mutate_tool", ROOT / "tools" / "mutate.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "tools")
+        spec.loader.exec_module(module)
     yield module
     del sys.modules[spec.name]
 
@@ -120,6 +123,70 @@ def test_a_process_that_a_test_starts_has_the_mutant(tool, tmp_path):
 @pytest.mark.slow
 def test_known_mutants_are_chosen_by_their_defect(tool, capsys):
     assert tool.main(["--known", "--only", "placement 7", "--processes", "1"]) == 0
+    assert capsys.readouterr().out == "1 mutants: 1 killed, 0 survived, 0 explained; 100.0 % killed or explained\n"
+
+
+READS_A_PAGE = """\
+import pathlib, subprocess
+
+ROOT = pathlib.Path(__file__).parent
+PRESENT = (ROOT / "present").exists()
+
+def test_it():
+    assert "right" in (ROOT / "page.css").read_text()
+    assert subprocess.run(["git", "check-ignore", "-q", "kept"], cwd=ROOT).returncode == 0
+    assert not PRESENT
+
+def test_skipped():
+    import pytest
+    pytest.skip("no browser is here")
+"""
+
+
+@pytest.fixture
+def small_repository(tmp_path):
+    files = {
+        "conftest.py": "from hypothesis import settings\nsettings.register_profile('core')\n",
+        "test_it.py": READS_A_PAGE,
+        "page.css": "right\n",
+        ".gitignore": "/kept\n/present\n.venv\n",
+        "kept": "",
+        "present": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)  # noqa: S607  the git of the PATH
+    return tmp_path
+
+
+@pytest.mark.submission
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "source", "killed"),
+    [
+        ("page.css", "wrong\n", True),
+        ("page.css", "right, too\n", False),
+        (".gitignore", "/present\n", True),
+        (".gitignore", "/kept\n", False),
+    ],
+    ids=["a page is wrong", "a page is otherwise right", "git ignores less", "git ignores another"],
+)
+def test_a_file_that_is_no_module_is_judged_in_a_copy(tool, small_repository, file, source, killed):
+    assert tool.mutate_tree.is_killed(small_repository, file, source, "test_it.py::test_it") is killed
+    assert (small_repository / "page.css").read_text() == "right\n"
+
+
+@pytest.mark.submission
+@pytest.mark.slow
+def test_what_is_not_green_in_a_copy_without_the_change_is_not_judged(tool, small_repository):
+    with pytest.raises(RuntimeError, match=r"(?s)is not green in a copy without the change to page.css:.*no browser"):
+        tool.mutate_tree.is_killed(small_repository, "page.css", "wrong", "test_it.py::test_skipped")
+
+
+@pytest.mark.submission
+@pytest.mark.slow
+def test_a_known_mutant_may_be_of_any_file(tool, capsys):
+    assert tool.main(["--known", "--only", ".gitignore", "--processes", "1"]) == 0
     assert capsys.readouterr().out == "1 mutants: 1 killed, 0 survived, 0 explained; 100.0 % killed or explained\n"
 
 
