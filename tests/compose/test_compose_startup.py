@@ -11,7 +11,7 @@ from modelplane.api.timestamps import timestamp
 from modelplane.compose import model_deployment
 from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen
 from modelplane.compose.fleet_snapshot import fleet_of
-from modelplane.compose.startup import STARTUP_WAIT_S, StartupWait, hold_back, may_change, startup_wait
+from modelplane.compose.startup import STARTUP_WAIT_S, StartupWait, hold_back, startup_wait, with_wait
 from modelplane.placement.request import CacheRequest
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
@@ -116,8 +116,23 @@ def test_what_no_known_cluster_could_run_waits_for_one_that_is_not_known_yet():
 
 def test_a_reason_that_no_new_cluster_changes_stays_beside_a_wait():
     result = composed(deployment(1), [])
+    scheduled = result.conditions[0]
     assert told(result)[1] == "NoClusters"
-    assert not may_change(result.conditions[0])
+    assert with_wait(scheduled, None, 0) == (scheduled, None)
+    assert with_wait(scheduled, StartupWait(("west",), NOW + 10, wanted=1, unplaced=1), 0) == (scheduled, None)
+
+
+def test_what_is_held_back_is_placed_in_time_beside_a_reason_that_stays():
+    """The replica on the cluster that is not listed is Unresolved. Another is held for west, which never gets ready."""
+    before = composed(deployment(1), [cluster("gone", ready=True)])
+    first = composed(deployment(4), [EAST, WEST], before)
+    placed = ["replica-east-0", "replica-east-1", "replica-gone-0"]
+    absent = "1 of them stay on clusters that are not listed (gone)"
+    assert told(first) == (placed, "Unresolved", f"3 of 4 replicas placed; {absent}")
+    assert first.status.placement.summary == "2 on east, 1 on gone; 1 held for starting clusters"
+    assert first.requeue_after_s == STARTUP_WAIT_S
+    late = composed(deployment(4), [EAST, WEST], first, NOW + first.requeue_after_s)
+    assert told(late)[::2] == (sorted([*placed, "replica-east-2"]), f"4 of 4 replicas placed; {absent}")
 
 
 def test_what_is_held_and_what_has_no_place_are_both_said():

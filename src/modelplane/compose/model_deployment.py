@@ -61,7 +61,7 @@ from modelplane.compose.revisions import effective, recorded
 from modelplane.compose.rolling_update import Rollout, settling_s
 from modelplane.compose.rollout_halts import with_halt, with_stable
 from modelplane.compose.rollout_progress import RolloutProgress, rollout_progress
-from modelplane.compose.startup import StartupWait, hold_back, may_change, startup_wait
+from modelplane.compose.startup import StartupWait, hold_back, startup_wait, with_wait
 from modelplane.compose.surge import outdated_replicas, without_unreached
 from modelplane.compose.transitions import transitions
 from modelplane.placement.decisions import ReplicaDecision
@@ -220,10 +220,9 @@ def _decided(
         elif known is not None and not endpoint_is_stale(request, key):
             desired[key] = Desired(known.target, known.ready)
     not_ready = replicas_not_ready(idle, fleet, failover_policy(request.resource.spec))
-    scheduled = scheduled_condition(request, decided, fleet)
-    wait = wait if may_change(scheduled) else None
+    scheduled, wait = with_wait(scheduled_condition(request, decided, fleet), wait, len(decided.placements))
     conditions = (
-        scheduled if wait is None else wait.condition(len(decided.placements)),
+        scheduled,
         ready_condition(request, decided, serving.total(), rollout, not_ready),
     )
     waits_s = [wait.until - request.now] if wait is not None else []

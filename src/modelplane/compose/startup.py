@@ -134,6 +134,13 @@ def _is_new(placement: Placement) -> bool:
     return placement.decision is ReplicaDecision.NEW
 
 
-def may_change(scheduled: Condition) -> bool:
-    """Whether a new cluster may change the reason of the condition ReplicasScheduled; else nothing is waited for."""
-    return scheduled.reason in _PASSING
+def with_wait(scheduled: Condition, wait: StartupWait | None, placed: int) -> tuple[Condition, StartupWait | None]:
+    """The condition ReplicasScheduled beside a wait, and the wait where something still waits.
+
+    A reason that no new cluster changes stays. Beside it only what is held back waits: the schedule lacks it.
+    """
+    if wait is None:
+        return scheduled, None
+    if scheduled.reason in _PASSING:
+        return wait.condition(placed), wait
+    return scheduled, wait if wait.held else None
