@@ -31,14 +31,21 @@ def test_what_a_cache_says_of_each_cluster():
         {"name": "b", "phase": "Hydrating", "stagedKeys": ["old"]},
         {"name": "c", "phase": "Hydrating"},
         {"name": "d", "phase": "Hydrating", "etaSeconds": 100},
-        {"name": "e", "phase": "Failed", "reason": "NoSpace", "message": "1 GiB is missing; 2 attempts failed"},
-        {"name": "g", "phase": "Hydrating", "reason": "SourceUnreachable", "message": "no route; next at 12:00"},
+        {"name": "e", "phase": "Failed", "reason": "NoSpace", "cause": "a; b", "message": "a; b; 2 attempts failed"},
+        {"name": "g", "phase": "Hydrating", "reason": "SourceUnreachable", "cause": "no route"},
+        {"name": "i", "phase": "Failed", "reason": "NoSpace", "message": "an older release; next at 12:00"},
+        {"name": "j", "phase": "Failed"},
         {"name": "h", "phase": "Hydrating", "reason": "Hydrating", "message": "it begins"},
         {"name": "f", "phase": "Failed", "reason": "NoSpace", "stagedKeys": ["old"]},
     ]
     found = read_cache(_cache(entries))
     assert (found.staged, found.keys) == ({"a", "b", "f"}, {"b": "old", "f": "old"})
-    assert (found.awaited, found.refused) == ({"c", "g", "h"}, (("NoSpace: 1 GiB is missing", frozenset({"e"})),))
+    assert found.awaited == {"c", "g", "h"}
+    assert found.refused == (
+        ("NoSpace", frozenset({"i"})),
+        ("NoSpace: a; b", frozenset({"e"})),
+        ("staging failed", frozenset({"j"})),
+    )
     assert found.stalled == (("SourceUnreachable: no route", frozenset({"g"})),)
     assert read_cache(_cache(entries, replication="WherePlaced")).awaited == frozenset()
 

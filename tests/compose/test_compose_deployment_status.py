@@ -218,7 +218,7 @@ def staging(phase, reason, **more):
             ("CacheStaging", "Caches: cache weights is being staged here", "wait for a ModelCache to be staged"),
         ),
         (
-            [staging("Hydrating", "SourceUnreachable", message="no route")],
+            [staging("Hydrating", "SourceUnreachable", cause="no route")],
             (
                 "CacheFailed",
                 "Caches: cache weights is not staged here: SourceUnreachable: no route",
@@ -226,7 +226,7 @@ def staging(phase, reason, **more):
             ),
         ),
         (
-            [staging("Failed", "Unauthorized", message="the source answers 401")],
+            [staging("Failed", "Unauthorized", cause="the source answers 401")],
             (
                 "CacheFailed",
                 "Caches: cache weights cannot be staged here: Unauthorized: the source answers 401",
@@ -269,7 +269,7 @@ def test_a_cache_is_waited_for_only_where_the_hardware_is_there(west, reason):
 
 def test_the_reason_is_that_of_the_cache_in_the_message():
     """The first cache is being staged; that the second fails is said when it is the one that is waited for."""
-    failing = staging("Hydrating", "SourceUnreachable", message="no route")
+    failing = staging("Hydrating", "SourceUnreachable", cause="no route")
     second = {**failing, "metadata": {**failing["metadata"], "name": "adapter"}}
     spec = msgspec.structs.replace(
         deployment(1).spec, caches=(Cache(name="weights"), Cache(name="adapter", mount_path="/a"))

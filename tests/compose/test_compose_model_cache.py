@@ -160,6 +160,7 @@ def test_a_source_that_is_away_is_named_while_it_is_tried_again():
     entry = fleet.entries()["east"]
     assert (entry["phase"], entry["reason"]) == ("Hydrating", "SourceUnreachable")
     assert entry["message"] == "hub.example: refused; it is tried again"
+    assert entry["cause"] == "hub.example: refused"
     assert result.conditions[-1].reason == "SourceUnreachable"
     fleet.pods["east"] = [loader_pod(bytes=1, total=2)]
     fleet.apply()
@@ -211,6 +212,7 @@ def test_a_failure_has_its_cause_from_the_exit_code_or_the_last_words(code, said
     entry = fleet.entries()["east"]
     again = "; 1 attempt failed, the next begins at 2027-01-15T08:01:00Z"
     assert (entry["phase"], entry["reason"], entry["message"]) == ("Failed", reason, f"{message}{again}")
+    assert entry["cause"] == message
     assert result.conditions[-1].reason == reason
     assert result.requeue_after_s == 50
     assert [event.reason.value for event in result.events if event.type is EventType.WARNING][:1] == [reason]
@@ -259,6 +261,7 @@ def test_why_nothing_is_fetched_while_a_job_runs(volume, pods, expected):
     fleet.apply()
     entry = fleet.entries()["east"]
     assert (entry["phase"], entry["reason"], entry["message"]) == expected
+    assert entry["cause"] == expected[2].removesuffix("; the Job tries again")
 
 
 def test_what_is_fetched_on_a_cluster_that_is_not_listed_stays_and_waits():

@@ -229,7 +229,7 @@ def make_cache(status=None):
 
 
 def test_a_cache_that_failed_is_waited_for():
-    failed = {"phase": "Failed", "reason": "NoSpace", "message": "10 GiB are missing; 1 attempt failed"}
+    failed = {"phase": "Failed", "reason": "NoSpace", "cause": "10 GiB are missing"}
     status = {"clusters": [{"name": name, **failed} for name in ("east", "west")]}
     found = gather([*FLEET, make_cache(status), make_deployment(1, caches=[{"name": "w"}])])
     (one,) = plan(found).deployments

@@ -1151,6 +1151,7 @@ class CacheOnCluster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     phase: Literal["Pending", "Hydrating", "Ready", "Failed"] | None = None
     reason: str | None = None
     message: str | None = None
+    cause: str | None = None
     staged_bytes: int | None = msgspec.field(name="stagedBytes", default=None)
     total_bytes: int | None = msgspec.field(name="totalBytes", default=None)
     bytes_per_second: int | None = msgspec.field(name="bytesPerSecond", default=None)

@@ -57,9 +57,11 @@ def _by_cause(entries: Iterable[CacheOnCluster]) -> tuple[tuple[str, frozenset[C
 
 
 def _refusal(entry: CacheOnCluster) -> str:
-    """Without the time of the next attempt: a cause that stays the same must not change the fleet."""
-    said = (entry.message or "").partition("; ")[0]
-    return f"{entry.reason}: {said}" if said else entry.reason or "staging failed"
+    """Without the time of the next attempt: a cause that stays the same must not change the fleet.
+
+    A status of an older release has no cause, and its message has that time.
+    """
+    return ": ".join(filter(None, (entry.reason, entry.cause))) or "staging failed"
 
 
 def _awaited(resource: ModelCache, staged: frozenset[ClusterName]) -> frozenset[ClusterName]:

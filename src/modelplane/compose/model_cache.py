@@ -20,6 +20,7 @@ from modelplane.api.models import CacheOnCluster, CacheSummary, InferenceCluster
 from modelplane.api.objects import API_VERSION, text_at
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import timestamp
+from modelplane.compose.caching.entries import with_cause
 from modelplane.compose.caching.inputs import CacheInputs, requirements
 from modelplane.compose.caching.sharing import entry_of, is_owner_unread, needed_keys, owner_of, shared_entry
 from modelplane.compose.caching.site import Site, clusters_of
@@ -27,7 +28,7 @@ from modelplane.compose.caching.source import older_forms, source_of
 from modelplane.compose.caching.staging import ClusterStaging, stage
 from modelplane.compose.caching.storage import source_fault, storage_of
 from modelplane.compose.caching.targets import NEXT_PASS_S, Targets, targets
-from modelplane.compose.causes import FAULTS, in_words, rank
+from modelplane.compose.causes import FAULTS, Cause, in_words, rank
 from modelplane.compose.context import remote_namespace
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Event, EventType, Use, keep_observed
 from modelplane.compose.kubernetes_versions import image_volume_fault
@@ -107,7 +108,7 @@ def _image_volume(known: CacheOnCluster, cluster: InferenceCluster | None) -> Ca
     fault = image_volume_fault(cluster.status.kubernetes_version) if cluster is not None else None
     if fault is None or (known.phase == "Ready" and known.references):
         return CacheOnCluster(name=known.name, phase="Ready", reason=Reason.PUBLISHED.value)
-    return CacheOnCluster(name=known.name, phase="Failed", reason=Reason.NOT_SUPPORTED.value, message=fault)
+    return with_cause(CacheOnCluster(name=known.name), "Failed", Cause(Reason.NOT_SUPPORTED, fault))
 
 
 def _volume_staging(site: Site) -> ClusterStaging:
@@ -144,12 +145,10 @@ def _adopted(inputs: CacheInputs, name: ClusterName) -> ClusterStaging:
     if found is None or (found and text_at(found[0], "status", "phase") == "Bound"):
         return ClusterStaging(CacheOnCluster(name=name, phase="Ready", reason=Reason.ADOPTED.value))
     if not found:
-        message = f"{where} does not exist on the cluster"
-        entry = CacheOnCluster(name=name, phase="Failed", reason=Reason.VOLUME_MISSING.value, message=message)
-        return ClusterStaging(entry)
-    message = f"{where} is not bound yet"
-    entry = CacheOnCluster(name=name, phase="Pending", reason=Reason.WAITING_FOR_VOLUME.value, message=message)
-    return ClusterStaging(entry)
+        missing = Cause(Reason.VOLUME_MISSING, f"{where} does not exist on the cluster")
+        return ClusterStaging(with_cause(CacheOnCluster(name=name), "Failed", missing))
+    unbound = Cause(Reason.WAITING_FOR_VOLUME, f"{where} is not bound yet")
+    return ClusterStaging(with_cause(CacheOnCluster(name=name), "Pending", unbound))
 
 
 def _matched(inputs: CacheInputs, found: Targets) -> Condition:

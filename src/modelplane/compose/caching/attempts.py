@@ -47,8 +47,7 @@ def failed_attempt(site: Site, said: LoaderStatus | None) -> FailedAttempt | Non
     return max(found, key=lambda each: each.attempt.number, default=None)
 
 
-def failed_message(failed: FailedAttempt) -> str:
+def next_attempt_words(failed: FailedAttempt) -> str:
     count = failed.attempt.number + 1
     tried = "1 attempt" if count == 1 else f"{count} attempts"
-    again = f"{tried} failed, the next begins at {timestamp(failed.due)}" if failed.since else ""
-    return "; ".join(filter(None, (failed.cause.message, again)))[:512]
+    return f"{tried} failed, the next begins at {timestamp(failed.due)}" if failed.since else ""

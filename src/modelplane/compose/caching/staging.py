@@ -23,8 +23,9 @@ from modelplane.api.models import CacheOnCluster, InferenceCluster
 from modelplane.api.objects import Manifest, annotations_of, text_at, value_at
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s, timestamp
-from modelplane.compose.caching.attempts import FailedAttempt, failed_attempt, failed_message
+from modelplane.compose.caching.attempts import FailedAttempt, failed_attempt, next_attempt_words
 from modelplane.compose.caching.copies import copy_name, input_copies
+from modelplane.compose.caching.entries import with_cause
 from modelplane.compose.caching.job import JobRequest, StagingAttempt, inputs_hash, job
 from modelplane.compose.caching.progress import (
     FAILED,
@@ -137,11 +138,8 @@ def _blocked(site: Site, cause: Cause) -> ClusterStaging:
     return replace(_with(site, site.observed(), phase, cause), requeue_after_s=later)
 
 
-def _with(site: Site, desired: dict[str, Desired], phase: str, cause: Cause, **fields: object) -> ClusterStaging:
-    entry = msgspec.structs.replace(
-        _bare(site), phase=phase, reason=cause.reason.value, message=cause.message or None, **fields
-    )
-    return ClusterStaging(entry, desired)
+def _with(site: Site, desired: dict[str, Desired], phase: str, cause: Cause) -> ClusterStaging:
+    return ClusterStaging(with_cause(_bare(site), phase, cause), desired)
 
 
 def _bare(site: Site) -> CacheOnCluster:
@@ -284,10 +282,7 @@ def _fetching(site: Site, cluster: InferenceCluster, said: LoaderStatus | None) 
 
 def _waiting_to_retry(site: Site, failed: FailedAttempt, base: dict[str, Desired]) -> ClusterStaging:
     entry = msgspec.structs.replace(
-        _bare(site),
-        phase="Failed",
-        reason=failed.cause.reason.value,
-        message=failed_message(failed),
+        with_cause(_bare(site), "Failed", failed.cause, next_attempt_words(failed)),
         attempts=failed.attempt.number + 1,
         failed_at=timestamp(failed.since) if failed.since else None,
     )
@@ -361,15 +356,11 @@ def _hydrating(site: Site, said: LoaderStatus | None) -> CacheOnCluster:
     bare = _bare(site)
     if said is not None and said.phase == FAILED:
         cause = failure_cause(said)
-        message = f"{cause.message}; the Job tries again"
-        return msgspec.structs.replace(bare, phase="Hydrating", reason=cause.reason.value, message=message[:512])
+        return with_cause(bare, "Hydrating", cause, "the Job tries again")
     if said is not None and said.phase:
         cause = failure_cause(said) if said.reason else Cause(Reason.HYDRATING, "")
         return msgspec.structs.replace(
-            bare,
-            phase="Hydrating",
-            reason=cause.reason.value,
-            message=f"{cause.message}; it is tried again"[:512] if cause.message else None,
+            with_cause(bare, "Hydrating", cause, "it is tried again" if cause.message else ""),
             staged_bytes=said.bytes,
             total_bytes=said.total or None,
             bytes_per_second=said.rate,
@@ -377,7 +368,7 @@ def _hydrating(site: Site, said: LoaderStatus | None) -> CacheOnCluster:
         )
     waiting = _waiting(site)
     if waiting is not None:
-        return msgspec.structs.replace(bare, phase="Pending", reason=waiting.reason.value, message=waiting.message)
+        return with_cause(bare, "Pending", waiting)
     return msgspec.structs.replace(bare, phase="Hydrating", reason=Reason.HYDRATING.value)
 
 
