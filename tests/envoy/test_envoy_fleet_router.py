@@ -150,6 +150,7 @@ def test_the_router_decides_in_a_real_envoy(door, loop):
     loop.run_until_complete(_deadline(door))
     loop.run_until_complete(_failures(door))
     loop.run_until_complete(_dark_tier(door))
+    loop.run_until_complete(_dark_tier_of_many(door))
     loop.run_until_complete(_router_that_is_silent(door))
     loop.run_until_complete(_without_router(door))
 
@@ -322,6 +323,22 @@ async def _dark_tier(door):
     assert {each.endpoint for each in attempts[:2]} == {replica.key, other.key}
     assert [each.status for each in attempts] == [503, 503, 200]
     await door.upstreams["a"].start()
+    await door.plan(usual)
+
+
+async def _dark_tier_of_many(door):
+    """A request has four attempts. The last is for the second tier, however many of the first are dark."""
+    usual = door.view.plans[0]
+    replica, provider = usual.tiers[0].endpoints
+    dark = tuple(
+        replace(replica, key=f"{NAMESPACE}/d{at}", replica=f"{NAMESPACE}/d{at}", port=free_port(HOST))
+        for at in range(5)
+    )
+    await door.plan(replace(usual, tiers=(PlanTier(0, dark), PlanTier(1, (provider,)))))
+    status, headers, _ = await door.post(CHAT, {"x-request-id": "many"})
+    assert (status, headers["x-modelplane-served-by"]) == (200, provider.key)
+    attempts = door.router.director.ring.find("many", 0.0).attempts
+    assert [each.status for each in attempts] == [503, 503, 503, 200]
     await door.plan(usual)
 
 

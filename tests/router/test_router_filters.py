@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from modelplane.router.summaries import SATURATION
 from tests.router.conftest import chat, endpoint, overflow, plan, provider
 
@@ -79,6 +81,58 @@ def test_the_next_tier_takes_over_when_the_first_fails_and_gives_back(front):
     assert {door.ask() for _ in range(10)} == {"p"}
     door.now_s += 1.1
     assert [door.ask() for _ in range(5)] == ["a"] * 5
+
+
+def tiers(*sizes):
+    """Names of endpoints by tier and number, each at an address of its own."""
+    return plan(
+        *(
+            [endpoint(f"{tier}-{at}", address=f"10.0.{tier}.{at}") for at in range(size)]
+            for tier, size in enumerate(sizes)
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        pytest.param((9,), "0000", id="one tier has all attempts"),
+        pytest.param((4, 1), "0001", id="one is left for the next tier"),
+        pytest.param((9, 9), "0001", id="however many endpoints there are"),
+        pytest.param((2, 1), "001", id="a tier that is exhausted is left before"),
+        pytest.param((9, 9, 9), "0012", id="one for each of the next tiers"),
+        pytest.param((1, 9, 9), "0112", id="the first tier needs one only"),
+        pytest.param((9, 9, 9, 9, 9, 9), "0123", id="no tier is left out for a later one"),
+        pytest.param((1, 1, 1, 1, 1, 1), "0123", id="nor where each has one endpoint"),
+    ],
+)
+def test_attempts_are_left_for_later_tiers(front, sizes, expected):
+    """Nobody answers, and no probe says so."""
+    door = front(tiers(*sizes))
+    sent = ""
+    for attempt in range(1, len(expected) + 1):
+        routed = door.send(headers={"x-request-id": "r", "x-envoy-attempt-count": str(attempt)})
+        sent += routed.member.plan.name.partition("-")[0]
+        door.end(routed, 503, unserved=True)
+    assert sent == expected
+
+
+def test_a_tier_that_is_left_says_so(front):
+    door = front(tiers(4, 1))
+    for attempt in (1, 2, 3, 4):
+        routed = door.send(headers={"x-request-id": "r", "x-envoy-attempt-count": str(attempt)})
+        door.end(routed, 429)
+    left = [why for filter_, why in refusals(door, "r").values() if filter_ == "priority-tier-filter"]
+    assert left == ["priority 0 was tried: the last attempts go on"]
+
+
+def test_a_later_tier_that_fails_as_a_whole_needs_no_attempt(front):
+    door = front(tiers(9, 1))
+    door.catalog.endpoints["team/1-0"].health.probed(door.now_s, answers=False)
+    for attempt in (1, 2, 3, 4):
+        routed = door.send(headers={"x-request-id": "r", "x-envoy-attempt-count": str(attempt)})
+        assert routed.member.priority == 0
+        door.end(routed, 503, unserved=True)
 
 
 def test_requests_overflow_at_the_limit_in_flight(front):

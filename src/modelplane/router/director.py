@@ -151,7 +151,7 @@ class RouterDirector:
         residency = _residency(front.headers)
         record.residency = "" if residency is None else residency.text
         record.session = SESSION in front.headers
-        request = _request(front, path, parsed, named, residency, record.id, tried, now_s)
+        request = _request(front, path, parsed, named, residency, record.id, tried, number, now_s)
         steps = AttemptSteps()
         decision = self._scheduler.schedule(request, service.candidates, now_s, self._chance, steps)
         if decision.outcome is not _PICKED:
@@ -349,6 +349,7 @@ def _request(  # noqa: PLR0913, PLR0917  one call, from one place
     residency: Residency | None,
     identity: str,
     tried: frozenset[str],
+    number: int,
     now_s: float,
 ) -> RoutedRequest:
     return RoutedRequest(
@@ -366,6 +367,7 @@ def _request(  # noqa: PLR0913, PLR0917  one call, from one place
         service=named.service,
         residency=residency,
         tried=tried,
+        attempts_left=max(0, MOST_ATTEMPTS - number),
         adapter=named.adapter,
     )
 

@@ -5,7 +5,7 @@ residency-filter           the request may be served there
 held-adapter-filter        it lists the adapter that the request asks for, where one does
 untried-endpoint-filter    no earlier attempt of the request went there, where another is left
 endpoint-health-filter     it does not fail, where one is left that does not
-priority-tier-filter       the first tier that has room
+priority-tier-filter       the first tier that has room, and attempts that later tiers do not need
 group-share-filter         its group did not get more than its share
 """
 
@@ -19,6 +19,7 @@ from modelplane.framework.plugins import Answers
 from modelplane.framework.registry import NoParameters, plugin_type
 from modelplane.router.catalog import Member, RoutedService
 from modelplane.router.routed_context import member_of, members_of, routed_of
+from modelplane.router.routed_request import RoutedRequest
 from modelplane.router.summaries import saturation_of
 
 _LATER: Final = RefusalCode.UNSCHEDULABLE
@@ -110,27 +111,36 @@ class EndpointHealthFilter(_RouterFilter):
 
 
 class PriorityTierFilter(_RouterFilter):
-    """The first tier with room. Where all are full, or no more requests may overflow, the first one."""
+    """The first tier with room. Where all are full, or no more requests may overflow, the first one.
+
+    The last attempts of a request are for tiers that had none: a tier may be dark as a whole before a probe says so.
+    """
 
     def refuse(self, _context: SchedulingContext, _endpoint: Endpoint, /) -> Refusal | None:
         return None
 
     def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Answers:
-        service = routed_of(context).service
+        routed = routed_of(context)
+        service = routed.service
         members = service.members_of(endpoints)
         room = [_takes_more(member) for member in members]
         priorities = [member.priority for member in members]
-        first = min(priorities)
-        if False not in room and first == max(priorities):
+        if False not in room and min(priorities) == max(priorities):
             return _ALL
-        chosen = min((member.priority for member, has in zip(members, room, strict=True) if has), default=first)
+        first = _first_tier(routed, priorities)
+        roomy = [at for at, has in zip(priorities, room, strict=True) if has and at >= first]
+        chosen = min(roomy, default=first)
         if chosen != first and not _may_overflow(service, members, first):
             chosen = first
         keeps_full = not any(has for member, has in zip(members, room, strict=True) if member.priority == chosen)
         answers = [
-            self._answer(member, chosen, keeps=has or keeps_full) for member, has in zip(members, room, strict=True)
+            self._spent(member) if member.priority < first else self._answer(member, chosen, keeps=has or keeps_full)
+            for member, has in zip(members, room, strict=True)
         ]
         return answers if any(answers) else _ALL
+
+    def _spent(self, member: Member) -> Refusal:
+        return Refusal(self.name, _LATER, "priority {} was tried: the last attempts go on", (member.priority,))
 
     def _answer(self, member: Member, chosen: int, *, keeps: bool) -> Refusal | None:
         if member.priority == chosen:
@@ -173,6 +183,17 @@ def _groups_over(service: RoutedService, priority: int, groups: set[str]) -> set
         return set()
     ledger = service.ledger(priority)
     return {group for group, weight in weights.items() if ledger.is_over(group, weight / total)}
+
+
+def _first_tier(routed: RoutedRequest, priorities: Sequence[int]) -> int:
+    """The first tier that this attempt may go to. One that was tried is left when each later one needs an attempt."""
+    tiers = sorted(set(priorities))
+    if not routed.tried:
+        return tiers[0]
+    tried = {member.priority for member in routed.service.members.values() if member.key in routed.tried}
+    while len(tiers) > routed.attempts_left + 1 and tiers[0] in tried:
+        tiers.pop(0)
+    return tiers[0]
 
 
 def _takes_more(member: Member) -> bool:

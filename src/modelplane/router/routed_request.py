@@ -12,5 +12,7 @@ class RoutedRequest(Request, frozen=True, eq=False, gc=False, kw_only=True):
     residency: Residency | None = None
     tried: frozenset[str] = frozenset()
     """Endpoints that earlier attempts of this request went to."""
+    attempts_left: int = 0
+    """How many may follow this one."""
     adapter: str = ""
     """The adapter that the request asks for."""
