@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
+import mutations
 from mutations import ROOMS, ROOT, SOURCE, Mutant
 
 
@@ -54,7 +55,8 @@ def _digest(texts: Iterable[str]) -> str:
 
 @cache
 def module_digest(module: str) -> str:
-    return _digest([(SOURCE / module).read_text()])
+    """Of its text, and of what says which mutants it has."""
+    return _digest([(SOURCE / module).read_text(), Path(mutations.__file__).read_text()])
 
 
 @cache

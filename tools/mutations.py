@@ -126,10 +126,10 @@ def judged_nodes(tree: ast.AST) -> Iterator[ast.AST]:
     """All but what decides nothing: annotations, decorators, arguments of classes, docstrings and texts of errors.
 
     Nor does what only type checkers read: a TypeVar, the type of a cast, a Literal. Nor do names of attributes and of
-    exports: without one of `__slots__` no class can be made.
+    exports: without one of `__slots__` no class can be made. Nor does `strict` of a zip, which asserts what holds.
     """
     yield tree
-    if _is_typing(tree) or _is_names(tree):
+    if _is_typing(tree) or _is_assertion(tree):
         return
     for name, value in ast.iter_fields(tree):
         if name in {"annotation", "returns", "decorator_list", "bases", "type_params"}:
@@ -152,9 +152,9 @@ def _is_typing(node: ast.AST) -> bool:
     return False
 
 
-def _is_names(node: ast.AST) -> bool:
+def _is_assertion(node: ast.AST) -> bool:
     match node:
-        case ast.Assign(targets=[ast.Name(id="__slots__" | "__all__")]):
+        case ast.Assign(targets=[ast.Name(id="__slots__" | "__all__")]) | ast.keyword(arg="strict"):
             return True
     return False
 

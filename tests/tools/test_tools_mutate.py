@@ -26,9 +26,9 @@ def first(numbers: "list[int]", most: int) -> "int | None":
 
 
 def rest(numbers):
-    return max([number for number in cast("list[int]", numbers) if number])
+    return max([number for number, _ in zip(cast("list[int]", numbers), numbers, strict=True) if number])
 '''
-REST = 'return max([number for number in cast("list[int]", numbers) if number])'
+REST = 'return max([number for number, _ in zip(cast("list[int]", numbers), numbers, strict=True) if number])'
 CHANGES = [
     ("if number < most and number != 3:", "the condition is turned round"),
     ("if number < most and number != 3:", "And → Or"),
