@@ -23,10 +23,9 @@ from typing import Any
 
 import coverage
 import pytest
-from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
 from mutate_jobs import Clock, Ended, Jobs, Outcome, Work
 from mutate_results import Fate, Verdict, Way
-from mutate_slow import WORDS
+from mutate_slow import WORDS, calm
 from mutations import ROOT, SOURCE, Function, Mutant, mutated_tree
 
 _PATIENCE_S = 0.02
@@ -90,7 +89,7 @@ class _Room:
             self._items = session.items
             self._functions = functions_of(SOURCE / self._room)
             for item in session.items:
-                _calm(item)
+                calm(item)
             gc.freeze()
             self._learn()
             self._judge_all(imported)
@@ -207,21 +206,6 @@ def _lines(watched: coverage.Coverage) -> Iterator[tuple[Line, int]]:
         for line, contexts in data.contexts_by_lineno(file).items():
             for context in contexts:
                 yield (module, line), int(context or 0)
-
-
-def _calm(item: pytest.Item) -> None:
-    """Properties try the same examples each time, and do not look for a simpler one when one has failed."""
-    found: Any = getattr(item, "obj", None)
-    test: Any = getattr(found, "__func__", found)
-    if is_hypothesis_test(test):
-        known: settings = getattr(test, "_hypothesis_internal_use_settings", None) or settings()
-        test._hypothesis_internal_use_settings = settings(  # noqa: SLF001  as tests/conftest.py
-            parent=known,
-            phases=(Phase.explicit, Phase.generate),
-            derandomize=True,
-            database=None,
-            suppress_health_check=[*known.suppress_health_check, HealthCheck.too_slow],
-        )
 
 
 def _take_folder(item: pytest.Item) -> None:

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
 from mutate_jobs import Clock, Ended, Outcome
 from mutate_results import Fate, Verdict, Way
 from mutated_import import install, write_site
@@ -67,12 +69,31 @@ def load_libraries() -> None:
             importlib.import_module(name)
 
 
+def calm(item: pytest.Item) -> None:
+    """Properties try the same examples each time, and do not look for a simpler one when one has failed."""
+    found: Any = getattr(item, "obj", None)
+    test: Any = getattr(found, "__func__", found)
+    if is_hypothesis_test(test):
+        known: settings = getattr(test, "_hypothesis_internal_use_settings", None) or settings()
+        test._hypothesis_internal_use_settings = settings(  # noqa: SLF001  as tests/conftest.py
+            parent=known,
+            phases=(Phase.explicit, Phase.generate),
+            derandomize=True,
+            database=None,
+            suppress_health_check=[*known.suppress_health_check, HealthCheck.too_slow],
+        )
+
+
 class _Recorder:
     """A plugin of pytest: what failed first."""
 
     def __init__(self) -> None:
         self.failed = ""
         self.is_import = False
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            calm(item)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:

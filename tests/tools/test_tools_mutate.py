@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -241,6 +242,72 @@ def test_tests_that_fail_without_a_mutant_or_are_not_there_say_nothing(judge_by,
     assert [each.fate for each in (*failing, *missing)] == [fates.ERROR, fates.ERROR]
     assert failing[0].by.startswith("without a mutant: killed ")
     assert missing[0].by.startswith("without a mutant: error pytest ended with 4 on ")
+
+
+@pytest.mark.submission
+@pytest.mark.slow
+def test_the_fast_way_and_the_slow_way_agree(tools, fates):
+    """On mutants of real modules, asked of the same tests."""
+    conduct, mutations = tools["mutate_conduct"], tools["mutations"]
+    modules = ("framework/filtering.py", "framework/sparse_vector.py", "framework/ranking.py")
+    found = [each for module in modules for each in mutations.mutants_of(mutations.SOURCE / module)]
+    chosen = [each for each in conduct.shuffled(found, 7) if each.function][:8]
+    fast = dict(judged_by_room(conduct, chosen))
+    slow = dict(conduct.judge_by([(each, [ROOT / "tests" / "framework"]) for each in chosen], processes=2))
+    detected = {each for each in chosen if fast[each] and fast[each].fate is not fates.SURVIVED}
+    assert len(detected) > 4
+    assert {each: slow[each].fate for each in detected} == dict.fromkeys(detected, fates.KILLED)
+    assert {fast[each].fate for each in chosen if slow[each].fate is fates.SURVIVED} <= {fates.SURVIVED}
+
+
+def judged_by_room(conduct, mutants):
+    rooms = conduct.Rooms(mutants, conduct._FORK.Semaphore(2), math.inf)
+    while not rooms.is_done:
+        yield from rooms.step(1.0)
+
+
+REPLACED = """\
+from functools import cache
+
+class Kind:
+    @property
+    def size(self):
+        return 3
+
+    @staticmethod
+    @cache
+    def least():
+        return 4
+
+    @classmethod
+    def most(cls):
+        return [each + 5 for each in range(2)]
+
+    def numbers(self):
+        yield 6
+
+    def outer(self):
+        return super().__init__() or 7
+"""
+
+
+def test_code_is_replaced_whatever_holds_the_function(tools, tmp_path, monkeypatch):
+    fast, mutations = tools["mutate_fast"], tools["mutations"]
+    monkeypatch.setattr(mutations, "SOURCE", tmp_path)
+    monkeypatch.setattr(fast, "SOURCE", tmp_path)
+    (tmp_path / "room").mkdir()
+    file = tmp_path / "room" / "it.py"
+    file.write_text(REPLACED)
+    space = {}
+    exec(compile(REPLACED, str(file), "exec"), space)  # noqa: S102  the module that is mutated
+    functions = fast.functions_of(tmp_path / "room")
+    changes = {"3 → 4", "4 → 5", "5 → 6", "6 → 7", "7 → 8", "None is returned"}
+    mutants = [each for each in mutations.mutants_of(file) if each.change in changes]
+    replaced = [fast.replace_code(each, functions[each.module, each.function]) for each in mutants]
+    kind = space["Kind"]()
+    assert [kind.size, kind.least(), kind.most(), list(kind.numbers()), kind.outer()] == [4, 5, [6, 7], [7], 8]
+    # Without the call of super, the function has no variable of the class.
+    assert [each.change for each, done in zip(mutants, replaced, strict=True) if not done] == ["None is returned"]
 
 
 @pytest.fixture
