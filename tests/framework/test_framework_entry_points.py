@@ -11,6 +11,7 @@ SEVERAL = (ONE, plugin_type("two", lambda name, _: name, NoParameters))
 NOTHING = ()
 TEXT = "text"
 NUMBER = 3
+MIXED = (ONE, TEXT)
 
 
 def several():
@@ -46,6 +47,7 @@ def test_an_entry_point_names_types_or_a_function_that_returns_them(attributes, 
         ("fails", r"entry point mine \(.*:fails\): RuntimeError: no licence"),
         ("NOTHING", "is neither a PluginType nor several of them"),
         ("TEXT", "is neither a PluginType nor several of them"),
+        ("MIXED", "is neither a PluginType nor several of them"),
         ("NUMBER", "is neither a PluginType nor several of them"),
     ],
 )

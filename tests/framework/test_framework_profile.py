@@ -18,6 +18,7 @@ from modelplane.framework import (
     StepRecorder,
     Weighted,
     admit,
+    make_profile,
 )
 
 
@@ -99,6 +100,20 @@ def run(profile, state, candidates, reporter=None):
 
 def shown(result):
     return result.outcome, [(found.candidate, round(found.total, 3), found.parts) for found in result.ranked]
+
+
+def test_a_scorer_without_a_weight_has_weight_1():
+    plugins = [(("share", Share()), None), (("fixed", Fixed((0.5,))), 3.0), (("best", Best()), None)]
+    made = make_profile("p", plugins)
+    assert [(each.scorer.name, each.weight) for each in made.scorers] == [("share", 1.0), ("fixed", 3.0)]
+    assert Weighted(Share()).weight == 1.0
+
+
+def test_a_line_has_the_total_of_a_candidate_and_each_score():
+    recorder = StepRecorder()
+    profile = Profile("p", Best(), (), (Weighted(Share(), 3.0), Weighted(Fixed((0.0,)))))
+    run(profile, None, [2, 4], recorder)
+    assert list(recorder.lines()) == ["2: 0.375 (share 0.500, fixed 0.000)", "4: 0.750 (share 1.000, fixed 0.000)"]
 
 
 @pytest.mark.parametrize(

@@ -129,13 +129,48 @@ def best_of(sums):
         ("own", [0.5, 1.0, 2.0]),
         ("relative", [3.0, 1.5, 0.0]),
         ("one of each", [2.5, 2.0, 2.0]),
+        ("several", [2.775, 1.15, 0.65]),
     ],
 )
 def test_a_sum_has_each_score_by_its_weight(which, expected):
-    """The queues are 0, 2 and 4: the shortest scores 1, the longest 0."""
-    pool = tuple(Thing(str(at), size, 2.0 * at) for at, size in enumerate((0.25, 0.5, 1.0)))
-    assert MetricScorers(SCORERS[which]).sums(pool) == expected
-    assert IncrementalRanking(MetricScorers(SCORERS[which]), pool, Thing.watch).sums() == expected
+    """The queues are 0, 2 and 4: the shortest scores 1, the longest 0. The ages are 1, 3 and 2."""
+    rows = ((0.25, 0.0, 1.0), (0.5, 2.0, 3.0), (1.0, 4.0, 2.0))
+    pool = tuple(Thing(str(at), *row) for at, row in enumerate(rows))
+    kept = IncrementalRanking(MetricScorers(SCORERS[which]), pool, Thing.watch)
+    assert [[round(each, 12) for each in sums] for sums in (MetricScorers(SCORERS[which]).sums(pool), kept.sums())] == [
+        expected,
+        expected,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ((0.0, 1.0, 0.5), (1, 0.75)),
+        ((1.0, 0.0, 0.25), (0, 0.625)),
+        # Two of three are the best: the picker is asked.
+        ((0.75, 0.5, 0.0), (1, 0.5)),
+        ((0.5, 0.25, 0.0), (2, 0.375)),
+    ],
+)
+def test_a_picker_takes_one_of_those_with_the_highest_total(column, expected):
+    """The sizes are 0.25, 0.5 and 0.75."""
+    pool = tuple(Thing(str(at), 0.25 * (at + 1)) for at in range(3))
+    profile = Profile("p", LastOfBest(), (), (Weighted(Own("size")), Weighted(Column(column))))
+    kept = watching(profile)
+    found = [each.run(None, pool).ranked[0] for each in (Runner(profile), kept, kept, kept)]
+    assert [(pool.index(each.candidate), each.total) for each in found] == [expected] * 4
+
+
+def test_candidates_are_watched_from_the_second_time_on():
+    watched = []
+    runner = Runner(Profile("p", LastOfBest(), (), SCORERS["own"]), lambda thing, _: watched.append(thing))
+    pool = things()
+    counts = []
+    for _ in range(3):
+        runner.run(None, pool)
+        counts.append(len(watched))
+    assert counts == [0, COUNT, COUNT]
 
 
 @pytest.mark.slow
@@ -302,10 +337,11 @@ def test_a_relative_score_that_raises_is_a_fault():
 
 
 @pytest.mark.parametrize("others", [(), (Weighted(Own("size")),)])
-def test_a_relative_scorer_reads_finite_numbers(others):
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+def test_a_relative_scorer_reads_finite_numbers(number, others):
     pool = things()
-    pool[1].change(queue=float("nan"))
-    with pytest.raises(PluginFault, match="plugin shortest: read nan, which is no finite number"):
+    pool[1].change(queue=float(number))
+    with pytest.raises(PluginFault, match=f"plugin shortest: read {number}, which is no finite number"):
         watching(Profile("p", LastOfBest(), (), (Weighted(Shortest("queue")), *others))).run(None, pool)
 
 

@@ -175,18 +175,30 @@ def test_scores_by_columns_are_the_same_scores(candidates, given_weights, picker
     assert as_told(by_columns) == as_told(one_by_one)
 
 
+@dataclass
+class Reused:
+    """Fills the same list at each run."""
+
+    column: list[float]
+    name: str = "reused"
+
+    def score(self, state, _candidates):
+        self.column[:] = [state, 0.5]
+        return self.column
+
+
+def test_a_list_that_its_scorer_fills_again_is_read_again():
+    runner = Runner(Profile("p", BestByOrder(), (), (Weighted(Reused([0.0, 0.0])),)))
+    assert [shown(runner.run(state, (3, 4)).ranked) for state in (0.5, 1.0, 0.0)] == [
+        [(3, 0.5), (4, 0.5)],
+        [(3, 1.0), (4, 0.5)],
+        [(4, 0.5), (3, 0.0)],
+    ]
+    with pytest.raises(PluginFault, match=r"plugin reused: scored 2\.0, which is not in"):
+        runner.run(2.0, (3, 4))
+
+
 def test_a_column_that_was_reported_does_not_change_with_its_scorer():
-    @dataclass
-    class Reused:
-        """Fills the same list at each run."""
-
-        column: list[float]
-        name: str = "reused"
-
-        def score(self, state, _candidates):
-            self.column[:] = [state, state / 2]
-            return self.column
-
     runner = Runner(Profile("p", BestByOrder(), (), (Weighted(Reused([0.0, 0.0])),)))
     kept = []
 
@@ -194,9 +206,9 @@ def test_a_column_that_was_reported_does_not_change_with_its_scorer():
         def scored_all(self, _candidates, _totals, _scorers, columns):
             kept.append(columns)
 
-    for state in (1.0, 0.5):
+    for state in (1.0, 0.25):
         runner.run(state, (3, 4), Keeps())
-    assert [[list(column) for column in columns] for columns in kept] == [[[1.0, 0.5]], [[0.5, 0.25]]]
+    assert [[list(column) for column in columns] for columns in kept] == [[[1.0, 0.5]], [[0.25, 0.5]]]
 
 
 @given(st.lists(numbers, min_size=2, max_size=5), weights)
@@ -315,6 +327,9 @@ class TooFew(AtLeast):
         (Profile("p", Nobody()), "plugin best: picked none of 2 candidates"),
         (Profile("p", Best(), (TooFew(1),)), "plugin at-least: gave 1 answers for 2 candidates"),
         (Profile("p", Best(), (), (Weighted(Fixed((0.5, 1.5))),)), r"plugin fixed: scored 1\.5, which is not in"),
+        (Profile("p", Best(), (), (Weighted(Fixed((0.0, 1.5))),)), r"plugin fixed: scored 1\.5, which is not in"),
+        (Profile("p", Best(), (), (Weighted(Fixed((1.0, 1.5))),)), r"plugin fixed: scored 1\.5, which is not in"),
+        (Profile("p", Best(), (), (Weighted(Fixed(SparseVector(2, {1: 1.5}, 0.0))),)), r"plugin fixed: scored 1\.5"),
         (Profile("p", Best(), (), (Weighted(Fixed((0.5, math.nan))),)), "plugin fixed: scored nan"),
         (Profile("p", Best(), (), (Weighted(Fixed((math.nan, 0.5))),)), "plugin fixed: scored nan"),
         (Profile("p", Best(), (), (Weighted(Fixed((-0.5, 0.5))),)), r"plugin fixed: scored -0\.5"),

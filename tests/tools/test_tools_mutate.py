@@ -1,6 +1,8 @@
-"""Mutants: each differs in one place, what changes nothing survives, and what is wrong is killed."""
+"""Mutants: each differs in one place, what changes nothing survives, and only a test that fails kills."""
 
-import importlib.util
+import importlib
+import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ SOURCE = '''\
 
 Item = TypeVar("Item", covariant=True)
 Kind = Literal["few", "many"]
+__all__ = ["first", "rest"]
 
 
 @decorated(frozen=True)
@@ -25,9 +28,9 @@ def first(numbers: "list[int]", most: int) -> "int | None":
 
 
 def rest(numbers):
-    return max([number for number in cast("list[int]", numbers) if number])
+    return max([number for number, _ in zip(cast("list[int]", numbers), numbers, strict=True) if number])
 '''
-REST = 'return max([number for number in cast("list[int]", numbers) if number])'
+REST = 'return max([number for number, _ in zip(cast("list[int]", numbers), numbers, strict=True) if number])'
 CHANGES = [
     ("if number < most and number != 3:", "the condition is turned round"),
     ("if number < most and number != 3:", "And → Or"),
@@ -43,60 +46,146 @@ CHANGES = [
 ]
 HEADERS = "epp/scheduling/headers.py"
 MIRROR = ROOT / "tests" / "epp" / "scheduling" / "test_scheduling_headers.py"
+TOOLS = ROOT / "tools"
+MODULES = ("mutate", "mutate_conduct", "mutate_fast", "mutate_jobs", "mutate_results", "mutate_slow", "mutated_import")
 
 
 @pytest.fixture(scope="module")
-def tool():
-    spec = importlib.util.spec_from_file_location("mutate_tool", ROOT / "tools" / "mutate.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "tools")
-        spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+def tools():
+    """The modules of the tool, by their names."""
+    sys.path.insert(0, str(TOOLS))
+    try:
+        yield {name: importlib.import_module(name) for name in (*MODULES, "mutations")}
+    finally:
+        sys.path.remove(str(TOOLS))
+        for name in (*MODULES, "mutations"):
+            sys.modules.pop(name, None)
 
 
-def test_what_decides_is_changed_one_place_at_a_time(tool, tmp_path, monkeypatch):
-    monkeypatch.setattr(tool, "SOURCE", tmp_path)
+@pytest.fixture
+def tool(tools):
+    return tools["mutate"]
+
+
+@pytest.fixture
+def fates(tools):
+    return tools["mutate_results"].Fate
+
+
+@pytest.fixture
+def judge_by(tools):
+    """Judges mutants of the headers, each another text of the module, by one test file."""
+
+    def judge(texts, files):
+        mutants = [tools["mutations"].Mutant(HEADERS, str(at), "", whole=text) for at, text in enumerate(texts)]
+        judged = dict(tools["mutate_conduct"].judge_by([(each, files) for each in mutants], processes=1))
+        return [judged[each] for each in mutants]
+
+    return judge
+
+
+def headers_text():
+    return (ROOT / "src" / "modelplane" / HEADERS).read_text()
+
+
+def test_what_decides_is_changed_one_place_at_a_time(tools, tmp_path, monkeypatch):
+    monkeypatch.setattr(tools["mutations"], "SOURCE", tmp_path)
     (tmp_path / "it.py").write_text(SOURCE)
-    found = list(tool.mutants_of(tmp_path / "it.py"))
+    found = list(tools["mutations"].mutants_of(tmp_path / "it.py"))
     assert sorted((each.text, each.change) for each in found) == sorted(CHANGES)
     assert len({each.source for each in found}) == len(CHANGES)
 
 
-def test_test_files_are_those_that_mirror_a_module_and_those_that_mention_it(tool):
-    assert tool.test_files(HEADERS)[0] == MIRROR
-    mentioned = tool.test_files("placement/pool_usage.py")
-    assert mentioned[0].name == "test_placement_pool_usage.py"
-    assert tool.test_files("compose/gang/gang_metadata.py")[0].name == "test_compose_gang.py"
-    assert tool.test_files("placement/nowhere.py") == [ROOT / "tests" / "placement"]
+PLACES = """\
+LEAST = 1
+
+
+class Kind:
+    @property
+    def size(self):
+        return [
+            3,
+        ]
+
+    def grow(self, by=2):
+        def inner(more=4):
+            return more
+
+        match by:
+            case 5:
+                return lambda: inner(6)
+"""
+
+
+def test_a_mutant_knows_its_statement_and_the_function_that_it_is_in(tools, tmp_path, monkeypatch):
+    monkeypatch.setattr(tools["mutations"], "SOURCE", tmp_path)
+    (tmp_path / "it.py").write_text(PLACES)
+    places = {
+        each.change: (sorted(each.lines), each.function and (each.function.qualname, each.function.line))
+        for each in tools["mutations"].mutants_of(tmp_path / "it.py")
+        if each.change[0].isdigit()
+    }
+    assert places == {
+        "1 → 2": ([1], None),
+        "2 → 3": ([11], None),
+        "3 → 4": ([7, 8, 9], ("Kind.size", 5)),
+        "4 → 5": ([12], ("Kind.grow", 11)),
+        "5 → 6": ([15, 16], ("Kind.grow", 11)),
+        "6 → 7": ([17], ("Kind.grow", 11)),
+    }
+
+
+def test_test_files_are_those_that_mirror_a_module_and_those_that_mention_it(tools):
+    test_files = tools["mutate_slow"].test_files
+    assert test_files(HEADERS)[0] == MIRROR
+    assert test_files("placement/pool_usage.py")[0].name == "test_placement_pool_usage.py"
+    assert test_files("compose/gang/gang_metadata.py")[0].name == "test_compose_gang.py"
+    assert test_files("placement/nowhere.py") == [ROOT / "tests" / "placement"]
+
+
+@pytest.mark.parametrize(
+    ("ended", "answer", "fate", "by"),
+    [
+        ("ANSWERED", (0, ""), "survived", ""),
+        ("ANSWERED", (1, "a::b"), "killed", "a::b"),
+        ("ANSWERED", (2, "a", True), "killed at import", "a"),
+        ("ANSWERED", (4, "", True), "killed at import", ""),
+        ("ANSWERED", (2, ""), "error", "pytest ended with 2 on tests/x.py: "),
+        ("ANSWERED", (3, "OSError()"), "error", "pytest ended with 3 on tests/x.py: OSError()"),
+        ("ANSWERED", (4, ""), "error", "pytest ended with 4 on tests/x.py: "),
+        ("ANSWERED", (5, ""), "error", "pytest ended with 5 on tests/x.py: "),
+        ("CRASHED", 11, "error", "the process ended with status 11"),
+        ("TIMED_OUT", 0, "timed out", ""),
+    ],
+)
+def test_only_a_test_that_failed_kills(tools, ended, answer, fate, by):
+    slow, jobs = tools["mutate_slow"], tools["mutate_jobs"]
+    told = slow.Asked(*answer) if isinstance(answer, tuple) else answer
+    verdict = slow.verdict_of(jobs.Outcome("job", jobs.Ended[ended], told), [ROOT / "tests" / "x.py"])
+    assert (verdict.fate, verdict.way, verdict.by) == (fate, "slow", by)
 
 
 @pytest.mark.submission
 @pytest.mark.slow
 def test_one_mutant_is_judged_alone(tool, capsys):
     assert tool.main([HEADERS, "--only", "if ROUTING.isdisjoint(headers):`: the condition", "--processes", "1"]) == 0
-    assert capsys.readouterr().out == "1 mutants: 1 killed, 0 survived, 0 explained; 100.0 % killed or explained\n"
+    assert capsys.readouterr().out == f"1 mutants: {counts(killed=1)}; 100.0 % killed or explained\n"
+
+
+def counts(**numbers):
+    fates = ("killed", "killed at import", "timed out", "survived", "explained", "error")
+    return ", ".join(f"{numbers.get(fate.replace(' ', '_'), 0)} {fate}" for fate in fates)
 
 
 @pytest.mark.submission
 @pytest.mark.slow
-def test_what_changes_nothing_survives_and_a_defect_is_killed(tool, capsys):
-    importlib.import_module("modelplane.epp.scheduling.headers")
-    source = (ROOT / "src" / "modelplane" / HEADERS).read_text()
-    same = tool.Mutant(HEADERS, "nothing", "", source)
-    other = tool.Mutant(HEADERS, "never", "", source.replace("if ROUTING.isdisjoint(headers):", "if True:"))
-    judged = [(each, tool.judge(each, thorough=False, reasons={})) for each in (same, other)]
-    assert [fate for _, fate in judged] == [tool.Fate.SURVIVED, tool.Fate.KILLED]
-    assert tool.judge(other, thorough=False, reasons={other.key: "because"}) is tool.Fate.EXPLAINED
-    with pytest.raises(RuntimeError, match="no test ran of"):
-        tool.is_killed(other, [ROOT / "tests" / "test_nothing.py"])
-    assert tool._report(judged) == 1
-    assert capsys.readouterr().out.splitlines() == [
-        f"survived  {HEADERS}: ``: nothing",
-        "2 mutants: 1 killed, 1 survived, 0 explained; 50.0 % killed or explained",
-    ]
+def test_what_changes_nothing_survives_and_a_defect_is_killed(judge_by, fates):
+    source = headers_text()
+    wrong = source.replace("if ROUTING.isdisjoint(headers):", "if True:")
+    broken = f"{source}\nraise ValueError\n"
+    verdicts = judge_by([source, wrong, broken], [MIRROR])
+    assert [each.fate for each in verdicts] == [fates.SURVIVED, fates.KILLED, fates.AT_IMPORT]
+    assert verdicts[1].by.startswith("tests/epp/scheduling/test_scheduling_headers.py::")
 
 
 STARTS_ANOTHER = """\
@@ -106,24 +195,160 @@ def test_it():
     read = "from modelplane.epp.scheduling import headers; headers.MARK"
     assert subprocess.run([sys.executable, "-c", read], check=False).returncode
 """
+WAITS = """\
+import time
+from modelplane.epp.scheduling import headers
+
+def test_it():
+    time.sleep(getattr(headers, "MARK", 0))
+"""
+ALWAYS_FAILS = """\
+def test_it():
+    assert False
+"""
+
+
+@pytest.fixture
+def test_file(tmp_path):
+    def write(text):
+        (tmp_path / "conftest.py").write_text("from hypothesis import settings\nsettings.register_profile('core')\n")
+        (tmp_path / "test_it.py").write_text(text)
+        return tmp_path / "test_it.py"
+
+    return write
 
 
 @pytest.mark.submission
 @pytest.mark.slow
-def test_a_process_that_a_test_starts_has_the_mutant(tool, tmp_path):
-    (tmp_path / "conftest.py").write_text("from hypothesis import settings\nsettings.register_profile('core')\n")
-    (tmp_path / "test_it.py").write_text(STARTS_ANOTHER)
-    source = (ROOT / "src" / "modelplane" / HEADERS).read_text()
-    files = [tmp_path / "test_it.py"]
-    assert tool.is_killed(tool.Mutant(HEADERS, "marked", "", f"{source}\nMARK = 1\n"), files)
-    assert not tool.is_killed(tool.Mutant(HEADERS, "nothing", "", source), files)
+def test_a_process_that_a_test_starts_has_the_mutant(judge_by, test_file, fates):
+    verdicts = judge_by([f"{headers_text()}\nMARK = 1\n", headers_text()], [test_file(STARTS_ANOTHER)])
+    assert [each.fate for each in verdicts] == [fates.KILLED, fates.SURVIVED]
+
+
+@pytest.mark.submission
+@pytest.mark.slow
+def test_the_limit_follows_from_what_the_tests_take_without_a_mutant(tools, judge_by, test_file, fates, monkeypatch):
+    assert tools["mutate_slow"].limit_s(3.0) == 40.0
+    assert tools["mutate_fast"].limit_s(3.0) == 35.0
+    monkeypatch.setattr(tools["mutate_slow"], "limit_s", lambda usual_s: usual_s + 5.0)
+    verdicts = judge_by([f"{headers_text()}\nMARK = 600\n", headers_text()], [test_file(WAITS)])
+    assert [each.fate for each in verdicts] == [fates.TIMED_OUT, fates.SURVIVED]
+
+
+@pytest.mark.submission
+@pytest.mark.slow
+def test_tests_that_fail_without_a_mutant_or_are_not_there_say_nothing(judge_by, test_file, fates, tmp_path):
+    failing = judge_by([headers_text()], [test_file(ALWAYS_FAILS)])
+    missing = judge_by([headers_text()], [tmp_path / "test_nothing.py"])
+    assert [each.fate for each in (*failing, *missing)] == [fates.ERROR, fates.ERROR]
+    assert failing[0].by.startswith("without a mutant: killed ")
+    assert missing[0].by.startswith("without a mutant: error pytest ended with 4 on ")
+
+
+@pytest.mark.submission
+@pytest.mark.slow
+def test_the_fast_way_and_the_slow_way_agree(tools, fates):
+    """On mutants of real modules, asked of the same tests."""
+    conduct, mutations = tools["mutate_conduct"], tools["mutations"]
+    modules = ("framework/filtering.py", "framework/sparse_vector.py", "framework/ranking.py")
+    found = [each for module in modules for each in mutations.mutants_of(mutations.SOURCE / module)]
+    chosen = [each for each in conduct.shuffled(found, 7) if each.function][:8]
+    fast = dict(judged_by_room(conduct, chosen))
+    slow = dict(conduct.judge_by([(each, [ROOT / "tests" / "framework"]) for each in chosen], processes=2))
+    detected = {each for each in chosen if fast[each] and fast[each].fate is not fates.SURVIVED}
+    assert len(detected) > 4
+    assert {each: slow[each].fate for each in detected} == dict.fromkeys(detected, fates.KILLED)
+    assert {fast[each].fate for each in chosen if slow[each].fate is fates.SURVIVED} <= {fates.SURVIVED}
+
+
+def judged_by_room(conduct, mutants):
+    rooms = conduct.Rooms(mutants, conduct._FORK.Semaphore(2), math.inf)
+    while not rooms.is_done:
+        yield from rooms.step(1.0)
+
+
+REPLACED = """\
+from functools import cache
+
+class Kind:
+    @property
+    def size(self):
+        return 3
+
+    @staticmethod
+    @cache
+    def least():
+        return 4
+
+    @classmethod
+    def most(cls):
+        return [each + 5 for each in range(2)]
+
+    def numbers(self):
+        yield 6
+
+    def outer(self):
+        return super().__init__() or 7
+"""
+
+
+def test_code_is_replaced_whatever_holds_the_function(tools, tmp_path, monkeypatch):
+    fast, mutations = tools["mutate_fast"], tools["mutations"]
+    monkeypatch.setattr(mutations, "SOURCE", tmp_path)
+    monkeypatch.setattr(fast, "SOURCE", tmp_path)
+    (tmp_path / "room").mkdir()
+    file = tmp_path / "room" / "it.py"
+    file.write_text(REPLACED)
+    space = {}
+    exec(compile(REPLACED, str(file), "exec"), space)  # noqa: S102  the module that is mutated
+    functions = fast.functions_of(tmp_path / "room")
+    changes = {"3 → 4", "4 → 5", "5 → 6", "6 → 7", "7 → 8", "None is returned"}
+    mutants = [each for each in mutations.mutants_of(file) if each.change in changes]
+    replaced = [fast.replace_code(each, functions[each.module, each.function]) for each in mutants]
+    kind = space["Kind"]()
+    assert [kind.size, kind.least(), kind.most(), list(kind.numbers()), kind.outer()] == [4, 5, [6, 7], [7], 8]
+    # Without the call of super, the function has no variable of the class.
+    assert [each.change for each, done in zip(mutants, replaced, strict=True) if not done] == ["None is returned"]
+
+
+@pytest.fixture
+def some(tools):
+    """Mutants of a module."""
+    return list(tools["mutations"].mutants_of(tools["mutations"].SOURCE / HEADERS))[:4]
+
+
+def test_the_report_counts_each_fate_and_names_what_was_not_detected(tools, some, capsys):
+    results = tools["mutate_results"]
+    fates = [results.Fate.KILLED, results.Fate.SURVIVED, results.Fate.TIMED_OUT, results.Fate.ERROR]
+    judged = [(each, results.Verdict(fate, results.Way.SLOW, "why")) for each, fate in zip(some, fates, strict=True)]
+    assert results.report(judged, of=9) == 50.0
+    assert capsys.readouterr().out.splitlines() == [
+        f"survived  {some[1]}  (why)",
+        f"error  {some[3]}  (why)",
+        f"4 of 9 mutants: {counts(killed=1, survived=1, timed_out=1, error=1)}; 50.0 % killed or explained",
+    ]
+
+
+def test_a_results_file_holds_while_the_module_and_the_tests_are_the_same(tools, some, tmp_path, monkeypatch):
+    results = tools["mutate_results"]
+    killed = results.Verdict(results.Fate.KILLED, results.Way.FAST, f"{MIRROR.relative_to(ROOT)}::test")
+    survived = results.Verdict(results.Fate.SURVIVED, results.Way.SLOW)
+    error = results.Verdict(results.Fate.ERROR, results.Way.SLOW, "why")
+    judged = list(zip(some, [killed, survived, error, survived], strict=True))
+    lines = [results.line_of(mutant, verdict) for mutant, verdict in judged]
+    other = json.dumps({**json.loads(lines[3]), "tests_digest": "0"}, ensure_ascii=False)
+    (tmp_path / "out").write_text("\n".join([*lines[:3], other]))
+    assert list(results.read_results(tmp_path / "out", some)) == judged[:2]
+    assert list(results.read_results(tmp_path / "none", some)) == []
+    monkeypatch.setattr(results, "module_digest", lambda module: f"another {module}")
+    assert list(results.read_results(tmp_path / "out", some)) == []
 
 
 @pytest.mark.submission
 @pytest.mark.slow
 def test_known_mutants_are_chosen_by_their_defect(tool, capsys):
     assert tool.main(["--known", "--only", "placement 7", "--processes", "1"]) == 0
-    assert capsys.readouterr().out == "1 mutants: 1 killed, 0 survived, 0 explained; 100.0 % killed or explained\n"
+    assert capsys.readouterr().out == f"1 mutants: {counts(killed=1)}; 100.0 % killed or explained\n"
 
 
 READS_A_PAGE = """\
@@ -187,7 +412,7 @@ def test_what_is_not_green_in_a_copy_without_the_change_is_not_judged(tool, smal
 @pytest.mark.slow
 def test_a_known_mutant_may_be_of_any_file(tool, capsys):
     assert tool.main(["--known", "--only", ".gitignore", "--processes", "1"]) == 0
-    assert capsys.readouterr().out == "1 mutants: 1 killed, 0 survived, 0 explained; 100.0 % killed or explained\n"
+    assert capsys.readouterr().out == f"1 mutants: {counts(killed=1)}; 100.0 % killed or explained\n"
 
 
 @pytest.mark.submission
@@ -196,7 +421,8 @@ def test_every_listed_mutant_is_of_the_sources_as_they_are(tool):
 
     listed = tomllib.loads(tool.LISTED.read_text())
     assert len(list(tool.known(listed["known"]))) >= 5
+    modules = {each["module"] for each in listed.get("survivor", ())}
+    keys = {mutant.key for module in modules for mutant in tool.mutants_of(tool.SOURCE / module)}
     for each in listed.get("survivor", ()):
-        texts = [mutant.key for mutant in tool.mutants_of(tool.SOURCE / each["module"])]
-        assert (each["module"], each["text"], each["change"]) in texts
+        assert (each["module"], each["text"], each["change"]) in keys
         assert len(each["reason"]) > 20
