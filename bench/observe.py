@@ -9,10 +9,12 @@ from statistics import median
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.response_usage import ResponseUsage
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.server.observe import PickerCollector, PickerMetrics, PickObserver, PoolStats
 
 _REQUESTS = 20_000

@@ -25,12 +25,12 @@ from modelplane.epp.datalayer.endpoints import StaticEndpoints
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
-from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.director import Director
-from modelplane.epp.server.interfaces import RoutingResult
 from modelplane.epp.server.observe import PickerMetrics, PickObserver
+from modelplane.epp.server.routing_result import RoutingResult
 from modelplane.epp.server.steps import PickRequest
 from tests.support.simple_runner import run
 

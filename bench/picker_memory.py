@@ -14,10 +14,10 @@ from modelplane.epp.flowcontrol import BandSettings, FlowControl, FlowSettings
 from modelplane.epp.flowcontrol.fairness import FairnessPolicy, RoundRobin, Strict, TokenFair
 from modelplane.epp.flowcontrol.least_served import LeastServed
 from modelplane.epp.scheduling.context import SchedulingContext
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
-from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.producers.approximate import ApproximateIndex
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
 from modelplane.epp.scheduling.producers.kv_events import BlockStored, KvEventBatch
@@ -25,6 +25,8 @@ from modelplane.epp.scheduling.producers.latency import LatencyProducer
 from modelplane.epp.scheduling.producers.limits import PrefixLimits
 from modelplane.epp.scheduling.producers.precise import PreciseIndex
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.response_usage import ResponseUsage
+from modelplane.epp.scheduling.responses import EndpointResponse
 
 _ENDPOINTS = 100
 _FLOWS = 5_000

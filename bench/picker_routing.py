@@ -39,7 +39,6 @@ from modelplane.epp.datalayer.shared_state import SYNC_S, Load, SharedLoads
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
-from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProducer
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
 from modelplane.epp.scheduling.producers.kv_events import (
@@ -53,6 +52,7 @@ from modelplane.epp.scheduling.producers.matches import PrefixMatch
 from modelplane.epp.scheduling.producers.precise import BatchOutcome
 from modelplane.epp.scheduling.producers.precise_producer import PrecisePrefixProducer
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.sim.engine.engine_loop import EngineLoop
 from modelplane.sim.engine.kv_events import (

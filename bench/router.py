@@ -41,7 +41,7 @@ from load.prompts import short_chats
 from modelplane.compose.service_plan import PlanEndpoint, PlanTier, ServicePlan, plan_document
 from modelplane.envoy import EnvoyProcess, GatewayView, render
 from modelplane.envoy.view import RouterAddress
-from modelplane.epp.scheduling.plugins import ResponseUsage
+from modelplane.epp.scheduling.response_usage import ResponseUsage
 from modelplane.epp.server.compiled import describe_build
 from modelplane.epp.server.exchange import Budget
 from modelplane.epp.transport.wire import nested, whole

@@ -6,9 +6,9 @@ from pathlib import Path
 from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.config.config import load
 from modelplane.epp.replay.snapshot import decode
-from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.server import assemble

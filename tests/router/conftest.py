@@ -5,7 +5,7 @@ import json
 import pytest
 
 from modelplane.compose.service_plan import PlanEndpoint, PlanOverflow, PlanTier, ServicePlan
-from modelplane.epp.scheduling.plugins import ResponseUsage
+from modelplane.epp.scheduling.response_usage import ResponseUsage
 from modelplane.router.catalog import ServiceCatalog
 from modelplane.router.director import RouterDirector
 from modelplane.router.front_values import FrontRequest, FrontResponse, RouterAnswer

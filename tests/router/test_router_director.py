@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.compose.caller_document import Caller, CallerDocument
 from modelplane.compose.service_plan import PlanTimeouts
-from modelplane.epp.scheduling.plugins import ResponseUsage
+from modelplane.epp.scheduling.response_usage import ResponseUsage
 from modelplane.router.callers import digest_of
 from modelplane.router.front_values import FrontRequest, RoutedTo, RouterAnswer
 from modelplane.router.refusals import error_body

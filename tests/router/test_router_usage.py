@@ -1,6 +1,6 @@
 import json
 
-from modelplane.epp.scheduling.plugins import ResponseUsage
+from modelplane.epp.scheduling.response_usage import ResponseUsage
 from modelplane.router.usage import INPUT_PRICE, OUTPUT_PRICE, UsageLog, UsageRecord, cost_of
 from tests.router.conftest import endpoint, plan
 

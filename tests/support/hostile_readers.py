@@ -13,8 +13,8 @@ from modelplane.apiserver.patches import PatchError, json_patch, merge_patch, st
 from modelplane.compose.caching.progress import newest_status
 from modelplane.compose.external import target_of
 from modelplane.compose.placeholders import unknown_placeholder
-from modelplane.epp.scheduling.plugins import ResponseUsage
 from modelplane.epp.scheduling.requests import InferenceApi
+from modelplane.epp.scheduling.response_usage import ResponseUsage
 from modelplane.epp.server import messages
 from modelplane.epp.server.parsing import ParseError, parse
 from modelplane.epp.server.sse import ModelRenamer, UsageReader

@@ -13,14 +13,15 @@ from modelplane.epp.flowcontrol.queues import FlowQueue
 from modelplane.epp.flowcontrol.saturation import SaturationDetector
 from modelplane.epp.flowcontrol.usage import UsageLimitPolicy
 from modelplane.epp.scheduling.context import Profiles, SchedulingContext
-from modelplane.epp.scheduling.decisions import Decision, OtherModel, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint, Role
 from modelplane.epp.scheduling.metrics import Adapters, EndpointMetrics
+from modelplane.epp.scheduling.outcomes import OtherModel, Outcome
+from modelplane.epp.scheduling.parsed import Parsed
 from modelplane.epp.scheduling.plugins import (
     Admitter,
     DataSource,
     Decider,
-    EndpointResponse,
     EndpointsChanged,
     Parser,
     PreRequest,
@@ -31,10 +32,11 @@ from modelplane.epp.scheduling.plugins import (
     ResponseComplete,
     ResponseHeaders,
     ResponseReceived,
-    ResponseUsage,
     ShadowProfiles,
 )
-from modelplane.epp.scheduling.requests import InferenceApi, Parsed, Request
+from modelplane.epp.scheduling.requests import InferenceApi, Request
+from modelplane.epp.scheduling.response_usage import ResponseUsage
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.scheduling.results import decision_from
 from modelplane.epp.scheduling.units import Duration
 from modelplane.framework import (

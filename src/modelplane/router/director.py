@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from modelplane.compose.caller_document import Caller
-from modelplane.epp.scheduling.decisions import Decision, Outcome
-from modelplane.epp.scheduling.plugins import EndpointResponse
+from modelplane.epp.scheduling.decisions import Decision
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import InferenceApi
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.scheduling.results import picked_of
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.parsing import Parsed, ParseError, parse
@@ -353,22 +354,17 @@ def _request(  # noqa: PLR0913, PLR0917  one call, from one place
     now_s: float,
 ) -> RoutedRequest:
     return RoutedRequest(
-        id=identity,
-        model=parsed.model,
-        api=path.api,
-        prompts=parsed.prompts,
-        headers=front.headers,
-        size=len(front.body),
-        max_output_tokens=parsed.max_output_tokens,
-        streaming=parsed.streaming,
-        salt=parsed.salt,
-        has_media=parsed.has_media,
-        received_s=now_s,
-        service=named.service,
-        residency=residency,
-        tried=tried,
-        attempts_left=max(0, MOST_ATTEMPTS - number),
-        adapter=named.adapter,
+        identity,
+        path.api,
+        front.headers,
+        len(front.body),
+        parsed,
+        now_s,
+        named.service,
+        residency,
+        tried,
+        max(0, MOST_ATTEMPTS - number),
+        named.adapter,
     )
 
 

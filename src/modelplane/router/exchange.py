@@ -13,7 +13,7 @@ from enum import Enum, auto
 from typing import Final
 
 from modelplane.compose.router_objects import CODE_DETAILS
-from modelplane.epp.scheduling.plugins import ResponseUsage
+from modelplane.epp.scheduling.response_usage import ResponseUsage
 from modelplane.epp.server.exchange import Budget
 from modelplane.epp.server.messages import UNCHANGED, read_metadata, replace_body
 from modelplane.epp.server.processing_request import BodyMode, ProcessingPhase, ProcessingRequest

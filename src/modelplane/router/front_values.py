@@ -8,8 +8,8 @@ import msgspec
 
 from modelplane.compose.caller_document import Caller
 from modelplane.epp.scheduling.decisions import Decision
-from modelplane.epp.scheduling.plugins import ResponseUsage
 from modelplane.epp.scheduling.requests import InferenceApi
+from modelplane.epp.scheduling.response_usage import ResponseUsage
 from modelplane.router.catalog import Member
 from modelplane.router.decisions import Attempt
 from modelplane.router.messages import Headers

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from modelplane.compose.service_plan import PlanEndpoint, ServicePlan
-from modelplane.epp.scheduling.plugins import ResponseUsage
+from modelplane.epp.scheduling.response_usage import ResponseUsage
 from modelplane.router.usage_record import UsageRecord
 
 INPUT_PRICE: Final = "modelplane.ai/input-price-per-million"

@@ -12,7 +12,7 @@ from modelplane.epp.flowcontrol.fairness import RoundRobin, Strict, TokenFair
 from modelplane.epp.flowcontrol.least_served import LeastServed
 from modelplane.epp.flowcontrol.ordering import EarliestGoal
 from modelplane.epp.flowcontrol.usage import Holdback, HoldbackParameters
-from modelplane.epp.scheduling.decisions import Outcome
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
 
 POLICIES = (Strict("strict"), RoundRobin("turns"), TokenFair("tokens"), LeastServed("served"))

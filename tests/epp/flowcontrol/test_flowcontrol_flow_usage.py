@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.epp.flowcontrol import BandSettings, FlowControl, FlowSettings
-from modelplane.epp.scheduling.decisions import Outcome
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
 
 

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from modelplane.api.errors import InputError
 from modelplane.epp.config.config import load as read_config
-from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.endpoints import Role
 from modelplane.epp.scheduling.metrics import EndpointMetrics
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.scheduling.topology import PEER

@@ -4,8 +4,8 @@ import pytest
 
 from modelplane.api.errors import InputError
 from modelplane.epp.config.config import load
-from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.metrics import EndpointMetrics
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.testing.picking import chances, context_of, endpoint, make, with_prefix

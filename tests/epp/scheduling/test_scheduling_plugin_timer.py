@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.assembly import Assembly
-from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.plugin_timer import PluginTimer
-from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.framework import Profile, Weighted
 from modelplane.testing.picking import chances, endpoints_with, make, seeded

@@ -2,8 +2,9 @@
 
 import pytest
 
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.metrics import EndpointMetrics
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
 from modelplane.testing.picking import context_of, endpoint, endpoints_with, make, with_headroom, with_prefix
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.results import destinations_of, picked_of
 
 A, B, C = (Endpoint(name, f"10.0.0.{at}:8000") for at, name in enumerate("abc"))

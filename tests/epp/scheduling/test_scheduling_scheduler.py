@@ -1,6 +1,5 @@
 """One request, one outcome: decisions, their ends, and what a broken plugin can do to them."""
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,11 +7,12 @@ from hypothesis import strategies as st
 from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.assembly import Assembly
 from modelplane.epp.scheduling.context import SchedulingContext
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
-from modelplane.epp.scheduling.plugins import EndpointResponse
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.scheduling.results import decision_from
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.framework import Profile, Refusal, RefusalCode, Result, RunOutcome, StepRecorder, Weighted
@@ -364,7 +364,7 @@ class Recorder:
     scored = picked = refused
 
     def begin(self, request, chance):
-        return msgspec.structs.replace(request, id=f"recorded {request.id}"), lambda: 0.25 + 0.0 * chance()
+        return request.changed(id=f"recorded {request.id}"), lambda: 0.25 + 0.0 * chance()
 
     def record(self, context, endpoints, decision, captured):
         self.recorded = (context.request.id, context.chance(), endpoints, decision.outcome, captured)

@@ -8,11 +8,12 @@ import pytest
 
 from modelplane.epp.config.config import load
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
-from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
-from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import InferenceApi
+from modelplane.epp.scheduling.response_usage import ResponseUsage
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.server.director import Director
 from modelplane.epp.server.parsing import Parsed, PathParsers
 from modelplane.epp.server.request_reader import DEFAULT_TENANT

@@ -13,7 +13,7 @@ from aiohttp import web
 from modelplane.epp.config.config import load
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import ResponseUsage
+from modelplane.epp.scheduling.response_usage import ResponseUsage
 from modelplane.epp.server.server import PickerServer, PickerSettings
 from modelplane.epp.transport.grpc_aio import GrpcAioServer
 from modelplane.epp.transport.h2.server import H2Server

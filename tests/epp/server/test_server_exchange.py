@@ -2,16 +2,16 @@
 
 import json
 
-import msgspec
 import pytest
 from google.protobuf.json_format import MessageToDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import ResponseUsage
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import InferenceApi
+from modelplane.epp.scheduling.response_usage import ResponseUsage
 from modelplane.epp.server import messages
 from modelplane.epp.server.exchange import Budget, Exchange, ExchangeStage
 from modelplane.epp.server.immediate_response import body as error_body
@@ -429,7 +429,7 @@ def test_usage_is_read_where_bodies_are_shown():
 
 
 def test_what_a_decision_has_for_the_client_goes_with_the_response():
-    decision = msgspec.structs.replace(PICKED, response_headers=(("x-session-token", "abc"),))
+    decision = PICKED.changed(response_headers=(("x-session-token", "abc"),))
     _, found = steps(response(), exchange=sent_on(decision=decision))
     mutation = MessageToDict(RESPONSE.FromString(found[0].replies[0]))["responseHeaders"]["response"]["headerMutation"]
     assert [each["header"]["key"] for each in mutation["setHeaders"]] == ["x-session-token"]

@@ -9,8 +9,8 @@ from collections import Counter
 
 from modelplane.epp.config.config import load
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
-from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.server.director import Director
 from modelplane.epp.server.processor import Processor
 from modelplane.epp.server.server import assemble

@@ -55,7 +55,7 @@ def test_a_request_in_the_terms_of_the_picker(headers, expected):
         received_s=100.0,
     )
     assert renamed is None
-    assert msgspec.structs.asdict(request) == msgspec.structs.asdict(plain) | expected
+    assert repr(request) == repr(plain.changed(**expected))
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-5", "nan", "inf", "0"])
@@ -76,7 +76,7 @@ def test_the_path_of_the_client_wins_over_the_one_it_was_rewritten_to():
 def test_a_request_that_is_not_read_has_what_its_headers_say():
     found = unread_request(PickRequest(HEADERS, b"junk", True, None), 7.0)
     expected = Request("r1", api=InferenceApi.CHAT, fairness_id=DEFAULT_TENANT, size=4, received_s=7.0)
-    assert msgspec.structs.asdict(found) == msgspec.structs.asdict(expected)
+    assert repr(found) == repr(expected)
 
 
 class Ruled(msgspec.Struct):

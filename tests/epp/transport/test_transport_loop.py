@@ -3,6 +3,8 @@
 import asyncio
 import selectors
 import socket
+import threading
+import time
 
 import pytest
 
@@ -44,19 +46,102 @@ def test_what_has_no_reader_is_left_to_asyncio(selector, pair):
     assert selector.select(0.001) == []
 
 
-@pytest.mark.parametrize(("reads", "left"), [(True, 0), (False, 1)])
-def test_a_reader_is_called_and_what_it_leaves_is_asyncios(selector, pair, reads, left):
+def test_a_reader_is_called_and_what_it_leaves_is_asyncios(selector, pair):
     here, there = pair
     received = []
 
     def read():
-        received.append(here.recv(10))
-        return reads
+        received.append(here.recv(1))
+        return received[-1] != b"z"
 
     key = selector.register(here, selectors.EVENT_READ)
-    selector.direct_readers[here.fileno()] = read
+    selector.direct_reads.readers[here.fileno()] = read
+    there.send(b"xyz")
+    assert (selector.select(None), received) == ([(key, selectors.EVENT_READ)], [b"x", b"y", b"z"])
+
+
+def test_readers_are_called_until_asyncio_has_something_to_do(selector, pair):
+    here, there = pair
+    received = []
+
+    def read():
+        received.append(here.recv(1))
+        selector.direct_reads.has_work = received[-1] == b"y"
+        return True
+
+    selector.register(here, selectors.EVENT_READ)
+    selector.direct_reads.readers[here.fileno()] = read
+    there.send(b"xyz")
+    assert (selector.select(None), received) == ([], [b"x", b"y"])
+    assert (selector.select(0), received) == ([], [b"x", b"y", b"z"])
+
+
+def test_readers_that_are_always_busy_do_not_delay_a_timer(selector, pair):
+    here, there = pair
+
+    def read():
+        there.send(here.recv(1))
+        return True
+
+    selector.register(here, selectors.EVENT_READ)
+    selector.direct_reads.readers[here.fileno()] = read
+    here.send(b"x")
     there.send(b"x")
-    assert (selector.select(None), received) == ([(key, selectors.EVENT_READ)] * left, [b"x"])
+    began = time.monotonic()
+    assert selector.select(0.05) == []
+    assert time.monotonic() - began >= 0.05
+
+
+GIVEN_TO_DO = {
+    "a call": lambda loop, done: loop.call_soon(done),
+    "a timer": lambda loop, done: loop.call_later(0.001, done),
+    "a result that is awaited": lambda loop, done: loop.create_task(_later(done)),
+    "a call from a thread": lambda loop, done: loop.run_in_executor(None, lambda: loop.call_soon_threadsafe(done)),
+}
+
+
+async def _later(done):
+    await asyncio.sleep(0)
+    done()
+
+
+@pytest.mark.parametrize("given", GIVEN_TO_DO.values(), ids=GIVEN_TO_DO)
+def test_what_a_reader_gives_the_loop_to_do_is_done_at_once(pair, given):
+    here, there = pair
+
+    async def scenario():
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+
+        def read():
+            here.recv(1)
+            given(loop, lambda: done.set_result("done"))
+            return True
+
+        loop.add_reader(here, lambda: None)
+        loop.direct_readers[here.fileno()] = read
+        threading.Timer(0.05, there.send, [b"x"]).start()
+        return await done
+
+    # No other timer is there that would end a wait for it.
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        assert runner.run(scenario()) == "done"
+
+
+def test_a_reader_may_stop_the_loop(pair):
+    here, there = pair
+    loop = make_loop()
+    loop.add_reader(here, lambda: None)
+
+    def read():
+        here.recv(1)
+        loop.stop()
+        return True
+
+    loop.direct_readers[here.fileno()] = read
+    there.send(b"x")
+    loop.run_forever()
+    loop.close()
 
 
 @pytest.mark.parametrize("loop_factory", [make_loop, asyncio.SelectorEventLoop])

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from modelplane.epp.flowcontrol.flow_usage import FlowUsage
 from modelplane.epp.flowcontrol.items import FlowItem, QueueOutcome
 from modelplane.epp.flowcontrol.settings import BandSettings, FlowSettings
-from modelplane.epp.scheduling.decisions import Outcome
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
 
 IDLE_BAND_S = 600.0

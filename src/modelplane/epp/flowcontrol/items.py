@@ -2,7 +2,7 @@
 
 import msgspec
 
-from modelplane.epp.scheduling.decisions import Outcome
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
 
 

@@ -11,8 +11,9 @@ import msgspec
 from modelplane.epp.config.config import Config
 from modelplane.epp.replay.snapshot import PoolState
 from modelplane.epp.scheduling.context import SchedulingContext
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.scheduling.subsets import filter_by_subset

@@ -90,7 +90,7 @@ class RecordingBuilder:
             draws.append(chance())
             return draws[-1]
 
-        return msgspec.structs.replace(request, headers=self.headers), drawn
+        return request.changed(headers=self.headers), drawn
 
     def build(
         self,

@@ -1,69 +1,71 @@
-"""The outcomes of a request, and what the proxy gets.
+"""What was decided for a request, and what the proxy gets.
 
-Each request ends in exactly one outcome, with the status code that the client gets if no endpoint was picked.
+A plain class where others are structs: the request path reads it some twenty times, which compiled code does without a
+lookup (design/0005-compiled-picker.md). Nothing changes one that was made.
 """
 
-from enum import Enum
-
-import msgspec
+from typing import Any, Final
 
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.framework import Refusal
+from modelplane.epp.scheduling.outcomes import Outcome
+
+_FIELDS: Final = (
+    "outcome", "groups", "profile", "others", "set_headers", "remove_headers", "response_headers", "addresses",
+    "shadows", "why", "cached_tokens",
+)  # fmt: skip
 
 
-class Outcome(Enum):
-    """A name for people, the HTTP status, and the reason header's value where the ecosystem has one."""
-
-    PICKED = ("Picked", 200, "")
-    MALFORMED = ("Malformed", 400, "")
-    UNKNOWN_MODEL = ("UnknownModel", 404, "")
-    NOT_CACHED = ("NotCached", 412, "")
-    TOO_LARGE = ("TooLarge", 413, "")
-    SATURATED = ("Saturated", 429, "rejected-saturated")
-    EXPIRED = ("Expired", 429, "rejected-ttl-expired")
-    EVICTED = ("Evicted", 429, "evicted")
-    NO_ENDPOINTS = ("NoEndpoints", 503, "rejected-no-endpoints")
-    EXCLUDED = ("Excluded", 503, "rejected-no-endpoints")
-    """Endpoints are ready, but none may serve this request: a role, a label, a subset."""
-    ABANDONED = ("Abandoned", 499, "")
-    """The client disconnected while its request was queued."""
-    STOPPING = ("Stopping", 503, "")
-    FAULT = ("Fault", 500, "")
-    """A plugin broke its contract."""
-
-    def __init__(self, title: str, status: int, reason: str) -> None:
-        self.title = title
-        self.status = status
-        self.reason = reason
-
-
-class OtherModel(Refusal, frozen=True, gc=False):
-    """The server serves other models than the one requested."""
-
-
-class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
+class Decision:
     """The decision for one request."""
 
-    outcome: Outcome
-    groups: tuple[tuple[Endpoint, ...], ...] = ()
-    """Best group first; endpoints of a group are equal, in the picker's order. The proxy gets them all in this order,
-    and falls back along it."""
-    profile: str = ""
-    """The primary profile."""
-    others: tuple[tuple[str, tuple[Endpoint, ...]], ...] = ()
-    """Picks of the further profiles, by profile: `prefill`, `encode`, …"""
-    set_headers: tuple[tuple[str, str], ...] = ()
-    remove_headers: tuple[str, ...] = ()
-    response_headers: tuple[tuple[str, str], ...] = ()
-    """For the client, with the response."""
-    addresses: tuple[str, ...] = ()
-    """The addresses for the proxy, if they are not those of the endpoints."""
-    shadows: tuple[tuple[str, tuple[Endpoint, ...]], ...] = ()
-    """The picks of shadow profiles; empty if one picked nothing."""
-    why: str = ""
-    """One sentence for the client and the log where nothing was picked."""
-    cached_tokens: int = 0
-    """Prompt tokens that the first choice has cached; set when the request is sent."""
+    __slots__ = _FIELDS
+
+    def __init__(  # noqa: PLR0913, PLR0917  a record, written with names where it is long
+        self,
+        outcome: Outcome,
+        groups: tuple[tuple[Endpoint, ...], ...] = (),
+        profile: str = "",
+        others: tuple[tuple[str, tuple[Endpoint, ...]], ...] = (),
+        set_headers: tuple[tuple[str, str], ...] = (),
+        remove_headers: tuple[str, ...] = (),
+        response_headers: tuple[tuple[str, str], ...] = (),
+        addresses: tuple[str, ...] = (),
+        shadows: tuple[tuple[str, tuple[Endpoint, ...]], ...] = (),
+        why: str = "",
+        cached_tokens: int = 0,
+    ) -> None:
+        self.outcome: Final = outcome
+        self.groups: Final = groups
+        """Best group first; endpoints of a group are equal, in the picker's order. The proxy gets them all in this
+        order, and falls back along it.
+        """
+        self.profile: Final = profile
+        """The primary profile."""
+        self.others: Final = others
+        """Picks of the further profiles, by profile: `prefill`, `encode`, …"""
+        self.set_headers: Final = set_headers
+        self.remove_headers: Final = remove_headers
+        self.response_headers: Final = response_headers
+        """For the client, with the response."""
+        self.addresses: Final = addresses
+        """The addresses for the proxy, if they are not those of the endpoints."""
+        self.shadows: Final = shadows
+        """The picks of shadow profiles; empty if one picked nothing."""
+        self.why: Final = why
+        """One sentence for the client and the log where nothing was picked."""
+        self.cached_tokens: Final = cached_tokens
+        """Prompt tokens that the first choice has cached; set when the request is sent."""
+
+    def changed(self, **fields: Any) -> "Decision":  # noqa: ANN401  of the types that they have above
+        """The same but for these fields."""
+        return Decision(**{name: getattr(self, name) for name in _FIELDS} | fields)
+
+    def sent(self, cached_tokens: int) -> "Decision":
+        """The same, with what is cached where it is sent to: nearly every request has that."""
+        return Decision(
+            self.outcome, self.groups, self.profile, self.others, self.set_headers, self.remove_headers,
+            self.response_headers, self.addresses, self.shadows, self.why, cached_tokens,
+        )  # fmt: skip
 
     @property
     def picked(self) -> Endpoint:
@@ -76,3 +78,6 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
         if self.addresses:
             return ",".join(self.addresses)
         return ",".join([endpoint.address for group in self.groups for endpoint in group])
+
+    def __repr__(self) -> str:
+        return f"Decision({', '.join(f'{name}={getattr(self, name)!r}' for name in _FIELDS)})"

@@ -50,8 +50,9 @@ class Endpoint:
     """One `ip:port` of one pod. Two endpoints are the same only if they are the same object."""
 
     __slots__ = (
-        "_gets_response_headers", "_metrics", "_requests", "_tokens", "_watchers",
-        "address", "attributes", "expected", "failures", "labels", "name", "refused_scrapes",
+        "_gets_response_headers", "_kv_usage", "_metrics", "_requests", "_requests_then", "_tokens", "_tokens_then",
+        "_waiting", "_watchers", "address", "attributes", "block_size", "cache_tokens", "expected", "failures",
+        "labels", "name", "refused_scrapes",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913, PLR0917  a record, written with names where it is long
@@ -76,7 +77,7 @@ class Endpoint:
         """Responses in a row that failed at the endpoint; the first success clears it."""
         self.refused_scrapes = metrics.refused_scrapes
         """That of `metrics`: a filter reads it of all endpoints for each request."""
-        self._metrics = metrics
+        self._show(metrics)
         self._requests = requests_in_flight
         self._tokens = tokens_in_flight
         self._gets_response_headers = True
@@ -94,12 +95,22 @@ class Endpoint:
 
     @metrics.setter
     def metrics(self, metrics: EndpointMetrics) -> None:
-        self._metrics = metrics
+        self._show(metrics)
         if self.refused_scrapes and not metrics.refused_scrapes:
             # It was away and is another process now: what the one before failed at says nothing.
             self.failures = 0
         self.refused_scrapes = metrics.refused_scrapes
         self._change()
+
+    def _show(self, metrics: EndpointMetrics) -> None:
+        """Each request reads some of the metrics, and only a scrape sets them: they are kept beside the rest."""
+        self._metrics = metrics
+        self._waiting = metrics.waiting
+        self._kv_usage = metrics.kv_cache_usage
+        self.block_size = metrics.block_size
+        self.cache_tokens = metrics.block_size * metrics.blocks
+        self._requests_then = metrics.requests_at_scrape
+        self._tokens_then = metrics.tokens_at_scrape
 
     @property
     def requests_in_flight(self) -> int:
@@ -148,8 +159,7 @@ class Endpoint:
     @property
     def waiting(self) -> float:
         """Requests that wait there, as expected."""
-        metrics = self._metrics
-        return max(0.0, metrics.waiting + (self._requests - metrics.requests_at_scrape))
+        return max(0.0, self._waiting + (self._requests - self._requests_then))
 
     @property
     def running(self) -> float:
@@ -160,11 +170,10 @@ class Endpoint:
     @property
     def kv_cache_usage(self) -> float:
         """The share of its KV cache in use, as expected."""
-        metrics = self._metrics
-        tokens = self._tokens - metrics.tokens_at_scrape
-        if tokens > 0 and (room := metrics.block_size * metrics.blocks):
-            return min(1.0, metrics.kv_cache_usage + tokens / room)
-        return metrics.kv_cache_usage
+        tokens = self._tokens - self._tokens_then
+        if tokens > 0 and self.cache_tokens:
+            return min(1.0, self._kv_usage + tokens / self.cache_tokens)
+        return self._kv_usage
 
     @property
     def kv_free(self) -> float:
@@ -174,7 +183,7 @@ class Endpoint:
     def expect(self) -> EndpointMetrics:
         """Computes `expected`: the last scrape itself where nothing changed since."""
         metrics = self._metrics
-        if self._requests != metrics.requests_at_scrape or self._tokens > metrics.tokens_at_scrape:
+        if self._requests != self._requests_then or self._tokens > self._tokens_then:
             metrics = EndpointMetrics(
                 self.waiting, self.running, self.kv_cache_usage, metrics.block_size, metrics.blocks, metrics.adapters,
                 metrics.models, metrics.scraped_s, self._requests, self._tokens,

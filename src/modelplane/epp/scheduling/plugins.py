@@ -7,37 +7,13 @@ these methods.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-import msgspec
-
 from modelplane.epp.scheduling.context import Profiles, SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.requests import Parsed, Request
+from modelplane.epp.scheduling.parsed import Parsed
+from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.framework import Reporter
-
-
-class ResponseUsage(msgspec.Struct, frozen=True):
-    """Token counts of a response; -1: unknown."""
-
-    prompt_tokens: int = -1
-    output_tokens: int = -1
-    cached_tokens: int = -1
-
-
-class EndpointResponse(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The response to a request that was sent to an endpoint."""
-
-    endpoint: Endpoint
-    """The one that served it, where the proxy reports it; else the one picked."""
-    status: int
-    """The HTTP status; 0: unknown."""
-    started_s: float
-    """When the request was sent."""
-    first_byte_s: float = -1.0
-    ended_s: float = -1.0
-    usage: ResponseUsage = ResponseUsage()
-    given_up: bool = False
-    """The client or the proxy cancelled the request before a response came."""
 
 
 @runtime_checkable

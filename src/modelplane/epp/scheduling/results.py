@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
-from modelplane.epp.scheduling.decisions import Decision, OtherModel, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.outcomes import OtherModel, Outcome
 from modelplane.framework import Result, RunOutcome, Scored
 
 Others = tuple[tuple[str, tuple[Endpoint, ...]], ...]

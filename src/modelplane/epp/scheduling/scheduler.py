@@ -14,16 +14,16 @@ Same endpoints (in any order), request, time, random numbers and plugin state: s
 from collections.abc import Callable, Sequence
 from typing import Final, TypeGuard
 
-import msgspec
-
 from modelplane.epp.scheduling.assembly import Assembly
 from modelplane.epp.scheduling.context import SchedulingContext, new_positions
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.headers import IF_AVAILABLE, PREFER, spoofed_headers
-from modelplane.epp.scheduling.plugins import DecisionRecorder, EndpointResponse, Replayable, ShadowProfiles
+from modelplane.epp.scheduling.outcomes import Outcome
+from modelplane.epp.scheduling.plugins import DecisionRecorder, Replayable, ShadowProfiles
 from modelplane.epp.scheduling.producers.prefix import PREFIX, any_held
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.scheduling.results import picked_of
 from modelplane.epp.scheduling.subsets import SubsetFilter
 from modelplane.framework import PluginFault, Reporter, Result, Runner, RunOutcome
@@ -112,7 +112,7 @@ class Scheduler:
                 Outcome.NOT_CACHED, profile=decision.profile, why="no endpoint has a prefix of the prompt cached"
             )
         removed = spoofed_headers(request.headers, decision.set_headers)
-        return msgspec.structs.replace(decision, remove_headers=removed) if removed else decision
+        return decision.changed(remove_headers=removed) if removed else decision
 
     def record_sent(self, context: SchedulingContext, decision: Decision) -> None:
         """A request was sent before: let the plugins record it, without deciding again."""
@@ -227,12 +227,12 @@ class Scheduler:
             except Exception as error:  # noqa: BLE001  what a listener misses must not cost the request its endpoint
                 self.count_fault(raised(listener.name, error))
         if cached := _cached_tokens(context, decision):
-            decision = msgspec.structs.replace(decision, cached_tokens=cached)
+            decision = decision.sent(cached)
         if not added:
             return decision
         headers = (*decision.set_headers, *added)
         removed = spoofed_headers(context.request.headers, headers)
-        return msgspec.structs.replace(decision, set_headers=headers, remove_headers=removed)
+        return decision.changed(set_headers=headers, remove_headers=removed)
 
     def _add_response_headers(self, context: SchedulingContext, decision: Decision) -> Decision:
         headers: dict[str, str] = {}
@@ -241,7 +241,7 @@ class Scheduler:
                 headers.update(plugin.response_headers(context, decision))
             except Exception as error:  # noqa: BLE001  as above
                 self.count_fault(raised(plugin.name, error))
-        return msgspec.structs.replace(decision, response_headers=tuple(headers.items()))
+        return decision.changed(response_headers=tuple(headers.items()))
 
     def count_fault(self, fault: PluginFault) -> None:
         """A plugin raised or broke its contract."""

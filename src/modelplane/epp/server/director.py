@@ -9,27 +9,22 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from modelplane.epp.datalayer.endpoints import Endpoints, EndpointSource
 from modelplane.epp.flowcontrol import FULL, FlowItem
 from modelplane.epp.scheduling.arithmetic import tokens_of
-from modelplane.epp.scheduling.decisions import Decision, Outcome
-from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
+from modelplane.epp.scheduling.decisions import Decision
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.response_usage import ResponseUsage
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.scheduling.results import picked_of
 from modelplane.epp.scheduling.scheduler import Scheduler
-from modelplane.epp.server.interfaces import (
-    Flow,
-    PromptTokenizer,
-    RequestObserver,
-    RoutingResult,
-    TokenIds,
-    Waiter,
-)
+from modelplane.epp.server.flow import Flow
+from modelplane.epp.server.interfaces import PromptTokenizer, RequestObserver, TokenIds, Waiter
 from modelplane.epp.server.parsing import ParseError
 from modelplane.epp.server.request_reader import RequestReader, unread_request
+from modelplane.epp.server.routing_result import RoutingResult
 from modelplane.epp.server.steps import PickRequest, Rename
 from modelplane.framework import PluginFault
 
@@ -135,7 +130,7 @@ class Director:
         if self._tokenized.pop(waiter, None) is None:
             return
         if tokens:
-            request = msgspec.structs.replace(request, token_ids=tokens)
+            request = request.changed(token_ids=tokens)
         result = self._admit(waiter, request, renamed, self._clock())
         if result is not None:
             waiter.answer(result)
@@ -172,21 +167,21 @@ class Director:
 
     def ended(self, result: RoutingResult, served: EndpointResponse, *, served_by: str = "") -> None:
         """A routed request has ended. `served_by` is the address that Envoy reports."""
-        request, picked = result.request, picked_of(result.decision)
+        request, decision, status = result.request, result.decision, served.status
+        picked = endpoint = picked_of(decision)
         if result.counted:
             picked.count(-1, -result.tokens if served.first_byte_s < 0.0 else 0)
         if result.flow is not None:
             self._release_flow(result, result.flow, served.usage)
-        endpoint = self._by_address.get(served_by, picked) if served_by else picked
-        if served.status >= _SERVER_ERRORS:
+        if served_by and (other := self._by_address.get(served_by)) is not None and other is not picked:
+            endpoint, served = other, served.by(other)
+        if status >= _SERVER_ERRORS:
             endpoint.failures += 1
-        elif served.status:
+        elif status:
             endpoint.failures = 0
-        if endpoint is not served.endpoint:
-            served = msgspec.structs.replace(served, endpoint=endpoint)
-        result.scheduler.response_complete(request, result.decision, served)
+        result.scheduler.response_complete(request, decision, served)
         if self.observer is not None:
-            self.observer.ended(request, result.decision, served, model=_requested_model(result.rename))
+            self.observer.ended(request, decision, served, model=_requested_model(result.rename))
         if self._waiting:
             self.tick()
 

@@ -23,10 +23,11 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import Final
 
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.headers import DESTINATION_SERVED, DESTINATION_SUBSET
-from modelplane.epp.scheduling.plugins import ResponseUsage
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import InferenceApi
+from modelplane.epp.scheduling.response_usage import NO_USAGE, ResponseUsage
 from modelplane.epp.scheduling.results import destinations_of
 from modelplane.epp.scheduling.subsets import parse as parse_subset
 from modelplane.epp.server import messages
@@ -68,7 +69,6 @@ _PICKED: Final = Outcome.PICKED
 _REQUEST_HEADERS: Final = ProcessingPhase.REQUEST_HEADERS
 _REQUEST_BODY: Final = ProcessingPhase.REQUEST_BODY
 _FULL_DUPLEX: Final = int(BodyMode.FULL_DUPLEX)
-_NO_USAGE: Final = ResponseUsage()
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
@@ -222,7 +222,7 @@ class Exchange:
 
     @property
     def usage(self) -> ResponseUsage:
-        return _NO_USAGE if self._reader is None else self._reader.end()
+        return NO_USAGE if self._reader is None else self._reader.end()
 
     # The request.
 

@@ -4,7 +4,8 @@ from typing import Final
 
 import msgspec
 
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.server import messages
 

@@ -3,15 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-import msgspec
-
-from modelplane.epp.flowcontrol import Evictor, FlowControl, FlowItem, PoolSaturation, QueueOutcome
+from modelplane.epp.flowcontrol import QueueOutcome
 from modelplane.epp.scheduling.decisions import Decision
-from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.requests import InferenceApi, Request
-from modelplane.epp.scheduling.scheduler import Scheduler
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.server.observe.decision_steps import DecisionSteps
-from modelplane.epp.server.steps import Rename
+from modelplane.epp.server.routing_result import RoutingResult
 
 TokenIds = tuple[tuple[int, ...], ...]
 
@@ -23,31 +20,6 @@ class PromptTokenizer(Protocol):
         self, api: InferenceApi, body: bytes, on_tokens: Callable[[TokenIds], None], /
     ) -> Callable[[], object] | None:
         """Call `on_tokens` later and once; what is returned cancels that. None: it will not be called."""
-
-
-class Flow(msgspec.Struct, frozen=True, eq=False):
-    """Flow control, its saturation detector, and the evictor if requests may be evicted."""
-
-    control: FlowControl
-    gauge: PoolSaturation
-    evictor: Evictor | None = None
-
-
-class RoutingResult(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The result of a `PickRequest`."""
-
-    request: Request
-    decision: Decision
-    scheduler: Scheduler
-    rename: Rename | None = None
-    counted: bool = False
-    """Whether the director counts it at its endpoint."""
-    item: FlowItem | None = None
-    """Its item in flow control."""
-    flow: Flow | None = None
-    """The flow control that it waited in."""
-    tokens: int = 0
-    """The tokens of its prompts, if it is counted."""
 
 
 class Waiter(Protocol):

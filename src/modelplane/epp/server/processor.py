@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from modelplane.epp.scheduling.decisions import Outcome
-from modelplane.epp.scheduling.plugins import EndpointResponse
+from modelplane.epp.scheduling.outcomes import Outcome
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.scheduling.results import picked_of
 from modelplane.epp.server.director import Director
 from modelplane.epp.server.exchange import Budget, Exchange
-from modelplane.epp.server.interfaces import RoutingResult
 from modelplane.epp.server.messages import read
+from modelplane.epp.server.routing_result import RoutingResult
 from modelplane.epp.server.steps import ExchangeStep, PickRequest
 from modelplane.epp.transport.calls import BatchHandler, GrpcStatus, MakeHandler, ServerCall
 from modelplane.epp.transport.wire import WireError

@@ -47,7 +47,7 @@ class RequestReader:
                 api = self._readable(api)
             parsed = parse(api, body) if pick_request.whole and body else _unparsed(api, pick_request)
         if self.rules is None and _PICKER_HEADERS.isdisjoint(headers):
-            return _plain_request(pick_request, api, parsed, now_s), None
+            return _plain_request(headers, len(body), pick_request.subset, api, parsed, now_s), None
         wanted = self._target_model(parsed.model, headers, observer)
         renamed = None
         if wanted != parsed.model and body and pick_request.whole and parsed.model:
@@ -94,21 +94,28 @@ class RequestReader:
         raise ParseError("no parser is configured for this path")
 
 
-def _plain_request(pick_request: PickRequest, api: InferenceApi, parsed: Parsed, now_s: float) -> Request:
+def _plain_request(
+    headers: Mapping[str, str],
+    size: int,
+    subset: tuple[str, ...] | None,
+    api: InferenceApi,
+    parsed: Parsed,
+    now_s: float,
+) -> Request:
     """A request without headers for the picker, as most are."""
     return Request(
-        _identity(pick_request.headers),
+        _identity(headers),
         parsed.model,
         api,
         parsed.prompts,
-        pick_request.headers,
+        headers,
         fairness_id=DEFAULT_TENANT,
-        size=len(pick_request.body),
+        size=size,
         max_output_tokens=parsed.max_output_tokens,
         streaming=parsed.streaming,
         salt=parsed.salt,
         has_media=parsed.has_media,
-        subset=pick_request.subset,
+        subset=subset,
         received_s=now_s,
     )
 

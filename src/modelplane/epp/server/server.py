@@ -31,8 +31,9 @@ from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.director import Director
 from modelplane.epp.server.exchange import Budget
+from modelplane.epp.server.flow import Flow
 from modelplane.epp.server.health import HealthService
-from modelplane.epp.server.interfaces import Flow, RequestObserver
+from modelplane.epp.server.interfaces import RequestObserver
 from modelplane.epp.server.messages import METHOD
 from modelplane.epp.server.parsing import PathParsers
 from modelplane.epp.server.processor import processors

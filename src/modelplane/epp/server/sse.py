@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.epp.scheduling.plugins import ResponseUsage
+from modelplane.epp.scheduling.response_usage import ResponseUsage
 
 _LONGEST_LINE: Final = 1 << 20
 _LONGEST_BODY: Final = 8 << 20

@@ -4,13 +4,15 @@ import msgspec
 import pytest
 
 from modelplane.epp.scheduling.context import SchedulingContext
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.parameters import ApproxPrefixParameters
-from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProducer
 from modelplane.epp.scheduling.producers.prefix import PREFIX, any_held, prefix_of
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.response_usage import ResponseUsage
+from modelplane.epp.scheduling.responses import EndpointResponse
 
 POOL = tuple(Endpoint(f"ns/pod-{i}", f"10.0.0.{i}:8000") for i in range(4))
 REQUEST = Request("r", "m", prompts=(b"x" * 600,))

@@ -4,14 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.epp.scheduling.context import SchedulingContext
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.parameters import InFlightParameters
-from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.producers.in_flight import LOST_AFTER_S, InFlightProducer
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
 from modelplane.epp.scheduling.producers.prefix import put_prefix
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.responses import EndpointResponse
 
 
 def pool(count: int = 3) -> tuple[Endpoint, ...]:

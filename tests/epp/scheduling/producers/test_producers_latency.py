@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.epp.scheduling.context import SchedulingContext
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
-from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.producers.latency import (
     LATENCY,
     LatencyProducer,
@@ -22,6 +22,8 @@ from modelplane.epp.scheduling.producers.latency import (
 )
 from modelplane.epp.scheduling.producers.regression import LEAST_SAMPLES, Regression
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.response_usage import ResponseUsage
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.scheduling.units import convert
 
 

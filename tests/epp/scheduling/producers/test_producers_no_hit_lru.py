@@ -1,8 +1,9 @@
 """Cold requests are spread by turns; warm ones are left to others."""
 
 from modelplane.epp.scheduling.context import SchedulingContext
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.parameters import NoHitLruParameters
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
 from modelplane.epp.scheduling.producers.no_hit_lru import NoHitLruScorer

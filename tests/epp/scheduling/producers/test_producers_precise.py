@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from modelplane.api.errors import InputError
 from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.context import SchedulingContext
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.producers.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, KvEventBatch
 from modelplane.epp.scheduling.producers.precise import _SWEPT_A_BATCH, BatchOutcome, PreciseIndex
 from modelplane.epp.scheduling.producers.precise_producer import PrecisePrefixProducer, PrecisePrefixProducerParameters

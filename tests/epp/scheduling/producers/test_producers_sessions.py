@@ -6,8 +6,9 @@ import pytest
 from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.context import SchedulingContext
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.producers.sessions import (
     SESSION,
     SessionAffinityFilter,

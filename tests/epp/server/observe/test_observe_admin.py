@@ -6,11 +6,12 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 from modelplane.epp.replay.snapshot import decode, encode
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
-from modelplane.epp.scheduling.plugins import EndpointResponse
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.server.observe import AdminServer, PickerCollector, PickerMetrics, PoolStats
 from modelplane.epp.server.observe.admin import PacedPage
 

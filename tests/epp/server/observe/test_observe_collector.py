@@ -4,11 +4,13 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
-from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.response_usage import ResponseUsage
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.server.observe import PickerCollector, PickerMetrics, PoolStats
 from modelplane.epp.server.observe.collector import PrefixIndexStats
 from modelplane.epp.server.observe.metrics import Histogram

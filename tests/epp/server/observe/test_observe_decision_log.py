@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.server.observe import DecisionLog, DecisionSteps, PickObserver
 from modelplane.framework import Refusal, RefusalCode

@@ -4,11 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import Adapters, EndpointMetrics
-from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.response_usage import ResponseUsage
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.server.observe.metrics import DECIDE_S, OTHER, UNKNOWN, BoundedLabels, Histogram, PickerMetrics
 
 ENDPOINT = Endpoint("team/p", "10.0.0.1:8000")

@@ -4,8 +4,8 @@ import pytest
 
 from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.metrics import EndpointMetrics
-from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.observe.plugin_durations import AFTER_SCRAPE_S, EVERY, PluginDurations
 from modelplane.testing.picking import chances, endpoints_with

@@ -10,12 +10,14 @@ from modelplane.api.errors import InputError
 from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.config.config import load
 from modelplane.epp.replay.replay import Replayer, read_log
-from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import Adapters, EndpointMetrics
-from modelplane.epp.scheduling.plugins import Admitter, EndpointResponse, PreRequest, Producer, ResponseUsage
+from modelplane.epp.scheduling.outcomes import Outcome
+from modelplane.epp.scheduling.plugins import Admitter, PreRequest, Producer
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.response_usage import ResponseUsage
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.observe import DecisionLog, PickObserver
 from modelplane.framework import Filter, Scorer

@@ -4,8 +4,8 @@ A server whose models or maximum of adapters are unknown is kept.
 """
 
 from modelplane.epp.scheduling.context import SchedulingContext
-from modelplane.epp.scheduling.decisions import OtherModel
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.outcomes import OtherModel
 from modelplane.framework import Refusal, RefusalCode
 from modelplane.framework.registry import NoParameters, Parameters, plugin_type
 

@@ -6,8 +6,9 @@ from typing import Annotated
 import msgspec
 
 from modelplane.epp.scheduling.context import Profiles, SchedulingContext
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.headers import DATA_PARALLEL
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.results import decision_from
 from modelplane.epp.scheduling.subsets import join, split
 from modelplane.framework.registry import Parameters, plugin_type
@@ -38,8 +39,7 @@ class DataParallelHandler:
         if decision.outcome is not Outcome.PICKED:
             return decision
         hosts = [split(endpoint.address)[0] for group in decision.groups for endpoint in group]
-        return msgspec.structs.replace(
-            decision,
+        return decision.changed(
             set_headers=((DATA_PARALLEL, decision.picked.address),),
             addresses=tuple(join(host, self._port) for host in hosts),
         )

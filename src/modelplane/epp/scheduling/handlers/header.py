@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from modelplane.epp.scheduling.context import Profiles, SchedulingContext
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.results import decision_from
 from modelplane.framework.registry import Parameters, plugin_type
 

@@ -6,8 +6,6 @@ They run last, so that they cannot affect the decision, not even by random numbe
 
 from collections.abc import Sequence
 
-import msgspec
-
 from modelplane.api.errors import InputError
 from modelplane.epp.scheduling.context import Profiles, SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
@@ -65,9 +63,7 @@ class ShadowHandler:
         shadowed = {name: context.results.pop(name) for name in sorted(self.shadow_profiles) if name in context.results}
         decision = self._inner.process_results(context)
         context.results.update(shadowed)
-        return msgspec.structs.replace(
-            decision, shadows=tuple((name, picks(result)) for name, result in shadowed.items())
-        )
+        return decision.changed(shadows=tuple((name, picks(result)) for name, result in shadowed.items()))
 
 
 def make(name: str, parameters: ShadowParameters, handle: Handle) -> ShadowHandler:

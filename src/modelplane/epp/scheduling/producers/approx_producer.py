@@ -9,13 +9,13 @@ from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.headers import PREFILLER
 from modelplane.epp.scheduling.parameters import ApproxPrefixParameters
-from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.producers.approximate import ApproximateIndex
 from modelplane.epp.scheduling.producers.hashing import BYTES_A_TOKEN
 from modelplane.epp.scheduling.producers.limits import PrefixLimits
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
 from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of, put_prefix, read_prefix, write_prefix
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.scheduling.results import picked_of
 from modelplane.framework.registry import plugin_type
 

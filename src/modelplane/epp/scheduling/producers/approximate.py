@@ -117,6 +117,10 @@ class ApproximateIndex:
         self._nowhere = SparseVector(0, _NONE, 0)
         self._known_seed = ("", "", seed_of(""))
         self._most_bytes = self._limits.most_tokens * BYTES_A_TOKEN
+        self._most_landmarks = self._limits.most_landmarks
+        self._follows_servers = self._limits.follow_servers
+        self._block_tokens_unknown = self._limits.block_tokens
+        """Where servers do not say."""
         self._learned = (_UNLEARNED * _TRUSTED_TOKENS, float(_TRUSTED_TOKENS))
 
     @property
@@ -144,14 +148,15 @@ class ApproximateIndex:
         block_tokens = self._block_tokens(endpoints)
         chains, lengths = self._chains(request, block_tokens)
         matched: dict[int, int] | None = None
-        for landmarks, length in zip(chains, lengths, strict=True):
+        for at, landmarks in enumerate(chains):
             if landmarks and (holders := self._held[landmarks[0] & _SHARD].get(landmarks[0])):
-                found = self._matched(landmarks, length, holders, self._lookup_of(endpoints))
+                found = self._matched(landmarks, lengths[at], holders, self._lookup_of(endpoints))
                 matched = found if matched is None else _added(matched, found)
         if matched is None and self._nowhere.length != len(endpoints):
             self._nowhere = SparseVector(len(endpoints), _NONE, 0)
         counts = self._nowhere if matched is None else SparseVector(len(endpoints), matched, 0)
-        return PrefixMatch(sum(lengths), block_tokens, counts, None, chains, lengths)
+        blocks = lengths[0] if len(lengths) == 1 else sum(lengths)
+        return PrefixMatch(blocks, block_tokens, counts, None, chains, lengths)
 
     def record(self, request: Request, endpoints: Iterable[Endpoint], known: PrefixMatch | None = None) -> None:
         for endpoint in endpoints:
@@ -173,8 +178,8 @@ class ApproximateIndex:
     ) -> None:
         server = self._servers.get(endpoint) or self._add_server(endpoint)
         room = self._room(endpoint, block_tokens)
-        for landmarks, length in zip(chains, lengths, strict=True):
-            fits = landmarks if length <= room else landmarks[: bisect_right(_PLACES, room)]
+        for at, landmarks in enumerate(chains):
+            fits = landmarks if lengths[at] <= room else landmarks[: bisect_right(_PLACES, room)]
             if fits:
                 self._remember(server, fits)
         while server.blocks > room:
@@ -183,7 +188,7 @@ class ApproximateIndex:
     def _keep_bounds(self) -> None:
         if self._gone:
             self._sweep()
-        while self._recorded > self._limits.most_landmarks:
+        while self._recorded > self._most_landmarks:
             largest = max((*self._servers.values(), *self._gone), key=lambda server: server.landmarks)
             self._drop_from_oldest(largest, largest.blocks, _SPARE)
 
@@ -195,8 +200,8 @@ class ApproximateIndex:
 
     def _block_tokens(self, endpoints: Sequence[Endpoint]) -> int:
         """Those of the first server: servers of one pool are equal. Small blocks would only fill the memory."""
-        reported = endpoints[0].metrics.block_size if self._limits.follow_servers and endpoints else 0
-        return max(reported or self._limits.block_tokens, LEAST_BLOCK_TOKENS)
+        reported = endpoints[0].block_size if self._follows_servers and endpoints else 0
+        return max(reported or self._block_tokens_unknown, LEAST_BLOCK_TOKENS)
 
     def _chains(self, request: Request, block_tokens: int) -> tuple[tuple[Sequence[int], ...], tuple[int, ...]]:
         """The landmarks of each prompt, and how many blocks it has."""
@@ -220,10 +225,9 @@ class ApproximateIndex:
         return seed
 
     def _room(self, endpoint: Endpoint, block_tokens: int) -> int:
-        metrics = endpoint.metrics
-        if not (self._limits.follow_servers and metrics.blocks and metrics.block_size):
+        if not (self._follows_servers and endpoint.cache_tokens):
             return self._limits.blocks_a_server
-        return max(1, int(metrics.blocks * metrics.block_size * self.bytes_a_token / (block_tokens * BYTES_A_TOKEN)))
+        return max(1, int(endpoint.cache_tokens * self.bytes_a_token / (block_tokens * BYTES_A_TOKEN)))
 
     def _add_server(self, endpoint: Endpoint) -> _Server:
         bit = self._free_bits.pop() if self._free_bits else 1 << (len(self._servers) + len(self._gone))
@@ -286,8 +290,11 @@ class ApproximateIndex:
                 holders = shard.setdefault(landmark, bit)
                 if not holders & bit:
                     shard[landmark] = holders | bit
-        for head in reversed(path):
-            server.segments.move_to_end(head)
+        if len(path) == 1:
+            server.segments.move_to_end(path[0])
+        else:
+            for head in reversed(path):
+                server.segments.move_to_end(head)
 
     def _follow(self, server: _Server, landmarks: Sequence[int]) -> tuple[int, Sequence[int]]:
         """How much of the chain the server holds, and the segments that it passes, the last one split to fit."""

@@ -13,10 +13,10 @@ from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.parameters import InFlightParameters
-from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.producers.approx_producer import computing
 from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.framework.registry import plugin_type
 
 LOST_AFTER_S = 86_400.0

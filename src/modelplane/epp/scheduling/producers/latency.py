@@ -16,10 +16,10 @@ import msgspec
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of
 from modelplane.epp.scheduling.producers.regression import LEAST_SAMPLES, Regression
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.scheduling.units import Duration, decode
 from modelplane.framework import StateKey
 from modelplane.framework.registry import Parameters, plugin_type

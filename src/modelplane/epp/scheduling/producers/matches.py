@@ -1,31 +1,31 @@
-"""The result of a prefix index."""
+"""The result of a prefix index. A plain class, as a `Decision` is one, and as constant."""
 
 from collections.abc import Sequence
+from typing import Final
 
-import msgspec
 
-
-class PrefixMatch(msgspec.Struct, frozen=True, eq=False, gc=False):
+class PrefixMatch:
     """How many blocks of the request's prompts each endpoint holds."""
 
-    total_blocks: int
-    block_size: int
-    """Tokens of a block."""
-    matched: Sequence[int]
-    """Blocks held, aligned with the endpoints of the cycle."""
-    weighted: Sequence[float] | None = None
-    """The same with a lower weight for slower tiers; None: every block counts fully."""
-    chains: tuple[Sequence[int], ...] = ()
-    """The hashes behind it, one for each prompt's block or landmark, so that recording need not find them again."""
-    lengths: tuple[int, ...] = ()
-    """Blocks of each prompt, if they do not follow from its hashes."""
+    __slots__ = ("block_size", "chains", "lengths", "matched", "total_blocks", "weighted")
 
-
-class PrefixFacts(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A recorded match: hashes of the prompts' first blocks instead of their text."""
-
-    blocks: int
-    block_size: int
-    held: tuple[int, ...]
-    weighted: tuple[float, ...] | None = None
-    hashes: tuple[tuple[str, ...], ...] = ()
+    def __init__(
+        self,
+        total_blocks: int,
+        block_size: int,
+        matched: Sequence[int],
+        weighted: Sequence[float] | None = None,
+        chains: tuple[Sequence[int], ...] = (),
+        lengths: tuple[int, ...] = (),
+    ) -> None:
+        self.total_blocks: Final = total_blocks
+        self.block_size: Final = block_size
+        """Tokens of a block."""
+        self.matched: Final = matched
+        """Blocks held, aligned with the endpoints of the cycle."""
+        self.weighted: Final = weighted
+        """The same with a lower weight for slower tiers; None: every block counts fully."""
+        self.chains: Final = chains
+        """The hashes behind it, one for each prompt's block or landmark, so that recording need not find them again."""
+        self.lengths: Final = lengths
+        """Blocks of each prompt, if they do not follow from its hashes."""

@@ -14,7 +14,8 @@ from typing import Final
 import msgspec
 
 from modelplane.epp.scheduling.context import SchedulingContext
-from modelplane.epp.scheduling.producers.matches import PrefixFacts, PrefixMatch
+from modelplane.epp.scheduling.producers.matches import PrefixMatch
+from modelplane.epp.scheduling.producers.prefix_facts import PrefixFacts
 from modelplane.framework import SparseVector, StateKey
 
 _HASHES_SHOWN: Final = 16

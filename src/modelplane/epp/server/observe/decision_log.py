@@ -15,8 +15,9 @@ import msgspec
 from modelplane.epp.config.config import Config
 from modelplane.epp.replay.recording import digest_of
 from modelplane.epp.replay.replay import CONFIGURATION, DECISION
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.server.line_log import open_line_log
 from modelplane.epp.server.observe.decision_steps import DecisionSteps, ProfileSteps, RecordedSteps

@@ -14,17 +14,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import NEVER_SCRAPED
-from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.response_usage import NO_USAGE, ResponseUsage
+from modelplane.epp.scheduling.responses import EndpointResponse
 
 _PICKED: Final = Outcome.PICKED
 _bucket_of: Final = bisect_left
 OTHER: Final = "other"
 UNKNOWN: Final = "unknown"
-NO_USAGE: Final = ResponseUsage()
 DEFAULT_TENANT: Final = "default-flow"
 _NAMES_MOST: Final = 1000
 _UNPROVEN_MOST: Final = 32
@@ -219,9 +220,10 @@ class PickerMetrics:
         """A request that was sent on has ended. Once for each that was picked."""
         record = self._running.pop(id(request), None) or self._record(request, model)
         record.running -= 1
-        if served.status >= _ERROR_FROM or served.given_up:
-            record.fail(served.status)
-        elif served.status:
+        status = served.status
+        if status >= _ERROR_FROM or served.given_up:
+            record.fail(status)
+        elif status:
             self._models.learn(request.model, _ANSWERED_MOST)
         began_s = request.received_s or served.started_s
         spent_s = served.ended_s - began_s
@@ -230,7 +232,7 @@ class PickerMetrics:
             if served.first_byte_s >= began_s:
                 self._spread(record, request, served, began_s)
         usage = served.usage
-        if usage != NO_USAGE:
+        if usage is not NO_USAGE and usage != NO_USAGE:
             _count_tokens(record, usage, spent_s if served.ended_s >= 0 else -1.0)
 
     def waited(self, request: Request, outcome: str, waited_s: float, model: str = "") -> None:

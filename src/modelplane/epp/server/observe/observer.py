@@ -15,10 +15,11 @@ from typing import Final
 
 from modelplane.epp.config.config import Config
 from modelplane.epp.flowcontrol import QueueOutcome
-from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import EndpointResponse
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.server.observe.decision_log import DecisionLog
 from modelplane.epp.server.observe.decision_steps import DecisionSteps, RecordedSteps
 from modelplane.epp.server.observe.metrics import PickerMetrics

@@ -13,9 +13,10 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError
-from modelplane.epp.scheduling.decisions import Decision, Outcome
-from modelplane.epp.scheduling.plugins import EndpointResponse
+from modelplane.epp.scheduling.decisions import Decision
+from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.server.observe.decision_steps import DecisionSteps, ProfileSteps
 
 if TYPE_CHECKING:

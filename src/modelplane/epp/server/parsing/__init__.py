@@ -9,7 +9,7 @@
 Bodies are decoded into types with only the needed fields; the rest is only checked to be JSON.
 """
 
-from modelplane.epp.scheduling.requests import Parsed
+from modelplane.epp.scheduling.parsed import Parsed
 from modelplane.epp.server.parsing.bodies import ParseError, parse, rename
 from modelplane.epp.server.parsing.path_parsers import PathParsers
 from modelplane.epp.server.parsing.paths import find_api

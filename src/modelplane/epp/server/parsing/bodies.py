@@ -9,7 +9,8 @@ from typing import Final
 
 import msgspec
 
-from modelplane.epp.scheduling.requests import InferenceApi, Parsed
+from modelplane.epp.scheduling.parsed import Parsed
+from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.server.parsing import text
 from modelplane.epp.server.parsing.request_types import (
     ABSENT,

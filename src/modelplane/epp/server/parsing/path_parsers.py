@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from modelplane.epp.scheduling.parsed import Parsed
 from modelplane.epp.scheduling.plugins import Parser
-from modelplane.epp.scheduling.requests import Parsed
 from modelplane.epp.server.parsing.bodies import ParseError
 from modelplane.framework import PluginFault
 from modelplane.framework.faults import raised

@@ -34,9 +34,8 @@ def _write_part(part: Part, pieces: list[bytes]) -> None:
     pieces.extend([bytes(raw) for raw in (part.content, part.input) if raw is not _ABSENT])
 
 
-def _write_message(message: PromptMessage, pieces: list[bytes]) -> None:
+def _write_message(message: PromptMessage, content: Content, pieces: list[bytes]) -> None:
     pieces.append(f"\n{message.role or message.type}\n".encode("utf-8", "replace"))
-    content = message.content
     if isinstance(content, str):
         pieces.append(content.encode("utf-8", "replace"))
     else:
@@ -64,23 +63,26 @@ def encode(text: str) -> bytes:
 
 def conversation(tools: msgspec.Raw, system: Content, messages: Sequence[PromptMessage]) -> bytes:
     """The bytes of a chat, in the order in which an engine reads it."""
-    _check_parts(system, messages)
+    contents = [message.content for message in messages]
+    _check_parts(system, contents)
     pieces: list[bytes] = []
     if tools is not _ABSENT:
         pieces.append(bytes(tools))
     if system:
         pieces.append(b"\nsystem\n")
         _write_content(system, pieces)
-    for message in messages:
-        _write_message(message, pieces)
+    for at, message in enumerate(messages):
+        _write_message(message, contents[at], pieces)
     return b"".join(pieces)
 
 
-def _check_parts(system: Content, messages: Sequence[PromptMessage]) -> None:
+def _check_parts(system: Content, contents: Sequence[Content]) -> None:
     """Raises TypeError for a conversation that takes long to encode."""
-    count = len(messages) + (len(system) if isinstance(system, list) else 0)
+    count = len(contents) + (len(system) if isinstance(system, list) else 0)
     if count <= MAX_PARTS:
-        count += sum([len(message.content) for message in messages if isinstance(message.content, list)])
+        for content in contents:
+            if isinstance(content, list):
+                count += len(content)
     if count > MAX_PARTS:
         raise TypeError(f"the conversation has {count} messages and parts; {MAX_PARTS} are accepted")
 

@@ -21,7 +21,7 @@ from modelplane.reconcile.log_lines import because
 from modelplane.reconcile.log_reasons import LogReason
 
 if TYPE_CHECKING:
-    from modelplane.epp.transport.loop import DirectReaders
+    from modelplane.epp.transport.direct_reads import DirectReaders
 
 _LOG: Final = logging.getLogger(__name__)
 _TICK_S: Final = 1.0
