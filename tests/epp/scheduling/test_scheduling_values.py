@@ -69,7 +69,7 @@ def test_what_people_read_has_all_fields():
         "set_headers=(), remove_headers=(), response_headers=(), addresses=(), shadows=(), why='no room', cached_tokens=0)"
     )
     assert repr(Request("r1", "m")) == (
-        "Request(id='r1', model='m', api=<InferenceApi.CHAT: 'chat/completions'>, prompts=(), headers=mappingproxy({}), "
-        "priority=0, fairness_id='', size=0, max_output_tokens=0, streaming=False, salt='', has_media=False, "
+        "Request(id='r1', model='m', api=<InferenceApi.CHAT: 'chat/completions'>, prompts=(), "
+        "headers=mappingproxy({}), priority=0, fairness_id='', size=0, max_output_tokens=0, streaming=False, salt='', has_media=False, "
         "subset=None, ttft_goal_s=0.0, tpot_goal_s=0.0, received_s=0.0, token_ids=())"
     )
