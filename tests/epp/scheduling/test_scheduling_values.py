@@ -13,8 +13,8 @@ from modelplane.epp.scheduling.responses import EndpointResponse
 A, B = Endpoint("a", "10.0.0.1:80"), Endpoint("b", "10.0.0.2:80")
 WHOLE = {
     Request: {
-        "id": "r1", "model": "m", "api": InferenceApi.MESSAGES, "prompts": (b"p",), "headers": {"a": "b"}, "priority": -1,
-        "fairness_id": "f", "size": 7, "max_output_tokens": 9, "streaming": True, "salt": "s", "has_media": True,
+        "id": "r1", "model": "m", "api": InferenceApi.MESSAGES, "prompts": (b"p",), "headers": {"a": "b"},
+        "priority": -1, "fairness_id": "f", "size": 7, "max_output_tokens": 9, "streaming": True, "salt": "s", "has_media": True,
         "subset": ("10.0.0.1:80",), "ttft_goal_s": 0.5, "tpot_goal_s": 0.25, "received_s": 3.0, "token_ids": ((1, 2),),
     },
     Decision: {
@@ -65,11 +65,12 @@ def test_a_response_of_another_endpoint_is_the_same_otherwise():
 
 def test_what_people_read_has_all_fields():
     assert repr(Decision(Outcome.EXCLUDED, why="no room")) == (
-        "Decision(outcome=<Outcome.EXCLUDED: ('Excluded', 503, 'rejected-no-endpoints')>, groups=(), profile='', others=(), "
-        "set_headers=(), remove_headers=(), response_headers=(), addresses=(), shadows=(), why='no room', cached_tokens=0)"
+        "Decision(outcome=<Outcome.EXCLUDED: ('Excluded', 503, 'rejected-no-endpoints')>, groups=(), profile='', "
+        "others=(), set_headers=(), remove_headers=(), response_headers=(), addresses=(), shadows=(), why='no room', "
+        "cached_tokens=0)"
     )
     assert repr(Request("r1", "m")) == (
         "Request(id='r1', model='m', api=<InferenceApi.CHAT: 'chat/completions'>, prompts=(), "
-        "headers=mappingproxy({}), priority=0, fairness_id='', size=0, max_output_tokens=0, streaming=False, salt='', has_media=False, "
-        "subset=None, ttft_goal_s=0.0, tpot_goal_s=0.0, received_s=0.0, token_ids=())"
+        "headers=mappingproxy({}), priority=0, fairness_id='', size=0, max_output_tokens=0, streaming=False, salt='', "
+        "has_media=False, subset=None, ttft_goal_s=0.0, tpot_goal_s=0.0, received_s=0.0, token_ids=())"
     )
