@@ -14,7 +14,8 @@ A, B = Endpoint("a", "10.0.0.1:80"), Endpoint("b", "10.0.0.2:80")
 WHOLE = {
     Request: {
         "id": "r1", "model": "m", "api": InferenceApi.MESSAGES, "prompts": (b"p",), "headers": {"a": "b"},
-        "priority": -1, "fairness_id": "f", "size": 7, "max_output_tokens": 9, "streaming": True, "salt": "s", "has_media": True,
+        "priority": -1, "fairness_id": "f", "size": 7, "max_output_tokens": 9, "streaming": True, "salt": "s",
+        "has_media": True,
         "subset": ("10.0.0.1:80",), "ttft_goal_s": 0.5, "tpot_goal_s": 0.25, "received_s": 3.0, "token_ids": ((1, 2),),
     },
     Decision: {
