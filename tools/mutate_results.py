@@ -43,6 +43,20 @@ class Verdict:
     """The test that failed or did not end; what went wrong."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unjudged:
+    """The fast way has no verdict: the slow way is to ask these tests first."""
+
+    tests: tuple[str, ...] = ()
+    """Quickest first."""
+    seconds: float = 0.0
+    """What they take in all."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return tuple({ROOT / test.partition("::")[0]: None for test in self.tests})
+
+
 Judged = tuple[Mutant, Verdict]
 
 
