@@ -183,6 +183,8 @@ def judge(
 
     Those to be asked again have survived the fast way before.
     """
+    if time.monotonic() >= until:
+        return
     tokens = _FORK.Semaphore(processes)
     rooms = Rooms(mutants, tokens, until)
     mutate_slow.load_libraries()

@@ -131,8 +131,7 @@ def report(judged: Sequence[Judged], *, of: int) -> float:
         if verdicts and len(verdicts) < len(judged):
             print(f"{room}: {summary(verdicts)}")
     verdicts = [verdict for _, verdict in judged]
-    some = "" if len(judged) == of else f" of {of}"
-    print(f"{len(judged)}{some} mutants: {summary(verdicts)}")
+    print(f"{len(judged)} mutants of {of}: {summary(verdicts)}")
     return score(verdicts)
 
 
