@@ -36,6 +36,7 @@ _PROGRESS_S = 10.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
+    sys.path[:0] = [str(SOURCE.parent), str(ROOT)]  # the sources that are read here are those that are imported
     listed = tomllib.loads(LISTED.read_text())
     if options.known:
         return _judge_known([each for each in listed["known"] if options.only in " ".join(each.values())], options)
