@@ -4,6 +4,7 @@
     python tools/mutate.py placement                 of one room, a folder, or a module as placement/review.py
     python tools/mutate.py --sample 400 --seed 1     so many mutants of all, drawn by the seed
     python tools/mutate.py --seconds 550 --out FILE --resume FILE      go on where the last run was cut
+    python tools/mutate.py --seconds 0 --resume FILE      what it came to
     python tools/mutate.py placement/review.py --only "Or → And"      those whose line or change has the text
     python tools/mutate.py --known                   defects that tests once did not find (tools/mutants.toml)
     python tools/mutate.py --known --only "safety 3"   those of a defect of tests/defects.yaml, of a test, or of a text
@@ -36,10 +37,12 @@ _PROGRESS_S = 10.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
+    sys.path[:0] = [str(SOURCE.parent), str(ROOT)]  # the sources that are read here are those that are imported
     listed = tomllib.loads(LISTED.read_text())
     if options.known:
         return _judge_known([each for each in listed["known"] if options.only in " ".join(each.values())], options)
     found = [mutant for path in _paths(options.modules) for mutant in mutants_of(path) if options.only in str(mutant)]
+    everything = len(found)
     found = mutate_conduct.shuffled(found, options.seed)[: options.sample]
     kept = dict(_kept(found, listed.get("survivor", ()), options.resume))
     with ExitStack() as open_files:
@@ -48,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             kept[mutant] = verdict
             if out:
                 print(line_of(mutant, verdict), file=out, flush=True)
-    return int(report(list(kept.items()), of=len(found)) < LEAST)
+    return int(report(list(kept.items()), of=everything) < LEAST)
 
 
 def _judge(found: Sequence[Mutant], kept: Mapping[Mutant, Verdict], options: argparse.Namespace) -> Iterator[Judged]:

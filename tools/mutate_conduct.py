@@ -6,7 +6,6 @@ import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, Pipe, wait
@@ -16,21 +15,14 @@ from pathlib import Path
 
 import mutate_slow
 from mutate_jobs import Ended, Jobs, Outcome
-from mutate_results import Fate, Judged, Verdict, Way
+from mutate_results import Fate, Judged, Unjudged, Verdict, Way
+from mutate_slow import Question
 from mutations import ROOT, Mutant
 
 _PATIENCE_S = 0.05
+_IMPORT_S = 3.0
+"""What it takes to import modules and tests."""
 _FORK = get_context("fork")
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Whether tests kill a mutant; without one, how long they take."""
-
-    mutant: Mutant | None
-    files: tuple[Path, ...]
-    slow: bool = True
-    """Whether tests are asked that are marked so."""
 
 
 class SlowWay:
@@ -50,6 +42,15 @@ class SlowWay:
             self._asked.add(mutant)
         self._left.append(Question(mutant, tuple(files or mutate_slow.test_files(mutant.module))))
 
+    def put_first(self, mutant: Mutant, unjudged: Unjudged) -> None:
+        """To be asked of tests that are known to pass."""
+        if not unjudged.tests:
+            self.put(mutant)
+            return
+        question = Question(mutant, unjudged.files, only=unjudged.tests)
+        self._usual[question.without_mutant()] = unjudged.seconds + _IMPORT_S
+        self._left.append(question)
+
     @property
     def is_done(self) -> bool:
         return not self._left and not len(self._jobs)
@@ -58,7 +59,7 @@ class SlowWay:
         """Starts what it may, and tells what has ended."""
         while self._left:
             question = self._left.popleft()
-            usual = self._usual.get(_without_mutant(question))
+            usual = self._usual.get(question.without_mutant())
             if isinstance(usual, Verdict):
                 yield _mutant(question), usual
             elif not self._start(question, usual):
@@ -73,7 +74,7 @@ class SlowWay:
     def _start(self, question: Question, usual_s: float | None) -> bool:
         if usual_s is not None:
             return self._fork(question, mutate_slow.limit_s(usual_s))
-        first = _without_mutant(question)
+        first = question.without_mutant()
         if first not in self._parked:
             if not self._fork(first, mutate_slow.MOST_S):
                 return False
@@ -82,8 +83,7 @@ class SlowWay:
         return True
 
     def _fork(self, question: Question, limit_s: float) -> bool:
-        work = partial(mutate_slow.ask, question.mutant, question.files, slow=question.slow)
-        return self._jobs.start(question, work, limit_s=limit_s)
+        return self._jobs.start(question, partial(mutate_slow.ask, question), limit_s=limit_s)
 
     def _end(self, outcome: Outcome) -> Iterator[Judged]:
         question: Question = outcome.job
@@ -91,6 +91,8 @@ class SlowWay:
         if question.mutant is None:
             self._usual[question] = _usual(outcome, verdict)
             self._left.extendleft(self._parked.pop(question))
+        elif verdict.fate is Fate.SURVIVED and question.only:
+            self.put(question.mutant)
         elif verdict.fate is Fate.SURVIVED and self._is_left_to_ask(question):
             self._left.append(Question(question.mutant, (_room_tests(question.mutant),), slow=False))
         else:
@@ -98,10 +100,6 @@ class SlowWay:
 
     def _is_left_to_ask(self, question: Question) -> bool:
         return self._thorough and question.slow and question.mutant not in self._asked
-
-
-def _without_mutant(question: Question) -> Question:
-    return Question(None, question.files, question.slow)
 
 
 def _mutant(question: Question) -> Mutant:
@@ -140,7 +138,7 @@ class Rooms:
     def is_done(self) -> bool:
         return not self._processes
 
-    def step(self, patience_s: float) -> Iterator[tuple[Mutant, Verdict | None]]:
+    def step(self, patience_s: float) -> Iterator[tuple[Mutant, Verdict | Unjudged]]:
         for answers in wait(list(self._processes), patience_s):
             assert isinstance(answers, Connection)
             room, process = self._processes[answers]
@@ -158,11 +156,11 @@ class Rooms:
             process.join(20.0)
             process.kill()
 
-    def _leave(self, room: str, code: int | None) -> Iterator[tuple[Mutant, Verdict | None]]:
+    def _leave(self, room: str, code: int | None) -> Iterator[tuple[Mutant, Verdict | Unjudged]]:
         """What a process has not told when it ends, the slow way is asked."""
         if code:
             print(f"{room}: the fast way ended with {code}", file=sys.stderr, flush=True)
-        yield from ((mutant, None) for mutant in self._left[room].values())
+        yield from ((mutant, Unjudged()) for mutant in self._left[room].values())
 
 
 def _judge_room(room: str, mutants: Sequence[Mutant], tokens: Semaphore, send: Connection, until: float) -> None:
@@ -172,7 +170,7 @@ def _judge_room(room: str, mutants: Sequence[Mutant], tokens: Semaphore, send: C
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
 
-    def tell(mutant: Mutant, verdict: Verdict | None) -> None:
+    def tell(mutant: Mutant, verdict: Verdict | Unjudged) -> None:
         send.send((numbers[mutant], verdict))
 
     sys.exit(mutate_fast.judge_room(room, mutants, tokens, tell, until))
@@ -185,6 +183,8 @@ def judge(
 
     Those to be asked again have survived the fast way before.
     """
+    if time.monotonic() >= until:
+        return
     tokens = _FORK.Semaphore(processes)
     rooms = Rooms(mutants, tokens, until)
     mutate_slow.load_libraries()
@@ -193,17 +193,19 @@ def judge(
         slow.put(mutant, asked=True)
     while time.monotonic() < until and not (rooms.is_done and slow.is_done):
         for mutant, verdict in _drain(rooms):
-            if verdict:
-                yield mutant, verdict
-            if verdict is None or verdict.fate is Fate.SURVIVED:
-                slow.put(mutant, asked=verdict is not None)
+            if isinstance(verdict, Unjudged):
+                slow.put_first(mutant, verdict)
+                continue
+            yield mutant, verdict
+            if verdict.fate is Fate.SURVIVED:
+                slow.put(mutant, asked=True)
         yield from slow.step()
     slow.stop()
-    yield from ((mutant, verdict) for mutant, verdict in _drain(rooms) if verdict)
+    yield from ((mutant, verdict) for mutant, verdict in _drain(rooms) if isinstance(verdict, Verdict))
     rooms.stop()
 
 
-def _drain(rooms: Rooms) -> Iterator[tuple[Mutant, Verdict | None]]:
+def _drain(rooms: Rooms) -> Iterator[tuple[Mutant, Verdict | Unjudged]]:
     """All that has been told, after a short wait."""
     found = list(rooms.step(_PATIENCE_S))
     if rooms.is_done and not found:

@@ -24,7 +24,7 @@ from typing import Any
 import coverage
 import pytest
 from mutate_jobs import Clock, Ended, Jobs, Outcome, Work
-from mutate_results import Fate, Verdict, Way
+from mutate_results import Fate, Unjudged, Verdict, Way
 from mutate_slow import WORDS, calm
 from mutations import ROOT, SOURCE, Function, Mutant, mutated_tree
 
@@ -32,6 +32,7 @@ _PATIENCE_S = 0.02
 _LEARN_S = 300.0
 _MOST_S = 60.0
 """The tests of one mutant take no longer than this in all; the others are left out."""
+_MOST_FILES = 6
 Line = tuple[str, int]
 """A module and a line of it."""
 Place = tuple[str, Function | None]
@@ -53,11 +54,11 @@ def limit_s(usual_s: float) -> float:
     return 10.0 * usual_s + 5.0
 
 
-Tell = Callable[[Mutant, Verdict | None], None]
+Tell = Callable[[Mutant, Verdict | Unjudged], None]
 
 
 def judge_room(room: str, mutants: Sequence[Mutant], tokens: Semaphore, tell: Tell, until: float = math.inf) -> int:
-    """Tells each mutant with its verdict; with none, if it can be judged the slow way only. How pytest ended."""
+    """Tells each mutant with its verdict, or with the tests that the slow way is to ask first. How pytest ended."""
     judge = _Room(room, mutants, tell, partial(run_all, tokens, until=until))
     judge.watch.start()
     words = [*WORDS, "--capture=sys", "-m", "not e2e", str(ROOT / "tests" / room)]
@@ -77,6 +78,8 @@ class _Room:
         self._items: Sequence[pytest.Item] = ()
         self._functions: Functions = {}
         self._learned = Learned({}, {})
+        self._users: dict[str, Counter[int]] = defaultdict(Counter)
+        """How many lines of a module each test executes."""
         self._killers: dict[Place, Counter[int]] = defaultdict(Counter)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -109,6 +112,8 @@ class _Room:
                 for line, numbers in outcome.answer.lines.items():
                     lines[line] += numbers
         self._learned = Learned(seconds, lines)
+        for (module, _), numbers in lines.items():
+            self._users[module].update(numbers)
 
     def _observe(self, numbers: Sequence[int], clock: Clock) -> Learned:
         """In a child: what the tests of a file execute."""
@@ -141,7 +146,7 @@ class _Room:
             if (mutant.module, mutant.function) in self._functions and not lines & imported:
                 work.append((mutant, partial(self._judge, mutant)))
             else:
-                self._tell(mutant, None)
+                self._tell(mutant, self._unjudged(mutant))
         for outcome in self._run(work, limit_s=limit_s(1.0)):
             self._tell(outcome.job, self._verdict(outcome))
 
@@ -165,12 +170,23 @@ class _Room:
         totals = accumulate(seconds[at] for at in ordered)
         return [at for at, total in zip(ordered, totals, strict=True) if total < _MOST_S]
 
-    def _verdict(self, outcome: Outcome) -> Verdict | None:
+    def _unjudged(self, mutant: Mutant) -> Unjudged:
+        """Of the files whose tests execute it most, or else its module."""
+        users = Counter(self._tests(mutant)) if mutant.function else self._users[mutant.module]
+        files: Counter[Path] = Counter()
+        for at, number in users.items():
+            files[self._items[at].path] += number
+        chosen = {path for path, _ in files.most_common(_MOST_FILES)}
+        seconds = self._learned.seconds
+        tests = sorted([at for at in users if self._items[at].path in chosen], key=seconds.__getitem__)
+        return Unjudged(tuple(self._items[at].nodeid for at in tests), sum(seconds[at] for at in tests))
+
+    def _verdict(self, outcome: Outcome) -> Verdict | Unjudged:
         """What else a child may come to, the slow way has to say."""
         if outcome.ended is Ended.TIMED_OUT:
             return Verdict(Fate.TIMED_OUT, Way.FAST, self._items[outcome.answer].nodeid)
         if outcome.ended is Ended.CRASHED or outcome.answer is None:
-            return None
+            return self._unjudged(outcome.job)
         fate, at = outcome.answer
         if fate is Fate.SURVIVED:
             return Verdict(fate, Way.FAST)

@@ -1,5 +1,6 @@
 """Runs work in forked processes, each with a folder, a time limit and a process group of its own."""
 
+import ctypes
 import mmap
 import os
 import resource
@@ -18,6 +19,8 @@ from typing import Any
 
 _MEMORY_BYTES = 4 << 30
 """Of address space beyond what the parent has: a mutant that allocates for ever ends with a MemoryError."""
+_PR_SET_PDEATHSIG = 1
+"""A process that is forked ends with its parent."""
 _CLOCK = struct.Struct("dq")
 
 
@@ -138,6 +141,7 @@ def _run(work: Work, clock: Clock, send: Connection, folder: Path) -> None:
 
 def _settle(folder: Path) -> None:
     os.setpgid(0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)

@@ -43,6 +43,20 @@ class Verdict:
     """The test that failed or did not end; what went wrong."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unjudged:
+    """The fast way has no verdict: the slow way is to ask these tests first."""
+
+    tests: tuple[str, ...] = ()
+    """Quickest first."""
+    seconds: float = 0.0
+    """What they take in all."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return tuple({ROOT / test.partition("::")[0]: None for test in self.tests})
+
+
 Judged = tuple[Mutant, Verdict]
 
 
@@ -117,8 +131,7 @@ def report(judged: Sequence[Judged], *, of: int) -> float:
         if verdicts and len(verdicts) < len(judged):
             print(f"{room}: {summary(verdicts)}")
     verdicts = [verdict for _, verdict in judged]
-    some = "" if len(judged) == of else f" of {of}"
-    print(f"{len(judged)}{some} mutants: {summary(verdicts)}")
+    print(f"{len(judged)} mutants of {of}: {summary(verdicts)}")
     return score(verdicts)
 
 

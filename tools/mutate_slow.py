@@ -87,13 +87,18 @@ def calm(item: pytest.Item) -> None:
 class _Recorder:
     """A plugin of pytest: what failed first."""
 
-    def __init__(self) -> None:
+    def __init__(self, only: Sequence[str]) -> None:
         self.failed = ""
         self.is_import = False
+        self._only = {test: at for at, test in enumerate(only)}
 
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        for item in session.items:
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
             calm(item)
+        if self._only:
+            items[:] = [item for item in items if item.nodeid in self._only]
+            items.sort(key=lambda item: self._only[item.nodeid])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -104,15 +109,30 @@ class _Recorder:
             self.failed, self.is_import = self.failed or report.nodeid, True
 
 
-def ask(mutant: Mutant | None, files: Sequence[Path], clock: Clock | None = None, *, slow: bool = True) -> Asked:
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Whether tests kill a mutant; without one, how long they take."""
+
+    mutant: Mutant | None
+    files: tuple[Path, ...]
+    slow: bool = True
+    """Whether tests are asked that are marked so."""
+    only: tuple[str, ...] = ()
+    """If there are any, these tests of the files alone, in this order."""
+
+    def without_mutant(self) -> "Question":
+        return Question(None, self.files, self.slow, self.only)
+
+
+def ask(question: Question, clock: Clock | None = None) -> Asked:
     """In a process of its own; without a mutant it says how long the tests take."""
     del clock
     started = time.monotonic()
     _forget_ours()
-    if mutant:
-        _put_in_place(mutant)
-    recorder, said = _Recorder(), io.StringIO()
-    words = [*WORDS, "-x", *([] if slow else ["-m", "not slow"]), *map(str, files)]
+    if question.mutant:
+        _put_in_place(question.mutant)
+    recorder, said = _Recorder(question.only), io.StringIO()
+    words = [*WORDS, "-x", *([] if question.slow else ["-m", "not slow"]), *map(str, question.files)]
     with redirect_stdout(io.StringIO()), redirect_stderr(said):
         code, problem = _run_pytest(words, recorder)
     is_import = recorder.is_import or _CONFTEST in said.getvalue()

@@ -169,7 +169,7 @@ def test_only_a_test_that_failed_kills(tools, ended, answer, fate, by):
 @pytest.mark.slow
 def test_one_mutant_is_judged_alone(tool, capsys):
     assert tool.main([HEADERS, "--only", "if ROUTING.isdisjoint(headers):`: the condition", "--processes", "1"]) == 0
-    assert capsys.readouterr().out == f"1 mutants: {counts(killed=1)}; 100.0 % killed or explained\n"
+    assert capsys.readouterr().out == f"1 mutants of 1: {counts(killed=1)}; 100.0 % killed or explained\n"
 
 
 def counts(**numbers):
@@ -325,7 +325,7 @@ def test_the_report_counts_each_fate_and_names_what_was_not_detected(tools, some
     assert capsys.readouterr().out.splitlines() == [
         f"survived  {some[1]}  (why)",
         f"error  {some[3]}  (why)",
-        f"4 of 9 mutants: {counts(killed=1, survived=1, timed_out=1, error=1)}; 50.0 % killed or explained",
+        f"4 mutants of 9: {counts(killed=1, survived=1, timed_out=1, error=1)}; 50.0 % killed or explained",
     ]
 
 
@@ -344,11 +344,25 @@ def test_a_results_file_holds_while_the_module_and_the_tests_are_the_same(tools,
     assert list(results.read_results(tmp_path / "out", some)) == []
 
 
+def test_a_run_can_be_cut_and_go_on(tool, tools, some, tmp_path, capsys):
+    """Without time it tells what is known, and says how many there are."""
+    results = tools["mutate_results"]
+    killed = results.Verdict(results.Fate.KILLED, results.Way.FAST, f"{MIRROR.relative_to(ROOT)}::test")
+    (tmp_path / "first").write_text("".join(f"{results.line_of(each, killed)}\n" for each in some))
+    words = [HEADERS, "--seconds", "0", "--resume", str(tmp_path / "first"), "--out", str(tmp_path / "second")]
+    number = len(list(tool.mutants_of(tool.SOURCE / HEADERS)))
+    assert tool.main(words) == 0
+    assert capsys.readouterr().out == f"4 mutants of {number}: {counts(killed=4)}; 100.0 % killed or explained\n"
+    assert sorted((tmp_path / "second").read_text().splitlines()) == sorted(
+        (tmp_path / "first").read_text().splitlines()
+    )
+
+
 @pytest.mark.submission
 @pytest.mark.slow
 def test_known_mutants_are_chosen_by_their_defect(tool, capsys):
     assert tool.main(["--known", "--only", "placement 7", "--processes", "1"]) == 0
-    assert capsys.readouterr().out == f"1 mutants: {counts(killed=1)}; 100.0 % killed or explained\n"
+    assert capsys.readouterr().out == f"1 mutants of 1: {counts(killed=1)}; 100.0 % killed or explained\n"
 
 
 READS_A_PAGE = """\

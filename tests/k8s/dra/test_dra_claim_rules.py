@@ -27,6 +27,7 @@ def configured(*configs):
 
 
 UNKNOWN = "is not a request of the claim, nor request/alternative"
+MATCHING = {"matchAttribute": "a.com/x"}
 OPAQUE = {"driver": "gpu.example.com", "parameters": {"x": 1}}
 
 
@@ -45,6 +46,8 @@ OPAQUE = {"driver": "gpu.example.com", "parameters": {"x": 1}}
         constrained(matchAttribute="a.com/x"),
         constrained(distinctAttribute="a.com/x", requests=["r", "c", "c/s"]),
         configured({"opaque": OPAQUE, "requests": ["r"]}),
+        configured(*[{"opaque": OPAQUE}] * 32),
+        configured({"opaque": {**OPAQUE, "parameters": {"x": "y" * (10 * 1024 - len('{"x":""}'))}}}),
         a_claim(*[a_request(f"r{index}") for index in range(32)]),
     ],
 )
@@ -56,6 +59,21 @@ def test_what_is_accepted(claim):
     ("claim", "expected"),
     [
         (a_claim(name="No"), ["metadata.name: must be a DNS subdomain"]),
+        *[
+            (
+                a_claim(a_choice(choice, **{each: a_subrequest()}), constraints=[{**MATCHING, "requests": [name]}]),
+                [problem, f"spec.devices.constraints[0].requests[0]: {name} {UNKNOWN}"],
+            )
+            for choice, each, name, problem in (
+                ("c", "S", "c/S", f"{AT}.firstAvailable[0].name: must be a DNS label"),
+                ("c/d", "s", "c/d/s", f"{AT}.name: must be a DNS label"),
+            )
+        ],
+        (configured(*[{"opaque": OPAQUE}] * 33), ["spec.devices.config: must have at most 32 items, has 33"]),
+        (
+            configured({"opaque": {**OPAQUE, "parameters": {"x": "y" * (10 * 1024 - len('{"x":""}') + 1)}}}),
+            ["spec.devices.config[0].opaque.parameters: must have at most 10240 bytes"],
+        ),
         (a_claim(a_request("R")), [f"{AT}.name: must be a DNS label"]),
         (a_claim(a_request("r"), a_request("r")), ["spec.devices.requests[1]: duplicate r"]),
         (

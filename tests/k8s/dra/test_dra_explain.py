@@ -124,3 +124,19 @@ def test_a_request_says_how_many_devices_failed_which_check():
         "10 constraint not satisfied; 11 was chosen, but then the rest did not fit; 9 tainted (a=b)"
     )
     assert str(RequestExplanation("c", "r", "gpu", "1 device", 0, ())).endswith("wants 1 device: 0 devices considered")
+
+
+def test_each_rejection_has_a_sentence_for_people():
+    assert {each.name: each.value for each in Rejection} == {
+        "TAKEN": "in use",
+        "CLASS_SELECTOR": "class selector is false",
+        "REQUEST_SELECTOR": "request selector is false",
+        "NODE": "not reachable from the node",
+        "BINDING_CONDITIONS": "has binding conditions, which are off",
+        "CAPACITY_UNKNOWN": "does not have a requested capacity",
+        "CAPACITY": "not enough capacity",
+        "COUNTERS": "shared counters exhausted",
+        "TAINT": "tainted",
+        "CONSTRAINT": "constraint not satisfied",
+        "GIVEN_BACK": "was chosen, but then the rest did not fit",
+    }

@@ -47,6 +47,18 @@ def counting(**counters):
         with_policy(default="1Gi"),
         with_policy(default="1Gi", validValues=["1Gi", "2Gi"]),
         with_policy(default="3Gi", validRange={"min": "1Gi", "max": "5Gi", "step": "2Gi"}),
+        # At each limit.
+        a_slice([], pool=a_pool(generation=0)),
+        selecting({"key": "n", "operator": "NotIn", "values": ["x"]}, {"key": "n", "operator": "Lt", "values": ["1"]}),
+        with_device(attributes={"x": {"int": 2**63 - 1}, "y": {"int": -(2**63)}}),
+        with_device(attributes={"b": {"bools": [True]}, "s": {"strings": ["x"]}, "v": {"versions": ["1.0.0"]}}),
+        with_device(
+            bindingConditions=[f"ready{index}" for index in range(4)],
+            bindingFailureConditions=[f"broken{index}" for index in range(4)],
+        ),
+        with_policy(default="1Gi", validRange={"min": "1Gi", "max": "1Gi"}),
+        with_policy(default="80Gi", validRange={"min": "1Gi", "max": "80Gi"}),
+        with_policy(default="1", validRange={"min": "1", "max": "5", "step": "1"}),
     ],
 )
 def test_what_is_accepted(item):
@@ -107,6 +119,45 @@ POLICY = f"{AT}.capacity[memory].requestPolicy"
             a_slice([{**a_device(f"d{i}"), "taints": [{"key": "k", "effect": "None"}]} for i in range(65)]),
             ["spec.devices: must have at most 64 items, has 65"],
         ),
+        *[
+            (
+                a_slice([{**a_device(f"d{index}"), "attributes": {"x": {kind: [value]}}} for index in range(65)]),
+                ["spec.devices: must have at most 64 items, has 65"],
+            )
+            for kind, value in (("bools", True), ("ints", 1), ("strings", "x"), ("versions", "1.0.0"))
+        ],
+        (
+            selecting({"key": "z", "operator": "NotIn"}, {"key": "z", "operator": "Lt", "values": ["1", "2"]}),
+            [
+                "spec.nodeSelector: z: operator NotIn does not take 0 values",
+                "spec.nodeSelector: z: operator Lt does not take 2 values",
+            ],
+        ),
+        (
+            selecting(fields=[{"key": "metadata.name", "operator": "In", "values": ["node-1", "No"]}]),
+            [
+                "spec.nodeSelector: field metadata.name: takes In or NotIn with exactly one value",
+                "spec.nodeSelector: field metadata.name: must be metadata.name with the name of a node",
+            ],
+        ),
+        (
+            with_device(
+                bindingConditions=[f"ready{index}" for index in range(5)],
+                bindingFailureConditions=[f"broken{index}" for index in range(5)],
+            ),
+            [
+                f"{AT}.bindingConditions: must have at most 4 items, has 5",
+                f"{AT}.bindingFailureConditions: must have at most 4 items, has 5",
+            ],
+        ),
+        (with_policy(default="1Gi", validValues=["1Gi", "1Gi"]), [f"{POLICY}.validValues[1]: duplicate 1073741824"]),
+        *[
+            (
+                with_policy(default="2Gi", validRange={"min": least, "max": most}),
+                [f"{POLICY}.validRange.max: must be between the minimum and the capacity, and not below the default"],
+            )
+            for least, most in (("1Gi", "81Gi"), ("1Gi", "1Gi"))
+        ],
         (a_slice([a_device("d"), a_device("d")]), ["spec.devices[1]: duplicate d"]),
         (a_slice([a_device("D")]), [f"{AT}.name: must be a DNS label"]),
         (
