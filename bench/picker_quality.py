@@ -1,9 +1,11 @@
-"""Where requests go, and what that is worth: our picker, Envoy's own policies, the Go picker, and one who knows all.
+"""Where requests go, and what that is worth: our picker, Envoy's own policies, the Go picker, and a greedy router.
 
 Simulated engines run in real time in this process, with fresh caches for every policy; a real Envoy stands before them,
-with the same prompts and arrivals for each. The oracle (`load/oracle.py`) reads the engines' own objects in the moment
-in which a request leaves. Two cores cannot play the published shapes in real time, so answers, documents and caches are
-shorter here; `picker_routing.py` has them whole, in virtual time and without Envoy and the Go picker.
+with the same prompts and arrivals for each. The greedy router (`load/greedy.py`) reads the engines' own objects in the
+moment in which a request leaves. `load/bound.py` is of virtual time: engines here catch up with a clock that was late,
+so that a step can begin before a request of it arrived, and Envoy does not keep the order of requests. Two cores cannot
+play the published shapes in real time, so answers, documents and caches are shorter here; `picker_routing.py` has them
+whole, in virtual time and without Envoy and the Go picker.
 
     python bench/picker_quality.py [--shape NAME] [--policy NAME]…       prints a table for each shape
 """
@@ -27,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from load.client import Sample, open_loop, post
 from load.front import Way, addresses, front
-from load.oracle import Oracle
+from load.greedy import GreedyRouter
 from load.pickers import CONFIG, COUNTING, Which, find_go_picker, picker
 from load.prompts import chat, words
 from load.shapes import GROUPS, LONG, SHORT, Shape
@@ -72,7 +74,7 @@ class Policy(Enum):
     OURS = "ours"
     OURS_COUNTING = "ours, counting"
     GO = "Go picker"
-    ORACLE = "oracle"
+    GREEDY = "greedy"
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -90,7 +92,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def _scheduler(engine: SimulatedEngine) -> BatchScheduler:
-    return engine._service.core._scheduler  # noqa: SLF001  the oracle is the one who may look inside
+    return engine._service.core._scheduler  # noqa: SLF001  the greedy router sees inside
 
 
 def questions(shape: Shape) -> list[Question]:
@@ -141,7 +143,7 @@ _WAYS: Final = {
     Policy.OURS: Way.REQUESTS,
     Policy.OURS_COUNTING: Way.REQUESTS,
     Policy.GO: Way.BOTH_WAYS,
-    Policy.ORACLE: Way.CLIENT,
+    Policy.GREEDY: Way.CLIENT,
 }
 _PICKERS: Final = {Policy.OURS: Which.OWN, Policy.OURS_COUNTING: Which.OWN, Policy.GO: Which.GO}
 
@@ -155,16 +157,17 @@ async def measure(shape: Shape, policy: Policy, asked: Sequence[Question]) -> Ou
             port, _ = await stack.enter_async_context(picker(_PICKERS[policy], folder, at, config))
             await asyncio.sleep(2)
         proxy = await stack.enter_async_context(front(folder, _WAYS[policy], at, port))
-        oracle = Oracle([_scheduler(engine) for engine in engines], shape.timing) if policy is Policy.ORACLE else None
+        seen = [_scheduler(engine) for engine in engines]
+        router = GreedyRouter(seen, shape.timing) if policy is Policy.GREEDY else None
         samples = await open_loop(
-            proxy.port, _sent(asked, at, oracle), rate=shape.rate, seconds=shape.seconds, seed=_SEED, patience_s=300
+            proxy.port, _sent(asked, at, router), rate=shape.rate, seconds=shape.seconds, seed=_SEED, patience_s=300
         )
     return _outcome(shape, samples)
 
 
-def _sent(asked: Sequence[Question], at: Sequence[str], oracle: Oracle | None) -> Iterator[bytes]:
+def _sent(asked: Sequence[Question], at: Sequence[str], router: GreedyRouter | None) -> Iterator[bytes]:
     for question in asked:
-        yield post(question.body, destination=at[oracle.choose(question.prompt)] if oracle else "")
+        yield post(question.body, destination=at[router.choose(question.prompt)] if router else "")
 
 
 def _outcome(shape: Shape, samples: Sequence[Sample]) -> Outcome:

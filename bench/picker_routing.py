@@ -7,13 +7,15 @@ shows it the headers of responses. What a network and a proxy do to these figure
 both.
 
 A run has few requests that wait long, and where the first prompts of it happen to go decides how many: one seed says
-little. So every row is of several, with the percentiles of all their requests together and the p90 of each alone.
+little. So every row is of several, with the percentiles of all their requests together and the p90 of each alone. The
+last row is what no policy can beat (`load/bound.py`).
 
     python bench/picker_routing.py [--shape NAME] [--policy NAME] [--scrape SECONDS]… [--seeds COUNT]
 """
 
 import argparse
 import json
+import math
 import random
 import statistics
 import sys
@@ -26,7 +28,8 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from load.oracle import Oracle
+from load.bound import BestCase, PoolLimits, best_cases, best_firsts_s
+from load.greedy import GreedyRouter
 from load.pickers import CONFIG, COUNTING
 from load.prompts import words
 from load.shapes import CROWDED, LONG, PUBLISHED, SHORT, Shape
@@ -63,8 +66,8 @@ from modelplane.sim.engine.kv_events import (
     PublishedBatch,
 )
 from modelplane.sim.engine.scheduler import BatchScheduler as EngineScheduler
+from modelplane.sim.engine.sequence import Notify, SequenceParams
 from modelplane.sim.engine.sequence import Sequence as Prompt
-from modelplane.sim.engine.sequence import SequenceParams
 from modelplane.sim.engine.stats import EngineStats
 from modelplane.sim.engine.steps import BatchLimits
 from modelplane.sim.engine.text import token_id
@@ -80,7 +83,6 @@ _USES: Final = MetricsInUse()
 _WAY_S: Final = 0.001
 _RELAYED_S: Final = 0.006
 _OK: Final = 200
-_BUDGET: Final = 8_192
 _RENDERED: Final = json.dumps(picker_config(disaggregated=False))
 """As deployments get it."""
 _HEAD: Final = """\
@@ -106,6 +108,13 @@ class Question(msgspec.Struct, frozen=True, eq=False):
     names: list[int] = msgspec.field(default_factory=list)
     """Of its blocks, as far as an engine found them: the same for every policy, and most of the work of a run."""
 
+    def prompt(self, notify: Notify = lambda: None, *, each: bool = False) -> Prompt:
+        """As engines take it."""
+        params = SequenceParams(key="", prompt=self.ids, answer=range(self.answer), reason="length", each=each)
+        prompt = Prompt(params, notify)
+        prompt._hashes = self.names  # noqa: SLF001  no engine needs to be given them
+        return prompt
+
 
 class Sample(msgspec.Struct):
     at_s: float
@@ -122,7 +131,7 @@ class Pool:
     def __init__(self, shape: Shape, clock: VirtualTime) -> None:
         limits = BatchLimits(
             max_num_seqs=shape.batch,
-            max_num_batched_tokens=_BUDGET,
+            max_num_batched_tokens=shape.budget,
             block_size=_BLOCK,
             blocks=shape.cache_tokens // _BLOCK,
         )
@@ -176,13 +185,13 @@ class LeastRequest(Policy):
 
 
 class Greedy(Policy):
-    """The oracle."""
+    """Sees caches and queues."""
 
     def __init__(self, shape: Shape, pool: Pool) -> None:
-        self._oracle = Oracle(pool.engines, shape.timing)
+        self._router = GreedyRouter(pool.engines, shape.timing)
 
     def choose(self, _question: Question, prompt: Prompt) -> int:
-        return self._oracle.choose(prompt)
+        return self._router.choose(prompt)
 
 
 class _Sent(msgspec.Struct, eq=False):
@@ -444,9 +453,7 @@ def measure(trial: Trial, make: Make, asked: Iterable[Question]) -> list[Sample]
             sample.first_s, sample.ended_s = prompt.first_token or 0.0, clock.now()
             sample.prompt, sample.cached, sample.answered = len(prompt.prompt), prompt.cached, prompt.emitted
 
-        params = SequenceParams(key="", prompt=question.ids, answer=range(question.answer), reason="length", each=True)
-        prompt = Prompt(params, told)
-        prompt._hashes = question.names  # noqa: SLF001  no engine needs to be given them
+        prompt = question.prompt(told, each=True)
         at = policy.choose(question, prompt)
         pool.in_flight[at] += 1
         left += 1
@@ -482,7 +489,7 @@ POLICIES: Final[dict[str, Make]] = {
     "2 workers": lambda trial, pool, clock: Several(trial, pool, clock, 2, share=True, way_s=_RELAYED_S),
     "4 workers": lambda trial, pool, clock: Several(trial, pool, clock, 4, share=True, way_s=_RELAYED_S),
     "8 workers": lambda trial, pool, clock: Several(trial, pool, clock, 8, share=True, way_s=_RELAYED_S),
-    "oracle": lambda trial, pool, _clock: Greedy(trial.shape, pool),
+    "greedy": lambda trial, pool, _clock: Greedy(trial.shape, pool),
 }
 
 
@@ -504,8 +511,32 @@ def outcome(shape: Shape, samples: Sequence[Sample]) -> Outcome:
     return Outcome(
         [sample.first_s - sample.at_s for sample in counted],
         sum(sample.answered for sample in counted) / seconds,
-        sum(sample.cached for sample in counted) / sum(sample.prompt for sample in counted),
+        hit_rate(counted),
     )
+
+
+def bound(trial: Trial, asked: Iterable[Question]) -> Outcome:
+    """What no policy can beat; it says nothing of output."""
+    limits = pool_limits(trial.shape)
+    best = best_cases(((question.at_s, question.prompt()) for question in asked), limits)
+    counted = [each for each in best if each.at_s >= trial.shape.skipped_s]
+    return Outcome(best_firsts_s(counted, limits), math.inf, hit_rate(counted))
+
+
+def pool_limits(shape: Shape) -> PoolLimits:
+    return PoolLimits(
+        timing=shape.timing,
+        block=_BLOCK,
+        budget=shape.budget,
+        way_s=_WAY_S,
+        capacity=shape.engines,
+        batch=shape.batch,
+        places=shape.engines * shape.batch,
+    )
+
+
+def hit_rate(requests: Sequence[Sample] | Sequence[BestCase]) -> float:
+    return sum(each.cached for each in requests) / sum(each.prompt for each in requests)
 
 
 def together(runs: Sequence[Outcome]) -> Outcome:
@@ -517,36 +548,37 @@ def together(runs: Sequence[Outcome]) -> Outcome:
 
 
 def play(shape: Shape, contests: Sequence[tuple[str, float]], seeds: Sequence[int]) -> Iterator[list[Outcome]]:
-    """For every seed, what each policy comes to with scrapes that often."""
+    """For every seed, what each policy comes to with scrapes that often; the last is the bound."""
     for seed in seeds:
         asked = list(questions(Trial(shape, seed)))
-        yield [
+        played = [
             outcome(shape, measure(Trial(shape, seed, scrape_s), POLICIES[policy], asked))
             for policy, scrape_s in contests
         ]
+        yield [*played, bound(Trial(shape, seed), asked)]
 
 
 def rows() -> list[dict[str, object]]:
-    """Short prompts against round robin, long documents against the oracle: figures of virtual time, no machine's."""
+    """Short prompts against round robin, long documents against the bound: figures of virtual time, no machine's."""
     short = msgspec.structs.replace(SHORT, seconds=60)
     long = msgspec.structs.replace(
         LONG, prefix_tokens=25_000, cache_tokens=200_000, answer_tokens=(250, 250), rate=5.0, seconds=60, skipped_s=20
     )
-    ours, turns = _outcomes(short, "round robin")
-    held, known = _outcomes(long, "oracle")
-    first, hits = ours.first_s(9) / turns.first_s(9), held.hit_rate / known.hit_rate
+    ours, turns, _ = _outcomes(short, "ours", "round robin")
+    held, best = _outcomes(long, "ours")
+    first, hits = ours.first_s(9) / turns.first_s(9), held.hit_rate / best.hit_rate
     return [
         _row("routing.short.ttft_p90", first, 1.15, first <= 1.15, "round robin", turns.first_s(9) * 1e3, "ms"),  # noqa: PLR2004  the limit
         {
-            **_row("routing.long.hit_rate", hits, 0.95, hits >= 0.95, "the oracle", known.hit_rate, "of tokens"),  # noqa: PLR2004  the limit
+            **_row("routing.long.hit_rate", hits, 0.95, hits >= 0.95, "the bound", best.hit_rate, "of tokens"),  # noqa: PLR2004  the limit
             "better": "higher",
         },
     ]
 
 
-def _outcomes(shape: Shape, other: str) -> tuple[Outcome, Outcome]:
-    ((ours, theirs),) = play(shape, (("ours", _SCRAPE_S), (other, _SCRAPE_S)), _SEEDS[:1])
-    return ours, theirs
+def _outcomes(shape: Shape, *policies: str) -> list[Outcome]:
+    (played,) = play(shape, _contests(policies, [_SCRAPE_S]), _SEEDS[:1])
+    return played
 
 
 def _row(name: str, value: float, limit: float, ok: bool, what: str, than: float, unit: str) -> dict[str, object]:  # noqa: FBT001, PLR0913, PLR0917  the columns of a table
@@ -563,10 +595,11 @@ def _row(name: str, value: float, limit: float, ok: bool, what: str, than: float
 
 def _line(policy: str, runs: Sequence[Outcome]) -> str:
     whole, alone = together(runs), sorted(run.first_s(9) * 1e3 for run in runs)
+    output = "" if math.isinf(whole.tokens_per_s) else f"{whole.tokens_per_s:,.0f}"
     return (
         f"| {policy} | {whole.first_s(5) * 1e3:,.0f} ms | {whole.first_s(9) * 1e3:,.0f} ms "
         f"| {alone[0]:,.0f} to {alone[-1]:,.0f} ms | {statistics.fmean(whole.firsts_s) * 1e3:,.0f} ms "
-        f"| {whole.tokens_per_s:,.0f} | {whole.hit_rate:.1%} |"
+        f"| {output} | {whole.hit_rate:.1%} |"
     )
 
 
@@ -598,6 +631,7 @@ def main() -> None:
         for at, (policy, scrape_s) in enumerate(contests):
             scrapes = f", scrapes each {scrape_s:g} s" if chosen.scrape and policy.startswith("ours") else ""
             print(_line(f"{policy}{scrapes}", [outcomes[at] for outcomes in played]), flush=True)
+        print(_line("bound", [outcomes[-1] for outcomes in played]), flush=True)
 
 
 if __name__ == "__main__":

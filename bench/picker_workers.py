@@ -195,7 +195,7 @@ def hit_rate(workers: int) -> float:
     shape = next(shape for shape in PUBLISHED if shape.prefixes and shape.name != "long")
     short = msgspec.structs.replace(shape, seconds=_SHAPE_S, skipped_s=_SKIPPED_S)
     policy = "1 picker" if workers == 1 else f"{workers} workers"
-    ((outcome,),) = play(short, ((policy, 0.1),), (23,))
+    ((outcome, _),) = play(short, ((policy, 0.1),), (23,))
     return outcome.hit_rate
 
 

@@ -3,7 +3,10 @@
 Four simulated engines share one H200 as the real ones do: a step takes what the host needs, or the GPU's time, longer
 by what the other engines compute meanwhile. Prompts and arrivals are those of `compare.py` by the same seeds; a letter
 is a token. The headers of a stream come at once, as vLLM sends them. `go` is our picker with the ecosystem's scorers as
-they were last scraped, which is what the Go picker knows; its own program is not in it.
+they were last scraped, which is what the Go picker knows; its own program is not in it. `bound` is what no policy can
+beat (`load/bound.py`). Engines that share a GPU do more than one alone: a step is made longer by the steps in which the
+others are when it begins, and by none that begin later. Of four, in the order in which their steps began, the first has
+at most the whole, the next a half, a third and a quarter.
 
     python -m gpu.virtual [--workload NAME]… [--share 0.9]… [--seeds 10] [--config FILE]…      # in bench/
 """
@@ -15,20 +18,21 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
+from load.bound import BestCase, PoolLimits, best_cases, best_firsts_s
 from load.pickers import CONFIG
 from load.shapes import Shape
 from load.virtual import VirtualTime
-from picker_routing import Ours, Pool, Question, Sample, Trial
+from picker_routing import Ours, Pool, Question, Sample, Trial, hit_rate
 
 from gpu.engines import BLOCKS
 from gpu.workloads import WORKLOADS, Workload, bodies
 from modelplane.sim.engine import LLAMA_8B_H200, Timing
 from modelplane.sim.engine.sequence import Sequence as Prompt
-from modelplane.sim.engine.sequence import SequenceParams
 
+T = TypeVar("T")
 _HOST_MS: Final = 18.0
 """Of a step without CUDA graphs, beside which the GPU computes."""
 _ADDED_MS: Final = 5.0
@@ -149,9 +153,7 @@ class Play:
     def _send(self, question: Question) -> None:
         sample = Sample(self._clock.now())
         self.samples.append(sample)
-        params = SequenceParams(key="", prompt=question.ids, answer=range(question.answer), reason="length")
-        prompt = Prompt(params, lambda: self._end(prompt, sample))
-        prompt._hashes = question.names  # noqa: SLF001  no engine needs to be given them
+        prompt = question.prompt(lambda: self._end(prompt, sample))
         at = self._picker.choose(question, prompt)
         self._clock.call_at(self._clock.now() + _WAY_S, lambda: self._arrive(at, prompt))
 
@@ -167,7 +169,33 @@ class Play:
 
 
 def firsts_ms(samples: Sequence[Sample]) -> list[float]:
-    return [(sample.first_s - sample.at_s) * 1e3 for sample in samples[int(len(samples) * _SKIPPED) :]]
+    return [(sample.first_s - sample.at_s) * 1e3 for sample in _counted(samples)]
+
+
+def pool_limits(shape: Shape) -> PoolLimits:
+    return PoolLimits(
+        timing=shape.timing,
+        block=_BLOCK,
+        budget=shape.budget,
+        way_s=_WAY_S,
+        capacity=sum(1 / place for place in range(1, shape.engines + 1)),
+        batch=shape.batch,
+        places=shape.engines * shape.batch,
+        host_ms=_HOST_MS,
+        added_ms=_ADDED_MS,
+    )
+
+
+def bound(shape: Shape, asked: Iterable[Question]) -> list[BestCase]:
+    return list(best_cases(((question.at_s, question.prompt()) for question in asked), pool_limits(shape)))
+
+
+def best_firsts_ms(shape: Shape, best: Sequence[BestCase]) -> list[float]:
+    return [first_s * 1e3 for first_s in best_firsts_s(_counted(best), pool_limits(shape))]
+
+
+def _counted(requests: Sequence[T]) -> Sequence[T]:
+    return requests[int(len(requests) * _SKIPPED) :]
 
 
 def _table(workload: Workload, share: float, policies: dict[str, Policy], seeds: Sequence[int]) -> None:
@@ -181,7 +209,10 @@ def _table(workload: Workload, share: float, policies: dict[str, Policy], seeds:
         runs = [Play(Trial(shape, seed, policy.scrape_s), policy).run(asked[seed]) for seed in seeds]
         times = [firsts_ms(run) for run in runs]
         first = first or times
-        print(f"| {name} | {_line(times, first)} | {_hits(runs):.0%} |", flush=True)
+        print(f"| {name} | {_line(times, first)} | {hit_rate([*itertools.chain(*runs)]):.0%} |", flush=True)
+    bounds = [bound(shape, asked[seed]) for seed in seeds]
+    times = [best_firsts_ms(shape, best) for best in bounds]
+    print(f"| bound | {_line(times, first or times)} | {hit_rate([*itertools.chain(*bounds)]):.0%} |", flush=True)
 
 
 def _line(times: list[list[float]], first: list[list[float]]) -> str:
@@ -193,11 +224,6 @@ def _line(times: list[list[float]], first: list[list[float]]) -> str:
 
 def _p90(times: list[float]) -> float:
     return statistics.quantiles(times, n=10)[8]
-
-
-def _hits(runs: list[list[Sample]]) -> float:
-    samples = list(itertools.chain(*runs))
-    return sum(each.cached for each in samples) / sum(each.prompt for each in samples)
 
 
 def main() -> None:

@@ -27,6 +27,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     timing: Timing
     cache_tokens: int
     batch: int
+    budget: int = 8_192
+    """Tokens of a step."""
     prefixes: int
     """How many long beginnings there are; 0: prompts have nothing in common."""
     prefix_tokens: int

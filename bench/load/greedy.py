@@ -1,8 +1,8 @@
-"""One who knows all: the caches and queues of engines as they are in the moment in which a request leaves.
+"""A greedy router that sees the caches and queues of engines as they are in the moment in which a request leaves.
 
 It sends the request where its first token would come soonest by the engines' own timing, counting what it sent before
-and the engine has not received yet. It is greedy: it does not know what will be asked next, and where the engine that
-holds a prefix is busy it may have another compute it again. So it is the mark to be measured against, and no bound.
+and the engine has not received yet. It does not know what will be requested next, and where the engine that holds a
+prefix is busy it may have another compute it again. So others can be better; `bound.py` has what none can beat.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from modelplane.sim.engine.sequence import Sequence as Prompt
 from modelplane.sim.engine.timing import Timing
 
 
-class Oracle:
+class GreedyRouter:
     def __init__(self, engines: Sequence[BatchScheduler], timing: Timing) -> None:
         self._engines = engines
         self._timing = timing
