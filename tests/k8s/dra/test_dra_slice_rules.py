@@ -177,6 +177,14 @@ POLICY = f"{AT}.capacity[memory].requestPolicy"
         (with_device(attributes={"x": {"int": "1"}}), [f"{AT}.attributes[x].int: '1' is not a value of that type"]),
         (with_device(attributes={"x": {"int": True}}), [f"{AT}.attributes[x].int: True is not a value of that type"]),
         (with_device(attributes={"x": {"int": 2**63}}), [f"{AT}.attributes[x].int: must fit in 64 bits"]),
+        (with_device(attributes={"x": {"int": -(2**63) - 1}}), [f"{AT}.attributes[x].int: must fit in 64 bits"]),
+        (
+            with_policy(default="1Gi", validRange={"min": "2Gi", "max": "1Gi"}),
+            [
+                f"{POLICY}.validRange.min: must not exceed the capacity or the default",
+                f"{POLICY}.validRange.max: must be between the minimum and the capacity, and not below the default",
+            ],
+        ),
         (
             with_device(attributes={"x": {"string": "é" * 33}}),
             [f"{AT}.attributes[x].string: must have at most 64 bytes"],
