@@ -30,8 +30,8 @@ from mutations import ROOT, SOURCE, Function, Mutant, mutated_tree
 
 _PATIENCE_S = 0.02
 _LEARN_S = 300.0
-_MOST_S = 60.0
-"""The tests of one mutant take no longer than this in all; the others are left out."""
+_MOST_S = 20.0
+"""The tests of one mutant took no longer than this in all when they were watched; slower ones are left out."""
 _MOST_FILES = 6
 Line = tuple[str, int]
 """A module and a line of it."""

@@ -90,6 +90,8 @@ class _Recorder:
     def __init__(self, only: Sequence[str]) -> None:
         self.failed = ""
         self.is_import = False
+        self.status = -1
+        """How the tests ended, before pytest tidies up."""
         self._only = {test: at for at, test in enumerate(only)}
 
     @pytest.hookimpl(trylast=True)
@@ -99,6 +101,9 @@ class _Recorder:
         if self._only:
             items[:] = [item for item in items if item.nodeid in self._only]
             items.sort(key=lambda item: self._only[item.nodeid])
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        self.status = int(exitstatus)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -140,11 +145,11 @@ def ask(question: Question, clock: Clock | None = None) -> Asked:
 
 
 def _run_pytest(words: list[str], recorder: _Recorder) -> tuple[int, str]:
-    """Inside another pytest it raises what it would else report."""
+    """Pytest raises what it would else report inside another, and where a test that failed left a socket open."""
     try:
         return int(pytest.main(words, plugins=[recorder])), ""
     except BaseException as error:  # noqa: BLE001  nothing may get out of this process
-        return int(pytest.ExitCode.INTERNAL_ERROR), repr(error)
+        return FAILED if recorder.status == FAILED else int(pytest.ExitCode.INTERNAL_ERROR), repr(error)
 
 
 def _put_in_place(mutant: Mutant) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from modelplane.api.labels import DRAIN
 from modelplane.placement.cluster_info import make_cluster_info
 from modelplane.placement.decisions import DropReason, ReplicaDecision
-from modelplane.placement.drain import DrainTurns, ReplicaDrain, find_drain, is_drained
+from modelplane.placement.drain import DrainTurns, ReplicaDrain, _is_younger, find_drain, is_drained
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.taints import FOREVER
@@ -266,3 +266,18 @@ def test_a_drain_ends_and_takes_no_replica_out_of_service(wanted, parallelism, c
         if all(each.cluster == "b" for each in fleet.replicas):
             return
     pytest.fail("replicas are left on the drained cluster")
+
+
+@pytest.mark.parametrize(
+    ("created", "since", "expected"),
+    [
+        ("", None, True),
+        ("", 0.0, True),
+        ("1970-01-01T00:00:10Z", None, True),
+        ("1970-01-01T00:00:10Z", 9.0, True),
+        ("1970-01-01T00:00:10Z", 10.0, True),
+        ("1970-01-01T00:00:10Z", 11.0, False),
+    ],
+)
+def test_a_replica_is_younger_than_a_drain_unless_it_was_surely_made_before(created, since, expected):
+    assert _is_younger(replica("c", created=created), since) is expected

@@ -312,3 +312,20 @@ def test_the_oracle_packs_as_one_would_by_hand():
     counts = (("A", 1), ("B", 2))
     assert packs((((1, "A"),), ((2, "B"),)), counts, 1)
     assert not packs((((1, "A"),), ((1, "A"),)), counts, 1)
+
+
+@pytest.mark.parametrize(
+    ("room", "cost", "expected"),
+    [
+        pytest.param(0.5, (2.0, 0.0), True, id="the same"),
+        pytest.param(0.4, (3.0, 1.0), True, id="roomier and cheaper"),
+        pytest.param(0.6, (2.0, 0.0), False, id="as cheap, with less room"),
+        pytest.param(0.6, (3.0, 1.0), False, id="cheaper, with less room"),
+        pytest.param(0.4, (1.0, 0.0), False, id="roomier, and dearer"),
+        pytest.param(0.4, (3.0, -1.0), False, id="cheaper in one currency only"),
+        pytest.param(0.5 + 5e-10, (2.0 - 5e-10, 0.0), True, id="the same but for rounding"),
+    ],
+)
+def test_a_branch_beats_what_is_neither_roomier_nor_cheaper(room, cost, expected):
+    known = reservation._Branch((), (), 0.5, (2.0, 0.0))
+    assert reservation._beats(known, room, cost) is expected

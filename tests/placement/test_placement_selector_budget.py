@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from modelplane.k8s.cel import compile_selector
+from modelplane.k8s.cel import MAX_SELECTORS_LENGTH, compile_selector
 from modelplane.k8s.cel.work_budget import MAX_WORK
 from modelplane.k8s.device import Device
 from modelplane.placement.hardware import DeviceKind
@@ -41,6 +41,23 @@ def forget():
 def refusal(number, count, kinds_):
     limit = f"{kinds_} kinds of devices take more than {MAX_SELECTOR_WORK} units of work"
     return f"engine main, device request gpu, selector {number} of {count} is too expensive: {limit}"
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        pytest.param((10, MAX_SELECTORS_LENGTH - 10), None, id="as long as they may be"),
+        pytest.param(
+            (10, MAX_SELECTORS_LENGTH - 9),
+            "engine main, device request gpu, selector 2 of 2 is too expensive: "
+            f"different selectors have more than {MAX_SELECTORS_LENGTH} characters in all",
+            id="one character more",
+        ),
+    ],
+)
+def test_selectors_have_a_length_in_all(monkeypatch, lengths, expected):
+    monkeypatch.setattr("modelplane.placement.selector_budget.compile_selector", lambda _text, stored: stored)
+    assert compile_fault(wanting(*[f"{'true':<{length}}" for length in lengths])) == expected
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from modelplane.placement.partitions import CounterDraw, Partition
 from modelplane.placement.pool_usage import EMPTY, add
 from modelplane.placement.request import EngineRequest, MemberRequest, NodeDeviceRequest
 from modelplane.placement.snapshot import Fleet
-from modelplane.placement.wording import Mismatch, Shortfall, Untolerated
+from modelplane.placement.wording import Mismatch, Shortfall, Untolerated, readable
 from modelplane.testing.fleets import (
     DRIVER,
     assignment,
@@ -195,3 +195,8 @@ def test_a_capacity_that_no_device_has_is_named():
     wanted = NodeDeviceRequest("gpu", 1, (), (("memory", "200Gi"),))
     found = engine_allocations(engine(wanted), hardware())
     assert str(Mismatch(found, hardware())) == "needs 1 x gpu with memory 200Gi; a node has 8 x gpu with memory 141Gi"
+
+
+@pytest.mark.parametrize(("length", "expected"), [(160, "x" * 160), (161, "x" * 159 + "…"), (500, "x" * 159 + "…")])
+def test_a_long_selector_is_cut(length, expected):
+    assert readable("x" * length) == expected

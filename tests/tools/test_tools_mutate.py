@@ -225,6 +225,34 @@ def test_a_process_that_a_test_starts_has_the_mutant(judge_by, test_file, fates)
     assert [each.fate for each in verdicts] == [fates.KILLED, fates.SURVIVED]
 
 
+MARKED = """\
+from modelplane.epp.scheduling import headers
+
+def test_it():
+    assert not hasattr(headers, "MARK")
+"""
+BREAKS_AT_THE_END = """
+failed = []
+
+def pytest_sessionfinish(exitstatus):
+    failed.append(exitstatus == 1)
+
+def pytest_unconfigure():
+    if any(failed):
+        raise ResourceWarning("a socket is left open")
+"""
+
+
+@pytest.mark.submission
+@pytest.mark.slow
+def test_what_a_failed_test_leaves_open_does_not_hide_that_it_failed(judge_by, test_file, fates):
+    file = test_file(MARKED)
+    with (file.parent / "conftest.py").open("a") as conftest:
+        conftest.write(BREAKS_AT_THE_END)
+    verdicts = judge_by([f"{headers_text()}\nMARK = 1\n", headers_text()], [file])
+    assert [each.fate for each in verdicts] == [fates.KILLED, fates.SURVIVED]
+
+
 @pytest.mark.submission
 @pytest.mark.slow
 def test_the_limit_follows_from_what_the_tests_take_without_a_mutant(tools, judge_by, test_file, fates, monkeypatch):

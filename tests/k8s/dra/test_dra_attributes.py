@@ -25,6 +25,14 @@ DRIVER = "gpu.example.com"
             DeviceAttribute("strings", None, frozenset({"a", "b"})),
         ),
         ({"model": {"strings": []}}, f"{DRIVER}/model", DeviceAttribute("", None, frozenset())),
+        *[
+            ({"x": {kind: value}}, "x", DeviceAttribute(kind, value, frozenset({value})))
+            for kind, value in (("string", "a"), ("int", 1), ("bool", True), ("version", "1.0.0"))
+        ],
+        *[
+            ({"x": {kind: list(values)}}, "x", DeviceAttribute(kind, None, frozenset(values)))
+            for kind, values in (("strings", "ab"), ("ints", (1, 2)), ("bools", (True,)), ("versions", ("1.0.0",)))
+        ],
         ({"v": {"version": "1.0.0+x"}}, f"{DRIVER}/v", DeviceAttribute("version", "1.0.0+x", frozenset({"1.0.0+x"}))),
     ],
 )

@@ -53,6 +53,7 @@ def test_scopes(given, expected):
         (("none", "DoesNotExist"), True),
         (("n", "Gt", "4"), True),
         (("n", "Gt", "5"), False),
+        (("n", "Lt", "9223372036854775807"), True),
         (("n", "Lt", "6"), True),
         (("n", "Lt", "5"), False),
         (("none", "Gt", "1"), False),

@@ -48,6 +48,18 @@ def counting(**counters):
         with_policy(default="1Gi", validValues=["1Gi", "2Gi"]),
         with_policy(default="3Gi", validRange={"min": "1Gi", "max": "5Gi", "step": "2Gi"}),
         # At each limit.
+        a_slice([{**a_device(f"d{index}"), "attributes": {"x": {"int": 1}}} for index in range(128)]),
+        selecting({"key": "n", "operator": "DoesNotExist"}),
+        selecting(fields=[{"key": "metadata.name", "operator": "NotIn", "values": ["node-1"]}]),
+        with_device(
+            attributes={f"a{index}": {"int": index} for index in range(31)},
+            capacity={"m": {"value": "1"}},
+        ),
+        with_device(attributes={"l": {"ints": [1] * 48}}, capacity={}),
+        with_device(consumesCounters=[counting(**{f"c{index}": "1" for index in range(32)})]),
+        with_policy(default="80Gi", validValues=["1Gi", "80Gi"]),
+        with_policy(default="80Gi", validRange={"min": "80Gi"}),
+        with_policy(default="1Gi", validRange={"min": "1Gi", "step": "79Gi"}),
         a_slice([], pool=a_pool(generation=0)),
         selecting({"key": "n", "operator": "NotIn", "values": ["x"]}, {"key": "n", "operator": "Lt", "values": ["1"]}),
         with_device(attributes={"x": {"int": 2**63 - 1}, "y": {"int": -(2**63)}}),
@@ -127,6 +139,22 @@ POLICY = f"{AT}.capacity[memory].requestPolicy"
             for kind, value in (("bools", True), ("ints", 1), ("strings", "x"), ("versions", "1.0.0"))
         ],
         (
+            a_slice([{**a_device("x"), "attributes": {"x": {"ints": [1]}}}, *[a_device(f"d{at}") for at in range(64)]]),
+            ["spec.devices: must have at most 64 items, has 65"],
+        ),
+        (
+            with_device(
+                attributes={f"a{index}": {"int": index} for index in range(31)},
+                capacity={"m": {"value": "1"}, "n": {"value": "1"}},
+            ),
+            [f"{AT}: must have at most 32 attributes and capacities"],
+        ),
+        (with_policy(validRange={"min": "1Gi"}), [f"{POLICY}.default: is required with validValues or validRange"]),
+        (
+            with_policy(default="81Gi", validRange={"min": "81Gi"}),
+            [f"{POLICY}.validRange.min: must not exceed the capacity or the default"],
+        ),
+        (
             selecting({"key": "z", "operator": "NotIn"}, {"key": "z", "operator": "Lt", "values": ["1", "2"]}),
             [
                 "spec.nodeSelector: z: operator NotIn does not take 0 values",
@@ -177,6 +205,14 @@ POLICY = f"{AT}.capacity[memory].requestPolicy"
         (with_device(attributes={"x": {"int": "1"}}), [f"{AT}.attributes[x].int: '1' is not a value of that type"]),
         (with_device(attributes={"x": {"int": True}}), [f"{AT}.attributes[x].int: True is not a value of that type"]),
         (with_device(attributes={"x": {"int": 2**63}}), [f"{AT}.attributes[x].int: must fit in 64 bits"]),
+        (with_device(attributes={"x": {"int": -(2**63) - 1}}), [f"{AT}.attributes[x].int: must fit in 64 bits"]),
+        (
+            with_policy(default="1Gi", validRange={"min": "2Gi", "max": "1Gi"}),
+            [
+                f"{POLICY}.validRange.min: must not exceed the capacity or the default",
+                f"{POLICY}.validRange.max: must be between the minimum and the capacity, and not below the default",
+            ],
+        ),
         (
             with_device(attributes={"x": {"string": "é" * 33}}),
             [f"{AT}.attributes[x].string: must have at most 64 bytes"],
