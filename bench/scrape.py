@@ -16,9 +16,10 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 from modelplane.epp.datalayer.scrape import Scraper
-from modelplane.epp.datalayer.scrape.connections import ScrapeConnection, ScrapeTarget
+from modelplane.epp.datalayer.scrape.connections import ScrapeConnection
 from modelplane.epp.datalayer.scrape.engines import BUILT_IN
 from modelplane.epp.datalayer.scrape.extractor import MetricsExtractor
+from modelplane.epp.datalayer.scrape.targets import ScrapeTarget
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.sim.engine import Address, EngineConfig, SimulatedEngine
 from modelplane.sim.engine.metrics import CacheConfigInfo, EngineGauges, LoraGauge, exposition

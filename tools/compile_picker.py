@@ -53,6 +53,10 @@ _FLAGS: Final = ("-fvisibility=hidden", "-fno-plt") if sys.platform == "linux" e
 """Functions call each other and those of Python without a detour by a table: as many places less to fetch anew."""
 MODULES: Final = (
     "modelplane.api.identity",
+    "modelplane.epp.datalayer.scrape.connections",
+    "modelplane.epp.datalayer.scrape.extractor",
+    "modelplane.epp.datalayer.scrape.responses",
+    "modelplane.epp.datalayer.scrape.scraper",
     "modelplane.epp.scheduling.arithmetic",
     "modelplane.epp.scheduling.context",
     "modelplane.epp.scheduling.decisions",

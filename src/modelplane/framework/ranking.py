@@ -209,11 +209,16 @@ class IncrementalRanking(Generic[C]):
         for weight, scores in sparse:
             for at, score in scores.items():
                 sums[at] = (sums[at] if at in sums else self._sum_of(at)) + weight * score
-        (total, positions), highest = self._best, max(sums.values())
+        total, positions = self._best
+        highest = -inf
+        for found in sums.values():
+            highest = max(highest, found)
         if highest < total:
             return total, positions
         reached = [at for at, found in sums.items() if found == highest]
-        return highest, sorted({*positions, *reached} if highest == total else reached)
+        if highest == total:
+            return highest, sorted({*positions, *reached})
+        return highest, reached if len(reached) == 1 else sorted(reached)
 
     def sums(self) -> list[float]:
         buckets = self._buckets

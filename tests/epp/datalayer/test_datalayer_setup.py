@@ -7,7 +7,7 @@ import pytest
 from modelplane.epp.config.config import load
 from modelplane.epp.datalayer.kv_events import KvSettings
 from modelplane.epp.datalayer.scrape import MetricsInUse
-from modelplane.epp.datalayer.scrape.connections import ScrapeTarget
+from modelplane.epp.datalayer.scrape.targets import ScrapeTarget
 from modelplane.epp.datalayer.setup import (
     discovery_of,
     kv_listener_of,

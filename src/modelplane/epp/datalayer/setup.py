@@ -21,9 +21,8 @@ from modelplane.epp.datalayer.scrape import (
     ScrapeSettings,
     engines_from,
 )
-from modelplane.epp.datalayer.scrape.connections import ScrapeTarget
 from modelplane.epp.datalayer.scrape.models_poller import ModelsPoller
-from modelplane.epp.datalayer.scrape.targets import TargetOf, models_of, page_of
+from modelplane.epp.datalayer.scrape.targets import ScrapeTarget, TargetOf, models_of, page_of
 from modelplane.epp.datalayer.tokenizer import Tokenizer, TokenizerSettings
 from modelplane.epp.scheduling.assembly import Assembly
 from modelplane.epp.scheduling.declared import (

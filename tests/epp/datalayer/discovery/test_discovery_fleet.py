@@ -4,8 +4,7 @@ import pytest
 
 from modelplane.epp.datalayer.discovery import FleetEndpoints
 from modelplane.epp.datalayer.discovery.fleet import CLUSTERS, ENDPOINTS, REPLICAS, serving_of
-from modelplane.epp.datalayer.scrape.connections import ScrapeTarget
-from modelplane.epp.datalayer.scrape.targets import page_of
+from modelplane.epp.datalayer.scrape.targets import ScrapeTarget, page_of
 from modelplane.epp.scheduling.endpoints import Endpoint
 from tests.support.kube_api import tell
 from tests.support.waiting import until

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from modelplane.epp.datalayer.scrape.engines import BUILT_IN, EngineMetricNames, MetricFamily
-from modelplane.epp.datalayer.scrape.extractor import MetricsExtractor, ScrapedValues
+from modelplane.epp.datalayer.scrape.extractor import MetricsExtractor
+from modelplane.epp.datalayer.scrape.scraped_values import ScrapedValues
 from modelplane.epp.scheduling.metrics import Adapters, EndpointMetrics
 from modelplane.sim.engine.metrics import CacheConfigInfo, EngineGauges, LoraGauge, exposition
 from modelplane.sim.engine.stats import EngineStats

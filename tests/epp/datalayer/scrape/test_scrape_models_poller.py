@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 
 from modelplane.epp.datalayer.scrape import ModelsPoller
-from modelplane.epp.datalayer.scrape.connections import ScrapeConnection, ScrapeTarget
-from modelplane.epp.datalayer.scrape.targets import models_of
+from modelplane.epp.datalayer.scrape.connections import ScrapeConnection
+from modelplane.epp.datalayer.scrape.targets import ScrapeTarget, models_of
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.transport.tls import self_signed, server_context

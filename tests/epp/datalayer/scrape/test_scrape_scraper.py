@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from modelplane.epp.datalayer.scrape import Engines, MetricsInUse, ScrapeIntervals, Scraper, ScrapeSettings
-from modelplane.epp.datalayer.scrape.connections import ScrapeConnection, ScrapeTarget
+from modelplane.epp.datalayer.scrape.connections import ScrapeConnection
 from modelplane.epp.datalayer.scrape.engines import EngineMetricNames as Kind
 from modelplane.epp.datalayer.scrape.engines import MetricFamily
-from modelplane.epp.datalayer.scrape.targets import page_of
+from modelplane.epp.datalayer.scrape.targets import ScrapeTarget, page_of
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.sim.engine import EngineConfig, SimulatedEngine
 from tests.support.waiting import until

@@ -13,7 +13,8 @@ models_poller  the model names of servers
 from modelplane.epp.datalayer.scrape.engines import BadEngine, EngineMetricNames, Engines, MetricFamily, engines_from
 from modelplane.epp.datalayer.scrape.intervals import MetricsInUse, ScrapeIntervals
 from modelplane.epp.datalayer.scrape.models_poller import ModelsPoller
-from modelplane.epp.datalayer.scrape.scraper import Scraper, ScrapeSettings
+from modelplane.epp.datalayer.scrape.scraper import Scraper
+from modelplane.epp.datalayer.scrape.settings import ScrapeSettings
 
 __all__ = [
     "BadEngine",

@@ -10,31 +10,14 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from modelplane.epp.datalayer.scrape.responses import BadResponse, Response, ResponseReader
+from modelplane.epp.datalayer.scrape.targets import ScrapeTarget
 
 PAGE_MOST_BYTES: Final = 4 * 1024 * 1024
 _OK: Final = 200
 
 OnPage = Callable[[bytes | None, str], None]
 """Takes the page, or None and the error."""
-
-
-class ScrapeTarget(msgspec.Struct, frozen=True):
-    """The URL of a page. `tls` is set for https."""
-
-    host: str
-    port: int
-    path: str = ""
-    """Empty: where the endpoint's engine has its metrics."""
-    tls: ssl.SSLContext | None = None
-
-    @property
-    def request(self) -> bytes:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        head = f"GET {self.path or '/metrics'} HTTP/1.1\r\nHost: {host}:{self.port}\r\n"
-        return f"{head}Accept: text/plain;version=0.0.4\r\nUser-Agent: modelplane\r\n\r\n".encode()
 
 
 class ScrapeConnection:

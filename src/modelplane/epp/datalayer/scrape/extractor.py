@@ -12,73 +12,22 @@ not there, and of a family only so many lines are read. What a page does not sho
 import re
 from collections.abc import Sequence
 from math import isfinite
-
-import msgspec
+from typing import Final
 
 from modelplane.epp.datalayer.scrape.engines import EngineMetricNames, MetricFamily
-from modelplane.epp.scheduling.metrics import Adapters, EndpointMetrics
+from modelplane.epp.datalayer.scrape.scraped_values import LABEL, NO_VALUES, ScrapedValues, Series, label_text
+from modelplane.epp.scheduling.metrics import Adapters
 
-_LINES_MOST = 4096
-_LINE_MOST = 65_536
-_DRIFT = 512
+_LINES_MOST: Final = 4096
+_LINE_MOST: Final = 65_536
+_DRIFT: Final = 512
 """The distance from its last position within which a family is searched before the whole page is."""
-_SKIPS_MOST = 16
-_NAMES_MOST = 10_000
-_DIGITS_MOST = 15
+_SKIPS_MOST: Final = 16
+_NAMES_MOST: Final = 10_000
+_DIGITS_MOST: Final = 15
 
 # Possessive repeats: a hostile line is given up after one pass over it.
-_REST = re.compile(rb'(?:\{((?:[^"}\n]++|"(?:[^"\\\n]++|\\[^\n])*+")*+)\})?[ \t]+([^ \t\n]+)')
-_LABEL = re.compile(rb'([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]++|\\.)*+)"')
-_ESCAPES = re.compile(rb"\\(.)")
-
-
-class Series(msgspec.Struct):
-    """One line of a family: its labels as written, and its value."""
-
-    written: bytes
-    value: float
-
-    def label(self, name: bytes) -> str | None:
-        for found, value in _LABEL.findall(self.written):
-            if found == name:
-                return _text(value)
-        return None
-
-
-class ScrapedValues(msgspec.Struct, frozen=True):
-    """The values of one page; None: absent."""
-
-    waiting: float | None = None
-    running: float | None = None
-    kv_use: float | None = None
-    block_size: int | None = None
-    blocks: int | None = None
-    adapters: Adapters | None = None
-    others: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def has_load(self) -> bool:
-        return self.waiting is not None or self.running is not None or self.kv_use is not None
-
-    def after(self, before: EndpointMetrics, at_s: float, then: tuple[int, int] = (0, 0)) -> EndpointMetrics:
-        """The load with this page's numbers in place of older ones; `then` are requests and tokens that were ours."""
-        if not self.has_load:
-            at_s, then = before.scraped_s, (before.requests_at_scrape, before.tokens_at_scrape)
-        return EndpointMetrics(
-            waiting=before.waiting if self.waiting is None else self.waiting,
-            running=before.running if self.running is None else self.running,
-            kv_cache_usage=before.kv_cache_usage if self.kv_use is None else self.kv_use,
-            block_size=before.block_size if self.block_size is None else self.block_size,
-            blocks=before.blocks if self.blocks is None else self.blocks,
-            adapters=before.adapters if self.adapters is None else self.adapters,
-            models=before.models,
-            scraped_s=at_s,
-            requests_at_scrape=then[0],
-            tokens_at_scrape=then[1],
-        )
-
-
-NO_VALUES = ScrapedValues()
+_REST: Final = re.compile(rb'(?:\{((?:[^"}\n]++|"(?:[^"\\\n]++|\\[^\n])*+")*+)\})?[ \t]+([^ \t\n]+)')
 
 
 class MetricsExtractor:
@@ -286,9 +235,9 @@ def _adapters(series: Sequence[Series]) -> Adapters | None:
     if not series:
         return None
     newest = max(series, key=lambda one: one.value)
-    labels: dict[bytes, bytes] = dict(_LABEL.findall(newest.written))
+    labels: dict[bytes, bytes] = dict(LABEL.findall(newest.written))
     running, waiting, most = (
-        _text(labels.get(name, b"")) for name in (b"running_lora_adapters", b"waiting_lora_adapters", b"max_lora")
+        label_text(labels.get(name, b"")) for name in (b"running_lora_adapters", b"waiting_lora_adapters", b"max_lora")
     )
     return Adapters(_names(running), _names(waiting), _number(most) or 0)
 
@@ -296,9 +245,3 @@ def _adapters(series: Sequence[Series]) -> Adapters | None:
 def _names(listed: str) -> frozenset[str]:
     parts = listed.split(",", _NAMES_MOST)[:_NAMES_MOST]
     return frozenset(name for part in parts if (name := part.strip()))
-
-
-def _text(written: bytes) -> str:
-    if b"\\" in written:
-        written = _ESCAPES.sub(lambda found: b"\n" if found[1] == b"n" else found[1], written)
-    return written.decode(errors="replace")

@@ -5,13 +5,14 @@ and pages over the limit are rejected.
 """
 
 import re
+from typing import Final
 
-_HEAD_MOST = 32_768
-_STATUS = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: [^\r\n]*)?")
-_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?")
-_CHUNK_LINE_MOST = 256
-_HEAD_END = b"\r\n\r\n"
-_CONTINUE_BELOW = 200
+_HEAD_MOST: Final = 32_768
+_STATUS: Final = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: [^\r\n]*)?")
+_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?")
+_CHUNK_LINE_MOST: Final = 256
+_HEAD_END: Final = b"\r\n\r\n"
+_CONTINUE_BELOW: Final = 200
 
 
 class BadResponse(Exception):  # noqa: N818 - an outcome, not a fault of ours

@@ -14,7 +14,9 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
+from typing import Final
 
 import msgspec
 
@@ -22,15 +24,15 @@ from modelplane.epp.datalayer.endpoint_logs import about_endpoint
 from modelplane.epp.datalayer.endpoints import EndpointSource
 from modelplane.epp.datalayer.scrape.connections import ScrapeConnection
 from modelplane.epp.datalayer.scrape.engines import Engines
-from modelplane.epp.datalayer.scrape.extractor import NO_VALUES, MetricsExtractor
+from modelplane.epp.datalayer.scrape.extractor import MetricsExtractor
 from modelplane.epp.datalayer.scrape.intervals import (
-    MetricsInUse,
-    ScrapeIntervals,
     ScrapeOutcome,
     busy_interval_s,
     next_interval_s,
     weight_left,
 )
+from modelplane.epp.datalayer.scrape.scraped_values import NO_VALUES
+from modelplane.epp.datalayer.scrape.settings import ScrapeCounts, ScrapeSettings
 from modelplane.epp.datalayer.scrape.targets import TargetOf, page_of
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import aged
@@ -39,28 +41,8 @@ from modelplane.reconcile.log_reasons import LogReason
 _log = logging.getLogger(__name__)
 
 
-_UNDER_WAY = float("inf")
+_UNDER_WAY: Final = float("inf")
 """The due time while a scrape is queued or in flight."""
-
-
-class ScrapeSettings(msgspec.Struct, frozen=True):
-    """How endpoints are scraped."""
-
-    intervals: ScrapeIntervals = ScrapeIntervals()
-    uses: MetricsInUse = MetricsInUse()
-    timeout_s: float = 1.0
-    at_once: int = 32
-    tick_s: float = 0.1
-
-
-class ScrapeCounts(msgspec.Struct):
-    """Since the start."""
-
-    scrapes: int = 0
-    failures: int = 0
-    """No page."""
-    unread: int = 0
-    """A page without any of the numbers of its kind of server."""
 
 
 class _Watched:
@@ -206,7 +188,7 @@ class Scraper:
             watched.started_s = self._clock()
             watched.then = (watched.endpoint.requests_in_flight, watched.endpoint.tokens_shown)
             self.counts.scrapes += 1
-            watched.connection.fetch(lambda page, problem, watched=watched: self._on_page(watched, page, problem))  # type: ignore[misc]  # a default argument binds the loop's variable
+            watched.connection.fetch(partial(self._on_page, watched))
 
     def _on_page(self, watched: _Watched, page: bytes | None, problem: str) -> None:
         self._in_flight -= 1

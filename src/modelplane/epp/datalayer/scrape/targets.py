@@ -1,10 +1,29 @@
 """The URLs of an endpoint's pages."""
 
+import ssl
 from collections.abc import Callable
 from typing import Final
 
-from modelplane.epp.datalayer.scrape.connections import ScrapeTarget
+import msgspec
+
 from modelplane.epp.scheduling.endpoints import Endpoint
+
+
+class ScrapeTarget(msgspec.Struct, frozen=True):
+    """The URL of a page. `tls` is set for https."""
+
+    host: str
+    port: int
+    path: str = ""
+    """Empty: where the endpoint's engine has its metrics."""
+    tls: ssl.SSLContext | None = None
+
+    @property
+    def request(self) -> bytes:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        head = f"GET {self.path or '/metrics'} HTTP/1.1\r\nHost: {host}:{self.port}\r\n"
+        return f"{head}Accept: text/plain;version=0.0.4\r\nUser-Agent: modelplane\r\n\r\n".encode()
+
 
 TargetOf = Callable[[Endpoint], ScrapeTarget | None]
 """None: its address cannot be read, and it is left alone."""

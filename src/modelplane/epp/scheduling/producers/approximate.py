@@ -252,7 +252,8 @@ class ApproximateIndex:
         while holders:
             at, left = self._same_until(landmarks, at, holders)
             count = length if at == len(landmarks) else _PLACES[at - 1]
-            matched.update(dict.fromkeys(_where(lookup, holders & ~left), count))
+            for place in _where(lookup, holders & ~left):
+                matched[place] = count
             holders = left
         return matched
 
