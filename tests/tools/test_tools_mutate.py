@@ -454,7 +454,7 @@ def test_what_is_not_green_in_a_copy_without_the_change_is_not_judged(tool, smal
 @pytest.mark.slow
 def test_a_known_mutant_may_be_of_any_file(tool, capsys):
     assert tool.main(["--known", "--only", ".gitignore", "--processes", "1"]) == 0
-    assert capsys.readouterr().out == f"1 mutants: {counts(killed=1)}; 100.0 % killed or explained\n"
+    assert capsys.readouterr().out == f"1 mutants of 1: {counts(killed=1)}; 100.0 % killed or explained\n"
 
 
 @pytest.mark.submission

@@ -40,6 +40,8 @@ class Scheduler:
     def __init__(self, built: Assembly) -> None:
         self.assembly = built
         self._handler = built.handler
+        self._conclude: Callable[[SchedulingContext], object] = built.handler.process_results
+        """A plugin may return anything; compiled code would refuse it without a word on who did."""
         self._profiles = built.profiles
         self._runners = {name: Runner(profile, Endpoint.watch) for name, profile in built.profiles.items()}
         self._subset_filter = SubsetFilter()
@@ -201,7 +203,7 @@ class Scheduler:
                     results[name] = self._run_shadow(name, context, reporter)
                 else:
                     results[name] = self._runners[name].run(context, context.endpoints, reporter)
-        decision = handler.process_results(context)
+        decision = self._conclude(context)
         if type(decision) is not Decision:
             raise PluginFault(handler.name, f"returned {decision!r}, which is no Decision")
         if decision.outcome is _PICKED and not (decision.groups and decision.groups[0]):
