@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
+from modelplane.epp.datalayer.frames import framed
 from modelplane.epp.datalayer.peers import PeerOptions, PeerSync, PeerUpdate, named_peers
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.parameters import ApproxPrefixParameters
@@ -182,3 +183,17 @@ def test_an_address_that_is_no_peers_is_not_read():
 
 def test_names_are_resolved_to_the_addresses_of_peers():
     assert asyncio.run(named_peers([("localhost", 9004), ("127.0.0.2", 1)])()) >= {(HOST, 9004), ("127.0.0.2", 1)}
+
+
+def test_a_picker_stops_though_an_update_comes_in_the_same_moment():
+    async def story():
+        reader = asyncio.StreamReader()
+        reading = asyncio.create_task(Picker(set()).sync._read(reader))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        reader.feed_data(framed(msgspec.msgpack.encode(PeerUpdate({}, ()))))
+        reading.cancel()
+        await asyncio.wait([reading], timeout=5)
+        return reading.cancelled()
+
+    assert asyncio.run(story())

@@ -170,7 +170,9 @@ class PeerSync:
         peer = object()
         try:
             while True:
-                update = await asyncio.wait_for(_next_update(reader), SILENT_S)
+                # Where an update comes in the same moment, wait_for of Python 3.11 forgets that it was cancelled.
+                async with asyncio.timeout(SILENT_S):
+                    update = await _next_update(reader)
                 self.state.receive(peer, update.loads, update.prompts)
         except (OSError, EOFError, TimeoutError, msgspec.DecodeError, FrameTooLong) as end:
             # A picker that called itself ends before it says anything.
@@ -202,9 +204,11 @@ class _Link:
         if self.is_open:
             return
         with suppress(OSError, EOFError, TimeoutError):
-            reader, writer = await asyncio.wait_for(asyncio.open_connection(*self._address), SILENT_S)
+            async with asyncio.timeout(SILENT_S):
+                reader, writer = await asyncio.open_connection(*self._address)
             try:
-                greeting = await asyncio.wait_for(reader.readexactly(_GREETING), SILENT_S)
+                async with asyncio.timeout(SILENT_S):
+                    greeting = await reader.readexactly(_GREETING)
             except BaseException:
                 writer.close()
                 raise
