@@ -223,10 +223,14 @@ class Ours(Policy):
         return next((plugin for plugin in plugins if isinstance(plugin, kind)), None)
 
     def choose(self, question: Question, prompt: Prompt) -> int:
+        return self.send(question, prompt, self.endpoints)
+
+    def send(self, question: Question, prompt: Prompt, among: Sequence[Endpoint]) -> int:
+        """To the best of these."""
         request = Request(
             "r", "m", prompts=(question.text,), max_output_tokens=question.answer, token_ids=self._tokens(question)
         )
-        decision = self._scheduler.schedule(request, self.endpoints, self._clock.now(), self._chance)
+        decision = self._scheduler.schedule(request, among, self._clock.now(), self._chance)
         sent = self._sent[prompt] = _Sent(request, decision, max(0, request.tokens - decision.cached_tokens))
         if self._counts:
             decision.picked.count(1, sent.tokens)

@@ -8,13 +8,20 @@ beat (`load/bound.py`). Engines that share a GPU do more than one alone: a step 
 others are when it begins, and by none that begin later. Of four, in the order in which their steps began, the first has
 at most the whole, the next a half, a third and a quarter.
 
-    python -m gpu.virtual [--workload NAME]… [--share 0.9]… [--seeds 10] [--config FILE]…      # in bench/
+`foresight` knows what really comes next. For every request it plays each choice until a horizon, in a copy of this
+process with the same engines and the same later requests, which follow the default there, and takes the choice with the
+least sum of squares of the times to the first token. It is no bound, since its own later choices are not played; what
+it does not reach, a policy that learns of requests when they come will hardly. A minute a seed, so only by name.
+
+    python -m gpu.virtual [--workload NAME]… [--share 0.9]… [--seeds 10] [--policy NAME]… [--config FILE]…  # in bench/
 """
 
 import argparse
 import itertools
 import json
+import os
 import statistics
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +36,7 @@ from picker_routing import Ours, Pool, Question, Sample, Trial, hit_rate
 
 from gpu.engines import BLOCKS
 from gpu.workloads import WORKLOADS, Workload, bodies
+from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.sim.engine import LLAMA_8B_H200, Timing
 from modelplane.sim.engine.sequence import Sequence as Prompt
 
@@ -41,6 +49,7 @@ _SECONDS: Final = 16.0
 _SKIPPED: Final = 0.3
 _SEEDS: Final = (7, 8, 1, 2, 3, 4, 5, 6, 9, 10)
 _GO_SCRAPES_S: Final = 0.05
+_COST: Final = struct.Struct("d")
 _BLOCK: Final = 16
 _HEAD: Final = """\
 | policy | TTFT p50, ms | TTFT p90, ms | of the first | of single seeds | prefix hits |
@@ -63,13 +72,18 @@ class Policy(msgspec.Struct, frozen=True):
     config: str
     blind: bool = False
     scrape_s: float = Trial.__struct_defaults__[1]
+    horizon_s: float = 0.0
+    """Where it knows what comes next."""
 
 
+_DEFAULT: Final = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
 POLICIES: Final = {
     "go": Policy(CONFIG, blind=True, scrape_s=_GO_SCRAPES_S),
     "ecosystem": Policy(CONFIG),
-    "default": Policy("apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"),
+    "default": Policy(_DEFAULT),
+    "foresight": Policy(_DEFAULT, horizon_s=1.0),
 }
+USUAL: Final = ("go", "ecosystem", "default")
 
 
 @dataclass
@@ -140,7 +154,7 @@ class Play:
         self._clock = VirtualTime()
         self._pool = SharedPool(trial.shape, self._clock)
         self._picker = Ours(trial, self._pool, self._clock, policy.config, blind=policy.blind)
-        self.samples: list[Sample] = []
+        self._sent: list[tuple[Prompt, Sample]] = []
         self._left = 0
 
     def run(self, asked: Iterable[Question]) -> list[Sample]:
@@ -148,13 +162,18 @@ class Play:
             self._left += 1
             self._clock.call_at(question.at_s, lambda question=question: self._send(question))  # type: ignore[misc]
         self._clock.run(lambda: not self._left)
-        return self.samples
+        return [sample for _, sample in self._sent]
 
     def _send(self, question: Question) -> None:
         sample = Sample(self._clock.now())
-        self.samples.append(sample)
         prompt = question.prompt(lambda: self._end(prompt, sample))
-        at = self._picker.choose(question, prompt)
+        self._sent.append((prompt, sample))
+        self._leave(self._choose(question, prompt), prompt)
+
+    def _choose(self, question: Question, prompt: Prompt) -> int:
+        return self._picker.choose(question, prompt)
+
+    def _leave(self, at: int, prompt: Prompt) -> None:
         self._clock.call_at(self._clock.now() + _WAY_S, lambda: self._arrive(at, prompt))
 
     def _arrive(self, at: int, prompt: Prompt) -> None:
@@ -166,6 +185,60 @@ class Play:
         self._picker.ended(prompt)
         sample.first_s, sample.ended_s = prompt.first_token or 0.0, self._clock.now()
         sample.prompt, sample.cached = len(prompt.prompt), prompt.cached
+
+
+class Foresight(Play):
+    """Plays each choice against what really comes next."""
+
+    def __init__(self, trial: Trial, policy: Policy) -> None:
+        super().__init__(trial, policy)
+        self._horizon_s = policy.horizon_s
+        self._is_copy = False
+
+    def _choose(self, question: Question, prompt: Prompt) -> int:
+        if self._is_copy:
+            return super()._choose(question, prompt)
+        costs = [self._cost(question, prompt, endpoint) for endpoint in self._picker.endpoints]
+        return self._send_to(question, prompt, self._picker.endpoints[costs.index(min(costs))])
+
+    def _send_to(self, question: Question, prompt: Prompt, endpoint: Endpoint) -> int:
+        return self._picker.send(question, prompt, (endpoint,))
+
+    def _cost(self, question: Question, prompt: Prompt, endpoint: Endpoint) -> float:
+        """What a copy of this process says."""
+        reader, writer = os.pipe()
+        child = os.fork()
+        if not child:
+            try:
+                os.write(writer, _COST.pack(self._played(question, prompt, endpoint)))
+            finally:
+                os._exit(0)
+        os.close(writer)
+        (cost,) = _COST.unpack(os.read(reader, _COST.size))
+        os.close(reader)
+        os.waitpid(child, 0)
+        return float(cost)
+
+    def _played(self, question: Question, prompt: Prompt, endpoint: Endpoint) -> float:
+        """Of all that wait, and of all that come until the horizon: each has its first token, or another horizon."""
+        self._is_copy = True
+        now_s, clock = self._clock.now(), self._clock
+        end_s = now_s + self._horizon_s
+        self._leave(self._send_to(question, prompt, endpoint), prompt)
+        clock.run(lambda: clock.now() >= end_s)
+        counted = [
+            (sample.at_s, prompt)
+            for prompt, sample in self._sent
+            if sample.at_s <= end_s and (prompt.first_token is None or prompt.first_token >= now_s)
+        ]
+        waiting = [prompt for _, prompt in counted]
+        last_s = end_s + self._horizon_s
+        clock.run(lambda: clock.now() >= last_s or all(prompt.first_token is not None for prompt in waiting))
+        return sum(((prompt.first_token or clock.now()) - at_s) ** 2 for at_s, prompt in counted)
+
+
+def play(trial: Trial, policy: Policy, asked: Iterable[Question]) -> list[Sample]:
+    return (Foresight if policy.horizon_s else Play)(trial, policy).run(asked)
 
 
 def firsts_ms(samples: Sequence[Sample]) -> list[float]:
@@ -206,7 +279,7 @@ def _table(workload: Workload, share: float, policies: dict[str, Policy], seeds:
     asked = {seed: list(questions(workload, Trial(shape, seed))) for seed in seeds}
     first: list[list[float]] = []
     for name, policy in policies.items():
-        runs = [Play(Trial(shape, seed, policy.scrape_s), policy).run(asked[seed]) for seed in seeds]
+        runs = [play(Trial(shape, seed, policy.scrape_s), policy, asked[seed]) for seed in seeds]
         times = [firsts_ms(run) for run in runs]
         first = first or times
         print(f"| {name} | {_line(times, first)} | {hit_rate([*itertools.chain(*runs)]):.0%} |", flush=True)
@@ -234,7 +307,7 @@ def main() -> None:
     parser.add_argument("--share", action="append", type=float)
     parser.add_argument("--seeds", type=int, default=len(_SEEDS), choices=range(1, len(_SEEDS) + 1))
     chosen = parser.parse_args()
-    policies = {name: POLICIES[name] for name in chosen.policy or POLICIES}
+    policies = {name: POLICIES[name] for name in chosen.policy or USUAL}
     policies |= {file.stem: Policy(file.read_text()) for file in chosen.config or ()}
     for name, share in itertools.product(chosen.workload or _WORKLOADS, chosen.share or (0.5, 0.9, 1.2)):
         _table(_WORKLOADS[name], share, policies, _SEEDS[: chosen.seeds])
