@@ -181,7 +181,8 @@ def judge(
 ) -> Iterator[Judged]:
     """Each with its verdict, in any order; a survivor of the fast way also before the slow way has said so.
 
-    Those to be asked again have survived the fast way before.
+    Those to be asked again have survived the fast way before. They take most of the time, so they come last: a run that
+    is cut has judged as many as it could, and its score is no higher than that of a whole one.
     """
     if time.monotonic() >= until:
         return
@@ -189,16 +190,17 @@ def judge(
     rooms = Rooms(mutants, tokens, until)
     mutate_slow.load_libraries()
     slow = SlowWay(tokens, thorough=thorough)
-    for mutant in again:
-        slow.put(mutant, asked=True)
-    while time.monotonic() < until and not (rooms.is_done and slow.is_done):
+    survivors = list(again)
+    while time.monotonic() < until and not (rooms.is_done and slow.is_done and not survivors):
         for mutant, verdict in _drain(rooms):
             if isinstance(verdict, Unjudged):
                 slow.put_first(mutant, verdict)
                 continue
             yield mutant, verdict
             if verdict.fate is Fate.SURVIVED:
-                slow.put(mutant, asked=True)
+                survivors.append(mutant)
+        while rooms.is_done and survivors:
+            slow.put(survivors.pop(), asked=True)
         yield from slow.step()
     slow.stop()
     yield from ((mutant, verdict) for mutant, verdict in _drain(rooms) if isinstance(verdict, Verdict))
