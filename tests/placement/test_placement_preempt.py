@@ -101,6 +101,35 @@ def test_fewer_victims_are_better_where_they_matter_as_much():
     assert (found.preemption.cluster, victims(found)) == ("a", [("low", 0)])
 
 
+def test_the_highest_of_several_victims_counts():
+    """One of the two that would leave cluster a matters as much as the one of cluster b."""
+    low = {"name": "low", "priority": "silver", **SERVING}
+    fleet = Fleet.of(
+        [cluster(name, pool(nodes=1), priorities=PRIORITIES) for name in ("a", "b")],
+        [
+            replica("a", 0, assignment("h200", claim(4)), name="least", **SERVING),
+            replica("a", 0, assignment("h200", claim(4)), **low),
+            replica("b", 1, assignment("h200", claim(8)), **low),
+        ],
+    )
+    assert victims(schedule(gold(), fleet)) == [("low", 1)]
+
+
+def test_nobody_is_evicted_from_a_cluster_that_is_not_listed():
+    held = [replica(name, 0, assignment("h200", claim(8)), name="low", **SERVING) for name in ("gone", "here")]
+    found = schedule(gold(), Fleet.of([cluster("here", pool(nodes=1), priorities=PRIORITIES)], held)).preemption
+    assert (found.cluster, found.victims) == ("here", (held[1],))
+
+
+def test_the_first_pool_with_room_is_taken():
+    both = (assignment("one", claim(8), engine_name="x"), assignment("two", claim(16), engine_name="y"))
+    low = replica("a", 0, *both, name="low", **SERVING)
+    pools = pool("one", 1), pool("two", 1, hardware(kind(count=16)))
+    fleet = Fleet.of([cluster("a", *pools, priorities=PRIORITIES)], [low])
+    (placed,) = schedule(gold(nominated_victims=frozenset({low.digest})), fleet).placements
+    assert placed.replica.assignments == (assignment("one", claim(8)),)
+
+
 def test_nobody_is_evicted_where_the_replica_may_not_go_or_would_not_fit():
     low = [replica("a", 0, assignment("h200", claim(8)), name="low", **SERVING)]
     cordoned = cluster("a", pool(nodes=1), priorities=PRIORITIES, cordoned=True)
@@ -127,6 +156,7 @@ def test_nobody_is_preempted_once_the_one_that_did_is_gone():
     winner = replica("a", 0, assignment("h200", claim(8)), priority="gold", preempts=(low.digest,), **SERVING)
     info = make_cluster_info(cluster("a", pool(nodes=1), priorities=PRIORITIES), [low, winner])
     assert (preempted(info), preempted(info.with_replicas(removed=[winner.id]))) == ({low.id}, set())
+    assert preempted(make_cluster_info(None, [low]).with_replicas([winner])) == set()
 
 
 def test_naming_a_victim_of_higher_priority_or_a_protected_one_evicts_nobody():
