@@ -71,6 +71,16 @@ def test_room_is_made_for_all_engines_of_a_replica():
     assert [s.pool for s in placed.replica.assignments] == ["one", "two"]
 
 
+def test_each_engine_gets_its_own_pool_when_room_is_made():
+    pools = [pool(name, 1, hardware(kind(product=name))) for name in ("one", "two")]
+    low = replica("a", 0, assignment("one", claim(8)), name="low", **SERVING)
+    fleet = Fleet.of([cluster("a", *pools, priorities=PRIORITIES)], [low])
+    asked = gold(*(engine(request(8, product_is(name)), name=f"on-{name}") for name in ("two", "one")))
+    told = msgspec.structs.replace(asked, nominated_victims=frozenset({low.digest}))
+    (placed,) = schedule(told, fleet).placements
+    assert [(s.engine, s.pool) for s in placed.replica.assignments] == [("on-two", "two"), ("on-one", "one")]
+
+
 def test_the_cluster_whose_victims_matter_least_is_taken():
     fleet = Fleet.of(
         [cluster(name, pool(nodes=1), priorities=PRIORITIES) for name in ("a", "b")],
