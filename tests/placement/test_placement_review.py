@@ -283,6 +283,11 @@ def test_replicas_that_share_their_assignments_on_clusters_that_share_their_pool
     assert shown(reviewed(asked, [EAST, WEST], held)[1]) == expected
 
 
+def test_one_that_leaves_is_not_taken_for_one_that_stays():
+    held = [msgspec.structs.replace(FIRST, index=at, leaving=at == 1) for at in range(2)]
+    assert shown(reviewed(place(1), [EAST], held)[1]) == ([0], [], [], [1], FOREVER)
+
+
 def test_a_replica_grows_in_place_and_is_charged_for_it():
     state, found = reviewed(place(1, engine(request(8)), priority="gold"), [cluster("a")], [replica("a")])
     (grown,) = found.kept
