@@ -4,6 +4,7 @@ import pytest
 
 from modelplane.api.errors import InputError
 from modelplane.epp.config.config import load
+from modelplane.epp.scheduling.handlers import TYPES
 from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
@@ -106,6 +107,21 @@ def test_prefill_first_always_prefills():
     assert told(decide(PREFILL_FIRST, roles(decode=1))) == (Outcome.PICKED, "decode", [["decode0"]], {}, {})
 
 
+@pytest.mark.parametrize(
+    ("has_media", "named"),
+    [(False, ["x-prefiller-host-port"]), (True, ["x-encoder-hosts-ports", "x-prefiller-host-port"])],
+)
+def test_prefill_first_encodes_where_there_is_media(has_media, named):
+    pool = roles(decode=1, prefill=1, encode=1)
+    found = decide(PREFILL_FIRST, pool, Request("r", has_media=has_media))
+    addresses = {"x-prefiller-host-port": pool[1].address, "x-encoder-hosts-ports": pool[2].address}
+    assert dict(found.set_headers) == {name: addresses[name] for name in named}
+    alone = PREFILL_FIRST.replace("- {name: encode, plugins: [{pluginRef: encode-filter}]}\n", "")
+    assert dict(decide(alone, pool, Request("r", has_media=has_media)).set_headers) == {
+        "x-prefiller-host-port": pool[1].address
+    }
+
+
 def test_prefill_first_without_a_prefill_profile_decodes_at_once():
     config = """
 plugins:
@@ -158,6 +174,14 @@ def test_profiles_that_a_handler_cannot_run_are_named(handler, profiles, expecte
     assert list(handler.validate_profiles(profiles)) == expected
 
 
+def test_what_handlers_read_of_producers_and_what_replaces_them():
+    found = {each.name: (each.consumes, each.replaced_by) for each in TYPES}
+    assert {name: told for name, told in found.items() if any(told)} == {
+        "data-parallel-profile-handler": ((), "one endpoint a port, which the pool's target ports give"),
+        "prefix-based-pd-decider": (("prefix",), ""),
+    }
+
+
 @pytest.mark.parametrize(
     ("type_name", "parameters", "says"),
     [
@@ -205,7 +229,9 @@ schedulingProfiles:
         pytest.param(5, 0, 8, False, id="little is left to compute"),
         pytest.param(5, 0, 5, True, id="just enough is left"),
         pytest.param(5, 0, 0, True, id="all is left"),
-        pytest.param(5, 20, 0, False, id="the prompt is too short"),
+        pytest.param(5, 11, 0, False, id="the prompt is too short"),
+        pytest.param(5, 10, 0, True, id="the prompt is just long enough"),
+        pytest.param(10, 0, 0, True, id="just all of it is left"),
         pytest.param(0, 0, 0, False, id="never"),
         pytest.param(11, 0, 0, False, id="less input than has to be left"),
     ],

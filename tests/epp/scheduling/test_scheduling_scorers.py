@@ -11,6 +11,7 @@ from modelplane.api.errors import InputError
 from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.scorers import TYPES
 from modelplane.epp.scheduling.topology import PEER
 from modelplane.framework import Scorer
 from modelplane.testing.picking import context_of, endpoint, endpoints_with, lora, make, with_headroom, with_prefix
@@ -168,6 +169,46 @@ def busy(*pairs):
             [1.0, 0.0],
             id="cost: no price is the worst",
         ),
+        pytest.param(
+            "cost-scorer",
+            {},
+            [
+                endpoint(str(at), attributes={"price-per-hour": 2.0, "prefill-tokens-per-second": rate})
+                for at, rate in enumerate((0.0, -1.0, math.inf, math.nan, 0.5, 1.0))
+            ],
+            [0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
+            id="cost: a rate that is none",
+        ),
+        pytest.param(
+            "cost-scorer",
+            {},
+            [
+                endpoint("a", attributes={"price-per-hour": 2.0, "prefill-tokens-per-second": 1.0}),
+                endpoint("b", attributes={"price-per-hour": 3.0}),
+            ],
+            [1.0, 0.0],
+            id="cost: prices alone, where a rate is missing",
+        ),
+        pytest.param(
+            "cost-scorer",
+            {"rateAttribute": ""},
+            [
+                endpoint("a", attributes={"price-per-hour": 2.0, "prefill-tokens-per-second": 1.0, "": 1.0}),
+                endpoint("b", attributes={"price-per-hour": 3.0, "prefill-tokens-per-second": 9.0, "": 9.0}),
+            ],
+            [1.0, 0.0],
+            id="cost: prices alone, where that is wanted",
+        ),
+        pytest.param(
+            "cost-scorer",
+            {},
+            [
+                endpoint(str(at), attributes={"price-per-hour": price})
+                for at, price in enumerate((0.0, 4.0, -1.0, math.inf, math.nan))
+            ],
+            [1.0, 0.0, 0.0, 0.0, 0.0],
+            id="cost: nothing is the cheapest, and less is no price",
+        ),
         pytest.param("cost-scorer", {}, [endpoint("a"), endpoint("b")], [0.0, 0.0], id="cost: no price at all"),
         pytest.param("mm-embeddings-cache-scorer", {}, [endpoint("a")], [0.0], id="without effect"),
     ],
@@ -202,6 +243,10 @@ def test_lora_affinity(load, expected):
             {"matchLengthWeight": 0.5, "matchLengthScaleTokens": 100}, [50], 100, 1, [0.375], id="long and half held"
         ),
         pytest.param({"matchLengthWeight": 1, "matchLengthScaleTokens": 64}, [4], 8, 64, [1.0], id="length alone"),
+        pytest.param(
+            {"matchLengthWeight": 0.5, "matchLengthScaleTokens": 16}, [8], 4, 1, [0.625], id="no share is more than all"
+        ),
+        pytest.param({}, [8, 2], 4, 1, [1.0, 0.5], id="nor without a length"),
         pytest.param({}, [0, 0], 10, 1, [0.0, 0.0], id="none holds anything"),
         pytest.param({}, [0], 0, 1, [0.0], id="an empty prompt"),
     ],
@@ -260,6 +305,8 @@ def test_token_load(ahead, matched, expected):
         ("500-1000", 0, 0.2),
         (None, 0, 0.5),
         ("8-8", 8, 1.0),
+        ("0-8", 8, 0.7896),
+        ("8-16", 8, 0.9996),
         ("0-4", 8, 0.2988),
         ("nonsense", 8, 0.0),
         ("9-3", 8, 0.0),
@@ -281,16 +328,17 @@ def test_header_label_affinity():
 
 
 def test_topology_affinity():
-    places = ("kubernetes.io/hostname", "topology.kubernetes.io/rack", "topology.kubernetes.io/zone")
-    near = [endpoint(f"n{level}", labels=dict.fromkeys(places[level:], "here")) for level in range(4)]
+    topology = "topology.kubernetes.io"
+    places = ("kubernetes.io/hostname", f"{topology}/rack", f"{topology}/zone", f"{topology}/region")
+    near = [endpoint(f"n{level}", labels=dict.fromkeys(places[level:], "here")) for level in range(5)]
     peer = endpoint("peer", labels=dict.fromkeys(places, "here"))
 
     def prepare(context):
         context.put(PEER, peer)
         return context
 
-    assert scores("topology-affinity-scorer", near, prepare=prepare) == [1.0, 0.2, 0.05, 0.0]
-    assert scores("topology-affinity-scorer", near) == [0.0] * 4
+    assert scores("topology-affinity-scorer", near, prepare=prepare) == [1.0, 0.2, 0.05, 0.02, 0.0]
+    assert scores("topology-affinity-scorer", near) == [0.0] * 5
 
 
 GOALS = Request("r", ttft_goal_s=1.0, tpot_goal_s=1.0)
@@ -304,6 +352,13 @@ GOALS = Request("r", ttft_goal_s=1.0, tpot_goal_s=1.0)
             GOALS, [(0.1, 0.0), (0.5, 0.0)], {"headroomSelectionStrategy": "most"}, [0.01, 1.0], id="most first"
         ),
         pytest.param(GOALS, [(0.1, 0.4), (0.5, 0.0)], {}, [0.81, 0.2], id="both dimensions, weighed"),
+        pytest.param(
+            GOALS, [(0.1, 0.4), (0.5, 0.0)], {"ttftWeight": 1, "tpotWeight": 3}, [0.26, 0.76], id="weighed otherwise"
+        ),
+        pytest.param(
+            GOALS, [(0.1, 0.4), (0.5, 0.0)], {"ttftWeight": 0, "tpotWeight": 0}, [1.0, 0.01], id="without weights"
+        ),
+        pytest.param(GOALS, [(0.0, 0.0), (0.5, 0.0)], {}, [1.0, 0.01], id="goals that are just met"),
         pytest.param(GOALS, [(0.2, 0.2), (0.2, 0.2)], {}, [0.51, 0.51], id="all alike"),
         pytest.param(GOALS, [(0.3, 0.1), (-0.1, 0.1)], {}, [0.51, 0.0], id="those that miss score nothing"),
         pytest.param(GOALS, [(0.3, 0.1), None], {}, [0.51, 0.0], id="nor do those nothing is known of"),
@@ -336,6 +391,19 @@ def test_latency_where_none_meets_the_goals():
     assert scores("latency-scorer", at_work, GOALS, prepare=prepare) == [0.0, 0.0, 1.0, 0.01]
     one_idle = busy((0, 0), (1, 0), (1, 0), (1, 0))
     assert scores("latency-scorer", one_idle, GOALS, prepare=prepare) == [0.51, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("headrooms", "expected"),
+    [
+        pytest.param([(-0.5, -0.5), (0.0, -0.3)], [0.0, 0.51], id="the first token is just in time"),
+        pytest.param([(-0.5, -0.5), (-0.2, 0.3), (-0.1, 0.0)], [0.0, 0.01, 1.0], id="only the first token is late"),
+        pytest.param([(-0.5, -0.1), (-0.1, -0.5)], [0.2, 0.81], id="all miss both"),
+    ],
+)
+def test_latency_by_what_is_missed(headrooms, expected):
+    at_work = busy(*((1, 0) for _ in headrooms))
+    assert scores("latency-scorer", at_work, GOALS, prepare=lambda each: with_headroom(each, headrooms)) == expected
 
 
 def test_latency_without_predictions_goes_by_load_and_prefix():
@@ -382,6 +450,19 @@ def test_latency_without_predictions_goes_by_load_and_prefix():
 def test_parameters_that_make_no_sense_are_refused(type_name, parameters, says):
     with pytest.raises((InputError, ValueError), match=says):
         make(type_name, **parameters)
+
+
+def test_what_scorers_read_of_producers_and_what_replaces_them():
+    found = {each.name: (each.consumes, each.replaced_by, set(each.parts)) for each in TYPES}
+    assert {name: told for name, told in found.items() if any(told)} == {
+        "active-request-scorer": (("in-flight load",), "", set()),
+        "latency-scorer": (("latency", "prefix"), "", set()),
+        "mm-embeddings-cache-scorer": ((), "", {"without effect"}),
+        "multicluster-prefix-cache-scorer": (("prefix",), "", set()),
+        "precise-prefix-cache-scorer": ((), "prefix-cache-scorer", {"extractor"}),
+        "prefix-cache-scorer": (("prefix",), "", set()),
+        "token-load-scorer": (("in-flight load",), "", set()),
+    }
 
 
 anything = st.floats(allow_nan=True, allow_infinity=True)
