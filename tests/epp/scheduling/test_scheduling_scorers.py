@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from modelplane.api.errors import InputError
 from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.scheduling.metrics import EndpointMetrics
+from modelplane.epp.scheduling.producers.matches import PrefixMatch
+from modelplane.epp.scheduling.producers.prefix import put_prefix
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scorers import TYPES
 from modelplane.epp.scheduling.topology import PEER
-from modelplane.framework import Scorer
+from modelplane.framework import Scorer, SparseVector
 from modelplane.testing.picking import context_of, endpoint, endpoints_with, lora, make, with_headroom, with_prefix
 
 TOKENS_8 = Request("r", prompts=(b"x" * 32,))
@@ -133,6 +135,36 @@ def busy(*pairs):
             [endpoint(str(at), attributes={"t": value}) for at, value in enumerate((7.0, 15.0, -5.0, math.nan))],
             [0.3, 0.0, 1.0, 0.0],
             id="attribute: a fixed range clamps",
+        ),
+        pytest.param(
+            "endpoint-attribute-scorer",
+            {
+                "attributeKey": "t",
+                "algorithm": {"type": "linear_higher_is_better", "normalization": {"fixedRange": {"max": 2}}},
+            },
+            [endpoint(str(at), attributes={"t": value}) for at, value in enumerate((0.0, 0.5, 2.0))],
+            [0.0, 0.25, 1.0],
+            id="attribute: a range from 0",
+        ),
+        pytest.param(
+            "endpoint-attribute-scorer",
+            {
+                "attributeKey": "t",
+                "algorithm": {"type": "linear_higher_is_better", "normalization": {"fixedRange": {"min": -2}}},
+            },
+            [endpoint(str(at), attributes={"t": value}) for at, value in enumerate((-2.0, -1.5, 0.0))],
+            [0.0, 0.25, 1.0],
+            id="attribute: a range to 0",
+        ),
+        pytest.param(
+            "multicluster-kv-cache-utilization-scorer",
+            {},
+            [
+                endpoint(str(at), attributes={"llm-d.ai/multicluster-kv-cache-utilization": share})
+                for at, share in enumerate((0.0, 0.25, 0.5))
+            ],
+            [1.0, 0.75, 0.5],
+            id="caches of other clusters",
         ),
         pytest.param(
             "multicluster-queue-scorer",
@@ -272,6 +304,21 @@ def test_prefix_cache_is_aligned_with_the_endpoints_that_filters_left():
     assert list(make("prefix-cache-scorer").score(context, (endpoints[2], endpoints[0]))) == [0.75, 0.25]
 
 
+def test_prefix_cache_keeps_only_those_that_hold_something():
+    endpoints = endpoints_with(EndpointMetrics() for _ in range(4))
+    for matched in ([0, 1, 0, 9], SparseVector(4, {1: 1, 3: 9}, 0)):
+        found = make("prefix-cache-scorer").score(with_prefix(context_of(endpoints), matched, 4), endpoints)
+        assert (list(found), found.values) == ([0.0, 0.25, 0.0, 1.0], {1: 0.25, 3: 1.0})
+
+
+def test_the_older_scorer_of_the_precise_index_reads_that():
+    endpoints = endpoints_with([EndpointMetrics()])
+    context, scorer = context_of(endpoints), make("precise-prefix-cache-scorer")
+    for producer, matched in (("precise-prefix-cache-producer", 1), ("approx-prefix-cache-producer", 2)):
+        put_prefix(context, producer, PrefixMatch(4, 1, [matched]))
+    assert (scorer.name, list(scorer.score(context, endpoints))) == ("precise-prefix-cache-scorer", [0.25])
+
+
 def test_prefix_cache_reads_the_producer_it_names():
     endpoints = endpoints_with([EndpointMetrics()])
     context = with_prefix(context_of(endpoints), [2], 4)
@@ -297,6 +344,16 @@ def test_token_load(ahead, matched, expected):
     assert scores("token-load-scorer", endpoints, TOKENS_8, prepare=prepare, queueThresholdTokens=1000) == expected
 
 
+def test_token_load_up_to_four_mebitokens():
+    endpoints = busy((0, 4 * 2**20 - 1), (0, 4 * 2**20))
+    assert make("token-load-scorer").score(context_of(endpoints), endpoints) == [2.0**-22, 0.0]
+
+
+def test_active_requests_are_read_of_one_endpoint():
+    (found,) = busy((3, 700))
+    assert make("active-request-scorer").read(found) == 3
+
+
 @pytest.mark.parametrize(
     ("label", "tokens", "expected"),
     [
@@ -317,6 +374,16 @@ def test_context_length(label, tokens, expected):
     labels = {} if label is None else {LABEL: label}
     request = Request("r", prompts=(b"x" * (4 * tokens),))
     assert scores("context-length-aware", [endpoint(labels=labels)], request) == [expected]
+
+
+def test_a_range_of_ten_thousand_tokens_is_half_as_narrow_as_one_of_none():
+    found = make("context-length-aware").score(context_of([endpoint()]), [endpoint(labels={LABEL: "0-10000"})])
+    assert found == [pytest.approx(0.3 + 0.7 * (0.7 / 2 + 0.3), rel=1e-9)]
+
+
+def test_context_length_is_no_filter_by_default():
+    found = [hasattr(make("context-length-aware", **given), "refuse") for given in ({}, {"enableFiltering": True})]
+    assert found == [False, True]
 
 
 def test_header_label_affinity():
@@ -406,11 +473,25 @@ def test_latency_by_what_is_missed(headrooms, expected):
     assert scores("latency-scorer", at_work, GOALS, prepare=lambda each: with_headroom(each, headrooms)) == expected
 
 
+def test_latency_without_goals_is_by_all_of_the_expected_time():
+    """Nothing is expected for further tokens of the first: it is 10 s late with the first one all the same."""
+    endpoints = busy((1, 0), (1, 0))
+    found = scores("latency-scorer", endpoints, prepare=lambda each: with_headroom(each, [(-9.0, 1.0), (0.9, 0.0)]))
+    assert found == [0.2, 0.81]
+
+
 def test_latency_without_predictions_goes_by_load_and_prefix():
     endpoints = endpoints_with(
         [EndpointMetrics(waiting=0, kv_cache_usage=0.5), EndpointMetrics(waiting=4, kv_cache_usage=0.0)]
     )
     assert scores("latency-scorer", endpoints, prepare=lambda context: with_prefix(context, [0, 4], 4)) == [0.5, 0.67]
+    assert scores("latency-scorer", endpoints, prepare=lambda context: with_prefix(context, [0, 9], 4)) == [0.5, 0.67]
+    assert scores("latency-scorer", endpoints, prepare=lambda context: with_prefix(context, [1, 2], 4)) == [0.58, 0.5]
+    assert scores("latency-scorer", endpoints[:1]) == [0.5]
+    weights = {"compositeKVWeight": 1, "compositeQueueWeight": 3, "compositePrefixWeight": 4}
+    assert scores("latency-scorer", endpoints[:1], **weights) == [0.44]
+    none = dict.fromkeys(weights, 0)
+    assert scores("latency-scorer", endpoints, **none) == [0.5, 1.0]
 
 
 @pytest.mark.parametrize(
