@@ -286,6 +286,18 @@ def test_the_profile_that_a_header_names(headers, expected):
     assert (found.outcome.title, found.profile, found.why) == expected
 
 
+@pytest.mark.parametrize("named", [["decode"], ["decode", "prefill"]])
+@pytest.mark.parametrize(
+    "type_name", ["single-profile-handler", "data-parallel-profile-handler", "header-profile-handler"]
+)
+def test_after_a_profile_there_is_no_other(type_name, named):
+    context = context_of([endpoint("a")])
+    handler, profiles = make(type_name), dict.fromkeys(named)
+    before = handler.pick_profiles(context, profiles)
+    context.results["decode"] = None
+    assert (before[0], handler.pick_profiles(context, profiles)) == ("decode", ())
+
+
 def test_the_only_profile_runs_whatever_a_header_names():
     config = "plugins: [{type: header-profile-handler}, {type: decode-filter}]\n"
     found = decide(config, roles(decode=1), Request("r", headers={"epp-profile": "nope"}))
@@ -311,6 +323,16 @@ def test_shadows_watch_and_change_nothing():
     found = decide(SHADOWED, pool)
     assert told(found) == (Outcome.PICKED, "real", [["a"]], {}, {})
     assert [(name, [each.name for each in picks]) for name, picks in found.shadows] == [("trial", ["b"])]
+
+
+def test_shadows_come_last_in_any_order_of_profiles():
+    handler, context = make("shadow-profile-handler", shadows=["trial"]), context_of([endpoint("a")])
+    profiles = dict.fromkeys(("trial", "real"))
+    rounds = [list(handler.pick_profiles(context, profiles))]
+    for name in ("real", "trial"):
+        context.results[name] = None
+        rounds.append(list(handler.pick_profiles(context, profiles)))
+    assert rounds == [["real"], ["trial"], []]
 
 
 def test_shadows_beside_another_handler():

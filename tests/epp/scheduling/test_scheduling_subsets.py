@@ -70,6 +70,13 @@ def test_the_same_hint_over_the_same_pool_is_the_same_tuple():
     assert len(subset_filter._by_hint(POOL)) < 300
 
 
+def test_a_list_of_endpoints_may_change_between_two_requests():
+    subset_filter, pool, hint = SubsetFilter(), list(POOL), ("10.0.0.1",)
+    before = subset_filter.of(pool, hint)
+    pool.pop(0)
+    assert (subset_filter.of(pool, hint), before) == ((POOL[1],), POOL[:2])
+
+
 def test_a_hint_that_allows_all_leaves_the_pool_as_it_is():
     assert filter_by_subset(POOL, tuple(endpoint.address for endpoint in POOL)) is POOL
 

@@ -8,7 +8,7 @@ from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.parameters import ApproxPrefixParameters
-from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProducer
+from modelplane.epp.scheduling.producers.approx_producer import TYPES, ApproxPrefixProducer
 from modelplane.epp.scheduling.producers.prefix import PREFIX, any_held, prefix_of
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.response_usage import ResponseUsage
@@ -114,3 +114,9 @@ def test_the_old_block_size_is_in_characters():
 def test_parameters_are_checked(parameters):
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(parameters, ApproxPrefixParameters)
+
+
+def test_what_is_produced():
+    assert [(each.name, each.produces, each.consumes) for each in TYPES] == [
+        ("approx-prefix-cache-producer", "prefix", ())
+    ]

@@ -38,8 +38,11 @@ WHOLE = [
                 (0x0101010101010101,), 2**64 - 1, (5, 6), 2, "adapter", "cpu", (("salt", 1), ()), 4, "full_attention"
             ),
         ),
+        (["BlockStored", [1], None, [0, 2**32 - 1], 2], BlockStored((1,), None, (0, 2**32 - 1), 2)),
         (["BlockRemoved", [7], None], BlockRemoved((7,))),
         (["BlockRemoved", [7], "cpu", 2], BlockRemoved((7,), "cpu", 2)),
+        (["BlockRemoved", [7], "", "2"], BlockRemoved((7,))),
+        (["BlockRemoved", [7], 5], BlockRemoved((7,))),
         (["AllBlocksCleared"], AllBlocksCleared()),
         (
             {"type": "BlockStored", "block_hashes": [1], "parent_block_hash": 9, "token_ids": [4], "block_size": 1},
@@ -56,6 +59,8 @@ def test_events(event, expected):
 
 def test_unknown_events_are_left_out_and_a_rank_may_be_missing():
     assert read_batch(pack([2, [["BlockMoved", 1], {"type": "Other"}]]), 0) == KvEventBatch(0, (), 2.0, None)
+    assert read_batch(pack(["soon", [], "first"]), 0) == KvEventBatch(0, (), 0.0, None)
+    assert read_batch(pack({"events": []}), 0) == KvEventBatch(0, (), 0.0, None)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +77,8 @@ def test_unknown_events_are_left_out_and_a_rank_may_be_missing():
         (pack([1.0, [["BlockStored", ["x"], None, [1], 1]]]), "number or bytes, not str"),
         (pack([1.0, [["BlockStored", [1], None, "tokens", 1]]]), "token_ids"),
         (pack([1.0, [["BlockStored", [1], None, [-1], 1]]]), "token_ids"),
+        (pack([1.0, [["BlockStored", [1], None, [1, -1], 2]]]), "token_ids must be a list of numbers of 32 bits"),
+        (pack([1.0, [["BlockStored", [1], None, [1 << 32], 1]]]), "token_ids must be a list of numbers of 32 bits"),
         (pack([1.0, [["BlockStored", [1, 2], None, [1, 2, 3], 2]]]), "3 tokens for 2 blocks of 2"),
         (pack([1.0, [["BlockStored", [1], None, [1], 0]]]), "1 tokens for 1 blocks of 0"),
         (pack([1.0, [["BlockStored", [1], None, [1], None]]]), "block_size must be a whole number"),

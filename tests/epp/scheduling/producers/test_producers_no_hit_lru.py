@@ -6,7 +6,7 @@ from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.parameters import NoHitLruParameters
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
-from modelplane.epp.scheduling.producers.no_hit_lru import NoHitLruScorer
+from modelplane.epp.scheduling.producers.no_hit_lru import TYPES, NoHitLruScorer
 from modelplane.epp.scheduling.producers.prefix import put_prefix
 from modelplane.epp.scheduling.requests import Request
 
@@ -22,7 +22,8 @@ def context_of(matched=None, endpoints=POOL) -> SchedulingContext:
 
 def use(scorer, place, *, matched=None, prefill=None) -> None:
     others = () if prefill is None else (("prefill", (POOL[prefill],)),)
-    scorer.pre_request(context_of(matched), Decision(Outcome.PICKED, ((POOL[place],),), others=others))
+    decision = Decision(Outcome.PICKED, ((POOL[place],),), others=others)
+    assert scorer.pre_request(context_of(matched), decision) == ()
 
 
 def test_never_used_come_first_in_their_order_then_the_longest_unused():
@@ -70,3 +71,7 @@ def test_the_order_that_a_cold_request_used_is_captured_and_restored():
     replayed = NoHitLruScorer("s")
     replayed.restore(context_of(endpoints=POOL[:3]), captured)
     assert replayed.score(context_of(), POOL[:3]) == [0.5, 0.0, 1.0]
+
+
+def test_what_is_read():
+    assert [(each.name, each.consumes) for each in TYPES] == [("no-hit-lru-scorer", ("prefix",))]

@@ -14,7 +14,11 @@ from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.producers.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, KvEventBatch
 from modelplane.epp.scheduling.producers.precise import _SWEPT_A_BATCH, BatchOutcome, PreciseIndex
-from modelplane.epp.scheduling.producers.precise_producer import PrecisePrefixProducer, PrecisePrefixProducerParameters
+from modelplane.epp.scheduling.producers.precise_producer import (
+    TYPES,
+    PrecisePrefixProducer,
+    PrecisePrefixProducerParameters,
+)
 from modelplane.epp.scheduling.producers.prefix import PREFIX, TOKENS
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
@@ -376,3 +380,9 @@ def test_without_speculation_nothing_is_guessed():
     producer, endpoints = PrecisePrefixProducer("p", parameters), pool()
     producer.pre_request(context_of(producer, endpoints, [[1] * 32]), Decision(Outcome.PICKED, ((endpoints[1],),)))
     assert context_of(producer, endpoints, [[1] * 32]).get(PREFIX).matched == [0, 0]
+
+
+def test_what_is_produced():
+    assert [(each.name, each.produces, each.consumes) for each in TYPES] == [
+        ("precise-prefix-cache-producer", "prefix", ())
+    ]

@@ -11,6 +11,7 @@ from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.producers.sessions import (
     SESSION,
+    TYPES,
     SessionAffinityFilter,
     SessionAffinityParameters,
     SessionAffinityScorer,
@@ -160,7 +161,8 @@ def test_a_session_id_is_not_captured_only_that_there_is_one():
 
 def test_tokens():
     assert endpoint_of(token_of(POOL[0])) == "ns/pod-0"
-    assert [endpoint_of(bad) for bad in ("", "é", "====", "/w==")] == [""] * 4
+    bad = ("", "é", "====", "/w==", f"{token_of(POOL[0])[:4]} {token_of(POOL[0])[4:]}")
+    assert [endpoint_of(token) for token in bad] == [""] * 5
 
 
 def test_bindings_are_bounded():
@@ -214,3 +216,11 @@ def test_a_binding_by_session_adds_no_headers(headers):
     scorer, context = SessionAffinityScorer("s", BY_ID), context_of(headers)
     decision = Decision(Outcome.PICKED, ((POOL[1],),))
     assert (scorer.pre_request(context, decision), scorer.response_headers(context, decision)) == ((), ())
+
+
+def test_what_is_produced():
+    assert [(each.name, each.produces, each.consumes) for each in TYPES] == [
+        ("session-affinity-scorer", "", ()),
+        ("session-affinity-filter", "", ()),
+        ("session-id-producer", "session", ()),
+    ]
