@@ -23,7 +23,7 @@ pack = msgspec.msgpack.encode
 
 OLD = ["BlockStored", [1, 2], None, [5, 6, 7, 8], 2]
 WHOLE = [
-    "BlockStored", [b"\x00" * 24 + b"\x01" * 8], -1, [5, 6], 2, 3, "CPU", "adapter", [["salt", 1], None], 4,
+    "BlockStored", [b"\x02" * 24 + b"\x01" * 8], -1, [5, 6], 2, 3, "CPU", "adapter", [["salt", 1], None], 4,
     "full_attention", None,
 ]  # fmt: skip
 
@@ -102,6 +102,7 @@ def test_frames():
     payload = pack([1.0, [["AllBlocksCleared"]], None])
     expected = ("kv@10.0.0.1@org/model", KvEventBatch(258, (AllBlocksCleared(),), 1.0))
     assert read_frames([b"kv@10.0.0.1@org/model", (258).to_bytes(8, "big"), payload]) == expected
+    assert read_frames([b"kv@\xff", bytes(8), payload]) == ("kv@\ufffd", KvEventBatch(0, (AllBlocksCleared(),), 1.0))
     for frames in ([b"t", payload], [b"t", b"\x01", payload]):
         with pytest.raises(KvEventError):
             read_frames(frames)
@@ -117,6 +118,11 @@ def test_topics():
 def test_simulated_engines_are_read():
     batch = EngineBatch(3, 1.0, (EngineStored((1,), None, (5, 6), 2, "adapter"),))
     assert read_json(batch.line()) == KvEventBatch(3, (BlockStored((1,), None, (5, 6), 2, "adapter"),), 1.0)
-    for line in (b"{", b"[]", b'{"events": []}'):
-        with pytest.raises(KvEventError):
+    assert read_json(b'{"seq": 4, "events": []}') == KvEventBatch(4, ()) == KvEventBatch(4, (), 0.0, None)
+    for line, why in (
+        (b"{", "the line is no JSON"),
+        (b"[]", "the line is no object"),
+        (b'{"events": []}', "seq must be a whole number"),
+    ):
+        with pytest.raises(KvEventError, match=why):
             read_json(line)

@@ -54,6 +54,28 @@ def test_a_session_is_bound_until_it_was_not_used_for_a_while():
     assert list(scorer.score(context_of(mine, 19.0), POOL)) == [0.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize(("later_s", "scores"), [(299.0, [0.0, 1.0, 0.0]), (300.0, [0.0, 0.0, 0.0])])
+def test_a_session_is_bound_for_five_minutes_by_default(later_s, scores):
+    scorer = SessionAffinityScorer("s", convert({"strategy": "session_id"}, SessionAffinityParameters))
+    send(scorer, {"x-session-id": "mine"}, 1)
+    assert list(scorer.score(context_of({"x-session-id": "mine"}, later_s), POOL)) == scores
+
+
+def test_a_session_may_be_bound_for_a_moment():
+    parameters = {"strategy": "session_id", "sessionIdConfig": {"evictionTtlSeconds": 0.5}}
+    scorer = SessionAffinityScorer("s", convert(parameters, SessionAffinityParameters))
+    send(scorer, {"x-session-id": "mine"}, 1)
+    found = [scorer.bound(context_of({"x-session-id": "mine"}, now_s)) for now_s in (0.4, 0.5)]
+    assert found == [POOL[1], None]
+    with pytest.raises(msgspec.ValidationError, match="evictionTtlSeconds"):
+        convert({"sessionIdConfig": {"evictionTtlSeconds": 0}}, SessionAffinityParameters)
+
+
+def test_tokens_are_the_strategy_by_default():
+    found = convert({"strategy": "encoded_endpoint_header"}, SessionAffinityParameters)
+    assert found == SessionAffinityParameters()
+
+
 def test_a_session_is_bound_anew_when_its_endpoint_is_absent():
     scorer = SessionAffinityScorer("s", BY_ID)
     mine = {"x-session-id": "mine"}
