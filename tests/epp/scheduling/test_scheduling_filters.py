@@ -255,6 +255,15 @@ def test_all_above_their_limits(fallback, expected):
     assert names_kept("utilization-filter", LOADED, **parameters) == expected
 
 
+@pytest.mark.parametrize(
+    ("scraped_s", "now_s", "stale"),
+    [(1.0, 1.25, False), (1.0, 1.3, True), (0.0, 0.0, False), (-1.0, -1.0, True), (2.0, 1.0, False)],
+)
+def test_how_old_figures_may_be(scraped_s, now_s, stale):
+    parameters = make("utilization-detector", metricsStalenessThreshold="250ms").parameters
+    assert parameters.are_stale(EndpointMetrics(scraped_s=scraped_s), now_s) is stale
+
+
 def test_where_figures_are_old_requests_in_flight_count():
     pool = endpoints_with([EndpointMetrics(scraped_s=0.0), EndpointMetrics(scraped_s=9.9), EndpointMetrics()])
     detector = make("utilization-detector")
@@ -646,6 +655,9 @@ def test_what_a_filter_says_of_an_endpoint_that_it_refuses(type_name, parameters
         ("utilization-detector", {}, WAITED_FOR, "8 requests are waiting, the limit is 5"),
         ("utilization-detector", {"queueDepthThreshold": 9}, WAITED_FOR,
          "90% of the KV cache is in use, the limit is 80%"),
+        ("utilization-detector", {"queueDepthThreshold": 8}, WAITED_FOR, "8 requests are waiting, the limit is 8"),
+        ("utilization-detector", {"queueDepthThreshold": 9, "kvCacheUtilThreshold": 0.9}, WAITED_FOR,
+         "90% of the KV cache is in use, the limit is 90%"),
         ("utilization-detector", {"headroom": 0.4}, WAITED_FOR, "8 requests are waiting, the limit is 7"),
         ("utilization-detector", {"queueDepthThreshold": 9, "headroom": 0.1}, WAITED_FOR,
          "90% of the KV cache is in use, the limit is 88%"),

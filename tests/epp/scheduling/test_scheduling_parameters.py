@@ -103,3 +103,12 @@ def test_what_holds_where_nothing_is_set(kind, expected):
 def test_a_prefix_scorer_counts_shares_alone_where_nothing_is_set():
     found = convert({}, PrefixCacheParameters)
     assert (found.match_length_weight, found.match_length_scale_tokens) == (0.0, 8192)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "least"), [(NoHitLruParameters, "lruSize", 1), (ActiveRequestParameters, "minScaleRequests", 0)]
+)
+def test_a_size_is_at_least_1_and_a_count_at_least_0(kind, name, least):
+    assert msgspec.to_builtins(convert({name: least}, kind))[name] == least
+    with pytest.raises(msgspec.ValidationError, match=name):
+        convert({name: least - 1}, kind)

@@ -360,6 +360,7 @@ def test_active_requests_are_read_of_one_endpoint():
         ("0-20", 0, 0.999),
         ("0-10000", 0, 0.755),
         ("500-1000", 0, 0.2),
+        ("500-1000", 100, 0.2143),
         (None, 0, 0.5),
         ("8-8", 8, 1.0),
         ("0-8", 8, 0.7896),
@@ -415,6 +416,9 @@ GOALS = Request("r", ttft_goal_s=1.0, tpot_goal_s=1.0)
     ("request_", "headrooms", "parameters", "expected"),
     [
         pytest.param(GOALS, [(0.1, 0.0), (0.5, 0.0)], {}, [1.0, 0.01], id="least headroom first"),
+        pytest.param(
+            GOALS, [(0.1, 0.0), (0.5, 0.0)], {"headroomSelectionStrategy": "least"}, [1.0, 0.01], id="by its name"
+        ),
         pytest.param(
             GOALS, [(0.1, 0.0), (0.5, 0.0)], {"headroomSelectionStrategy": "most"}, [0.01, 1.0], id="most first"
         ),
@@ -491,7 +495,8 @@ def test_latency_without_predictions_goes_by_load_and_prefix():
     weights = {"compositeKVWeight": 1, "compositeQueueWeight": 3, "compositePrefixWeight": 4}
     assert scores("latency-scorer", endpoints[:1], **weights) == [0.44]
     none = dict.fromkeys(weights, 0)
-    assert scores("latency-scorer", endpoints, **none) == [0.5, 1.0]
+    held = [4, 0]
+    assert scores("latency-scorer", endpoints, prepare=lambda each: with_prefix(each, held, 4), **none) == [0.5, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,12 @@ def test_a_request_counts_where_it_is_computed_until_it_ends():
     assert (loads(endpoints), producer.requests) == ([(0, 0)] * 3, 0)
 
 
+def test_a_prompt_that_is_cached_as_a_whole_weighs_nothing():
+    producer, endpoints = InFlightProducer("p"), pool()
+    send(producer, endpoints, Request("r", prompts=(b"x" * 4000,)), to=2, match=PrefixMatch(16, 64, [4, 0, 100]))
+    assert (loads(endpoints), producer.reads_bodies) == ([(0, 0), (0, 0), (1, 0)], False)
+
+
 def test_a_prompt_weighs_until_the_response_begins():
     producer = InFlightProducer("p", InFlightParameters(add_estimated_output_tokens=True))
     endpoints = pool()

@@ -44,7 +44,7 @@ def test_a_cached_prompt_scores_neutral_and_records_nothing():
 
 
 def test_one_endpoint_is_the_best():
-    assert NoHitLruScorer("s").score(context_of(), POOL[:1]) == [1.0]
+    assert [NoHitLruScorer("s").score(context_of(), POOL[:most]) for most in (1, 2)] == [[1.0], [1.0, 0.0]]
 
 
 def test_the_endpoint_that_prefills_counts_as_used():

@@ -82,8 +82,10 @@ def test_a_session_is_bound_anew_when_its_endpoint_is_absent():
     send(scorer, mine, 1)
     send(scorer, mine, 2, endpoints=(POOL[0], POOL[2]))
     assert list(scorer.score(context_of(mine), POOL)) == [0.0, 0.0, 1.0]
+    send(scorer, {"x-session-id": "other"}, 0)
     scorer.endpoints_changed(POOL[:2])
-    assert (list(scorer.score(context_of(mine), POOL)), len(scorer.bindings)) == ([0.0, 0.0, 0.0], 0)
+    assert (list(scorer.score(context_of(mine), POOL)), len(scorer.bindings)) == ([0.0, 0.0, 0.0], 1)
+    assert list(scorer.score(context_of({"x-session-id": "other"}), POOL)) == [1.0, 0.0, 0.0]
 
 
 def test_the_filter_keeps_the_bound_endpoint_alone_and_else_all():
@@ -120,6 +122,14 @@ def test_a_token_is_given_with_the_response():
     assert first.response_headers == (("x-session-token", token_of(first.picked)),)
     again = scheduler.schedule(Request("r", headers=dict(first.response_headers)), POOL, 0.0, lambda: 0.1)
     assert again.picked is first.picked
+
+
+@pytest.mark.parametrize(("header", "expected"), [("X-Mine", "x-mine"), ("", "x-session-token")])
+def test_the_header_of_tokens_is_configured(header, expected):
+    parameters = convert({"encodedEndpointHeaderConfig": {"header": header}}, SessionAffinityParameters)
+    plugin, decision = SessionAffinityFilter("f", parameters), Decision(Outcome.PICKED, ((POOL[1],),))
+    assert plugin.response_headers(context_of(), decision) == ((expected, token_of(POOL[1])),)
+    assert admitted(plugin, context_of({expected: token_of(POOL[1])})) == ["ns/pod-1"]
 
 
 class Mistaken:
@@ -193,7 +203,11 @@ def test_bindings_are_bounded():
         bindings.bind(str(number), POOL[0], float(number))
     assert [bindings.find(str(number), 10.0) is not None for number in range(6, 10)] == [False, True, True, True]
     bindings.bind("late", POOL[0], 1000.0)
-    assert len(bindings) == 1
+    bindings.bind("just alive", POOL[0], 1099.0)
+    assert len(bindings) == 2
+    bindings.bind("next", POOL[0], 1100.0)
+    assert [bindings.find(name, 1100.0) for name in ("late", "just alive", "next")] == [None, POOL[0], POOL[0]]
+    assert len(bindings) == 2
 
 
 @pytest.mark.parametrize(
