@@ -49,6 +49,7 @@ def common(one: bytes, other: bytes) -> int:
         ([(0, ask(text(1, 2), model="other"))], ask(text(1, 2)), [0, 0, 0]),
         ([(0, ask(text(1, 2), salt="s"))], ask(text(1, 2)), [0, 0, 0]),
         ([(0, ask(text(1, 2), text(3)))], ask(text(1), text(3, 4)), [2, 0, 0]),
+        ([(0, ask(text(1, 2))), (1, ask(text(3)))], ask(text(1, 2), text(3)), [2, 1, 0]),
         ([(0, ask(text(1, 2)[:-8]))], ask(text(1, 2)[:-8]), [2, 0, 0]),
         ([(0, ask(text(1, 2)[:-8]))], ask(text(1, 2)), [1, 0, 0]),
         ([(0, ask(b""))], ask(b""), [0, 0, 0]),
@@ -63,6 +64,7 @@ def common(one: bytes, other: bytes) -> int:
         "another model",
         "another salt",
         "several prompts are added up",
+        "also where each is elsewhere",
         "a last block that is not full counts",
         "and differs from the full one",
         "no text",
@@ -210,6 +212,18 @@ def test_all_servers_together_are_bounded_and_the_largest_gives():
         index.record(ask(text(*range(prompt * 100, prompt * 100 + 30))), pool[1:2])
     assert index.landmarks <= 2000
     assert list(index.match(ask(text(1)), pool).matched) == [1, 0, 0]
+
+
+@pytest.mark.parametrize("length", range(2, 10))
+def test_a_prompt_may_leave_another_after_any_block(length):
+    for shared in range(1, length):
+        index, pool = ApproximateIndex(), servers(1)
+        one = text(*range(length))
+        other = text(*range(shared), *range(100, 100 + length - shared))
+        for prompt in (one, other):
+            index.record(ask(prompt), pool)
+        found = [list(index.match(ask(prompt), pool).matched) for prompt in (one, other)]
+        assert (found, index.landmarks) == ([[length], [length]], 2 * length - shared)
 
 
 def test_an_index_may_be_just_full():

@@ -222,6 +222,14 @@ def test_what_is_learned_of_a_response(changes, expected):
     assert (found.ttft_s, found.tpot_s) == (pytest.approx(expected[0], abs=0.01), pytest.approx(expected[1], abs=0.001))
 
 
+def test_a_response_that_comes_all_at_once_says_nothing_of_further_tokens():
+    producer, pool = LatencyProducer("p"), (server(0),)
+    for changes in ({}, {"first_byte_s": 1.0, "ended_s": 1.0}):
+        for _ in range(200):
+            serve(producer, pool, pool[0], 100, 1.0, **changes)
+    assert predictions(producer, pool, tokens=100)[0].tpot_s == pytest.approx(0.02, abs=0.001)
+
+
 def test_predictions_begin_with_the_tenth_sample():
     producer, pool, found = LatencyProducer("p"), (server(0),), []
     for _ in range(10):
@@ -277,20 +285,16 @@ def test_samples_without_information_are_not_learned(changes):
     assert predictions(producer, pool) == [None]
 
 
-def test_bodies_are_read_for_streams_only():
-    assert [
-        LatencyProducer("p", LatencyProducerParameters(streaming_mode=mode)).reads_bodies for mode in (False, True)
-    ] == [
-        False,
-        True,
-    ]
+@pytest.mark.parametrize(("given", "reads"), [({}, False), ({"streamingMode": True}, True)])
+def test_bodies_are_read_for_streams_only(given, reads):
+    assert LatencyProducer("p", convert(given, LatencyProducerParameters)).reads_bodies is reads
 
 
 @pytest.mark.parametrize(("apart_s", "left"), [(400.0, 1), (301.0, 1), (300.0, 2), (100.0, 4)])
 def test_requests_that_never_end_are_forgotten(apart_s, left):
     producer, pool = LatencyProducer("p"), (server(0),)
     for number in range(5):
-        context = SchedulingContext(Request("r"), pool, apart_s * number, lambda: 0.0)
+        context = SchedulingContext(Request("r"), pool, 1000.0 + apart_s * number, lambda: 0.0)
         producer.produce(context)
         assert producer.pre_request(context, Decision(Outcome.PICKED, ((pool[0],),))) == ()
     assert len(producer._pending) == left

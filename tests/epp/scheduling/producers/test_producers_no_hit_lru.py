@@ -1,5 +1,7 @@
 """Cold requests are spread by turns; warm ones are left to others."""
 
+import pytest
+
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -41,6 +43,12 @@ def test_a_cached_prompt_scores_neutral_and_records_nothing():
     assert scorer.score(context_of(warm), POOL) == [0.5] * 5
     use(scorer, 0, matched=warm)
     assert scorer.score(context_of(), POOL)[0] == 1.0
+
+
+@pytest.mark.parametrize("field", ["prefix_match_info_producer_name", "prefix_plugin_name"])
+def test_the_index_is_named_by_its_name_or_by_the_older_one(field):
+    found = [NoHitLruScorer("s", NoHitLruParameters(**{field: name})) for name in ("p", "q")]
+    assert [scorer.score(context_of([0, 0, 3, 0, 0]), POOL)[0] for scorer in found] == [0.5, 1.0]
 
 
 def test_one_endpoint_is_the_best():
