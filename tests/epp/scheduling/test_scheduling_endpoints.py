@@ -62,6 +62,23 @@ def test_what_is_expected_has_all_else_of_the_last_scrape():
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "failures"), [(0, 0, 3), (0, 1, 3), (2, 3, 3), (2, 0, 0)], ids=["up", "gone", "away", "back"]
+)
+def test_failures_are_of_a_process_that_did_not_restart(before, now, failures):
+    found = Endpoint("a", "10.0.0.1:8000", metrics=EndpointMetrics(refused_scrapes=before), failures=3)
+    found.metrics = EndpointMetrics(refused_scrapes=now)
+    assert (found.failures, found.refused_scrapes) == (failures, now)
+
+
+def test_what_is_counted_is_in_flight_and_in_the_cache():
+    found = Endpoint("a", "10.0.0.1:8000", metrics=EndpointMetrics(block_size=16, blocks=10))
+    found.count(2, 80)
+    before = (found.requests_in_flight, found.tokens_in_flight, found.kv_cache_usage)
+    found.count(1, 200)
+    assert (before, found.kv_cache_usage, found.kv_free) == ((2, 80, 0.5), 1.0, 0.0)
+
+
 def test_an_endpoint_as_people_read_it():
     found = Endpoint("ns/a", "10.0.0.1:8000", metrics=SEEN)
     assert (repr(found), found.kv_free, found.cache_tokens) == ("Endpoint(ns/a at 10.0.0.1:8000)", 0.5, 1600)
