@@ -214,6 +214,23 @@ def test_all_servers_together_are_bounded_and_the_largest_gives():
     assert list(index.match(ask(text(1)), pool).matched) == [1, 0, 0]
 
 
+def test_landmarks_are_sixteen_for_each_doubling():
+    doublings = [range(2**power * 17 // 16, 2 ** (power + 1) + 1, 2**power // 16) for power in range(5, 24)]
+    expected = [*range(1, 33), *(place for doubling in doublings for place in doubling)]
+    assert expected == _PLACES
+
+
+def test_the_blocks_of_all_prompts_are_counted():
+    requests = (ask(), ask(text(1, 2)), ask(text(1, 2), text(3)))
+    assert [ApproximateIndex().match(request, servers(1)).total_blocks for request in requests] == [0, 2, 3]
+
+
+def test_the_smallest_server_has_room_for_a_block():
+    pool, index = servers(2, EndpointMetrics(block_size=1, blocks=1)), ApproximateIndex()
+    index.record(ask(text(1, 2, 3)), pool[:1])
+    assert [index.blocks_of(each) for each in pool] == [1, 0]
+
+
 @pytest.mark.parametrize("length", range(2, 10))
 def test_a_prompt_may_leave_another_after_any_block(length):
     for shared in range(1, length):
