@@ -214,6 +214,13 @@ def test_all_servers_together_are_bounded_and_the_largest_gives():
     assert list(index.match(ask(text(1)), pool).matched) == [1, 0, 0]
 
 
+def test_what_limits_an_index_where_nothing_is_set():
+    assert PrefixLimits() == PrefixLimits(
+        block_tokens=64, follow_servers=True, most_tokens=131_072, most_blocks=2048, blocks_a_server=31_250,
+        most_landmarks=500_000,
+    )  # fmt: skip
+
+
 def test_landmarks_are_sixteen_for_each_doubling():
     doublings = [range(2**power * 17 // 16, 2 ** (power + 1) + 1, 2**power // 16) for power in range(5, 24)]
     expected = [*range(1, 33), *(place for doubling in doublings for place in doubling)]
