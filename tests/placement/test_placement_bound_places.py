@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from modelplane.placement.bound_places import BoundPlace, bound_nodes, find_places
+from modelplane.placement.bound_places import BoundPlace, bound_nodes, find_places, update_places
 from modelplane.placement.cluster_info import make_cluster_info
 from modelplane.placement.decisions import DropReason
 from modelplane.placement.hardware import Domain
@@ -86,6 +86,14 @@ def test_devices_are_free_again_where_the_pods_of_an_evicted_replica_were():
     assert left.with_replicas([SINGLES[3]]).kinds == info.kinds
     decided = schedule(place(1, LARGE), Fleet.of([apart], SINGLES).with_replicas(removed=[SINGLES[3].id]))
     assert decided.pending == 0
+
+
+def test_places_are_the_same_where_those_who_come_and_go_have_none():
+    made = mixed(on("n1", small(0)))
+    places = find_places(made, made.pools, [small(0)])
+    decided = small(1, created="", serving=False)
+    assert update_places(places, made, made.pools, [decided], [small(2).id]) is places
+    assert update_places(places, made, made.pools, [], [small(0).id]) == {}
 
 
 @pytest.mark.parametrize(

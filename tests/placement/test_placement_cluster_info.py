@@ -12,7 +12,9 @@ from modelplane.placement.cluster_info import (
     held_by_others_usage,
     make_cluster_info,
 )
-from modelplane.placement.values import NamespaceQueues, QueueInfo
+from modelplane.placement.hardware import Domain
+from modelplane.placement.matching import DOMAIN
+from modelplane.placement.values import MemberAssignment, NamespaceQueues, QueueInfo
 from modelplane.testing.fleets import assignment, claim, cluster, hardware, kind, packed, pool, replica, taint
 
 GPU = hardware()
@@ -70,6 +72,24 @@ def test_a_replica_is_charged_to_its_pools(held, expected):
     assert charges(held, (pool(),)) == expected
 
 
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        pytest.param((), (), id="no member"),
+        pytest.param((MemberAssignment(2, (claim(8),)),), ((DOMAIN, 2),), id="two copies"),
+        pytest.param(
+            (MemberAssignment(3, (claim(8),)), MemberAssignment(1, ())),
+            ((DOMAIN, 1),),
+            id="the fewest pods of a member",
+        ),
+    ],
+)
+def test_a_pool_that_is_counted_in_domains_is_charged_one_for_each_copy(members, expected):
+    racks = pool("h200", 4, msgspec.structs.replace(GPU, domain=Domain("rack", 2)))
+    held = replica("a", 0, msgspec.structs.replace(assignment("h200"), members=members))
+    assert charges(held, (racks,)) == [(0, expected)]
+
+
 def test_devices_of_others_are_charged_one_by_one_and_only_those_that_can_be_claimed():
     shared = msgspec.structs.replace(pool("p", 2, TWO_KINDS), held_by_others=(("small", 3), ("fake", 1), ("none", 9)))
     assert held_by_others_usage(shared) == ((((1, 4),), 3),)
@@ -110,6 +130,8 @@ def test_a_cluster_remembers_that_a_replica_preempts_others():
     preempting = info.with_replicas([replica("a", preempts=("r-1",))])
     assert (info.preempting, preempting.preempting) == (False, True)
     assert preempting.with_replicas(removed=[replica("a").id]).preempting
+    assert info.with_replicas([replica("a"), replica("a", 1, preempts=("r-1",))]).preempting
+    assert not info.with_replicas([replica("a")]).with_replicas(removed=[replica("a").id]).preempting
 
 
 @pytest.mark.parametrize(

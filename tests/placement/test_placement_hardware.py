@@ -31,6 +31,11 @@ def test_a_share_draws_on_the_capacity_of_its_device(requested, memory):
     assert drawn_by(SHARED, requested) == Partition("share/gpu", 2, draws)
 
 
+def test_synthetic_devices_are_not_among_those_that_can_be_claimed():
+    node = Hardware.of((kind("big", 2), kind("fake", 4, device_class=None), kind("small", 3)))
+    assert (node.claimable, node.claimable_mask) == (5, 0b101)
+
+
 def test_a_device_by_itself_draws_nothing():
     assert drawn_by(kind()) is None
 
