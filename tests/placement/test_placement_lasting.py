@@ -54,6 +54,9 @@ def test_a_cluster_that_is_too_small_is_too_small_whatever_closes_it(closed):
     trace = trace_of(place(1, NINE), [cluster("east"), cluster("west", **closed)])
     assert answers(trace) == [("east", *TOO_FEW), ("west", *TOO_FEW)]
     assert trace.fits_nowhere
+    limited = cluster("west", quotas=(("team", 99),), **closed)
+    for engines in ((NINE,), (NINE, engine(request(1), name="small"))):
+        assert trace_of(place(1, *engines), [limited]).fits_nowhere
 
 
 @pytest.mark.parametrize(

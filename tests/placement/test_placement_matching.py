@@ -1,5 +1,6 @@
 import itertools
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from modelplane.placement.matching import (
     pod_allocations,
 )
 from modelplane.placement.partitions import CounterDraw, Partition
-from modelplane.placement.request import EngineRequest, MemberRequest
+from modelplane.placement.request import AttributeMatch, EngineRequest, MemberRequest
 from modelplane.placement.wording import Mismatch, Shortfall
 from modelplane.testing.fleets import (
     DRIVER,
@@ -187,6 +188,24 @@ def test_a_selector_that_does_not_compile_matches_nothing_and_says_so():
     found = pod_allocations((request(1, "device.nothing ==="),), hardware())
     assert isinstance(found, Unmatched)
     assert str(Mismatch(found, hardware())).startswith("a selector of request gpu fails on device gpu: ")
+
+
+def test_a_node_that_cannot_be_read_serves_nothing_and_says_why():
+    unread = msgspec.structs.replace(hardware(), fault="no such class")
+    wanted = request(8, name="gpu")
+    assert engine_allocations(engine(wanted), unread) == Unmatched(wanted, 0, "no such class")
+
+
+@pytest.mark.parametrize(("device_class", "fits"), [("fabric", True), (None, False)])
+def test_devices_that_share_a_value_are_claimed(device_class, fits):
+    """The cluster matches attributes of claimed devices alone, so synthetic ones cannot be matched."""
+    fabric = kind("fabric", 2, product="fabric", device_class=device_class)
+    shared = (msgspec.structs.replace(each, per_value=(("root", 1),)) for each in (kind("gpu", 8), fabric))
+    wanted = request(1, product_is("H200")), request(1, product_is("fabric"), name="fabric")
+    asked = EngineRequest("main", 1, (MemberRequest(1, wanted, (AttributeMatch("root", ()),)),))
+    found = engine_allocations(asked, hardware(*shared))
+    assert (not isinstance(found, Unmatched)) is fits
+    assert fits or found == Unmatched(wanted[0], 0, attribute="root")
 
 
 def test_an_engine_that_asks_for_nothing_claims_nothing():
