@@ -97,6 +97,13 @@ def popped(state, queue, count):
             id="until it is full, then the next best",
         ),
         pytest.param(
+            place(1, engine(request(8)), weights=BY_PRICE),
+            [cluster("a", pool("x", 2), pool("y", 1))],
+            [],
+            ["a/x", "a/x", "a/y", None],
+            id="pools by name where no score applies",
+        ),
+        pytest.param(
             place(1, *TWO_ENGINES),
             [cluster("a", pool("x", 1), pool("y", 1)), cluster("b", pool("x", 1))],
             [],
