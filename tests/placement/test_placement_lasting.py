@@ -90,7 +90,7 @@ def test_the_only_cluster_that_could_hold_it(closed, why):
 
 
 @pytest.mark.parametrize("engines", [(NINE,), (NINE, engine(request(1), name="small"))], ids=["one", "two"])
-@pytest.mark.parametrize("unknown", [{"ready": False}, {"ready": False, "pools": ()}], ids=["not ready", "no pools"])
+@pytest.mark.parametrize("unknown", [{"ready": False}, {"pools": ()}], ids=["not ready", "no pools yet"])
 def test_a_cluster_whose_hardware_is_not_known_may_have_what_is_needed(engines, unknown):
     clusters = [cluster("east"), cluster("west", **unknown, hardware_known=False)]
     asked = place(1, *engines)
