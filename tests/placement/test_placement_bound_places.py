@@ -167,6 +167,14 @@ def test_pods_of_several_members_are_told_apart_by_their_devices():
     made = mixed(on("n1", gang), on("n1", gang, devices=2), on("n2", gang, devices=2))
     places = find_places(made, made.pools, [gang])
     assert bound_nodes(places.values(), 0) == (((ONE, 1), (((2, 1),), 1)), ((((2, 1),), 1),))
+    restarting = mixed(on("n1", gang), on("n2", gang), on("n2", gang, devices=2))
+    assert bound_nodes(find_places(restarting, made.pools, [gang]).values(), 0) == (((((2, 1),), 1),),)
+
+
+def test_synthetic_devices_of_a_pod_are_not_among_those_that_are_reported():
+    steered = replica("a", 0, assignment("p", claim(1), claim(3, device_class=None)), created=BORN)
+    made = mixed(on("n1", steered))
+    assert find_places(made, made.pools, [steered]) == {steered.id: (BoundPlace(0, "n1", ONE, 1),)}
 
 
 def test_a_replica_that_restarts_keeps_its_place_while_its_node_is_free():

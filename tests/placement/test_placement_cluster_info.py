@@ -36,6 +36,7 @@ def test_pools_are_in_the_order_of_their_names_and_keep_their_shape():
         PoolShape(GPU, (8,), 3, (), None, packed=True, missing_nodes=2),
     )
     assert [shape.devices for shape in info.kinds] == [16, 24]
+    assert [shape.whole for shape in info.kinds] == [info.kinds[0], PoolShape(GPU, (8,), 5, (), None, packed=True)]
     assert (info.position("b"), info.position("c"), info.usages, info.preempting) == (1, None, ((), ()), False)
 
 
