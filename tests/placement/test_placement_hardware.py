@@ -40,6 +40,11 @@ def test_a_device_by_itself_draws_nothing():
     assert drawn_by(kind()) is None
 
 
+def test_a_node_is_divided_where_one_of_its_kinds_is():
+    nodes = Hardware.of((kind("nic", 3),)), Hardware.of((SHARED, kind("nic", 3))), Hardware.of((SHARED,))
+    assert [node.is_divided for node in nodes] == [False, True, True]
+
+
 def test_a_demand_for_several_kinds_names_what_is_plain_and_what_is_drawn():
     mixed = Hardware.of((SHARED, kind("nic", 3)))
     draws = (CORES, CounterDraw("memory", 35 * GI, 80 * GI))

@@ -28,6 +28,11 @@ def fleet():
     return made
 
 
+def test_what_a_decision_reads_of_a_cluster():
+    reading = Reading(("region", "zone"), (frozenset({"a"}), frozenset({"b"})))
+    assert reading.facts(in_region("a", "east")) == ("east", None, True, False)
+
+
 def test_a_cluster_with_another_label_is_in_another_part(fleet):
     assert parts(fleet.with_cluster(in_region("a", "west"))) == [{"east": "b", "west": "acd"}]
 
