@@ -39,6 +39,13 @@ def test_other_devices_are_named_where_there_are_any():
     assert drawn_words(only, 1, (((only.demand(1, 1),), 1),)) == "7 of 14 slices of gpu are held"
 
 
+def test_each_counter_of_a_device_is_told():
+    draws = CounterDraw("memory", 10 * ONE, 80 * ONE), CounterDraw("slices", ONE, 7 * ONE)
+    shared = Hardware.of((DeviceKind("mig", device(), 7, "c", Partition("gpu", 1, draws)),))
+    usage = (((shared.demand(1, 1),), 3),)
+    assert drawn_words(shared, 1, usage) == "30 of 80 memory of gpu are held, 3 of 7 slices of gpu are held"
+
+
 @pytest.mark.parametrize(
     ("nanos", "text"), [(0, "0"), (7 * ONE, "7"), ((40 << 30) * ONE, "40Gi"), (ONE * 3 // 2, "1.5"), (1, "0.000000001")]
 )
