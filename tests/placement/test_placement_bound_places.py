@@ -171,6 +171,12 @@ def test_pods_of_several_members_are_told_apart_by_their_devices():
     assert bound_nodes(find_places(restarting, made.pools, [gang]).values(), 0) == (((((2, 1),), 1),),)
 
 
+def test_pods_in_another_pool_are_not_among_those_that_a_pool_may_report():
+    twice = replica("a", 0, assignment("p", claim(1)), assignment("q", claim(1), engine_name="b"), created=BORN)
+    made = cluster("a", pool("p", 4), pool("q", 4), bound=(on("n1", twice), on("n2", twice)))
+    assert find_places(made, made.pools, [twice]) == {}
+
+
 def test_synthetic_devices_of_a_pod_are_not_among_those_that_are_reported():
     steered = replica("a", 0, assignment("p", claim(1), claim(3, device_class=None)), created=BORN)
     made = mixed(on("n1", steered))

@@ -97,6 +97,13 @@ def popped(state, queue, count):
             id="until it is full, then the next best",
         ),
         pytest.param(
+            place(1, weights=ScoreWeights(spread=1, headroom=0, price=1)),
+            [cluster("a", pool(price=4.0)), cluster("b", pool(price=8.0))],
+            [],
+            ["a/h200", "a/h200", "b/h200"],
+            id="with its replica a is as good as b, and comes before it by name",
+        ),
+        pytest.param(
             place(1, engine(request(8)), weights=BY_PRICE),
             [cluster("a", pool("x", 2), pool("y", 1))],
             [],
@@ -244,6 +251,11 @@ def test_clusters_without_pools_are_reported_on_demand():
     _, queue = queue_of(place(1), cluster("a"), *BARE, reporter=recorder)
     assert heard(recorder) == []
     queue.report_clusters_without_pools()
+    assert [(found.places, found.whole, refusal.reason) for found, refusal in recorder.refusals] == [
+        ((("b", 0),), True, "the cluster has no pools yet"),
+        ((("c", 0),), True, "the cluster is not ready"),
+        ((("d", 0),), True, "the cluster has no pools"),
+    ]
     assert heard(recorder) == [("b", "Pools", True), ("c", "ClusterReady", True), ("d", "Pools", False)]
 
 
@@ -294,6 +306,14 @@ def test_a_cluster_that_got_full_is_not_reported_as_refused_by_a_spread_rule():
         name: finding.refusal.filter for finding in listener.findings() if finding.apart for name, _ in finding.places
     }
     assert last == {"a": "Capacity", "b": "Capacity"}
+
+
+def test_clusters_that_are_alike_are_told_apart_by_what_is_read_of_them():
+    recorder = StepRecorder()
+    zones = [in_zone("a", "1"), in_zone("b", "2"), in_zone("c", "2")]
+    queue_of(place(1, *TWO_ENGINES, cluster_selector=labelled(zone="2")), *zones, reporter=recorder)
+    assert [option.places for option, *_ in recorder.scores] == [(("b", 0), ("c", 0))]
+    assert [found.places for found, _ in recorder.refusals] == [(("a", 0),)]
 
 
 def test_decisions_are_made_once_for_clusters_that_are_alike():

@@ -181,6 +181,16 @@ def test_engines_that_never_fit_a_cluster_do_not_wait_for_room(engines, pools, h
     assert trace.fits_nowhere is nowhere
 
 
+def test_the_pools_are_named_that_never_take_an_engine():
+    shapes = Fleet.of([cluster("west", pool("p"), pool("q", of=hardware(kind(count=4))))]).infos["west"].kinds
+    found = never_assigned((A, B), shapes)
+    assert [(name, at, str(why.reason)) for name, at, why in found.pools] == [
+        ("a", 1, "needs 8 x gpu; a node has 4 x gpu"),
+        ("b", 0, "needs 9 x gpu; a node has 8 x gpu"),
+        ("b", 1, "needs 9 x gpu; a node has 4 x gpu"),
+    ]
+
+
 def test_engines_wait_for_nodes_that_are_missing():
     """Two nodes are declared and one is there: the engines fit when the other comes."""
     half = cluster("west", Pool(PoolName("h200"), 1, hardware(), desired_nodes=2))

@@ -9,7 +9,7 @@ from modelplane.k8s.device import Device
 from modelplane.placement import matching, partitions
 from modelplane.placement.cluster_info import make_cluster_info
 from modelplane.placement.flow import _flows, feasible
-from modelplane.placement.hardware import DeviceKind, Hardware
+from modelplane.placement.hardware import DeviceKind, Domain, Hardware
 from modelplane.placement.matching import (
     ALLOCATION_BUDGET,
     Unmatched,
@@ -19,7 +19,7 @@ from modelplane.placement.matching import (
     pod_allocations,
 )
 from modelplane.placement.partitions import CounterDraw, Partition
-from modelplane.placement.request import AttributeMatch, EngineRequest, MemberRequest
+from modelplane.placement.request import AttributeMatch, EngineRequest, MemberRequest, NodeDeviceRequest
 from modelplane.placement.wording import Mismatch, Shortfall
 from modelplane.testing.fleets import (
     DRIVER,
@@ -210,7 +210,32 @@ def test_devices_that_share_a_value_are_claimed(device_class, fits):
 
 def test_an_engine_that_asks_for_nothing_claims_nothing():
     empty = EngineRequest("main", 1, (MemberRequest(1, ()),))
-    assert engine_allocations(empty, hardware()).nothing_claimed
+    nothing = NodeDeviceRequest("none", 0, ())
+    assert engine_allocations(empty, hardware()) == Unmatched(nothing, 0, nothing_claimed=True)
+
+
+RACK = Domain("rack", 3)
+
+
+@pytest.mark.parametrize(
+    ("domain", "nodes", "fits"),
+    [
+        pytest.param(RACK, 1, False, id="one node needs no domain"),
+        pytest.param(RACK, 2, True, id="a part of a domain"),
+        pytest.param(RACK, 3, True, id="all of a domain"),
+        pytest.param(RACK, 4, False, id="more than a domain"),
+        pytest.param(Domain("rack", 3, "no such label"), 2, False, id="a domain that is not known"),
+    ],
+)
+def test_a_copy_that_spans_nodes_takes_a_domain(domain, nodes, fits):
+    wanted = request(8)
+    found = engine_allocations(
+        engine(wanted, nodes=nodes, copies=2), msgspec.structs.replace(hardware(), domain=domain)
+    )
+    if fits:
+        assert [(each.pods, each.devices) for each in found] == [(((((1, 1),), 2),), 16 * nodes)]
+    else:
+        assert found == Unmatched(wanted, 0, nodes=nodes)
 
 
 def test_the_search_for_classes_ends_however_many_ways_there_are():
