@@ -469,6 +469,8 @@ def test_a_cache_follows_its_replicas_and_prewarms():
     fleet.replicas = []
     fleet.cache["spec"]["prewarm"] = 0
     fleet.apply()
+    fleet.now += 600
+    assert fleet.apply().requeue_after_s == 3000
     assert sorted(fleet.entries()) == ["a", "c"]
     fleet.now = NOW + 3601
     result = fleet.apply()
