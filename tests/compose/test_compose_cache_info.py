@@ -1,8 +1,11 @@
 """Where a cache is, will be, and cannot be."""
 
+import pytest
+
 from modelplane.api.codec import decode
 from modelplane.api.models import ModelCache
 from modelplane.compose.cache_info import cache_of
+from modelplane.compose.caching.source import source_of
 from modelplane.compose.fleet_snapshot import read_cache
 
 
@@ -48,6 +51,15 @@ def test_what_a_cache_says_of_each_cluster():
     )
     assert found.stalled == (("SourceUnreachable: no route", frozenset({"g"})),)
     assert read_cache(_cache(entries, replication="WherePlaced")).awaited == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("storage", "has_key"),
+    [({"type": "PVC"}, True), ({"type": "ExistingPVC", "existingPVC": {"claimName": "nfs"}}, False)],
+)
+def test_only_what_is_staged_on_a_volume_of_ours_has_a_key(storage, has_key):
+    cache = decode(ModelCache, _cache(storage=storage))
+    assert cache_of(cache).key == (source_of(cache).key if has_key else "")
 
 
 def test_a_cache_that_nobody_reconciled_is_not_settled():

@@ -76,15 +76,15 @@ def test_the_first_serves_its_volume_to_those_that_have_the_token(problems):
     assert not [found for item in fleet.observed.values() for found in problems(item.manifest)]
     assert fleet.keys("relay", "relayservice", "relaysecret") == ["relay-east", "relaysecret-east", "relayservice-east"]
     pod = fleet.observed["relay-east"].manifest["spec"]["template"]["spec"]
-    claim, credentials = pod["volumes"]
-    assert claim["persistentVolumeClaim"] == {
-        "claimName": name_of(fleet.observed[f"volume-east-{KEY}"].manifest),
-        "readOnly": True,
-    }
-    assert credentials["secret"]["secretName"] == name_of(fleet.observed["relaysecret-east"].manifest)
+    claim, secret = (name_of(fleet.observed[key].manifest) for key in (f"volume-east-{KEY}", "relaysecret-east"))
+    assert pod["volumes"] == [
+        {"name": "volume", "persistentVolumeClaim": {"claimName": claim, "readOnly": True}},
+        {"name": "credentials", "secret": {"secretName": secret, "defaultMode": 0o440}},
+    ]
     assert (pod["containers"], pod["automountServiceAccountToken"]) == ([SERVER], False)
     spec, service = (fleet.observed[f"{part}-east"].manifest["spec"] for part in ("relay", "relayservice"))
     assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"] == service["selector"]
+    assert spec["replicas"] == 1
     assert service["ports"] == [{"name": "http", "port": 80, "targetPort": "http"}]
 
 

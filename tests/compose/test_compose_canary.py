@@ -168,6 +168,14 @@ def step_two(**state):
         ),
         pytest.param(
             request(
+                "old", "old", "old", "new", canary=STEPS, replicas=4, before=at_step(1),
+                annotations={"modelplane.ai/promote": "new/2"},
+            ),
+            step_two(left_s=1.0),
+            id="a user promotes both steps, one after the other",
+        ),
+        pytest.param(
+            request(
                 "old", "old", "new", "new", canary=STEPS, replicas=4, before=at_step(2),
                 annotations={"modelplane.ai/promote": "new/1"},
             ),
@@ -233,6 +241,8 @@ def test_what_a_step_does(given, expected):
         pytest.param({"new": (19, 0)}, 90.0, 1, "TooFewRequests", None, id="too few requests are no pass"),
         pytest.param({"new": (19, 19)}, 90.0, 1, "TooFewRequests", None, id="nor a reason to halt"),
         pytest.param({"new": (20, 0)}, 30.0, 1, "Measuring", None, id="the window is not of this step yet"),
+        pytest.param({"new": (20, 0)}, 59.0, 1, "Measuring", None, id="nor a second too early"),
+        pytest.param({"new": (20, 0)}, 60.0, 2, "Measuring", None, id="it is of this step"),
         pytest.param({"new": (20, 0)}, 90.0, 2, "Measuring", None, id="it passes"),
         pytest.param(
             {"new": (50, 5)}, 5.0, 1, "Failing", "5 of 50 requests failed (10.0 %, limit 2 %); stopped at 10 %",

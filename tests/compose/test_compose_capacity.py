@@ -341,6 +341,11 @@ def test_a_pool_says_since_when_it_is_short_of_nodes(pool, nodes, known, now, ex
     assert (found.nodes, found.short_since, requeue_after_s((found,), (pool,), now)) == expected
 
 
+def test_a_pool_that_scales_needs_nodes_for_what_others_hold_too():
+    found = refined(declared(), SCALES, seen(1, 8, 8), GpuPool(name="gpu", nodes=4, short_since=SINCE), LATER)
+    assert (found.nodes, found.observed_nodes, found.short_since) == (1, 1, SINCE)
+
+
 def test_a_pool_that_scaled_down_because_nobody_needs_it_is_not_short():
     found = refined(declared(allocated=0), SCALES, seen(0, 0, 0), GpuPool(name="gpu", nodes=4), LATER)
     assert (found.nodes, found.observed_nodes, found.short_since) == (4, 0, None)

@@ -195,6 +195,12 @@ def test_nothing_leaves_because_an_input_is_missing(missing):
     assert backends(found) == backends(before) == ["one", "two"]
 
 
+def test_the_status_of_the_gateways_cluster_does_not_matter():
+    garbled = {"cluster-fra-a": ({**cluster(), "status": 7},)}
+    found, _ = settled(lambda seen: composed([ONE], seen, **garbled), STATUSES)
+    assert (names_of(found, "backend-"), backends(found)) == (["one"], ["one"])
+
+
 def test_a_cluster_that_does_not_answer_changes_no_route():
     before, seen = settled(lambda seen: composed([ONE, TWO, SAAS], seen), STATUSES)
     found = composed([ONE, TWO, SAAS], {key: replace(each, ready=False) for key, each in seen.items()})

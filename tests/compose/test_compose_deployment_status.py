@@ -96,6 +96,11 @@ def test_a_replica_that_its_cluster_refuses_is_told():
     assert told(result)[:2] == [("AllPlaced", "1 of 1 replicas placed"), ("NotSupported", message)]
 
 
+def test_a_replica_that_has_no_place_is_told():
+    result = compose(deployment(1, devices=16), [cluster("east")])
+    assert told(result)[1] == ("NotPlaced", "0 of 1 replicas serve; 1 of 1 not placed")
+
+
 NEVER = {
     "too many devices a node": deployment(1, devices=16),
     "too much memory": deployment(1, cel='device.capacity["d"].memory.compareTo(quantity("200Gi")) >= 0'),

@@ -190,6 +190,14 @@ def test_one_copy_of_a_layer_may_be_on_several_nodes(role):
     assert flag_value(sglang, "--dist-init-addr") == "$(MODELPLANE_LEADER_ADDRESS):20000"
 
 
+@pytest.mark.parametrize("flag", ["--ep-size", "--ep", "--expert-parallel-size"])
+def test_sglang_has_the_experts_that_a_user_gives(flag):
+    args = ("--model-path", "Q", flag, "4")
+    found = launched("SGLang", args=args, model_path=None, topology=Topology(tensor=8, expert=True))
+    assert (flag_value(found.args, flag), flag_value(found.args, "--tp-size")) == ("4", "8")
+    assert sum(word.startswith(("--ep", "--expert")) for word in found.args) == 1
+
+
 @pytest.mark.parametrize("role", ["Leader", "Worker"])
 def test_vllm_splits_layers_over_nodes_without_ray(role):
     topology = Topology(tensor=8, pipeline=2)

@@ -253,6 +253,7 @@ def test_an_endpoint_of_a_replica_needs_the_word_of_the_replica(replicas, reason
     found = composed(endpoint(url="http://10.0.0.7", **REPLICA), required=required)
     assert found.conditions[0].reason.value == reason
     assert list(found.requirements) == ["replica"]
+    assert found.requeue_after_s == (None if reason == "RoutePending" else 2.0)
 
 
 def test_an_endpoint_of_a_replica_that_serves_outlives_the_replica_s_status():
@@ -408,6 +409,21 @@ def test_without_a_credential_what_is_there_stays_and_it_says_why(secrets, fetch
     assert [each.reason.value for each in found.conditions] == [reason]
     assert list(found.requirements) == ["gateway", "secret"]
     assert "k3y" not in str(found.conditions)
+
+
+CREDENTIAL = {"method": "APIKey", "apiKey": AUTH}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [({"auth": AUTH}, "spec.auth.secretRef"), ({"credential": CREDENTIAL}, "spec.credential.apiKey.secretRef")],
+)
+def test_a_secret_that_is_missing_is_named_by_the_field_that_names_it(spec, field):
+    assert told(composed(endpoint(**spec), fetched=False)) == [
+        ("Unknown", "Unresolved", f"{field}: the Secret is not read yet")
+    ]
+    message = f"{field}: no Secret keys with one line of text in key api"
+    assert told(composed(endpoint(**spec))) == [("False", "Invalid", message)]
 
 
 def service(*endpoints, groups=None):

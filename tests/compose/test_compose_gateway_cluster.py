@@ -125,6 +125,13 @@ def test_what_was_made_stays_whatever_becomes_of_the_cluster(name):
     assert stated(found) == stated(before)
 
 
+def test_a_gateway_whose_cluster_is_gone_says_that_it_stays():
+    _, seen, required = full()
+    found = compose_gateway(FULL, {**required, "cluster": ()}, seen)
+    message = "spec.clusterName: InferenceCluster fra-a does not exist; what runs there stays"
+    assert [(each.reason.value, each.message) for each in found.conditions] == [("ClusterMissing", message)]
+
+
 def stated(found):
     return {key: {**each.target.manifest, "status": None} for key, each in found.desired.items()}
 

@@ -138,7 +138,12 @@ def test_replicas_of_different_clusters_are_one_cluster_of_envoy_where_a_try_goe
         ),
         pytest.param([replica("a")], (), id="nobody else"),
         pytest.param([], (), id="nobody"),
-        pytest.param([replica(letter * 2048, 1, letter) for letter in "ab"], (), id="too long for a header"),
+        pytest.param(
+            [replica("a" * 2043, 1, "a"), replica("b" * 2042, 1, "b")],
+            (f"team/{'a' * 2043}", f"team/{'b' * 2042}"),
+            id="as long as a header may be",
+        ),
+        pytest.param([replica(letter * 2043, 1, letter) for letter in "ab"], (), id="too long for a header"),
     ],
 )
 def test_which_replicas_share_a_cluster_of_envoy(endpoints, joined):

@@ -137,11 +137,19 @@ def test_keys_that_are_not_read_yet_change_nothing():
     ]
 
 
-def test_it_is_not_ready_while_the_gateway_refuses_the_keys():
-    conditions = [{"type": "Accepted", "status": "False", "reason": "Invalid", "message": "duplicate"}]
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"reason": "Invalid", "message": "duplicate"}, "duplicate"),
+        ({"reason": "Invalid"}, "Invalid"),
+        ({}, "not accepted"),
+    ],
+)
+def test_it_is_not_ready_while_the_gateway_refuses_the_keys(said, why):
+    conditions = [{"type": "Accepted", "status": "False", **said}]
     refused = {"status": {"ancestors": [{"conditions": conditions}]}}
     found = kept([secret("a", alice="1")], callers=Observed(Local(refused), ready=True))
-    assert found.conditions[0].message == "the gateway refuses the keys: duplicate"
+    assert found.conditions[0].message == f"the gateway refuses the keys: {why}"
 
 
 def test_the_objects_are_what_their_definitions_allow(problems):

@@ -124,6 +124,15 @@ def test_a_transition_has_one_event():
     ]
 
 
+def test_progress_is_that_of_the_cluster_that_has_the_least_of_it():
+    fleet = Fleet(make_cache())
+    fleet.apply()
+    fleet.pods["east"] = [loader_pod(bytes=2**30, total=4 * 2**30)]
+    fleet.pods["west"] = [loader_pod(bytes=2 * 2**30, total=40 * 2**30)]
+    fleet.apply()
+    assert fleet.cache["status"]["summary"] == {"ready": "0/2", "progress": "2.0 of 40.0 GiB"}
+
+
 def test_progress_and_digest_are_what_the_loader_says():
     fleet = Fleet(make_cache(), [make_cluster("east")])
     fleet.apply()
@@ -469,6 +478,8 @@ def test_a_cache_follows_its_replicas_and_prewarms():
     fleet.replicas = []
     fleet.cache["spec"]["prewarm"] = 0
     fleet.apply()
+    fleet.now += 600
+    assert fleet.apply().requeue_after_s == 3000
     assert sorted(fleet.entries()) == ["a", "c"]
     fleet.now = NOW + 3601
     result = fleet.apply()
@@ -525,6 +536,11 @@ def test_a_claim_that_exists_is_ready_when_it_is_bound():
     fleet = Fleet(cache)
     assert fleet.compose().desired == {}
     assert set(fleet.phases().values()) == {("Ready", "Adopted")}
+    (artifact,) = [each for each in fleet.cache["status"]["conditions"] if each["type"] == "ArtifactReady"]
+    assert (artifact["status"], artifact["reason"], artifact["message"]) == (
+        *("True", "Adopted"),
+        "2 of 2 clusters hold it",
+    )
     fleet.claims = {"east": [{"status": {"phase": "Bound"}}], "west": []}
     fleet.compose()
     assert fleet.phases() == {"east": ("Ready", "Adopted"), "west": ("Failed", "VolumeMissing")}

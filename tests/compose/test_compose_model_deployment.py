@@ -796,6 +796,15 @@ def test_a_replica_that_serves_without_an_address_has_no_endpoint():
     assert replica_endpoints.replica_endpoint(seen.target, "a", seen) is None
 
 
+@pytest.mark.parametrize(("served", "weight"), [(2, "10"), (1, "0"), (0, "10")])
+def test_a_replica_that_changes_may_have_the_pods_of_another_revision(served, weight):
+    seen = settled()["replica-a-0"]
+    seen.target.manifest["metadata"]["generation"] = 2
+    seen.target.manifest["status"]["servedGeneration"] = served
+    made = replica_endpoints.replica_endpoint(seen.target, "a", seen, lambda revision: 10 if revision else 0)
+    assert made["metadata"]["labels"]["modelplane.ai/canary-weight"] == weight
+
+
 def test_a_replica_that_must_move_and_is_not_observed_is_written_as_it_is_placed():
     before, _ = scheduled(deployment(1, 4), [cluster("a")])
     items = dict(running(before, ready=True))

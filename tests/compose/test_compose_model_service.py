@@ -188,6 +188,18 @@ def test_a_gateway_that_cannot_be_read_stays_a_parent_of_the_route():
     assert after["spec"]["parentRefs"] == before["spec"]["parentRefs"]
 
 
+@pytest.mark.parametrize(
+    "read",
+    [
+        pytest.param({"endpoints": (endpoint("one"), endpoint("two"))}, id="the gateways are not read"),
+        pytest.param({"gateways": (GATEWAY, EU)}, id="the endpoints are not read"),
+    ],
+)
+def test_a_route_stays_until_both_lists_are_read(read):
+    before = route_to("one")
+    assert compose(read, before).desired["route"].target.manifest == before
+
+
 def parents(found):
     return [each["name"] for each in found.desired["route"].target.manifest["spec"]["parentRefs"]]
 

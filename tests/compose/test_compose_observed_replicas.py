@@ -7,7 +7,7 @@ import msgspec
 from modelplane.api.codec import decode
 from modelplane.api.models import ModelReplica
 from modelplane.compose.contract import Local, Observed
-from modelplane.compose.observed_replicas import with_observed
+from modelplane.compose.observed_replicas import with_observed, without_contradicted
 from modelplane.placement.snapshot import Fleet
 from modelplane.testing.fleets import assignment, claim, cluster, key, replica
 
@@ -49,6 +49,18 @@ def test_a_place_that_two_replicas_name_keeps_the_one_that_is_observed_there():
     both = {**observed("a-0", cluster_name="b", index=3), **observed("b-3", cluster_name="b", index=3)}
     found = with_observed(Fleet.of(FLEET), CHAT, both, READ)
     assert owned(found) == [("a", 0, True, True), ("b", 3, True, False)]
+
+
+def test_a_listed_replica_counts_unless_it_is_observed_at_another_place_or_with_another_owner():
+    def listed(name, uid=CHAT.uid, **place):
+        (item,) = observed(name, **{"cluster_name": "a", "index": 0, **place}).values()
+        spec = {**item.manifest["spec"], "deployment": {"name": "chat", "uid": uid}}
+        return {**item.manifest, "spec": spec}
+
+    same, unseen = listed("a-0"), listed("b-1", cluster_name="b", index=1)
+    others = [listed("a-0", cluster_name="b"), listed("a-0", index=1), listed("a-0", uid="other")]
+    seen = observed("a-0", cluster_name="a", index=0)
+    assert without_contradicted([same, *others, unseen], CHAT, seen) == [same, unseen]
 
 
 def test_what_an_unreadable_replica_holds_is_known_by_the_fleet():

@@ -150,3 +150,4 @@ def test_an_endpoint_that_leaves_gets_nothing_and_is_not_kept():
     found = read_endpoints([left], ObservedRoute(backends={"a": {"name": "a"}}), {})
     ((only,), doubted) = found.found, found.doubted
     assert (only.ready, only.kept, only.reason, doubted) == (False, False, "Leaving", [])
+    assert only.message == "its replica is being removed"

@@ -251,6 +251,12 @@ def test_engines_that_move_caches_by_nixl_listen_on_their_own_address(scene, sha
     assert {side in engine["env"] for engine in found} == {given}
 
 
+@pytest.mark.parametrize(("written", "expected"), [(None, 120), (0, 0), (7, 7)])
+def test_an_engine_that_does_not_drain_has_the_time_that_is_written(scene, written, expected):
+    made = change_pods(scene("single-gpu"), lambda pod: replace(pod, termination_grace_period_seconds=written))
+    assert [spec["terminationGracePeriodSeconds"] for _, _, spec in pods(made.compose())] == [expected]
+
+
 def test_an_engine_that_says_how_long_it_drains_has_the_time(scene):
     ((_, _, spec),) = list(pods(scene("own-server").compose()))
     (engine,) = engines(spec)

@@ -5,7 +5,14 @@ import pytest
 from modelplane.api.codec import decode, encode
 from modelplane.api.models import ModelReplica
 from modelplane.compose.contract import ReadyWhen
-from modelplane.compose.readiness import is_ready, programming_problem, route_problem, serves
+from modelplane.compose.readiness import (
+    is_ready,
+    programming_problem,
+    route_problem,
+    serves,
+    serving_since,
+    stopped_at,
+)
 
 POD = {"spec": {"containers": [{"name": "engine", "image": "i"}]}}
 
@@ -43,6 +50,29 @@ def test_conditions_of_an_older_generation_count_for_serving():
     for condition in item["status"]["conditions"]:
         condition["observedGeneration"] = 6
     assert serves(item)
+
+
+AT_9, AT_10 = 1_767_258_000.0, 1_767_261_600.0
+
+
+@pytest.mark.parametrize(
+    ("workload", "route", "since", "stopped"),
+    [
+        (("True", "09"), ("True", "10"), AT_10, None),
+        (("True", "10"), ("True", "09"), AT_10, None),
+        (("True", None), ("True", "09"), AT_9, None),
+        (("True", None), ("True", None), None, None),
+        (("True", "09"), ("False", "10"), None, AT_10),
+        (("False", "10"), ("False", "09"), None, AT_10),
+        (("False", None), ("Unknown", "09"), None, AT_9),
+        (("False", None), ("True", "09"), None, None),
+    ],
+)
+def test_since_when_a_replica_serves_or_not(workload, route, since, stopped):
+    item = replica(WorkloadReady=workload[0], RouteReady=route[0])
+    for condition, (_, hour) in zip(item["status"]["conditions"], (workload, route), strict=True):
+        condition["lastTransitionTime"] = f"2026-01-01T{hour}:00:00Z" if hour else ""
+    assert (serving_since(item), stopped_at(item)) == (since, stopped)
 
 
 def parents(*conditions):

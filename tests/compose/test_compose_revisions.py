@@ -113,13 +113,13 @@ def test_a_bomb_is_no_template():
 
 def test_images_of_every_shape_are_found():
     member = {"role": "Standalone", "template": workers("e")["template"]}
-    for spec in (
-        {"workers": workers("e")},
-        {"decode": {"workers": workers("e")}, "prefill": {"workers": workers("e")}},
-        {"engines": [{"name": "m", "members": [member]}]},
-        {"template": {"spec": {"engines": [{"name": "m", "members": [member]}]}}},
+    for spec, images in (
+        ({"workers": workers("e")}, {"e"}),
+        ({"decode": {"workers": workers("e")}, "prefill": {"workers": workers("f")}}, {"e", "f"}),
+        ({"engines": [{"name": "m", "members": [member]}]}, {"e"}),
+        ({"template": {"spec": {"engines": [{"name": "m", "members": [member]}]}}}, {"e"}),
     ):
-        assert set(revisions.images_of(spec)) == {"e"}
+        assert set(revisions.images_of(spec)) == images
 
 
 @given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=12), st.integers(0, 5))

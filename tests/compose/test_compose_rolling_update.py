@@ -109,6 +109,10 @@ def test_which_replicas_change(seen, expected):
     assert images(seen) == expected
 
 
+def of_revision(revision: str, item: dict) -> dict:
+    return {**item, "metadata": {**item["metadata"], "labels": {"modelplane.ai/revision": revision}}}
+
+
 OUTDATED = [replica(at, OLD, generation=1, served=1, **SERVING) for at in range(2)]
 IDLE = replica(2, OLD, generation=1, **DOWN)
 MOMENT = 1_767_225_600.0
@@ -129,6 +133,12 @@ MOMENT = 1_767_225_600.0
             RolloutRules(canary=1),
             ([OLD, OLD, NEW], 1, 1),
             id="a canary is enough",
+        ),
+        pytest.param(
+            [of_revision("stable", OUTDATED[0]), of_revision("abandoned", OUTDATED[1])],
+            RolloutRules(canary=1, stable="stable"),
+            ([OLD, NEW], 1, 0),
+            id="an abandoned revision goes first",
         ),
     ],
 )

@@ -151,6 +151,22 @@ def test_when_a_change_reaches_a_cluster(cluster, fleet, expected):
     assert told(plan(cluster, fleet)) == expected
 
 
+@pytest.mark.parametrize(
+    ("names", "shown"), [("acdef", "a, c, d, e, f"), ("acdefg", "a, c, d, e, f and 1 more")], ids=["five", "six"]
+)
+def test_five_of_those_that_it_waits_for_are_named(names, shown):
+    fleet = [make(name, {}, had(phase="Upgrading")) for name in names]
+    message = f"waiting for {shown} of its wave; maxUnavailable is 1"
+    assert told(plan(make(software=had(), upgrade={}), fleet)) == ("Waiting", message, True)
+
+
+@pytest.mark.parametrize(("since_s", "wait_s"), [(20.0, 40.0), (59.5, 1.0)])
+def test_a_pause_is_waited_for_until_its_end(since_s, wait_s):
+    before = done(completionTime=timestamp(NOW))
+    found = plan(make(software=had(), upgrade=WAVES), [make("c", {}, before)], now=NOW + since_s)
+    assert (found.status.phase, found.requeue_after_s) == ("Waiting", wait_s)
+
+
 def test_a_release_that_the_cluster_cannot_have_waits():
     found = plan(make(software=had()), fault="this release needs Kubernetes 1.34.2 or newer")
     assert told(found) == ("Incompatible", "this release needs Kubernetes 1.34.2 or newer", True)

@@ -228,7 +228,7 @@ def test_a_cluster_that_fetches_a_required_cache_counts_as_starting(awaited, oth
     clusters = [placeable("a"), placeable("b", **other)]
     caches = [CacheInfo(namespace="team", name=name, awaited=frozenset(where)) for name, where in awaited.items()]
     found = startup_wait(deployment(2), CACHED, Fleet.of(clusters, (), caches), NOW)
-    assert (found.clusters if found else ()) == expected
+    assert found == (StartupWait(expected, NOW + STARTUP_WAIT_S) if expected else None)
 
 
 def test_nothing_is_held_back_where_replicas_are_dropped():
@@ -242,3 +242,11 @@ def test_nothing_is_held_back_where_replicas_are_dropped():
     undropped = msgspec.structs.replace(decided, dropped=())
     held, left = hold_back(undropped, wait, 3, ())
     assert (len(held.placements), left.replicas) == (2, 1)
+
+
+@pytest.mark.parametrize(("names", "shown"), [("abc", "a, b, c"), ("abcd", "a, b, c and 1 more")])
+def test_three_of_the_clusters_that_it_waits_for_are_named(names, shown):
+    found = StartupWait(tuple(names), NOW, wanted=2, held=1)
+    assert found.condition(1).message == (
+        "1 of 2 replicas placed; 1 waits until 2026-01-01T00:00:00Z at most for clusters that are starting: " + shown
+    )

@@ -9,7 +9,7 @@ from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster
 from modelplane.api.objects import name_of
 from modelplane.compose import inference_cluster
-from modelplane.compose.contract import ComposeRequest, Observed, Remote
+from modelplane.compose.contract import ComposeRequest, CopiedFrom, Observed, Remote
 from modelplane.compose.telemetry.cluster_telemetry import telemetry_requirements
 from modelplane.compose.telemetry.collector_objects import collector_rights
 
@@ -142,11 +142,7 @@ def test_no_value_of_a_secret_is_rendered():
     result = compose()
     assert "Y2FuYXJ5" not in repr(result)
     copy = result.desired["telemetry-secret-prom-cred"].target
-    assert (copy.copied_from.name, copy.copied_from.namespace, copy.copied_from.version) == (
-        "prom-cred",
-        "modelplane-system",
-        "7",
-    )
+    assert copy.copied_from == CopiedFrom("v1", "Secret", "prom-cred", "modelplane-system", version="7")
 
 
 def test_the_condition_follows_the_collector_and_never_the_cluster():

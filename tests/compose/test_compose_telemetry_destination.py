@@ -1,9 +1,10 @@
 from modelplane.api.codec import decode
 from modelplane.api.models import TelemetryDestination
 from modelplane.compose import telemetry_destination
-from modelplane.compose.contract import ComposeRequest
+from modelplane.compose.contract import ComposeRequest, Requirement
 from tests.compose.test_compose_telemetry import PROM, SECRET, TRACES, destination, gateway
 
+GATEWAY = Requirement("modelplane.ai/v1alpha1", "InferenceGateway", name="default")
 KEYS = {"telemetry-destinations", "telemetry-gateway", "telemetry-secret-prom-cred"}
 
 
@@ -22,6 +23,7 @@ def test_a_destination_that_is_used():
     assert said == {"Accepted": ("True", "Accepted", ""), "SecretsReady": ("True", "SecretsFound", "")}
     assert (result.status.sinks, result.ready.status.value, result.desired) == (2, "True", {})
     assert set(result.requirements) == KEYS
+    assert result.requirements["telemetry-gateway"] == GATEWAY
 
 
 def test_a_destination_without_secrets():

@@ -75,6 +75,10 @@ def test_a_plugin_may_filter_and_score_and_a_profile_runs_it():
     assert problems == []
 
 
+def test_a_plugin_that_no_list_names_has_no_index():
+    assert PluginEntry("low", "low", NoParameters()) == PluginEntry("low", "low", NoParameters(), at=-1)
+
+
 def test_an_instance_is_made_after_those_it_refers_to():
     made, problems = built(
         PluginEntry("b", "wrapped", Other(other="a")),

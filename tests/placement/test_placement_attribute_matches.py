@@ -84,6 +84,8 @@ def test_what_fits_an_unused_node(gpus, nics, requests, matches, fits):
 
 def test_the_refusal_names_the_attribute():
     pool = pool_of(GpuPool(name="p", nodes=1, devices=devices(PoolDevice, (8, 1), (8, 1))), None)
-    found = engine_allocations(engine({"gpu": 2, "nic": 2}, [()]), pool.hardware)
+    asked = engine({"gpu": 2, "nic": 2}, [()])
+    found = engine_allocations(asked, pool.hardware)
+    assert found == Unmatched(asked.members[0].requests[0], 0, attribute=ROOT)
     expected = f"no devices of a node that serve the requests share a value of {ROOT}"
     assert str(Mismatch(found, pool.hardware)) == expected

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from modelplane.placement.bound_places import BoundPlace, bound_nodes, find_places
+from modelplane.placement.bound_places import BoundPlace, bound_nodes, find_places, update_places
 from modelplane.placement.cluster_info import make_cluster_info
 from modelplane.placement.decisions import DropReason
 from modelplane.placement.hardware import Domain
@@ -88,6 +88,14 @@ def test_devices_are_free_again_where_the_pods_of_an_evicted_replica_were():
     assert decided.pending == 0
 
 
+def test_places_are_the_same_where_those_who_come_and_go_have_none():
+    made = mixed(on("n1", small(0)))
+    places = find_places(made, made.pools, [small(0)])
+    decided = small(1, created="", serving=False)
+    assert update_places(places, made, made.pools, [decided], [small(2).id]) is places
+    assert update_places(places, made, made.pools, [], [small(0).id]) == {}
+
+
 @pytest.mark.parametrize(
     ("found", "reported", "expected"),
     [
@@ -159,6 +167,20 @@ def test_pods_of_several_members_are_told_apart_by_their_devices():
     made = mixed(on("n1", gang), on("n1", gang, devices=2), on("n2", gang, devices=2))
     places = find_places(made, made.pools, [gang])
     assert bound_nodes(places.values(), 0) == (((ONE, 1), (((2, 1),), 1)), ((((2, 1),), 1),))
+    restarting = mixed(on("n1", gang), on("n2", gang), on("n2", gang, devices=2))
+    assert bound_nodes(find_places(restarting, made.pools, [gang]).values(), 0) == (((((2, 1),), 1),),)
+
+
+def test_pods_in_another_pool_are_not_among_those_that_a_pool_may_report():
+    twice = replica("a", 0, assignment("p", claim(1)), assignment("q", claim(1), engine_name="b"), created=BORN)
+    made = cluster("a", pool("p", 4), pool("q", 4), bound=(on("n1", twice), on("n2", twice)))
+    assert find_places(made, made.pools, [twice]) == {}
+
+
+def test_synthetic_devices_of_a_pod_are_not_among_those_that_are_reported():
+    steered = replica("a", 0, assignment("p", claim(1), claim(3, device_class=None)), created=BORN)
+    made = mixed(on("n1", steered))
+    assert find_places(made, made.pools, [steered]) == {steered.id: (BoundPlace(0, "n1", ONE, 1),)}
 
 
 def test_a_replica_that_restarts_keeps_its_place_while_its_node_is_free():

@@ -1,5 +1,6 @@
 """The queue of candidates by itself: what comes first, what a reservation changes, and what is reported."""
 
+import msgspec
 import pytest
 
 from modelplane.framework import RefusalCode, StepRecorder
@@ -10,7 +11,7 @@ from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.request import ScoreWeights, SpreadRule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import TraceReporter
-from modelplane.placement.values import Cluster
+from modelplane.placement.values import Cluster, Price
 from modelplane.testing.fleets import (
     assignment,
     claim,
@@ -32,8 +33,15 @@ A100 = hardware(kind("gpu", 8, product="A100"))
 TWO_ENGINES = (engine(request(8), name="decode"), engine(request(8), name="prefill"))
 
 
+BARE = [Cluster(name=name, ready=name == "b", hardware_known=name == "d") for name in ("b", "c", "d")]
+
+
 def in_zone(name, zone, nodes=2, **fields):
     return cluster(name, pool("h200", nodes), labels={"zone": zone}, **fields)
+
+
+def in_euros(name, nodes, price):
+    return msgspec.structs.replace(pool(name, nodes), price=Price(price, "EUR"))
 
 
 def queue_of(asked, *clusters, held=(), reporter=None):
@@ -89,6 +97,20 @@ def popped(state, queue, count):
             id="until it is full, then the next best",
         ),
         pytest.param(
+            place(1, weights=ScoreWeights(spread=1, headroom=0, price=1)),
+            [cluster("a", pool(price=4.0)), cluster("b", pool(price=8.0))],
+            [],
+            ["a/h200", "a/h200", "b/h200"],
+            id="with its replica a is as good as b, and comes before it by name",
+        ),
+        pytest.param(
+            place(1, engine(request(8)), weights=BY_PRICE),
+            [cluster("a", pool("x", 2), pool("y", 1))],
+            [],
+            ["a/x", "a/x", "a/y", None],
+            id="pools by name where no score applies",
+        ),
+        pytest.param(
             place(1, *TWO_ENGINES),
             [cluster("a", pool("x", 1), pool("y", 1)), cluster("b", pool("x", 1))],
             [],
@@ -119,6 +141,27 @@ def popped(state, queue, count):
             [],
             ["a/h200", "c/h200", "b/h200", "c/h200"],
             id="a spread rule holds options back until another value has as many",
+        ),
+        pytest.param(
+            place(1, *TWO_ENGINES, spread=(SpreadRule("zone"),)),
+            [in_zone("a", "1", nodes=4), in_zone("b", "2")],
+            [replica("b", at, assignment("h200", claim(8)), name="other") for at in range(2)],
+            ["a/h200+h200", None],
+            id="a spread rule counts a value whose clusters are full",
+        ),
+        pytest.param(
+            place(1, engine(request(8), name="small"), engine(request(9), name="large"), spread=(SpreadRule("zone"),)),
+            [cluster("a", pool("p", 4, hardware(kind(count=9))), labels={"zone": "1"}), in_zone("b", "2")],
+            [replica("b", at, assignment("h200", claim(8)), name="other") for at in range(2)],
+            ["a/p+p", "a/p+p", None],
+            id="and not one whose clusters are full and too small",
+        ),
+        pytest.param(
+            place(1, *TWO_ENGINES),
+            [cluster("a", pool("x", 2, price=1.0), in_euros("y", 2, 1.0))],
+            [],
+            ["a/x+x", "a/y+y", None],
+            id="of ways that are as good the first",
         ),
         pytest.param(
             place(1), [cluster("a", cordoned=True), cluster("b", taints=(taint("t"),))], [], [None], id="all refused"
@@ -157,11 +200,68 @@ def test_every_place_is_reported_with_its_refusal_or_its_score():
     assert heard(recorder)[1:3] == [("b", "Capacity", True), ("c", "Capacity", True)]
 
 
+@pytest.mark.parametrize(("engines", "several"), [((), False), (TWO_ENGINES, True)], ids=["one", "two"])
+def test_what_is_refused_or_picked_for_all_engines_is_a_whole_cluster(engines, several):
+    recorder = StepRecorder()
+    clusters = [cluster("a", cordoned=True), cluster("b", pool(nodes=4))]
+    state, queue = queue_of(place(1, *engines), *clusters, reporter=recorder)
+    popped(state, queue, 1)
+    assert [(found.places, found.whole) for found, _ in recorder.refusals] == [((("a", 0),), True)]
+    assert [(found.places, found.whole) for found in recorder.picks] == [((("b", 0),), several)]
+
+
+@pytest.mark.parametrize(
+    ("engines", "expected"),
+    [
+        pytest.param((), [("a", ""), ("b", ""), ("a", "a"), ("a", "a"), ("b", "b")], id="when it could be the best"),
+        pytest.param(
+            TWO_ENGINES, [("a", "a"), ("b", "b"), ("a", "a"), ("a", "a"), ("b", "b")], id="at once for several engines"
+        ),
+    ],
+)
+def test_when_a_cluster_that_got_a_replica_is_scored_again(engines, expected):
+    """The totals of a are 1, 0.75, 0.67 and 0.63 with each of its replicas, and those of b are 0.9 and 0.65."""
+    recorder = StepRecorder()
+    clusters = [cluster("a", pool(nodes=20, price=4.0)), cluster("b", pool(nodes=20, price=5.0))]
+    asked = place(1, *engines, weights=ScoreWeights(spread=1, headroom=0, price=1))
+    state, queue = queue_of(asked, *clusters, reporter=recorder)
+    found = []
+    for _ in expected:
+        before = len(recorder.scores)
+        (best,) = popped(state, queue, 1)
+        found.append((best.partition("/")[0], "".join(option.cluster for option, *_ in recorder.scores[before:])))
+    assert found == expected
+
+
+def test_options_are_listed_with_a_place_that_is_as_it_was():
+    """The second pools are alike. That of a counts apart, since a has a replica."""
+    clusters = [cluster(name, pool("x", price=1.0), pool("y", price=2.0)) for name in "ab"]
+    _, queue = queue_of(place(2, weights=BY_PRICE), *clusters, held=[replica("a", 0, assignment("x", claim(1)))])
+    found = [(option.places, place) for option, place in queue.options()]
+    assert found == [
+        ((("a", 0),), ("a", 0)),
+        ((("b", 0),), ("b", 0)),
+        ((("a", 1), ("b", 1)), ("b", 1)),
+        ((("a", 1),), ("a", 1)),
+    ]
+
+
 def test_clusters_without_pools_are_reported_on_demand():
     recorder = StepRecorder()
-    bare = [Cluster(name=name, ready=name == "b", hardware_known=name == "d") for name in ("b", "c", "d")]
-    _, queue = queue_of(place(1), cluster("a"), *bare, reporter=recorder)
+    _, queue = queue_of(place(1), cluster("a"), *BARE, reporter=recorder)
     assert heard(recorder) == []
+    queue.report_clusters_without_pools()
+    assert [(found.places, found.whole, refusal.reason) for found, refusal in recorder.refusals] == [
+        ((("b", 0),), True, "the cluster has no pools yet"),
+        ((("c", 0),), True, "the cluster is not ready"),
+        ((("d", 0),), True, "the cluster has no pools"),
+    ]
+    assert heard(recorder) == [("b", "Pools", True), ("c", "ClusterReady", True), ("d", "Pools", False)]
+
+
+def test_clusters_without_pools_are_reported_once_for_several_engines():
+    recorder = StepRecorder()
+    _, queue = queue_of(place(1, *TWO_ENGINES), cluster("a"), *BARE, reporter=recorder)
     queue.report_clusters_without_pools()
     assert heard(recorder) == [("b", "Pools", True), ("c", "ClusterReady", True), ("d", "Pools", False)]
 
@@ -178,6 +278,20 @@ def test_what_a_spread_rule_refuses_at_the_end_is_reported_when_the_queue_is_clo
     assert [plugin.name for plugin in queue.filters] == ["Spread"]
 
 
+def test_every_option_that_a_spread_rule_refuses_at_the_end_is_reported():
+    """Those of the pools as they were first, and those of the cluster with its replica."""
+    recorder = StepRecorder()
+    two_pools = cluster("a", pool("p", 1), pool("q", 2), labels={"zone": "1"})
+    full = [replica("c", at, assignment("h200", claim(8)), name="other") for at in range(2)]
+    asked = place(2, spread=(SpreadRule("zone"),))
+    state, queue = queue_of(asked, two_pools, in_zone("c", "3"), held=full, reporter=recorder)
+    assert popped(state, queue, 2) == ["a/q", None]
+    before = len(recorder.refusals)
+    queue.close()
+    found = [(*option.places, option.version, why.filter) for option, why in recorder.refusals[before:]]
+    assert sorted(found) == [(("a", at), version, "Spread") for at in (0, 1) for version in (0, 1)]
+
+
 def test_a_cluster_that_got_full_is_not_reported_as_refused_by_a_spread_rule():
     """Its option was scored before it was full. The spread rule refuses that option, which is no longer there."""
     listener = TraceReporter()
@@ -192,6 +306,14 @@ def test_a_cluster_that_got_full_is_not_reported_as_refused_by_a_spread_rule():
         name: finding.refusal.filter for finding in listener.findings() if finding.apart for name, _ in finding.places
     }
     assert last == {"a": "Capacity", "b": "Capacity"}
+
+
+def test_clusters_that_are_alike_are_told_apart_by_what_is_read_of_them():
+    recorder = StepRecorder()
+    zones = [in_zone("a", "1"), in_zone("b", "2"), in_zone("c", "2")]
+    queue_of(place(1, *TWO_ENGINES, cluster_selector=labelled(zone="2")), *zones, reporter=recorder)
+    assert [option.places for option, *_ in recorder.scores] == [(("b", 0), ("c", 0))]
+    assert [found.places for found, _ in recorder.refusals] == [(("a", 0),)]
 
 
 def test_decisions_are_made_once_for_clusters_that_are_alike():

@@ -12,7 +12,9 @@ from modelplane.placement.cluster_info import (
     held_by_others_usage,
     make_cluster_info,
 )
-from modelplane.placement.values import NamespaceQueues, QueueInfo
+from modelplane.placement.hardware import Domain
+from modelplane.placement.matching import DOMAIN
+from modelplane.placement.values import MemberAssignment, NamespaceQueues, QueueInfo
 from modelplane.testing.fleets import assignment, claim, cluster, hardware, kind, packed, pool, replica, taint
 
 GPU = hardware()
@@ -34,6 +36,7 @@ def test_pools_are_in_the_order_of_their_names_and_keep_their_shape():
         PoolShape(GPU, (8,), 3, (), None, packed=True, missing_nodes=2),
     )
     assert [shape.devices for shape in info.kinds] == [16, 24]
+    assert [shape.whole for shape in info.kinds] == [info.kinds[0], PoolShape(GPU, (8,), 5, (), None, packed=True)]
     assert (info.position("b"), info.position("c"), info.usages, info.preempting) == (1, None, ((), ()), False)
 
 
@@ -68,6 +71,24 @@ def test_a_cluster_that_does_not_exist_keeps_its_replicas_and_has_no_pools():
 )
 def test_a_replica_is_charged_to_its_pools(held, expected):
     assert charges(held, (pool(),)) == expected
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        pytest.param((), (), id="no member"),
+        pytest.param((MemberAssignment(2, (claim(8),)),), ((DOMAIN, 2),), id="two copies"),
+        pytest.param(
+            (MemberAssignment(3, (claim(8),)), MemberAssignment(1, ())),
+            ((DOMAIN, 1),),
+            id="the fewest pods of a member",
+        ),
+    ],
+)
+def test_a_pool_that_is_counted_in_domains_is_charged_one_for_each_copy(members, expected):
+    racks = pool("h200", 4, msgspec.structs.replace(GPU, domain=Domain("rack", 2)))
+    held = replica("a", 0, msgspec.structs.replace(assignment("h200"), members=members))
+    assert charges(held, (racks,)) == [(0, expected)]
 
 
 def test_devices_of_others_are_charged_one_by_one_and_only_those_that_can_be_claimed():
@@ -110,6 +131,8 @@ def test_a_cluster_remembers_that_a_replica_preempts_others():
     preempting = info.with_replicas([replica("a", preempts=("r-1",))])
     assert (info.preempting, preempting.preempting) == (False, True)
     assert preempting.with_replicas(removed=[replica("a").id]).preempting
+    assert info.with_replicas([replica("a"), replica("a", 1, preempts=("r-1",))]).preempting
+    assert not info.with_replicas([replica("a")]).with_replicas(removed=[replica("a").id]).preempting
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,19 @@ def test_a_successor_that_serves_stays_while_another_deployment_has_the_turn():
     )
 
 
+def test_one_that_waits_its_turn_is_scaled_down_once():
+    """Two are too many: the one that waits, and then another of the fullest cluster."""
+    clusters = [cluster("a", pool("p", taints=(draining(),)), pool("q")), cluster("b")]
+    own = [serving("b"), *(replica("a", at, assignment(name), serving=True) for at, name in enumerate("qqp"))]
+    others = [
+        replica("a", 9, assignment("q"), serving=True, name="other"),
+        replica("b", 9, name="other", created=STARTED),
+    ]
+    placed, dropped, _ = decided(place(replicas=2), clusters, [*own, *others])
+    why = "the deployment wants 2 replicas"
+    assert (placed, dropped) == ([("Kept", "a", 0), ("Kept", "b", 0)], [("ScaledDown", 1, why), ("ScaledDown", 2, why)])
+
+
 EAST, WEST = cluster("east", taints=(draining(),)), cluster("west")
 
 

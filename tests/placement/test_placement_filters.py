@@ -244,6 +244,7 @@ LIMITED = cluster("a", quotas=(("team", 4), ("*", 100)))
 QUEUED = cluster("a", queue=QueueInfo("serving", 8, others=5))
 TEAM_QUEUES = NamespaceQueues("q-{{ .Namespace }}", (QueueInfo("q-team", 8, others=5), QueueInfo("q-rivals", 8)))
 PER_TEAM = cluster("a", namespace_queues=TEAM_QUEUES)
+NO_QUEUE_LEFT = NamespaceQueues("q-{{ .Namespace }}", (QueueInfo("q-team", 0),))
 OTHERS_ONLY = NamespaceQueues("{{ .Namespace }}", (QueueInfo("rivals", 8),), complete=True)
 
 
@@ -262,6 +263,11 @@ OTHERS_ONLY = NamespaceQueues("{{ .Namespace }}", (QueueInfo("rivals", 8),), com
             option(LIMITED, 5),
             never("Quota", "needs 5 devices; namespace team has 4 of 4 left in its quota"),
         ),
+        (
+            QuotaFilter(),
+            option(LIMITED, 4, replica("a", 0, assignment("h200", claim(5)), name="mine")),
+            now("Quota", "needs 4 devices; namespace team has 0 of 4 left in its quota"),
+        ),
         (QueueFilter(), option(cluster("a"), 8), None),
         (QueueFilter(), option(QUEUED, 3), None),
         (QueueFilter(), option(QUEUED, 4), now("Queue", "needs 4 devices; the cluster's queue has 3 of 8 left")),
@@ -271,6 +277,11 @@ OTHERS_ONLY = NamespaceQueues("{{ .Namespace }}", (QueueInfo("rivals", 8),), com
             QueueFilter(),
             option(PER_TEAM, 3, replica("a", name="mine")),
             now("Queue", "needs 3 devices; queue q-team has 2 of 8 left"),
+        ),
+        (
+            QueueFilter(),
+            option(cluster("a", namespace_queues=NO_QUEUE_LEFT), 1),
+            never("Queue", "needs 1 devices; queue q-team has 0 of 0 left"),
         ),
         (
             QueueFilter(),
@@ -287,6 +298,21 @@ OTHERS_ONLY = NamespaceQueues("{{ .Namespace }}", (QueueInfo("rivals", 8),), com
 def test_filters_of_whole_options(plugin, seen, expected):
     assert said(plugin.refuse(cycle(place()), seen)) == expected
     assert expected is None or plugin.applies(cycle(place()), [seen.view.profile])
+
+
+@pytest.mark.parametrize(
+    ("plugin", "limited"), [(QuotaFilter(), LIMITED), (QueueFilter(), QUEUED), (QueueFilter(), PER_TEAM)]
+)
+def test_a_limit_of_one_cluster_is_checked_beside_clusters_without_any(plugin, limited):
+    free, bound = (make_cluster_info(found).profile for found in (cluster("b"), limited))
+    fleets = [], [free], [free, bound], [bound]
+    assert [plugin.applies(cycle(place()), profiles) for profiles in fleets] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(("hard", "expected"), [((), False), ((False,), False), ((True, False), True), ((True,), True)])
+def test_one_hard_spread_rule_is_checked_beside_others(hard, expected):
+    rules = tuple(SpreadRule(f"label-{at}", hard=each) for at, each in enumerate(hard))
+    assert SpreadFilter().applies(cycle(place(spread=rules)), ()) is expected
 
 
 @pytest.mark.parametrize(

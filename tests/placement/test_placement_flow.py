@@ -18,3 +18,25 @@ def test_many_demands_are_met_together_or_not(last, expected):
     """Seven kinds of which one device each is wanted, the seventh or an eighth of a kind with two devices."""
     demands = [(1, 1 << bit) for bit in range(6)] + [(1, 0b1100_0000), last]
     assert feasible(demands, (1, 1, 1, 1, 1, 1, 1, 2)) is expected
+
+
+@pytest.mark.parametrize(
+    ("demands", "counts", "expected"),
+    [
+        pytest.param(
+            [(1, 0b110), (2, 0b111), (1, 0b100), (1, 0b001), (1, 0b101), (1, 0b011), (1, 0b010)],
+            (2, 2, 4),
+            True,
+            id="all devices are taken",
+        ),
+        pytest.param(
+            [(2, 0b1111), (1, 0b1110), (1, 0b0110), (1, 0b1001), (1, 0b0011), (1, 0b0111), (2, 0b0100)],
+            (1, 3, 1, 4),
+            False,
+            id="the last demand finds one device of two",
+        ),
+    ],
+)
+def test_a_device_that_moves_is_counted_where_it_is(demands, counts, expected):
+    """Every demand has kinds of its own, and others give way to it several times."""
+    assert feasible(demands, counts) is expected

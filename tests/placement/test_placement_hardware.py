@@ -31,8 +31,18 @@ def test_a_share_draws_on_the_capacity_of_its_device(requested, memory):
     assert drawn_by(SHARED, requested) == Partition("share/gpu", 2, draws)
 
 
+def test_synthetic_devices_are_not_among_those_that_can_be_claimed():
+    node = Hardware.of((kind("big", 2), kind("fake", 4, device_class=None), kind("small", 3)))
+    assert (node.claimable, node.claimable_mask) == (5, 0b101)
+
+
 def test_a_device_by_itself_draws_nothing():
     assert drawn_by(kind()) is None
+
+
+def test_a_node_is_divided_where_one_of_its_kinds_is():
+    nodes = Hardware.of((kind("nic", 3),)), Hardware.of((SHARED, kind("nic", 3))), Hardware.of((SHARED,))
+    assert [node.is_divided for node in nodes] == [False, True, True]
 
 
 def test_a_demand_for_several_kinds_names_what_is_plain_and_what_is_drawn():

@@ -9,7 +9,7 @@ from modelplane.placement.lasting import lasting_first, never_assigned
 from modelplane.placement.request import CacheRequest, SpreadRule
 from modelplane.placement.schedule import schedule, survey
 from modelplane.placement.snapshot import Fleet
-from modelplane.placement.values import CacheInfo, Effect, PlacementTaint, Pool, QueueInfo
+from modelplane.placement.values import CacheInfo, Effect, PlacementTaint, Pool, Price, QueueInfo
 from modelplane.testing.fleets import (
     assignment,
     claim,
@@ -19,6 +19,7 @@ from modelplane.testing.fleets import (
     kind,
     place,
     pool,
+    product_is,
     replica,
     request,
     taint,
@@ -53,6 +54,9 @@ def test_a_cluster_that_is_too_small_is_too_small_whatever_closes_it(closed):
     trace = trace_of(place(1, NINE), [cluster("east"), cluster("west", **closed)])
     assert answers(trace) == [("east", *TOO_FEW), ("west", *TOO_FEW)]
     assert trace.fits_nowhere
+    limited = cluster("west", quotas=(("team", 99),), **closed)
+    for engines in ((NINE,), (NINE, engine(request(1), name="small"))):
+        assert trace_of(place(1, *engines), [limited]).fits_nowhere
 
 
 @pytest.mark.parametrize(
@@ -85,13 +89,13 @@ def test_the_only_cluster_that_could_hold_it(closed, why):
     assert trace.fits_nowhere is not why[-1]
 
 
-def test_a_cluster_whose_hardware_is_not_known_may_have_what_is_needed():
-    for unknown in (
-        cluster("west", ready=False, hardware_known=False),
-        cluster("west", pools=(), hardware_known=False),
-    ):
-        assert not trace_of(place(1, NINE), [cluster("east"), unknown]).fits_nowhere
-        assert not survey(place(1, NINE), Fleet.of([cluster("east"), unknown])).trace.fits_nowhere
+@pytest.mark.parametrize("engines", [(NINE,), (NINE, engine(request(1), name="small"))], ids=["one", "two"])
+@pytest.mark.parametrize("unknown", [{"ready": False}, {"pools": ()}], ids=["not ready", "no pools yet"])
+def test_a_cluster_whose_hardware_is_not_known_may_have_what_is_needed(engines, unknown):
+    clusters = [cluster("east"), cluster("west", **unknown, hardware_known=False)]
+    asked = place(1, *engines)
+    assert not trace_of(asked, clusters).fits_nowhere
+    assert not survey(asked, Fleet.of(clusters)).trace.fits_nowhere
 
 
 def test_a_replica_that_leaves_a_drained_cluster_does_not_hide_that_it_is_too_small():
@@ -134,6 +138,23 @@ def test_a_full_quota_does_not_hide_a_queue_that_is_too_short():
     assert trace_of(place(1, EIGHT), [cluster("west", **limits)], [holder]).fits_nowhere
 
 
+@pytest.mark.parametrize(
+    ("quota", "expected"),
+    [(4, ("Cordoned", True)), (2, ("Cordoned", True)), (1, ("Quota", False))],
+    ids=["enough for all ways", "enough for one way", "enough for none"],
+)
+def test_a_quota_refuses_for_good_what_needs_more_in_every_way(quota, expected):
+    """Two engines need a GPU and a device of a fabric each. The fabric is claimed in one pool, and not in the other."""
+    claimed, free = (
+        hardware(kind("gpu", 8), kind("fabric", 8, product="fabric", device_class=name)) for name in ("fabric", None)
+    )
+    pools = Pool(PoolName("p"), 1, claimed, price=Price(1.0)), Pool(PoolName("q"), 1, free, price=Price(1.0, "EUR"))
+    wanted = request(1, product_is("H200")), request(1, product_is("fabric"), name="fabric")
+    asked = place(1, engine(*wanted, name="a"), engine(*wanted, name="b"))
+    trace = trace_of(asked, [cluster("west", *pools, quotas=(("team", quota),), cordoned=True)])
+    assert [(name, may_pass) for _, name, _, may_pass in answers(trace)] == [expected]
+
+
 A, B = engine(request(8), name="a"), engine(request(9), name="b")
 
 
@@ -158,6 +179,16 @@ def test_engines_that_never_fit_a_cluster_do_not_wait_for_room(engines, pools, h
     holders = [replica("west", at, assignment("h200", claim(8)), name="other") for at in range(held)]
     trace = trace_of(place(1, *engines), [cluster("west", *pools)], holders)
     assert trace.fits_nowhere is nowhere
+
+
+def test_the_pools_are_named_that_never_take_an_engine():
+    shapes = Fleet.of([cluster("west", pool("p"), pool("q", of=hardware(kind(count=4))))]).infos["west"].kinds
+    found = never_assigned((A, B), shapes)
+    assert [(name, at, str(why.reason)) for name, at, why in found.pools] == [
+        ("a", 1, "needs 8 x gpu; a node has 4 x gpu"),
+        ("b", 0, "needs 9 x gpu; a node has 8 x gpu"),
+        ("b", 1, "needs 9 x gpu; a node has 4 x gpu"),
+    ]
 
 
 def test_engines_wait_for_nodes_that_are_missing():

@@ -1,13 +1,15 @@
 import itertools
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelplane.k8s.device import Device
 from modelplane.placement import matching, partitions
 from modelplane.placement.cluster_info import make_cluster_info
 from modelplane.placement.flow import _flows, feasible
-from modelplane.placement.hardware import DeviceKind, Hardware
+from modelplane.placement.hardware import DeviceKind, Domain, Hardware
 from modelplane.placement.matching import (
     ALLOCATION_BUDGET,
     Unmatched,
@@ -17,9 +19,10 @@ from modelplane.placement.matching import (
     pod_allocations,
 )
 from modelplane.placement.partitions import CounterDraw, Partition
-from modelplane.placement.request import EngineRequest, MemberRequest
+from modelplane.placement.request import AttributeMatch, EngineRequest, MemberRequest, NodeDeviceRequest
 from modelplane.placement.wording import Mismatch, Shortfall
 from modelplane.testing.fleets import (
+    DRIVER,
     claim,
     cluster,
     device,
@@ -82,6 +85,15 @@ def test_a_selector_that_fails_on_a_device_of_the_class_rules_the_class_out():
     assert found.fault.startswith("on device fast: ")
 
 
+@pytest.mark.parametrize(("device_class", "fault"), [("gpu.nvidia.com", True), (None, False)])
+def test_a_selector_that_fails_is_told_of_devices_that_can_be_claimed(device_class, fault):
+    """One device has what the selector reads, of two that are requested."""
+    fast = DeviceKind("fast", Device.from_dict(DRIVER, {"attributes": {"fast": {"bool": True}}}), 1, "fast")
+    wanted = request(2, f'device.attributes["{DRIVER}"].fast')
+    found = pod_allocations((wanted,), hardware(fast, kind("plain", 1, device_class=device_class)))
+    assert (found.request, found.suitable, bool(found.fault)) == (wanted, 1, fault)
+
+
 @pytest.mark.parametrize(
     ("found", "says"),
     [
@@ -108,6 +120,8 @@ def test_requests_that_fit_only_one_at_a_time_are_told_apart():
     wanted = (request(5, name="a"), request(5, name="b"))
     found = pod_allocations(wanted, hardware())
     assert str(Mismatch(found, hardware())) == "8 devices match request a, and the other requests need them too"
+    both = request(1, product_is("H200"), name="a"), request(1, product_is("H200"), name="b")
+    assert pod_allocations(both, hardware(BIG, SMALL)) == Unmatched(both[0], 1)
 
 
 def test_a_pod_whose_selectors_no_longer_fit_is_charged_all_of_its_class():
@@ -176,9 +190,52 @@ def test_a_selector_that_does_not_compile_matches_nothing_and_says_so():
     assert str(Mismatch(found, hardware())).startswith("a selector of request gpu fails on device gpu: ")
 
 
+def test_a_node_that_cannot_be_read_serves_nothing_and_says_why():
+    unread = msgspec.structs.replace(hardware(), fault="no such class")
+    wanted = request(8, name="gpu")
+    assert engine_allocations(engine(wanted), unread) == Unmatched(wanted, 0, "no such class")
+
+
+@pytest.mark.parametrize(("device_class", "fits"), [("fabric", True), (None, False)])
+def test_devices_that_share_a_value_are_claimed(device_class, fits):
+    """The cluster matches attributes of claimed devices alone, so synthetic ones cannot be matched."""
+    fabric = kind("fabric", 2, product="fabric", device_class=device_class)
+    shared = (msgspec.structs.replace(each, per_value=(("root", 1),)) for each in (kind("gpu", 8), fabric))
+    wanted = request(1, product_is("H200")), request(1, product_is("fabric"), name="fabric")
+    asked = EngineRequest("main", 1, (MemberRequest(1, wanted, (AttributeMatch("root", ()),)),))
+    found = engine_allocations(asked, hardware(*shared))
+    assert (not isinstance(found, Unmatched)) is fits
+    assert fits or found == Unmatched(wanted[0], 0, attribute="root")
+
+
 def test_an_engine_that_asks_for_nothing_claims_nothing():
     empty = EngineRequest("main", 1, (MemberRequest(1, ()),))
-    assert engine_allocations(empty, hardware()).nothing_claimed
+    nothing = NodeDeviceRequest("none", 0, ())
+    assert engine_allocations(empty, hardware()) == Unmatched(nothing, 0, nothing_claimed=True)
+
+
+RACK = Domain("rack", 3)
+
+
+@pytest.mark.parametrize(
+    ("domain", "nodes", "fits"),
+    [
+        pytest.param(RACK, 1, False, id="one node needs no domain"),
+        pytest.param(RACK, 2, True, id="a part of a domain"),
+        pytest.param(RACK, 3, True, id="all of a domain"),
+        pytest.param(RACK, 4, False, id="more than a domain"),
+        pytest.param(Domain("rack", 3, "no such label"), 2, False, id="a domain that is not known"),
+    ],
+)
+def test_a_copy_that_spans_nodes_takes_a_domain(domain, nodes, fits):
+    wanted = request(8)
+    found = engine_allocations(
+        engine(wanted, nodes=nodes, copies=2), msgspec.structs.replace(hardware(), domain=domain)
+    )
+    if fits:
+        assert [(each.pods, each.devices) for each in found] == [(((((1, 1),), 2),), 16 * nodes)]
+    else:
+        assert found == Unmatched(wanted, 0, nodes=nodes)
 
 
 def test_the_search_for_classes_ends_however_many_ways_there_are():
@@ -193,6 +250,37 @@ def test_all_members_vary_together():
     found = [[member.claims[0].device_class for member in each.members] for each in engine_allocations(pair, two)]
     assert found == [["one", "one"], ["two", "one"], ["one", "two"], ["two", "two"]]
     assert is_exhaustive(pair, two)
+
+
+def test_requests_that_are_alike_are_served_in_one_order_of_classes():
+    two = hardware(kind("a", 3, device_class="one"), kind("b", 3, device_class="two"))
+    alike = request(1, name="x"), request(1, name="y")
+    assert classes(pod_allocations(alike, two)) == [["one", "one"], ["one", "two"], ["two", "two"]]
+    larger = request(1, name="x"), request(2, name="y")
+    assert classes(pod_allocations(larger, two)) == [["one", "one"], ["one", "two"], ["two", "one"], ["two", "two"]]
+
+
+EIGHT_SIZES, NINE_SIZES = (
+    MemberRequest(1, tuple(request(count, name=f"r{count}") for count in range(1, most))) for most in (9, 10)
+)
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        pytest.param((EIGHT_SIZES,), True, id="as many ways as the budget"),
+        pytest.param((NINE_SIZES,), False, id="more"),
+        pytest.param((EIGHT_SIZES, MemberRequest(1, (request(1),))), False, id="more, with another member"),
+        pytest.param((MemberRequest(1, (request(60),)),), True, id="none"),
+        pytest.param(
+            (NINE_SIZES, MemberRequest(1, (request(50),))), False, id="one member was not searched to the end"
+        ),
+    ],
+)
+def test_whether_all_allocations_of_an_engine_are_known(members, expected):
+    """Each request is served from one of two classes."""
+    two = hardware(kind("a", 50, device_class="one"), kind("b", 49, device_class="two"))
+    assert is_exhaustive(EngineRequest("main", 1, members), two) is expected
 
 
 def test_an_engine_with_more_allocations_than_the_budget_is_not_refused_for_good():

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from modelplane.placement import partitions
+from modelplane.placement import packing, partitions
 from modelplane.placement.flow import feasible
 from modelplane.placement.packing import Packable, pack, packs_beside
 from modelplane.placement.partitions import CounterDraw, Draw, Partition
@@ -24,7 +24,7 @@ from modelplane.testing.fleets import (
     request,
 )
 
-ONE, TWO, THREE, FIVE, EIGHT = (((size, 1),) for size in (1, 2, 3, 5, 8))
+ONE, TWO, THREE, FOUR, FIVE, SIX, EIGHT, NINE = (((size, 1),) for size in (1, 2, 3, 4, 5, 6, 8, 9))
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,13 @@ ONE, TWO, THREE, FIVE, EIGHT = (((size, 1),) for size in (1, 2, 3, 5, 8))
         pytest.param((8,), 2, ((THREE, 4), (FIVE, 1)), False, id="devices suffice, no packing does"),
         pytest.param((8,), 3, ((TWO, 3), (THREE, 3), (FIVE, 1)), True, id="mixed"),
         pytest.param((7,), 2, ((TWO, 4), (THREE, 2)), True, id="the largest together would leave no room"),
+        pytest.param((10,), 2, ((TWO, 4), (THREE, 4)), True, id="two of each on each node"),
+        pytest.param(
+            (22,), 3, ((ONE, 3), (SIX, 4), (NINE, 4)), True, id="nines beside two sixes, and two of them together"
+        ),
+        pytest.param(
+            (6,), 5, ((ONE, 5), (TWO, 1), (THREE, 1), (FOUR, 5)), False, id="a four on each node, and a three"
+        ),
         pytest.param((8,), 1000, ((ONE, 8000),), True, id="a thousand nodes, full"),
         pytest.param((8,), 1000, ((ONE, 8001),), False, id="a thousand nodes, one too many"),
         pytest.param((2, 2), 1, ((((1, 3),), 4),), True, id="a request over two kinds"),
@@ -85,6 +92,18 @@ def test_a_cluster_that_packs_admits_whatever_any_cluster_does(size, nodes, pods
         assert pack((size,), nodes, use) is Packable.YES
 
 
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [
+        pytest.param(128, [(2, 1), (1, 2), (0, 4)], id="full nodes only"),
+        pytest.param(3, [(2, 1), (2, 0), (1, 2)], id="the first three ways, one of which leaves room"),
+    ],
+)
+def test_a_node_of_eight_is_filled_with_threes_and_twos(most, expected, monkeypatch):
+    monkeypatch.setattr(packing, "PATTERN_BUDGET", most)
+    assert packing._patterns([THREE, TWO], (8,)) == expected
+
+
 SIZES = range(3, 13)
 MANY = tuple(sorted((((size, 1),), 6) for size in SIZES))
 
@@ -123,6 +142,12 @@ def test_a_refusal_that_only_the_worst_case_causes_names_bin_pack():
         pytest.param(((ONE, 8), (EIGHT, 1)), (((ONE, 4),), ((ONE, 4),)), False, id="both are begun"),
         pytest.param(((ONE, 9),), (((ONE, 8),),), True, id="beside a full node"),
         pytest.param(((ONE, 3), (EIGHT, 1)), (((ONE, 2),),), True, id="small ones go where others are"),
+        pytest.param(
+            ((ONE, 2), (TWO, 2), (THREE, 2), (FOUR, 1)),
+            (((ONE, 2),),),
+            True,
+            id="each goes to the fullest that takes it",
+        ),
         pytest.param(((EIGHT, 3),), (((EIGHT, 1),),), False, id="too many"),
     ],
 )
@@ -130,9 +155,16 @@ def test_pods_are_packed_beside_those_that_are_on_nodes(usage, bound, expected):
     assert packs_beside((8,), 2, usage, bound) is expected
 
 
-def slices(count, available):
-    """Devices that each draw one of a GPU's slices."""
-    return count, 1, Draw(0, (Partition("gpu", 1, (CounterDraw("slices", 1, available),)),))
+def slices(count, available, *, drawn=1, gpus=1):
+    """Devices that each draw some of a GPU's slices, and one if nothing is said."""
+    return count, 1, Draw(0, (Partition("gpu", gpus, (CounterDraw("slices", drawn, available),)),))
+
+
+def test_a_node_that_is_in_use_is_not_searched_as_if_it_were_empty(monkeypatch):
+    """It gives one slice more of each GPU. How many single slices an empty one gives takes longer to find out."""
+    monkeypatch.setattr(partitions, "_BUDGET", 20)
+    large, small = slices(3, 4, drawn=3, gpus=3), slices(1, 4, gpus=3)
+    assert pack((1,), 1, (((small,), 1), ((large,), 1))) is Packable.YES
 
 
 def test_parts_that_were_not_searched_to_the_end_are_not_admitted(monkeypatch):

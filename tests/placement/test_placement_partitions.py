@@ -50,6 +50,7 @@ def test_a_gpu_gives_one_whole_seven_slices_or_two_threes():
     assert [in_set(partition) for _, partition in (WHOLE, ONE_SLICE, THREE)] == [1, 7, 2]
     assert on_node(part(3, sets=8)) == 16
     assert in_set(Partition("x", 1, ())) == 1 << 16
+    assert [in_set(part(3, most=most)) for most in (1, 5)] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,8 @@ def test_a_gpu_gives_one_whole_seven_slices_or_two_threes():
         (part(3), part(3), 1),
         (part(7), part(3), 2),
         (part(3)._replace(name="other"), part(1), 0),
+        (part(3)._replace(draws=()), part(1), 0),  # draws on nothing
+        (part(3), Partition("gpu", 1, (CounterDraw("slices", 0, 7),)), 0),  # wants nothing of the slices
     ],
 )
 def test_what_a_device_keeps_from_others(holder, wanted, kept):
@@ -72,6 +75,7 @@ def test_what_a_device_keeps_from_others(holder, wanted, kept):
 def test_a_pod_counts_with_the_kind_that_keeps_most_away():
     either = wants(2, ONE_SLICE, WHOLE)
     assert most_kept_away((either, (3, 8)), part(1)) == 14
+    assert most_kept_away(((1, 8, Draw(8, ())),), part(1)) == 0
     assert most_on_node(either, COUNTS) == 7
     assert most_on_node((1, 1, Draw(1, ())), COUNTS) == 1
     assert touches((either,), (wants(1, THREE),))
@@ -184,9 +188,35 @@ def test_shares_are_counted_by_what_they_take(large, small, safe):
     assert is_safe((2,), 1, usage) is safe
 
 
-def test_what_blocks_a_node():
-    assert list(blockers(part(1, 4, sets=2), 2, [(wants(1, (0, part(4, 4, sets=2))),)])) == [(7, [4])]
-    assert list(blockers(share(1, 4, sets=2), 2, [(wants(1, (0, share(3, 4, sets=2))),)])) == [(4, [3]), (2, [1])]
+def test_demands_for_one_share_each_are_alike(monkeypatch):
+    """There is no need to try which of them is where."""
+    monkeypatch.setattr(partitions, "_BUDGET", 100)
+    assert serves((wants(1, (0, share(1, 3, sets=3))),) * 10) == ()
+
+
+def two_shares(slices: int, memory: int) -> Partition:
+    """So much of two capacities of a device that has 4 of each."""
+    draws = CounterDraw("memory", memory * ONE, 4 * ONE), CounterDraw("slices", slices * ONE, 4 * ONE)
+    return Partition("share/gpu", 2, draws)
+
+
+SMALL, LARGE = (0, share(1, 4, sets=2)), (1, share(3, 4, sets=2))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shapes", "expected"),
+    [
+        pytest.param(part(1, 4, sets=2), [(wants(1, (0, part(4, 4, sets=2))),)], [(7, [4])], id="a part"),
+        pytest.param(SMALL[1], [(wants(1, LARGE),)], [(4, [3]), (2, [1])], id="a share"),
+        pytest.param(SMALL[1], [(wants(2, LARGE),), ()], [(4, [6, 0]), (2, [2, 0])], id="two shares, and nothing"),
+        pytest.param(SMALL[1], [(wants(1, SMALL, LARGE),)], [(4, [3]), (2, [1])], id="one share or the other"),
+        pytest.param(SMALL[1], [(wants(1, (0, part(1, 4))),)], [(4, [0])], id="something else"),
+        pytest.param(two_shares(1, 1), [(wants(1, SMALL),)], [(4, [1])], id="one of two capacities"),
+        pytest.param(two_shares(1, 7), [], [(0, [])], id="more than a device has"),
+    ],
+)
+def test_what_blocks_a_node_from_giving_two_devices(wanted, shapes, expected):
+    assert list(blockers(wanted, 2, shapes)) == expected
 
 
 KINDS = st.lists(st.integers(1, 4), min_size=1, max_size=3, unique=True)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from modelplane.placement.flow import feasible
 from modelplane.placement.hardware import count_in
 from modelplane.placement.matching import pod_shape
+from modelplane.placement.partitions import Draw, Partition
 from modelplane.placement.pool_usage import add, devices_held, fits, free_slots, is_safe, subtract
 
 ONE = ((1, 1),)
@@ -39,6 +40,13 @@ EIGHT = ((8, 1),)
         pytest.param((4, 4), 1, ((((1, 1), (1, 2)), 5),), False, id="five of them do not fit"),
         pytest.param((4,), 3, ((((5, 1),), 1),), False, id="larger than a node"),
         pytest.param(
+            (8, 8),
+            2,
+            ((((1, 1), (1, 2)), 9), (((4, 1), (4, 2)), 1)),
+            True,
+            id="what is blocked for two kinds is blocked for one of them",
+        ),
+        pytest.param(
             (4, 4),
             3,
             ((ONE, 1), (((1, 2), (5, 1)), 1)),
@@ -54,6 +62,11 @@ def test_what_is_safe(counts, nodes, use, safe):
 def test_strictly_more_is_admitted_than_by_charging_whole_nodes():
     admitted = free_slots((8,), 4, (), ONE, packed=False)
     assert (admitted, free_slots((8,), 4, (), FOUR, packed=False)) == (32, 8)
+
+
+def test_what_takes_nothing_is_counted_up_to_a_limit():
+    nothing = (1, 1, Draw(0, (Partition("share/gpu", 1, ()),)))
+    assert free_slots((1,), 1, (), (nothing,), packed=False) == (1 << 20) - 1
 
 
 def test_use_is_added_and_taken_away_again():
@@ -246,12 +259,15 @@ def test_a_pod_of_very_many_demands_is_taken_to_be_blocked_by_anything_that_touc
     assert is_safe(counts, 2, ((((1, 1),), 1), (many, 1)))
     assert not is_safe(counts, 2, ((((1, 1),), 2), (many, 1)))
     assert is_safe((*counts, 8), 2, tuple(sorted(((many, 1), (((1, 1 << 7),), 9)))))
+    others = tuple((1, 1 << bit) for bit in range(1, 8))
+    assert is_safe((*counts, 8), 2, tuple(sorted(((others, 1), (ONE, 9)))))
 
 
 # Pods that are known to be on a node.
 
 SINGLES = ((ONE, 8),)
 MIXED = ((ONE, 8), (EIGHT, 9))
+PAIR = ((FOUR, 2),)
 
 
 @pytest.mark.parametrize(
@@ -263,6 +279,8 @@ MIXED = ((ONE, 8), (EIGHT, 9))
         pytest.param(10, ((ONE, 8), (EIGHT, 8)), (((ONE, 4),), ((ONE, 4),)), True, id="they are on two"),
         pytest.param(10, MIXED, (((ONE, 4),), ((ONE, 4),)), False, id="two nodes are begun"),
         pytest.param(10, ((ONE, 9), (EIGHT, 8)), (SINGLES,), True, id="one more may be anywhere"),
+        pytest.param(3, ((ONE, 5), (FOUR, 4)), (PAIR, PAIR), True, id="a half that restarts has its place or a node"),
+        pytest.param(3, ((ONE, 6), (FOUR, 4)), (PAIR, PAIR), False, id="singles may be in both"),
         pytest.param(10, ((ONE, 9), (EIGHT, 9)), (SINGLES,), False, id="one more may be on the last free node"),
     ],
 )

@@ -71,6 +71,16 @@ def test_room_is_made_for_all_engines_of_a_replica():
     assert [s.pool for s in placed.replica.assignments] == ["one", "two"]
 
 
+def test_each_engine_gets_its_own_pool_when_room_is_made():
+    pools = [pool(name, 1, hardware(kind(product=name))) for name in ("one", "two")]
+    low = replica("a", 0, assignment("one", claim(8)), name="low", **SERVING)
+    fleet = Fleet.of([cluster("a", *pools, priorities=PRIORITIES)], [low])
+    asked = gold(*(engine(request(8, product_is(name)), name=f"on-{name}") for name in ("two", "one")))
+    told = msgspec.structs.replace(asked, nominated_victims=frozenset({low.digest}))
+    (placed,) = schedule(told, fleet).placements
+    assert [(s.engine, s.pool) for s in placed.replica.assignments] == [("on-two", "two"), ("on-one", "one")]
+
+
 def test_the_cluster_whose_victims_matter_least_is_taken():
     fleet = Fleet.of(
         [cluster(name, pool(nodes=1), priorities=PRIORITIES) for name in ("a", "b")],
@@ -101,6 +111,35 @@ def test_fewer_victims_are_better_where_they_matter_as_much():
     assert (found.preemption.cluster, victims(found)) == ("a", [("low", 0)])
 
 
+def test_the_highest_of_several_victims_counts():
+    """One of the two that would leave cluster a matters as much as the one of cluster b."""
+    low = {"name": "low", "priority": "silver", **SERVING}
+    fleet = Fleet.of(
+        [cluster(name, pool(nodes=1), priorities=PRIORITIES) for name in ("a", "b")],
+        [
+            replica("a", 0, assignment("h200", claim(4)), name="least", **SERVING),
+            replica("a", 0, assignment("h200", claim(4)), **low),
+            replica("b", 1, assignment("h200", claim(8)), **low),
+        ],
+    )
+    assert victims(schedule(gold(), fleet)) == [("low", 1)]
+
+
+def test_nobody_is_evicted_from_a_cluster_that_is_not_listed():
+    held = [replica(name, 0, assignment("h200", claim(8)), name="low", **SERVING) for name in ("gone", "here")]
+    found = schedule(gold(), Fleet.of([cluster("here", pool(nodes=1), priorities=PRIORITIES)], held)).preemption
+    assert (found.cluster, found.victims) == ("here", (held[1],))
+
+
+def test_the_first_pool_with_room_is_taken():
+    both = (assignment("one", claim(8), engine_name="x"), assignment("two", claim(16), engine_name="y"))
+    low = replica("a", 0, *both, name="low", **SERVING)
+    pools = pool("one", 1), pool("two", 1, hardware(kind(count=16)))
+    fleet = Fleet.of([cluster("a", *pools, priorities=PRIORITIES)], [low])
+    (placed,) = schedule(gold(nominated_victims=frozenset({low.digest})), fleet).placements
+    assert placed.replica.assignments == (assignment("one", claim(8)),)
+
+
 def test_nobody_is_evicted_where_the_replica_may_not_go_or_would_not_fit():
     low = [replica("a", 0, assignment("h200", claim(8)), name="low", **SERVING)]
     cordoned = cluster("a", pool(nodes=1), priorities=PRIORITIES, cordoned=True)
@@ -127,6 +166,7 @@ def test_nobody_is_preempted_once_the_one_that_did_is_gone():
     winner = replica("a", 0, assignment("h200", claim(8)), priority="gold", preempts=(low.digest,), **SERVING)
     info = make_cluster_info(cluster("a", pool(nodes=1), priorities=PRIORITIES), [low, winner])
     assert (preempted(info), preempted(info.with_replicas(removed=[winner.id]))) == ({low.id}, set())
+    assert preempted(make_cluster_info(None, [low]).with_replicas([winner])) == set()
 
 
 def test_naming_a_victim_of_higher_priority_or_a_protected_one_evicts_nobody():

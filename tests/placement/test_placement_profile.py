@@ -174,6 +174,13 @@ def test_what_is_wrong_with_a_profile_is_found_when_it_is_read(written, says):
         read_profile(written, registry())
 
 
+def test_who_names_a_type_that_does_not_exist_is_told_which_do():
+    with pytest.raises(ProfileError) as told:
+        read_profile(document({"type": "price2"}), builtin_types())
+    types = ", ".join(sorted(OWN))
+    assert str(told.value) == f"plugin price2: no type price2; the types are {types}"
+
+
 FLEET = Fleet.of(
     [
         cluster("a", pool("p", 1, price=10.0), labels={"tier": "gold"}),

@@ -88,6 +88,27 @@ CASES = [
         id="not cheap enough",
     ),
     pytest.param(
+        asked(1, RebalancePolicy(cost=True, min_saving=0.0)),
+        [made("a", price=100.0), made("b", price=100.0)],
+        held("a"),
+        ([], []),
+        id="as dear",
+    ),
+    pytest.param(
+        asked(1, RebalancePolicy(cost=True, min_saving=1.0)),
+        [made("a", price=1.0), made("b", price=1e-9)],
+        held("a"),
+        (["b"], [("a", "a place costs 1e-09 USD per hour; its place costs 1")]),
+        id="free of charge but for rounding",
+    ),
+    pytest.param(
+        asked(2, RebalancePolicy(cost=True)),
+        [cluster("a", *(pool(name, 1, price=price) for name, price in (("p", 100.0), ("q", 50.0), ("r", 10.0))))],
+        [*held("a"), msgspec.structs.replace(held("a", index=1)[0], assignments=(assignment("q", claim(8)),))],
+        (["a"], [("a", "a place costs 10 USD per hour; its place costs 100")]),
+        id="the dearest of a cluster moves",
+    ),
+    pytest.param(
         asked(2, RebalancePolicy(cost=True)),
         [made("a", price=100.0), made("b", price=10.0)],
         held("a", "b"),

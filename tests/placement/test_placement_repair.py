@@ -1,10 +1,10 @@
-"""Which replicas cannot run on the nodes that are there."""
+"""Which replicas lose their place, and which cannot run on the nodes that are there."""
 
 import msgspec
 import pytest
 
 from modelplane.placement.cluster_info import make_cluster_info
-from modelplane.placement.repair import stranded
+from modelplane.placement.repair import is_oversubscribed, resolve_conflicts, stranded
 from modelplane.testing.fleets import assignment, claim, cluster, pool, replica
 
 FIRST, SECOND = (replica("a", at, assignment("h200", claim(8)), created=f"2026-01-0{at + 1}") for at in (0, 1))
@@ -32,8 +32,23 @@ FIRST, SECOND = (replica("a", at, assignment("h200", claim(8)), created=f"2026-0
 )
 def test_the_last_in_order_cannot_run_where_nodes_or_devices_are_missing(fields, replicas, expected):
     there = msgspec.structs.replace(pool(nodes=fields.pop("nodes")), **fields)
-    assert stranded(make_cluster_info(cluster("a", there), replicas)) == expected
+    assert stranded(make_cluster_info(cluster("a", there, pool("other")), replicas)) == expected
 
 
 def test_nobody_is_stranded_on_a_cluster_that_is_not_known():
     assert stranded(make_cluster_info(None, [FIRST])) == set()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "quota", "expected"),
+    [
+        pytest.param(2, 16, (False, set()), id="all that the quota allows"),
+        pytest.param(2, 12, (True, {SECOND.id}), id="more than the quota allows"),
+        pytest.param(2, 8, (True, {SECOND.id}), id="the quota allows one"),
+        pytest.param(1, 16, (True, {SECOND.id}), id="a node for one"),
+        pytest.param(0, 16, (True, {FIRST.id, SECOND.id}), id="no node"),
+    ],
+)
+def test_the_last_in_order_lose_their_place_where_a_pool_or_a_quota_is_oversubscribed(nodes, quota, expected):
+    info = make_cluster_info(cluster("a", pool(nodes=nodes), quotas=(("team", quota),)), [FIRST, SECOND])
+    assert (is_oversubscribed(info), resolve_conflicts(info)) == expected

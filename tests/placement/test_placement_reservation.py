@@ -8,12 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from modelplane.framework import Refusal, RefusalCode
 from modelplane.placement import reservation
+from modelplane.placement.cluster_info import make_cluster_info
+from modelplane.placement.offers import first_fit
 from modelplane.placement.pool_usage import is_safe
 from modelplane.placement.request import EngineRequest, MemberRequest, ScoreWeights
+from modelplane.placement.reservation import Unassignable, assign_engines
 from modelplane.placement.schedule import schedule, survey
 from modelplane.placement.snapshot import Fleet
-from modelplane.placement.values import Packing
+from modelplane.placement.values import Packing, Price
 from modelplane.testing.fleets import (
     assignment,
     claim,
@@ -65,14 +69,74 @@ def test_a_search_that_ran_out_of_budget_says_that_nothing_is_proven(monkeypatch
     wanted = [engine(request(1, product_is("A")), name=f"e{at}") for at in range(3)]
     crowded = Fleet.of([cluster("c", pool("p", 1, TWO_CLASSES), pool("q", 1, TWO_CLASSES))])
     found = schedule(place(1, *wanted), crowded).trace.candidates()
-    assert [c.reason for c in found if c.pool is None] == [
-        "each of the 3 engines fits alone, together not proven: search budget of 2 steps reached"
+    assert [(c.filter, c.reason) for c in found if c.pool is None] == [
+        ("Pools", "each of the 3 engines fits alone, together not proven: search budget of 2 steps reached")
     ]
     monkeypatch.undo()
     found = schedule(place(1, *wanted), crowded).trace.candidates()
     assert [c.reason for c in found if c.pool is None] == [
         "each of the 3 engines fits alone, but they do not fit together"
     ]
+
+
+def assigned(pools, sizes, refused=None):
+    """Where engines that request so many devices go on pools of so many nodes: a letter for each, in every way."""
+    info = make_cluster_info(cluster("c", *(pool(name, nodes) for name, (nodes, _) in pools.items())))
+    kinds = [
+        msgspec.structs.replace(kind, price=price and Price(*price))
+        for kind, (_, price) in zip(info.kinds, pools.values(), strict=True)
+    ]
+    engines = [engine(request(size), name=f"e{size}") for size in sizes]
+    found = assign_engines(
+        engines, kinds, info.usages, lambda *asked: (refused or {}).get(asked[0].name) or first_fit(*asked)
+    )
+    return (
+        found
+        if isinstance(found, Unassignable)
+        else ["".join(list(pools)[each.position] for each in one) for one in found]
+    )
+
+
+@pytest.mark.parametrize(
+    ("pools", "sizes", "expected"),
+    [
+        pytest.param(
+            {"a": (1, (16.0, "USD")), "b": (3, (2.0, "USD")), "c": (2, (1.0, "USD"))},
+            *((1, 2), ["bb", "bc", "ba", "cb", "cc"]),
+            id="the cheapest come last where others are roomier",
+        ),
+        pytest.param(
+            {"a": (1, (16.0, "USD")), "b": (1, (8.0, "USD")), "c": (3, (1.0, "USD"))},
+            *((2, 8), ["cc", "ca", "cb", "ac", "bc"]),
+            id="the roomiest is the cheapest",
+        ),
+        pytest.param(
+            {"a": (2, (2.0, "EUR")), "b": (1, None), "c": (1, None)},
+            *((4, 1), ["aa", "ab", "ba", "bb", "bc"]),
+            id="two have no price",
+        ),
+        pytest.param({"a": (1, (16.0, "USD")), "b": (1, None)}, (8, 8), ["ab"], id="each takes a pool"),
+        pytest.param(
+            {"a": (2, (16.0, "USD")), "b": (1, (8.0, "EUR")), "c": (2, (1.0, "USD"))},
+            *((8, 8), ["aa", "ac", "ab", "cc", "cb"]),
+            id="two currencies",
+        ),
+    ],
+)
+def test_the_emptiest_pools_come_first_and_then_cheaper_ones(pools, sizes, expected):
+    assert assigned(pools, sizes) == expected
+
+
+def test_a_search_that_has_found_something_ends_soon(monkeypatch):
+    monkeypatch.setattr(reservation, "_STEPS_TO_IMPROVE", 0)
+    assert assigned({"a": (3, None), "b": (2, None)}, (1, 2)) == ["aa", "ab"]
+
+
+def test_the_engine_that_no_pool_will_ever_take_is_named():
+    full, small = (Refusal("F", code, code) for code in (RefusalCode.UNSCHEDULABLE, RefusalCode.UNRESOLVABLE))
+    found = assigned({"a": (1, None)}, (8, 9), {"e8": full, "e9": small})
+    whole = Refusal("Pools", RefusalCode.UNRESOLVABLE, "0 of {} pools can take engine {}", (1, "e9"))
+    assert (found.refusal, found.pools) == (whole, (("e8", 0, full), ("e9", 0, small)))
 
 
 DISAGGREGATED = engine(request(2), name="decode"), engine(request(2), name="prefill")
@@ -324,6 +388,7 @@ def test_the_oracle_packs_as_one_would_by_hand():
         pytest.param(0.4, (1.0, 0.0), False, id="roomier, and dearer"),
         pytest.param(0.4, (3.0, -1.0), False, id="cheaper in one currency only"),
         pytest.param(0.5 + 5e-10, (2.0 - 5e-10, 0.0), True, id="the same but for rounding"),
+        pytest.param(0.5, (2.0, -1e-9), True, id="as much as rounding may be"),
     ],
 )
 def test_a_branch_beats_what_is_neither_roomier_nor_cheaper(room, cost, expected):

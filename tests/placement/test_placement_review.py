@@ -5,8 +5,9 @@ import pytest
 
 from modelplane.placement.cluster_info import make_cluster_info
 from modelplane.placement.cycle import SchedulingCycle
+from modelplane.placement.matching import engine_allocations
 from modelplane.placement.request import FailoverPolicy
-from modelplane.placement.review import is_within, review, too_much
+from modelplane.placement.review import is_within, make_assignment, review, too_much
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.taints import FOREVER
 from modelplane.placement.values import QueueInfo
@@ -20,6 +21,7 @@ from modelplane.testing.fleets import (
     labelled,
     place,
     pool,
+    product_is,
     replica,
     request,
     taint,
@@ -142,6 +144,13 @@ def dropped(reason, why):
             id="affinity",
         ),
         pytest.param(
+            place(1, required=(labelled(tier="x"), labelled(tier="y"))),
+            [cluster("a", labels={"tier": "y"})],
+            [replica("a")],
+            kept(0),
+            id="one of two required selectors",
+        ),
+        pytest.param(
             place(1, engine(name="other")),
             [cluster("a")],
             [replica("a")],
@@ -223,6 +232,13 @@ def dropped(reason, why):
         ),
         pytest.param(place(1), [cluster("a", SHORT)], [replica("a", serving=True)], kept(0), id="it serves"),
         pytest.param(
+            place(1, engine(name="one"), engine(name="two")),
+            [cluster("a", pool("other"), SHORT)],
+            [replica("a", 0, assignment("other", engine_name="one"), assignment(engine_name="two"), idle_since=50.0)],
+            moving("it cannot run: pool h200 has 0 of 1 nodes"),
+            id="no node for one of two engines",
+        ),
+        pytest.param(
             place(3, outdated=frozenset({("a", 1)})),
             [cluster("a")],
             [replica("a", at) for at in range(3)],
@@ -233,6 +249,43 @@ def dropped(reason, why):
 )
 def test_a_replica_stays_moves_or_goes(asked, clusters, held, expected):
     assert shown(reviewed(asked, clusters, held)[1]) == expected
+
+
+EAST = cluster("a", labels={"region": "east"})
+WEST = msgspec.structs.replace(EAST, name="b", labels={"region": "west"})
+FIRST = replica("a")
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        pytest.param(place(3), kept(0, 1, 2), id="all stay"),
+        pytest.param(
+            place(3, outdated=frozenset({("a", 1)})),
+            ([0, 2], [(1, "it has an older revision")], [], [], FOREVER),
+            id="one has an older revision",
+        ),
+        pytest.param(
+            place(3, cluster_selector=labelled(region="east")),
+            ([0, 1], [(2, "its cluster no longer matches the clusterSelector")], [], [], FOREVER),
+            id="the label of one cluster decides",
+        ),
+        pytest.param(
+            place(3, engine(name="other")),
+            ([], [(at, "the deployment has other engines") for at in range(3)], [], [], FOREVER),
+            id="none stays",
+        ),
+    ],
+)
+def test_replicas_that_share_their_assignments_on_clusters_that_share_their_pools(asked, expected):
+    """Those are reviewed by what is known of the first, if nothing sets them apart."""
+    held = [msgspec.structs.replace(FIRST, cluster=name, index=at) for at, name in enumerate("aab")]
+    assert shown(reviewed(asked, [EAST, WEST], held)[1]) == expected
+
+
+def test_one_that_leaves_is_not_taken_for_one_that_stays():
+    held = [msgspec.structs.replace(FIRST, index=at, leaving=at == 1) for at in range(2)]
+    assert shown(reviewed(place(1), [EAST], held)[1]) == ([0], [], [], [1], FOREVER)
 
 
 def test_a_replica_grows_in_place_and_is_charged_for_it():
@@ -298,6 +351,26 @@ def test_a_change_may_exceed_the_pool_the_quota_or_the_queue_and_less_never_does
 )
 def test_a_cluster_is_within_another_where_nothing_is_used_more(fields, used, bound, expected):
     assert is_within(info_with(used, **fields), info_with(bound, **fields), "team") is expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "bound", "expected"),
+    [
+        ({"quotas": (("team", 8),)}, {"quotas": (("team", 6),)}, True),
+        ({"quotas": (("team", 6),)}, {"quotas": (("team", 8),)}, False),
+        ({"queue": QueueInfo("q", 5)}, {"queue": QueueInfo("q", 4)}, True),
+        ({"queue": QueueInfo("q", 4)}, {"queue": QueueInfo("q", 5)}, False),
+    ],
+)
+def test_a_cluster_is_within_another_where_as_much_is_left_of_quotas(fields, bound, expected):
+    assert is_within(info_with(4, **fields), info_with(4, **bound), "team") is expected
+
+
+def test_claims_that_only_steered_are_not_recorded():
+    mixed = hardware(kind("fast", 1, product="F", device_class=None), kind("gpu", 8, product="G"))
+    wanted = engine(request(1, product_is("F"), name="steers"), request(2, product_is("G")))
+    (allocation,) = engine_allocations(wanted, mixed)
+    assert make_assignment(wanted, "p", allocation) == assignment("p", claim(2, product_is("G")))
 
 
 def test_a_replica_grows_in_place_on_devices_of_another_class_where_its_own_are_short():

@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
-from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework import Refusal, RefusalCode, StepRecorder
 from modelplane.framework.registry import NoParameters, plugin_type
+from modelplane.placement.decisions import Dropped, DropReason, ReplicaDecision
 from modelplane.placement.plugins import FilterStage
 from modelplane.placement.profile import PluginUse, build_profile, builtin_types, default_spec
 from modelplane.placement.request import CacheRequest, FailoverPolicy, Preference, ScoreWeights, SpreadRule
@@ -757,6 +758,31 @@ def test_a_survey_judges_one_more_beside_replicas_that_are_there():
     assert [p.replica.index for p in found.placements] == [0, 1]
     (reason,) = [candidate.reason for candidate in found.trace.candidates()]
     assert reason == "holds 2 replicas; one more is refused: Capacity: needs 1 free node; 0 of 2 nodes are free"
+
+
+def test_what_moves_is_not_lost_where_others_are_oversubscribed():
+    """Two replicas start on one node of east, and one serves in west, which is not selected any more."""
+    clusters = [cluster("east", pool(nodes=1), labels={"region": "east"}), WEST]
+    whole = assignment("h200", claim(8))
+    held = [
+        *(replica("east", at, whole, created=f"2026-01-0{at + 1}") for at in (0, 1)),
+        replica("west", 2, whole, **SERVING),
+    ]
+    decided = schedule(place(3, WHOLE, cluster_selector=labelled(region="east")), Fleet.of(clusters, held))
+    assert [(p.replica.id, p.decision, p.why) for p in decided.placements] == [
+        (held[0].id, ReplicaDecision.KEPT, ""),
+        (held[2].id, ReplicaDecision.MOVING, "its cluster no longer matches the clusterSelector"),
+    ]
+    why = "its pool or quota is oversubscribed, and other replicas rank before it"
+    assert decided.dropped == (Dropped(held[1], DropReason.OVERSUBSCRIBED, why),)
+
+
+def test_a_refusal_is_reported_once_where_nothing_moves():
+    recorder = StepRecorder()
+    schedule(place(2, WHOLE), Fleet.of([cluster("a", pool(nodes=1))]), reporter=recorder)
+    assert [(subject.places, refusal.filter) for subject, refusal, *_ in recorder.refusals] == [
+        ((("a", 0),), "Capacity")
+    ]
 
 
 class FirstPoolOnly:

@@ -6,10 +6,13 @@ import msgspec
 import pytest
 
 from modelplane.framework import Weighted
+from modelplane.placement.cluster_info import make_cluster_info
+from modelplane.placement.cycle import SchedulingCycle
+from modelplane.placement.offers import ClusterView, PlacementOption
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.request import Preference, ScoreWeights, SpreadRule
 from modelplane.placement.schedule import schedule
-from modelplane.placement.scorers import PriceScorer
+from modelplane.placement.scorers import PriceScorer, StickinessScorer, TopologySpreadScorer
 from modelplane.placement.snapshot import Fleet
 from modelplane.testing.fleets import assignment, claim, cluster, engine, labelled, place, pool, replica, request
 
@@ -65,3 +68,26 @@ def test_a_profile_with_weights_of_its_own_weighs_the_spread_too():
     scorers = tuple(Weighted(w.scorer, weights.get(type(w.scorer), 1.0)) for w in DEFAULT_PROFILE.scorers)
     thrifty = msgspec.structs.replace(DEFAULT_PROFILE, scorers=scorers)
     assert per_cluster(schedule(place(4, WHOLE_NODE), Fleet.of([CHEAP, DEAR]), profile=thrifty)) == {"cheap": 4}
+
+
+def option_on(found, **fields):
+    info = make_cluster_info(found)
+    return PlacementOption(ClusterView(info.profile, (), found), ((found.name, 0),), (), **fields)
+
+
+def test_only_a_cluster_that_a_replica_leaves_is_sticky():
+    options = [option_on(CHEAP, returning=True), option_on(DEAR)]
+    assert StickinessScorer().score(SchedulingCycle(place(), Fleet.of([]), 0.0), options) == [1.0, 0.0]
+
+
+def test_hard_spread_rules_are_no_matter_of_scores():
+    """East and west are even by zone, and west has the only replica by rack."""
+    clusters = [
+        cluster(name, labels={"zone": name, "rack": "1" if name == "west" else "2"}) for name in ("east", "west")
+    ]
+    rules = SpreadRule("zone", hard=True), SpreadRule("rack", hard=False)
+    state = SchedulingCycle(place(1, spread=rules), Fleet.of(clusters), 0.0)
+    for domain, count in zip(state.domains, ({"east": 3}, {"1": 1}), strict=True):
+        domain.counts.update(count)
+        domain.values.update({"east", "west"} if domain.rule.hard else {"1", "2"})
+    assert TopologySpreadScorer().score(state, [option_on(found) for found in clusters]) == [1.0, 0.5]

@@ -7,6 +7,7 @@ import pytest
 from modelplane.k8s.cel import MAX_SELECTORS_LENGTH, compile_selector
 from modelplane.k8s.cel.work_budget import MAX_WORK
 from modelplane.k8s.device import Device
+from modelplane.placement import selector_budget
 from modelplane.placement.hardware import DeviceKind
 from modelplane.placement.selector_budget import MAX_SELECTOR_WORK, compile_fault, evaluation_fault
 from modelplane.placement.selectors import evaluate_with_work
@@ -93,6 +94,15 @@ def test_a_refused_deployment_costs_no_more_than_the_budget_and_one_evaluation()
     assert time.process_time() - started < 3.0  # 0.5 s where nothing else runs
     done = evaluate_with_work.cache_info().currsize
     assert done <= MAX_SELECTOR_WORK // (MAX_WORK // 2) + 1
+
+
+@pytest.mark.parametrize(("less", "expected"), [(0, None), (1, "is too expensive: 5 kinds of devices take more than")])
+def test_all_of_the_budget_may_be_used(monkeypatch, less, expected):
+    work = sum(evaluate_with_work(EVERY_ATTRIBUTE, found.device)[1] for found in kinds(5))
+    monkeypatch.setattr(selector_budget, "MAX_SELECTOR_WORK", work - less)
+    assert evaluation_fault(wanting(EVERY_ATTRIBUTE), fleet(5)) == (
+        expected and f"engine main, device request gpu {expected} {work - less} units of work"
+    )
 
 
 def test_a_selector_that_is_written_twice_counts_once():

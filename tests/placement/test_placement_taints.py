@@ -30,6 +30,7 @@ def test_what_a_toleration_tolerates(toleration, found, expected):
     [
         pytest.param(taint("a"), (), FOREVER, id="NoSchedule never drains"),
         pytest.param(taint("a", "NoExecute"), (), 0.0, id="not tolerated: at once"),
+        pytest.param(taint("a", "NoExecute", since=5.0), (tolerate("b"),), 0.0, id="another is tolerated"),
         pytest.param(taint("a", "NoExecute", since=5.0), (tolerate("a"),), FOREVER, id="tolerated for good"),
         pytest.param(
             taint("a", "NoExecute", since=5.0), (tolerate("a", "NoExecute", seconds=9),), 14.0, id="for a time"
@@ -51,4 +52,6 @@ def test_what_would_be_drained_in_time_is_kept_away_from_the_start():
     burning = taint("a", "NoExecute", since=5.0)
     assert keeping_away([burning], (tolerate("a", "NoExecute", seconds=9),)) is burning
     assert keeping_away([burning], (tolerate("a"),)) is None
+    assert keeping_away([burning], (tolerate("a"), tolerate("a", "NoExecute", seconds=9))) is burning
+    assert keeping_away([burning], (tolerate("a"), tolerate("b", "NoExecute", seconds=9))) is None
     assert keeping_away([taint("b"), burning], ()).key == "b"

@@ -2,11 +2,16 @@ import pytest
 
 from modelplane.api.labels import DRAIN
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.placement.cluster_info import make_cluster_info
+from modelplane.placement.decisions import Placement, ReplicaDecision
+from modelplane.placement.offers import ClusterView, OfferedAssignment, PlacementOption, first_fit
+from modelplane.placement.pool_usage import EMPTY
+from modelplane.placement.request import ScoreWeights
 from modelplane.placement.schedule import schedule, survey
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import CandidateGroup, CandidateVerdict, PlacementTrace, TraceReporter, summarise
 from modelplane.placement.values import Effect, PlacementTaint
-from modelplane.testing.fleets import cluster, engine, place, pool, product_is, request
+from modelplane.testing.fleets import cluster, engine, hardware, kind, place, pool, product_is, replica, request
 
 
 def fleet(*clusters):
@@ -111,6 +116,7 @@ def test_nothing_that_was_found_is_room_to_wait_for():
 def test_the_commonest_refusals_are_summarised():
     refusals = [(Refusal("F", RefusalCode.UNSCHEDULABLE, "r{}", (at,)), at) for at in (1, 2, 3, 4)]
     assert summarise(refusals) == "4 x F: r4; 3 x F: r3; 2 x F: r2; and 1 other reasons"
+    assert summarise(refusals[:2]) == "2 x F: r2; F: r1"
 
 
 def test_only_options_have_scores():
@@ -126,3 +132,109 @@ def test_each_full_pool_says_why_it_takes_no_more():
         "one": f"holds a replica; {full.format(1)}",
         "two": f"holds 2 replicas; {full.format(2)}",
     }
+
+
+ALIKE = fleet(*map(cluster, "abcd"))
+REFUSED = Refusal("F", RefusalCode.UNSCHEDULABLE, "full")
+
+
+def option(names, *, engines=1, version=0):
+    """Places on the first pool of clusters, in the first tier."""
+    info = make_cluster_info(cluster("a"))
+    fit = first_fit(WHOLE, info.kinds[0], EMPTY)
+    view = ClusterView(info.profile, (), info.cluster, 0)
+    assignments = (OfferedAssignment(info.kinds[0], 0, fit),) * engines
+    return PlacementOption(view, tuple((name, 0) for name in names), assignments, version=version)
+
+
+def group(name, version):
+    return CandidateGroup(((name, 0),), whole=True, version=version)
+
+
+def trace_of(*reports, on=""):
+    """Of answers for subjects, scores or refusals, where a replica is on each of some clusters."""
+    reporter = TraceReporter()
+    for subject, answer in reports:
+        if isinstance(answer, Refusal):
+            reporter.refused("p", subject, answer)
+        else:
+            reporter.scored("p", subject, answer, ())
+    return PlacementTrace(
+        reporter.findings(), ALIKE.infos, [Placement(replica(name), ReplicaDecision.KEPT) for name in on]
+    )
+
+
+def told(found):
+    answer = found.reason if found.score is None else f"{found.score} in tier {found.tier}"
+    return f"{found.cluster}{'/' if found.pool else ''}{found.pool or ''} {found.verdict}: {answer}"
+
+
+@pytest.mark.parametrize(
+    ("reports", "expected"),
+    [
+        pytest.param(
+            [(option("abc"), 0.5)],
+            ["a/h200 Eligible: 0.5 in tier 1", "b/h200 Eligible: 0.5 in tier 1", "c/h200 Eligible: 0.5 in tier 1"],
+            id="all alike",
+        ),
+        pytest.param(
+            [(option("abc"), 0.5), (group("b", 1), REFUSED)],
+            ["a/h200 Eligible: 0.5 in tier 1", "c/h200 Eligible: 0.5 in tier 1", "b Refused: full"],
+            id="one is refused as a whole",
+        ),
+        pytest.param(
+            [(option("abc"), 0.5), (option("b", version=1), REFUSED), (option("c", version=2, engines=2), REFUSED)],
+            ["a/h200 Eligible: 0.5 in tier 1", "b/h200 Refused: full", "c Refused: full"],
+            id="one is refused on its pool, and one for several engines",
+        ),
+        pytest.param(
+            [(option("abc"), REFUSED), (option("b", version=1), 0.5), (option("c", version=1), 0.25)],
+            ["b/h200 Eligible: 0.5 in tier 1", "c/h200 Eligible: 0.25 in tier 1", "a/h200 Refused: full"],
+            id="two are scored",
+        ),
+        pytest.param(
+            [(option("abc"), 0.5), (option("b", version=1), 0.75), (option("b", version=2), REFUSED)],
+            ["a/h200 Eligible: 0.5 in tier 1", "c/h200 Eligible: 0.5 in tier 1", "b/h200 Refused: full"],
+            id="one changes twice",
+        ),
+    ],
+)
+def test_what_is_found_of_a_cluster_that_changed_replaces_what_was_found_of_like_ones(reports, expected):
+    trace = trace_of(*reports)
+    shown, omitted = trace.shown(8)
+    assert (sorted(map(told, shown)), omitted) == (sorted(expected), 0)
+    assert [told(found) for found in trace.candidates()] == sorted(expected)
+    assert trace.total == len(expected)
+
+
+def test_the_best_place_is_shown_first_and_what_is_refused_for_good_last():
+    lasting = Refusal("F", RefusalCode.UNRESOLVABLE, "too small")
+    shown, omitted = trace_of(
+        (option("a"), lasting), (option("b"), REFUSED), (option("c"), 0.0), (option("d"), 0.5)
+    ).shown(3)
+    assert ([found.cluster for found in shown], omitted) == (["d", "c", "b"], 1)
+
+
+def test_where_replicas_are_the_last_that_was_found_of_the_place_is_told():
+    found = trace_of((option("abc"), REFUSED), (option("b", version=1), 0.5), on="ab").candidates()
+    assert [told(each) for each in found] == [
+        "a/h200 Chosen: holds a replica; one more is refused: F: full",
+        "b/h200 Chosen: 0.5 in tier 1",
+        "c/h200 Refused: full",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("weights", "devices", "chosen"),
+    [
+        pytest.param(ScoreWeights(price=1, spread=0, headroom=0), 16, {"cheap": 1.0}, id="by price"),
+        pytest.param(
+            *(ScoreWeights(price=0, spread=0, headroom=1), 12, {"cheap": 0.333333, "dear": 0.333333}), id="by headroom"
+        ),
+    ],
+)
+def test_a_pool_of_one_of_several_engines_has_the_score_of_the_best_option_there(weights, devices, chosen):
+    large = hardware(kind(count=devices))
+    there = fleet(cluster("east", pool("dear", 1, large, price=800.0), pool("cheap", 1, large, price=8.0)))
+    asked = place(1, engine(request(4), name="decode"), engine(request(4), name="prefill"), weights=weights)
+    assert {found.pool: found.score for found in survey(asked, there).trace.candidates() if found.pool} == chosen

@@ -59,6 +59,13 @@ def mismatch(of, *selectors, count=1):
             id="without one",
         ),
         pytest.param(
+            hardware(kind("a", 1), kind("b", 1, memory="200Gi", product="B300")),
+            (product_is("H200"), memory_at_least("180Gi")),
+            1,
+            "needs 1 x gpu with memory >= 180Gi; a node has 1 x a with memory 141Gi, 1 x b with memory 200Gi",
+            id="two that miss one each: the first",
+        ),
+        pytest.param(
             hardware(kind("big", 2), kind("small", 6, memory="80Gi")),
             (DRIVER_IS, memory_at_least("100Gi")),
             4,
@@ -167,6 +174,14 @@ SHARED = DeviceKind(
             "160Gi of 160Gi memory of gpu are held",
             id="shares by their amount",
         ),
+        pytest.param(
+            hardware(mig("1g", 1, 7), mig("3g", 3, 2)),
+            (request(2, product_is("1g")), request(1, product_is("3g"), name="more")),
+            [(request(1, product_is("3g")), 2)],
+            "needs 1 pod with 1 x 3g and 2 x 1g; 0 fit wherever the cluster puts its pods; "
+            "6 of 7 slices of gpu are held",
+            id="parts of two kinds",
+        ),
         pytest.param(hardware(), request(9), [], "the devices do not match", id="no pool of the kind has them"),
     ],
 )
@@ -176,7 +191,8 @@ def test_parts_and_shares_are_counted_by_what_they_draw(of, wanted, held, words)
         (allocation, *_) = engine_allocations(engine(each), of)
         usage = add(usage, tuple((shape, pods * number) for shape, pods in allocation.pods))
     shape = Fleet.of([cluster("east", pool(nodes=1, of=of))]).infos["east"].kinds[0]
-    assert str(Shortfall(engine(wanted), shape, usage)) == words
+    asked = wanted if isinstance(wanted, tuple) else (wanted,)
+    assert str(Shortfall(engine(*asked), shape, usage)) == words
 
 
 @pytest.mark.parametrize(
@@ -189,6 +205,12 @@ def test_parts_and_shares_are_counted_by_what_they_draw(of, wanted, held, words)
 )
 def test_time_that_a_taint_is_tolerated_for_is_told(tolerations, words):
     assert str(Untolerated(taint("m", "NoExecute"), tolerations)) == words
+
+
+def test_as_many_as_match_may_be_wanted_by_others_too():
+    found = engine_allocations(engine(request(8), request(1, name="more")), hardware())
+    words = "8 devices match request gpu, and the other requests need them too"
+    assert str(Mismatch(found, hardware())) == words
 
 
 def test_a_capacity_that_no_device_has_is_named():

@@ -77,21 +77,21 @@ def _places_of(
         for position, pool in enumerate(pools):
             if pool.hardware.domain is not None:
                 continue
-            shapes = _shapes_on(replica, pool, pods.devices) if pool.name == pods.pool else {}
+            shapes = _shapes_on(replica, pool, pods.devices) if pool.name == pods.pool else set()
             if len(shapes) == 1:
                 found.append(BoundPlace(position, pods.node, next(iter(shapes)), pods.pods))
     return tuple(place for place in found if _is_complete(replica, pools, found, place))
 
 
-def _shapes_on(replica: PlacedReplica, pool: Pool, devices: int) -> dict[PodShape, int]:
-    """The shapes of its pods on a pool that claim so many devices, and how many pods have each."""
-    shapes: dict[PodShape, int] = {}
+def _shapes_on(replica: PlacedReplica, pool: Pool, devices: int) -> set[PodShape]:
+    """The shapes of its pods on a pool that claim so many devices."""
+    shapes: set[PodShape] = set()
     for assignment in replica.assignments:
         for member in assignment.members if assignment.pool == pool.name else ():
             claimed = sum(claim.count for claim in member.claims if claim.device_class is not None)
             shape = held_shape(member.claims, pool.hardware)
             if shape and claimed == devices:
-                shapes[shape] = shapes.get(shape, 0) + member.pods
+                shapes.add(shape)
     return shapes
 
 

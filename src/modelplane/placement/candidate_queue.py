@@ -276,14 +276,23 @@ class CandidateQueue:
         places: tuple[Place, ...],
     ) -> Iterator[PlacementOption]:
         view, refusal = self.view(cluster_profile, facts, places[0][0])
-        assigned = self._assigned(pools) if refusal is None else Unassignable(refusal)
+        assigned = self._assigned(cluster_profile, pools, refusal)
         if isinstance(assigned, Unassignable):
             self._report_unassignable(view, pools[0], assigned, places)
             return
         for assignments in assigned:
             yield PlacementOption(view, places, assignments)
 
-    def _assigned(self, pools: tuple[tuple[PoolShape, ...], tuple[PoolUsage, ...]]) -> Assigned:
+    def _assigned(
+        self,
+        cluster_profile: ClusterProfile,
+        pools: tuple[tuple[PoolShape, ...], tuple[PoolUsage, ...]],
+        refusal: Refusal | None,
+    ) -> Assigned:
+        if refusal is None and not pools[0] and not cluster_profile.hardware_known:
+            refusal = _NO_POOLS_YET
+        if refusal is not None:
+            return Unassignable(refusal)
         known = self._known_assignments.get(pools)
         if known is None:
             known = self._known_assignments[pools] = assign_engines(self._state.request.engines, *pools, self.check_fit)
@@ -298,7 +307,7 @@ class CandidateQueue:
         load, returning, version = state.load[name], name in state.returning, self._versions[name]
         view, refusal = self.view(info.profile, state.reading.facts(info.cluster), name)
         if len(state.request.engines) > 1:
-            assigned = self._assigned((info.kinds, info.usages)) if refusal is None else Unassignable(refusal)
+            assigned = self._assigned(info.profile, (info.kinds, info.usages), refusal)
             if isinstance(assigned, Unassignable):
                 self._report_unassignable(view, info.kinds, assigned, ((name, 0),), version)
                 return []

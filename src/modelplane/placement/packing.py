@@ -45,7 +45,7 @@ def pack(counts: tuple[int, ...], nodes: int, usage: _Pods) -> Packable:
 
 
 def _search(counts: tuple[int, ...], nodes: int, usage: _Pods) -> Packable:
-    pods = sorted(usage, key=lambda item: (-_size(item[0]), item[0]))
+    pods = sorted(usage, key=_largest_first)
     if _greedy(pods, counts, nodes):
         return Packable.YES
     shapes = [shape for shape, _ in pods]
@@ -83,7 +83,7 @@ def packs_beside(counts: tuple[int, ...], nodes: int, usage: _Pods, bound: tuple
         for shape, number in pods:
             left[shape] = left.get(shape, 0) - number
     filled += [()] * (nodes - len(filled))
-    for shape, number in sorted(left.items(), key=lambda item: (-_size(item[0]), item[0])):
+    for shape, number in sorted(left.items(), key=_largest_first):
         for _ in range(number):
             fullest = [at for at, held in enumerate(filled) if _fits_beside(held, shape, counts)]
             if not fullest:
@@ -98,6 +98,11 @@ def _fits_beside(held: PodShape, shape: PodShape, counts: tuple[int, ...]) -> bo
         return feasible([*held, *shape], counts)
     except BudgetReached:
         return False
+
+
+def _largest_first(pods: tuple[PodShape, int]) -> int:
+    """A usage is sorted already, so equally large ones stay in order."""
+    return -_size(pods[0])
 
 
 def _size(shape: PodShape) -> int:

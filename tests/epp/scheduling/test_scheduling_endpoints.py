@@ -2,13 +2,14 @@
 
 from collections import Counter
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.metrics import EndpointMetrics
+from modelplane.epp.scheduling.metrics import NEVER_SCRAPED, Adapters, EndpointMetrics
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 
@@ -45,6 +46,49 @@ def expected(**told):
 def test_the_last_scrape_and_what_was_sent_since(told, waiting, running, kv_cache_usage):
     found = expected(**told)
     assert (found.waiting, found.running, round(found.kv_cache_usage, 9)) == (waiting, running, kv_cache_usage)
+
+
+@pytest.mark.parametrize("told", [{}, {"tokens_in_flight": 79}], ids=["nothing since", "fewer tokens"])
+def test_where_nothing_was_sent_the_last_scrape_is_expected(told):
+    assert expected(**told) is SEEN
+
+
+def test_what_is_expected_has_all_else_of_the_last_scrape():
+    adapters = Adapters(frozenset("x"), frozenset("y"), 3)
+    seen = msgspec.structs.replace(SEEN, adapters=adapters, models=frozenset("m"))
+    assert expected(metrics=seen, requests_in_flight=8, tokens_in_flight=160) == EndpointMetrics(
+        waiting=3, running=6, kv_cache_usage=0.55, block_size=16, blocks=100, adapters=adapters,
+        models=frozenset("m"), scraped_s=1.0, requests_at_scrape=8, tokens_at_scrape=160,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "failures"), [(0, 0, 3), (0, 1, 3), (2, 3, 3), (2, 0, 0)], ids=["up", "gone", "away", "back"]
+)
+def test_failures_are_of_a_process_that_did_not_restart(before, now, failures):
+    found = Endpoint("a", "10.0.0.1:8000", metrics=EndpointMetrics(refused_scrapes=before), failures=3)
+    found.metrics = EndpointMetrics(refused_scrapes=now)
+    assert (found.failures, found.refused_scrapes) == (failures, now)
+
+
+def test_what_is_counted_is_in_flight_and_in_the_cache():
+    found = Endpoint("a", "10.0.0.1:8000", metrics=EndpointMetrics(block_size=16, blocks=10))
+    found.count(2, 80)
+    before = (found.requests_in_flight, found.tokens_in_flight, found.kv_cache_usage)
+    found.count(1, 200)
+    assert (before, found.kv_cache_usage, found.kv_free) == ((2, 80, 0.5), 1.0, 0.0)
+
+
+def test_an_endpoint_as_people_read_it():
+    found = Endpoint("ns/a", "10.0.0.1:8000", metrics=SEEN)
+    assert (repr(found), found.kv_free, found.cache_tokens) == ("Endpoint(ns/a at 10.0.0.1:8000)", 0.5, 1600)
+
+
+def test_an_endpoint_that_nothing_is_known_of():
+    found = Endpoint("a", "10.0.0.1:8000")
+    known = (found.requests_in_flight, found.tokens_in_flight, found.failures, found.refused_scrapes, found.metrics)
+    assert (known, dict(found.labels), dict(found.attributes)) == ((0, 0, 0, 0, NEVER_SCRAPED), {}, {})
+    assert (found.waiting, found.running, found.kv_cache_usage, found.tokens_shown) == (0.0, 0.0, 0.0, 0)
 
 
 def test_a_new_scrape_resets_the_counts():

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from modelplane.api.errors import InputError
 from modelplane.epp.config.config import load as read_config
 from modelplane.epp.scheduling.endpoints import Role
+from modelplane.epp.scheduling.filters import TYPES
 from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
@@ -211,6 +212,12 @@ QUEUE_AND_KV = [{"metric": "waiting-queue", "maxValue": 5}, {"metric": "kv-cache
         pytest.param(
             "utilization-filter", {"conditions": [{"metric": "running-requests", "maxValue": 0}]}, ["a", "b", "c"]
         ),
+        pytest.param(
+            "utilization-filter",
+            {"conditions": [{"metric": "kv-cache-utilization", "maxValue": 1.0}]},
+            ["a", "b", "c"],
+            id="all of the cache",
+        ),
         pytest.param("utilization-detector", {}, ["a"], id="detector: below both thresholds"),
         pytest.param("utilization-detector", {"headroom": 1.0}, ["a", "b", "c"], id="detector: with headroom"),
         pytest.param(
@@ -234,11 +241,27 @@ def test_figures(type_name, parameters, expected):
     assert names_kept(type_name, LOADED, **parameters) == expected
 
 
+@pytest.mark.parametrize(("most", "expected"), [(0, ["c"]), (1, ["b", "c"]), (2, ["a", "b", "c"])])
+def test_requests_of_this_picker_in_flight(most, expected):
+    pool = [endpoint(name, in_flight=(count, 0)) for name, count in zip("abc", (2, 1, 0), strict=True)]
+    conditions = [{"metric": "active-requests", "maxValue": most}]
+    assert names_kept("utilization-filter", pool, conditions=conditions) == expected
+
+
 @pytest.mark.parametrize(("fallback", "expected"), [(False, []), (True, ["a", "b", "c"])])
 def test_all_above_their_limits(fallback, expected):
     conditions = [{"metric": "kv-cache-utilization", "maxValue": 0.1}]
     parameters = {"conditions": conditions, "fallbackOnEmpty": fallback}
     assert names_kept("utilization-filter", LOADED, **parameters) == expected
+
+
+@pytest.mark.parametrize(
+    ("scraped_s", "now_s", "stale"),
+    [(1.0, 1.25, False), (1.0, 1.3, True), (0.0, 0.0, False), (-1.0, -1.0, True), (2.0, 1.0, False)],
+)
+def test_how_old_figures_may_be(scraped_s, now_s, stale):
+    parameters = make("utilization-detector", metricsStalenessThreshold="250ms").parameters
+    assert parameters.are_stale(EndpointMetrics(scraped_s=scraped_s), now_s) is stale
 
 
 def test_where_figures_are_old_requests_in_flight_count():
@@ -299,6 +322,15 @@ def sticky(shares, tokens=(0, 0, 0), **parameters):
         pytest.param([90, 10, 10], (10**9, 0, 0), {"maxTTFTPenaltyMs": 0}, ["a"], id="no penalty is too much"),
         pytest.param([90, 10, 10], (0, 0, 0), {"affinityThreshold": 0.95}, ["a", "b", "c"], id="a higher threshold"),
         pytest.param([90, 10, 10], (0, 0, 0), {"explorationProbability": 1}, ["a", "b", "c"], id="explores"),
+        pytest.param(
+            [90, 10, 10], (0, 0, 0), {"explorationProbability": 0.5, "chance": chances(0.5)}, ["a"], id="less often"
+        ),
+        pytest.param([80, 79, 10], (0, 0, 0), {}, ["a"], id="just enough"),
+        pytest.param([90, 10], (0, 0, 0), {}, ["a"], id="one of two"),
+        pytest.param([90, 10], (286_704, 0, 0), {}, ["a"], id="18 s at 15928 tokens a second"),
+        pytest.param([90, 10], (286_705, 0, 0), {}, ["a", "b"], id="a token more"),
+        pytest.param([90, 85, 10], (10**6, 286_704, 0), {}, ["a", "b"], id="the best of those that hold most"),
+        pytest.param([90, 10, 10], (286_706, 10**6, 1), {}, ["a", "b", "c"], id="the best of the others"),
     ],
 )
 def test_prefix_affinity(shares, tokens, parameters, expected):
@@ -309,10 +341,14 @@ def test_prefix_affinity_by_expected_latency():
     pool = [endpoint("a"), endpoint("b")]
 
     def prepare(context):
-        return with_headroom(with_prefix(context, [90, 10], 100), [(-5.0, 0.0), (0.5, 0.0)])
+        return with_headroom(with_prefix(context, [90, 10], 100), [(-0.5, 0.0), (0.5, 0.0)])
 
-    parameters = {"ttftSource": "latencyPredictor", "maxTTFTPenaltyMs": 1000}
+    parameters = {"ttftSource": "latencyPredictor", "maxTTFTPenaltyMs": 999}
     assert names_kept("prefix-cache-affinity-filter", pool, prepare=prepare, **parameters) == ["a", "b"]
+    parameters = {"ttftSource": "latencyPredictor", "maxTTFTPenaltyMs": 1000}
+    assert names_kept("prefix-cache-affinity-filter", pool, prepare=prepare, **parameters) == ["a"]
+    parameters = {"ttftSource": "prefillThroughput", "maxTTFTPenaltyMs": 999}
+    assert names_kept("prefix-cache-affinity-filter", pool, prepare=prepare, **parameters) == ["a"]
     assert names_kept("prefix-cache-affinity-filter", pool, prepare=prepare, maxTTFTPenaltyMs=1000) == ["a"]
 
 
@@ -329,6 +365,50 @@ def test_prefix_affinity_by_tokens_in_flight_where_a_prediction_is_missing():
 
 
 GOALS = Request("r", ttft_goal_s=1.0)
+
+
+MISSES, MEETS = "is not expected to meet the goals", "is expected to meet the goals, others are tried"
+
+
+@pytest.mark.parametrize(
+    ("request_", "headrooms", "chance", "expected"),
+    [
+        pytest.param(GOALS, [(0.0, 0.0), (-0.1, 0.1), None], 0.5, [None, MISSES, MISSES], id="just met"),
+        pytest.param(GOALS, [(0.1, 0.1), (0.1, -0.1), None], 0.01, [None, MISSES, MISSES], id="tried less often"),
+        pytest.param(GOALS, [(0.1, 0.1), (-0.1, 0.1), None], 0.009, [MEETS, None, None], id="the others are tried"),
+        pytest.param(
+            Request("r", tpot_goal_s=0.5),
+            [(-0.1, 0.1), (0.1, 0.1)],
+            0.5,
+            [MISSES, None],
+            id="a goal for further tokens",
+        ),
+        pytest.param(GOALS, [(0.1, 0.1), (0.1, 0.1)], 0.5, [], id="all meet the goals"),
+        pytest.param(GOALS, [(-0.1, 0.1), None], 0.5, [], id="none meets them"),
+        pytest.param(Request("r"), [(0.1, 0.1), (-0.1, 0.1)], 0.5, [], id="there are no goals"),
+    ],
+)
+def test_what_headroom_tiers_say(request_, headrooms, chance, expected):
+    pool = tuple(endpoint(str(at)) for at in range(len(headrooms)))
+    context = with_headroom(context_of(pool, request_, chance=chances(chance)), headrooms)
+    found = make("slo-headroom-tier-filter").narrow(context, pool)
+    assert [refusal and refusal.reason for refusal in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("type_name", "parameters"),
+    [
+        ("slo-headroom-tier-filter", {"epsilonExploreNeg": 0}),
+        ("prefix-cache-affinity-filter", {"explorationProbability": 0}),
+        ("failing-endpoint-filter", {"probeProbability": 0}),
+    ],
+)
+def test_a_filter_that_never_explores_draws_nothing(type_name, parameters):
+    pool, drawn = (endpoint("a"), endpoint("b")), chances(0.0, 0.5)
+    pool[1].failures = 9
+    context = with_prefix(context_of(pool, GOALS, chance=drawn), [9, 0], 10)
+    found = make(type_name, **parameters).narrow(with_headroom(context, [(0.1, 0.1), None]), pool)
+    assert ([refusal is None for refusal in found], drawn()) == ([True, False], 0.0)
 
 
 @pytest.mark.parametrize(
@@ -356,10 +436,18 @@ def test_failing_endpoints_are_left_alone_while_others_answer():
     pool = [endpoint("a"), endpoint("b"), endpoint("c")]
     pool[0].failures = 9
     assert names_kept("failing-endpoint-filter", pool, chance=chances(0.5)) == ["b", "c"]
-    assert names_kept("failing-endpoint-filter", pool, chance=chances(0.001)) == ["a", "b", "c"]
+    assert names_kept("failing-endpoint-filter", pool, chance=chances(0.01)) == ["b", "c"]
+    assert names_kept("failing-endpoint-filter", pool, chance=chances(0.009)) == ["a", "b", "c"]
     for each in pool:
         each.failures = 9
     assert names_kept("failing-endpoint-filter", pool, chance=chances(0.5)) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("failures", [(0, 4), (5, 9)])
+def test_where_none_or_all_fail_nothing_is_said(failures):
+    pool = (endpoint("a"), endpoint("b"))
+    pool[0].failures, pool[1].failures = failures
+    assert make("failing-endpoint-filter").narrow(context_of(pool, chance=chances(0.5)), pool) == ()
 
 
 @pytest.mark.parametrize(("refused", "kept"), [(1, ["a", "b"]), (2, ["b"])])
@@ -369,6 +457,23 @@ def test_an_endpoint_that_refused_two_scrapes_is_left_alone(refused, kept):
     assert names_kept("failing-endpoint-filter", pool, chance=chances(0.5)) == kept
     pool[1].metrics = EndpointMetrics(refused_scrapes=9)
     assert names_kept("failing-endpoint-filter", pool, chance=chances(0.5)) == (["a"] if refused == 1 else ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("failures", "refused", "models", "code", "reason"),
+    [
+        (5, 0, {"x"}, "UNRESOLVABLE", "failed 5 times in a row"),
+        (5, 1, {"m", "x"}, "UNSCHEDULABLE", "failed 5 times in a row"),
+        (0, 2, set(), "UNRESOLVABLE", "refused 2 connections in a row"),
+        (9, 3, {"m"}, "UNSCHEDULABLE", "refused 3 connections in a row"),
+    ],
+)
+def test_what_is_said_of_an_endpoint_that_does_not_answer(failures, refused, models, code, reason):
+    pool = endpoints_with([EndpointMetrics(models=frozenset(models), refused_scrapes=refused), EndpointMetrics()])
+    pool[0].failures = failures
+    context = context_of(pool, Request("r", model="m"), chance=chances(0.5))
+    found, answering = make("failing-endpoint-filter").narrow(context, pool)
+    assert (found.code.name, found.reason, answering) == (code, reason, None)
 
 
 def test_no_request_is_spent_on_an_endpoint_that_refuses_connections():
@@ -408,9 +513,16 @@ def test_topology_keeps_those_near_the_peer():
 
 def test_context_length_as_a_filter():
     label = "llm-d.ai/context-length-range"
-    pool = [endpoint("short", labels={label: "0-4"}), endpoint("long", labels={label: "4-900"}), endpoint("any")]
+    ranges = ("0-99", "0-100", "4-900", "100-900", "101-900", "100", "none")
+    pool = [*(endpoint(each, labels={label: each}) for each in ranges), endpoint("any")]
     request = Request("r", prompts=(b"x" * 400,))
-    assert names_kept("context-length-aware", pool, request, enableFiltering=True) == ["long", "any"]
+    found = names_kept("context-length-aware", pool, request, enableFiltering=True)
+    assert found == ["0-100", "4-900", "100-900", "any"]
+    refusal = make("context-length-aware", enableFiltering=True).refuse(context_of(pool, request), pool[0])
+    assert (refusal.code.name, refusal.reason) == (
+        "UNRESOLVABLE",
+        "takes contexts of 0-99 tokens; the request has 100",
+    )
 
 
 @pytest.mark.parametrize(
@@ -437,8 +549,8 @@ def test_the_header_of_conformance_tests(header, expected):
         ("utilization-filter", {"conditions": [{"metric": "nope", "maxValue": 1}]}, "nope"),
         (
             "utilization-filter",
-            {"conditions": [{"metric": "kv-cache-utilization", "maxValue": 80}]},
-            "conditions: kv-cache-utilization is a share of 1, and maxValue is 80",
+            {"conditions": [{"metric": "kv-cache-utilization", "maxValue": 1.5}]},
+            "conditions: kv-cache-utilization is a share of 1, and maxValue is 1.5",
         ),
         ("endpoint-attribute-filter", {"attribute": "t"}, "algorithm.threshold is required"),
         ("endpoint-attribute-filter", {"attribute": ""}, "attribute is required"),
@@ -543,6 +655,12 @@ def test_what_a_filter_says_of_an_endpoint_that_it_refuses(type_name, parameters
         ("utilization-detector", {}, WAITED_FOR, "8 requests are waiting, the limit is 5"),
         ("utilization-detector", {"queueDepthThreshold": 9}, WAITED_FOR,
          "90% of the KV cache is in use, the limit is 80%"),
+        ("utilization-detector", {"queueDepthThreshold": 8}, WAITED_FOR, "8 requests are waiting, the limit is 8"),
+        ("utilization-detector", {"queueDepthThreshold": 9, "kvCacheUtilThreshold": 0.9}, WAITED_FOR,
+         "90% of the KV cache is in use, the limit is 90%"),
+        ("utilization-detector", {"headroom": 0.4}, WAITED_FOR, "8 requests are waiting, the limit is 7"),
+        ("utilization-detector", {"queueDepthThreshold": 9, "headroom": 0.1}, WAITED_FOR,
+         "90% of the KV cache is in use, the limit is 88%"),
         ("utilization-detector", {}, endpoint("e", metrics=EndpointMetrics(), in_flight=(100, 0)),
          "its metrics are stale and 100 requests are in flight"),
         ("prefix-cache-affinity-filter", {}, WAITED_FOR, "holds 10% of the prompt, others 80% or more"),
@@ -563,6 +681,68 @@ def test_a_filter_by_prefix_leaves_a_choice_that_is_none(matched):
     context = context_of(pool, Request("r"))
     context = context if matched is None else with_prefix(context, matched, 10)
     assert make("prefix-cache-affinity-filter").narrow(context, pool) == ()
+
+
+PLACES = {
+    "host": "kubernetes.io/hostname",
+    "rack": "topology.kubernetes.io/rack",
+    "zone": "topology.kubernetes.io/zone",
+    "region": "topology.kubernetes.io/region",
+}
+
+
+@pytest.mark.parametrize("at", range(4), ids=list(PLACES))
+def test_topology_keeps_those_that_share_a_place(at):
+    labels = list(PLACES.values())
+    pool = tuple(endpoint(str(first), labels=dict.fromkeys(labels[first:], "here")) for first in range(5))
+    context = context_of(pool, Request("r"))
+    context.put(PEER, endpoint("peer", labels=dict.fromkeys(labels, "here")))
+    level = list(PLACES)[at]
+    found = make("topology-affinity-filter", minAffinity=level).narrow(context, pool)
+    far = f"is not in the same {level} as peer"
+    assert [each and each.reason for each in found] == [None] * (at + 1) + [far] * (4 - at)
+
+
+def test_an_empty_label_is_no_place():
+    pool = tuple(endpoint(name, labels={PLACES["host"]: ""}) for name in "ab")
+    context = context_of(pool, Request("r"))
+    context.put(PEER, pool[0])
+    assert make("topology-affinity-filter").narrow(context, pool) == ()
+
+
+def test_a_list_of_endpoints_is_read_anew():
+    plugin, pool = make("encode-filter"), [endpoint("a", labels={ROLE: "encode"}), endpoint("b")]
+    before = [refusal is None for refusal in plugin.narrow(context_of(pool), pool)]
+    pool.reverse()
+    assert (before, [refusal is None for refusal in plugin.narrow(context_of(pool), pool)]) == (
+        [True, False],
+        [False, True],
+    )
+
+
+@pytest.mark.parametrize("peer", [None, endpoint("far")])
+def test_a_filter_by_topology_leaves_a_choice_that_is_none(peer):
+    pool = (endpoint("a", labels={"kubernetes.io/hostname": "h"}), endpoint("b"))
+    context = context_of(pool, Request("r"))
+    if peer is not None:
+        context.put(PEER, peer)
+    assert make("topology-affinity-filter").narrow(context, pool) == ()
+
+
+def test_what_filters_read_of_producers_and_what_replaces_them():
+    found = {each.name: (each.consumes, each.replaced_by) for each in TYPES}
+    assert {name: told for name, told in found.items() if any(told)} == {
+        "concurrency-detector": (("in-flight load",), ""),
+        "prefix-cache-affinity-filter": (("prefix", "in-flight load"), ""),
+        "slo-headroom-tier-filter": (("latency",), ""),
+        "utilization-filter": (("in-flight load",), ""),
+        "by-label": ((), "label-selector-filter"),
+        "by-label-selector": ((), "label-selector-filter"),
+    }
+    assert {each.name: set(each.parts) for each in TYPES if each.parts} == {
+        "utilization-detector": {"detector"},
+        "concurrency-detector": {"detector"},
+    }
 
 
 NEVER_EMPTY = (

@@ -4,6 +4,7 @@ import pytest
 
 from modelplane.api.errors import InputError
 from modelplane.epp.config.config import load
+from modelplane.epp.scheduling.handlers import TYPES
 from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
@@ -106,6 +107,21 @@ def test_prefill_first_always_prefills():
     assert told(decide(PREFILL_FIRST, roles(decode=1))) == (Outcome.PICKED, "decode", [["decode0"]], {}, {})
 
 
+@pytest.mark.parametrize(
+    ("has_media", "named"),
+    [(False, ["x-prefiller-host-port"]), (True, ["x-encoder-hosts-ports", "x-prefiller-host-port"])],
+)
+def test_prefill_first_encodes_where_there_is_media(has_media, named):
+    pool = roles(decode=1, prefill=1, encode=1)
+    found = decide(PREFILL_FIRST, pool, Request("r", has_media=has_media))
+    addresses = {"x-prefiller-host-port": pool[1].address, "x-encoder-hosts-ports": pool[2].address}
+    assert dict(found.set_headers) == {name: addresses[name] for name in named}
+    alone = PREFILL_FIRST.replace("- {name: encode, plugins: [{pluginRef: encode-filter}]}\n", "")
+    assert dict(decide(alone, pool, Request("r", has_media=has_media)).set_headers) == {
+        "x-prefiller-host-port": pool[1].address
+    }
+
+
 def test_prefill_first_without_a_prefill_profile_decodes_at_once():
     config = """
 plugins:
@@ -158,6 +174,14 @@ def test_profiles_that_a_handler_cannot_run_are_named(handler, profiles, expecte
     assert list(handler.validate_profiles(profiles)) == expected
 
 
+def test_what_handlers_read_of_producers_and_what_replaces_them():
+    found = {each.name: (each.consumes, each.replaced_by) for each in TYPES}
+    assert {name: told for name, told in found.items() if any(told)} == {
+        "data-parallel-profile-handler": ((), "one endpoint a port, which the pool's target ports give"),
+        "prefix-based-pd-decider": (("prefix",), ""),
+    }
+
+
 @pytest.mark.parametrize(
     ("type_name", "parameters", "says"),
     [
@@ -205,7 +229,9 @@ schedulingProfiles:
         pytest.param(5, 0, 8, False, id="little is left to compute"),
         pytest.param(5, 0, 5, True, id="just enough is left"),
         pytest.param(5, 0, 0, True, id="all is left"),
-        pytest.param(5, 20, 0, False, id="the prompt is too short"),
+        pytest.param(5, 11, 0, False, id="the prompt is too short"),
+        pytest.param(5, 10, 0, True, id="the prompt is just long enough"),
+        pytest.param(10, 0, 0, True, id="just all of it is left"),
         pytest.param(0, 0, 0, False, id="never"),
         pytest.param(11, 0, 0, False, id="less input than has to be left"),
     ],
@@ -260,6 +286,18 @@ def test_the_profile_that_a_header_names(headers, expected):
     assert (found.outcome.title, found.profile, found.why) == expected
 
 
+@pytest.mark.parametrize("named", [["decode"], ["decode", "prefill"]])
+@pytest.mark.parametrize(
+    "type_name", ["single-profile-handler", "data-parallel-profile-handler", "header-profile-handler"]
+)
+def test_after_a_profile_there_is_no_other(type_name, named):
+    context = context_of([endpoint("a")])
+    handler, profiles = make(type_name), dict.fromkeys(named)
+    before = handler.pick_profiles(context, profiles)
+    context.results["decode"] = None
+    assert (before[0], handler.pick_profiles(context, profiles)) == ("decode", ())
+
+
 def test_the_only_profile_runs_whatever_a_header_names():
     config = "plugins: [{type: header-profile-handler}, {type: decode-filter}]\n"
     found = decide(config, roles(decode=1), Request("r", headers={"epp-profile": "nope"}))
@@ -285,6 +323,16 @@ def test_shadows_watch_and_change_nothing():
     found = decide(SHADOWED, pool)
     assert told(found) == (Outcome.PICKED, "real", [["a"]], {}, {})
     assert [(name, [each.name for each in picks]) for name, picks in found.shadows] == [("trial", ["b"])]
+
+
+def test_shadows_come_last_in_any_order_of_profiles():
+    handler, context = make("shadow-profile-handler", shadows=["trial"]), context_of([endpoint("a")])
+    profiles = dict.fromkeys(("trial", "real"))
+    rounds = [list(handler.pick_profiles(context, profiles))]
+    for name in ("real", "trial"):
+        context.results[name] = None
+        rounds.append(list(handler.pick_profiles(context, profiles)))
+    assert rounds == [["real"], ["trial"], []]
 
 
 def test_shadows_beside_another_handler():

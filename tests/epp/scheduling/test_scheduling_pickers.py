@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.framework import Scored
-from modelplane.testing.picking import context_of, endpoint, make, seeded
+from modelplane.testing.picking import chances, context_of, endpoint, make, seeded
 
 PICKERS = ("max-score-picker", "random-picker", "weighted-random-picker")
 
@@ -37,6 +37,28 @@ def test_max_score_takes_any_of_the_best_and_no_other():
     assert seen == {("a", "b"), ("b", "a")}
 
 
+@pytest.mark.parametrize("type_name", PICKERS)
+def test_as_many_as_wanted_and_at_least_one(type_name):
+    found = {most: len(order(type_name, [3.0, 2.0, 1.0], maxNumOfEndpoints=most)) for most in (-1, 0, 1, 2, 3, 9)}
+    assert (found, len(order(type_name, [3.0, 2.0]))) == ({-1: 1, 0: 1, 1: 1, 2: 2, 3: 3, 9: 3}, 1)
+
+
+@pytest.mark.parametrize("equals", [2, 4])
+@pytest.mark.parametrize("type_name", ["max-score-picker", "random-picker"])
+def test_one_of_equals_is_picked_by_one_draw(type_name, equals):
+    drawn = chances(0.5, 0.25, 0.0)
+    pool = [endpoint(name) for name in "abcd"[:equals]]
+    found = make(type_name).order(context_of(pool, chance=drawn), pool, [1.0] * equals)
+    assert (list(found), drawn()) == ([equals // 2], 0.25)
+
+
+def test_max_score_draws_only_for_those_that_may_be_picked():
+    drawn = chances(0.5, 0.25, 0.0)
+    pool = [endpoint(name) for name in "abcd"]
+    found = make("max-score-picker", maxNumOfEndpoints=2).order(context_of(pool, chance=drawn), pool, [1.0, 3, 2, 1])
+    assert (list(found), drawn()) == ([1, 2], 0.25)
+
+
 def share(type_name, sums):
     counts = Counter(order(type_name, sums, seed)[0] for seed in range(4000))
     return {name: round(count / 4000, 1) for name, count in counts.items()}
@@ -49,7 +71,15 @@ def test_equals_share_the_load():
 
 def test_weighted_random_is_as_likely_as_the_scores():
     assert share("weighted-random-picker", [3.0, 1.0, 1.0, 0.0]) == {"a": 0.6, "b": 0.2, "c": 0.2}
+    assert share("weighted-random-picker", [0.6, 0.2, 0.2, 0.0]) == {"a": 0.6, "b": 0.2, "c": 0.2}
     assert share("weighted-random-picker", [0.0, 0.0]) == {"a": 0.5, "b": 0.5}
+
+
+def test_weighted_random_puts_a_draw_of_0_last_of_those_with_a_score():
+    pool = [endpoint(name) for name in "abc"]
+    picker = make("weighted-random-picker", maxNumOfEndpoints=3)
+    found = picker.order(context_of(pool, chance=chances(0.0, 0.1)), pool, [9.0, 1.0, 0.0])
+    assert list(found) == [1, 0, 2]
 
 
 def test_weighted_random_puts_those_without_a_score_last():

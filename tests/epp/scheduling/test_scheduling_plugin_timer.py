@@ -131,7 +131,12 @@ def test_what_was_not_observed_can_be_forgotten():
     timer.flush()
     timed.schedule(Request("r"), pool[:1], 0.0, chances())
     timer.flush()
-    assert [observed for observed in seen if observed[0] == "Filter"] == [("Filter", "every", 1.0)]
+    timed.schedule(Request("r"), pool, 0.0, chances())
+    timer.flush()
+    assert [observed for observed in seen if observed[0] == "Filter"] == [
+        ("Filter", "every", 1.0),
+        ("Filter", "every", 2.0),
+    ]
 
 
 def test_a_plugin_that_raises_is_timed_and_its_fault_is_the_same():

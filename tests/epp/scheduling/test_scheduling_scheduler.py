@@ -165,7 +165,11 @@ def test_no_endpoint_at_all():
 @pytest.mark.parametrize("subset", [(), ("10.9.9.9:1",)])
 def test_a_subset_without_endpoints_is_a_503(subset):
     found = scheduler().schedule(Request("r", subset=subset), POOL, 0.0, chances())
-    assert (found.outcome, found.outcome.status) == (Outcome.EXCLUDED, 503)
+    assert (found.outcome, found.outcome.status, found.why) == (
+        Outcome.EXCLUDED,
+        503,
+        "no ready endpoint is in the proxy's subset",
+    )
 
 
 def test_routing_headers_of_the_client_are_removed():
@@ -399,7 +403,12 @@ def test_a_shadow_that_breaks_is_counted_and_ignored():
 def test_only_if_the_prompt_is_cached():
     found = scheduler()
     prompt = Request("r", model="m", prompts=(b"tides " * 100,), headers={"prefer": "if-available"})
-    assert found.schedule(prompt, POOL, 0.0, chances()).outcome is Outcome.NOT_CACHED
+    refused = found.schedule(prompt, POOL, 0.0, chances())
+    assert (refused.outcome, refused.profile, refused.why) == (
+        Outcome.NOT_CACHED,
+        "default",
+        "no endpoint has a prefix of the prompt cached",
+    )
     free = Request("r", model="m", prompts=(b"tides " * 100,))
     served = found.schedule(free, POOL, 0.0, chances()).picked
     assert found.schedule(prompt, POOL, 0.0, chances()).picked is served

@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from modelplane.api.errors import InputError
 from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.scheduling.metrics import EndpointMetrics
+from modelplane.epp.scheduling.producers.matches import PrefixMatch
+from modelplane.epp.scheduling.producers.prefix import put_prefix
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.scorers import TYPES
 from modelplane.epp.scheduling.topology import PEER
-from modelplane.framework import Scorer
+from modelplane.framework import Scorer, SparseVector
 from modelplane.testing.picking import context_of, endpoint, endpoints_with, lora, make, with_headroom, with_prefix
 
 TOKENS_8 = Request("r", prompts=(b"x" * 32,))
@@ -134,6 +137,36 @@ def busy(*pairs):
             id="attribute: a fixed range clamps",
         ),
         pytest.param(
+            "endpoint-attribute-scorer",
+            {
+                "attributeKey": "t",
+                "algorithm": {"type": "linear_higher_is_better", "normalization": {"fixedRange": {"max": 2}}},
+            },
+            [endpoint(str(at), attributes={"t": value}) for at, value in enumerate((0.0, 0.5, 2.0))],
+            [0.0, 0.25, 1.0],
+            id="attribute: a range from 0",
+        ),
+        pytest.param(
+            "endpoint-attribute-scorer",
+            {
+                "attributeKey": "t",
+                "algorithm": {"type": "linear_higher_is_better", "normalization": {"fixedRange": {"min": -2}}},
+            },
+            [endpoint(str(at), attributes={"t": value}) for at, value in enumerate((-2.0, -1.5, 0.0))],
+            [0.0, 0.25, 1.0],
+            id="attribute: a range to 0",
+        ),
+        pytest.param(
+            "multicluster-kv-cache-utilization-scorer",
+            {},
+            [
+                endpoint(str(at), attributes={"llm-d.ai/multicluster-kv-cache-utilization": share})
+                for at, share in enumerate((0.0, 0.25, 0.5))
+            ],
+            [1.0, 0.75, 0.5],
+            id="caches of other clusters",
+        ),
+        pytest.param(
             "multicluster-queue-scorer",
             {},
             [
@@ -167,6 +200,46 @@ def busy(*pairs):
             [endpoint("a", attributes={"price-per-hour": 3.0}), endpoint("b")],
             [1.0, 0.0],
             id="cost: no price is the worst",
+        ),
+        pytest.param(
+            "cost-scorer",
+            {},
+            [
+                endpoint(str(at), attributes={"price-per-hour": 2.0, "prefill-tokens-per-second": rate})
+                for at, rate in enumerate((0.0, -1.0, math.inf, math.nan, 0.5, 1.0))
+            ],
+            [0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
+            id="cost: a rate that is none",
+        ),
+        pytest.param(
+            "cost-scorer",
+            {},
+            [
+                endpoint("a", attributes={"price-per-hour": 2.0, "prefill-tokens-per-second": 1.0}),
+                endpoint("b", attributes={"price-per-hour": 3.0}),
+            ],
+            [1.0, 0.0],
+            id="cost: prices alone, where a rate is missing",
+        ),
+        pytest.param(
+            "cost-scorer",
+            {"rateAttribute": ""},
+            [
+                endpoint("a", attributes={"price-per-hour": 2.0, "prefill-tokens-per-second": 1.0, "": 1.0}),
+                endpoint("b", attributes={"price-per-hour": 3.0, "prefill-tokens-per-second": 9.0, "": 9.0}),
+            ],
+            [1.0, 0.0],
+            id="cost: prices alone, where that is wanted",
+        ),
+        pytest.param(
+            "cost-scorer",
+            {},
+            [
+                endpoint(str(at), attributes={"price-per-hour": price})
+                for at, price in enumerate((0.0, 4.0, -1.0, math.inf, math.nan))
+            ],
+            [1.0, 0.0, 0.0, 0.0, 0.0],
+            id="cost: nothing is the cheapest, and less is no price",
         ),
         pytest.param("cost-scorer", {}, [endpoint("a"), endpoint("b")], [0.0, 0.0], id="cost: no price at all"),
         pytest.param("mm-embeddings-cache-scorer", {}, [endpoint("a")], [0.0], id="without effect"),
@@ -202,6 +275,10 @@ def test_lora_affinity(load, expected):
             {"matchLengthWeight": 0.5, "matchLengthScaleTokens": 100}, [50], 100, 1, [0.375], id="long and half held"
         ),
         pytest.param({"matchLengthWeight": 1, "matchLengthScaleTokens": 64}, [4], 8, 64, [1.0], id="length alone"),
+        pytest.param(
+            {"matchLengthWeight": 0.5, "matchLengthScaleTokens": 16}, [8], 4, 1, [0.625], id="no share is more than all"
+        ),
+        pytest.param({}, [8, 2], 4, 1, [1.0, 0.5], id="nor without a length"),
         pytest.param({}, [0, 0], 10, 1, [0.0, 0.0], id="none holds anything"),
         pytest.param({}, [0], 0, 1, [0.0], id="an empty prompt"),
     ],
@@ -225,6 +302,21 @@ def test_prefix_cache_is_aligned_with_the_endpoints_that_filters_left():
     endpoints = endpoints_with(EndpointMetrics() for _ in range(3))
     context = with_prefix(context_of(endpoints), [1, 2, 3], 4)
     assert list(make("prefix-cache-scorer").score(context, (endpoints[2], endpoints[0]))) == [0.75, 0.25]
+
+
+def test_prefix_cache_keeps_only_those_that_hold_something():
+    endpoints = endpoints_with(EndpointMetrics() for _ in range(4))
+    for matched in ([0, 1, 0, 9], SparseVector(4, {1: 1, 3: 9}, 0)):
+        found = make("prefix-cache-scorer").score(with_prefix(context_of(endpoints), matched, 4), endpoints)
+        assert (list(found), found.values) == ([0.0, 0.25, 0.0, 1.0], {1: 0.25, 3: 1.0})
+
+
+def test_the_older_scorer_of_the_precise_index_reads_that():
+    endpoints = endpoints_with([EndpointMetrics()])
+    context, scorer = context_of(endpoints), make("precise-prefix-cache-scorer")
+    for producer, matched in (("precise-prefix-cache-producer", 1), ("approx-prefix-cache-producer", 2)):
+        put_prefix(context, producer, PrefixMatch(4, 1, [matched]))
+    assert (scorer.name, list(scorer.score(context, endpoints))) == ("precise-prefix-cache-scorer", [0.25])
 
 
 def test_prefix_cache_reads_the_producer_it_names():
@@ -252,14 +344,27 @@ def test_token_load(ahead, matched, expected):
     assert scores("token-load-scorer", endpoints, TOKENS_8, prepare=prepare, queueThresholdTokens=1000) == expected
 
 
+def test_token_load_up_to_four_mebitokens():
+    endpoints = busy((0, 4 * 2**20 - 1), (0, 4 * 2**20))
+    assert make("token-load-scorer").score(context_of(endpoints), endpoints) == [2.0**-22, 0.0]
+
+
+def test_active_requests_are_read_of_one_endpoint():
+    (found,) = busy((3, 700))
+    assert make("active-request-scorer").read(found) == 3
+
+
 @pytest.mark.parametrize(
     ("label", "tokens", "expected"),
     [
         ("0-20", 0, 0.999),
         ("0-10000", 0, 0.755),
         ("500-1000", 0, 0.2),
+        ("500-1000", 100, 0.2143),
         (None, 0, 0.5),
         ("8-8", 8, 1.0),
+        ("0-8", 8, 0.7896),
+        ("8-16", 8, 0.9996),
         ("0-4", 8, 0.2988),
         ("nonsense", 8, 0.0),
         ("9-3", 8, 0.0),
@@ -272,6 +377,16 @@ def test_context_length(label, tokens, expected):
     assert scores("context-length-aware", [endpoint(labels=labels)], request) == [expected]
 
 
+def test_a_range_of_ten_thousand_tokens_is_half_as_narrow_as_one_of_none():
+    found = make("context-length-aware").score(context_of([endpoint()]), [endpoint(labels={LABEL: "0-10000"})])
+    assert found == [pytest.approx(0.3 + 0.7 * (0.7 / 2 + 0.3), rel=1e-9)]
+
+
+def test_context_length_is_no_filter_by_default():
+    found = [hasattr(make("context-length-aware", **given), "refuse") for given in ({}, {"enableFiltering": True})]
+    assert found == [False, True]
+
+
 def test_header_label_affinity():
     endpoints = [endpoint("a", labels={"tier": "gold"}), endpoint("b", labels={"tier": "tin"}), endpoint("c")]
     parameters = {"headerName": "X-Tier", "labelKey": "tier"}
@@ -281,16 +396,17 @@ def test_header_label_affinity():
 
 
 def test_topology_affinity():
-    places = ("kubernetes.io/hostname", "topology.kubernetes.io/rack", "topology.kubernetes.io/zone")
-    near = [endpoint(f"n{level}", labels=dict.fromkeys(places[level:], "here")) for level in range(4)]
+    topology = "topology.kubernetes.io"
+    places = ("kubernetes.io/hostname", f"{topology}/rack", f"{topology}/zone", f"{topology}/region")
+    near = [endpoint(f"n{level}", labels=dict.fromkeys(places[level:], "here")) for level in range(5)]
     peer = endpoint("peer", labels=dict.fromkeys(places, "here"))
 
     def prepare(context):
         context.put(PEER, peer)
         return context
 
-    assert scores("topology-affinity-scorer", near, prepare=prepare) == [1.0, 0.2, 0.05, 0.0]
-    assert scores("topology-affinity-scorer", near) == [0.0] * 4
+    assert scores("topology-affinity-scorer", near, prepare=prepare) == [1.0, 0.2, 0.05, 0.02, 0.0]
+    assert scores("topology-affinity-scorer", near) == [0.0] * 5
 
 
 GOALS = Request("r", ttft_goal_s=1.0, tpot_goal_s=1.0)
@@ -301,9 +417,19 @@ GOALS = Request("r", ttft_goal_s=1.0, tpot_goal_s=1.0)
     [
         pytest.param(GOALS, [(0.1, 0.0), (0.5, 0.0)], {}, [1.0, 0.01], id="least headroom first"),
         pytest.param(
+            GOALS, [(0.1, 0.0), (0.5, 0.0)], {"headroomSelectionStrategy": "least"}, [1.0, 0.01], id="by its name"
+        ),
+        pytest.param(
             GOALS, [(0.1, 0.0), (0.5, 0.0)], {"headroomSelectionStrategy": "most"}, [0.01, 1.0], id="most first"
         ),
         pytest.param(GOALS, [(0.1, 0.4), (0.5, 0.0)], {}, [0.81, 0.2], id="both dimensions, weighed"),
+        pytest.param(
+            GOALS, [(0.1, 0.4), (0.5, 0.0)], {"ttftWeight": 1, "tpotWeight": 3}, [0.26, 0.76], id="weighed otherwise"
+        ),
+        pytest.param(
+            GOALS, [(0.1, 0.4), (0.5, 0.0)], {"ttftWeight": 0, "tpotWeight": 0}, [1.0, 0.01], id="without weights"
+        ),
+        pytest.param(GOALS, [(0.0, 0.0), (0.5, 0.0)], {}, [1.0, 0.01], id="goals that are just met"),
         pytest.param(GOALS, [(0.2, 0.2), (0.2, 0.2)], {}, [0.51, 0.51], id="all alike"),
         pytest.param(GOALS, [(0.3, 0.1), (-0.1, 0.1)], {}, [0.51, 0.0], id="those that miss score nothing"),
         pytest.param(GOALS, [(0.3, 0.1), None], {}, [0.51, 0.0], id="nor do those nothing is known of"),
@@ -338,11 +464,39 @@ def test_latency_where_none_meets_the_goals():
     assert scores("latency-scorer", one_idle, GOALS, prepare=prepare) == [0.51, 0.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    ("headrooms", "expected"),
+    [
+        pytest.param([(-0.5, -0.5), (0.0, -0.3)], [0.0, 0.51], id="the first token is just in time"),
+        pytest.param([(-0.5, -0.5), (-0.2, 0.3), (-0.1, 0.0)], [0.0, 0.01, 1.0], id="only the first token is late"),
+        pytest.param([(-0.5, -0.1), (-0.1, -0.5)], [0.2, 0.81], id="all miss both"),
+    ],
+)
+def test_latency_by_what_is_missed(headrooms, expected):
+    at_work = busy(*((1, 0) for _ in headrooms))
+    assert scores("latency-scorer", at_work, GOALS, prepare=lambda each: with_headroom(each, headrooms)) == expected
+
+
+def test_latency_without_goals_is_by_all_of_the_expected_time():
+    """Nothing is expected for further tokens of the first: it is 10 s late with the first one all the same."""
+    endpoints = busy((1, 0), (1, 0))
+    found = scores("latency-scorer", endpoints, prepare=lambda each: with_headroom(each, [(-9.0, 1.0), (0.9, 0.0)]))
+    assert found == [0.2, 0.81]
+
+
 def test_latency_without_predictions_goes_by_load_and_prefix():
     endpoints = endpoints_with(
         [EndpointMetrics(waiting=0, kv_cache_usage=0.5), EndpointMetrics(waiting=4, kv_cache_usage=0.0)]
     )
     assert scores("latency-scorer", endpoints, prepare=lambda context: with_prefix(context, [0, 4], 4)) == [0.5, 0.67]
+    assert scores("latency-scorer", endpoints, prepare=lambda context: with_prefix(context, [0, 9], 4)) == [0.5, 0.67]
+    assert scores("latency-scorer", endpoints, prepare=lambda context: with_prefix(context, [1, 2], 4)) == [0.58, 0.5]
+    assert scores("latency-scorer", endpoints[:1]) == [0.5]
+    weights = {"compositeKVWeight": 1, "compositeQueueWeight": 3, "compositePrefixWeight": 4}
+    assert scores("latency-scorer", endpoints[:1], **weights) == [0.44]
+    none = dict.fromkeys(weights, 0)
+    held = [4, 0]
+    assert scores("latency-scorer", endpoints, prepare=lambda each: with_prefix(each, held, 4), **none) == [0.5, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -382,6 +536,19 @@ def test_latency_without_predictions_goes_by_load_and_prefix():
 def test_parameters_that_make_no_sense_are_refused(type_name, parameters, says):
     with pytest.raises((InputError, ValueError), match=says):
         make(type_name, **parameters)
+
+
+def test_what_scorers_read_of_producers_and_what_replaces_them():
+    found = {each.name: (each.consumes, each.replaced_by, set(each.parts)) for each in TYPES}
+    assert {name: told for name, told in found.items() if any(told)} == {
+        "active-request-scorer": (("in-flight load",), "", set()),
+        "latency-scorer": (("latency", "prefix"), "", set()),
+        "mm-embeddings-cache-scorer": ((), "", {"without effect"}),
+        "multicluster-prefix-cache-scorer": (("prefix",), "", set()),
+        "precise-prefix-cache-scorer": ((), "prefix-cache-scorer", {"extractor"}),
+        "prefix-cache-scorer": (("prefix",), "", set()),
+        "token-load-scorer": (("in-flight load",), "", set()),
+    }
 
 
 anything = st.floats(allow_nan=True, allow_infinity=True)

@@ -40,11 +40,27 @@ def test_hints(hint, expected):
     assert [endpoint.name for endpoint in filter_by_subset(POOL, parse(hint))] == expected
 
 
+@pytest.mark.parametrize(
+    ("hint", "expected"),
+    [
+        (" 10.0.0.1:80 ,, 10.0.0.2", ("10.0.0.1:80", "10.0.0.2")),
+        (["a,b ", "", " ,", 7, None, "c"], ("a", "b", "c")),
+        (("a", "b"), ("a", "b")),
+        ([], ()),
+        ({"a": 1}, ()),
+        (None, None),
+    ],
+)
+def test_a_hint_is_a_list_of_its_entries(hint, expected):
+    assert parse(hint) == expected
+
+
 def test_the_same_hint_over_the_same_pool_is_the_same_tuple():
     subset_filter = SubsetFilter()
     hint = ("10.0.0.1:8000",)
     kept = subset_filter.of(POOL, hint)
-    assert [endpoint.name for endpoint in kept] == ["a0"]
+    further = subset_filter.of(POOL, ("10.0.0.2",))
+    assert [[endpoint.name for endpoint in found] for found in (kept, further)] == [["a0"], ["b"]]
     assert subset_filter.of(POOL, hint) is kept
     assert subset_filter.of(POOL, None) is POOL
     other = POOL[1:]
@@ -52,6 +68,13 @@ def test_the_same_hint_over_the_same_pool_is_the_same_tuple():
     for at in range(600):
         subset_filter.of(POOL, (f"10.1.{at}.1:80",))
     assert len(subset_filter._by_hint(POOL)) < 300
+
+
+def test_a_list_of_endpoints_may_change_between_two_requests():
+    subset_filter, pool, hint = SubsetFilter(), list(POOL), ("10.0.0.1",)
+    before = subset_filter.of(pool, hint)
+    pool.pop(0)
+    assert (subset_filter.of(pool, hint), before) == ((POOL[1],), POOL[:2])
 
 
 def test_a_hint_that_allows_all_leaves_the_pool_as_it_is():
@@ -63,6 +86,24 @@ def test_an_allowed_endpoint_was_named(hint):
     for endpoint in filter_by_subset(POOL, parse(hint)):
         host, _ = split(endpoint.address)
         assert endpoint.address in hint or host in hint
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("10.0.0.1:80", ("10.0.0.1", "80")),
+        ("10.0.0.1", ("10.0.0.1", "")),
+        ("[2001:DB8:0::1]:80", ("2001:db8::1", "80")),
+        ("[::1]", ("::1", "")),
+        ("::1", ("::1", "")),
+        ("2001:db8:0::1", ("2001:db8::1", "")),
+        ("[pod]:80", ("pod", "80")),
+        ("[10.0.0.1]:80", ("10.0.0.1", "80")),
+        ("a:b:c", ("a:b:c", "")),
+    ],
+)
+def test_host_and_port(address, expected):
+    assert split(address) == expected
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1:80", "[2001:db8::1]:80"])

@@ -11,7 +11,18 @@ class Both(msgspec.Struct):
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("500ms", 0.5), ("1m30s", 90.0), ("1.5h", 5400.0), ("0", 0.0), (0, 0.0), ("2us", 2e-6), (".5s", 0.5)],
+    [
+        ("500ms", 0.5),
+        ("1m30s", 90.0),
+        ("1.5h", 5400.0),
+        ("0", 0.0),
+        (0, 0.0),
+        ("2us", 2e-6),
+        ("3µs", 3e-6),
+        ("4ns", 4e-9),
+        (".5s", 0.5),
+        ("2.s", 2.0),
+    ],
 )
 def test_durations(text, seconds):
     assert convert({"wait": text}, Both) == Both(Duration(seconds))

@@ -4,7 +4,9 @@ import pytest
 
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.metrics import Adapters, EndpointMetrics
 from modelplane.epp.scheduling.outcomes import Outcome
+from modelplane.epp.scheduling.parsed import Parsed
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
 from modelplane.epp.scheduling.requests import InferenceApi, Request
 from modelplane.epp.scheduling.response_usage import ResponseUsage
@@ -75,3 +77,57 @@ def test_what_people_read_has_all_fields():
         "headers=mappingproxy({}), priority=0, fairness_id='', size=0, max_output_tokens=0, streaming=False, salt='', "
         "has_media=False, subset=None, ttft_goal_s=0.0, tpot_goal_s=0.0, received_s=0.0, token_ids=())"
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (
+            EndpointResponse(A, 200, 1.0),
+            {
+                "endpoint": A, "status": 200, "started_s": 1.0, "first_byte_s": -1.0, "ended_s": -1.0,
+                "usage": ResponseUsage(-1, -1, -1), "given_up": False,
+            },
+        ),
+        (
+            PrefixMatch(4, 64, [1]),
+            {"total_blocks": 4, "block_size": 64, "matched": [1], "weighted": None, "chains": (), "lengths": ()},
+        ),
+    ],
+    ids=["response", "match"],
+)  # fmt: skip
+def test_what_is_not_given(value, expected):
+    assert fields_of(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (ResponseUsage(), ResponseUsage(prompt_tokens=-1, output_tokens=-1, cached_tokens=-1)),
+        (
+            Parsed(),
+            Parsed(model="", prompts=(), streaming=False, max_output_tokens=0, salt="", has_media=False),
+        ),
+        (Adapters(), Adapters(running=frozenset(), waiting=frozenset(), most=0)),
+        (
+            EndpointMetrics(),
+            EndpointMetrics(
+                waiting=0.0, running=0.0, kv_cache_usage=0.0, block_size=0, blocks=0, adapters=Adapters(),
+                models=frozenset(), scraped_s=-1.0, requests_at_scrape=0, tokens_at_scrape=0, refused_scrapes=0,
+            ),
+        ),
+    ],
+    ids=["usage", "parsed", "adapters", "metrics"],
+)  # fmt: skip
+def test_what_is_not_known(value, expected):
+    assert value == expected
+
+
+@pytest.mark.parametrize(
+    ("prompts", "token_ids", "found"),
+    [((), (), (0, 0)), ((b"12345", b"678"), (), (8, 2)), ((b"12345",), ((1, 2, 3),), (5, 3))],
+    ids=["nothing", "bytes", "tokens"],
+)
+def test_the_size_of_the_prompts(prompts, token_ids, found):
+    request = Request("r", prompts=prompts, token_ids=token_ids)
+    assert (request.prompt_bytes, request.tokens) == found

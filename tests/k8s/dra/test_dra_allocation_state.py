@@ -40,8 +40,11 @@ def opened(offered, *claims, **gates):
     return plan, AllocationState(plan, Inventory(decode_slices(slices)).view(node), DeviceUsage(), node, {})
 
 
+def draws(value):
+    return {"consumesCounters": [{"counterSet": "s", "counters": {"c": {"value": value}}}]}
+
+
 def test_interchangeable_devices():
-    draws = {"consumesCounters": [{"counterSet": "s", "counters": {"c": {"value": "1"}}}]}
     offered = [
         a_device("same-0", model="a", uuid="0", root="r"),
         a_device("same-1", model="a", uuid="1", root="r"),
@@ -49,7 +52,8 @@ def test_interchangeable_devices():
         a_device("root", model="a", root="q"),
         a_device("memory", model="a", root="r", memory="1Gi"),
         {**a_device("taint", model="a", root="r"), "taints": [{"key": "k", "effect": "NoSchedule"}]},
-        {**a_device("counter", model="a", root="r"), **draws},
+        {**a_device("counter", model="a", root="r"), **draws("1")},
+        {**a_device("counters", model="a", root="r"), **draws("2")},
         a_device("error", root="r"),
     ]
     claim = a_claim(a_request("any"), a_request("a", A), constraints=[{"matchAttribute": f"{DRIVER}/root"}])
@@ -77,6 +81,24 @@ def test_situations_do_not_remember_who_took_what():
     state.deallocate(0)
     assert state.allocate(second, 2)
     assert state.key(0) != one
+
+
+@pytest.mark.parametrize(
+    ("admin", "shared", "alike"),
+    [(False, False, True), (False, True, True), (True, False, False), (True, True, True)],
+)
+def test_situations_remember_which_claim_took_what_only_for_admin_access(admin, shared, alike):
+    """A claim may not have a device twice with admin access, and another claim may have it too."""
+    offered = [shareable(a_device(name), {"default": "10Gi"}) if shared else a_device(name) for name in "xy"]
+    access = {"adminAccess": True} if admin else {}
+    plan, state = opened(offered, *(a_claim(a_request("r", **access), name=name) for name in ("one", "two")))
+    keys = []
+    for devices in ((0, 1), (1, 0)):
+        for subrequest, index in zip(plan.subrequests, devices, strict=True):
+            assert state.allocate(subrequest, index)
+        keys.append(state.key(1))
+        state.deallocate_all()
+    assert (keys[0] == keys[1]) is alike
 
 
 def test_situations_remember_how_much_is_shared():
@@ -117,6 +139,22 @@ def test_giving_back_restores_everything():
     assert state.causes[s.index] == {0: Rejection.TAKEN, 1: Rejection.COUNTERS}
     state.deallocate_all()
     assert [list(devices) for devices in state.allocating] == [[]]
+
+
+def test_a_shared_device_draws_its_counters_with_its_first_share():
+    offered = [
+        {**shareable(a_device("d"), {"default": "40Gi"}), **draws("9")},
+        {**a_device("e"), **draws("1")},
+    ]
+    plan, state = opened(offered, a_claim(*(a_request(name) for name in "rst")))
+    r, s, t = plan.subrequests
+    assert [state.allocate(r, 0), state.allocate(s, 0), state.allocate(t, 1)] == [True, True, False]
+    state.deallocate(0)
+    assert [state.allocate(t, 1), state.rejects(s, 0), state.allocate(s, 0)] == [False, False, True]
+    assert state.rejects(t, 0)
+    assert state.causes[t.index] == {0: Rejection.CAPACITY, 1: Rejection.COUNTERS}
+    state.deallocate_all()
+    assert [state.allocate(t, 1), state.allocate(r, 0)] == [True, False]
 
 
 def test_counters_of_a_device_that_a_constraint_rejects_are_given_back():

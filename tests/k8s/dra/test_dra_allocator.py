@@ -398,10 +398,10 @@ class TestCounters:
         assert isinstance(allocated_by([a_claim(a_request("r"))], slices, allocated=held[:1]), Allocated)
 
     def test_devices_with_counters_are_not_given_while_the_gate_is_off(self):
-        outcome = allocated_by(
-            [a_claim(a_request("r"))], [a_slice([self.FULL])], features=Features(partitionable_devices=False)
-        )
-        assert isinstance(outcome, NoFit)
+        claim, off = a_claim(a_request("r")), Features(partitionable_devices=False)
+        assert isinstance(allocated_by([claim], [a_slice([self.FULL])], features=off), NoFit)
+        slices = [a_slice([self.FULL, a_device("whole")])]
+        assert devices(allocated_by([claim], slices, features=off)) == [[("r", "whole")]]
 
     def test_a_shared_device_draws_its_counters_once(self):
         shared = {**draws(a_device("d"), "7"), **shareable(a_device("d"), {"default": "10Gi"})}
@@ -482,6 +482,16 @@ class TestNodeSelectors:
         device = {**a_device("d"), "bindsToNode": True}
         outcome = allocated_by([a_claim(a_request("r"))], [a_slice([device], nodeName=None, allNodes=True)])
         assert self.selector(outcome) == pinned_to("node-1")
+
+    def test_one_local_device_binds_the_pod(self):
+        slices = [
+            a_slice([a_device("everywhere")], "s1", nodeName=None, allNodes=True, pool=a_pool("p1")),
+            a_slice([a_device("local")], "s2", pool=a_pool("p2")),
+        ]
+        assert self.selector(allocated_by([a_claim(a_request("r", count=2))], slices)) == pinned_to("node-1")
+
+    def test_a_claim_without_devices_binds_nothing(self):
+        assert self.selector(allocated_by([a_claim()], [])) is None
 
     def test_a_device_with_its_own_node(self):
         device = {**a_device("d"), "nodeName": "node-1"}

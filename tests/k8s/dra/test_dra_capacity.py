@@ -39,6 +39,12 @@ RANGE = ValidRange(min="10Gi", step="5Gi", max="40Gi")
         ("11Gi", {"default": "10Gi", "valid_values": ("10Gi", "20Gi")}, "20Gi", True),
         ("21Gi", {"default": "10Gi", "valid_values": ("10Gi", "20Gi")}, "21Gi", False),
         (None, {"default": "0"}, "0", True),
+        (None, {"default": "5Gi", "valid_range": RANGE}, "5Gi", True),
+        (None, {"valid_range": RANGE}, "80Gi", False),
+        (None, {"valid_range": ValidRange(min="10Gi", step="35Gi")}, "80Gi", True),
+        (None, {"valid_range": ValidRange(min="10Gi", step="20Gi")}, "80Gi", False),
+        ("11Gi", {"valid_range": ValidRange(min="10Gi", step="1")}, "11Gi", True),
+        ("10Gi", {"valid_values": ("10Gi", "20Gi")}, "10Gi", True),
     ],
 )
 def test_amounts(requested, policy, consumed, allowed):

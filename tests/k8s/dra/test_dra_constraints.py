@@ -144,6 +144,14 @@ def test_lists_are_distinct_when_disjoint():
     assert not state.add("u", "", offer(strings=[]))
 
 
+def test_lists_are_distinct_from_nothing_when_all_were_given_back():
+    state = distinct(lists=True)
+    assert state.add("r", "", AB)
+    state.remove("r", "")
+    assert state.memory == distinct(lists=True).memory
+    assert state.add("r", "", offer(strings=[]))
+
+
 def test_memory_has_all_relevant_state():
     one, other = match(), match()
     one.add("r", "", A)

@@ -8,8 +8,8 @@ from modelplane.testing.devices import DRIVER, POOL, a_device, a_node, a_pool, a
 KEY = ("set", "slices")
 
 
-def draws(name, value):
-    return {**a_device(name), "consumesCounters": [{"counterSet": "set", "counters": {"slices": {"value": value}}}]}
+def draws(name, value, counter="slices"):
+    return {**a_device(name), "consumesCounters": [{"counterSet": "set", "counters": {counter: {"value": value}}}]}
 
 
 def pool():
@@ -55,3 +55,15 @@ def test_remainders_are_worked_out_once():
     assert known == {view.key: {KEY: 7 * 10**9}}
     known[view.key] = {KEY: 0}
     assert not CounterLedger(used(), known).draw(view, view.offers[0])
+
+
+def test_a_counter_that_is_used_up_stops_only_those_that_draw_on_it():
+    counters = [{"name": "set", "counters": {"slices": {"value": "1"}, "engines": {"value": "1"}}}]
+    slices = [
+        a_slice([draws("a", "1"), draws("b", "1"), draws("c", "1", "engines")], "s1", pool=a_pool(slices=2)),
+        a_slice(None, "s2", sharedCounters=counters, pool=a_pool(slices=2)),
+    ]
+    view = Inventory(decode_slices(slices)).view(decode_node(a_node())).pools[0]
+    ledger = CounterLedger(used("a"), {})
+    _, b, c = view.offers
+    assert [ledger.draw(view, offer) for offer in (c, b)] == [True, False]

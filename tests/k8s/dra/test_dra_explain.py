@@ -1,5 +1,7 @@
 """Why nothing fits: per request, how many devices failed on what."""
 
+import pytest
+
 from modelplane.k8s.dra import NoFit, Rejection, RejectionCount, RequestExplanation
 from modelplane.testing.devices import (
     DRIVER,
@@ -70,6 +72,13 @@ def test_everything_at_once():
             ),
         ),
     )
+
+
+@pytest.mark.parametrize("kind", ["matchAttribute", "distinctAttribute"])
+def test_a_constraint_is_named(kind):
+    constraint = {kind: f"{DRIVER}/root"}
+    outcome = explained([a_claim(a_request("r"), constraints=[constraint])], [a_slice([a_device("rootless")])])
+    assert outcome.requests[0].rejected == (RejectionCount(Rejection.CONSTRAINT, f"#0 {kind} {DRIVER}/root", 1),)
 
 
 def test_requests_and_alternatives_each_have_their_own():

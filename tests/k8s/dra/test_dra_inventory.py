@@ -61,8 +61,8 @@ def test_pools_by_driver_then_name_slices_by_name_devices_as_listed():
 
 def test_pools_with_binding_conditions_come_last():
     late = {**a_device("late"), "bindingConditions": ["ready"]}
-    view = seen(a_slice([late], "s1", pool=a_pool("a")), a_slice(devices("early"), "s2", pool=a_pool("b")))
-    assert names(view) == ["early", "late"]
+    mixed = a_slice([late, *devices("with-it")], "s1", pool=a_pool("a"))
+    assert names(seen(mixed, a_slice(devices("early"), "s2", pool=a_pool("b")))) == ["early", "late", "with-it"]
 
 
 def test_only_the_newest_generation_counts():

@@ -124,6 +124,11 @@ def test_merging_keeps_each_requirement_once():
     assert found == selector(zone, ("n", "Exists"), fields=[("metadata.name", "In", "x")])
 
 
+def test_merging_keeps_requirements_that_differ_in_one_thing():
+    found = [("zone", "In", "a"), ("zone", "NotIn", "a"), ("zone", "In", "b"), ("rack", "In", "a")]
+    assert merged(map(selector, found)) == selector(*found)
+
+
 def test_merging_nothing():
     assert merged([]) is None
     assert merged([CoreNodeSelector()]) is None

@@ -127,6 +127,18 @@ def test_a_small_budget_gives_up_or_agrees(problem, steps):
 # A search that walks every combination takes many orders of magnitude more than this.
 _FEW_STEPS = 2_000
 
+MANY = [a_device(f"other-{index}", model="z") for index in range(300)]
+"""After so many a search takes long: it remembers what has no solution."""
+
+
+def drawing(name, amount, **attributes):
+    consumed = [{"counterSet": "s", "counters": {"c": {"value": str(amount)}}}]
+    return {**a_device(name, **attributes), "consumesCounters": consumed}
+
+
+def taken(outcome):
+    return [(device.request, device.device.device) for device in outcome.claims[0].devices]
+
 
 class TestBlowUp:
     def gpus(self, count, **fields):
@@ -180,6 +192,11 @@ class TestBlowUp:
         outcome = allocated_by([claim], [a_slice(self.gpus(40))], max_steps=100)
         assert Counter(device.request for device in outcome.claims[0].devices) == {"first/one": 1, "second/many": 20}
 
+    def test_other_devices_are_tried_where_an_alternative_has_no_device(self):
+        offered = [a_device("a", model="a"), a_device("b", model="b")]
+        claim = a_claim(a_request("any"), a_choice("choice", a=a_subrequest(guarded("a"))))
+        assert taken(allocated_by([claim], [a_slice(offered)])) == [("any", "b"), ("choice/a", "a")]
+
     def test_shared_devices_are_never_equivalent(self):
         others = [a_device(f"d{index}", model="z") for index in range(120)]
         slices = [a_slice(others, f"s{part}", pool=a_pool(f"p{part}")) for part in range(3)]
@@ -193,6 +210,37 @@ class TestBlowUp:
             [claim], [*slices, a_slice([*shared, a_device("w", model="b", root="q")], "s", pool=a_pool("p9"))]
         )
         assert [str(device.device) for device in outcome.claims[0].devices] == [f"{DRIVER}/p9/y", f"{DRIVER}/p9/w"]
+
+    def test_a_device_of_another_kind_is_tried(self):
+        offered = [*MANY, a_device("a", model="a"), a_device("b", model="b")]
+        claim = a_claim(a_request("any", f"!({guarded('z')})"), a_request("one", guarded("a")))
+        assert taken(allocated_by([claim], [a_slice(offered)])) == [("any", "b"), ("one", "a")]
+
+    def test_a_device_in_use_does_not_stand_for_a_free_one(self):
+        offered = [*MANY, a_device("free", model="a"), a_device("used", model="a")]
+        claim = a_claim(a_request("admin", guarded("a"), adminAccess=True), a_request("one", guarded("a")))
+        outcome = allocated_by([claim], [a_slice(offered)], allocated=[in_use("used")])
+        assert taken(outcome) == [("admin", "used"), ("one", "free")]
+
+    def test_a_set_of_devices_without_a_solution_is_given_back_whole(self):
+        """The last request takes 4 of 9, which leaves room for the two smallest devices only."""
+        offered = [*MANY, *(drawing(f"d{amount}", amount, model="a") for amount in (5, 4, 3, 2)), drawing("last", 4)]
+        slices = [
+            a_slice(offered, "s1", pool=a_pool(slices=2)),
+            a_slice(
+                None, "s2", sharedCounters=[{"name": "s", "counters": {"c": {"value": "9"}}}], pool=a_pool(slices=2)
+            ),
+        ]
+        last = f'!has(device.attributes["{DRIVER}"].model)'
+        claim = a_claim(a_request("one", guarded("a")), a_request("other", guarded("a")), a_request("last", last))
+        assert taken(allocated_by([claim], slices)) == [("one", "d3"), ("other", "d2"), ("last", "last")]
+
+    @pytest.mark.parametrize(("budget", "is_enough"), [(9, False), (10, True)])
+    def test_each_device_of_a_request_for_all_is_a_step(self, budget, is_enough):
+        offered = [*self.gpus(3), a_device("d3", model="z"), a_device("d4", model="z"), a_device("d5", model="b")]
+        claim = a_claim(a_request("all", guarded("a"), allocationMode="All"), a_request("b", guarded("b")))
+        outcome = allocated_by([claim], [a_slice(offered)], max_steps=budget)
+        assert isinstance(outcome, Allocated if is_enough else GaveUp)
 
     def test_what_cannot_be_cut_short_runs_out_of_steps(self):
         offered = self.gpus(24)

@@ -324,6 +324,22 @@ POLICY = f"{AT}.capacity[memory].requestPolicy"
             [f"{POLICY}.validRange.step: one step above the minimum must not exceed the capacity"],
         ),
         (
+            with_policy(default="0", validRange={"min": "0", "step": "1e2000000000"}),
+            [f"{POLICY}.validRange.step: one step above the minimum must not exceed the capacity"],
+        ),
+        (
+            with_device(
+                capacity={
+                    "memory": {
+                        "value": "0",
+                        "requestPolicy": {"default": "0", "validRange": {"min": "0", "step": "1n"}},
+                    }
+                },
+                allowMultipleAllocations=True,
+            ),
+            [f"{POLICY}.validRange.step: one step above the minimum must not exceed the capacity"],
+        ),
+        (
             with_policy(default="2Gi", validRange={"min": "1Gi", "max": "4Gi", "step": "2Gi"}),
             [f"{POLICY}.validRange.step: default and maximum must be a number of steps above the minimum"] * 2,
         ),

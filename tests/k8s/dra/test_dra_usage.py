@@ -43,12 +43,12 @@ def test_what_an_allocation_adds():
     def result(name, **fields):
         return DeviceResult("r", device(name), **fields)
 
-    share = {"memory": parse_quantity("2")}
+    share = {"memory": parse_quantity("2"), "cores": parse_quantity("1")}
     before = usage(in_use("a"), in_use("c", shareID="1", consumedCapacity={"memory": "1"}))
     after = before.with_results([result("b"), result("x", admin_access=True), result("c", consumed_capacity=share)])
     assert after == DeviceUsage(
         whole=frozenset({device("a"), device("b")}),
         shared=frozenset({device("c")}),
-        consumed={device("c"): {"memory": 3 * 10**9}},
+        consumed={device("c"): {"memory": 3 * 10**9, "cores": 10**9}},
     )
     assert before.consumed == {device("c"): {"memory": 10**9}}

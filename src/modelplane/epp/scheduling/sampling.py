@@ -54,5 +54,5 @@ def shuffled(context: SchedulingContext, positions: Sequence[int]) -> list[int]:
 
 
 def _below(context: SchedulingContext, bound: int) -> int:
-    # A product with a number just below 1 can round up to the bound itself.
-    return min(int(context.chance() * bound), bound - 1)
+    # The product of a double below 1 and a whole number never rounds up to that number.
+    return int(context.chance() * bound)

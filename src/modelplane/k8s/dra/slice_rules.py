@@ -7,7 +7,7 @@ pool, a counter set that no slice has) are not the API's: they make a pool inval
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from modelplane.k8s.dra.capacity import whole
+from modelplane.k8s.dra.capacity import nanos_of, whole
 from modelplane.k8s.dra.claim_rules import duplicates, quantity_problems, too_many
 from modelplane.k8s.dra.names import (
     is_dns_label,
@@ -267,7 +267,7 @@ def _step_problems(
     if whole(step) <= 0:
         yield f"{path}: must be at least one"
         return
-    if (minimum.nanos or 0) + (step.nanos or 0) > (value.nanos or 0):
+    if nanos_of(minimum) + nanos_of(step) > nanos_of(value):
         yield f"{path}: one step above the minimum must not exceed the capacity"
     for bound in (default, maximum):
         if bound is not None and (whole(bound) - whole(minimum)) % whole(step):

@@ -8,7 +8,7 @@ from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.parameters import ApproxPrefixParameters
-from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProducer
+from modelplane.epp.scheduling.producers.approx_producer import TYPES, ApproxPrefixProducer, Tally, computing
 from modelplane.epp.scheduling.producers.prefix import PREFIX, any_held, prefix_of
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.response_usage import ResponseUsage
@@ -86,6 +86,7 @@ def test_endpoints_that_left_are_forgotten():
     ("usage", "learned"),
     [
         pytest.param(ResponseUsage(prompt_tokens=10**6), 2.0, id="told"),
+        pytest.param(ResponseUsage(prompt_tokens=1), 208.0, id="one token"),
         pytest.param(ResponseUsage(), 8.0, id="absent"),
         pytest.param(ResponseUsage(prompt_tokens=0), 8.0, id="no tokens"),
     ],
@@ -114,3 +115,40 @@ def test_the_old_block_size_is_in_characters():
 def test_parameters_are_checked(parameters):
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(parameters, ApproxPrefixParameters)
+
+
+def test_what_is_produced():
+    assert [(each.name, each.produces, each.consumes) for each in TYPES] == [
+        ("approx-prefix-cache-producer", "prefix", ())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("others", "headers", "expected"),
+    [
+        ((), (), (0,)),
+        ((("prefill", (2, 3)),), (), (0, 2)),
+        ((("prefill", (0,)),), (), (0,)),
+        ((("prefill", ()), ("encode", (1,))), (), (0,)),
+        ((("first", (3,)), ("encode", (1,))), (("x-prefiller-host-port", POOL[3].address),), (0, 3)),
+    ],
+    ids=["one", "prefill", "the same", "none", "by its header"],
+)
+def test_who_computes_a_prompt(others, headers, expected):
+    picks = tuple((name, tuple(POOL[at] for at in places)) for name, places in others)
+    decision = Decision(Outcome.PICKED, ((POOL[0],),), "decode", picks, headers)
+    assert computing(decision) == tuple(POOL[at] for at in expected)
+
+
+def test_numbers_are_counted_up_to_each_bound():
+    tally = Tally((0.0, 0.5, 1.0))
+    for number in (0.0, 0.25, 0.5, 0.75, 1.0, 2.0):
+        tally.add(number)
+    assert (tally.counts, tally.total) == ([1, 2, 2, 1], 4.5)
+
+
+def test_the_bounds_of_what_is_counted():
+    producer = ApproxPrefixProducer("mine", ApproxPrefixParameters())
+    assert producer.hit_ratios.bounds == tuple(tenth / 10 for tenth in range(11))
+    assert producer.hit_bytes.bounds == (0.0, *(2.0**power for power in range(4, 17)))
+    assert producer.reads_bodies is False

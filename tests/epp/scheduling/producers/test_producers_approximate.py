@@ -49,6 +49,7 @@ def common(one: bytes, other: bytes) -> int:
         ([(0, ask(text(1, 2), model="other"))], ask(text(1, 2)), [0, 0, 0]),
         ([(0, ask(text(1, 2), salt="s"))], ask(text(1, 2)), [0, 0, 0]),
         ([(0, ask(text(1, 2), text(3)))], ask(text(1), text(3, 4)), [2, 0, 0]),
+        ([(0, ask(text(1, 2))), (1, ask(text(3)))], ask(text(1, 2), text(3)), [2, 1, 0]),
         ([(0, ask(text(1, 2)[:-8]))], ask(text(1, 2)[:-8]), [2, 0, 0]),
         ([(0, ask(text(1, 2)[:-8]))], ask(text(1, 2)), [1, 0, 0]),
         ([(0, ask(b""))], ask(b""), [0, 0, 0]),
@@ -63,6 +64,7 @@ def common(one: bytes, other: bytes) -> int:
         "another model",
         "another salt",
         "several prompts are added up",
+        "also where each is elsewhere",
         "a last block that is not full counts",
         "and differs from the full one",
         "no text",
@@ -80,6 +82,10 @@ def test_the_match_follows_the_order_of_the_endpoints():
     index.record(ask(text(1, 2)), (pool[2],))
     found = [list(index.match(ask(text(1)), asked).matched) for asked in (pool, pool[::-1], [pool[2]], pool[:2], pool)]
     assert found == [[0, 0, 1], [1, 0, 0], [1], [0, 0], [0, 0, 1]]
+    mixed = list(pool)
+    before = list(index.match(ask(text(1)), mixed).matched)
+    mixed.reverse()
+    assert (before, list(index.match(ask(text(1)), mixed).matched)) == ([0, 0, 1], [1, 0, 0])
 
 
 @pytest.mark.parametrize(
@@ -140,6 +146,25 @@ def test_the_longest_unused_goes_first_and_from_its_end():
     assert [list(index.match(ask(prompt), pool).matched) for prompt in asked] == [[3], [2], [1]]
 
 
+def test_a_prompt_that_is_sent_again_keeps_all_of_its_parts():
+    """It is two parts by then, for another prompt left it half-way."""
+    index, pool = ApproximateIndex(PrefixLimits(blocks_a_server=5)), servers(1)
+    for prompt in (text(1, 2, 3), text(1, 2, 4), text(5), text(1, 2, 3), text(6)):
+        index.record(ask(prompt), pool)
+    asked = [text(1, 2, 3), text(1, 2, 4), text(5), text(6)]
+    assert [list(index.match(ask(prompt), pool).matched) for prompt in asked] == [[3], [2], [1], [1]]
+
+
+def test_what_was_learned_long_ago_weighs_half_from_ten_million_tokens_on():
+    index = ApproximateIndex()
+    index.learn(4 * 9_990_000, 9_990_000)
+    index.learn(6 * 1_000_000, 1_000_000)
+    first = (8 * 10_000 + 4 * 9_990_000 + 6 * 1_000_000, 11_000_000)
+    assert index.bytes_a_token == first[0] / first[1]
+    index.learn(2 * 1_000_000, 1_000_000)
+    assert index.bytes_a_token == (first[0] / 2 + 2 * 1_000_000) / (first[1] / 2 + 1_000_000)
+
+
 def test_a_landmark_of_several_blocks_goes_as_one():
     """The second prompt leaves the first after 32 blocks; its own landmark there stands for 2 blocks."""
     index, pool = ApproximateIndex(PrefixLimits(blocks_a_server=36)), servers(1)
@@ -187,6 +212,58 @@ def test_all_servers_together_are_bounded_and_the_largest_gives():
         index.record(ask(text(*range(prompt * 100, prompt * 100 + 30))), pool[1:2])
     assert index.landmarks <= 2000
     assert list(index.match(ask(text(1)), pool).matched) == [1, 0, 0]
+
+
+def test_what_limits_an_index_where_nothing_is_set():
+    assert PrefixLimits() == PrefixLimits(
+        block_tokens=64, follow_servers=True, most_tokens=131_072, most_blocks=2048, blocks_a_server=31_250,
+        most_landmarks=500_000,
+    )  # fmt: skip
+
+
+def test_landmarks_are_sixteen_for_each_doubling():
+    doublings = [range(2**power * 17 // 16, 2 ** (power + 1) + 1, 2**power // 16) for power in range(5, 24)]
+    expected = [*range(1, 33), *(place for doubling in doublings for place in doubling)]
+    assert expected == _PLACES
+
+
+def test_the_blocks_of_all_prompts_are_counted():
+    requests = (ask(), ask(text(1, 2)), ask(text(1, 2), text(3)))
+    assert [ApproximateIndex().match(request, servers(1)).total_blocks for request in requests] == [0, 2, 3]
+
+
+def test_the_smallest_server_has_room_for_a_block():
+    pool, index = servers(2, EndpointMetrics(block_size=1, blocks=1)), ApproximateIndex()
+    index.record(ask(text(1, 2, 3)), pool[:1])
+    assert [index.blocks_of(each) for each in pool] == [1, 0]
+
+
+@pytest.mark.parametrize("length", range(2, 10))
+def test_a_prompt_may_leave_another_after_any_block(length):
+    for shared in range(1, length):
+        index, pool = ApproximateIndex(), servers(1)
+        one = text(*range(length))
+        other = text(*range(shared), *range(100, 100 + length - shared))
+        for prompt in (one, other):
+            index.record(ask(prompt), pool)
+        found = [list(index.match(ask(prompt), pool).matched) for prompt in (one, other)]
+        assert (found, index.landmarks) == ([[length], [length]], 2 * length - shared)
+
+
+def test_an_index_may_be_just_full():
+    index, pool = ApproximateIndex(PrefixLimits(most_landmarks=3)), servers(1)
+    index.record(ask(text(1, 2, 3)), pool)
+    assert (index.landmarks, list(index.match(ask(text(1, 2, 3)), pool).matched)) == (3, [3])
+
+
+def test_what_endpoints_held_that_went_is_released_a_part_at_a_time():
+    index, pool, left = ApproximateIndex(PrefixLimits(blocks_a_server=10**9)), servers(2), []
+    index.record_chains(pool[0], 64, [range(300)], [_PLACES[299]])
+    index.keep(pool[1:])
+    for _ in range(3):
+        index.record(ask(b""), pool[1:])
+        left.append(index.landmarks)
+    assert left == [300 - 256, 0, 0]
 
 
 def test_nothing_is_left_of_endpoints_that_went():

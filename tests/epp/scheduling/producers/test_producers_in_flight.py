@@ -8,7 +8,7 @@ from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.parameters import InFlightParameters
-from modelplane.epp.scheduling.producers.in_flight import LOST_AFTER_S, InFlightProducer
+from modelplane.epp.scheduling.producers.in_flight import LOST_AFTER_S, TYPES, InFlightProducer
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
 from modelplane.epp.scheduling.producers.prefix import put_prefix
 from modelplane.epp.scheduling.requests import Request
@@ -44,6 +44,12 @@ def test_a_request_counts_where_it_is_computed_until_it_ends():
     producer.response_complete(request, decision, EndpointResponse(endpoints[2], 200, 0.0))
     producer.response_complete(request, decision, EndpointResponse(endpoints[0], 200, 0.0))
     assert (loads(endpoints), producer.requests) == ([(0, 0)] * 3, 0)
+
+
+def test_a_prompt_that_is_cached_as_a_whole_weighs_nothing():
+    producer, endpoints = InFlightProducer("p"), pool()
+    send(producer, endpoints, Request("r", prompts=(b"x" * 4000,)), to=2, match=PrefixMatch(16, 64, [4, 0, 100]))
+    assert (loads(endpoints), producer.reads_bodies) == ([(0, 0), (0, 0), (1, 0)], False)
 
 
 def test_a_prompt_weighs_until_the_response_begins():
@@ -101,9 +107,11 @@ def test_requests_with_the_same_id_are_different_requests():
 
 def test_a_request_whose_end_is_lost_is_given_up():
     producer, endpoints = InFlightProducer("p"), pool(1)
-    send(producer, endpoints, Request("lost"))
-    send(producer, endpoints, Request("late"), now_s=LOST_AFTER_S + 1.0)
-    assert loads(endpoints) == [(1, 0)]
+    send(producer, endpoints, Request("lost"), now_s=1.0)
+    send(producer, endpoints, Request("late"), now_s=1.0 + LOST_AFTER_S)
+    before = loads(endpoints)
+    send(producer, endpoints, Request("later"), now_s=2.0 + LOST_AFTER_S)
+    assert (LOST_AFTER_S, before, loads(endpoints)) == (24 * 3600.0, [(2, 0)], [(2, 0)])
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 7), st.integers(0, 2)), max_size=60))
@@ -122,3 +130,9 @@ def test_counts_are_those_of_the_requests_not_ended(steps):
             for place in range(3)
         ]
         assert loads(endpoints) == expected
+
+
+def test_what_is_produced():
+    assert [(each.name, each.produces, each.consumes) for each in TYPES] == [
+        ("inflight-load-producer", "in-flight load", ())
+    ]

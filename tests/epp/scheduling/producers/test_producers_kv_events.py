@@ -23,7 +23,7 @@ pack = msgspec.msgpack.encode
 
 OLD = ["BlockStored", [1, 2], None, [5, 6, 7, 8], 2]
 WHOLE = [
-    "BlockStored", [b"\x00" * 24 + b"\x01" * 8], -1, [5, 6], 2, 3, "CPU", "adapter", [["salt", 1], None], 4,
+    "BlockStored", [b"\x02" * 24 + b"\x01" * 8], -1, [5, 6], 2, 3, "CPU", "adapter", [["salt", 1], None], 4,
     "full_attention", None,
 ]  # fmt: skip
 
@@ -38,8 +38,11 @@ WHOLE = [
                 (0x0101010101010101,), 2**64 - 1, (5, 6), 2, "adapter", "cpu", (("salt", 1), ()), 4, "full_attention"
             ),
         ),
+        (["BlockStored", [1], None, [0, 2**32 - 1], 2], BlockStored((1,), None, (0, 2**32 - 1), 2)),
         (["BlockRemoved", [7], None], BlockRemoved((7,))),
         (["BlockRemoved", [7], "cpu", 2], BlockRemoved((7,), "cpu", 2)),
+        (["BlockRemoved", [7], "", "2"], BlockRemoved((7,))),
+        (["BlockRemoved", [7], 5], BlockRemoved((7,))),
         (["AllBlocksCleared"], AllBlocksCleared()),
         (
             {"type": "BlockStored", "block_hashes": [1], "parent_block_hash": 9, "token_ids": [4], "block_size": 1},
@@ -56,6 +59,8 @@ def test_events(event, expected):
 
 def test_unknown_events_are_left_out_and_a_rank_may_be_missing():
     assert read_batch(pack([2, [["BlockMoved", 1], {"type": "Other"}]]), 0) == KvEventBatch(0, (), 2.0, None)
+    assert read_batch(pack(["soon", [], "first"]), 0) == KvEventBatch(0, (), 0.0, None)
+    assert read_batch(pack({"events": []}), 0) == KvEventBatch(0, (), 0.0, None)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +77,8 @@ def test_unknown_events_are_left_out_and_a_rank_may_be_missing():
         (pack([1.0, [["BlockStored", ["x"], None, [1], 1]]]), "number or bytes, not str"),
         (pack([1.0, [["BlockStored", [1], None, "tokens", 1]]]), "token_ids"),
         (pack([1.0, [["BlockStored", [1], None, [-1], 1]]]), "token_ids"),
+        (pack([1.0, [["BlockStored", [1], None, [1, -1], 2]]]), "token_ids must be a list of numbers of 32 bits"),
+        (pack([1.0, [["BlockStored", [1], None, [1 << 32], 1]]]), "token_ids must be a list of numbers of 32 bits"),
         (pack([1.0, [["BlockStored", [1, 2], None, [1, 2, 3], 2]]]), "3 tokens for 2 blocks of 2"),
         (pack([1.0, [["BlockStored", [1], None, [1], 0]]]), "1 tokens for 1 blocks of 0"),
         (pack([1.0, [["BlockStored", [1], None, [1], None]]]), "block_size must be a whole number"),
@@ -95,6 +102,7 @@ def test_frames():
     payload = pack([1.0, [["AllBlocksCleared"]], None])
     expected = ("kv@10.0.0.1@org/model", KvEventBatch(258, (AllBlocksCleared(),), 1.0))
     assert read_frames([b"kv@10.0.0.1@org/model", (258).to_bytes(8, "big"), payload]) == expected
+    assert read_frames([b"kv@\xff", bytes(8), payload]) == ("kv@\ufffd", KvEventBatch(0, (AllBlocksCleared(),), 1.0))
     for frames in ([b"t", payload], [b"t", b"\x01", payload]):
         with pytest.raises(KvEventError):
             read_frames(frames)
@@ -110,6 +118,11 @@ def test_topics():
 def test_simulated_engines_are_read():
     batch = EngineBatch(3, 1.0, (EngineStored((1,), None, (5, 6), 2, "adapter"),))
     assert read_json(batch.line()) == KvEventBatch(3, (BlockStored((1,), None, (5, 6), 2, "adapter"),), 1.0)
-    for line in (b"{", b"[]", b'{"events": []}'):
-        with pytest.raises(KvEventError):
+    assert read_json(b'{"seq": 4, "events": []}') == KvEventBatch(4, ()) == KvEventBatch(4, (), 0.0, None)
+    for line, why in (
+        (b"{", "the line is no JSON"),
+        (b"[]", "the line is no object"),
+        (b'{"events": []}', "seq must be a whole number"),
+    ):
+        with pytest.raises(KvEventError, match=why):
             read_json(line)

@@ -1,12 +1,14 @@
 """Cold requests are spread by turns; warm ones are left to others."""
 
+import pytest
+
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.parameters import NoHitLruParameters
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
-from modelplane.epp.scheduling.producers.no_hit_lru import NoHitLruScorer
+from modelplane.epp.scheduling.producers.no_hit_lru import TYPES, NoHitLruScorer
 from modelplane.epp.scheduling.producers.prefix import put_prefix
 from modelplane.epp.scheduling.requests import Request
 
@@ -22,7 +24,8 @@ def context_of(matched=None, endpoints=POOL) -> SchedulingContext:
 
 def use(scorer, place, *, matched=None, prefill=None) -> None:
     others = () if prefill is None else (("prefill", (POOL[prefill],)),)
-    scorer.pre_request(context_of(matched), Decision(Outcome.PICKED, ((POOL[place],),), others=others))
+    decision = Decision(Outcome.PICKED, ((POOL[place],),), others=others)
+    assert scorer.pre_request(context_of(matched), decision) == ()
 
 
 def test_never_used_come_first_in_their_order_then_the_longest_unused():
@@ -42,8 +45,14 @@ def test_a_cached_prompt_scores_neutral_and_records_nothing():
     assert scorer.score(context_of(), POOL)[0] == 1.0
 
 
+@pytest.mark.parametrize("field", ["prefix_match_info_producer_name", "prefix_plugin_name"])
+def test_the_index_is_named_by_its_name_or_by_the_older_one(field):
+    found = [NoHitLruScorer("s", NoHitLruParameters(**{field: name})) for name in ("p", "q")]
+    assert [scorer.score(context_of([0, 0, 3, 0, 0]), POOL)[0] for scorer in found] == [0.5, 1.0]
+
+
 def test_one_endpoint_is_the_best():
-    assert NoHitLruScorer("s").score(context_of(), POOL[:1]) == [1.0]
+    assert [NoHitLruScorer("s").score(context_of(), POOL[:most]) for most in (1, 2)] == [[1.0], [1.0, 0.0]]
 
 
 def test_the_endpoint_that_prefills_counts_as_used():
@@ -70,3 +79,7 @@ def test_the_order_that_a_cold_request_used_is_captured_and_restored():
     replayed = NoHitLruScorer("s")
     replayed.restore(context_of(endpoints=POOL[:3]), captured)
     assert replayed.score(context_of(), POOL[:3]) == [0.5, 0.0, 1.0]
+
+
+def test_what_is_read():
+    assert [(each.name, each.consumes) for each in TYPES] == [("no-hit-lru-scorer", ("prefix",))]

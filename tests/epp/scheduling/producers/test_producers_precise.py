@@ -14,7 +14,11 @@ from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.producers.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, KvEventBatch
 from modelplane.epp.scheduling.producers.precise import _SWEPT_A_BATCH, BatchOutcome, PreciseIndex
-from modelplane.epp.scheduling.producers.precise_producer import PrecisePrefixProducer, PrecisePrefixProducerParameters
+from modelplane.epp.scheduling.producers.precise_producer import (
+    TYPES,
+    PrecisePrefixProducer,
+    PrecisePrefixProducerParameters,
+)
 from modelplane.epp.scheduling.producers.prefix import PREFIX, TOKENS
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
@@ -174,11 +178,25 @@ def test_answers_follow_what_changes_around_the_same_endpoints():
     assert matched(index, endpoints, [1, 2, 3, 4]) == [0, 1]
 
 
+def test_a_list_of_endpoints_may_change_between_two_prompts():
+    index, endpoints = PreciseIndex(), list(pool())
+    Feed(index, endpoints[0]).tell(stored([1], None, [1, 2]))
+    before = matched(index, endpoints, [1, 2])
+    endpoints.reverse()
+    assert (before, matched(index, endpoints, [1, 2])) == ([1, 0], [0, 1])
+
+
+def test_sixteen_tokens_are_a_block_until_a_server_says_otherwise():
+    assert PreciseIndex().match([[1] * 32], pool()).total_blocks == 2
+
+
 def test_block_sizes_may_differ():
     index, (one, other) = PreciseIndex(), pool()
     Feed(index, one).tell(stored([1, 2], None, [1, 2, 3, 4]))
     Feed(index, other).tell(BlockStored((1,), None, (1, 2, 3, 4), 4))
     assert matched(index, (one, other), [1, 2, 3, 4]) == [2, 2]
+    Feed(index, other).tell(AllBlocksCleared(), BlockStored((1, 2), None, tuple(range(8)), 4))
+    assert matched(index, (one, other), range(8)) == [0, 4]
     assert index.match([[1] * 64], (Endpoint("n", "a", metrics=EndpointMetrics(block_size=32)),)).total_blocks == 2
 
 
@@ -296,7 +314,7 @@ def test_a_prompt_that_was_just_sent_is_taken_as_held_for_a_while():
     parameters = convert({"tokenProcessorConfig": {"blockSizeTokens": 2}}, PrecisePrefixProducerParameters)
     producer, endpoints = PrecisePrefixProducer("p", parameters), pool()
     context = context_of(producer, endpoints, [[1, 2, 3, 4]])
-    producer.pre_request(context, Decision(Outcome.PICKED, ((endpoints[1],),)))
+    assert producer.pre_request(context, Decision(Outcome.PICKED, ((endpoints[1],),))) == ()
     found = [context_of(producer, endpoints, [[1, 2, 3, 4]], now_s).get(PREFIX).matched for now_s in (1.9, 2.0)]
     assert found == [[0, 2], [0, 0]]
     producer.pre_request(context_of(producer, endpoints, [[1, 2]], 5.0), Decision(Outcome.PICKED, ((endpoints[1],),)))
@@ -328,6 +346,21 @@ schedulingProfiles:
         decision = scheduler.schedule(request, endpoints, 0.1 * number, lambda: 0.0)
         picked[number % 2].add(decision.picked.name)
     assert [len(names) for names in (*picked, picked[0] | picked[1])] == [1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("given", "block_size", "ttl_s"),
+    [
+        ({}, 16, 2.0),
+        ({"speculativeTTL": "500ms"}, 16, 0.5),
+        ({"tokenProcessorConfig": {"blockSizeTokens": 64, "hashAlgorithm": "cbor-fnv"}}, 64, 2.0),
+        ({"tokenProcessorConfig": {"blockSize": 32, "hashAlgorithm": "xxh64"}}, 32, 2.0),
+        ({"indexerConfig": {"tokenProcessorConfig": {"blockSizeTokens": 8}}}, 8, 2.0),
+    ],
+)
+def test_parameters(given, block_size, ttl_s):
+    found = convert(given, PrecisePrefixProducerParameters)
+    assert (found.block_size, found.speculative_ttl) == (block_size, ttl_s)
 
 
 def test_weights_of_tiers_are_configured():
@@ -376,3 +409,9 @@ def test_without_speculation_nothing_is_guessed():
     producer, endpoints = PrecisePrefixProducer("p", parameters), pool()
     producer.pre_request(context_of(producer, endpoints, [[1] * 32]), Decision(Outcome.PICKED, ((endpoints[1],),)))
     assert context_of(producer, endpoints, [[1] * 32]).get(PREFIX).matched == [0, 0]
+
+
+def test_what_is_produced():
+    assert [(each.name, each.produces, each.consumes) for each in TYPES] == [
+        ("precise-prefix-cache-producer", "prefix", ())
+    ]

@@ -11,6 +11,7 @@ from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.producers.sessions import (
     SESSION,
+    TYPES,
     SessionAffinityFilter,
     SessionAffinityParameters,
     SessionAffinityScorer,
@@ -53,14 +54,38 @@ def test_a_session_is_bound_until_it_was_not_used_for_a_while():
     assert list(scorer.score(context_of(mine, 19.0), POOL)) == [0.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize(("later_s", "scores"), [(299.0, [0.0, 1.0, 0.0]), (300.0, [0.0, 0.0, 0.0])])
+def test_a_session_is_bound_for_five_minutes_by_default(later_s, scores):
+    scorer = SessionAffinityScorer("s", convert({"strategy": "session_id"}, SessionAffinityParameters))
+    send(scorer, {"x-session-id": "mine"}, 1)
+    assert list(scorer.score(context_of({"x-session-id": "mine"}, later_s), POOL)) == scores
+
+
+def test_a_session_may_be_bound_for_a_moment():
+    parameters = {"strategy": "session_id", "sessionIdConfig": {"evictionTtlSeconds": 0.5}}
+    scorer = SessionAffinityScorer("s", convert(parameters, SessionAffinityParameters))
+    send(scorer, {"x-session-id": "mine"}, 1)
+    found = [scorer.bound(context_of({"x-session-id": "mine"}, now_s)) for now_s in (0.4, 0.5)]
+    assert found == [POOL[1], None]
+    with pytest.raises(msgspec.ValidationError, match="evictionTtlSeconds"):
+        convert({"sessionIdConfig": {"evictionTtlSeconds": 0}}, SessionAffinityParameters)
+
+
+def test_tokens_are_the_strategy_by_default():
+    found = convert({"strategy": "encoded_endpoint_header"}, SessionAffinityParameters)
+    assert found == SessionAffinityParameters()
+
+
 def test_a_session_is_bound_anew_when_its_endpoint_is_absent():
     scorer = SessionAffinityScorer("s", BY_ID)
     mine = {"x-session-id": "mine"}
     send(scorer, mine, 1)
     send(scorer, mine, 2, endpoints=(POOL[0], POOL[2]))
     assert list(scorer.score(context_of(mine), POOL)) == [0.0, 0.0, 1.0]
+    send(scorer, {"x-session-id": "other"}, 0)
     scorer.endpoints_changed(POOL[:2])
-    assert (list(scorer.score(context_of(mine), POOL)), len(scorer.bindings)) == ([0.0, 0.0, 0.0], 0)
+    assert (list(scorer.score(context_of(mine), POOL)), len(scorer.bindings)) == ([0.0, 0.0, 0.0], 1)
+    assert list(scorer.score(context_of({"x-session-id": "other"}), POOL)) == [1.0, 0.0, 0.0]
 
 
 def test_the_filter_keeps_the_bound_endpoint_alone_and_else_all():
@@ -97,6 +122,14 @@ def test_a_token_is_given_with_the_response():
     assert first.response_headers == (("x-session-token", token_of(first.picked)),)
     again = scheduler.schedule(Request("r", headers=dict(first.response_headers)), POOL, 0.0, lambda: 0.1)
     assert again.picked is first.picked
+
+
+@pytest.mark.parametrize(("header", "expected"), [("X-Mine", "x-mine"), ("", "x-session-token")])
+def test_the_header_of_tokens_is_configured(header, expected):
+    parameters = convert({"encodedEndpointHeaderConfig": {"header": header}}, SessionAffinityParameters)
+    plugin, decision = SessionAffinityFilter("f", parameters), Decision(Outcome.PICKED, ((POOL[1],),))
+    assert plugin.response_headers(context_of(), decision) == ((expected, token_of(POOL[1])),)
+    assert admitted(plugin, context_of({expected: token_of(POOL[1])})) == ["ns/pod-1"]
 
 
 class Mistaken:
@@ -160,7 +193,8 @@ def test_a_session_id_is_not_captured_only_that_there_is_one():
 
 def test_tokens():
     assert endpoint_of(token_of(POOL[0])) == "ns/pod-0"
-    assert [endpoint_of(bad) for bad in ("", "é", "====", "/w==")] == [""] * 4
+    bad = ("", "é", "====", "/w==", f"{token_of(POOL[0])[:4]} {token_of(POOL[0])[4:]}")
+    assert [endpoint_of(token) for token in bad] == [""] * 5
 
 
 def test_bindings_are_bounded():
@@ -169,7 +203,11 @@ def test_bindings_are_bounded():
         bindings.bind(str(number), POOL[0], float(number))
     assert [bindings.find(str(number), 10.0) is not None for number in range(6, 10)] == [False, True, True, True]
     bindings.bind("late", POOL[0], 1000.0)
-    assert len(bindings) == 1
+    bindings.bind("just alive", POOL[0], 1099.0)
+    assert len(bindings) == 2
+    bindings.bind("next", POOL[0], 1100.0)
+    assert [bindings.find(name, 1100.0) for name in ("late", "just alive", "next")] == [None, POOL[0], POOL[0]]
+    assert len(bindings) == 2
 
 
 @pytest.mark.parametrize(
@@ -214,3 +252,11 @@ def test_a_binding_by_session_adds_no_headers(headers):
     scorer, context = SessionAffinityScorer("s", BY_ID), context_of(headers)
     decision = Decision(Outcome.PICKED, ((POOL[1],),))
     assert (scorer.pre_request(context, decision), scorer.response_headers(context, decision)) == ((), ())
+
+
+def test_what_is_produced():
+    assert [(each.name, each.produces, each.consumes) for each in TYPES] == [
+        ("session-affinity-scorer", "", ()),
+        ("session-affinity-filter", "", ()),
+        ("session-id-producer", "session", ()),
+    ]

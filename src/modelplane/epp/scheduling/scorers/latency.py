@@ -124,7 +124,8 @@ def _headrooms(
         if found is None:
             continue
         if no_goal:
-            yield LatencyHeadroom(at, -found.ttft_s, -found.tpot_s, is_idle=False)
+            # All are of one tier, also one that needs no time for a part.
+            yield LatencyHeadroom(at, -found.ttft_s, -found.tpot_s, is_idle=True)
         else:
             ttft_s = found.ttft_headroom_s if request.ttft_goal_s > 0.0 else 0.0
             tpot_s = found.tpot_headroom_s if request.tpot_goal_s > 0.0 else 0.0
