@@ -124,6 +124,15 @@ def test_a_transition_has_one_event():
     ]
 
 
+def test_the_worst_reason_and_what_each_cluster_says():
+    fleet = Fleet(make_cache(), [make_cluster("east"), make_cluster("west", ready=False)])
+    fleet.apply()
+    fleet.apply()
+    (artifact,) = [each for each in fleet.cache["status"]["conditions"] if each["type"] == "ArtifactReady"]
+    message = "0 of 2 clusters hold it; east: Hydrating; west: WaitingForCluster: the cluster is not ready"
+    assert (artifact["status"], artifact["reason"], artifact["message"]) == ("False", "Hydrating", message)
+
+
 def test_progress_is_that_of_the_cluster_that_has_the_least_of_it():
     fleet = Fleet(make_cache())
     fleet.apply()
