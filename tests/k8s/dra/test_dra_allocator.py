@@ -430,6 +430,11 @@ class TestShares:
         held = [in_use("d", shareID="1", consumedCapacity={"memory": "60Gi"})]
         assert isinstance(allocated_by([a_claim(a_request("a"))], [a_slice([shared])], allocated=held), NoFit)
 
+    def test_what_others_consume_of_a_device_that_was_shared_is_gone(self):
+        held = [in_use("gpu-0", shareID="1", consumedCapacity={"memory": "60Gi"})]
+        outcome = allocated_by([a_claim(a_request("a"))], [a_slice(gpus(2))], allocated=held)
+        assert devices(outcome) == [[("a", "gpu-1")]]
+
     def test_without_a_policy_everything_is_taken(self):
         claim = a_claim(a_request("a"), a_request("b"))
         assert isinstance(allocated_by([claim], [a_slice([shareable(a_device("d"))])]), NoFit)
