@@ -658,6 +658,7 @@ def test_an_owner_keeps_the_volume_while_another_cache_uses_it(edit):
         second.caches = [owner.cache]
         assert second.apply().desired == {}
         assert (second.phases(), second.entries()["east"]["sharedWith"]) == ({"east": ("Ready", "Staged")}, "first")
+        assert second.entries()["east"]["stagedKeys"] == [KEY]
         owner.caches = [second.cache]
         assert f"volume-east-{KEY}" in owner.keys("volume")
     owner.caches = []

@@ -92,6 +92,7 @@ def test_one_text_is_compiled_once():
         ),
         ([a_claim(a_request("r", adminAccess=True))], {}, False, True),
         ([a_claim(a_request("r", adminAccess=False))], {}, False, False),
+        ([a_claim(a_request("r"), a_request("s", adminAccess=True))], {}, False, True),
     ],
 )
 def test_what_the_search_may_remember(claims, gates, forgetful, admin):
