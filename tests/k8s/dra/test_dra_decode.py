@@ -82,6 +82,11 @@ def test_a_claim_with_api_defaults():
     assert DeviceToleration(key="k").effective_operator == "Equal"
 
 
+def test_a_pool_says_no_generation_and_no_count():
+    (found,) = decode_slices([a_slice([], pool={"name": "p"})])
+    assert found.spec.pool == ResourcePool(name="p", generation=0, resource_slice_count=0)
+
+
 def test_null_reads_as_absent():
     document = a_slice([a_device("gpu-0")], nodeName="node-1")
     document["spec"].update(sharedCounters=None, allNodes=None)
