@@ -18,7 +18,7 @@ from modelplane.compose.caching.progress import (
     trimmed_loader,
     with_progress,
 )
-from modelplane.compose.caching.source import SecretSource, older_forms, source_of
+from modelplane.compose.caching.source import CacheSource, SecretSource, older_forms, source_of
 from modelplane.compose.caching.storage import StorageSpec, claim_name, storage_class, storage_of
 from modelplane.hydrate import read_source
 from tests.compose.caches import loader_pod, make_cluster
@@ -104,6 +104,23 @@ def test_the_older_form_is_the_same_source_and_the_newer_one_is_told():
 )
 def test_hosts_that_a_user_names(block, written, expected):
     assert source_of(cache(source=NEWER[block][0], **{block: written})).hosts == expected
+
+
+@pytest.mark.parametrize(
+    ("block", "document", "shown"),
+    [
+        ("huggingFace", {"repo": "Qwen/Qwen3-8B", "revision": "main"}, "HuggingFace Qwen/Qwen3-8B"),
+        ("s3", {"uri": "s3://models/a"}, "S3 s3://models/a"),
+        ("gcs", {"bucket": "models"}, "GCS models"),
+        ("http", {"url": "https://a.example/b"}, "HTTP https://a.example/b"),
+        ("oci", {"reference": "a.example/b:1"}, "OCI a.example/b:1"),
+        ("configMap", {"name": "files"}, "ConfigMap files"),
+        ("inline", {"filename": "a.jinja", "content": "x"}, "Inline a.jinja"),
+        ("inline", {}, "Inline"),
+    ],
+)
+def test_a_source_is_shown_by_its_kind_and_its_name(block, document, shown):
+    assert CacheSource(block, document, "key").shown == shown
 
 
 def test_credentials_and_sizes_are_no_part_of_a_source():

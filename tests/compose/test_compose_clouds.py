@@ -337,15 +337,16 @@ def test_an_agent_of_a_pool_that_is_not_there_is_named():
     assert condition(compose(item), "Accepted") == ("False", "NotSupported", message)
 
 
-def test_a_node_group_follows_the_version_of_its_template():
+def test_a_node_group_follows_the_version_of_its_template_and_keeps_it():
     item, observed, _ = _template("efa")
-    key, later = "cloud-pool-efa.template", {"conditions": [], "atProvider": {"latestVersion": 3}}
+    template, group = "cloud-pool-efa.template", "cloud-pool-efa"
     versions = []
-    for status in (None, later):
-        given = {**observed, key: seen(key, observed[key], status=status)} if status else observed
-        made = compose(item, given).desired["cloud-pool-efa"].target.manifest["spec"]["forProvider"]
-        versions.append(made["launchTemplate"]["version"])
-    assert versions == ["1", "3"]
+    for at_provider in ({}, {"latestVersion": 3}, {}):
+        status = {"conditions": [], "atProvider": at_provider}
+        made = compose(item, {**observed, template: seen(template, observed[template], status=status)}).desired[group]
+        observed = {**observed, group: seen(group, made)}
+        versions.append(made.target.manifest["spec"]["forProvider"]["launchTemplate"]["version"])
+    assert versions == ["1", "3", "3"]
 
 
 def test_what_a_pool_needs_leaves_with_it_and_after_it():
@@ -373,6 +374,9 @@ def test_the_gke_identity_and_the_pool_that_starts_from_zero():
     assert node["labels"]["cloud.google.com/gke-nvidia-gpu-dra-driver"] == "true"
 
 
+MEMBER_AND_CLUSTER = ("cloud-member", "cloud-cluster")
+
+
 def test_the_project_comes_from_the_provider_configuration_and_stays():
     item = make_cloud("GKE", "fixed")
     del item["spec"]["cluster"]["gke"]["project"]
@@ -380,7 +384,9 @@ def test_the_project_comes_from_the_provider_configuration_and_stays():
     result, observed = settled(item, **{"provider-config": config})
     later = compose(item, observed, **{"provider-config": ()})
     for found in (result, later):
-        assert found.desired["cloud-member"].target.manifest["spec"]["forProvider"]["project"] == "of-the-config"
+        member, made = (found.desired[key].target.manifest["spec"]["forProvider"] for key in MEMBER_AND_CLUSTER)
+        assert member["project"] == "of-the-config"
+        assert made["workloadIdentityConfig"] == {"workloadPool": "of-the-config.svc.id.goog"}
     assert result.requirements["provider-config"].name == "default"
 
 
@@ -388,7 +394,9 @@ def test_without_a_project_pods_of_a_gke_cluster_have_no_identity_there():
     item = make_cloud("GKE", "fixed")
     of_project = settled(item)[0].desired["cloud-cluster"].target.manifest["spec"]["forProvider"]
     del item["spec"]["cluster"]["gke"]["project"]
-    without = settled(item)[0].desired["cloud-cluster"].target.manifest["spec"]["forProvider"]
+    found = settled(item)[0].desired
+    without = found["cloud-cluster"].target.manifest["spec"]["forProvider"]
+    assert "cloud-member" not in found
     pool = {"workloadIdentityConfig": {"workloadPool": "team-models.svc.id.goog"}}
     assert of_project == {**without, **pool}
     assert "workloadIdentityConfig" not in without

@@ -398,6 +398,7 @@ def test_what_an_endpoint_reads(made, expected):
         ((secret(b"a\nb"),), True, "Invalid"),
         ((secret("ключ".encode()),), True, "Invalid"),
         (({"kind": "Secret", "data": {"api": "ключ"}},), True, "Invalid"),
+        (({"kind": "Secret", "data": {"api": "YWJj!"}},), True, "Invalid"),
         (({"kind": "Secret", "data": 7},), True, "Invalid"),
         (({},), True, "Invalid"),
     ],

@@ -7,7 +7,7 @@ from modelplane.api.codec import decode
 from modelplane.api.models import GpuPool, InferenceCluster, NodePool, PoolDomain
 from modelplane.compose.capacity import ObservedPool, refined
 from modelplane.compose.capacity.devices import Holder, PublishedDevice
-from modelplane.compose.fabric_domains import pool_domain, topology_key
+from modelplane.compose.fabric_domains import has_compute_domains, pool_domain, topology_key
 from modelplane.compose.gang import domain_fault
 from modelplane.compose.gang.gang_metadata import EXCLUSIVE_TOPOLOGY
 from modelplane.k8s.dra import DeviceId
@@ -153,3 +153,13 @@ def test_a_replica_is_refused_where_its_rack_cannot_be_kept(scene, scheduler, ve
     # An engine of one pod is in no domain, and the same cluster runs it.
     single = scene("single-gpu", "racks", scheduler, version=version).compose()
     assert single.desired
+
+
+def test_a_pool_has_compute_domains_where_it_says_so_itself():
+    domain = {"topologyKey": KEY, "nodeCount": 2, "computeDomains": True}
+    found = cluster(nodePools=[POOL, {**POOL, "name": "nvlink", "fabric": {"domain": domain}}])
+    assert {name: has_compute_domains(found, name) for name in ("racks", "nvlink", "none")} == {
+        "racks": False,
+        "nvlink": True,
+        "none": False,
+    }

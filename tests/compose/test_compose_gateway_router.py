@@ -151,6 +151,19 @@ def test_what_is_not_read_yet_takes_nothing_away():
         }
 
 
+def test_its_plans_follow_once_the_keys_of_its_callers_are_read():
+    secret = {"metadata": {"name": "keys"}, "data": {"ada": "YQ=="}}
+    first = composed({**LISTED, "secrets": (secret,)}, router=ROUTER, auth=AUTH)
+    observed = {key: Observed(Local(each.target.manifest), ready=True) for key, each in first.desired.items()}
+    fewer = {**LISTED, "services": (service("helper"),)}
+    unread = composed(fewer, observed, router=ROUTER, auth=AUTH)
+    read = composed({**fewer, "secrets": (secret,)}, observed, router=ROUTER, auth=AUTH)
+    assert [list(plans_of(found)[1]) for found in (unread, read)] == [
+        ["chat.helper.json", "team.other.json"],
+        ["chat.helper.json"],
+    ]
+
+
 def test_an_endpoint_that_does_not_say_whether_it_is_ready_stays_in_the_plan():
     first = composed(LISTED, router=ROUTER)
     observed = {key: Observed(Local(each.target.manifest), ready=True) for key, each in first.desired.items()}

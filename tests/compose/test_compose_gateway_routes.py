@@ -13,6 +13,7 @@ from modelplane.compose.endpoint_routes import endpoint_routes
 from modelplane.compose.endpoint_target import CredentialRef
 from modelplane.compose.gateway_routes import (
     MOST_BACKENDS,
+    StaticRoute,
     backend_refs,
     endpoint_policy,
     http_route,
@@ -148,6 +149,12 @@ def test_replicas_of_different_clusters_are_one_cluster_of_envoy_where_a_try_goe
 )
 def test_which_replicas_share_a_cluster_of_envoy(endpoints, joined):
     assert static_route(plan(endpoints)).joined == joined
+
+
+@pytest.mark.parametrize(("prefix", "path"), [("/v1", "/"), ("", "/"), ("/openai/v1", "/openai/v1")])
+def test_the_path_of_the_endpoints_takes_the_place_of_the_services_own(prefix, path):
+    rewrite = path_rewrite(StaticRoute(prefix))
+    assert rewrite == {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": path}}
 
 
 def test_a_list_of_replicas_leads_to_each_of_them_and_to_no_other():

@@ -66,6 +66,10 @@ def test_classes_in_use_outlive_the_cluster():
     assert compose().uses == (use,)
 
 
+def test_a_namespace_is_ready_as_soon_as_it_is_made():
+    assert compose().desired["namespace"].ready
+
+
 def test_observed_capacity_is_published():
     node = {
         "metadata": {"name": "a", "labels": {"modelplane.ai/pool": "gpu"}},

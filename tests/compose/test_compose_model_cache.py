@@ -124,6 +124,15 @@ def test_a_transition_has_one_event():
     ]
 
 
+def test_the_worst_reason_and_what_each_cluster_says():
+    fleet = Fleet(make_cache(), [make_cluster("east"), make_cluster("west", ready=False)])
+    fleet.apply()
+    fleet.apply()
+    (artifact,) = [each for each in fleet.cache["status"]["conditions"] if each["type"] == "ArtifactReady"]
+    message = "0 of 2 clusters hold it; east: Hydrating; west: WaitingForCluster: the cluster is not ready"
+    assert (artifact["status"], artifact["reason"], artifact["message"]) == ("False", "Hydrating", message)
+
+
 def test_progress_is_that_of_the_cluster_that_has_the_least_of_it():
     fleet = Fleet(make_cache())
     fleet.apply()
@@ -649,6 +658,7 @@ def test_an_owner_keeps_the_volume_while_another_cache_uses_it(edit):
         second.caches = [owner.cache]
         assert second.apply().desired == {}
         assert (second.phases(), second.entries()["east"]["sharedWith"]) == ({"east": ("Ready", "Staged")}, "first")
+        assert second.entries()["east"]["stagedKeys"] == [KEY]
         owner.caches = [second.cache]
         assert f"volume-east-{KEY}" in owner.keys("volume")
     owner.caches = []

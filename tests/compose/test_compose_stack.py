@@ -95,6 +95,13 @@ def test_a_cluster_without_a_status_is_composed():
     assert compose(fresh).status.software.phase == "Installing"
 
 
+def test_nothing_is_said_of_software_while_a_class_is_not_read():
+    small = {**NVIDIA, "metadata": {"name": "l4"}}
+    cluster = make(nodePools=[{"name": "gpu", "className": "h200"}, {"name": "small", "className": "l4"}])
+    given = ({}, {"class-l4": (small,)})
+    assert [compose(cluster, **read).status.software.phase for read in given] == [None, "Installing"]
+
+
 def test_the_gateway_waits_for_what_runs_it():
     """85cd0105: the definitions of the Gateway API were absent on a fresh cluster."""
     cluster = make()

@@ -271,6 +271,12 @@ def test_a_destination_that_the_list_lacks_is_read_by_name_and_leaves_when_it_is
     assert (telemetry(gone), condition(gone)) == ({}, [])
 
 
+def test_the_status_of_a_destination_does_not_matter():
+    (item,) = GIVEN["telemetry-destinations"]
+    garbled = compose({**GIVEN, "telemetry-destinations": ({**item, "status": 7},)})
+    assert (config(garbled), condition(garbled)) == (config(compose()), condition(compose()))
+
+
 def test_a_secret_that_is_missing_leaves_its_sink_out_unless_its_copy_is_there():
     without = {**GIVEN, "telemetry-secret-prom-cred": ()}
     new = compose(without)

@@ -271,7 +271,7 @@ def test_pickers_with_peers_share_loads_and_prompts_until_the_configuration_says
     def picked(program):
         director = program.server.director
         request = Request("r", "m", prompts=(prompt,))
-        return director.scheduler.schedule(request, program.server.source.current, 0.0, chances(7)).picked
+        return director.scheduler.schedule(request, program.server.source.current, 0.0, chances(0.7)).picked
 
     async def scenario():
         everyone = set()

@@ -430,6 +430,11 @@ class TestShares:
         held = [in_use("d", shareID="1", consumedCapacity={"memory": "60Gi"})]
         assert isinstance(allocated_by([a_claim(a_request("a"))], [a_slice([shared])], allocated=held), NoFit)
 
+    def test_what_others_consume_of_a_device_that_was_shared_is_gone(self):
+        held = [in_use("gpu-0", shareID="1", consumedCapacity={"memory": "60Gi"})]
+        outcome = allocated_by([a_claim(a_request("a"))], [a_slice(gpus(2))], allocated=held)
+        assert devices(outcome) == [[("a", "gpu-1")]]
+
     def test_without_a_policy_everything_is_taken(self):
         claim = a_claim(a_request("a"), a_request("b"))
         assert isinstance(allocated_by([claim], [a_slice([shareable(a_device("d"))])]), NoFit)
@@ -450,6 +455,17 @@ class TestShares:
         plain = a_device("plain", memory="80Gi", model="b")
         claim = a_claim(a_request("any"), a_request("a", MODEL_A))
         assert devices(allocated_by([claim], [a_slice([shared, plain])])) == [[("any", "plain"), ("a", "d")]]
+
+    @pytest.mark.parametrize("others", [{}, {"cores": {"value": "8"}}])
+    def test_a_policy_that_does_not_allow_the_whole_of_an_ordinary_device_keeps_it(self, others):
+        ranged = {"value": "80Gi", "requestPolicy": {"validRange": {"min": "10Gi", "step": "20Gi"}}}
+        offered = [{**a_device("ranged"), "capacity": {"memory": ranged, **others}}, a_device("plain")]
+        assert devices(allocated_by([a_claim(a_request("r"))], [a_slice(offered)])) == [[("r", "plain")]]
+
+    def test_selectors_see_whether_a_device_may_be_shared(self):
+        offered = [a_device("whole"), shareable(a_device("shared"))]
+        claim = a_claim(a_request("r", "device.allowMultipleAllocations"))
+        assert devices(allocated_by([claim], [a_slice(offered)])) == [[("r", "shared")]]
 
     def test_selectors_see_the_total(self):
         shared = shareable(a_device("d"), {"default": "10Gi"})

@@ -39,6 +39,7 @@ RANGE = ValidRange(min="10Gi", step="5Gi", max="40Gi")
         ("11Gi", {"default": "10Gi", "valid_values": ("10Gi", "20Gi")}, "20Gi", True),
         ("21Gi", {"default": "10Gi", "valid_values": ("10Gi", "20Gi")}, "21Gi", False),
         (None, {"default": "0"}, "0", True),
+        ("1k", {"valid_range": ValidRange(min="1e3")}, "1k", True),
         (None, {"default": "5Gi", "valid_range": RANGE}, "5Gi", True),
         (None, {"valid_range": RANGE}, "80Gi", False),
         (None, {"valid_range": ValidRange(min="10Gi", step="35Gi")}, "80Gi", True),
@@ -71,6 +72,13 @@ def test_every_dimension_needs_room():
     both = read_offers({"memory": DeviceCapacity(value="80Gi"), "cores": DeviceCapacity(value="8")})
     taking = consumed_capacity_of(both, {"memory": parse_quantity("1Gi")})
     assert not taking.fits_beside({"cores": 1})
+
+
+def test_every_dimension_needs_an_amount_that_is_allowed():
+    ranged = DeviceCapacity(value="80Gi", request_policy=RequestPolicy(valid_range=RANGE))
+    both = read_offers({"memory": ranged, "cores": DeviceCapacity(value="8")})
+    allowed = [consumed_capacity_of(both, {"memory": parse_quantity(text)}).is_allowed for text in ("40Gi", "41Gi")]
+    assert allowed == [True, False]
 
 
 @pytest.mark.parametrize("step", ["0", "0.0", "-1"])

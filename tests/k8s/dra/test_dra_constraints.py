@@ -126,6 +126,13 @@ def test_lists_do_not_widen_again():
     assert not state.add("r", "", A)
 
 
+def test_lists_start_over_when_all_were_given_back():
+    state = match(lists=True)
+    assert state.add("r", "", AB)
+    state.remove("r", "")
+    assert state.add("r", "", CD)
+
+
 def test_lists_never_mix_types_and_need_a_known_form():
     state = match(lists=True)
     assert not state.add("r", "", offer(strings=[]))

@@ -4,6 +4,7 @@ from modelplane.api.errors import InputError
 from modelplane.k8s.dra.decode import decode_claims, decode_classes, decode_in_use, decode_node, decode_slices
 from modelplane.k8s.dra.resources import (
     ClaimDeviceRequest,
+    Counter,
     DeviceCapacity,
     DeviceInUse,
     DeviceToleration,
@@ -81,14 +82,22 @@ def test_a_claim_with_api_defaults():
     assert DeviceToleration(key="k").effective_operator == "Equal"
 
 
+def test_a_pool_says_no_generation_and_no_count():
+    (found,) = decode_slices([a_slice([], pool={"name": "p"})])
+    assert found.spec.pool == ResourcePool(name="p", generation=0, resource_slice_count=0)
+
+
 def test_null_reads_as_absent():
     document = a_slice([a_device("gpu-0")], nodeName="node-1")
     document["spec"].update(sharedCounters=None, allNodes=None)
-    document["spec"]["devices"][0].update(attributes={"x": None}, capacity={"m": {"value": None}}, taints=[None])
+    draws = [{"counterSet": "s", "counters": {"c": None}}]
+    document["spec"]["devices"][0].update(attributes={"x": None}, taints=[None], nodeName=None, consumesCounters=draws)
+    document["spec"]["devices"][0].update(capacity={"m": {"value": None}, "n": None})
     device = decode_slices([document])[0].spec.devices[0]
     assert device.attributes == {"x": {}}
-    assert device.capacity == {"m": DeviceCapacity(value=0)}
-    assert len(device.taints) == 1
+    assert device.capacity == {"m": DeviceCapacity(value=0), "n": DeviceCapacity(value=0)}
+    assert device.consumes_counters[0].counters == {"c": Counter(value=0)}
+    assert (len(device.taints), device.node_name) == (1, None)
 
 
 @pytest.mark.parametrize(

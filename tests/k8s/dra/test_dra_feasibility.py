@@ -2,7 +2,15 @@
 
 import pytest
 
-from modelplane.k8s.dra import DeviceUsage, Features, decode_claims, decode_classes, decode_node, decode_slices
+from modelplane.k8s.dra import (
+    DeviceUsage,
+    Features,
+    decode_claims,
+    decode_classes,
+    decode_in_use,
+    decode_node,
+    decode_slices,
+)
 from modelplane.k8s.dra.allocation_state import AllocationState
 from modelplane.k8s.dra.feasibility import is_hopeless
 from modelplane.k8s.dra.inventory import Inventory
@@ -17,6 +25,7 @@ from modelplane.testing.devices import (
     a_request,
     a_slice,
     a_subrequest,
+    in_use,
     shareable,
 )
 
@@ -24,11 +33,12 @@ A = f'device.attributes["{DRIVER}"].model == "a"'
 DEVICES = [a_device("a0", model="a"), a_device("a1", model="a"), a_device("b0", model="b")]
 
 
-def hopeless(*claims, offered=DEVICES, all_of=None):
+def hopeless(*claims, offered=DEVICES, all_of=None, used=()):
     plan = prepare_claims(decode_claims(claims), decode_classes([a_class()]), Features())
     node = decode_node(a_node())
     view = Inventory(decode_slices([a_slice(offered)])).view(node)
-    state = AllocationState(plan, view, DeviceUsage(), node, {})
+    usage = DeviceUsage.of(decode_in_use(map(in_use, used)), Features())
+    state = AllocationState(plan, view, usage, node, {})
     wanted = tuple(all_of or () if subrequest.wants_all else subrequest.count for subrequest in plan.subrequests)
     return is_hopeless(plan, state, wanted)
 
@@ -51,6 +61,14 @@ def hopeless(*claims, offered=DEVICES, all_of=None):
 )
 def test_counting(claim, expected):
     assert hopeless(claim) is expected
+
+
+@pytest.mark.parametrize(
+    ("used", "admin", "expected"), [([], False, False), (["b0"], False, True), (["b0"], True, False)]
+)
+def test_devices_in_use_serve_nobody_but_admin_access(used, admin, expected):
+    access = {"adminAccess": True} if admin else {}
+    assert hopeless(a_claim(a_request("r", count=3, **access)), used=used) is expected
 
 
 def test_over_several_claims():
@@ -77,8 +95,11 @@ def test_nothing_is_claimed_where_a_constraint_meets_a_request_for_all():
     everything = a_request("all", allocationMode="All")
     late = a_claim(a_request("r", count=9), everything, constraints=constraint)
     early = a_claim(everything, a_request("r", count=9), constraints=constraint)
+    either = a_choice("either", all=a_subrequest(allocationMode="All"), one=a_subrequest(count=1))
+    choice = a_claim(either, a_request("r", count=9), constraints=constraint)
     assert hopeless(late, all_of=(0, 1, 2))
     assert not hopeless(early, all_of=(0, 1, 2))
+    assert not hopeless(choice, all_of=(0, 1, 2))
 
 
 def test_requests_for_all_take_what_they_mean():

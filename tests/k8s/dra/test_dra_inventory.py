@@ -90,6 +90,16 @@ def test_an_incomplete_pool_offers_nothing():
     assert view.incomplete_pools == (PoolNote(DRIVER, "pool-1", "1 of 2 slices are there"),)
 
 
+def test_slices_of_an_older_generation_complete_no_pool():
+    old = a_slice(devices("old"), "s1", pool=a_pool(generation=1))
+    view = seen(old, a_slice(devices("new"), "s2", pool=a_pool(generation=2, slices=2)))
+    assert (names(view), view.incomplete_pools) == ([], (PoolNote(DRIVER, "pool-1", "1 of 2 slices are there"),))
+
+
+def test_a_slice_with_counters_offers_no_devices():
+    assert names(seen(a_slice(devices("a"), sharedCounters=COUNTERS))) == []
+
+
 def test_slices_on_other_nodes_complete_a_pool():
     view = seen(
         a_slice(devices("here"), "s1", pool=a_pool(slices=2)),

@@ -64,6 +64,14 @@ def test_label_requirements(requirement, expected):
     assert reaches(scope(found=selector(requirement)), NODE) is expected
 
 
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [("-9223372036854775808", True), ("-9223372036854775809", False), ("9223372036854775808", False), ("x", False)],
+)
+def test_a_label_is_a_number_of_64_bits_or_none(label, expected):
+    assert reaches(scope(found=selector(("n", "Lt", "6"))), decode_node(a_node(n=label))) is expected
+
+
 def test_all_requirements_of_a_term_and_any_term():
     both = selector(("zone", "In", "a"), ("n", "Gt", "9"))
     assert not reaches(scope(found=both), NODE)

@@ -67,6 +67,11 @@ def test_an_unusable_device_fails_every_selector_but_none_passes_it():
     assert planned(a_claim(a_request("r"))).subrequests[0].failed_check(found) == MATCHES
 
 
+def test_what_is_stored_is_not_measured_again():
+    subrequest = planned(a_claim(a_request("r", MODEL + " " * 20_000))).subrequests[0]
+    assert subrequest.failed_check(shape(model="a")) == MATCHES
+
+
 def test_one_text_is_compiled_once():
     compiled = []
 
@@ -92,6 +97,7 @@ def test_one_text_is_compiled_once():
         ),
         ([a_claim(a_request("r", adminAccess=True))], {}, False, True),
         ([a_claim(a_request("r", adminAccess=False))], {}, False, False),
+        ([a_claim(a_request("r"), a_request("s", adminAccess=True))], {}, False, True),
     ],
 )
 def test_what_the_search_may_remember(claims, gates, forgetful, admin):
