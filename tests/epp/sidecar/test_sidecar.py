@@ -97,7 +97,7 @@ def test_two_engines_share_the_work_of_one_request():
                     pod=pod,
                     models=("demo",),
                     speed=1000,
-                    kv_transfer=KvTransfer(role=role),
+                    kv_transfer=KvTransfer(role=role, lease_s=30_000),
                 )
                 engine = SimulatedEngine(config, exchange=exchange)
                 engines.append(str(await engine.start("127.0.0.1")))
