@@ -250,7 +250,7 @@ def test_clusters_without_pools_are_reported_on_demand():
     recorder = StepRecorder()
     _, queue = queue_of(place(1), cluster("a"), *BARE, reporter=recorder)
     assert heard(recorder) == []
-    queue.report_clusters_without_pools()
+    queue.report_missing_pools()
     assert [(found.places, found.whole, refusal.reason) for found, refusal in recorder.refusals] == [
         ((("b", 0),), True, "the cluster has no pools yet"),
         ((("c", 0),), True, "the cluster is not ready"),
@@ -262,7 +262,7 @@ def test_clusters_without_pools_are_reported_on_demand():
 def test_clusters_without_pools_are_reported_once_for_several_engines():
     recorder = StepRecorder()
     _, queue = queue_of(place(1, *TWO_ENGINES), cluster("a"), *BARE, reporter=recorder)
-    queue.report_clusters_without_pools()
+    queue.report_missing_pools()
     assert heard(recorder) == [("b", "Pools", True), ("c", "ClusterReady", True), ("d", "Pools", False)]
 
 

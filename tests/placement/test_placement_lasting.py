@@ -90,12 +90,37 @@ def test_the_only_cluster_that_could_hold_it(closed, why):
 
 
 @pytest.mark.parametrize("engines", [(NINE,), (NINE, engine(request(1), name="small"))], ids=["one", "two"])
-@pytest.mark.parametrize("unknown", [{"ready": False}, {"pools": ()}], ids=["not ready", "no pools yet"])
+@pytest.mark.parametrize(
+    "unknown", [{"ready": False}, {"pools": ()}, {}], ids=["not ready", "no pools yet", "pools that are not read"]
+)
 def test_a_cluster_whose_hardware_is_not_known_may_have_what_is_needed(engines, unknown):
     clusters = [cluster("east"), cluster("west", **unknown, hardware_known=False)]
     asked = place(1, *engines)
     assert not trace_of(asked, clusters).fits_nowhere
     assert not survey(asked, Fleet.of(clusters)).trace.fits_nowhere
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["as its likes", "with a replica"])
+def test_pools_that_are_too_small_are_no_answer_while_another_is_not_read(held):
+    """The replica on the cluster sets it apart from similar ones; it was placed before the deployment was changed."""
+    small, unread = cluster("east"), cluster("west", hardware_known=False)
+    running = [replica("west", 0, assignment("h200", claim(8)), serving=True)] if held else []
+    wait = ("west", "Pools", "not all pools of the cluster are read yet", True)
+    one = trace_of(place(2, NINE), [small, unread], running)
+    of_pool = [] if held else [("west", *TOO_FEW)]
+    assert [found for found in answers(one) if found[1]] == [("east", *TOO_FEW), wait, *of_pool]
+    several = trace_of(place(2, NINE, engine(request(1), name="small")), [small, unread], running)
+    assert [found for found in answers(several) if found[0] == "west" and found[-1]] == [wait]
+    assert not one.fits_nowhere
+    assert not several.fits_nowhere
+
+
+def test_what_refuses_a_cluster_for_good_does_so_whatever_its_pools_are():
+    tainted = cluster("west", hardware_known=False, taints=(taint("team"),))
+    for engines in ((NINE,), (NINE, engine(request(1), name="small"))):
+        trace = trace_of(place(1, *engines), [cluster("east"), tainted])
+        assert {found[1] for found in answers(trace) if found[0] == "west"} == {"ClusterTaints"}
+        assert trace.fits_nowhere
 
 
 def test_a_replica_that_leaves_a_drained_cluster_does_not_hide_that_it_is_too_small():

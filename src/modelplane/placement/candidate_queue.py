@@ -48,6 +48,7 @@ _ROUNDING: Final = 1e-9
 """A cluster that may be as good as another is evaluated first, however its total was rounded."""
 _NO_POOLS: Final = Refusal("Pools", RefusalCode.UNRESOLVABLE, "the cluster has no pools")
 _NO_POOLS_YET: Final = Refusal("Pools", RefusalCode.UNSCHEDULABLE, "the cluster has no pools yet")
+_POOLS_UNREAD: Final = Refusal("Pools", RefusalCode.UNSCHEDULABLE, "not all pools of the cluster are read yet")
 _Order = tuple[int, int, float]
 """The lowest comes first: tier, replicas of the deployment where those come before scores, and the total negated."""
 _Entry = tuple[_Order, Place, int, int, Scored[PlacementOption] | None]
@@ -188,16 +189,34 @@ class CandidateQueue:
             if refusal is not None:
                 reporter.refused(self._profile.name, offer, refusal)
 
-    def report_clusters_without_pools(self) -> None:
-        """Reports clusters without pools, which are in no equivalence class."""
+    def report_missing_pools(self) -> None:
+        """Reports clusters without pools, which are in no equivalence class, and those with pools that are not read.
+
+        With several engines each cluster has one answer, which says so.
+        """
         if len(self._state.request.engines) > 1:
             return
+        self._report_clusters_without_pools()
+        self._report_unread_pools()
+
+    def _report_clusters_without_pools(self) -> None:
         for name in sorted(self._state.fleet.without_pools):
             info = self._state.fleet.infos[name]
             _, refusal = self.view(info.profile, self._state.reading.facts(info.existing), name)
             if info.profile.hardware_known:
                 refusal = refusal if refusal is not None and lasts(refusal) else _NO_POOLS
             self._refuse(CandidateGroup(((name, 0),), whole=True), refusal or _NO_POOLS_YET)
+
+    def _report_unread_pools(self) -> None:
+        """That all other pools never fit is no answer while one is not read."""
+        infos, classes = self._state.fleet.infos, self._state.fleet.equivalence_classes
+        unread = (alike.places for (profile, _, _), alike in classes.items() if not profile.hardware_known)
+        for name in sorted({name for places in unread for name, _ in places}):
+            info = infos[name]
+            _, refusal = self.view(info.profile, self._state.reading.facts(info.existing), name)
+            if refusal is None:
+                version = self._versions.get(name, 0)
+                self._refuse(CandidateGroup(((name, 0),), whole=True, version=version), _POOLS_UNREAD)
 
     def _refuse(self, subject: Subject, refusal: Refusal) -> None:
         if self._reporter is not None:
@@ -296,6 +315,8 @@ class CandidateQueue:
         known = self._known_assignments.get(pools)
         if known is None:
             known = self._known_assignments[pools] = assign_engines(self._state.request.engines, *pools, self.check_fit)
+        if isinstance(known, Unassignable) and lasts(known.refusal) and not cluster_profile.hardware_known:
+            return Unassignable(_POOLS_UNREAD, known.pools)
         return known
 
     def _single(self, name: ClusterName) -> list[PlacementOption]:

@@ -100,7 +100,7 @@ def survey(
             state.reserve(replica)
     listener = TraceReporter()
     queue = CandidateQueue(state, profile, listener)
-    queue.report_clusters_without_pools()
+    queue.report_missing_pools()
     queue.close()
     trace = PlacementTrace(listener.findings(), fleet.infos, decided.placements)
     return msgspec.structs.replace(decided, trace=trace)
@@ -242,7 +242,7 @@ class _Placer:
         if self.short and self.state.request.may_preempt:
             self._preempt(queue)
         if self.short:
-            queue.report_clusters_without_pools()
+            queue.report_missing_pools()
         queue.close()
 
     def rebalance(self) -> None:
