@@ -122,13 +122,23 @@ QUOTA = {"quotas": [{"namespace": "team", "devices": 1}]}
 
 
 @pytest.mark.parametrize(
-    ("after", "composed"),
+    ("after", "composed", "why"),
     [
-        pytest.param(two_pools(0), {"replica-a-0", "replica-a-1"}, id="its successor has another pool"),
-        pytest.param(two_pools(0, **QUOTA), {"replica-a-0"}, id="both would be too many for their quota"),
+        pytest.param(
+            two_pools(0),
+            {"replica-a-0", "replica-a-1"},
+            "the ModelReplica is not observed yet",
+            id="its successor has another pool",
+        ),
+        pytest.param(
+            two_pools(0, **QUOTA),
+            {"replica-a-0"},
+            "the ModelReplica is created when the one that leaves its place is gone",
+            id="both would be too many for their quota",
+        ),
     ],
 )
-def test_a_successor_waits_for_the_removal_only_where_the_two_are_too_many(after, composed):
+def test_a_successor_waits_for_the_removal_only_where_the_two_are_too_many(after, composed, why):
     """The pool of a replica that starts loses its nodes."""
     observed = serving(compose(1, serving(compose(1, {}, [cluster("a")])), [cluster("a")]))
     starting = observed["replica-a-0"].target.manifest
@@ -136,3 +146,4 @@ def test_a_successor_waits_for_the_removal_only_where_the_two_are_too_many(after
     made = compose(1, observed, [after])
     assert made.desired.keys() == composed
     assert made.conditions[0].reason == "AllPlaced"
+    assert made.conditions[1].message == f"0 of 1 replicas serve; 1 of 1 Creating on a: {why}"

@@ -18,6 +18,7 @@ MAX_GROUPS = 16
 _SHOWN = 3
 _MAX_WORDS = 256
 _ORDER = ("Accepted", "Scheduled", "CachesReady", "WorkloadReady", "RouteReady")
+_HELD_BACK = "the ModelReplica is created when the one that leaves its place is gone"
 _REPLACED = frozenset({Reason.CLUSTER_LOST, Reason.AGENT_DISCONNECTED})
 _NEXT: dict[str, str] = {
     Reason.AGENT_UNKNOWN: "serving on",
@@ -51,12 +52,17 @@ class _Idle(msgspec.Struct, frozen=True):
     since: str
 
 
-def replicas_not_ready(idle: Iterable[IdleReplica], fleet: Fleet, failover: FailoverPolicy) -> tuple[NotReady, ...]:
-    """The replicas that do not serve, in groups."""
+def replicas_not_ready(
+    idle: Iterable[IdleReplica],
+    fleet: Fleet,
+    failover: FailoverPolicy,
+    held_back: Iterable[ClusterName] = (),
+) -> tuple[NotReady, ...]:
+    """The replicas that do not serve, in groups. `held_back` has the clusters of those that are not created yet."""
     groups: dict[tuple[str, ClusterName], list[_Idle]] = {}
-    for cluster, replica in idle:
-        found = _idle(cluster, replica)
-        groups.setdefault((found.reason, cluster), []).append(found)
+    waiting = (_Idle(cluster, Reason.CREATING, _HELD_BACK, "") for cluster in held_back)
+    for found in (*(_idle(*each) for each in idle), *waiting):
+        groups.setdefault((found.reason, found.cluster), []).append(found)
     made = [_group(replicas, fleet, failover) for replicas in groups.values()]
     made.sort(key=lambda group: (rank(group.reason), -group.replicas, group.cluster or ""))
     return tuple(made[:MAX_GROUPS])

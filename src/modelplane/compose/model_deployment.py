@@ -189,6 +189,7 @@ def _decided(
     serving: Counter[str] = Counter()
     graces: list[float] = []
     idle: list[IdleReplica] = []
+    held_back = [each.replica.cluster for each in decided.placements if removal.holds_back(each)]
     shown = msgspec.structs.replace(
         decided, placements=tuple(each for each in decided.placements if not removal.holds_back(each))
     )
@@ -219,7 +220,8 @@ def _decided(
             graces.append(settles_s)
         elif known is not None and not endpoint_is_stale(request, key):
             desired[key] = Desired(known.target, known.ready)
-    not_ready = replicas_not_ready(idle, fleet, failover_policy(request.resource.spec))
+    failover = failover_policy(request.resource.spec)
+    not_ready = replicas_not_ready(idle, fleet, failover, held_back)
     scheduled, wait = with_wait(scheduled_condition(request, decided, fleet), wait, len(decided.placements))
     conditions = (
         scheduled,
