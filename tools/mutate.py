@@ -6,6 +6,7 @@
     python tools/mutate.py --seconds 550 --out FILE --resume FILE      go on where the last run was cut
     python tools/mutate.py --seconds 0 --resume FILE      what it came to
     python tools/mutate.py placement/review.py --only "Or → And"      those whose line or change has the text
+    python tools/mutate.py placement/review.py --tests tests/placement/test_placement_review.py    by these tests alone
     python tools/mutate.py --known                   defects that tests once did not find (tools/mutants.toml)
     python tools/mutate.py --known --only "safety 3"   those of a defect of tests/defects.yaml, of a test, or of a text
 
@@ -57,14 +58,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _judge(found: Sequence[Mutant], kept: Mapping[Mutant, Verdict], options: argparse.Namespace) -> Iterator[Judged]:
     """What is known, then what is new."""
     yield from kept.items()
-    judged = mutate_conduct.judge(
-        [mutant for mutant in found if mutant not in kept],
-        again=[mutant for mutant, verdict in kept.items() if verdict == Verdict(Fate.SURVIVED, Way.FAST)],
-        processes=options.processes,
-        until=time.monotonic() + options.seconds,
-        thorough=options.thorough,
-    )
-    yield from mutate_conduct.told(judged, _PROGRESS_S, _say, len(found) - len(kept))
+    new, until = [mutant for mutant in found if mutant not in kept], time.monotonic() + options.seconds
+    if options.tests:
+        files = [path.resolve() for path in options.tests]
+        judged = mutate_conduct.judge_by(((mutant, files) for mutant in new), processes=options.processes, until=until)
+    else:
+        judged = mutate_conduct.judge(
+            new,
+            again=[mutant for mutant, verdict in kept.items() if verdict == Verdict(Fate.SURVIVED, Way.FAST)],
+            processes=options.processes,
+            until=until,
+            thorough=options.thorough,
+        )
+    yield from mutate_conduct.told(judged, _PROGRESS_S, _say, len(new))
 
 
 def _say(text: str) -> None:
@@ -88,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sample", type=int, help="so many of them")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--known", action="store_true", help="the mutants of tools/mutants.toml")
+    parser.add_argument("--tests", type=Path, nargs="+", metavar="FILE", help="ask these, and no others")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="so many at a time")
     parser.add_argument("--thorough", action="store_true", help="ask the whole room before a mutant has survived")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop then, and report what is judged")

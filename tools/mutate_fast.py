@@ -30,8 +30,10 @@ from mutations import ROOT, SOURCE, Function, Mutant, mutated_tree
 
 _PATIENCE_S = 0.02
 _LEARN_S = 300.0
-_MOST_S = 20.0
+_MOST_S = 8.0
 """The tests of one mutant took no longer than this in all when they were watched; slower ones are left out."""
+_LEAST_S = 0.005
+"""What the shortest test takes with what is around it."""
 _MOST_FILES = 6
 Line = tuple[str, int]
 """A module and a line of it."""
@@ -163,10 +165,10 @@ class _Room:
         return Fate.SURVIVED, -1
 
     def _tests(self, mutant: Mutant) -> list[int]:
-        """Those that execute it: first those that killed another mutant of the function, then the quickest."""
+        """Those that execute it: first those that kill most in a second, by other mutants of the function."""
         seconds, killers = self._learned.seconds, self._killers[mutant.module, mutant.function]
         numbers = {at for line in mutant.lines for at in self._learned.lines.get((mutant.module, line), ())}
-        ordered = sorted(numbers, key=lambda at: (-killers[at], seconds[at]))
+        ordered = sorted(numbers, key=lambda at: max(_LEAST_S, seconds[at]) / (1 + killers[at]))
         totals = accumulate(seconds[at] for at in ordered)
         return [at for at, total in zip(ordered, totals, strict=True) if total < _MOST_S]
 

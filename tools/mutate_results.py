@@ -1,5 +1,6 @@
 """What became of mutants: fates, the lines of a results file, and the report."""
 
+import ast
 import hashlib
 import json
 from collections import Counter
@@ -83,10 +84,28 @@ def _folder_digest(folder: Path) -> str:
     return _digest(_file_digest(path) for path in sorted(folder.rglob("*.py")))
 
 
+@cache
+def _digests_of_tests(path: Path) -> Mapping[str, str]:
+    """Of each test of a file with all that it may use there. That another test joins them changes nothing."""
+    statements = ast.parse(path.read_text()).body if path.is_file() else []
+    tests = [each for each in statements if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and _is_test(each)]
+    used = _digest(ast.dump(each) for each in statements if each not in tests and not _is_import(each))
+    return {each.name: _digest([used, ast.dump(each)]) for each in tests}
+
+
+def _is_test(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return function.name.startswith("test_")
+
+
+def _is_import(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Import | ast.ImportFrom)
+
+
 def tests_digest(mutant: Mutant, verdict: Verdict) -> str:
     """Of the test that killed it; of all that might, where none did."""
     if verdict.fate is Fate.KILLED:
-        return _file_digest(ROOT / verdict.by.partition("::")[0])
+        file, _, name = verdict.by.partition("::")
+        return _digests_of_tests(ROOT / file).get(name.partition("[")[0]) or _file_digest(ROOT / file)
     return _folder_digest(ROOT / "tests" / Path(mutant.module).parts[0])
 
 

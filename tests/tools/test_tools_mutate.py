@@ -372,6 +372,30 @@ def test_a_results_file_holds_while_the_module_and_the_tests_are_the_same(tools,
     assert list(results.read_results(tmp_path / "out", some)) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("import os\n\nBOUND = 3\n\ndef test_a(): assert BOUND\n\ndef test_b(): assert os", True),
+        ("BOUND = 3\n\ndef test_a(): assert BOUND > 1", False),
+        ("BOUND = 4\n\ndef test_a(): assert BOUND", False),
+        ("BOUND = 3\n\ndef helper(): ...\n\ndef test_a(): assert BOUND", False),
+        ("BOUND = 3", False),
+        ("", False),
+    ],
+    ids=["another test", "another assertion", "another constant", "a helper", "no test", "nothing"],
+)
+def test_a_verdict_holds_while_the_test_and_what_it_uses_are_the_same(tools, some, tmp_path, monkeypatch, text, holds):
+    results = tools["mutate_results"]
+    killed = results.Verdict(results.Fate.KILLED, results.Way.FAST, "test_x.py::test_a[one]")
+    digests = []
+    for folder, source in (("then", "BOUND = 3\n\ndef test_a(): assert BOUND"), ("now", text)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "test_x.py").write_text(source)
+        monkeypatch.setattr(results, "ROOT", tmp_path / folder)
+        digests.append(results.tests_digest(some[0], killed))
+    assert (digests[0] == digests[1]) is holds
+
+
 def test_a_run_can_be_cut_and_go_on(tool, tools, some, tmp_path, capsys):
     """Without time it tells what is known, and says how many there are."""
     results = tools["mutate_results"]
