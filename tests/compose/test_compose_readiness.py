@@ -44,6 +44,22 @@ def test_a_replica_serves_while_its_workload_and_its_route_do(held, expected):
     assert serves(replica(**held)) is expected
 
 
+@pytest.mark.parametrize(
+    ("spec", "pods", "expected"),
+    [
+        ({"replicas": 0}, {}, True),
+        ({"replicas": 1}, {}, False),
+        ({"replicas": 1}, {"availableReplicas": 1}, True),
+        ({"replicas": 2}, {"readyReplicas": 1}, True),
+        ({}, {}, False),
+        ({}, {"readyReplicas": 0}, False),
+    ],
+)
+def test_a_workload_is_available_with_a_pod_where_it_wants_one(spec, pods, expected):
+    available = {"conditions": [{"type": "Available", "status": "True"}], **pods}
+    assert is_ready({"spec": spec, "status": available}, ReadyWhen.AVAILABLE) is expected
+
+
 def test_conditions_of_an_older_generation_count_for_serving():
     item = replica(WorkloadReady="True", RouteReady="True")
     item["metadata"]["generation"] = 7

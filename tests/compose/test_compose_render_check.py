@@ -41,7 +41,8 @@ def test_placement_hears_what_the_replica_says(shape):
 def test_clusters_that_run_the_same_share_one_description():
     one, other = make_cluster("native", "kueue", queue="a"), make_cluster("native", "kueue", queue="b")
     other["metadata"] = {"name": "west"}
-    other["spec"]["backend"] = {**BACKENDS["native"], "images": {"picker": "mirror/p", "routingSidecar": "mirror/s"}}
+    images = {"picker": "mirror/p", "routingSidecar": "mirror/s", "warmUp": "mirror/w"}
+    other["spec"]["backend"] = {**BACKENDS["native"], "images": images}
     assert described(one) is described(other)
 
 

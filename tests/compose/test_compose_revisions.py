@@ -88,6 +88,12 @@ def test_a_paused_deployment_is_composed_with_the_newest_revision():
     assert recorded(found, NOW) == known
 
 
+def test_what_was_added_to_a_paused_deployment_since_its_newest_revision_waits():
+    paused = deployment("a", history("a"), rollout={"paused": True}, caches=[{"name": "weights"}], priority="batch")
+    found = effective(paused).spec
+    assert (found.caches, found.priority) == ((), None)
+
+
 @pytest.mark.parametrize("template", ["", "?", pack({"workers": 7})])
 def test_a_revision_that_cannot_be_read_changes_nothing(template):
     known = tuple(msgspec.structs.replace(each, template=template) for each in history("a"))

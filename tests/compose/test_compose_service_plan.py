@@ -244,6 +244,19 @@ def test_a_provider_that_does_not_list_the_model_gets_nothing(models, ready, lis
     assert planned.message == (lists if reason else "")
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, ("NotReady", "the endpoint is not ready")),
+        ({"reason": "Denied", "message": "403"}, ("Denied", "403")),
+    ],
+    ids=["no words", "its own words"],
+)
+def test_an_endpoint_that_is_not_ready_says_why(given, told):
+    (planned,) = service_plan(service(group("a")), [endpoint("x", "a", ready=False, **given)]).endpoints
+    assert (planned.ready, planned.reason, planned.message) == (False, *told)
+
+
 def test_an_address_that_is_no_url_gets_nothing():
     (planned,) = service_plan(service(group("a")), [endpoint("x", "a", {"url": "ftp://192.0.2.9"})]).endpoints
     assert (planned.ready, planned.message, planned.models) == (False, "the address is not an http or https URL", ())

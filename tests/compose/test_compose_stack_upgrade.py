@@ -163,7 +163,8 @@ def test_five_of_those_that_it_waits_for_are_named(names, shown):
 @pytest.mark.parametrize(("since_s", "wait_s"), [(20.0, 40.0), (59.5, 1.0)])
 def test_a_pause_is_waited_for_until_its_end(since_s, wait_s):
     before = done(completionTime=timestamp(NOW))
-    found = plan(make(software=had(), upgrade=WAVES), [make("c", {}, before)], now=NOW + since_s)
+    earlier = [make("c", {}, before), make("d", {}, done(completionTime=timestamp(NOW - 30.0)))]
+    found = plan(make(software=had(), upgrade=WAVES), earlier, now=NOW + since_s)
     assert (found.status.phase, found.requeue_after_s) == ("Waiting", wait_s)
 
 

@@ -244,6 +244,16 @@ def test_nothing_is_held_back_where_replicas_are_dropped():
     assert (len(held.placements), left.replicas) == (2, 1)
 
 
+def test_a_new_replica_that_is_observed_already_is_not_held_back():
+    """The list of replicas is older than what is observed: the cluster has both."""
+    decided = schedule(place(2, engine(request(8))), Fleet.of([placeable("a", pool("p", nodes=4))]))
+    wait = StartupWait(("b",), NOW + 10)
+    held, _ = hold_back(decided, wait, 2, ())
+    assert [placement.replica.index for placement in held.placements] == [0]
+    both = ("replica-a-0", "replica-a-1")
+    assert hold_back(decided, wait, 2, both) == (decided, None)
+
+
 @pytest.mark.parametrize(("names", "shown"), [("abc", "a, b, c"), ("abcd", "a, b, c and 1 more")])
 def test_three_of_the_clusters_that_it_waits_for_are_named(names, shown):
     found = StartupWait(tuple(names), NOW, wanted=2, held=1)

@@ -30,9 +30,9 @@ def is_ready(manifest: Manifest, when: ReadyWhen) -> bool:
 
 def _has_pods(manifest: Manifest, status: Mapping[str, object]) -> bool:
     """A workload with maxUnavailable of 100 % is Available without any pod."""
-    spec = manifest.get("spec")
-    wanted = spec.get("replicas", 1) if isinstance(spec, Mapping) else 1
-    return wanted == 0 or any(status.get(count) for count in ("availableReplicas", "readyReplicas"))
+    return value_at(manifest, "spec", "replicas") == 0 or any(
+        status.get(count) for count in ("availableReplicas", "readyReplicas")
+    )
 
 
 def _is_counted(manifest: Manifest, status: Mapping[str, object]) -> bool:

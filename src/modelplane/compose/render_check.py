@@ -81,11 +81,7 @@ def _trimmed_backend(backend: Backend) -> Backend:
     images = backend.images
     if images == Images():
         return backend
-    given = Images(
-        picker=images.picker and _SOME,
-        routing_sidecar=images.routing_sidecar and _SOME,
-        warm_up=images.warm_up and _SOME,
-    )
+    given = Images(picker=images.picker and _SOME, routing_sidecar=images.routing_sidecar and _SOME)
     return msgspec.structs.replace(backend, images=given)
 
 
@@ -135,10 +131,9 @@ def _refuse(shape: _Shape, rendering: bytes, artifacts: tuple[str, ...]) -> str 
     cluster = msgspec.json.decode(rendering, type=InferenceCluster)
     replica = shape.replica
     spec = msgspec.structs.replace(replica.spec, cluster_name=cluster.metadata.name)
-    caches = {mount.name: _cache(mount.name, kind) for mount, kind in zip(spec.caches, artifacts, strict=False)}
-    mounts = tuple(mount for mount in spec.caches if mount.name in caches)
+    caches = {mount.name: _cache(mount.name, kind) for mount, kind in zip(spec.caches, artifacts, strict=True)}
     try:
-        volumes = volumes_of(mounts, caches)
+        volumes = volumes_of(spec.caches, caches)
     except RenderError as error:
         return str(error)
     placed = msgspec.structs.replace(replica, spec=spec)

@@ -218,8 +218,8 @@ def _turn(cluster: InferenceCluster, upgrade: Upgrade, release: str, others: tup
 
 def _after_pause(upgrade: Upgrade, earlier: Iterable[_Other], now: float) -> _Turn | None:
     ends = [epoch_s(other.software.completion_time) or 0.0 for other in earlier]
-    left = max(ends, default=0.0) + upgrade.pause_seconds - now
-    if not ends or left <= 0:
+    left = max(ends) + upgrade.pause_seconds - now if ends else 0.0
+    if left <= 0.0:
         return None
     return _Turn(f"waiting until {timestamp(now + left)}: the pause after the earlier waves", wait_s=max(left, 1.0))
 

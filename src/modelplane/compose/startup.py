@@ -73,8 +73,7 @@ def startup_wait(
     ends = {cluster.name: end for cluster in fleet.clusters if (end := _starts_until(cluster, request)) > now}
     fetching = (cluster for cluster in fleet.clusters if cluster.name not in ends and _fetches(cluster, request, fleet))
     ends |= {cluster.name: created + STARTUP_WAIT_S for cluster in fetching}
-    until = min(created + STARTUP_WAIT_S, max(ends.values(), default=0.0))
-    return StartupWait(tuple(ends), until) if ends else None
+    return StartupWait(tuple(ends), min(created + STARTUP_WAIT_S, max(ends.values()))) if ends else None
 
 
 def _starts_until(cluster: Cluster, request: PlacementRequest) -> float:
