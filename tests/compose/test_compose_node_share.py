@@ -49,6 +49,7 @@ def claim(count, name="gpu.nvidia.com"):
         pytest.param(pool(resources=None), (claim(8),), None, id="the class does not say"),
         pytest.param(pool(resources={"cpu": "much"}), (claim(8),), None, id="no quantity"),
         pytest.param(pool((PARTED,), sharedCounters=COUNTERS), (claim(1),), None, id="devices that are divided"),
+        pytest.param(pool(resources={"memory": "64Ti"}), (claim(8),), NodeResources(memory="50331648Mi"), id="no CPU"),
         pytest.param(None, (claim(8),), None, id="a pool that is not known"),
     ],
 )

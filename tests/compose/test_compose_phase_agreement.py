@@ -35,8 +35,10 @@ def context(shape, prefill=(), decode_=(), fabric=None, engine=None, share=None,
     if engine:
         document["spec"]["decode"]["workers"]["engine"] = engine
     cluster = copy.deepcopy(make_cluster())
+    kinds = fabric if isinstance(fabric, tuple) else [fabric] * len(POOLS)
     cluster["spec"]["nodePools"] = [
-        {"name": name, "className": "c", **({"fabric": {"type": fabric}} if fabric else {})} for name in POOLS.values()
+        {"name": name, "className": "c", **({"fabric": {"type": kind}} if kind else {})}
+        for name, kind in zip(POOLS.values(), kinds, strict=True)
     ]
     found = decode(InferenceCluster, cluster)
     replica = placed(decode(ModelDeployment, document), CLUSTER, pools=POOLS)
@@ -60,6 +62,8 @@ def with_share(replica, share):
         pytest.param({"fabric": "EFA"}, "nixl", id="no verbs"),
         pytest.param({"fabric": "InfiniBand"}, "", id="verbs"),
         pytest.param({"fabric": "RoCE"}, "", id="verbs over Ethernet"),
+        pytest.param({"fabric": ("RoCE", "EFA")}, "nixl", id="one pool has verbs"),
+        pytest.param({"fabric": ("EFA", "RoCE")}, "nixl", id="the other pool has verbs"),
         pytest.param({"prefill": [BACKEND, "mori"]}, "mori", id="as one side says"),
         pytest.param({"earlier_defaults": True}, "", id="as an earlier release rendered it"),
     ],
@@ -157,6 +161,7 @@ def test_without_a_fast_network_caches_stay_in_the_nodes_memory_too():
         pytest.param({}, id="no share of the node is known"),
         pytest.param({"share": SHARE, "fabric": "RoCE"}, id="a fast network"),
         pytest.param({"share": SHARE, "fabric": "EFA"}, id="another fast network"),
+        pytest.param({"share": SHARE, "fabric": ("RoCE", "None")}, id="one pool has a fast network"),
         pytest.param({"share": SHARE, "earlier_defaults": True}, id="as an earlier release rendered it"),
         pytest.param({"share": SHARE, "prefill": ["--kv-offloading-size", "8"]}, id="the args of one say a size"),
     ],

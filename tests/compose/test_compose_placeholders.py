@@ -76,10 +76,14 @@ def test_label_values(value, expected):
     assert is_label_value(value) is expected
 
 
+PREFIX = ".".join(["a" * 63] * 3 + ["a" * 61])
+
+
 @pytest.mark.parametrize(
     ("key", "expected"),
     [("a", True), ("example.com/a", True), ("", False), ("/a", False), ("example.com/", False), ("Ex.com/a", False),
-     ("a" * 63, True), ("a" * 64, False), (f"{'a' * 254}/a", False)],
+     ("a" * 63, True), ("a" * 64, False), (f"{'a' * 254}/a", False),
+     (f"{PREFIX}/a", True), (f"{PREFIX}a/a", False)],
 )  # fmt: skip
 def test_label_keys(key, expected):
     assert is_label_key(key) is expected

@@ -276,6 +276,29 @@ CAUSES = {
         pod(phase="Failed", reason="Evicted", message="The node was low on resource: memory.", conditions=[NOT_READY]),
         Cause(Reason.POD_FAILED, "Evicted: The node was low on resource: memory.", BOUND),
     ),
+    "a pod that ended without words of its own": (
+        pod(container({"terminated": EXITED}), phase="Failed", conditions=[NOT_READY]),
+        Cause(Reason.POD_FAILED, "exit code 2 (Error)", BOUND),
+    ),
+    "a pod that ended and says nothing": (
+        pod(phase="Failed", conditions=[NOT_READY]),
+        Cause(Reason.POD_FAILED, "it ended", BOUND),
+    ),
+    "a pod that the scheduler has not seen": (
+        {"metadata": {"name": "chat-0"}, "spec": {}},
+        Cause(Reason.WORKLOAD_STARTING, "it is not scheduled yet"),
+    ),
+    "a pod on a node whose kubelet has not seen it": (
+        {"metadata": {"name": "chat-0"}, "spec": {"nodeName": "gpu-1"}},
+        Cause(Reason.CONTAINER_CREATING, "its node has not started it yet"),
+    ),
+    "an init container that failed once and may start again": (
+        pod(
+            container(waiting("PodInitializing")),
+            initContainerStatuses=[container({"terminated": {**EXITED, "exitCode": 1}}, name="fetch")],
+        ),
+        Cause(Reason.CRASH_LOOPING, "init container fetch: exit code 1 (Error)", BOUND),
+    ),
     "one that became unready in the second that it started": (
         pod(container(RUNNING), conditions=[SCHEDULED, {**NOT_READY, "lastTransitionTime": STARTED}], phase="Running"),
         Cause(Reason.LOADING_WEIGHTS, "container engine runs and does not answer yet", STARTED),

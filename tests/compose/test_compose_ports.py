@@ -25,6 +25,7 @@ def engine(name: str, phase: str | None = None, **container) -> dict:
 @pytest.mark.parametrize(
     ("container", "port"),
     [({}, 8000), ({"ports": [{"containerPort": 9000}]}, 9000), ({"args": ["--port", "9001"]}, 9001),
+     ({"args": ["--port", "65535"]}, 65535), ({"args": ["--port", "1"]}, 1),
      ({"command": ["x", "--port=9002"], "ports": [{"containerPort": 1}]}, 9002)],
 )  # fmt: skip
 def test_an_engine_listens_where_it_says(container, port):

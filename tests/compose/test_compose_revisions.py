@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from modelplane.api.codec import decode, encode
 from modelplane.api.errors import InputError
-from modelplane.api.models import ModelDeployment, ModelDeploymentStatus
+from modelplane.api.models import ModelDeployment, ModelDeploymentStatus, StatusRollout
 from modelplane.compose import revisions
 from modelplane.compose.revisions import effective, pack, recorded, template_hash, template_of, unpack
 
@@ -64,6 +64,17 @@ def test_a_template_that_comes_back_gets_a_new_number(images, expected):
 def test_only_so_many_old_revisions_are_kept(limit, expected):
     found = history("a", "b", "c", rollout={"revisionHistoryLimit": limit})
     assert [each.revision for each in found] == expected
+
+
+def test_the_stable_revision_is_kept_beyond_the_limit():
+    """A rollout that is halted goes back to it."""
+    known = history("a", "b", "c", "d")
+    item = deployment("d", known, rollout={"revisionHistoryLimit": 1})
+    for stable, expected in ((known[0], [1, 3, 4]), (known[1], [2, 3, 4]), (known[2], [3, 4])):
+        rollout = StatusRollout(revision=4, hash_=known[3].hash_, stable=stable.hash_)
+        status = msgspec.structs.replace(item.status, rollout=rollout)
+        found = recorded(msgspec.structs.replace(item, status=status), NOW)
+        assert [each.revision for each in found] == expected
 
 
 def test_scaling_and_routing_make_no_revision():

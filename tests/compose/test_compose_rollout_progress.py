@@ -183,4 +183,5 @@ def test_a_halt_is_said_with_its_numbers():
         f"revision 3: {halt.message}; 3 of 4 replicas serve the revision before",
     )
     assert (found.status.halted, found.status.complete, found.status.stable) == (halt, None, "old")
+    assert (found.status.updated_replicas, found.status.ready_replicas) == (0, 0)
     assert found.requeue_after_s is None

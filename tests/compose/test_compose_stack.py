@@ -357,13 +357,17 @@ def test_what_is_read_of_a_provided_cluster():
     assert not have().keys() & compose(make(None)).requirements.keys()
 
 
+ONE_WAVE = {"cluster": {"source": "Existing", "existing": {"secretRef": {"name": "a"}, "components": "Managed"}}}
+
+
 def test_the_other_clusters_are_read_while_a_change_waits_for_its_turn():
     """Reading them costs a call for each change of one of them, so clusters without waves do not."""
     late = {"software": {"phase": "UpToDate", "release": "0.0.1", "revision": "0"}}
-    for upgrade, wanted in ((None, False), ({"wave": 1}, True)):
+    earlier = ({"metadata": {"name": "a"}, "spec": {**ONE_WAVE, "software": {"upgrade": {"wave": 0}}}},)
+    for upgrade, others, wanted in ((None, {}, False), ({"wave": 1}, {}, True), ({"wave": 1}, earlier, True)):
         cluster = make(software={"upgrade": upgrade} if upgrade else {})
         cluster = msgspec.structs.replace(cluster, status=decode(InferenceClusterStatus, late))
-        found = compose(cluster).requirements.get("other-clusters")
+        found = compose(cluster, **({"other-clusters": others} if others else {})).requirements.get("other-clusters")
         assert found == (Requirement("modelplane.ai/v1alpha1", "InferenceCluster") if wanted else None)
 
 

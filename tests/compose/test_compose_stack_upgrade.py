@@ -97,6 +97,11 @@ WAVES = {"wave": 1, "pauseSeconds": 60}
         ),
         (
             make(software=had(), upgrade=WAVES),
+            [make("c", {}, done(), [*HEALTHY, {"type": "TelemetryReady", "status": "False", "reason": "Failed"}])],
+            ("Upgrading", None, False),
+        ),
+        (
+            make(software=had(), upgrade=WAVES),
             [make("c", {"wave": 2}, done(phase="Failed"))],
             (
                 "Waiting",
@@ -138,6 +143,7 @@ WAVES = {"wave": 1, "pauseSeconds": 60}
         "the pause",
         "after the pause",
         "an upgraded cluster is not healthy",
+        "an upgraded cluster lacks nothing that its models need",
         "a failure stops all waves",
         "a failure that is resumed",
         "one that is paused is not waited for",
