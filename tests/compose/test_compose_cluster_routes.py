@@ -258,6 +258,22 @@ def test_a_gateway_beside_the_control_plane_and_one_on_a_cluster_serve_one_servi
     assert [condition.status.value for condition in found.conditions] == ["True", "True"]
 
 
+@pytest.mark.parametrize(
+    ("late", "gateways", "expected"),
+    [
+        ("eu/route", (BESIDE, EU), ("False", "InferenceGateway eu on fra-a has not accepted the route yet")),
+        ("route", (BESIDE, EU), ("False", "the gateway has not accepted the route yet")),
+        ("eu/route", (BESIDE, gateway()), ("True", "http://192.0.2.1/team/chat")),
+    ],
+    ids=["the one on a cluster", "the one beside the control plane", "one that has no address is not waited for"],
+)
+def test_the_gateway_that_has_not_taken_the_route_is_named(late, gateways, expected):
+    statuses = {**STATUSES, "route": accepted_by("modelplane")}
+    _, seen = settled(lambda seen: composed([ONE], seen, gateways), statuses)
+    found = composed([ONE], {**seen, late: replace(seen[late], ready=False)}, gateways).conditions[1]
+    assert (found.status.value, found.message) == expected
+
+
 def test_two_gateways_on_one_cluster_have_objects_of_their_own():
     found, _ = settled(lambda seen: composed([ONE], seen, (EU, US)))
     identities = [

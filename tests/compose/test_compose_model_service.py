@@ -303,6 +303,11 @@ def test_endpoints_of_which_none_is_ready_are_counted():
         ({}, "http://192.0.2.1/team/chat", ("True", "RouteConfigured", "http://192.0.2.1/team/chat")),
         ({"gateways": ()}, None, ("False", "WaitingForGateway", "no InferenceGateway exists")),
         (
+            {"gateways": ({**GATEWAY, "spec": {"serviceSelector": {"matchLabels": {"region": "eu"}}}},)},
+            None,
+            ("False", "WaitingForGateway", "0 of 1 InferenceGateways serve this service"),
+        ),
+        (
             {"gateways": ({**GATEWAY, "status": {}},)},
             None,
             ("False", "WaitingForGateway", "InferenceGateway default has no address"),
@@ -313,7 +318,14 @@ def test_endpoints_of_which_none_is_ready_are_counted():
             ("True", "RouteConfigured", "http://192.0.2.1/team/chat"),
         ),
     ],
-    ids=["not read", "not read, and it has an address", "none", "one without an address", "one of two has an address"],
+    ids=[
+        "not read",
+        "not read, and it has an address",
+        "none",
+        "none that selects it",
+        "one without an address",
+        "one of two has an address",
+    ],
 )
 def test_a_route_needs_a_gateway_with_an_address(gateways, address, expected):
     required = {"endpoints": (endpoint("one"),), **gateways}

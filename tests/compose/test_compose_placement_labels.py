@@ -18,6 +18,7 @@ def stamped(cluster, labels, seen=None):
 
 def test_a_replica_gets_the_labels_of_its_cluster_and_its_own_win():
     assert stamped("east", {"app": "qwen"}) == {"app": "qwen", "region": "eu"}
+    assert stamped("east", {}) == {"app": "mine", "region": "eu"}
 
 
 def test_labels_that_the_cluster_no_longer_has_go():

@@ -1,5 +1,7 @@
 """Every field of a deployment that placement reads reaches it."""
 
+import pytest
+
 from modelplane.api.codec import decode
 from modelplane.api.models import LabelSelector, ModelDeployment, Toleration
 from modelplane.compose.placement_request import placement_request
@@ -81,3 +83,15 @@ def test_everything_that_can_be_said_is_heard():
         nominated_victims=frozenset({"r-1"}),
         check=asked.check,
     )
+
+
+@pytest.mark.parametrize(
+    ("trigger", "policy"),
+    [
+        ("Tier", RebalancePolicy(tier=True)),
+        ("Spread", RebalancePolicy(spread=True)),
+        ("Cost", RebalancePolicy(cost=True)),
+    ],
+)
+def test_replicas_move_by_the_trigger_that_is_named(trigger, policy):
+    assert read({"placement": {"rebalance": {"triggers": [trigger]}}}).rebalance == policy

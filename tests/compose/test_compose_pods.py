@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from modelplane.api.models import DeviceRequest, Env
+from modelplane.api.models import DeviceRequest, Env, Port
 from tests.compose.conftest import change_pods
 
 SHAPES = ("single-gpu", "tensor-8", "pipeline-2", "data-parallel", "kimi-k2-5p3d", "qwen3-coder-lora", "gpt-oss-20b")
@@ -202,6 +202,22 @@ def test_what_a_scheduler_counts_by_is_requested_for_the_engine_alone(scene):
     found = [spec["containers"] for _, _, spec in pods(made.compose()) if engines(spec)]
     requested = {each["name"]: each.get("resources", {}).get("requests", {}).keys() for spec in found for each in spec}
     assert (requested["engine"] > set(), requested["exporter"]) == (True, set())
+
+
+def test_a_decode_engine_that_moves_lists_each_of_its_ports_once(scene):
+    """Its sidecar has 8000 and it moves to 8001, which the user lists too."""
+
+    def with_ports(spec):
+        ports = tuple(Port(container_port=port) for port in (8000, 8001, 9400))
+        return replace(spec, containers=(replace(spec.containers[0], ports=ports), *spec.containers[1:]))
+
+    made = change_pods(scene("prefill-decode"), with_ports)
+    listed = {
+        labels["modelplane.ai/engine"]: [port["containerPort"] for port in engines(spec)[0]["ports"]]
+        for labels, _, spec in pods(made.compose())
+        if "modelplane.ai/engine" in labels
+    }
+    assert listed == {"prefill": [8000, 8001, 9400], "decode": [8001, 9400]}
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,14 @@ def test_a_lost_cluster_is_the_cause_of_all_that_is_on_it(scene):
     )
 
 
+def test_a_replica_that_mounts_nothing_is_not_created_before_its_cluster_is_read(scene):
+    made = scene("single-gpu")
+    made.replica = msgspec.structs.replace(made.replica, spec=msgspec.structs.replace(made.replica.spec, caches=()))
+    del made.required["cluster"]
+    found = {each.type: (each.status, each.reason, each.message) for each in compose(made).conditions}
+    assert found["WorkloadReady"] == ("False", "Creating", "the workload is not created yet")
+
+
 def test_a_lost_cluster_is_the_cause_before_secrets_that_cannot_be_seen_there(scene):
     made = scene("gpt-oss-20b")
     lose(made)

@@ -27,6 +27,11 @@ from tests.compose.conftest import load_deployment, make_cluster
         (Topology(tensor=8, pipeline=2), 8, None),
         (Topology(data=16, data_local=8), 8, None),
         (
+            Topology(tensor=8, data=4, data_local=2),
+            8,
+            "tensor 8 for each of 2 ranks needs 16 devices in a pod; nodeSelector requests 8",
+        ),
+        (
             Topology(tensor=8, data=16, data_local=8),
             8,
             "tensor 8 for each of 8 ranks needs 64 devices in a pod; nodeSelector requests 8",

@@ -282,14 +282,20 @@ def test_mirrors_have_every_image_of_the_gateway_in_its_version():
     }
 
 
-def test_paused_software_keeps_its_version():
+@pytest.mark.parametrize(
+    ("held", "status", "version"),
+    [
+        ({}, {}, "v1.21.0"),
+        ({"paused": True}, {}, "v1.20.2"),
+        ({"upgrade": {"wave": 1}}, {"phase": "UpToDate", "release": "0.0.1", "revision": "0"}, "v1.20.2"),
+    ],
+    ids=["at once", "paused", "not its turn yet"],
+)
+def test_software_that_is_held_keeps_its_version(held, status, version):
     _, observed, _ = settle(make())
-    newer = {"overrides": [{"name": "cert-manager", "version": "v1.21.0"}]}
-    old, new = (
-        compose(make(software={**newer, "paused": paused}), observed).desired["stack-cert-manager"].target.version
-        for paused in (True, False)
-    )
-    assert (old, new) == ("v1.20.2", "v1.21.0")
+    cluster = make(software={"overrides": [{"name": "cert-manager", "version": "v1.21.0"}], **held})
+    cluster = msgspec.structs.replace(cluster, status=decode(InferenceClusterStatus, {"software": status}))
+    assert compose(cluster, observed).desired["stack-cert-manager"].target.version == version
 
 
 @pytest.mark.parametrize(

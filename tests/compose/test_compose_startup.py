@@ -164,7 +164,9 @@ def test_the_wait_ends():
     ("asked", "other"),
     [
         pytest.param(deployment(2, age=31), WEST, id="the deployment is not new"),
+        pytest.param(deployment(2, age=30), WEST, id="the time of the deployment is over"),
         pytest.param(deployment(2), cluster("west", ready=False, age=31), id="the cluster is not new"),
+        pytest.param(deployment(2), cluster("west", ready=False, age=30), id="the time of the cluster is over"),
         pytest.param(deployment(2), cluster("west", ready=False, cordoned=True), id="it is cordoned"),
         pytest.param(
             deployment(2),
@@ -191,6 +193,13 @@ def test_a_host_without_a_clock_does_not_wait():
     assert told(composed(deployment(2), [EAST, WEST], now=0.0))[1] == "AllPlaced"
 
 
+@pytest.mark.parametrize(("age", "until"), [(0, NOW + 20), (15, NOW + 15)])
+def test_the_wait_ends_with_the_newest_cluster_and_with_the_deployment_s_own_time(age, until):
+    starting = [placeable(name, ready=False, created=NOW - old) for name, old in (("a", 10), ("b", 20))]
+    found = startup_wait(deployment(2, age=age), place(2), Fleet.of(starting), NOW)
+    assert found == StartupWait(("a", "b"), until)
+
+
 fleets = st.lists(st.tuples(st.booleans(), st.integers(0, 40)), min_size=1, max_size=5).map(
     lambda found: [cluster(f"c{n}", ready=ready, age=age) for n, (ready, age) in enumerate(found)]
 )
@@ -211,13 +220,15 @@ def test_what_exists_stays_and_the_rest_comes_in_time(clusters, replicas, age, g
         assert 0 < second.requeue_after_s <= STARTUP_WAIT_S
 
 
-CACHED = place(2, caches=(CacheRequest("weights"), CacheRequest("adapter", required=False)))
+CACHED = place(2, caches=(CacheRequest("weights"), CacheRequest("tokenizer"), CacheRequest("adapter", required=False)))
 
 
 @pytest.mark.parametrize(
     ("awaited", "other", "expected"),
     [
         pytest.param({"weights": {"b"}}, {}, ("b",), id="a cluster that fetches"),
+        pytest.param({"weights": {"b"}, "tokenizer": set()}, {}, ("b",), id="a cluster that fetches one of two"),
+        pytest.param({"weights": {"c"}}, {}, (), id="another cluster fetches"),
         pytest.param({"adapter": {"b"}}, {}, (), id="a cache that is not required"),
         pytest.param({}, {}, (), id="nothing is fetched"),
         pytest.param({"weights": {"b"}}, {"ready": False}, (), id="the cluster is not ready"),

@@ -54,6 +54,7 @@ def test_pods_that_serve_have_it(scene, shape, backend, expected):
 def test_it_gates_readiness_and_its_arguments_are_the_plan(scene):
     ((*_, container),) = lists(warmed(scene("single-gpu")))
     assert (container["name"], container["image"]) == ("warm-up", "example/warm-up:1")
+    assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
     check = {"httpGet": {"path": "/ready", "port": 9010}, "timeoutSeconds": 5}
     assert container["readinessProbe"] == {**check, "periodSeconds": 2, "failureThreshold": 3}
     assert container["args"][:2] == ["--engine-port=8000", "--port=9010"]

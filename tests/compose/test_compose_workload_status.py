@@ -35,6 +35,8 @@ def test_pods_are_new_when_they_are_counted_as_such(item, expected):
         ({"metadata": None}, False),
         (DONE, True),
         ({"conditions": [{"type": "Ready"}]}, True),
+        ({"replicas": 3}, True),
+        ({"updatedReplicas": 3}, True),
     ],
 )
 def test_a_status_has_conditions_or_counts(status, expected):

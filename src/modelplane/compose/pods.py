@@ -199,12 +199,9 @@ def _spec(
     context: Context, engine: ReplicaEngine, member: ReplicaMember, gang_metadata: GangMetadata
 ) -> dict[str, object]:
     template = member.template.spec
-    ours: list[dict[str, object]] = [
-        {"name": _SHARED_MEMORY, "emptyDir": {"medium": "Memory"}},
-        *pod_volumes(context.volumes),
-    ]
-    if keeps_downloads(context, member):
-        ours.insert(1, {"name": _DOWNLOADS, "emptyDir": {}})
+    downloads = [{"name": _DOWNLOADS, "emptyDir": {}}] if keeps_downloads(context, member) else []
+    shared = {"name": _SHARED_MEMORY, "emptyDir": {"medium": "Memory"}}
+    ours: list[dict[str, object]] = [shared, *downloads, *pod_volumes(context.volumes)]
     names = (str(volume["name"]) for volume in ours)
     check_template(engine, member, names, routed=is_routed(context, engine))
     containers = [_container(context, engine, member, container) for container in template.containers]
@@ -273,7 +270,8 @@ def _container(
         return {**with_copies(context.name, rendered), "securityContext": security(container, ENGINE_SECURITY)}
     launch = launch_of(context, engine, member)
     replaced = {"command", "args", *PROBES}
-    rendered = {key: value for key, value in rendered.items() if key not in replaced} | _words(launch)
+    rendered = {key: value for key, value in rendered.items() if key not in replaced}
+    rendered |= {"command": list(launch.command), "args": list(launch.args)}
     rendered["securityContext"] = security(container, engine_security(context, member.node_pool_name))
     rendered["env"] = _env(context, engine, member, launch)
     rendered["volumeMounts"] = _mounts(context, engine, member, container)
@@ -302,12 +300,9 @@ def _claims(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> d
 def _mounts(
     context: Context, engine: ReplicaEngine, member: ReplicaMember, container: Container
 ) -> list[dict[str, object]]:
-    ours: list[dict[str, object]] = [
-        {"name": _SHARED_MEMORY, "mountPath": "/dev/shm"},  # noqa: S108  a mount inside the container
-        *volume_mounts(context.volumes),
-    ]
-    if keeps_downloads(context, member):
-        ours.insert(1, {"name": _DOWNLOADS, "mountPath": DOWNLOADS_PATH})
+    downloads = [{"name": _DOWNLOADS, "mountPath": DOWNLOADS_PATH}] if keeps_downloads(context, member) else []
+    shared = {"name": _SHARED_MEMORY, "mountPath": "/dev/shm"}  # noqa: S108  a mount inside the container
+    ours: list[dict[str, object]] = [shared, *downloads, *volume_mounts(context.volumes)]
     return mounts(engine, container, ours, frozenset(volume.mount_path for volume in context.volumes))
 
 
@@ -339,10 +334,6 @@ def _ports(port: int, container: Container, name: str | None) -> dict[str, objec
     first = {"containerPort": port, **({"name": name} if name else {})}
     others = [encode(other) for other in container.ports[1:] if other.container_port != port]
     return {"ports": [first, *others]}
-
-
-def _words(launch: Launch) -> dict[str, object]:
-    return {key: list(words) for key, words in (("command", launch.command), ("args", launch.args)) if words}
 
 
 def _env(context: Context, engine: ReplicaEngine, member: ReplicaMember, launch: Launch) -> list[dict[str, object]]:

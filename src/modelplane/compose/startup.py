@@ -112,7 +112,7 @@ def hold_back(
     if decided.dropped:
         return decided, None
     used = {placement.replica.cluster for placement in decided.placements}
-    share = ceil(wanted / max(len(used) + len(wait.clusters), 1))
+    share = ceil(wanted / (len(used) + len(wait.clusters)))
     placed: Counter[str] = Counter()
     kept: list[Placement] = []
     for placement in sorted(decided.placements, key=_is_new):

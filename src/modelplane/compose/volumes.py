@@ -62,7 +62,7 @@ def _volume(mount: CacheMount, cache: ModelCache) -> Volume:
     kind = cache.spec.artifact.kind
     storage, source = storage_of(cache), source_of(cache)
     key = mount.key or (source.key if source is not None else "")
-    image = storage.type == "Image" and cache.spec.oci is not None
+    oci = cache.spec.oci if storage.type == "Image" else None
     return Volume(
         cache=mount.name,
         kind=kind,
@@ -70,7 +70,7 @@ def _volume(mount: CacheMount, cache: ModelCache) -> Volume:
         mount_path=_path(mount, kind),
         sub_path=_sub_path(cache),
         repository=str(source.document["repo"]) if source is not None and "repo" in source.document else None,
-        image=cache.spec.oci.reference if image and cache.spec.oci is not None else None,
+        image=oci.reference if oci is not None else None,
         staged=storage.type == "PVC",
         key=key,
         size_gib=storage.size_gib if storage.type == "PVC" else 0,
