@@ -199,9 +199,11 @@ def _spec(
     context: Context, engine: ReplicaEngine, member: ReplicaMember, gang_metadata: GangMetadata
 ) -> dict[str, object]:
     template = member.template.spec
-    downloads = [{"name": _DOWNLOADS, "emptyDir": {}}] if keeps_downloads(context, member) else []
-    shared = {"name": _SHARED_MEMORY, "emptyDir": {"medium": "Memory"}}
-    ours: list[dict[str, object]] = [shared, *downloads, *pod_volumes(context.volumes)]
+    ours: list[dict[str, object]] = [
+        {"name": _SHARED_MEMORY, "emptyDir": {"medium": "Memory"}},
+        *([{"name": _DOWNLOADS, "emptyDir": {}}] if keeps_downloads(context, member) else ()),
+        *pod_volumes(context.volumes),
+    ]
     names = (str(volume["name"]) for volume in ours)
     check_template(engine, member, names, routed=is_routed(context, engine))
     containers = [_container(context, engine, member, container) for container in template.containers]
@@ -300,9 +302,11 @@ def _claims(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> d
 def _mounts(
     context: Context, engine: ReplicaEngine, member: ReplicaMember, container: Container
 ) -> list[dict[str, object]]:
-    downloads = [{"name": _DOWNLOADS, "mountPath": DOWNLOADS_PATH}] if keeps_downloads(context, member) else []
-    shared = {"name": _SHARED_MEMORY, "mountPath": "/dev/shm"}  # noqa: S108  a mount inside the container
-    ours: list[dict[str, object]] = [shared, *downloads, *volume_mounts(context.volumes)]
+    ours: list[dict[str, object]] = [
+        {"name": _SHARED_MEMORY, "mountPath": "/dev/shm"},  # noqa: S108  a mount inside the container
+        *([{"name": _DOWNLOADS, "mountPath": DOWNLOADS_PATH}] if keeps_downloads(context, member) else ()),
+        *volume_mounts(context.volumes),
+    ]
     return mounts(engine, container, ours, frozenset(volume.mount_path for volume in context.volumes))
 
 
