@@ -83,6 +83,7 @@ def test_each_matching_cluster_gets_a_volume_and_a_job_and_then_only_the_volume(
     ]
     fleet.apply()
     assert fleet.phases() == dict.fromkeys(("east", "west"), ("Hydrating", "Hydrating"))
+    assert "stagedBytes" not in fleet.cache["status"]
     fleet.end_jobs()
     fleet.apply()
     assert fleet.phases() == dict.fromkeys(("east", "west"), ("Ready", "Staged"))
@@ -124,6 +125,26 @@ def test_a_transition_has_one_event():
     ]
 
 
+@pytest.mark.parametrize(
+    ("reasons", "worst"),
+    [
+        (("SecretMissing", "SourceNotFound"), "SecretMissing"),
+        (("SourceNotFound", "SecretMissing"), "SecretMissing"),
+        (("SourceNotFound", "SourceInvalid"), "SourceNotFound"),
+    ],
+    ids=["the first", "the second", "equally bad: the first"],
+)
+def test_the_worst_reason_of_clusters_that_failed(reasons, worst):
+    fleet = Fleet(make_cache())
+    fleet.apply()
+    fleet.apply()
+    fleet.end_jobs("Failed")
+    said = [loader_pod(phase="Failed", reason=reason, message="no") for reason in reasons]
+    fleet.pods = {name: [pod] for name, pod in zip(("east", "west"), said, strict=True)}
+    artifact = fleet.apply().conditions[-1]
+    assert (artifact.reason, [phase for phase, _ in fleet.phases().values()]) == (worst, ["Failed", "Failed"])
+
+
 def test_the_worst_reason_and_what_each_cluster_says():
     fleet = Fleet(make_cache(), [make_cluster("east"), make_cluster("west", ready=False)])
     fleet.apply()
@@ -131,6 +152,22 @@ def test_the_worst_reason_and_what_each_cluster_says():
     (artifact,) = [each for each in fleet.cache["status"]["conditions"] if each["type"] == "ArtifactReady"]
     message = "0 of 2 clusters hold it; east: Hydrating; west: WaitingForCluster: the cluster is not ready"
     assert (artifact["status"], artifact["reason"], artifact["message"]) == ("False", "Hydrating", message)
+
+
+def test_the_latest_time_that_its_source_was_staged_is_shown_until_the_source_changes():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.settle()
+    fleet.clusters.append(make_cluster("west"))
+    fleet.apply()
+    fleet.end_jobs(completed="2027-01-15T09:00:00Z")
+    fleet.apply()
+    assert (fleet.phases()["west"][0], fleet.cache["status"]["lastHydratedAt"]) == ("Ready", "2027-01-15T09:00:00Z")
+    fleet.observed = {}
+    fleet.apply()
+    assert (fleet.phases()["west"][0], fleet.cache["status"]["lastHydratedAt"]) == ("Pending", "2027-01-15T09:00:00Z")
+    fleet.cache["spec"]["huggingFace"] = {"repo": "Qwen/Qwen3-0.6B"}
+    fleet.apply()
+    assert "lastHydratedAt" not in fleet.cache["status"]
 
 
 def test_progress_is_that_of_the_cluster_that_has_the_least_of_it():
@@ -545,6 +582,7 @@ def test_a_claim_that_exists_is_ready_when_it_is_bound():
     fleet = Fleet(cache)
     assert fleet.compose().desired == {}
     assert set(fleet.phases().values()) == {("Ready", "Adopted")}
+    assert fleet.cache["status"]["source"] == "ExistingPVC"
     (artifact,) = [each for each in fleet.cache["status"]["conditions"] if each["type"] == "ArtifactReady"]
     assert (artifact["status"], artifact["reason"], artifact["message"]) == (
         *("True", "Adopted"),
@@ -554,8 +592,13 @@ def test_a_claim_that_exists_is_ready_when_it_is_bound():
     fleet.compose()
     assert fleet.phases() == {"east": ("Ready", "Adopted"), "west": ("Failed", "VolumeMissing")}
     fleet.claims["west"] = [{"status": {"phase": "Pending"}}]
-    fleet.compose()
+    wanted = fleet.compose().requirements
     assert fleet.phases()["west"] == ("Pending", "WaitingForVolume")
+    names = {"name": "nfs", "namespace": remote_namespace("team")}
+    assert {key: each for key, each in wanted.items() if key.startswith("claim-")} == {
+        f"claim-{cluster}": Requirement("v1", "PersistentVolumeClaim", cluster=cluster, **names)
+        for cluster in ("east", "west")
+    }
 
 
 def test_an_image_volume_is_published():

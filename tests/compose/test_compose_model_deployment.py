@@ -754,6 +754,22 @@ def test_an_endpoint_is_made_once_its_replica_has_served_for_long_enough():
     assert found == [(["replica-a-0"], 20.0), (["endpoint-a-0", "replica-a-0"], None)]
 
 
+@pytest.mark.parametrize(("age_s", "left_s"), [(0.0, 3.0), (1.0, 2.0)])
+def test_an_endpoint_whose_replica_just_stopped_is_looked_at_again_when_its_time_is_over(age_s, left_s):
+    seen = settled()
+    seen["replica-a-0"] = replica_that_stopped(seen["replica-a-0"])
+    made = compose(2, seen, [cluster("a", nodes=2), cluster("b", nodes=2)], now=NOW + age_s)
+    assert ("endpoint-a-0" in made.desired, made.requeue_after_s) == (True, left_s)
+
+
+def replica_that_stopped(seen):
+    item = copy.deepcopy(seen.target.manifest)
+    for condition in item["status"]["conditions"]:
+        if condition["type"] != "WorkloadReady":
+            condition |= {"status": "False", "lastTransitionTime": SINCE}
+    return Observed(Local(item, ReadyWhen.READY), ready=False)
+
+
 def images(result):
     """The image of each replica, by its key."""
     items = {key: each.target.manifest for key, each in result.desired.items() if key.startswith("replica-")}

@@ -3,6 +3,7 @@
 from functools import partial
 
 import msgspec
+import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.models import ModelReplica
@@ -61,6 +62,21 @@ def test_a_listed_replica_counts_unless_it_is_observed_at_another_place_or_with_
     others = [listed("a-0", cluster_name="b"), listed("a-0", index=1), listed("a-0", uid="other")]
     seen = observed("a-0", cluster_name="a", index=0)
     assert without_contradicted([same, *others, unseen], CHAT, seen) == [same, unseen]
+
+
+@pytest.mark.parametrize(("deleted", "leaving"), [({}, False), ({"deletionTimestamp": "2026-01-02T00:00:00Z"}, True)])
+def test_what_is_known_of_a_replica_that_names_another_place(deleted, leaving):
+    seen = observed("a-0", cluster_name="b", index=3)
+    item = seen["replica-a-0"].manifest
+    metadata = {**item["metadata"], "creationTimestamp": "2026-01-01T00:00:00Z", **deleted}
+    given = {"replica-a-0": Observed(Local({**item, "metadata": metadata}), ready=True)}
+    (found,) = with_observed(Fleet.of(FLEET), CHAT, given, READ).owned_by(CHAT)
+    assert (found.assignments, found.serving, found.created, found.leaving) == (
+        (),
+        True,
+        "2026-01-01T00:00:00Z",
+        leaving,
+    )
 
 
 def test_what_an_unreadable_replica_holds_is_known_by_the_fleet():

@@ -14,6 +14,7 @@ def test_a_release_as_the_provider_takes_it(problems):
         "namespace": "modelplane-system",
         "annotations": {"crossplane.io/external-name": "mp-lws"},
     }
+    assert made["spec"]["providerConfigRef"] == {"kind": "ClusterProviderConfig", "name": "east"}
     assert made["spec"]["forProvider"] == {
         "namespace": "lws-system",
         "wait": True,

@@ -15,7 +15,7 @@ NEWEST = TemplateRevision(revision=3, hash_="abc", template="")
 BEFORE = {"revision": 3, "hash": "abc", "updatedReplicas": 1, "readyReplicas": 0, "lastProgressTime": SINCE}
 
 
-def judge(updated, ready, now=NOW, before=None, leaving=0, replicas=2, **rules):
+def judge(updated, ready, now=NOW, before=None, replicas=2, *, leaving=False, **rules):
     spec = {"replicas": replicas, "rollout": {"progressDeadlineSeconds": 600, **rules}}
     item = {"metadata": {"name": "chat"}, "spec": spec, "status": {"rollout": before} if before else {}}
     rollout = Rollout((None,) * replicas, updated, ready)
@@ -67,7 +67,9 @@ LATER = "2026-01-01T00:05:00Z"
         ),
         pytest.param({"updated": 2, "ready": 2}, (status(2, 2, complete=True), COMPLETE, None), id="it is complete"),
         pytest.param(
-            {"updated": 2, "ready": 2, "leaving": 1}, (status(2, 2), ROLLING, 600.0), id="an old replica is still there"
+            {"updated": 2, "ready": 2, "leaving": True},
+            (status(2, 2), ROLLING, 600.0),
+            id="an old replica is still there",
         ),
         pytest.param(
             {"updated": 2, "ready": 1, "before": {**BEFORE, "complete": True}, "now": NOW + 9000},
@@ -97,7 +99,7 @@ def test_canaries_are_counted_and_looked_at_again():
     item = {"metadata": {"name": "chat"}, "spec": {"replicas": 4}}
     canary = CanaryState(promoted=False, limit=2, baked=1, left_s=20.0)
     rollout = Rollout((None,) * 4, 2, 2)
-    found = rollout_progress(decode(ModelDeployment, item), NEWEST, rollout, NOW, leaving=0, canary=canary)
+    found = rollout_progress(decode(ModelDeployment, item), NEWEST, rollout, NOW, leaving=False, canary=canary)
     assert (found.condition.reason, found.condition.message, found.requeue_after_s, found.status.promoted) == (
         "CanaryBaking",
         "revision 3: 2 of 4 replicas updated, 2 of 4 ready; 1 of 2 canaries have served for long enough",
@@ -145,7 +147,7 @@ def progress(canary, now=NOW, updated=1, ready=1, **before):
     spec = {"replicas": 4, "rollout": {"progressDeadlineSeconds": 600}}
     item = {"metadata": {"name": "chat"}, "spec": spec, "status": {"rollout": known}}
     rollout = Rollout((None,) * 4, updated, ready)
-    return rollout_progress(decode(ModelDeployment, item), NEWEST, rollout, now, leaving=0, canary=canary)
+    return rollout_progress(decode(ModelDeployment, item), NEWEST, rollout, now, leaving=False, canary=canary)
 
 
 def test_the_status_has_the_step():
@@ -162,6 +164,13 @@ def test_the_status_has_the_step():
             message=canary_words(stepping(left_s=60.0), NOW),
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("state", "now"), [({"serving": False}, NOW), ({}, 0.0)], ids=["a canary does not serve yet", "no clock"]
+)
+def test_when_the_next_step_comes_is_not_said_before_it_is_known(state, now):
+    assert progress(stepping(left_s=60.0, **state), now).status.canary.next_at is None
 
 
 def test_a_step_that_waits_for_a_user_has_no_deadline():

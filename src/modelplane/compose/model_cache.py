@@ -217,11 +217,16 @@ def _status(
 
 
 def _progress(wanted: Mapping[ClusterName, CacheOnCluster]) -> str | None:
-    under_way = [entry for entry in wanted.values() if entry.phase == "Hydrating" and entry.total_bytes]
+    """Of the cluster that has the least of it."""
+    under_way = [
+        (entry.staged_bytes or 0, entry.total_bytes)
+        for entry in wanted.values()
+        if entry.phase == "Hydrating" and entry.total_bytes
+    ]
     if not under_way:
         return None
-    slowest = min(under_way, key=lambda entry: (entry.staged_bytes or 0) / (entry.total_bytes or 1))
-    return f"{(slowest.staged_bytes or 0) / _GIB:.1f} of {(slowest.total_bytes or 0) / _GIB:.1f} GiB"
+    staged, total = min(under_way, key=lambda known: known[0] / known[1])
+    return f"{staged / _GIB:.1f} of {total / _GIB:.1f} GiB"
 
 
 def _cluster_events(cache: ModelCache, stagings: Mapping[ClusterName, ClusterStaging]) -> tuple[Event, ...]:

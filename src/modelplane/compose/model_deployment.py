@@ -133,8 +133,9 @@ def _composed(
     result, rollout = _decided(request, lowered, fleet, decided, wait, weigh)
     changes = transitions(request.resource.status.conditions, result.conditions)
     result = replace(result, events=(*result.events, *changes), requirements=requirements)
-    leaving = sum(placement.decision is ReplicaDecision.MOVING for placement in decided.placements)
-    leaving += sum(replica_key(dropped.replica) in result.desired for dropped in decided.dropped)
+    leaving = any(placement.decision is ReplicaDecision.MOVING for placement in decided.placements) or any(
+        replica_key(dropped.replica) in result.desired for dropped in decided.dropped
+    )
     progress = rollout_progress(deployment, revisions[-1], rollout, request.now, leaving=leaving, canary=canary)
     return _with_progress(request, result, progress, revisions)
 

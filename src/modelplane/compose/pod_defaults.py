@@ -16,7 +16,7 @@ def version_before(scheduling: Scheduling, minor: int, major: int = 0) -> bool:
     text = scheduling.version
     if text is None or not is_version(text):
         return False
-    found = tuple(int(part) for part in text.removeprefix("v").split(".")[:2])
+    found = tuple(int(part) for part in text.removeprefix("v").split("."))
     return found < (major, minor)
 
 

@@ -36,10 +36,10 @@ def rollout_progress(
     rollout: Rollout,
     now: float,
     *,
-    leaving: int,
+    leaving: bool,
     canary: CanaryState = _NO_CANARY,
 ) -> RolloutProgress:
-    """`leaving`: replicas that are being replaced and still there."""
+    """`leaving`: whether replicas that are being replaced are still there."""
     status = _status(deployment, newest, rollout, now, leaving=leaving, canary=canary)
     message = _message(deployment, status)
     kind = ConditionType.PROGRESSING
@@ -112,7 +112,7 @@ def _status(
     rollout: Rollout,
     now: float,
     *,
-    leaving: int,
+    leaving: bool,
     canary: CanaryState,
 ) -> StatusRollout:
     before = deployment.status.rollout or StatusRollout()
