@@ -256,6 +256,12 @@ def test_an_endpoint_of_a_replica_needs_the_word_of_the_replica(replicas, reason
     assert found.requeue_after_s == (None if reason == "RoutePending" else 2.0)
 
 
+def test_a_replica_is_called_without_a_credential():
+    made = endpoint(url="http://10.0.0.7", auth=AUTH, **REPLICA)
+    found = composed(made, required={"replica": ({"status": {"address": "http://10.0.0.7"}},)})
+    assert list(found.desired) == ["backend"]
+
+
 def test_an_endpoint_of_a_replica_that_serves_outlives_the_replica_s_status():
     made = endpoint(url="http://10.0.0.7", **REPLICA)
     serving = as_observed(composed(made, required={"replica": ({"status": {"address": "http://10.0.0.7"}},)}))

@@ -179,6 +179,16 @@ def test_progress_is_that_of_the_cluster_that_has_the_least_of_it():
     assert fleet.cache["status"]["summary"] == {"ready": "0/2", "progress": "2.0 of 40.0 GiB"}
 
 
+@pytest.mark.parametrize(("said", "shown"), [([], None), (["east"], 7), (["west"], 7)])
+def test_the_bytes_that_some_loader_counted_are_shown(said, shown):
+    fleet = Fleet(make_cache())
+    fleet.apply()
+    fleet.pods = {name: [loader_pod(phase="Complete", bytes=7, total=7)] for name in said}
+    fleet.end_jobs()
+    fleet.apply()
+    assert (set(fleet.phases().values()), fleet.cache["status"].get("stagedBytes")) == ({("Ready", "Staged")}, shown)
+
+
 def test_progress_and_digest_are_what_the_loader_says():
     fleet = Fleet(make_cache(), [make_cluster("east")])
     fleet.apply()

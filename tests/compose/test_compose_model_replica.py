@@ -400,3 +400,12 @@ def test_conditions_of_a_cluster_that_cannot_be_read_are_none(scene):
     ready = {"type": "Ready", "status": "True", "reason": "Available"}
     cluster["status"]["conditions"] = [ready, {"type": 7}, {"status": "True"}]
     assert garbled.compose().desired == plain.compose().desired
+
+
+@pytest.mark.parametrize("chosen", ["KAI", "Volcano"])
+def test_a_replica_is_rendered_for_the_scheduler_that_was_found_on_its_cluster(scene, chosen):
+    written, found = scene("pipeline-2", scheduler=chosen.lower()), scene("pipeline-2", scheduler=chosen.lower())
+    (cluster,) = found.required["cluster"]
+    cluster["spec"]["scheduling"] = {**cluster["spec"]["scheduling"], "type": "Auto"}
+    cluster["status"]["inClusterScheduler"] = {"type": chosen}
+    assert found.compose().desired == written.compose().desired != scene("pipeline-2").compose().desired
