@@ -7,6 +7,7 @@ from modelplane.compose.observed_route import ObservedRoute, read_endpoints, rea
 REWRITE = {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}}
 FILTER = {"type": "URLRewrite", "urlRewrite": REWRITE}
 LISTED = {"requestHeaderModifier": {"set": [{"name": "modelplane-replica", "value": "team/a,team/b"}]}}
+OTHER_HEADER = {"name": "x-team", "value": "a"}
 ONE, TWO = {"name": "one", "weight": 1}, {"name": "two", "weight": 2}
 
 
@@ -35,6 +36,11 @@ def route(*rules):
             route({"filters": [FILTER, LISTED], "backendRefs": [ONE, TWO]}),
             ObservedRoute(REWRITE, {"one": ONE, "two": TWO}, ("team/a", "team/b")),
             id="a list of replicas",
+        ),
+        pytest.param(
+            route({"filters": [{"requestHeaderModifier": {"set": [OTHER_HEADER]}}, LISTED]}),
+            ObservedRoute(joined=("team/a", "team/b")),
+            id="a list of replicas after another header",
         ),
     ],
 )

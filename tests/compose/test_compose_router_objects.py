@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+import pytest
 import yaml
 
 from modelplane.compose.caller_document import Caller, CallerDocument
 from modelplane.compose.endpoint_routes import endpoint_routes
 from modelplane.compose.endpoint_target import CredentialRef
 from modelplane.compose.router_objects import RouterSite, plan_maps, read_plan_map, router_objects
-from modelplane.compose.service_plan import PlanEndpoint, PlanTier, ServicePlan
+from modelplane.compose.service_plan import PlanEndpoint, PlanTier, ServicePlan, plan_document
 
 GOLDEN = Path(__file__).parent / "golden_router.yaml"
 
@@ -49,13 +50,14 @@ def test_plans_are_spread_over_maps_that_are_small_enough():
     assert ["callers.json" in each["data"] for each in maps] == [True, *[False] * (len(maps) - 1)]
 
 
-def test_a_map_is_begun_when_the_one_before_is_full():
+@pytest.mark.parametrize(
+    ("lacking", "named"), [(0, [["team.a.json", "team.b.json"]]), (1, [["team.a.json"], ["team.b.json"]])]
+)
+def test_a_map_is_begun_when_the_one_before_is_full(lacking, named):
     large, small = (plan(name, endpoint("a", address="a" * size)) for name, size in (("a", 900_000), ("b", 1)))
-    named = [
-        [name for name in each["data"] if name != "callers.json"]
-        for each in plan_maps(SITE, [small, large], CALLERS).values()
-    ]
-    assert named == [["team.a.json"], ["team.b.json"]]
+    size = sum(len(plan_document(each)) for each in (large, small))
+    maps = plan_maps(SITE._replace(map_bytes=size - lacking), [small, large], CALLERS)
+    assert [[name for name in each["data"] if name != "callers.json"] for each in maps.values()] == named
 
 
 def test_without_services_there_is_still_a_map_to_mount():

@@ -171,7 +171,7 @@ def _installed(request: ComposeRequest[InferenceCluster], inputs: StackInputs) -
     desired: dict[str, Desired] = {}
     for name, component in wanted.items():
         needed = component.needs.keys() & wanted.keys()
-        startable = inputs.reachable and needed <= ready and _fits(request, component, targets, held=held)
+        startable = inputs.reachable and needed <= ready and _fits(request, component, targets)
         changeable = not held and needed <= current
         for key, target in targets[name].items():
             if key in request.observed or startable:
@@ -191,14 +191,12 @@ def _fits(
     request: ComposeRequest[InferenceCluster],
     component: StackComponent,
     targets: Mapping[str, Mapping[str, Target]],
-    *,
-    held: bool,
 ) -> bool:
-    """Whether a component works with the versions of what it needs: while a change waits, those that are installed."""
+    """Whether a component works with the versions of what it needs: those that are installed, where some are."""
     for needed, versions in component.needs.items():
         for key, target in targets.get(needed, {}).items() if versions else ():
             seen = request.observed.get(key)
-            chart = chart_of(seen.target if held and seen is not None else target)
+            chart = chart_of(seen.target if seen is not None else target)
             if chart is not None and not is_in_range(chart.version, versions):
                 return False
     return True
