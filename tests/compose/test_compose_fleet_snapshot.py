@@ -192,6 +192,7 @@ def test_prices_taints_and_what_strangers_hold():
     held["devices"] = [{**GPU, "allocated": 5, "heldByOthers": 2, "missing": 1}]
     (found,) = read(pool=held, declared={"taints": [taint]}).pools
     assert found.price == Price(84.8, "EUR")
+    assert read(pool={"pricePerNodeHour": "84.80"}).pools[0].price == Price(84.8, "USD")
     assert found.taints == (PlacementTaint("team", "a", Effect.NO_EXECUTE, 1767225600.0),)
     assert (found.held_by_others, found.short_since) == ((("gpu", 3),), 1767225600.0)
     assert read(pool={"devices": [{**GPU, "allocated": 5}]}).pools[0].held_by_others == ()

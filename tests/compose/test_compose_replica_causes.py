@@ -250,6 +250,21 @@ def test_the_gateway_says_why_it_rejects_a_route(scene, available, reason):
             "cache llama-70b on east: Hydrating, 1.5 of 4.0 GiB",
         ),
         (
+            {"name": "east", "phase": "Hydrating", "stagedBytes": 0, "totalBytes": 4 * 2**30},
+            "CacheStaging",
+            "cache llama-70b on east: Hydrating, 0.0 of 4.0 GiB",
+        ),
+        (
+            {"name": "east", "phase": "Hydrating", "totalBytes": 4 * 2**30},
+            "CacheStaging",
+            "cache llama-70b on east: Hydrating",
+        ),
+        (
+            {"name": "east", "phase": "Hydrating", "stagedBytes": 2**30},
+            "CacheStaging",
+            "cache llama-70b on east: Hydrating",
+        ),
+        (
             {"name": "east", "phase": "Pending", "message": "no StorageClass"},
             "CacheStaging",
             "cache llama-70b on east: Pending: no StorageClass",
@@ -363,6 +378,14 @@ def test_what_its_cluster_refuses_is_the_cause_in_the_clusters_words(scene, key,
     status = compose(made).status
     name = f"{seen.manifest['kind']} {seen.manifest['metadata']['name']}"
     assert (status.reason, status.message) == (reason, f"{name} is refused: {refused}")
+
+
+def test_a_workload_that_is_refused_is_the_cause_before_what_stands_beside_it(scene):
+    made = scene("single-gpu")
+    observe(made)
+    for key, refused in (("service", "services is forbidden"), ("workload-main-deployment", "exceeded quota: pods")):
+        made.observed[key] = Observed(made.observed[key].target, ready=False, refused=refused)
+    assert compose(made).status.reason == "QuotaExceeded"
 
 
 def test_an_object_that_the_clusters_words_name_is_not_named_twice(scene):

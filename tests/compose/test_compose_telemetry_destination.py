@@ -24,6 +24,9 @@ def test_a_destination_that_is_used():
     assert (result.status.sinks, result.ready.status.value, result.desired) == (2, "True", {})
     assert set(result.requirements) == KEYS
     assert result.requirements["telemetry-gateway"] == GATEWAY
+    assert result.requirements["telemetry-destinations"] == Requirement(
+        "modelplane.ai/v1alpha1", "TelemetryDestination"
+    )
 
 
 def test_a_destination_without_secrets():
