@@ -770,6 +770,26 @@ def replica_that_stopped(seen):
     return Observed(Local(item, ReadyWhen.READY), ready=False)
 
 
+@pytest.mark.parametrize(
+    ("revision", "moves"),
+    [(template_hash(template_of(deployment(1, 1, region="").spec)), True), ("old", False)],
+    ids=["all are of one revision", "one is updated"],
+)
+def test_nothing_moves_for_its_price_while_an_update_goes_on(revision, moves):
+    item = msgspec.to_builtins(deployment(1, 1, region=""))
+    item["spec"]["placement"] = {"rebalance": {"triggers": ["Cost"]}}
+    clusters = [
+        cluster("a", pool={"pricePerNodeHour": "9"}),
+        cluster("b", nodes=0, pool={"pricePerNodeHour": "1"}),
+    ]
+    observed = serving(compose(1, {}, clusters))
+    observed["replica-a-0"].target.manifest["metadata"]["labels"]["modelplane.ai/revision"] = revision
+    clusters[1] = cluster("b", pool={"pricePerNodeHour": "1"})
+    required = {"clusters": tuple(clusters), "replicas": tuple(listed(observed)), "caches": ()}
+    made = model_deployment.compose(ComposeRequest(decode(ModelDeployment, item), observed, required, now=NOW + 3600))
+    assert ("replica-b-0" in made.desired) is moves
+
+
 def images(result):
     """The image of each replica, by its key."""
     items = {key: each.target.manifest for key, each in result.desired.items() if key.startswith("replica-")}

@@ -171,6 +171,10 @@ def test_while_a_backend_is_in_doubt_nobody_joins_and_the_list_of_replicas_stays
     assert (listed(doubted), backends(doubted)) == (["team/one,team/two"], {"one": 1, "two": 1})
     gone = composed((one, three), before, **{"endpoint-two": ()})
     assert (listed(gone), backends(gone)) == (["team/one,team/three"], {"one": 1, "three": 1})
+    alone = composed((one,), before)
+    assert (listed(alone), backends(alone)) == (["team/one,team/two"], {"one": 1, "two": 1})
+    first = composed((two, three), route_to(one))
+    assert (listed(first), backends(first)) == ([], {"one": 1})
 
 
 @pytest.mark.parametrize("gateway", [{}, {"spec": 7}, {"metadata": {"name": "default"}, "status": 7}])

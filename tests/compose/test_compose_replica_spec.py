@@ -55,3 +55,14 @@ def test_a_pod_that_talks_to_others_has_its_gpu_and_its_card_on_one_root(shape, 
     )
     made = make_replica(deployment, lowered, replica("east", 0, *members), cluster=cluster("east", pool))
     assert {each.root_requests for engine in made.spec.engines for each in engine.members} == {names}
+
+
+def test_an_engine_without_a_place_is_left_out():
+    """A replica that was placed before an engine was added holds nothing for it."""
+    deployment = load_deployment("prefill-decode")
+    lowered = lower(deployment.spec)
+    made = make_replica(deployment, lowered, replica("east", 0, assignment("h200", engine_name="prefill")))
+    assert ([each.name for each in lowered.engines], [each.name for each in made.spec.engines]) == (
+        ["decode", "prefill"],
+        ["prefill"],
+    )
