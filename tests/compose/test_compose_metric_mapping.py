@@ -29,6 +29,10 @@ def test_a_metric_that_is_mapped_twice_names_the_other():
     assert said == ("True", "Accepted", "")
 
 
+def test_the_status_of_another_mapping_does_not_matter():
+    assert compose(HOUSE, {**mapping("a", {"from": "x", "to": "modelplane_x"}), "status": 7})[1][0] == "True"
+
+
 def test_nothing_is_said_before_the_others_are_read():
     assert compose(HOUSE, read=False)[1] == ("Unknown", "Unresolved", "MetricMappings are not read yet")
     _, (status, reason, message) = compose(HOUSE, {"metadata": {"name": "a"}, "spec": 7})

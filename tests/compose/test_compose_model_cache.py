@@ -540,7 +540,9 @@ def test_a_cache_follows_its_replicas_and_prewarms():
     fleet.now = NOW + 3601
     result = fleet.apply()
     assert (fleet.entries(), fleet.observed) == ({}, {})
-    assert result.conditions[-1].reason == "NotPlacedYet"
+    assert [(each.type, each.status, each.reason, each.message) for each in result.conditions[1:]] == [
+        (kind, "True", "NotPlacedYet", "no replica mounts it yet") for kind in ("ClustersMatched", "ArtifactReady")
+    ]
 
 
 def test_clusters_are_warmed_by_name():

@@ -60,6 +60,8 @@ def test_a_service_without_endpoints_has_its_route_and_says_what_it_lacks():
     found = composed((), route_to())
     assert found.desired["route"].ready
     assert (found.ready.status.value, found.ready.reason.value) == ("False", "NoEndpoints")
+    said = "0 endpoints match in this namespace; the address answers 503"
+    assert resolved(found) == ("False", "NoEndpoints", said)
 
 
 TLS = {"tls": {"secretRef": {"name": "front"}}}

@@ -62,6 +62,9 @@ def test_a_listed_replica_counts_unless_it_is_observed_at_another_place_or_with_
     others = [listed("a-0", cluster_name="b"), listed("a-0", index=1), listed("a-0", uid="other")]
     seen = observed("a-0", cluster_name="a", index=0)
     assert without_contradicted([same, *others, unseen], CHAT, seen) == [same, unseen]
+    # Its endpoint has the same name.
+    both = {**seen, "endpoint-a-0": Observed(Local({"metadata": same["metadata"]}), ready=True)}
+    assert without_contradicted([same, *others, unseen], CHAT, both) == [same, unseen]
 
 
 @pytest.mark.parametrize(("deleted", "leaving"), [({}, False), ({"deletionTimestamp": "2026-01-02T00:00:00Z"}, True)])

@@ -299,6 +299,17 @@ CAUSES = {
         ),
         Cause(Reason.CRASH_LOOPING, "init container fetch: exit code 1 (Error)", BOUND),
     ),
+    "an engine that loads after its init containers": (
+        pod(
+            container(RUNNING),
+            initContainerStatuses=[container({"terminated": {**EXITED, "exitCode": 0}}, name="fetch")],
+        ),
+        Cause(Reason.LOADING_WEIGHTS, "container engine runs and does not answer yet", STARTED),
+    ),
+    "a pod that is being deleted": (
+        {"metadata": {"name": "chat-0", "deletionTimestamp": LATER}, "status": {"phase": "Running"}},
+        Cause(Reason.TERMINATING, "it is being deleted", LATER),
+    ),
     "one that became unready in the second that it started": (
         pod(container(RUNNING), conditions=[SCHEDULED, {**NOT_READY, "lastTransitionTime": STARTED}], phase="Running"),
         Cause(Reason.LOADING_WEIGHTS, "container engine runs and does not answer yet", STARTED),

@@ -208,6 +208,18 @@ def test_what_serves_is_not_removed_under_replicas():
             "leader-worker-set: not needed any more, and kept while replicas run on the cluster"
         )
         assert "stack-leader-worker-set" in result.desired["stack-cert-manager"].outlives
+    held = compose(make(software={"overrides": off, "paused": True}), observed)
+    assert (held.status.software.message, observed.keys() - held.desired.keys()) == (None, set())
+
+
+def test_a_component_is_changed_when_all_others_are_as_they_are_wanted():
+    two = {"cert-manager", "leader-worker-set"}
+    others = [{"name": name, "enabled": False} for name in BASIC if name not in two]
+    _, observed, _ = settle(make(software={"overrides": others}))
+    assert {key.removeprefix(PREFIX) for key in observed if key.startswith(PREFIX)} == two
+    newer = {"name": "leader-worker-set", "version": "0.11.0"}
+    changed = compose(make(software={"overrides": [*others, newer]}), observed)
+    assert changed.desired["stack-leader-worker-set"].target.version == "0.11.0"
 
 
 def test_an_upgrade_goes_in_the_order_of_what_is_needed():
