@@ -545,6 +545,19 @@ def test_a_cache_follows_its_replicas_and_prewarms():
     ]
 
 
+@pytest.mark.parametrize(
+    "fleet",
+    [
+        Fleet(make_cache(clusterSelector={"matchLabels": {"a": "b"}})),
+        Fleet(make_cache(replication="WherePlaced"), replicas=None),
+    ],
+    ids=["no cluster matches", "the replicas are not read"],
+)
+def test_without_a_cluster_it_is_not_known_whether_it_is_staged(fleet):
+    artifact = fleet.compose().conditions[-1]
+    assert (artifact.status, artifact.message) == ("Unknown", "no cluster is known to hold it")
+
+
 def test_clusters_are_warmed_by_name():
     fleet = Fleet(make_cache(replication="WherePlaced", annotations={"modelplane.ai/warm": "east, none"}))
     fleet.apply()

@@ -343,6 +343,8 @@ def test_while_nothing_can_be_decided_endpoints_still_follow_their_replicas(rout
         (600, 1000.0, True, False),
         (0, 1000.0, False, False),
         (0, 0.0, True, False),
+        (-1, 1000.0, True, True),
+        (-2, 1000.0, True, False),
         (-60, 1000.0, True, False),
     ],
 )

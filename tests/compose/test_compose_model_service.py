@@ -211,6 +211,18 @@ def parents(found):
 
 
 @pytest.mark.parametrize(
+    ("gateways", "expected"),
+    [
+        ((GATEWAY, {**EU, "status": {}}), ["modelplane"]),
+        (({**GATEWAY, "status": {}},), ["modelplane"]),
+    ],
+    ids=["one has an address", "none has one yet"],
+)
+def test_a_route_is_at_the_gateways_that_have_an_address(gateways, expected):
+    assert parents(compose({"endpoints": (endpoint("one"),), "gateways": gateways})) == expected
+
+
+@pytest.mark.parametrize(
     ("gateways", "required", "stays"),
     [
         pytest.param((GATEWAY, {**EU, "status": {}}), {}, True, id="its address is lost"),

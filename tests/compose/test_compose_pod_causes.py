@@ -306,6 +306,13 @@ CAUSES = {
         ),
         Cause(Reason.LOADING_WEIGHTS, "container engine runs and does not answer yet", STARTED),
     ),
+    "an engine that loads beside a sidecar among its init containers": (
+        pod(
+            container(RUNNING),
+            initContainerStatuses=[{**container(RUNNING, name="proxy"), "started": True}],
+        ),
+        Cause(Reason.LOADING_WEIGHTS, "container engine runs and does not answer yet", STARTED),
+    ),
     "a pod that is being deleted": (
         {"metadata": {"name": "chat-0", "deletionTimestamp": LATER}, "status": {"phase": "Running"}},
         Cause(Reason.TERMINATING, "it is being deleted", LATER),
@@ -400,6 +407,12 @@ def test_pods_that_ended_or_leave_count_only_when_alone():
     )
     assert pods_cause([evicted, leaving]) == Cause(Reason.TERMINATING, "1 of 1 pod: it is being deleted", LATER)
     assert pods_cause([evicted]).reason is Reason.POD_FAILED
+
+
+def test_a_pod_is_known_by_its_name_and_whose_it_is():
+    labels = {"modelplane.ai/replica": "r", "modelplane.ai/engine": "main"}
+    metadata = {"name": "chat-0", "namespace": "t-chat", "labels": {**labels, "team": "t"}, "uid": "u"}
+    assert trimmed({"metadata": metadata})["metadata"] == {"name": "chat-0", "namespace": "t-chat", "labels": labels}
 
 
 def test_a_back_off_that_grows_changes_no_cause():

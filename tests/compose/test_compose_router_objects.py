@@ -60,6 +60,15 @@ def test_a_map_is_begun_when_the_one_before_is_full(lacking, named):
     assert [[name for name in each["data"] if name != "callers.json"] for each in maps.values()] == named
 
 
+def test_a_map_after_a_full_one_is_filled_too():
+    plans = [plan(name, endpoint("a", address="a" * size)) for name, size in (("a", 900), ("b", 1), ("c", 1))]
+    site = SITE._replace(map_bytes=sum(len(plan_document(each)) for each in plans[1:]))
+    named = [
+        [name for name in each["data"] if name != "callers.json"] for each in plan_maps(site, plans, CALLERS).values()
+    ]
+    assert named == [["team.a.json"], ["team.b.json", "team.c.json"]]
+
+
 def test_without_services_there_is_still_a_map_to_mount():
     (only,) = plan_maps(SITE, [], CALLERS).values()
     assert only["data"] == {

@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 
 from modelplane.api.codec import decode, encode
 from modelplane.api.models import InferenceCluster, InferenceClusterStatus
+from modelplane.api.timestamps import timestamp
 from modelplane.catalog.stack import load_stack
 from modelplane.compose import inference_cluster
 from modelplane.compose.contract import ComposeRequest, Helm, Requirement
 from modelplane.compose.stack import PREFIX, charts_fault, components_of
 from tests.compose.clouds import seen
 
+NOW = 1_800_000_000.0
 NVIDIA = {"metadata": {"name": "h200"}, "spec": {"devices": [{"name": "g", "driver": "gpu.nvidia.com", "count": 8}]}}
 EKS = {"source": "EKS", "eks": {"region": "us-east-1"}}
 BASIC = (
@@ -208,6 +210,15 @@ def test_what_serves_is_not_removed_under_replicas():
             "leader-worker-set: not needed any more, and kept while replicas run on the cluster"
         )
         assert "stack-leader-worker-set" in result.desired["stack-cert-manager"].outlives
+    software = msgspec.structs.replace(result.status.software, phase="Upgrading", start_time=timestamp(NOW))
+    status = msgspec.structs.replace(result.status, software=software)
+    cluster = msgspec.structs.replace(make(software={"overrides": off}), status=status)
+    late = {**observed, "stack-cert-manager": replace(observed["stack-cert-manager"], ready=False)}
+    given = {"class-h200": (NVIDIA,), "replicas": ({"metadata": {"name": "r"}},)}
+    found = inference_cluster.compose(ComposeRequest(cluster, late, given, now=NOW))
+    assert found.status.software.message == (
+        "not ready: cert-manager; leader-worker-set: not needed any more, and kept while replicas run on the cluster"
+    )
     held = compose(make(software={"overrides": off, "paused": True}), observed)
     assert (held.status.software.message, observed.keys() - held.desired.keys()) == (None, set())
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.codec import decode
-from modelplane.api.models import ModelDeployment
+from modelplane.api.models import LabelSelector, ModelDeployment
 from modelplane.api.timestamps import timestamp
 from modelplane.compose import model_deployment
 from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen
@@ -191,6 +191,13 @@ def test_nothing_is_held_back_for_clusters_that_do_not_count(asked, other):
 
 def test_a_host_without_a_clock_does_not_wait():
     assert told(composed(deployment(2), [EAST, WEST], now=0.0))[1] == "AllPlaced"
+
+
+def test_a_cluster_that_one_of_the_required_selectors_matches_is_waited_for():
+    either = tuple(LabelSelector(match_labels={"region": region}) for region in ("north", "west"))
+    starting = [placeable(region, ready=False, created=NOW, labels={"region": region}) for region in ("west", "south")]
+    found = startup_wait(deployment(2), place(2, required=either), Fleet.of(starting), NOW)
+    assert found == StartupWait(("west",), NOW + STARTUP_WAIT_S)
 
 
 @pytest.mark.parametrize(("age", "until"), [(0, NOW + 20), (15, NOW + 15)])

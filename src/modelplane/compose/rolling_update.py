@@ -106,11 +106,11 @@ def roll(
     """Which of the replicas change in this pass. `seen` has the observed ones by name, which `decode` reads."""
     known = [_known(replica, seen.get(replica.metadata.name), decode, rules) for replica in wanted]
     held = _held(known, rules)
-    running = {item.wanted.metadata.name: item.seen for item in held if item.seen is not None}
+    names = {item.wanted.metadata.name for item in held}
     replicas = tuple(
-        _as_it_runs(item.wanted, running[item.wanted.metadata.name])
-        if item.wanted.metadata.name in running
-        else item.wanted
+        item.wanted
+        if item.seen is None or item.wanted.metadata.name not in names
+        else _as_it_runs(item.wanted, item.seen)
         for item in known
     )
     return Rollout(replicas, len(known) - len(held), sum(item.ready for item in known))
