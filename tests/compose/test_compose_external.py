@@ -368,6 +368,19 @@ def test_a_credential_is_made_from_the_secret(scheme, value):
     }
 
 
+def test_an_endpoint_is_ready_when_its_credential_is_there_too():
+    made = endpoint(auth=AUTH)
+    first = composed(made, secret(b"k3y"))
+    backend = {"backend": as_observed(first)["backend"]}
+    assert composed(made, secret(b"k3y"), observed=backend).ready.status.value == "False"
+    assert composed(made, secret(b"k3y"), observed=as_observed(first)).ready.status.value == "True"
+
+
+def test_what_comes_first_is_waited_for():
+    found = composed(endpoint(), resolve=lambda _: ("93.184.215.14",), list_models=lambda _: None)
+    assert found.requeue_after_s == 1.0
+
+
 API = "modelplane.ai/v1alpha1"
 VOUCHER = Requirement(API, "ModelReplica", name="r", namespace="team")
 

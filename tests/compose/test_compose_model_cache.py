@@ -170,6 +170,32 @@ def test_the_latest_time_that_its_source_was_staged_is_shown_until_the_source_ch
     assert "lastHydratedAt" not in fleet.cache["status"]
 
 
+def test_what_is_missing_is_said_of_the_clusters_that_miss_it():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.settle()
+    fleet.clusters.append(make_cluster("west", ready=False))
+    artifact = fleet.compose().conditions[-1]
+    assert (artifact.status, artifact.message) == (
+        "False",
+        "1 of 2 clusters hold it; west: WaitingForCluster: the cluster is not ready",
+    )
+
+
+def test_the_digest_is_that_of_any_cluster_that_has_it_and_stays_with_its_source():
+    fleet = Fleet(make_cache())
+    fleet.apply()
+    fleet.pods["west"] = [loader_pod(phase="Complete", revision="c" * 40)]
+    fleet.end_jobs()
+    fleet.apply()
+    assert fleet.cache["status"]["resolvedDigest"] == "c" * 40
+    fleet.observed = {}
+    fleet.apply()
+    assert (fleet.phases()["west"][0], fleet.cache["status"]["resolvedDigest"]) == ("Pending", "c" * 40)
+    fleet.cache["spec"]["huggingFace"] = {"repo": "Qwen/Qwen3-0.6B"}
+    fleet.apply()
+    assert "resolvedDigest" not in fleet.cache["status"]
+
+
 def test_progress_is_that_of_the_cluster_that_has_the_least_of_it():
     fleet = Fleet(make_cache())
     fleet.apply()
@@ -616,6 +642,8 @@ def test_a_claim_that_exists_is_ready_when_it_is_bound():
     fleet.claims = {"east": [{"status": {"phase": "Bound"}}], "west": []}
     fleet.compose()
     assert fleet.phases() == {"east": ("Ready", "Adopted"), "west": ("Failed", "VolumeMissing")}
+    missing = f"PersistentVolumeClaim {remote_namespace('team')}/nfs does not exist on the cluster"
+    assert fleet.entries()["west"]["message"] == missing
     fleet.claims["west"] = [{"status": {"phase": "Pending"}}]
     wanted = fleet.compose().requirements
     assert fleet.phases()["west"] == ("Pending", "WaitingForVolume")

@@ -402,6 +402,15 @@ def test_conditions_of_a_cluster_that_cannot_be_read_are_none(scene):
     assert garbled.compose().desired == plain.compose().desired
 
 
+def test_what_admits_its_pods_is_read_where_the_scheduler_has_queues(scene):
+    wanted = scene("single-gpu", scheduler="kueue").compose().requirements
+    namespace = remote_namespace("chat")
+    assert wanted["admissions"] == Requirement(
+        "kueue.x-k8s.io/v1beta2", "Workload", namespace=namespace, cluster="east"
+    )
+    assert "admissions" not in scene("single-gpu").compose().requirements
+
+
 @pytest.mark.parametrize("chosen", ["KAI", "Volcano"])
 def test_a_replica_is_rendered_for_the_scheduler_that_was_found_on_its_cluster(scene, chosen):
     written, found = scene("pipeline-2", scheduler=chosen.lower()), scene("pipeline-2", scheduler=chosen.lower())

@@ -41,6 +41,7 @@ def claim(count, name="gpu.nvidia.com"):
             id="who has all NICs has the node",
         ),
         pytest.param(pool(resources={"cpu": "4"}), (claim(1),), NodeResources(cpu="375m"), id="what the class says"),
+        pytest.param(pool(resources={"cpu": "11m"}), (claim(1),), NodeResources(cpu="1m"), id="the least that counts"),
         pytest.param(pool(resources={"memory": "16G"}), (claim(8),), NodeResources(memory="11444Mi"), id="decimal"),
         pytest.param(pool(), (claim(99),), NodeResources(cpu="144", memory="1572864Mi"), id="never more than a node"),
         pytest.param(pool(), (), None, id="no claims"),

@@ -101,6 +101,10 @@ def test_phases_that_do_not_agree_are_refused(shape, given, expected):
     assert (phase_fault(found), can_render(found)) == (expected, expected)
 
 
+def test_nothing_is_known_of_engines_whose_server_is_the_users_own():
+    assert phase_fault(context("prefill-decode", engine="Custom")) is None
+
+
 def test_a_connector_that_cannot_be_read_is_named_and_agrees_with_any():
     found = context("prefill-decode", decode_=["--kv-transfer-config", "{"])
     why = "engine decode: --kv-transfer-config is not JSON"

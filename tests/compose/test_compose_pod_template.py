@@ -44,6 +44,7 @@ def member(**spec) -> ReplicaMember:
          {"readinessProbe": READY,
           "startupProbe": {"httpGet": READY["httpGet"], "periodSeconds": 10, "failureThreshold": 360}}),
         ({"startupProbe": READY}, {**OURS, "startupProbe": READY}),
+        ({"startupProbe": ALIVE, "readinessProbe": READY}, {"startupProbe": ALIVE, "readinessProbe": READY}),
         ({"livenessProbe": ALIVE}, {**OURS, "livenessProbe": ALIVE}),
     ],
 )  # fmt: skip

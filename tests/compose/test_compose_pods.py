@@ -158,8 +158,8 @@ def test_pods_tolerate_the_taints_of_the_devices_that_they_claim(scene, classes,
 
 @pytest.mark.parametrize(
     ("size_gib", "hours"),
-    [(20, 1), (300, 1), (352, 2), (1100, 4)],
-    ids=["small", "within an hour", "more than an hour", "a trillion parameters"],
+    [(20, 1), (300, 1), (352, 2), (701, 2), (1100, 4)],
+    ids=["small", "within an hour", "more than an hour", "just within two", "a trillion parameters"],
 )
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_engine_may_take_as_long_to_start_as_a_slow_volume_needs(scene, backend, size_gib, hours):

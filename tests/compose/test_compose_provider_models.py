@@ -15,7 +15,8 @@ BEFORE = ListedModels(url=URL, total=1, names=("a",))
     [
         ([], "a", ListedModels(url=URL, total=0)),
         (["b", "a", "b", ""], None, ListedModels(url=URL, total=2, names=("a", "b"))),
-        (["a", "b", "x" * 300], "b", ListedModels(url=URL, total=2, names=("b", "a"))),
+        (["a", "b", "x" * 254], "b", ListedModels(url=URL, total=2, names=("b", "a"))),
+        (["x" * 253], None, ListedModels(url=URL, total=1, names=("x" * 253,))),
         (["a"], "c", ListedModels(url=URL, total=1, names=("a",))),
     ],
 )

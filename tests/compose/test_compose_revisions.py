@@ -156,3 +156,18 @@ def test_the_newest_is_what_was_written_last_and_numbers_only_grow(images, limit
 def test_what_is_packed_is_unpacked(value):
     assert unpack(pack({"a": value})) == {"a": value}
     assert encode(deployment())  # the deployment of these tests is one that can be written
+
+
+@pytest.mark.parametrize("added", ["\n", "!", "é"])
+def test_a_template_that_somebody_wrote_in_is_not_read(added):
+    packed = pack(template_of(deployment().spec))
+    assert unpack(packed)
+    with pytest.raises(InputError, match="the template of the revision cannot be read"):
+        unpack(f"{packed[:8]}{added}{packed[8:]}")
+
+
+@pytest.mark.parametrize("room", [0, -1])
+def test_a_template_is_recorded_up_to_the_limit(monkeypatch, room):
+    packed = pack(template_of(deployment().spec))
+    monkeypatch.setattr(revisions, "MAX_TEMPLATE", len(packed) + room)
+    assert recorded(deployment(), NOW)[0].template == (packed if room == 0 else "")

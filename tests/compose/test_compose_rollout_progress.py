@@ -95,6 +95,13 @@ def test_what_is_said_of_an_update(given, expected):
     assert judge(**given) == expected
 
 
+def test_canaries_without_steps_are_one_step_and_say_what_was_measured():
+    canary = CanaryState(promoted=False, limit=2, baked=1, finding=finding(Verdict.PASSING))
+    assert canary_words(canary, NOW) == f"1 of 2 canaries have served for long enough; {canary.finding.message}"
+    shown = progress(canary).status.canary
+    assert (shown.step, shown.steps) == (1, 1)
+
+
 def test_canaries_are_counted_and_looked_at_again():
     item = {"metadata": {"name": "chat"}, "spec": {"replicas": 4}}
     canary = CanaryState(promoted=False, limit=2, baked=1, left_s=20.0)

@@ -10,7 +10,7 @@ from modelplane.api.codec import decode, encode
 from modelplane.api.models import InferenceCluster, Topology, Workers
 from modelplane.compose.lowering import EngineSpec, lower
 from modelplane.compose.render_check import RenderCheck, describe_rendering
-from modelplane.compose.shapes import devices_of_pod, node_count, shape_fault
+from modelplane.compose.shapes import devices_of_pod, node_count, shape_fault, spans_ranks
 from tests.compose.conftest import load_deployment, make_cluster
 
 
@@ -57,7 +57,9 @@ def engine_of(
 ) -> EngineSpec:
     """The engine of the deployment tensor-16, otherwise shaped."""
     spec = load_deployment("tensor-16").spec
-    containers = [{"name": "engine", "image": "i", **container}]
+    beside = [container["beside"]] if "beside" in container else []
+    own = {name: value for name, value in container.items() if name != "beside"}
+    containers = [{"name": "engine", "image": "i", **own}, *beside]
     shaped = {"topology": encode(topology), "template": {"spec": {"containers": containers}}, **workers}
     return lower(replace(spec, workers=decode(Workers, shaped))).engines[0]
 
@@ -76,6 +78,12 @@ def test_tensor_over_nodes_is_a_gang():
         ({}, "llama.cpp", None),
         ({}, "TGI", "engine main: tensor 16 needs 16 devices in a pod; nodeSelector requests 8"),
         ({"command": ["serve"]}, "SGLang", None),
+        ({"command": ["serve"], "beside": {"name": "exporter", "image": "i"}}, "SGLang", None),
+        (
+            {"beside": {"name": "exporter", "image": "i", "command": ["serve"]}},
+            "SGLang",
+            "engine main: tensor 16 needs 16 devices in a pod; nodeSelector requests 8",
+        ),
     ],
 )
 def test_an_engine_that_is_told_its_shape_must_fit(container, engine, wrong):
@@ -90,3 +98,15 @@ def test_placement_is_told_of_a_shape_that_fits_nowhere():
     assert RenderCheck(shaped, lower(shaped.spec)).refuse(rendering, ("Weights",)) == (
         "engine main: tensor 16 needs 16 devices in a pod; nodeSelector requests 8"
     )
+
+
+@pytest.mark.parametrize(
+    ("topology", "expected"),
+    [
+        (Topology(data=4), False),
+        (Topology(data=4, data_local=4), False),
+        (Topology(data=4, data_local=2), True),
+    ],
+)
+def test_ranks_that_are_all_in_one_pod_are_not_spread(topology, expected):
+    assert spans_ranks(topology) is expected

@@ -223,6 +223,17 @@ def test_an_upgrade_is_done_when_everything_is_ready_and_fails_by_its_deadline()
     assert told(failed) == ("Failed", why, False)
 
 
+def test_an_upgrade_has_all_of_its_time():
+    began = done(phase="Upgrading", startTime=timestamp(NOW))
+    cluster = make(software=began, upgrade={"deadlineSeconds": 600})
+    assert [plan(cluster, late=["keda"], now=NOW + age).status.phase for age in (600, 601)] == ["Upgrading", "Failed"]
+
+
+def test_a_first_installation_that_is_paused_installs_nothing():
+    found = plan(make(paused=True), late=["keda"])
+    assert told(found) == ("Paused", "spec.software.paused keeps what is installed", True)
+
+
 def test_a_failure_lasts_until_somebody_resumes():
     failed = done(phase="Failed", startTime=timestamp(NOW))
     assert after(9_000, make(software=failed, upgrade={})).status.phase == "Failed"

@@ -78,6 +78,7 @@ def test_claims_of_two_tenants_have_two_names():
 def test_an_existing_claim_is_mounted_read_only_at_its_folder():
     existing = {"type": "ExistingPVC", "existingPVC": {"claimName": "nfs", "subPath": "q/8b"}}
     volumes = volumes_of((mount("a"),), {"a": cache("a", storage=existing)})
+    assert (volumes[0].staged, volumes[0].size_gib) == (False, 0)
     assert pod_volumes(volumes) == [
         {"name": "cache-0", "persistentVolumeClaim": {"claimName": "nfs", "readOnly": True}}
     ]
