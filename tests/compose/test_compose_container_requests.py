@@ -116,6 +116,11 @@ def test_no_pod_requests_more_than_its_share(scene, shape, problems):
     assert [problem for item in result.desired.values() for problem in problems(item.target.manifest)] == []
 
 
+def test_a_queue_that_no_scheduler_reads_changes_no_request(scene):
+    plain, queued = (shared(scene("single-gpu", **given)) for given in ({}, {"queue": "serving"}))
+    assert list(pods(queued)) == list(pods(plain)) != list(pods(scene("single-gpu").compose()))
+
+
 @pytest.mark.parametrize("scheduler", ["kai", "kueue", "volcano"])
 def test_pods_in_a_queue_request_what_their_template_does(scene, scheduler):
     found = scene("kimi-k2-5p3d", "pool", scheduler)

@@ -431,6 +431,25 @@ def test_auto_installs_what_an_override_turns_on_and_nothing_that_others_install
     assert "stack-kai" not in found.desired
 
 
+@pytest.mark.parametrize(
+    ("stack", "scheduler"), [({}, "None"), ({"stack": "Dynamo"}, "KAI")], ids=["others installed it", "Dynamo"]
+)
+def test_software_that_others_install_decides_where_it_is_known(stack, scheduler):
+    kueue = {"software": {"overrides": [{"name": "kueue", "enabled": True}]}}
+    cluster = make("Provided", scheduling={"type": "Auto"}, **(stack or kueue))
+    found = compose(cluster, **api_services("v1.apps"))
+    assert found.status.in_cluster_scheduler.type_ == scheduler
+
+
+def test_nothing_leaves_while_one_of_the_classes_is_not_read():
+    pools = [{"name": name, "className": name} for name in ("h200", "mi300x")]
+    read = {"class-mi300x": (NVIDIA,)}
+    _, observed, _ = settle(make())
+    off = make(nodePools=pools, software={"overrides": [{"name": "leader-worker-set", "enabled": False}]})
+    assert "stack-leader-worker-set" in compose(off, observed).desired
+    assert "stack-leader-worker-set" not in compose(off, observed, **read).desired
+
+
 def test_components_follow_from_the_cluster():
     kserve = make(backend={"type": "KServe"}, scheduling={"type": "KAI"})
     found = {component.name for component in components_of(kserve, [])}

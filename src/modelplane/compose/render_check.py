@@ -131,7 +131,7 @@ def _refuse(shape: _Shape, rendering: bytes, artifacts: tuple[str, ...]) -> str 
     cluster = msgspec.json.decode(rendering, type=InferenceCluster)
     replica = shape.replica
     spec = msgspec.structs.replace(replica.spec, cluster_name=cluster.metadata.name)
-    caches = {mount.name: _cache(mount.name, kind) for mount, kind in zip(spec.caches, artifacts, strict=True)}
+    caches = {mount.name: _cache(kind) for mount, kind in zip(spec.caches, artifacts, strict=True)}
     try:
         volumes = volumes_of(spec.caches, caches)
     except RenderError as error:
@@ -140,5 +140,5 @@ def _refuse(shape: _Shape, rendering: bytes, artifacts: tuple[str, ...]) -> str 
     return can_render(Context(placed, cluster, volumes, RELEASE_IMAGES.for_cluster(cluster)))
 
 
-def _cache(name: str, kind: str) -> ModelCache:
-    return decode(ModelCache, {"metadata": {"name": name}, "spec": {"source": "Inline", "artifact": {"kind": kind}}})
+def _cache(kind: str) -> ModelCache:
+    return decode(ModelCache, {"metadata": {}, "spec": {"artifact": {"kind": kind}}})

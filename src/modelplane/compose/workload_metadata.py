@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from modelplane.api.labels import ENGINE
 from modelplane.api.models import ReplicaEngine, ReplicaMember
+from modelplane.api.objects import with_metadata
 from modelplane.compose.context import Context
 from modelplane.compose.gang.gang_metadata import GangMetadata
 from modelplane.compose.pods import cluster_metadata
@@ -17,10 +18,7 @@ def workload_metadata(
 
 
 def annotated(item: dict[str, object], annotations: Mapping[str, str]) -> dict[str, object]:
-    metadata = item["metadata"]
-    if annotations and isinstance(metadata, dict):
-        metadata["annotations"] = dict(annotations)
-    return item
+    return with_metadata(item, annotations=dict(annotations) or None)
 
 
 def engine_label(engine: ReplicaEngine) -> dict[str, str]:
