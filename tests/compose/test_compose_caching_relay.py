@@ -117,6 +117,19 @@ def test_a_url_inside_the_platforms_network_needs_its_permission():
     assert fleet.entries()["west"]["message"].startswith("spec.relay.url: 10.0.0.7, a private address")
 
 
+def test_a_copy_that_failed_begins_again_at_once_when_the_url_is_corrected():
+    fleet = make_relay()
+    fleet.settle()
+    fleet.apply()
+    fleet.end_jobs("Failed", reason="BackoffLimitExceeded", message="")
+    fleet.apply()
+    assert fleet.phases()["west"] == ("Failed", "StagingFailed")
+    fleet.cache["spec"]["relay"] = {**RELAY, "url": "https://cache.example/right"}
+    fleet.apply()
+    assert fleet.phases()["west"] == ("Hydrating", "Hydrating")
+    assert json.loads(job_arguments(fleet, "west")[1])["peer"]["url"] == "https://cache.example/right"
+
+
 FALLBACK = {"fallbacks": [{"cluster": "west", "url": "https://west.example/qwen"}]}
 
 

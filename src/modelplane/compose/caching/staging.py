@@ -39,6 +39,7 @@ from modelplane.compose.caching.progress import (
 from modelplane.compose.caching.relay import observed_relay, relay_objects, relay_obstacle
 from modelplane.compose.caching.sharing import needed_keys
 from modelplane.compose.caching.site import Site, is_volume, job_prefix, volume_key
+from modelplane.compose.caching.source import PEER
 from modelplane.compose.caching.storage import (
     as_staged,
     claim,
@@ -307,20 +308,16 @@ def _volume(site: Site, cluster: InferenceCluster) -> dict[str, Desired]:
 
 
 def _inputs_hash(site: Site) -> str:
-    inputs = site.inputs
-    read = (inputs.secret(site.fetched), inputs.config_map)
+    inputs, source = site.inputs, site.fetched
+    read = (inputs.secret(source), inputs.config_map)
     versions = (text_at(item or {}, "metadata", "resourceVersion") for item in read)
-    # A copy that failed is tried again at once when another cluster relays.
-    relay = site.relay
-    moved = [relay.url] if relay is not None and relay.cluster not in {site.name, _first_relay(site)} else []
+    # Neither is part of the source's key.
+    credential = source.secret.key if source.secret is not None else ""
+    relayed = text_at(source.document, "url") if source.block == PEER else ""
     # Whoever deletes a claim that was filled has it filled anew, and by a Job of another name.
     again = [uid_of(site.volume.manifest)] if site.volume is not None and site.known.last_hydrated_at else []
-    return inputs_hash(*versions, inputs.cache.metadata.annotations.get(RETRY, ""), *inputs.allowed, *moved, *again)
-
-
-def _first_relay(site: Site) -> str | None:
-    relay = site.inputs.cache.spec.relay
-    return relay.cluster if relay is not None else None
+    asked = inputs.cache.metadata.annotations.get(RETRY, "")
+    return inputs_hash(*versions, asked, *inputs.allowed, credential, relayed, *again)
 
 
 def _job(site: Site, cluster: InferenceCluster, attempt: StagingAttempt) -> Manifest:
