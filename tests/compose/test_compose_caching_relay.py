@@ -203,3 +203,21 @@ def test_a_relay_that_is_not_listed_or_is_deleted_gives_way_to_one_that_answers(
         request = ComposeRequest(cache, required={"clusters": tuple(clusters)})
         found.append(chosen_relay(CacheInputs(request, source_of(cache), storage_of(cache))).cluster)
     assert found == ["east", "west", "west", "east"]
+
+
+@pytest.mark.parametrize(
+    ("holders", "expected"),
+    [
+        ((), "east"),
+        (("east", "west"), "east"),
+        (("west",), "west"),
+        (("north",), "east"),
+    ],
+    ids=["nobody has it", "both have it", "the second has it", "one that may not relay has it"],
+)
+def test_of_relays_that_answer_one_that_holds_the_content_relays(holders, expected):
+    other = {"cluster": "west", "url": "https://west.example/qwen"}
+    entries = [{"name": name, "phase": "Ready", "stagedKeys": [KEY]} for name in holders]
+    cache = decode(ModelCache, make_cache(status={"clusters": entries}, relay={**RELAY, "fallbacks": [other]}))
+    request = ComposeRequest(cache, required={"clusters": (make_cluster("east"), make_cluster("west"))})
+    assert chosen_relay(CacheInputs(request, source_of(cache), storage_of(cache))).cluster == expected

@@ -2,7 +2,11 @@
 
 import json
 
-from tests.compose.caches import Fleet, make_cache, make_cluster, make_secret
+import pytest
+
+from modelplane.compose.contract import CopiedFrom
+from tests.compose.caches import Fleet, make_cache, make_cluster, make_replica, make_secret
+from tests.compose.test_compose_model_cache import KEY
 
 
 def fetched_with(key):
@@ -22,3 +26,82 @@ def test_staging_that_failed_begins_again_at_once_when_another_key_of_the_secret
     (job,) = (fleet.observed[key].manifest for key in fleet.keys("job"))
     told = json.loads(job["spec"]["template"]["spec"]["containers"][0]["args"][1])
     assert told == {"http": {"url": "https://files.example/w.bin", "authSecretRef": {"key": "new"}}}
+
+
+PULL_SECRET, OPAQUE = "kubernetes.io/dockerconfigjson", "Opaque"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(PULL_SECRET, PULL_SECRET), ("kubernetes.io/tls", OPAQUE), (None, OPAQUE)],
+)
+def test_the_copy_of_a_secret_that_pulls_has_its_type(given, expected):
+    cache = {**make_cache(), "spec": {"source": "OCI", "oci": {"reference": "a.example/b:1"}}}
+    cache["spec"]["oci"]["pullSecretRef"] = {"name": "hf"}
+    secret = {**make_secret(**{".dockerconfigjson": "e30="}), **({"type": given} if given else {})}
+    fleet = Fleet(cache, [make_cluster("east")], secrets=[secret])
+    fleet.apply()
+    copy = fleet.observed["secret-east"].target
+    assert copy.manifest["type"] == expected
+    assert copy.copied_from == CopiedFrom("v1", "Secret", "hf", "team", ("data",), "1")
+
+
+@pytest.mark.parametrize("part", ["data", "binaryData"])
+def test_a_file_may_be_in_either_part_of_a_config_map(part):
+    spec = {"source": "ConfigMap", "configMap": {"name": "files", "key": "a.bin"}}
+    files = {"kind": "ConfigMap", "metadata": {"name": "files", "namespace": "team"}, part: {"a.bin": "eA=="}}
+    fleet = Fleet({**make_cache(), "spec": spec}, [make_cluster("east")], config_maps=[files])
+    fleet.apply()
+    assert fleet.phases() == {"east": ("Pending", "WaitingForVolume")}
+    assert fleet.observed["configmap-east"].target.copied_from.fields == (part,)
+
+
+def hub(revision):
+    return {"repo": "Qwen/Qwen3-8B", "revision": revision}
+
+
+def test_no_older_volume_goes_while_one_of_them_is_mounted():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    for revision in ("main", "v2", "v3"):
+        fleet.cache["spec"]["huggingFace"] = hub(revision)
+        fleet.settle()
+    three = fleet.keys("volume")
+    assert len(three) == 3
+    fleet.replicas = [make_replica("east", key=KEY)]
+    for _ in range(3):
+        fleet.now += 7200
+        fleet.apply()
+    assert (fleet.keys("volume"), "olderUnusedSince" in fleet.entries()["east"]) == (three, False)
+
+
+def test_a_cache_is_looked_at_again_when_the_first_of_its_clusters_leaves():
+    fleet = Fleet(make_cache(replication="WherePlaced"), [make_cluster("east"), make_cluster("west")])
+    fleet.replicas = [make_replica("east"), make_replica("west", index=1)]
+    fleet.settle()
+    for kept in (["west"], []):
+        fleet.replicas = [make_replica(name) for name in kept]
+        fleet.apply()
+        fleet.now += 600
+    assert fleet.apply().requeue_after_s == 2400
+    assert fleet.phases() == dict.fromkeys(("east", "west"), ("Ready", "Staged"))
+
+
+@pytest.mark.parametrize(
+    ("phase", "own"),
+    [("Pending", True), ("Hydrating", False)],
+    ids=["an alike one that has not begun", "an alike one that has"],
+)
+def test_of_caches_with_one_source_the_one_that_has_begun_stages_it(phase, own):
+    other = make_cache("other", {"clusters": [{"name": "east", "phase": phase}]})
+    other["metadata"]["creationTimestamp"] = "2027-01-15T07:30:00Z"
+    fleet = Fleet(make_cache(), [make_cluster("east")], caches=[other])
+    fleet.apply()
+    assert (fleet.keys("volume") == [f"volume-east-{KEY}"], "sharedWith" in fleet.entries()["east"]) == (own, not own)
+
+
+def test_caches_with_other_sources_share_nothing():
+    other = make_cache("other", {"clusters": [{"name": "east", "phase": "Ready", "stagedKeys": ["another"]}]})
+    other["spec"]["huggingFace"] = hub("v2")
+    fleet = Fleet(make_cache(), [make_cluster("east")], caches=[other])
+    fleet.settle()
+    assert (fleet.phases(), "sharedWith" in fleet.entries()["east"]) == ({"east": ("Ready", "Staged")}, False)

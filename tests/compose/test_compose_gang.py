@@ -2,6 +2,8 @@ import pytest
 
 from modelplane.api.codec import decode, encode
 from modelplane.api.models import ModelReplica, Scheduling
+from modelplane.compose.context import remote_namespace
+from modelplane.compose.contract import Requirement
 from modelplane.compose.gang import scheduling_fault
 
 
@@ -77,6 +79,24 @@ def test_kueue_holds_pods_back_and_finds_them_by_what_makes_them(scene, shape, b
     assert text.count("'kueue.x-k8s.io/admission'") == (1 if shape == "single-gpu" else 2)
     suffix = "-kserve-mn-prefill" if backend == "kserve" else ""
     assert len(found["metadata"]["name"] + suffix) <= 39
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "scheduling", "expected"),
+    [
+        ("kueue", {}, ("kueue.x-k8s.io/v1beta2", "Workload")),
+        ("kueue", {"version": "0.14"}, ("kueue.x-k8s.io/v1beta1", "Workload")),
+        ("kueue", {"queue": ""}, None),
+        ("kai", {}, None),
+        ("volcano", {}, None),
+        ("none", {}, None),
+    ],
+)
+def test_by_what_pods_are_admitted_is_read(scene, scheduler, scheduling, expected):
+    made = scene("single-gpu", "native", scheduler, **scheduling)
+    read = made.compose().requirements.get("admissions")
+    namespace = remote_namespace(made.replica.metadata.namespace)
+    assert read == (Requirement(*expected, namespace=namespace, cluster="east") if expected else None)
 
 
 def test_kueue_is_told_the_workload_class_of_a_priority(scene):

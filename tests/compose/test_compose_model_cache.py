@@ -5,7 +5,7 @@ import pytest
 
 from modelplane.api.objects import API_VERSION
 from modelplane.compose.context import remote_namespace
-from modelplane.compose.contract import EventType, Requirement, Use
+from modelplane.compose.contract import CopiedFrom, EventType, Requirement, Use
 from tests.compose.caches import (
     NOW,
     STORAGE,
@@ -230,7 +230,7 @@ def test_a_failure_has_its_cause_from_the_exit_code_or_the_last_words(code, said
     entry = fleet.entries()["east"]
     again = "; 1 attempt failed, the next begins at 2027-01-15T08:01:00Z"
     assert (entry["phase"], entry["reason"], entry["message"]) == ("Failed", reason, f"{message}{again}")
-    assert entry["cause"] == message
+    assert (entry["cause"], entry["failedAt"]) == (message, "2027-01-15T08:00:00Z")
     assert result.conditions[-1].reason == reason
     assert result.requeue_after_s == 50
     assert [event.reason.value for event in result.events if event.type is EventType.WARNING][:1] == [reason]
@@ -366,7 +366,8 @@ def test_a_config_map_is_copied_while_the_job_needs_it():
     fleet.config_maps = [make_config_map()]
     fleet.apply()
     copied, (job,) = fleet.observed["configmap-east"], fleet.keys("job")
-    assert (copied.target.copied_from.fields, copied.outlives) == (("data",), (job,))
+    assert copied.target.copied_from == CopiedFrom("v1", "ConfigMap", "files", "team", ("data",), "1")
+    assert copied.outlives == (job,)
     fleet.config_maps = [make_config_map(), *fleet.config_maps]
     fleet.end_jobs()
     fleet.apply()
@@ -453,6 +454,7 @@ def test_another_source_is_staged_beside_and_the_old_volume_goes_when_nobody_mou
     fleet.now += 3600
     fleet.apply()
     assert fleet.keys("volume") == [f"volume-east-{new}"]
+    assert fleet.entries()["east"]["stagedKeys"] == [new]
     assert "olderUnusedSince" not in fleet.entries()["east"]
 
 

@@ -9,7 +9,7 @@ from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster
 from modelplane.api.objects import name_of
 from modelplane.compose import inference_cluster
-from modelplane.compose.contract import ComposeRequest, CopiedFrom, Observed, Remote
+from modelplane.compose.contract import ComposeRequest, CopiedFrom, Observed, Remote, Requirement
 from modelplane.compose.telemetry.cluster_telemetry import telemetry_requirements
 from modelplane.compose.telemetry.collector_objects import collector_rights
 
@@ -136,6 +136,16 @@ def test_without_a_destination_there_is_no_collector_and_no_condition():
     assert (telemetry(result), condition(result)) == ({}, [])
     only = telemetry_requirements(request({**GIVEN, "telemetry-destinations": ()}))
     assert {key: wanted.kind for key, wanted in only.items()} == {"telemetry-destinations": "TelemetryDestination"}
+
+
+def test_with_a_destination_what_it_names_and_what_renames_metrics_is_read():
+    api = "modelplane.ai/v1alpha1"
+    assert telemetry_requirements(request({"telemetry-destinations": (destination(),)})) == {
+        "telemetry-destinations": Requirement(api, "TelemetryDestination"),
+        "telemetry-mappings": Requirement(api, "MetricMapping"),
+        "telemetry-gateway": Requirement(api, "InferenceGateway", name="default"),
+        "telemetry-secret-prom-cred": Requirement("v1", "Secret", name="prom-cred", namespace="modelplane-system"),
+    }
 
 
 def test_no_value_of_a_secret_is_rendered():

@@ -112,7 +112,7 @@ def _filled(seen: Observed, volume: Observed, emptied: float | None) -> bool:
     if filled and uid:
         return filled == uid
     made = epoch_s(text_at(volume.manifest, "metadata", "creationTimestamp") or None)
-    return done is None or done >= (made or 0.0)
+    return done is None or made is None or done >= made
 
 
 def _cluster_obstacle(site: Site) -> Cause | None:
