@@ -98,6 +98,8 @@ def test_the_older_form_is_the_same_source_and_the_newer_one_is_told():
         ("http", {"urls": URLS}, (("spec.http.urls[0].url", "files.example"),)),
         ("oci", {"reference": "localhost/a"}, (("spec.oci.reference", "localhost"),)),
         ("oci", {"reference": "10.0.0.1:5000/a/b:1"}, (("spec.oci.reference", "10.0.0.1"),)),
+        ("oci", {"reference": "http://10.0.0.1/a"}, (("spec.oci.reference", "10.0.0.1"),)),
+        ("oci", {"reference": "https://r.example/a"}, (("spec.oci.reference", "r.example"),)),
         ("oci", {"reference": "library/a:1"}, ()),
         ("s3", S3, (("spec.s3.endpoint", "s3.example"),)),
     ],

@@ -105,3 +105,26 @@ def test_caches_with_other_sources_share_nothing():
     fleet = Fleet(make_cache(), [make_cluster("east")], caches=[other])
     fleet.settle()
     assert (fleet.phases(), "sharedWith" in fleet.entries()["east"]) == ({"east": ("Ready", "Staged")}, False)
+
+
+def finding_it_empty(since, *caches):
+    """A replica whose pods do so."""
+    made = make_replica("east", key=KEY)
+    made["spec"]["caches"] += caches
+    return {**made, "status": {"reason": "CacheIncomplete", "since": since}}
+
+
+@pytest.mark.parametrize(
+    ("since", "phase", "job"),
+    [
+        ("2027-01-15T08:00:00Z", ("Ready", "Staged"), 0),
+        ("2027-01-15T08:00:01Z", ("Hydrating", "Hydrating"), 1),
+    ],
+)
+def test_a_job_that_completed_before_pods_found_the_volume_empty_did_not_fill_it(since, phase, job):
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.apply()
+    fleet.end_jobs(completed="2027-01-15T08:00:00Z")
+    fleet.replicas = [finding_it_empty(since, {"name": "other", "key": "another"})]
+    fleet.apply()
+    assert (fleet.phases(), fleet.keys("job")) == ({"east": phase}, [f"job-east-{KEY}-{job}"])

@@ -319,17 +319,6 @@ def test_what_was_declared_counts_as_far_as_it_is_borne_out(pool, observed, expe
     ) == expected  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("allocated", "observed", "free"),
-    [(1, seen(3, 24, 0), 2), (2, {}, 0)],
-    ids=["a node holds one", "more are held than there are nodes"],
-)
-def test_a_fact_that_no_driver_publishes_is_there_as_often_as_nodes_are(allocated, observed, free):
-    fact = PoolDevice(name="nvlink", claim="Synthetic", driver="facts", count=1, allocated=allocated, free=9)
-    (found,) = refined(GpuPool(name="gpu", nodes=4, devices=(fact,)), FIXED, observed, None).devices
-    assert found == msgspec.structs.replace(fact, free=free)
-
-
 NOON, LATER = 1767268800.0, 1767268800.0 + 900
 SINCE = "2026-01-01T12:00:00Z"
 

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from modelplane.api.models import Backend, Kserve, TemplateMetadata
+from modelplane.api.models import Backend, Kserve, TemplateMetadata, Topology
 from modelplane.compose.backends.kserve_pods import literal
 from modelplane.compose.backends.kserve_releases import RELEASES, release_of
 from modelplane.compose.context import RenderError
@@ -134,6 +134,18 @@ def test_the_presets_that_no_release_ships_are_made(scene, shape, backend, prese
     made = [item for item in found if item.manifest["kind"] == "LLMInferenceServiceConfig"]
     assert [item.manifest["metadata"]["name"] for item in made] == presets
     assert all(item.shared for item in made)
+
+
+def test_a_decode_engine_whose_layers_are_split_has_a_preset_of_its_own(scene):
+    made = scene("kimi-k2-5p3d", "kserve")
+    spec = made.replica.spec
+    split = [replace(each, topology=Topology(tensor=8, pipeline=2)) for each in spec.engines if each.phase == "Decode"]
+    whole = [each for each in spec.engines if each.phase != "Decode"]
+    made.replica = replace(made.replica, spec=replace(spec, engines=(*whole, *split)))
+    desired = made.compose().desired
+    (preset,) = (desired[key].target.manifest["metadata"]["name"] for key in desired if key.startswith("preset-"))
+    assert preset == "kserve-config-llm-decode-worker-pipeline-parallel"
+    assert desired["workload-decode-kserve"].target.manifest["spec"]["baseRefs"] == [{"name": preset}]
 
 
 @pytest.mark.parametrize("shape", ["pipeline-2", "pipeline-4", "data-parallel", "sglang-2"])

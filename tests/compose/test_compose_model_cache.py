@@ -98,6 +98,9 @@ def test_each_matching_cluster_gets_a_volume_and_a_job_and_then_only_the_volume(
 
 def test_replicas_of_other_caches_are_not_counted():
     mounting = [make_replica("east"), make_replica("west", index=1), make_replica("east", cache="other", index=2)]
+    mounting[0]["spec"]["caches"] += [{"name": "other"}]
+    mounting += [make_replica("west", index=index) for index in (3, 4)]
+    mounting[3]["spec"]["caches"] = mounting[4]["spec"]["caches"] = []
     fleet = Fleet(make_cache(), replicas=mounting)
     fleet.apply()
     assert fleet.cache["status"]["references"] == 2

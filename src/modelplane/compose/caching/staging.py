@@ -106,7 +106,7 @@ def _incomplete_since(site: Site) -> float | None:
 def _filled(seen: Observed, volume: Observed, emptied: float | None) -> bool:
     """Whether a Job completed, and filled this claim: one that was made for another, or completed before, did not."""
     done = epoch_s(completed_at(seen.manifest))
-    if not is_complete(seen.manifest) or (done is not None and done < (emptied or 0.0)):
+    if not is_complete(seen.manifest) or (done is not None and emptied is not None and done < emptied):
         return False
     filled, uid = annotations_of(seen.manifest).get(STAGED_ON), uid_of(volume.manifest)
     if filled and uid:

@@ -1,0 +1,30 @@
+"""What a pool counts of what was declared: facts of its nodes, and nodes that its replicas need."""
+
+import msgspec
+import pytest
+
+from modelplane.api.models import Attribute, GpuPool, PoolDevice
+from modelplane.compose.capacity import ObservedPool, refined
+from tests.compose.test_compose_capacity import DRIVER, FIXED, HOPPER, LATER, SCALES, SINCE, seen
+
+FACT = PoolDevice(name="nvlink", claim="Synthetic", driver="facts", count=1)
+
+
+@pytest.mark.parametrize(
+    ("allocated", "observed", "free"),
+    [(1, seen(3, 24, 0), 2), (2, {}, 0)],
+    ids=["a node holds one", "more are held than there are nodes"],
+)
+def test_a_fact_that_no_driver_publishes_is_there_as_often_as_nodes_are(allocated, observed, free):
+    fact = msgspec.structs.replace(FACT, allocated=allocated, free=9)
+    (found,) = refined(GpuPool(name="gpu", nodes=4, devices=(fact,)), FIXED, observed, None).devices
+    assert found == msgspec.structs.replace(fact, free=free)
+
+
+def test_a_pool_that_scales_needs_nodes_for_the_kind_that_most_of_is_held():
+    gpu = PoolDevice(name="h200", claim="DRA", driver=DRIVER, count=8, attributes=HOPPER, allocated=24)
+    nic = msgspec.structs.replace(gpu, name="nic", attributes={"kind": Attribute(string="NIC")}, allocated=1)
+    before = GpuPool(name="gpu", nodes=4, short_since=SINCE)
+    shown = GpuPool(name="gpu", nodes=4, devices=(gpu, nic, FACT))
+    found = refined(shown, SCALES, {"gpu": ObservedPool(2)}, before, LATER)
+    assert (found.nodes, found.short_since) == (2, SINCE)
