@@ -74,18 +74,6 @@ def test_no_older_volume_goes_while_one_of_them_is_mounted():
     assert (fleet.keys("volume"), "olderUnusedSince" in fleet.entries()["east"]) == (three, False)
 
 
-def test_a_cache_is_looked_at_again_when_the_first_of_its_clusters_leaves():
-    fleet = Fleet(make_cache(replication="WherePlaced"), [make_cluster("east"), make_cluster("west")])
-    fleet.replicas = [make_replica("east"), make_replica("west", index=1)]
-    fleet.settle()
-    for kept in (["west"], []):
-        fleet.replicas = [make_replica(name) for name in kept]
-        fleet.apply()
-        fleet.now += 600
-    assert fleet.apply().requeue_after_s == 2400
-    assert fleet.phases() == dict.fromkeys(("east", "west"), ("Ready", "Staged"))
-
-
 @pytest.mark.parametrize(
     ("phase", "own"),
     [("Pending", True), ("Hydrating", False)],
