@@ -86,6 +86,8 @@ def test_the_first_serves_its_volume_to_those_that_have_the_token(problems):
     assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"] == service["selector"]
     assert spec["replicas"] == 1
     assert service["ports"] == [{"name": "http", "port": 80, "targetPort": "http"}]
+    names = {name_of(fleet.observed[f"{part}-east"].manifest) for part in ("relay", "relayservice", "relaysecret")}
+    assert [name.rpartition("-")[0] for name in names] == ["cache-qwen-relay"]
 
 
 @pytest.mark.parametrize(
@@ -100,6 +102,7 @@ def test_what_is_missing_for_a_copy_is_its_reason_and_removes_nothing(lacking, e
     fleet = make_relay()
     fleet.settle()
     before = fleet.keys("relay", "relayservice", "relaysecret", "volume")
+    token = fleet.observed["relaysecret-east"].target
     for name, value in lacking.items():
         setattr(fleet, name, value)
     fleet.observed = {key: item for key, item in fleet.observed.items() if "-west" not in key}
@@ -108,6 +111,7 @@ def test_what_is_missing_for_a_copy_is_its_reason_and_removes_nothing(lacking, e
     assert [key for key in before if "-east" in key] == [
         key for key in fleet.keys("relay", "relayservice", "relaysecret", "volume") if "-east" in key
     ]
+    assert fleet.observed["relaysecret-east"].target == token
 
 
 def test_a_url_inside_the_platforms_network_needs_its_permission():
@@ -169,6 +173,19 @@ def test_a_cluster_that_holds_the_content_takes_over_for_one_that_is_lost():
     assert fleet.keys("relay") == ["relay-east", "relay-west"]
 
 
+def test_a_cluster_that_may_relay_no_longer_serves_nothing():
+    fleet = three()
+    for _ in range(4):
+        fleet.settle()
+    lose(fleet, "east")
+    fleet.apply()
+    assert fleet.keys("relay") == ["relay-east", "relay-west"]
+    lose(fleet)
+    fleet.cache["spec"]["relay"] = RELAY
+    fleet.apply()
+    assert fleet.keys("relay", "relayservice", "relaysecret") == ["relay-east", "relaysecret-east", "relayservice-east"]
+
+
 def test_where_nobody_holds_it_the_next_fetches_from_the_source():
     fleet = three()
     lose(fleet, "east")
@@ -188,21 +205,24 @@ def test_a_list_that_is_missing_or_short_moves_nothing(clusters):
     assert set(fleet.observed) == before
 
 
-def test_a_relay_that_is_not_listed_or_is_deleted_gives_way_to_one_that_answers():
+def test_a_relay_that_is_not_listed_is_deleted_or_is_not_ready_gives_way_to_one_that_answers():
     other = {"cluster": "west", "url": "https://west.example/qwen"}
     gone = make_cluster("east")
     gone["metadata"]["deletionTimestamp"] = "2027-01-15T09:00:00Z"
+    dark = make_cluster("east", ready=False)
+    dark["status"]["conditions"].insert(0, {"type": "Provisioned", "status": "True", "reason": "Provisioned"})
     cache = decode(ModelCache, make_cache(relay={**RELAY, "fallbacks": [other]}))
     found = []
     for clusters in (
         [make_cluster("east"), make_cluster("west")],
         [make_cluster("west")],
         [gone, make_cluster("west")],
+        [dark, make_cluster("west")],
         [],
     ):
         request = ComposeRequest(cache, required={"clusters": tuple(clusters)})
         found.append(chosen_relay(CacheInputs(request, source_of(cache), storage_of(cache))).cluster)
-    assert found == ["east", "west", "west", "east"]
+    assert found == ["east", "west", "west", "west", "east"]
 
 
 @pytest.mark.parametrize(

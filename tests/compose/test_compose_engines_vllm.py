@@ -1,4 +1,4 @@
-"""Flags of vLLM that users give under their short names: they are not given a second time."""
+"""Flags of vLLM that users give, by their short names too: they are not given a second time."""
 
 import pytest
 
@@ -13,6 +13,7 @@ from tests.compose.test_compose_engines import launched
         (("-pp", "2"), Topology(pipeline=4)),
         (("-dp", "2"), Topology(data=4)),
         (("-ep",), Topology(expert=True)),
+        (("--enable-expert-parallel",), Topology(expert=True)),
         (("-dpl", "4", "--data-parallel-rpc-port", "9000", "-dp", "8"), Topology(data=16, data_local=8)),
     ],
 )

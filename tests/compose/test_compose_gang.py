@@ -225,6 +225,17 @@ def test_kais_group_stands_as_serving_and_outlives_the_restart_of_a_pod(scene, s
     assert {key: value for key, value in found["spec"].items() if key not in {"minMember", "queue"}} == expected
 
 
+def test_kais_group_waits_for_the_pod_that_takes_longest_to_stop(scene):
+    made = scene("kimi-k2-5p3d", "native", "kai")
+    replica = encode(made.replica)
+    for engine, seconds in zip(replica["spec"]["engines"], (60, 600), strict=True):
+        for member in engine["members"]:
+            member["template"]["spec"]["terminationGracePeriodSeconds"] = seconds
+    made.replica = decode(ModelReplica, replica)
+    (found,) = objects(made, "PodGroup")
+    assert found["spec"]["stalenessGracePeriod"] == "900s"
+
+
 def test_kueues_queue_is_for_engines_alone(scene):
     made = scene("kimi-k2-5p3d", "native", "kueue")
     picker = made.compose().desired["picker"].target.manifest

@@ -673,12 +673,14 @@ def test_an_owner_keeps_the_volume_while_another_cache_uses_it(edit):
     assert f"volume-east-{KEY}" not in owner.keys("volume")
 
 
-def test_a_claim_keeps_its_class_and_never_shrinks():
+def test_a_claim_keeps_its_class_and_its_mode_and_never_shrinks():
     fleet = Fleet(make_cache(storage={"type": "PVC", "sizeGiB": 20, "storageClassName": "a"}), [make_cluster("east")])
     fleet.settle()
-    fleet.cache["spec"]["storage"] = {"type": "PVC", "sizeGiB": 10, "storageClassName": "b"}
+    once = {"type": "PVC", "sizeGiB": 10, "storageClassName": "b", "accessMode": "ReadWriteOnce"}
+    fleet.cache["spec"]["storage"] = once
     spec = fleet.compose().desired[f"volume-east-{KEY}"].target.manifest["spec"]
     assert (spec["storageClassName"], spec["resources"]["requests"]["storage"]) == ("a", "20Gi")
+    assert spec["accessModes"] == ["ReadWriteMany"]
     fleet.cache["spec"]["storage"]["sizeGiB"] = 30
     spec = fleet.compose().desired[f"volume-east-{KEY}"].target.manifest["spec"]
     assert spec["resources"]["requests"]["storage"] == "30Gi"

@@ -36,7 +36,7 @@ def pod_spec(
 def literal(value: object) -> object:
     """The value with its braces escaped: KServe reads everything as a template."""
     if isinstance(value, str):
-        return value.replace("{{", "{{`{{`}}") if "{{" in value else value
+        return value.replace("{{", "{{`{{`}}")
     if isinstance(value, Mapping):
         return {key: literal(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -31,7 +31,7 @@ def _vultr(cluster: InferenceCluster) -> ClusterVultr:
 
 def _plan_pool(pool: NodePool, provisioning: Provisioning | None) -> PoolPlan | None:
     found = provisioning.vultr if provisioning is not None else None
-    return None if found is None else PoolPlan(pool, found.plan, 0, found.accelerator)
+    return None if found is None else PoolPlan(pool, found.plan, None, found.accelerator)
 
 
 def _resources(plan: ClusterPlan) -> Iterator[ManagedResource]:

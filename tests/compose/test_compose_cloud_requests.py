@@ -1,0 +1,51 @@
+"""What is asked of clouds, and what is said of their answers, beyond the clusters of the golden files."""
+
+import pytest
+
+from tests.compose.clouds import compose, machine_class, make_cloud, seen, settled
+from tests.compose.test_compose_clouds import condition
+
+
+def asked(result, key):
+    return result.desired[key].target.manifest["spec"]["forProvider"]
+
+
+@pytest.mark.parametrize(
+    ("source", "given", "expected"),
+    [
+        ("GKE", "1.36", {"minMasterVersion": "1.36"}),
+        ("EKS", "1.33", {"version": "1.33"}),
+        ("AKS", "1.33", {"kubernetesVersion": "1.33"}),
+        ("K3s", "1.33", {"k3sChannel": "v1.33"}),
+        ("Vultr", "v1.35.0+1", {"version": "v1.35.0+1"}),
+        ("Civo", "1.33.0-k3s1", {"kubernetesVersion": "1.33.0-k3s1"}),
+    ],
+)
+def test_a_cluster_has_the_version_of_kubernetes_that_it_names(source, given, expected):
+    item = make_cloud(source, "fixed")
+    item["spec"]["cluster"][source.lower()]["kubernetesVersion"] = given
+    found = asked(settled(item)[0], "cloud-cluster")
+    assert {key: value for key, value in found.items() if key in expected} == expected
+
+
+def test_all_refusals_of_a_cloud_are_shown():
+    item = make_cloud("Civo", "fixed")
+    _, observed = settled(item)
+    for key, message in (("cloud-network", "no such region"), ("cloud-firewall", "forbidden")):
+        trouble = {"conditions": [{"type": "Synced", "status": "False", "message": message}]}
+        observed[key] = seen(key, observed[key], ready=False, status=trouble)
+    message = "network: no such region; firewall: forbidden"
+    assert condition(compose(item, observed), "Provisioned") == ("False", "ProvisioningFailed", message)
+
+
+def test_a_template_is_changed_also_while_the_cluster_does_not_report_its_group():
+    item = make_cloud("EKS", "efa")
+    result, observed = settled(item)
+    key = "cloud-pool-efa.template"
+    before = asked(result, key)
+    observed["cloud-cluster"] = seen("cloud-cluster", observed["cloud-cluster"], status={"conditions": []})
+    larger = machine_class("EKS")
+    larger["spec"]["provisioning"]["eks"]["diskSizeGb"] = 900
+    after = asked(compose(item, observed, **{"class-h100": (larger,)}), key)
+    assert [each["blockDeviceMappings"][0]["ebs"]["volumeSize"] for each in (before, after)] == [500, 900]
+    assert after["networkInterfaces"] == before["networkInterfaces"]
