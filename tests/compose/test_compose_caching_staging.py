@@ -153,3 +153,29 @@ def test_the_last_of_the_attempts_that_are_still_there_counts():
     failing(fleet, fleet.now)
     assert fleet.keys("job") == [f"job-east-{KEY}-1"]
     assert fleet.entries()["east"]["attempts"] == 2
+
+
+def test_a_cluster_with_a_status_that_cannot_be_read_has_its_conditions():
+    cluster = make_cluster("east")
+    cluster["status"]["gpuPools"] = 7
+    fleet = Fleet(make_cache(), [cluster])
+    fleet.settle()
+    assert fleet.phases() == {"east": ("Ready", "Staged")}
+
+
+def test_what_waits_on_one_cluster_keeps_nothing_of_another():
+    fleet = Fleet(make_cache(replication="WherePlaced"))
+    fleet.replicas = [make_replica("east"), make_replica("west", index=1)]
+    fleet.apply()
+    fleet.clusters = [make_cluster("east")]
+    fleet.end_jobs()
+    fleet.apply()
+    fleet.apply()
+    assert (fleet.phases()["east"], fleet.keys("job")) == (("Ready", "Staged"), [f"job-west-{KEY}-0"])
+
+
+def test_what_is_of_a_cluster_is_told_apart_where_names_begin_alike():
+    spec = {"huggingFace": {"repo": "a/b", "authSecret": {"name": "hf"}}}
+    fleet = Fleet(make_cache(**spec), [make_cluster("a"), make_cluster("a-b")], secrets=[make_secret()])
+    fleet.settle()
+    assert (set(fleet.phases().values()), fleet.keys("secret", "job")) == ({("Ready", "Staged")}, [])

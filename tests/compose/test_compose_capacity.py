@@ -97,6 +97,7 @@ def cluster_queue(**spec) -> dict:
         (cluster_queue(stopPolicy="Hold"), 0),
         (cluster_queue(resourceGroups=CPU_ONLY), -1),
         (cluster_queue(resourceGroups=CPU_ONLY, stopPolicy="Hold"), 0),
+        (cluster_queue(resourceGroups=[7, *cluster_queue()["spec"]["resourceGroups"]]), 24),
         ({**cluster_queue(), "status": {"conditions": [{"type": "Active", "status": "False"}]}}, 0),
         ({"metadata": {"name": "q"}}, 0),
     ],

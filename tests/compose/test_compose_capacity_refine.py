@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from modelplane.api.models import Attribute, GpuPool, PoolDevice
-from modelplane.compose.capacity import ObservedPool, refined
-from tests.compose.test_compose_capacity import DRIVER, FIXED, HOPPER, LATER, SCALES, SINCE, seen
+from modelplane.compose.capacity import ObservedPool, refined, requeue_after_s
+from tests.compose.test_compose_capacity import DRIVER, FIXED, HOPPER, LATER, NOON, SCALES, SINCE, seen
 
 FACT = PoolDevice(name="nvlink", claim="Synthetic", driver="facts", count=1)
 
@@ -28,3 +28,10 @@ def test_a_pool_that_scales_needs_nodes_for_the_kind_that_most_of_is_held():
     shown = GpuPool(name="gpu", nodes=4, devices=(gpu, nic, FACT))
     found = refined(shown, SCALES, {"gpu": ObservedPool(2)}, before, LATER)
     assert (found.nodes, found.short_since) == (2, SINCE)
+
+
+def test_pools_are_looked_at_again_when_the_first_of_them_has_waited_long_enough():
+    names = {"a": "2026-01-01T11:50:00Z", "b": SINCE, "fixed": "2026-01-01T11:46:00Z"}
+    pools = tuple(GpuPool(name=name, nodes=4, short_since=since) for name, since in names.items())
+    declared = [msgspec.structs.replace(FIXED if name == "fixed" else SCALES, name=name) for name in names]
+    assert requeue_after_s(pools, tuple(declared), NOON) == 300

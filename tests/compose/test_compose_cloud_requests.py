@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.compose.clouds import compose, machine_class, make_cloud, seen, settled
+from tests.compose.clouds import GPU, compose, machine_class, make_cloud, seen, settled
 from tests.compose.test_compose_clouds import condition
 
 
@@ -49,3 +49,21 @@ def test_a_template_is_changed_also_while_the_cluster_does_not_report_its_group(
     after = asked(compose(item, observed, **{"class-h100": (larger,)}), key)
     assert [each["blockDeviceMappings"][0]["ebs"]["volumeSize"] for each in (before, after)] == [500, 900]
     assert after["networkInterfaces"] == before["networkInterfaces"]
+
+
+def test_all_pools_that_a_cloud_has_no_nodes_for_are_named():
+    item = make_cloud("GKE", "fixed", "scaling")
+    _, observed = settled(item)
+    trouble = {"conditions": [{"type": "LastAsyncOperation", "status": "False", "message": "GCE_STOCKOUT"}]}
+    for name in ("fixed", "scaling"):
+        observed[f"cloud-pool-{name}"] = seen(name, observed[f"cloud-pool-{name}"], ready=False, status=trouble)
+    lacks = "no nvidia-h100-80gb in us-central1-a, us-central1-c: GCE_STOCKOUT"
+    message = f"pool fixed: {lacks}; pool scaling: {lacks}"
+    assert condition(compose(item, observed), "Provisioned") == ("False", "InsufficientCapacity", message)
+
+
+def test_a_fact_of_a_class_needs_no_driver_of_the_cloud():
+    fact = {"name": "fabric", "driver": "fabric.modelplane.ai", "claim": "Synthetic", "count": 1}
+    found = machine_class("GKE", devices=[GPU, fact])
+    result, _ = settled(make_cloud("GKE", "fixed"), **{"class-h100": (found,)})
+    assert condition(result, "Provisioned") == ("True", "Provisioned", "")

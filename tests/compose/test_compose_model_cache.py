@@ -111,8 +111,10 @@ def test_a_lost_status_does_not_stage_again():
     fleet = Fleet(make_cache())
     fleet.settle()
     fleet.cache.pop("status")
+    fleet.now = NOW + 60
     result = fleet.apply()
     assert fleet.phases() == dict.fromkeys(("east", "west"), ("Ready", "Staged"))
+    assert fleet.entries()["east"]["lastHydratedAt"] == "2027-01-15T08:01:00Z"
     assert not [key for key in result.desired if key.startswith("job-")]
 
 
@@ -454,7 +456,10 @@ def test_another_source_is_staged_beside_and_the_old_volume_goes_when_nobody_mou
     fleet.replicas = [make_replica("east", key=new)]
     assert fleet.apply().requeue_after_s == 3600
     assert (len(fleet.keys("volume")), fleet.entries()["east"]["olderUnusedSince"]) == (2, "2027-01-15T10:00:00Z")
-    fleet.now += 3600
+    fleet.now += 3599.5
+    fleet.apply()
+    assert len(fleet.keys("volume")) == 2
+    fleet.now += 0.5
     fleet.apply()
     assert fleet.keys("volume") == [f"volume-east-{new}"]
     assert fleet.entries()["east"]["stagedKeys"] == [new]

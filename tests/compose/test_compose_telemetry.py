@@ -128,19 +128,26 @@ def config(result):
 def test_the_collector_is_as_reviewed_and_well_formed(problems, golden):
     objects = [item.target.manifest for item in telemetry(compose(cluster=MANAGED)).values()]
     assert [found for item in objects for found in problems(item)] == []
+    parts = ("account", "role", "binding", "config", "service", "collector", "secret-prom-cred")
+    assert telemetry(compose(cluster=MANAGED)).keys() == {f"telemetry-{part}" for part in parts}
     golden.check(GOLDEN, yaml.safe_dump_all(objects, sort_keys=False, width=110))
 
 
 def test_without_a_destination_there_is_no_collector_and_no_condition():
     result = compose({**GIVEN, "telemetry-destinations": ()})
     assert (telemetry(result), condition(result)) == ({}, [])
+    said = {"conditions": [{"type": "TelemetryReady", "status": "True", "reason": "CollectorRunning"}]}
+    item = decode(InferenceCluster, {**CLUSTER, "status": said})
+    after = inference_cluster.compose(ComposeRequest(item, {}, {**GIVEN, "telemetry-destinations": ()}))
+    assert (telemetry(after), condition(after)) == ({}, [("True", "NoDestinations", "")])
     only = telemetry_requirements(request({**GIVEN, "telemetry-destinations": ()}))
     assert {key: wanted.kind for key, wanted in only.items()} == {"telemetry-destinations": "TelemetryDestination"}
 
 
 def test_with_a_destination_what_it_names_and_what_renames_metrics_is_read():
     api = "modelplane.ai/v1alpha1"
-    assert telemetry_requirements(request({"telemetry-destinations": (destination(),)})) == {
+    garbled = {**destination("other"), "spec": {"sinks": [7]}}
+    assert telemetry_requirements(request({"telemetry-destinations": (destination(), garbled)})) == {
         "telemetry-destinations": Requirement(api, "TelemetryDestination"),
         "telemetry-mappings": Requirement(api, "MetricMapping"),
         "telemetry-gateway": Requirement(api, "InferenceGateway", name="default"),
@@ -299,6 +306,15 @@ def test_a_secret_that_is_missing_leaves_its_sink_out_unless_its_copy_is_there()
     assert condition(old) == [("False", "SecretMissing", message)]
     lacking = compose({**GIVEN, "telemetry-secret-prom-cred": ({**SECRET, "data": {}},)})
     assert condition(lacking)[0][2].endswith("of sink prom has no key token")
+
+
+def test_while_one_sink_waits_for_its_secret_what_runs_stays_though_another_is_refused():
+    seen = running(compose())
+    inside = {**TRACES, "endpoint": "http://tempo.monitoring.svc:4318"}
+    changed = {"telemetry-destinations": (destination("ops", inside, {**PROM, "secretRef": {"name": "new"}}),)}
+    result = compose({**GIVEN, **changed, "telemetry-secret-new": ()}, seen)
+    assert telemetry(result).keys() == telemetry(compose()).keys()
+    assert condition(result)[0][1] == "OutboundRefused"
 
 
 FAULTS = [

@@ -68,7 +68,7 @@ def _pool(plan: ClusterPlan, pool: PoolPlan) -> ManagedResource:
 
 def _pool_fault(cluster: InferenceCluster, pool: NodePool) -> str | None:
     del cluster
-    if min(pool.node_count, pool.min_node_count if pool.min_node_count is not None else 1) < 1:
+    if 0 in {pool.node_count, pool.min_node_count}:
         return "nodeCount: a pool of Vultr has a node at least"
     return reservation_fault(pool, "Vultr")
 
