@@ -119,10 +119,26 @@ def test_hosts_that_a_user_names(block, written, expected):
         ("configMap", {"name": "files"}, "ConfigMap files"),
         ("inline", {"filename": "a.jinja", "content": "x"}, "Inline a.jinja"),
         ("inline", {}, "Inline"),
+        ("http", {"url": "https://a.example/" + "b" * 300}, "HTTP https://a.example/" + "b" * 233),
     ],
 )
 def test_a_source_is_shown_by_its_kind_and_its_name(block, document, shown):
     assert CacheSource(block, document, "key").shown == shown
+    assert len(shown) <= 256
+
+
+@pytest.mark.parametrize(
+    ("spec", "size"),
+    [
+        ({"huggingFace": {**HUB, "sizeGiB": 9}}, 9),
+        ({"artifact": {"source": {"huggingFace": {**HUB, "sizeGiB": 9}}}}, 9),
+        ({"huggingFace": {**HUB, "sizeGiB": 9}, "storage": {"sizeGiB": 7}}, 7),
+        ({"huggingFace": HUB}, 1),
+        ({"artifact": {"source": {"s3": S3}}}, 1),
+    ],
+)
+def test_a_volume_is_as_large_as_the_cache_or_its_source_says(spec, size):
+    assert storage_of(cache(**spec)).size_gib == size
 
 
 def test_credentials_and_sizes_are_no_part_of_a_source():

@@ -1,6 +1,7 @@
 """Staging on one cluster: when it begins, and what stays."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -73,27 +74,6 @@ def test_no_older_volume_goes_while_one_of_them_is_mounted():
         fleet.now += 7200
         fleet.apply()
     assert (fleet.keys("volume"), "olderUnusedSince" in fleet.entries()["east"]) == (three, False)
-
-
-@pytest.mark.parametrize(
-    ("phase", "own"),
-    [("Pending", True), ("Hydrating", False)],
-    ids=["an alike one that has not begun", "an alike one that has"],
-)
-def test_of_caches_with_one_source_the_one_that_has_begun_stages_it(phase, own):
-    other = make_cache("other", {"clusters": [{"name": "east", "phase": phase}]})
-    other["metadata"]["creationTimestamp"] = "2027-01-15T07:30:00Z"
-    fleet = Fleet(make_cache(), [make_cluster("east")], caches=[other])
-    fleet.apply()
-    assert (fleet.keys("volume") == [f"volume-east-{KEY}"], "sharedWith" in fleet.entries()["east"]) == (own, not own)
-
-
-def test_caches_with_other_sources_share_nothing():
-    other = make_cache("other", {"clusters": [{"name": "east", "phase": "Ready", "stagedKeys": ["another"]}]})
-    other["spec"]["huggingFace"] = hub("v2")
-    fleet = Fleet(make_cache(), [make_cluster("east")], caches=[other])
-    fleet.settle()
-    assert (fleet.phases(), "sharedWith" in fleet.entries()["east"]) == ({"east": ("Ready", "Staged")}, False)
 
 
 def finding_it_empty(since, *caches):
@@ -179,3 +159,54 @@ def test_what_is_of_a_cluster_is_told_apart_where_names_begin_alike():
     fleet = Fleet(make_cache(**spec), [make_cluster("a"), make_cluster("a-b")], secrets=[make_secret()])
     fleet.settle()
     assert (set(fleet.phases().values()), fleet.keys("secret", "job")) == ({("Ready", "Staged")}, [])
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ("20Gi", "20Gi"),
+        ("2Ti", "2048Gi"),
+        ("30000Mi", "30Gi"),
+        ("53687091200", "50Gi"),
+        ("1.5Ti", "1536Gi"),
+        ("?", "20Gi"),
+    ],
+)
+def test_a_claim_that_somebody_enlarged_is_not_asked_to_shrink(given, asked):
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.settle()
+    seen = fleet.observed[f"volume-east-{KEY}"]
+    spec = {**seen.manifest["spec"], "resources": {"requests": {"storage": given}}}
+    enlarged = replace(seen.target, manifest={**seen.manifest, "spec": spec})
+    fleet.observed[f"volume-east-{KEY}"] = replace(seen, target=enlarged)
+    desired = fleet.compose().desired[f"volume-east-{KEY}"].target.manifest
+    assert desired["spec"]["resources"] == {"requests": {"storage": asked}}
+
+
+def test_a_status_names_the_eight_newest_of_many_volumes():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    for revision in range(9):
+        fleet.cache["spec"]["huggingFace"] = hub(f"v{revision}")
+        fleet.settle()
+    named = fleet.entries()["east"]["stagedKeys"]
+    assert (len(fleet.keys("volume")), len(named), named[0]) == (9, 8, fleet.cache["status"]["key"])
+
+
+def test_since_when_older_volumes_are_unused_stays_while_nobody_says_the_time():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    for revision in ("main", "v2"):
+        fleet.cache["spec"]["huggingFace"] = hub(revision)
+        fleet.settle()
+    since = fleet.entries()["east"]["olderUnusedSince"]
+    fleet.now = 0.0
+    fleet.apply()
+    assert (fleet.entries()["east"]["olderUnusedSince"], len(fleet.keys("volume"))) == (since, 2)
+
+
+def test_a_loader_that_ended_is_no_reason_while_its_job_tries_again():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.apply()
+    ended = {"phase": "Failed", "reason": "Evicted", "message": "the node was low on memory"}
+    fleet.pods["east"] = [{"metadata": {"name": "p"}, "status": ended}]
+    fleet.apply()
+    assert fleet.phases() == {"east": ("Hydrating", "Hydrating")}

@@ -30,6 +30,13 @@ def test_a_pool_that_scales_needs_nodes_for_the_kind_that_most_of_is_held():
     assert (found.nodes, found.short_since) == (2, SINCE)
 
 
+def test_a_pool_that_scales_needs_no_nodes_for_facts():
+    gpu = PoolDevice(name="h200", claim="DRA", driver=DRIVER, count=8, attributes=HOPPER, allocated=4)
+    shown = GpuPool(name="gpu", nodes=4, devices=(gpu, msgspec.structs.replace(FACT, allocated=4)))
+    found = refined(shown, SCALES, {"gpu": ObservedPool(1)}, GpuPool(name="gpu", nodes=4), LATER)
+    assert (found.nodes, found.short_since) == (4, None)
+
+
 def test_pools_are_looked_at_again_when_the_first_of_them_has_waited_long_enough():
     names = {"a": "2026-01-01T11:50:00Z", "b": SINCE, "fixed": "2026-01-01T11:46:00Z"}
     pools = tuple(GpuPool(name=name, nodes=4, short_since=since) for name, since in names.items())

@@ -67,3 +67,29 @@ def test_a_fact_of_a_class_needs_no_driver_of_the_cloud():
     found = machine_class("GKE", devices=[GPU, fact])
     result, _ = settled(make_cloud("GKE", "fixed"), **{"class-h100": (found,)})
     assert condition(result, "Provisioned") == ("True", "Provisioned", "")
+
+
+def test_a_cluster_may_use_its_network_once_both_are_known():
+    item = make_cloud("AKS", "fixed")
+    _, observed = settled(item)
+    for unknown in ("cloud-network", "cloud-cluster"):
+        early = {key: found for key, found in observed.items() if key not in {unknown, "cloud-network-role"}}
+        assert "cloud-network-role" not in compose(item, early).desired
+
+
+def test_a_cluster_is_reached_when_all_that_it_is_reached_by_is_ready():
+    item = make_cloud("EKS", "fixed")
+    _, observed = settled(item)
+    made = {key: found for key, found in observed.items() if key.startswith("cloud-")}
+    assert any(not key.startswith("cloud-") for key in compose(item, made).desired)
+    made["cloud-auth"] = seen("cloud-auth", made["cloud-auth"], ready=False)
+    result = compose(item, made)
+    assert [key for key in result.desired if not key.startswith("cloud-")] == []
+    made["cloud-vpc"] = seen("cloud-vpc", made["cloud-vpc"], ready=False)
+    message = f"2 of {len(result.desired)} are not ready: vpc, auth"
+    assert condition(compose(item, made), "Provisioned") == ("False", "Provisioning", message)
+
+
+def test_pools_with_efa_have_a_group_beside_pools_without():
+    desired = settled(make_cloud("EKS", "fixed", "efa"))[0].desired
+    assert {"cloud-efa-group", "cloud-efa-ingress", "cloud-efa-egress"} <= desired.keys()

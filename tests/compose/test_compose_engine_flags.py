@@ -3,6 +3,7 @@
 import pytest
 
 from modelplane.api.models import Topology
+from modelplane.compose.engines import ENGINES
 from tests.compose.test_compose_engines import launched
 
 MANY = {"topology": Topology(tensor=2, pipeline=2, data=4, data_local=2, expert=True), "nodes": 2, "role": "Leader"}
@@ -46,3 +47,13 @@ def test_a_flag_is_given_once_and_as_the_user_gives_it(kind, names):
 
     assert [word.partition("=")[0] for word in spelled()] == [names[0]]
     assert [spelled(f"{name}=2") for name in names] == [[f"{name}=2"] for name in names]
+
+
+def test_engines_that_are_told_how_many_devices_to_use():
+    assert {kind for kind, found in ENGINES.items() if found.sized} == {"vLLM", "SGLang", "TensorRT-LLM", "TGI"}
+
+
+def test_pods_are_labelled_with_the_type_of_engine_that_llm_d_knows():
+    labels = {"vLLM": "vllm", "SGLang": "sglang", "TensorRT-LLM": "trtllm-serve", "llama.cpp": "llama.cpp"}
+    labels |= {"TGI": "tgi", "TEI": "tei", "Triton": "triton", "NIM": "nim"}
+    assert {kind: found.label for kind, found in ENGINES.items() if found.label} == labels

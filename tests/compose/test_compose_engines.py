@@ -409,6 +409,8 @@ def test_engines_of_one_node(kind, given, expected):
         ("Triton", {"model_path": None},
          "no model: mount a cache with a model repository or set --model-repository in the args"),
         ("Triton", {"nodes": 2}, "Triton is not run with several nodes"),
+        ("Triton", {"topology": Topology(tensor=2)},
+         "Triton is not run with a tensor size: it uses the devices that it sees"),
     ],
 )  # fmt: skip
 def test_engines_of_one_node_refuse_the_rest(kind, given, wrong):

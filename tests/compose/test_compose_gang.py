@@ -122,6 +122,17 @@ def test_volcano_gets_a_group_for_pods_that_need_each_other(scene, shape, backen
     assert ("scheduling.k8s.io/group-name" in str(workload(made))) is bool(members)
 
 
+def test_volcano_groups_a_replica_one_of_whose_engines_is_a_gang(scene):
+    made = scene("pipeline-2", "native", "volcano")
+    replica, other = encode(made.replica), encode(scene("single-gpu").replica)
+    replica["spec"]["engines"].append({**other["spec"]["engines"][0], "name": "other"})
+    made.replica = decode(ModelReplica, replica)
+    (found,) = objects(made, "PodGroup")
+    assert found["spec"]["minMember"] == sum(
+        engine.copies * sum(member.nodes for member in engine.members) for engine in made.replica.spec.engines
+    )
+
+
 @pytest.mark.parametrize("scheduler", ["kai", "kueue", "volcano"])
 def test_without_a_queue_nothing_names_one(scene, scheduler):
     made = scene("kimi-k2-5p3d", "native", scheduler)

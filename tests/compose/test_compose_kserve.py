@@ -208,7 +208,8 @@ def test_weights_in_an_image_are_named_by_it(scene):
     (cache,) = made.required[key]
     oci = {"source": "OCI", "oci": {"reference": "models.example/llama:1"}, "storage": {"type": "Image"}}
     made.required[key] = ({**cache, "spec": {"artifact": cache["spec"]["artifact"], **oci}},)
-    assert service(made)["spec"]["model"]["uri"] == "oci+native://models.example/llama:1"
+    named = {"uri": "oci+native://models.example/llama:1", "name": made.replica.spec.deployment.name}
+    assert service(made)["spec"]["model"] == named
 
 
 def test_a_model_that_is_a_path_is_not_a_name_on_the_hub(scene):

@@ -236,6 +236,7 @@ def test_a_failure_has_its_cause_from_the_exit_code_or_the_last_words(code, said
     again = "; 1 attempt failed, the next begins at 2027-01-15T08:01:00Z"
     assert (entry["phase"], entry["reason"], entry["message"]) == ("Failed", reason, f"{message}{again}")
     assert (entry["cause"], entry["failedAt"]) == (message, "2027-01-15T08:00:00Z")
+    assert "pods-east" in result.requirements
     assert result.conditions[-1].reason == reason
     assert result.requeue_after_s == 50
     assert [event.reason.value for event in result.events if event.type is EventType.WARNING][:1] == [reason]
@@ -561,7 +562,9 @@ def test_a_claim_that_exists_is_ready_when_it_is_bound():
         "2 of 2 clusters hold it",
     )
     fleet.claims = {"east": [{"status": {"phase": "Bound"}}], "west": []}
-    fleet.compose()
+    read = fleet.compose().requirements["claim-west"]
+    there = remote_namespace("team")
+    assert read == Requirement("v1", "PersistentVolumeClaim", name="nfs", namespace=there, cluster="west")
     assert fleet.phases() == {"east": ("Ready", "Adopted"), "west": ("Failed", "VolumeMissing")}
     fleet.claims["west"] = [{"status": {"phase": "Pending"}}]
     fleet.compose()

@@ -13,6 +13,7 @@ Everything that was observed stays while an input is missing. A claim that is co
 its volume empty or changed, the Job runs again: it fetches what is missing.
 """
 
+import math
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -50,12 +51,14 @@ from modelplane.compose.caching.storage import (
     uid_of,
 )
 from modelplane.compose.caching.targets import NEXT_PASS_S
+from modelplane.compose.capacity.amounts import amount
 from modelplane.compose.causes import Cause
 from modelplane.compose.contract import Desired, Observed, ReadyWhen, Remote, keep
 from modelplane.compose.pod_causes import pods_cause
 from modelplane.compose.tenancy import tenant_namespace
 
 UNKNOWN = "unknown"
+_GIB = 2**30
 ENDED = frozenset({"Succeeded", "Failed"})
 _REFUSALS = frozenset(
     {
@@ -227,10 +230,8 @@ def _claim_target(site: Site, cluster: InferenceCluster, volume: Observed) -> Re
 
 
 def _size_gib(volume: Manifest) -> int:
-    """What was asked for: a claim never shrinks."""
-    requested = text_at(volume, "spec", "resources", "requests", "storage")
-    number = requested.removesuffix("Gi")
-    return int(number) if requested.endswith("Gi") and number.isdecimal() else 0
+    """What was asked for, by us or by who enlarged it: a claim never shrinks."""
+    return math.ceil(amount(value_at(volume, "spec", "resources", "requests", "storage")) / _GIB)
 
 
 def _namespace(site: Site, cluster: InferenceCluster) -> dict[str, Desired]:
@@ -261,10 +262,7 @@ def _superseded(site: Site) -> tuple[dict[str, Desired], str | None, float | Non
 
 def _fetching(site: Site, cluster: InferenceCluster, said: LoaderStatus | None) -> ClusterStaging:
     base = {**_namespace(site, cluster), **_volume(site, cluster), **_older(site), **observed_relay(site)}
-    jobs = site.jobs.items()
-    # One that completed has filled a claim that is gone.
-    stale = [StagingAttempt.parse(key.rpartition("-")[2]) for key, seen in jobs if is_complete(seen.manifest)]
-    running = {key: seen for key, seen in jobs if not has_ended(seen.manifest)}
+    running = {key: seen for key, seen in site.jobs.items() if not has_ended(seen.manifest)}
     if running:
         kept = {key: keep(seen) for key, seen in running.items()}
         desired = {**base, **input_copies(site, tuple(kept)), **kept}
@@ -273,7 +271,8 @@ def _fetching(site: Site, cluster: InferenceCluster, said: LoaderStatus | None) 
     if failed is not None and failed.attempt.inputs == _inputs_hash(site) and not failed.is_due(site):
         return _waiting_to_retry(site, failed, base)
     number = failed.attempt.number + 1 if failed is not None else site.known.attempts or 0
-    number = max([number, *(attempt.number + 1 for attempt in stale)])
+    # None that ended is made again: one that completed has filled a claim that is gone.
+    number = max([number, *(StagingAttempt.parse(key.rpartition("-")[2]).number + 1 for key in site.jobs)])
     attempt = StagingAttempt(number, _inputs_hash(site))
     key = f"{job_prefix(site.name, site.source.key)}{attempt.suffix}"
     made = Desired(Remote(site.name, _job(site, cluster, attempt), ReadyWhen.COMPLETE))
