@@ -19,7 +19,7 @@ from modelplane.compose.caching.progress import (
     with_progress,
 )
 from modelplane.compose.caching.source import CacheSource, SecretSource, older_forms, source_of
-from modelplane.compose.caching.storage import StorageSpec, claim_name, storage_class, storage_of
+from modelplane.compose.caching.storage import StorageSpec, claim_name, storage_class, storage_fault, storage_of
 from modelplane.hydrate import read_source
 from tests.compose.caches import loader_pod, make_cluster
 
@@ -98,6 +98,8 @@ def test_the_older_form_is_the_same_source_and_the_newer_one_is_told():
         ("http", {"urls": URLS}, (("spec.http.urls[0].url", "files.example"),)),
         ("oci", {"reference": "localhost/a"}, (("spec.oci.reference", "localhost"),)),
         ("oci", {"reference": "10.0.0.1:5000/a/b:1"}, (("spec.oci.reference", "10.0.0.1"),)),
+        ("oci", {"reference": "http://10.0.0.1/a"}, (("spec.oci.reference", "10.0.0.1"),)),
+        ("oci", {"reference": "https://r.example/a"}, (("spec.oci.reference", "r.example"),)),
         ("oci", {"reference": "library/a:1"}, ()),
         ("s3", S3, (("spec.s3.endpoint", "s3.example"),)),
     ],
@@ -117,10 +119,26 @@ def test_hosts_that_a_user_names(block, written, expected):
         ("configMap", {"name": "files"}, "ConfigMap files"),
         ("inline", {"filename": "a.jinja", "content": "x"}, "Inline a.jinja"),
         ("inline", {}, "Inline"),
+        ("http", {"url": "https://a.example/" + "b" * 300}, "HTTP https://a.example/" + "b" * 233),
     ],
 )
 def test_a_source_is_shown_by_its_kind_and_its_name(block, document, shown):
     assert CacheSource(block, document, "key").shown == shown
+    assert len(shown) <= 256
+
+
+@pytest.mark.parametrize(
+    ("spec", "size"),
+    [
+        ({"huggingFace": {**HUB, "sizeGiB": 9}}, 9),
+        ({"artifact": {"source": {"huggingFace": {**HUB, "sizeGiB": 9}}}}, 9),
+        ({"huggingFace": {**HUB, "sizeGiB": 9}, "storage": {"sizeGiB": 7}}, 7),
+        ({"huggingFace": HUB}, 1),
+        ({"artifact": {"source": {"s3": S3}}}, 1),
+    ],
+)
+def test_a_volume_is_as_large_as_the_cache_or_its_source_says(spec, size):
+    assert storage_of(cache(**spec)).size_gib == size
 
 
 def test_credentials_and_sizes_are_no_part_of_a_source():
@@ -147,6 +165,27 @@ def test_claims_are_the_same_for_the_same_namespace_and_key_only(one, key, other
 def test_the_class_of_a_volume(spec, cluster, expected):
     made = decode(InferenceCluster, make_cluster("east", storage=cluster))
     assert storage_class(made, storage_of(cache(storage={"sizeGiB": 1, **spec}))) == expected
+
+
+NO_SHARED = (
+    "the cluster has BlockDevice, ObjectStorageMount and no SharedFilesystem in spec.storage.csiDrivers, "
+    "and names no StorageClass"
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "cluster", "fault"),
+    [
+        ({}, {"csiDrivers": ["BlockDevice", "ObjectStorageMount"]}, NO_SHARED),
+        ({}, {"csiDrivers": ["BlockDevice", "SharedFilesystem"]}, None),
+        ({}, {}, None),
+        ({"accessMode": "ReadWriteOnce"}, {"csiDrivers": ["BlockDevice"]}, None),
+        ({"storageClassName": "rwx"}, {"csiDrivers": ["BlockDevice"]}, None),
+    ],
+)
+def test_a_volume_that_several_nodes_mount_needs_a_driver_or_a_class(spec, cluster, fault):
+    made = decode(InferenceCluster, make_cluster("east", storage=cluster))
+    assert storage_fault(made, storage_of(cache(storage={"sizeGiB": 1, **spec}))) == fault
 
 
 def test_an_older_form_of_another_source_names_its_newer_form():
@@ -193,9 +232,26 @@ def test_the_last_line_of_a_log_is_progress():
     assert newest_status([found]) == LoaderStatus("Fetching", 1, 2)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_several_pods_the_newest_says_how_far_it_is(order):
+    pods = [loader_pod(bytes=done, total=9) for done in (1, 2, 3)]
+    for index, pod in enumerate(pods[:2]):
+        pod["metadata"]["creationTimestamp"] = f"2027-01-15T08:0{index}:00Z"
+    assert newest_status(pods[::order]) == LoaderStatus("Fetching", 2, 9)
+
+
 def test_what_no_loader_wrote_is_not_progress():
     assert newest_status([{"metadata": {"annotations": {"modelplane.ai/progress": "starting…"}}}]) is None
     assert newest_status([loader_pod(bytes=1, total=2)]) == LoaderStatus("Fetching", 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "attempt"),
+    [("0", StagingAttempt(0)), ("12.ab", StagingAttempt(12, "ab")), ("other", StagingAttempt(0))],
+)
+def test_an_attempt_is_read_from_the_key_of_its_job(suffix, attempt):
+    assert StagingAttempt.parse(suffix) == attempt
+    assert suffix in {attempt.suffix, "other"}
 
 
 def test_a_job_that_runs_has_not_failed():

@@ -86,6 +86,8 @@ def test_the_first_serves_its_volume_to_those_that_have_the_token(problems):
     assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"] == service["selector"]
     assert spec["replicas"] == 1
     assert service["ports"] == [{"name": "http", "port": 80, "targetPort": "http"}]
+    names = {name_of(fleet.observed[f"{part}-east"].manifest) for part in ("relay", "relayservice", "relaysecret")}
+    assert [name.rpartition("-")[0] for name in names] == ["cache-qwen-relay"]
 
 
 @pytest.mark.parametrize(
@@ -100,6 +102,7 @@ def test_what_is_missing_for_a_copy_is_its_reason_and_removes_nothing(lacking, e
     fleet = make_relay()
     fleet.settle()
     before = fleet.keys("relay", "relayservice", "relaysecret", "volume")
+    token = fleet.observed["relaysecret-east"].target
     for name, value in lacking.items():
         setattr(fleet, name, value)
     fleet.observed = {key: item for key, item in fleet.observed.items() if "-west" not in key}
@@ -108,6 +111,7 @@ def test_what_is_missing_for_a_copy_is_its_reason_and_removes_nothing(lacking, e
     assert [key for key in before if "-east" in key] == [
         key for key in fleet.keys("relay", "relayservice", "relaysecret", "volume") if "-east" in key
     ]
+    assert fleet.observed["relaysecret-east"].target == token
 
 
 def test_a_url_inside_the_platforms_network_needs_its_permission():
@@ -115,6 +119,19 @@ def test_a_url_inside_the_platforms_network_needs_its_permission():
     fleet.settle()
     assert fleet.phases()["west"] == ("Failed", "OutboundRefused")
     assert fleet.entries()["west"]["message"].startswith("spec.relay.url: 10.0.0.7, a private address")
+
+
+def test_a_copy_that_failed_begins_again_at_once_when_the_url_is_corrected():
+    fleet = make_relay()
+    fleet.settle()
+    fleet.apply()
+    fleet.end_jobs("Failed", reason="BackoffLimitExceeded", message="")
+    fleet.apply()
+    assert fleet.phases()["west"] == ("Failed", "StagingFailed")
+    fleet.cache["spec"]["relay"] = {**RELAY, "url": "https://cache.example/right"}
+    fleet.apply()
+    assert fleet.phases()["west"] == ("Hydrating", "Hydrating")
+    assert json.loads(job_arguments(fleet, "west")[1])["peer"]["url"] == "https://cache.example/right"
 
 
 FALLBACK = {"fallbacks": [{"cluster": "west", "url": "https://west.example/qwen"}]}
@@ -156,6 +173,19 @@ def test_a_cluster_that_holds_the_content_takes_over_for_one_that_is_lost():
     assert fleet.keys("relay") == ["relay-east", "relay-west"]
 
 
+def test_a_cluster_that_may_relay_no_longer_serves_nothing():
+    fleet = three()
+    for _ in range(4):
+        fleet.settle()
+    lose(fleet, "east")
+    fleet.apply()
+    assert fleet.keys("relay") == ["relay-east", "relay-west"]
+    lose(fleet)
+    fleet.cache["spec"]["relay"] = RELAY
+    fleet.apply()
+    assert fleet.keys("relay", "relayservice", "relaysecret") == ["relay-east", "relaysecret-east", "relayservice-east"]
+
+
 def test_where_nobody_holds_it_the_next_fetches_from_the_source():
     fleet = three()
     lose(fleet, "east")
@@ -175,18 +205,39 @@ def test_a_list_that_is_missing_or_short_moves_nothing(clusters):
     assert set(fleet.observed) == before
 
 
-def test_a_relay_that_is_not_listed_or_is_deleted_gives_way_to_one_that_answers():
+def test_a_relay_that_is_not_listed_is_deleted_or_is_not_ready_gives_way_to_one_that_answers():
     other = {"cluster": "west", "url": "https://west.example/qwen"}
     gone = make_cluster("east")
     gone["metadata"]["deletionTimestamp"] = "2027-01-15T09:00:00Z"
+    dark = make_cluster("east", ready=False)
+    dark["status"]["conditions"].insert(0, {"type": "Provisioned", "status": "True", "reason": "Provisioned"})
     cache = decode(ModelCache, make_cache(relay={**RELAY, "fallbacks": [other]}))
     found = []
     for clusters in (
         [make_cluster("east"), make_cluster("west")],
         [make_cluster("west")],
         [gone, make_cluster("west")],
+        [dark, make_cluster("west")],
         [],
     ):
         request = ComposeRequest(cache, required={"clusters": tuple(clusters)})
         found.append(chosen_relay(CacheInputs(request, source_of(cache), storage_of(cache))).cluster)
-    assert found == ["east", "west", "west", "east"]
+    assert found == ["east", "west", "west", "west", "east"]
+
+
+@pytest.mark.parametrize(
+    ("holders", "expected"),
+    [
+        ((), "east"),
+        (("east", "west"), "east"),
+        (("west",), "west"),
+        (("north",), "east"),
+    ],
+    ids=["nobody has it", "both have it", "the second has it", "one that may not relay has it"],
+)
+def test_of_relays_that_answer_one_that_holds_the_content_relays(holders, expected):
+    other = {"cluster": "west", "url": "https://west.example/qwen"}
+    entries = [{"name": name, "phase": "Ready", "stagedKeys": [KEY]} for name in holders]
+    cache = decode(ModelCache, make_cache(status={"clusters": entries}, relay={**RELAY, "fallbacks": [other]}))
+    request = ComposeRequest(cache, required={"clusters": (make_cluster("east"), make_cluster("west"))})
+    assert chosen_relay(CacheInputs(request, source_of(cache), storage_of(cache))).cluster == expected

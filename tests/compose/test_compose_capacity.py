@@ -97,6 +97,7 @@ def cluster_queue(**spec) -> dict:
         (cluster_queue(stopPolicy="Hold"), 0),
         (cluster_queue(resourceGroups=CPU_ONLY), -1),
         (cluster_queue(resourceGroups=CPU_ONLY, stopPolicy="Hold"), 0),
+        (cluster_queue(resourceGroups=[7, *cluster_queue()["spec"]["resourceGroups"]]), 24),
         ({**cluster_queue(), "status": {"conditions": [{"type": "Active", "status": "False"}]}}, 0),
         ({"metadata": {"name": "q"}}, 0),
     ],
@@ -525,7 +526,8 @@ def test_where_pods_are():
         "results"
     ]
     seen = observed_pools(nodes, slices, [*claims, across], {"chat", "unread"})
-    pools = [GpuPool(name="p", nodes=4, devices=(gpus,))]
+    fact = PoolDevice(name="nvlink", claim="Synthetic", driver="facts", count=1)
+    pools = [GpuPool(name="p", nodes=4, devices=(gpus, fact))]
     assert bound_pods(pools, seen, {"chat": "r-chat"}) == (
         BoundPod(pool="p", node="a", replica="r-chat", devices=1, pods=2),
         BoundPod(pool="p", node="a", replica="r-chat", devices=2),
@@ -560,6 +562,7 @@ def partition(name: str, gpu: int, profile: str) -> dict:
         (("one-0",), 0, 1),
         (("two-0",), 1, 0),  # of no declared kind: its GPU counts as held
         (("two-0", "two-1", "two-2"), 2, 0),
+        (("two-0", "whole-1"), 2, 0),
     ],
 )
 def test_partitions_that_the_class_does_not_declare_hold_their_gpu(held, whole, declared_part):

@@ -425,6 +425,8 @@ FAULTS = [
     ("GKE", {"zones": []}, "zones: GPUs are not in every zone of a region"),
     ("EKS", {"zones": []}, "zones: GPUs are not in every zone of a region"),
     ("EKS", {"zones": ["eu-west-1a"]}, "zones: eu-west-1a is none of us-east-1a to h"),
+    ("EKS", {"zones": ["us-east-1x"]}, "zones: us-east-1x is none of us-east-1a to h"),
+    ("EKS", {"zones": ["a"]}, "zones: a is none of us-east-1a to h"),
     ("EKS", {"capacityBlock": {"capacityReservationId": "cr-1"}}, "zones: a reservation is in one zone; name that"),
     ("EKS", {"capacityReservation": {"name": "h100-block"}}, "capacityReservation.name: on EKS it is the identifier"),
     (
@@ -438,6 +440,7 @@ FAULTS = [
     ("AKS", {"capacityBlock": {"capacityReservationId": "cr-1"}}, "capacityBlock: is for EKS; on AKS write"),
     ("GKE", {"capacityBlock": {"capacityReservationId": "cr-1"}}, "capacityBlock: is for EKS"),
     ("AKS", {"name": "too-long-for-azure"}, "name: AKS takes a letter and up to 11 more"),
+    ("AKS", {"name": "system"}, "name: AKS takes a letter and up to 11 more letters and digits, and has a pool system"),
     ("Civo", {"maxNodeCount": 8}, "maxNodeCount: pools of Civo have a fixed size"),
     ("Civo", {"capacityReservation": {"name": "r"}}, "capacityReservation: Civo reserves no capacity"),
     ("Nebius", {"fabric": {"type": "InfiniBand"}}, "fabric.name: Nebius has several InfiniBand fabrics"),

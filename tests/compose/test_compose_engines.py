@@ -353,6 +353,10 @@ TRT, SERVER = ("trtllm-serve",), ("--host", ANYWHERE, "--port", "8000")
          Launch(TRT, ("Qwen/Q", "--served_model_name", "Qwen/Q", *SERVER, "--max_batch_size", "8"))),
         ("TensorRT-LLM", {"topology": Topology(tensor=4, expert=True)},
          Launch(TRT, ("/mnt/models", "--served_model_name", "qwen", *SERVER, "--tp_size", "4", "--ep_size", "4"))),
+        ("TensorRT-LLM", {"args": ("Q", "--host", "::"), "topology": Topology(tensor=2)},
+         Launch(TRT, ("/mnt/models", "--served_model_name", "Q", "--port", "8000", "--tp_size", "2", "--host", "::"))),
+        ("TensorRT-LLM", {"args": ("--tp_size", "2"), "topology": Topology(tensor=4, expert=True)},
+         Launch(TRT, ("/mnt/models", "--served_model_name", "qwen", *SERVER, "--ep_size", "2", "--tp_size", "2"))),
         ("TensorRT-LLM", {"args": ("Q", "--tp_size", "2", "--served_model_name", "m"), "topology": Topology(tensor=2)},
          Launch(TRT, ("/mnt/models", *SERVER, "--tp_size", "2", "--served_model_name", "m"))),
         ("llama.cpp", {"args": ("-m", "/mnt/models/q.gguf")},
@@ -405,6 +409,8 @@ def test_engines_of_one_node(kind, given, expected):
         ("Triton", {"model_path": None},
          "no model: mount a cache with a model repository or set --model-repository in the args"),
         ("Triton", {"nodes": 2}, "Triton is not run with several nodes"),
+        ("Triton", {"topology": Topology(tensor=2)},
+         "Triton is not run with a tensor size: it uses the devices that it sees"),
     ],
 )  # fmt: skip
 def test_engines_of_one_node_refuse_the_rest(kind, given, wrong):

@@ -67,11 +67,12 @@ def test_a_pool_without_a_fabric_has_no_domains():
     assert pool_domain(made.spec.node_pools[0], None) is None
 
 
-def observed(*racks, foreign=""):
-    """Nodes by the value of their label."""
+def observed(*racks, foreign="", ours=""):
+    """Nodes by the value of their label, and where devices are held."""
     labels = {f"n{at}": {KEY: rack} if rack else {} for at, rack in enumerate(racks)}
-    held = PublishedDevice(DeviceId("d", "p", "gpu-0"), {}, Holder.OTHER, node=foreign)
-    return {"racks": ObservedPool(len(racks), (held,) if foreign else (), labels)}
+    holders = ((Holder.OTHER, foreign), (Holder.REPLICA, ours))
+    held = (PublishedDevice(DeviceId("d", "p", "gpu-0"), {}, holder, node=node) for holder, node in holders if node)
+    return {"racks": ObservedPool(len(racks), tuple(held), labels)}
 
 
 @pytest.mark.parametrize(
@@ -82,6 +83,7 @@ def observed(*racks, foreign=""):
         (observed("a", "b", "c", "d"), 0),
         (observed("", "", "a", "a"), 1),  # nodes without the label are in no domain
         (observed("a", "a", "b", "b", foreign="n3"), 1),
+        (observed("a", "a", "b", "b", ours="n3"), 2),  # a rack that replicas are on counts: placement knows them
         (observed("a", "a", "a", "b"), 1),
     ],
 )

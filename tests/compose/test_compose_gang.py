@@ -2,6 +2,8 @@ import pytest
 
 from modelplane.api.codec import decode, encode
 from modelplane.api.models import ModelReplica, Scheduling
+from modelplane.compose.context import remote_namespace
+from modelplane.compose.contract import Requirement
 from modelplane.compose.gang import scheduling_fault
 
 
@@ -79,6 +81,24 @@ def test_kueue_holds_pods_back_and_finds_them_by_what_makes_them(scene, shape, b
     assert len(found["metadata"]["name"] + suffix) <= 39
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "scheduling", "expected"),
+    [
+        ("kueue", {}, ("kueue.x-k8s.io/v1beta2", "Workload")),
+        ("kueue", {"version": "0.14"}, ("kueue.x-k8s.io/v1beta1", "Workload")),
+        ("kueue", {"queue": ""}, None),
+        ("kai", {}, None),
+        ("volcano", {}, None),
+        ("none", {}, None),
+    ],
+)
+def test_by_what_pods_are_admitted_is_read(scene, scheduler, scheduling, expected):
+    made = scene("single-gpu", "native", scheduler, **scheduling)
+    read = made.compose().requirements.get("admissions")
+    namespace = remote_namespace(made.replica.metadata.namespace)
+    assert read == (Requirement(*expected, namespace=namespace, cluster="east") if expected else None)
+
+
 def test_kueue_is_told_the_workload_class_of_a_priority(scene):
     labels = workload(scene("tensor-8", "native", "kueue"))["metadata"]["labels"]
     assert labels["kueue.x-k8s.io/priority-class"] == "serving-production"
@@ -100,6 +120,17 @@ def test_volcano_gets_a_group_for_pods_that_need_each_other(scene, shape, backen
         [(members, "serving")] if members else []
     )
     assert ("scheduling.k8s.io/group-name" in str(workload(made))) is bool(members)
+
+
+def test_volcano_groups_a_replica_one_of_whose_engines_is_a_gang(scene):
+    made = scene("pipeline-2", "native", "volcano")
+    replica, other = encode(made.replica), encode(scene("single-gpu").replica)
+    replica["spec"]["engines"].append({**other["spec"]["engines"][0], "name": "other"})
+    made.replica = decode(ModelReplica, replica)
+    (found,) = objects(made, "PodGroup")
+    assert found["spec"]["minMember"] == sum(
+        engine.copies * sum(member.nodes for member in engine.members) for engine in made.replica.spec.engines
+    )
 
 
 @pytest.mark.parametrize("scheduler", ["kai", "kueue", "volcano"])
@@ -203,6 +234,17 @@ def test_kai_does_not_preempt_serving_unless_the_cluster_says_so(scene, shape, b
 def test_kais_group_stands_as_serving_and_outlives_the_restart_of_a_pod(scene, scheduling, expected):
     (found,) = objects(scene("pipeline-4", "kserve", "kai", **scheduling), "PodGroup")
     assert {key: value for key, value in found["spec"].items() if key not in {"minMember", "queue"}} == expected
+
+
+def test_kais_group_waits_for_the_pod_that_takes_longest_to_stop(scene):
+    made = scene("kimi-k2-5p3d", "native", "kai")
+    replica = encode(made.replica)
+    for engine, seconds in zip(replica["spec"]["engines"], (60, 600), strict=True):
+        for member in engine["members"]:
+            member["template"]["spec"]["terminationGracePeriodSeconds"] = seconds
+    made.replica = decode(ModelReplica, replica)
+    (found,) = objects(made, "PodGroup")
+    assert found["spec"]["stalenessGracePeriod"] == "900s"
 
 
 def test_kueues_queue_is_for_engines_alone(scene):

@@ -2,11 +2,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from modelplane.api.models import Backend, Kserve, TemplateMetadata
+from modelplane.api.models import Backend, Kserve, TemplateMetadata, Topology
 from modelplane.compose.backends.kserve_pods import literal
 from modelplane.compose.backends.kserve_releases import RELEASES, release_of
 from modelplane.compose.context import RenderError
-from tests.compose.conftest import change_pods
+from tests.compose.conftest import BACKENDS, change_pods
 
 
 def service(made) -> dict:
@@ -70,12 +70,40 @@ def test_a_service_with_a_pool_names_our_route(scene):
     assert "router" not in service(scene("single-gpu", "kserve"))["spec"]
 
 
+@pytest.mark.parametrize(
+    ("backend", "group", "labels"),
+    [
+        ("kserve", "inference.networking.k8s.io", {"cost-centre": "chat", "modelplane.ai/deployment": "gpt-oss-20b"}),
+        ("kserve016", "inference.networking.x-k8s.io", {}),
+    ],
+)
+def test_a_cluster_that_routes_by_pools_has_one_for_each_engine(scene, backend, group, labels):
+    made = scene("gpt-oss-20b", backend)
+    made.required["cluster"][0]["spec"]["backend"] = {**BACKENDS[backend], "routing": "InferencePool"}
+    result = made.compose()
+    (ref,) = result.desired["route"].target.manifest["spec"]["rules"][0]["backendRefs"]
+    name = service(made)["metadata"]["name"]
+    assert ref == {"group": group, "kind": "InferencePool", "name": f"{name}-inference-pool"}
+    replica = {"modelplane.ai/replica": made.replica.metadata.name} if labels else {}
+    assert service(made)["spec"]["router"]["scheduler"].get("labels", {}) == {**labels, **replica}
+
+
 def test_the_first_release_mounts_weights_itself(scene):
     spec = service(scene("gpt-oss-20b", "kserve016"))["spec"]
     assert spec.keys() == {"model", "replicas", "parallelism", "template"}
     assert [mount["name"] for mount in spec["template"]["containers"][0]["volumeMounts"]] == ["shared-memory"]
     assert [volume["name"] for volume in spec["template"]["volumes"]] == ["shared-memory", "cache-0"]
     assert [mount["name"] for mount in spec["template"]["initContainers"][0]["volumeMounts"]] == ["cache-0"]
+
+
+def test_the_first_release_mounts_weights_of_a_claim_that_exists_itself_too(scene):
+    """Nothing looks at such a claim before the engine starts, so the pod names it nowhere."""
+    made = scene("gpt-oss-20b", "kserve016")
+    (cache,) = made.required["cache-gpt-oss-20b"]
+    cache["spec"]["storage"] = {"type": "ExistingPVC", "existingPVC": {"claimName": "weights"}}
+    spec = service(made)["spec"]
+    assert spec["model"]["uri"] == "pvc://weights"
+    assert [volume["name"] for volume in spec["template"]["volumes"]] == ["shared-memory"]
 
 
 @pytest.mark.parametrize(
@@ -106,6 +134,18 @@ def test_the_presets_that_no_release_ships_are_made(scene, shape, backend, prese
     made = [item for item in found if item.manifest["kind"] == "LLMInferenceServiceConfig"]
     assert [item.manifest["metadata"]["name"] for item in made] == presets
     assert all(item.shared for item in made)
+
+
+def test_a_decode_engine_whose_layers_are_split_has_a_preset_of_its_own(scene):
+    made = scene("kimi-k2-5p3d", "kserve")
+    spec = made.replica.spec
+    split = [replace(each, topology=Topology(tensor=8, pipeline=2)) for each in spec.engines if each.phase == "Decode"]
+    whole = [each for each in spec.engines if each.phase != "Decode"]
+    made.replica = replace(made.replica, spec=replace(spec, engines=(*whole, *split)))
+    desired = made.compose().desired
+    (preset,) = (desired[key].target.manifest["metadata"]["name"] for key in desired if key.startswith("preset-"))
+    assert preset == "kserve-config-llm-decode-worker-pipeline-parallel"
+    assert desired["workload-decode-kserve"].target.manifest["spec"]["baseRefs"] == [{"name": preset}]
 
 
 @pytest.mark.parametrize("shape", ["pipeline-2", "pipeline-4", "data-parallel", "sglang-2"])
@@ -168,7 +208,8 @@ def test_weights_in_an_image_are_named_by_it(scene):
     (cache,) = made.required[key]
     oci = {"source": "OCI", "oci": {"reference": "models.example/llama:1"}, "storage": {"type": "Image"}}
     made.required[key] = ({**cache, "spec": {"artifact": cache["spec"]["artifact"], **oci}},)
-    assert service(made)["spec"]["model"]["uri"] == "oci+native://models.example/llama:1"
+    named = {"uri": "oci+native://models.example/llama:1", "name": made.replica.spec.deployment.name}
+    assert service(made)["spec"]["model"] == named
 
 
 def test_a_model_that_is_a_path_is_not_a_name_on_the_hub(scene):

@@ -33,6 +33,12 @@ def test_the_status_of_another_mapping_does_not_matter():
     assert compose(HOUSE, {**mapping("a", {"from": "x", "to": "modelplane_x"}), "status": 7})[1][0] == "True"
 
 
+def test_parts_of_a_metric_are_mapped_each_for_itself():
+    parts = [{"from": "x", "part": part, "to": f"modelplane_x_{part.lower()}"} for part in ("Count", "Sum")]
+    result, said = compose(mapping("m", {"from": "x", "to": "modelplane_x"}, *parts))
+    assert (said, result.status.metrics) == (("True", "Accepted", ""), 3)
+
+
 def test_nothing_is_said_before_the_others_are_read():
     assert compose(HOUSE, read=False)[1] == ("Unknown", "Unresolved", "MetricMappings are not read yet")
     _, (status, reason, message) = compose(HOUSE, {"metadata": {"name": "a"}, "spec": 7})

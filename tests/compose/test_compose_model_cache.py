@@ -5,7 +5,7 @@ import pytest
 
 from modelplane.api.objects import API_VERSION
 from modelplane.compose.context import remote_namespace
-from modelplane.compose.contract import EventType, Requirement, Use
+from modelplane.compose.contract import CopiedFrom, EventType, Requirement, Use
 from tests.compose.caches import (
     NOW,
     STORAGE,
@@ -99,6 +99,9 @@ def test_each_matching_cluster_gets_a_volume_and_a_job_and_then_only_the_volume(
 
 def test_replicas_of_other_caches_are_not_counted():
     mounting = [make_replica("east"), make_replica("west", index=1), make_replica("east", cache="other", index=2)]
+    mounting[0]["spec"]["caches"] += [{"name": "other"}]
+    mounting += [make_replica("west", index=index) for index in (3, 4)]
+    mounting[3]["spec"]["caches"] = mounting[4]["spec"]["caches"] = []
     fleet = Fleet(make_cache(), replicas=mounting)
     fleet.apply()
     assert fleet.cache["status"]["references"] == 2
@@ -109,8 +112,10 @@ def test_a_lost_status_does_not_stage_again():
     fleet = Fleet(make_cache())
     fleet.settle()
     fleet.cache.pop("status")
+    fleet.now = NOW + 60
     result = fleet.apply()
     assert fleet.phases() == dict.fromkeys(("east", "west"), ("Ready", "Staged"))
+    assert fleet.entries()["east"]["lastHydratedAt"] == "2027-01-15T08:01:00Z"
     assert not [key for key in result.desired if key.startswith("job-")]
 
 
@@ -303,7 +308,8 @@ def test_a_failure_has_its_cause_from_the_exit_code_or_the_last_words(code, said
     entry = fleet.entries()["east"]
     again = "; 1 attempt failed, the next begins at 2027-01-15T08:01:00Z"
     assert (entry["phase"], entry["reason"], entry["message"]) == ("Failed", reason, f"{message}{again}")
-    assert entry["cause"] == message
+    assert (entry["cause"], entry["failedAt"]) == (message, "2027-01-15T08:00:00Z")
+    assert "pods-east" in result.requirements
     assert result.conditions[-1].reason == reason
     assert result.requeue_after_s == 50
     assert [event.reason.value for event in result.events if event.type is EventType.WARNING][:1] == [reason]
@@ -439,7 +445,8 @@ def test_a_config_map_is_copied_while_the_job_needs_it():
     fleet.config_maps = [make_config_map()]
     fleet.apply()
     copied, (job,) = fleet.observed["configmap-east"], fleet.keys("job")
-    assert (copied.target.copied_from.fields, copied.outlives) == (("data",), (job,))
+    assert copied.target.copied_from == CopiedFrom("v1", "ConfigMap", "files", "team", ("data",), "1")
+    assert copied.outlives == (job,)
     fleet.config_maps = [make_config_map(), *fleet.config_maps]
     fleet.end_jobs()
     fleet.apply()
@@ -523,9 +530,13 @@ def test_another_source_is_staged_beside_and_the_old_volume_goes_when_nobody_mou
     fleet.replicas = [make_replica("east", key=new)]
     assert fleet.apply().requeue_after_s == 3600
     assert (len(fleet.keys("volume")), fleet.entries()["east"]["olderUnusedSince"]) == (2, "2027-01-15T10:00:00Z")
-    fleet.now += 3600
+    fleet.now += 3599.5
+    fleet.apply()
+    assert len(fleet.keys("volume")) == 2
+    fleet.now += 0.5
     fleet.apply()
     assert fleet.keys("volume") == [f"volume-east-{new}"]
+    assert fleet.entries()["east"]["stagedKeys"] == [new]
     assert "olderUnusedSince" not in fleet.entries()["east"]
 
 
@@ -640,7 +651,9 @@ def test_a_claim_that_exists_is_ready_when_it_is_bound():
         "2 of 2 clusters hold it",
     )
     fleet.claims = {"east": [{"status": {"phase": "Bound"}}], "west": []}
-    fleet.compose()
+    read = fleet.compose().requirements["claim-west"]
+    there = remote_namespace("team")
+    assert read == Requirement("v1", "PersistentVolumeClaim", name="nfs", namespace=there, cluster="west")
     assert fleet.phases() == {"east": ("Ready", "Adopted"), "west": ("Failed", "VolumeMissing")}
     missing = f"PersistentVolumeClaim {remote_namespace('team')}/nfs does not exist on the cluster"
     assert fleet.entries()["west"]["message"] == missing
@@ -764,12 +777,14 @@ def test_an_owner_keeps_the_volume_while_another_cache_uses_it(edit):
     assert f"volume-east-{KEY}" not in owner.keys("volume")
 
 
-def test_a_claim_keeps_its_class_and_never_shrinks():
+def test_a_claim_keeps_its_class_and_its_mode_and_never_shrinks():
     fleet = Fleet(make_cache(storage={"type": "PVC", "sizeGiB": 20, "storageClassName": "a"}), [make_cluster("east")])
     fleet.settle()
-    fleet.cache["spec"]["storage"] = {"type": "PVC", "sizeGiB": 10, "storageClassName": "b"}
+    once = {"type": "PVC", "sizeGiB": 10, "storageClassName": "b", "accessMode": "ReadWriteOnce"}
+    fleet.cache["spec"]["storage"] = once
     spec = fleet.compose().desired[f"volume-east-{KEY}"].target.manifest["spec"]
     assert (spec["storageClassName"], spec["resources"]["requests"]["storage"]) == ("a", "20Gi")
+    assert spec["accessModes"] == ["ReadWriteMany"]
     fleet.cache["spec"]["storage"]["sizeGiB"] = 30
     spec = fleet.compose().desired[f"volume-east-{KEY}"].target.manifest["spec"]
     assert spec["resources"]["requests"]["storage"] == "30Gi"

@@ -41,6 +41,7 @@ MIXED["members"].insert(0, engine("other/model", role="Worker")["members"][0])
         pytest.param([engine("a/b"), engine("c/d")], None, id="phases apart"),
         pytest.param([MIXED], "Qwen/Qwen3-8B", id="a worker does not answer"),
         pytest.param([engine("a/b", extra=[{"name": "proxy", "args": ["x/y"]}])], "a/b", id="a sidecar does not"),
+        pytest.param([engine("a" * 253)], "a" * 253, id="as long as a name may be"),
         pytest.param([engine("a" * 254)], None, id="longer than a name may be"),
         pytest.param([], None, id="no engine"),
     ],

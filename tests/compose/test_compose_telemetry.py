@@ -9,9 +9,11 @@ from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster
 from modelplane.api.objects import name_of
 from modelplane.compose import inference_cluster
-from modelplane.compose.contract import ComposeRequest, CopiedFrom, Observed, Remote
+from modelplane.compose.contract import ComposeRequest, CopiedFrom, Observed, Remote, Requirement
 from modelplane.compose.telemetry.cluster_telemetry import telemetry_requirements
 from modelplane.compose.telemetry.collector_objects import collector_rights
+from tests.compose.clouds import compose as compose_cloud
+from tests.compose.clouds import make_cloud, settled
 
 GOLDEN = Path(__file__).parent / "golden_collector.yaml"
 CLASS = {
@@ -128,14 +130,33 @@ def config(result):
 def test_the_collector_is_as_reviewed_and_well_formed(problems, golden):
     objects = [item.target.manifest for item in telemetry(compose(cluster=MANAGED)).values()]
     assert [found for item in objects for found in problems(item)] == []
+    parts = ("account", "role", "binding", "config", "service", "collector", "secret-prom-cred")
+    after = {key: item.outlives for key, item in telemetry(compose(cluster=MANAGED)).items()}
+    pods = {f"telemetry-{part}": ("telemetry-collector",) for part in parts}
+    assert after == {**pods, "telemetry-collector": ()}
     golden.check(GOLDEN, yaml.safe_dump_all(objects, sort_keys=False, width=110))
 
 
 def test_without_a_destination_there_is_no_collector_and_no_condition():
     result = compose({**GIVEN, "telemetry-destinations": ()})
     assert (telemetry(result), condition(result)) == ({}, [])
+    said = {"conditions": [{"type": "TelemetryReady", "status": "True", "reason": "CollectorRunning"}]}
+    item = decode(InferenceCluster, {**CLUSTER, "status": said})
+    after = inference_cluster.compose(ComposeRequest(item, {}, {**GIVEN, "telemetry-destinations": ()}))
+    assert (telemetry(after), condition(after)) == ({}, [("True", "NoDestinations", "")])
     only = telemetry_requirements(request({**GIVEN, "telemetry-destinations": ()}))
     assert {key: wanted.kind for key, wanted in only.items()} == {"telemetry-destinations": "TelemetryDestination"}
+
+
+def test_with_a_destination_what_it_names_and_what_renames_metrics_is_read():
+    api = "modelplane.ai/v1alpha1"
+    garbled = {**destination("other"), "spec": {"sinks": [7]}}
+    assert telemetry_requirements(request({"telemetry-destinations": (destination(), garbled)})) == {
+        "telemetry-destinations": Requirement(api, "TelemetryDestination"),
+        "telemetry-mappings": Requirement(api, "MetricMapping"),
+        "telemetry-gateway": Requirement(api, "InferenceGateway", name="default"),
+        "telemetry-secret-prom-cred": Requirement("v1", "Secret", name="prom-cred", namespace="modelplane-system"),
+    }
 
 
 def test_no_value_of_a_secret_is_rendered():
@@ -261,6 +282,34 @@ def test_new_values_of_a_label_are_not_read_as_its_old_ones():
     ]
 
 
+def test_texts_of_labels_are_the_collectors_and_counts_have_no_unit():
+    labels = [{"name": "site", "value": "Köln $1"}]
+    own = [
+        {"from": "x", "part": part, "to": f"modelplane_x_{part.lower()}", "fromUnit": "Milliseconds", "labels": labels}
+        for part in ("Count", "Sum")
+    ]
+    built_in = config(compose({**GIVEN, "telemetry-mappings": ()}))
+    found = config(compose({**GIVEN, "telemetry-mappings": (mapping("own", *own),)}))
+    texts, known = (
+        [
+            text
+            for group in made["processors"]["transform/modelplane"]["metric_statements"]
+            for text in group["statements"]
+        ]
+        for made in (found, built_in)
+    )
+    added = [text for text in texts if text not in known]
+    assert [text for text in added if text.startswith(("extract", "scale", "set"))] == [
+        'extract_count_metric(true) where metric.name == "x"',
+        'extract_sum_metric(true) where metric.name == "x"',
+        'scale_metric(0.001) where metric.name == "x_sum"',
+        'set(datapoint.attributes["site"], "Köln $$1") where metric.name == "x_count"',
+        'set(datapoint.attributes["site"], "Köln $$1") where metric.name == "x_sum"',
+        'set(metric.name, "modelplane_x_count") where metric.name == "x_count"',
+        'set(metric.name, "modelplane_x_sum") where metric.name == "x_sum"',
+    ]
+
+
 def test_a_destination_that_the_list_lacks_is_read_by_name_and_leaves_when_it_is_gone():
     seen = running(compose())
     late = {**GIVEN, "telemetry-destinations": ()}
@@ -289,6 +338,16 @@ def test_a_secret_that_is_missing_leaves_its_sink_out_unless_its_copy_is_there()
     assert condition(old) == [("False", "SecretMissing", message)]
     lacking = compose({**GIVEN, "telemetry-secret-prom-cred": ({**SECRET, "data": {}},)})
     assert condition(lacking)[0][2].endswith("of sink prom has no key token")
+
+
+def test_while_one_sink_waits_for_its_secret_what_runs_stays_though_another_is_refused():
+    seen = running(compose())
+    inside = {**TRACES, "endpoint": "http://tempo.monitoring.svc:4318"}
+    changed = {"telemetry-destinations": (destination("ops", inside, {**PROM, "secretRef": {"name": "new"}}),)}
+    result = compose({**GIVEN, **changed, "telemetry-secret-new": ()}, seen)
+    assert telemetry(result).keys() == telemetry(compose()).keys()
+    ((status, reason, message),) = condition(result)
+    assert (status, reason, message.endswith("spec.outbound.allow (and 1 more)")) == ("False", "OutboundRefused", True)
 
 
 FAULTS = [
@@ -353,6 +412,12 @@ def test_a_collector_without_a_sink_that_is_allowed_goes():
     assert condition(refused)[0][1] == "OutboundRefused"
 
 
+def test_destinations_that_are_listed_are_not_read_by_name():
+    given = {**GIVEN, "telemetry-destinations": (destination("b", TRACES), destination("a", PROM))}
+    seen = running(compose(given))
+    assert telemetry_requirements(request(given, seen)).keys() == telemetry_requirements(request(given)).keys()
+
+
 def test_the_destination_whose_name_sorts_first_keeps_a_name():
     two = (destination("b", TRACES), destination("a", {**TRACES, "endpoint": "https://other.example.org"}))
     result = compose({**GIVEN, "telemetry-destinations": two})
@@ -405,6 +470,13 @@ def test_nothing_is_made_on_a_cluster_that_does_not_exist_yet():
     cluster = {"source": "GKE", "gke": {"project": "p", "region": "r"}}
     assert all(not isinstance(item.target, Remote) for item in compose(cluster=cluster).desired.values())
     assert {name_of(item.target.manifest) for item in telemetry(compose()).values()} >= {"modelplane-collector"}
+    item = make_cloud("GKE", "fixed", monitors="PrometheusOperator")
+    early = compose_cloud(item, None, **GIVEN)
+    assert [key for key in early.desired if key.startswith(("telemetry-", "monitor-"))] == []
+    _, observed = settled(item, **GIVEN)
+    del observed["cloud-cluster"]
+    late = compose_cloud(item, observed, **GIVEN)
+    assert {"telemetry-collector", "monitor-engines"} <= late.desired.keys()
 
 
 def test_rights_are_granted_only_with_the_kubeconfig_of_an_administrator():

@@ -45,7 +45,7 @@ def render(context: Context) -> Rendered:
     for engine in context.replica.spec.engines:
         _check(engine)
     scheduler = SCHEDULERS[context.scheduling.type_]
-    gang = gang_of(context, opaque=True)
+    gang = gang_of(context)
     gang_metadata = scheduler.gang_metadata(gang)
     engines = context.replica.spec.engines
     labels, annotations = workload_metadata(context, head_member(engines[0]), gang_metadata)

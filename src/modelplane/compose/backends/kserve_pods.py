@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from modelplane.api.labels import ENGINE_CONTAINER
 from modelplane.api.models import ReplicaEngine, ReplicaMember
+from modelplane.api.objects import Manifest, items_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.backends.kserve_releases import Release
 from modelplane.compose.context import Context, RenderError
@@ -25,7 +26,7 @@ def pod_spec(
     if is_routed(context, engine):
         # KServe's sidecar asks the cluster which pods it may send prompts to.
         del spec["automountServiceAccountToken"]
-    spec["containers"] = [_container(context, engine, member, item) for item in _dicts(spec["containers"])]
+    spec["containers"] = [_container(context, engine, member, item) for item in items_at(spec, "containers")]
     if not release.leaves_storage:
         spec = _without_weights(context, spec)
     found = literal(spec)
@@ -36,7 +37,7 @@ def pod_spec(
 def literal(value: object) -> object:
     """The value with its braces escaped: KServe reads everything as a template."""
     if isinstance(value, str):
-        return value.replace("{{", "{{`{{`}}") if "{{" in value else value
+        return value.replace("{{", "{{`{{`}}")
     if isinstance(value, Mapping):
         return {key: literal(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -44,9 +45,7 @@ def literal(value: object) -> object:
     return value
 
 
-def _container(
-    context: Context, engine: ReplicaEngine, member: ReplicaMember, item: dict[str, object]
-) -> dict[str, object]:
+def _container(context: Context, engine: ReplicaEngine, member: ReplicaMember, item: Manifest) -> Manifest:
     if item["name"] == CONTAINER:
         raise RenderError(Reason.NOT_SUPPORTED, f"engine {engine.name}: KServe has a container named {CONTAINER}")
     if item["name"] != ENGINE_CONTAINER:
@@ -97,16 +96,13 @@ def _without_weights(context: Context, spec: dict[str, object]) -> dict[str, obj
         return spec
     if weights.mount_path != CACHE_PATH:
         raise RenderError(Reason.NOT_SUPPORTED, f"KServe 0.16 mounts weights at {CACHE_PATH} only")
-    index, initial = context.volumes.index(weights), _dicts(spec.get("initContainers"))
-    name = f"cache-{index}"
+    name = f"cache-{context.volumes.index(weights)}"
     containers = [
-        {**item, "volumeMounts": [mount for mount in _dicts(item.get("volumeMounts")) if mount["name"] != name]}
-        for item in _dicts(spec["containers"])
+        {**item, "volumeMounts": [mount for mount in items_at(item, "volumeMounts") if mount["name"] != name]}
+        for item in items_at(spec, "containers")
     ]
-    checked = any(mount["name"] == name for item in initial for mount in _dicts(item.get("volumeMounts")))
-    volumes = [volume for volume in _dicts(spec["volumes"]) if checked or volume["name"] != name]
+    checked = any(
+        mount["name"] == name for item in items_at(spec, "initContainers") for mount in items_at(item, "volumeMounts")
+    )
+    volumes = [volume for volume in items_at(spec, "volumes") if checked or volume["name"] != name]
     return {**spec, "containers": containers, "volumes": volumes}
-
-
-def _dicts(value: object) -> list[dict[str, object]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -9,7 +9,8 @@ from modelplane.compose.caching.site import Site
 from modelplane.compose.causes import Cause
 from modelplane.compose.contract import Observed
 
-_FIRST_RETRY_S, _LAST_RETRY_S = 60.0, 3600.0
+_BACK_OFF_S = (60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0)
+"""After the first failure, the second, and so on; the last for all that follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class FailedAttempt:
     @property
     def due(self) -> float:
         """When the next attempt begins."""
-        return self.since + min(_FIRST_RETRY_S * 2.0 ** min(self.attempt.number, 16), _LAST_RETRY_S)
+        return self.since + (_BACK_OFF_S[self.attempt.number :] or _BACK_OFF_S[-1:])[0]
 
     def is_due(self, site: Site) -> bool:
         now = site.inputs.request.now

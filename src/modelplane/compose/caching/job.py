@@ -38,7 +38,7 @@ class StagingAttempt:
 
     number: int
     inputs: str = ""
-    """A hash of the Secret and the ConfigMap as they were read; another one is another attempt."""
+    """A hash of what it reads beside the source, such as the Secret and its key; another one is another attempt."""
 
     @property
     def suffix(self) -> str:

@@ -43,10 +43,9 @@ def relay_obstacle(site: Site) -> Cause | None:
 def relay_objects(site: Site, image: str) -> dict[str, Desired]:
     """What serves the volume, on the cluster that relays it. One that did so before goes on."""
     relay = site.relay
-    if relay is None or site.name not in {place.cluster for place in relay_places(site.inputs)}:
-        return {}
-    if relay.cluster != site.name:
-        return observed_relay(site)
+    if relay is None or relay.cluster != site.name:
+        may_relay = any(place.cluster == site.name for place in relay_places(site.inputs))
+        return observed_relay(site) if may_relay else {}
     made = {f"relay-{site.name}": _server(site, image), f"relayservice-{site.name}": _service(site)}
     seen = site.inputs.request.observed
     objects = {key: Desired(target, key in seen and seen[key].ready) for key, target in made.items()}

@@ -119,9 +119,8 @@ def older_forms(spec: ModelCacheSpec) -> Iterator[tuple[tuple[str, ...], str]]:
     if spec.artifact.source is not None:
         block = next((name for name in _BLOCKS if name in encode(spec.artifact.source)), "")
         newer = f"spec.source: {_BLOCKS.get(block, '')} and spec.{block}"
-        if block == "huggingFace" and spec.artifact.source.hugging_face:
-            renamed = spec.artifact.source.hugging_face.token_secret_ref is not None
-            newer += ", with tokenSecretRef as authSecret" if renamed else ""
+        hub = spec.artifact.source.hugging_face
+        newer += ", with tokenSecretRef as authSecret" if hub and hub.token_secret_ref else ""
         yield ("spec", "artifact", "source"), newer
     if spec.storage.backend is not None:
         yield ("spec", "storage", "backend"), f"spec.storage.type: {spec.storage.backend}"

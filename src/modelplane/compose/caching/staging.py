@@ -13,6 +13,7 @@ Everything that was observed stays while an input is missing. A claim that is co
 its volume empty or changed, the Job runs again: it fetches what is missing.
 """
 
+import math
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -39,6 +40,7 @@ from modelplane.compose.caching.progress import (
 from modelplane.compose.caching.relay import observed_relay, relay_objects, relay_obstacle
 from modelplane.compose.caching.sharing import needed_keys
 from modelplane.compose.caching.site import Site, is_volume, job_prefix, volume_key
+from modelplane.compose.caching.source import PEER
 from modelplane.compose.caching.storage import (
     as_staged,
     claim,
@@ -49,12 +51,14 @@ from modelplane.compose.caching.storage import (
     uid_of,
 )
 from modelplane.compose.caching.targets import NEXT_PASS_S
+from modelplane.compose.capacity.amounts import amount
 from modelplane.compose.causes import Cause
 from modelplane.compose.contract import Desired, Observed, ReadyWhen, Remote, keep
 from modelplane.compose.pod_causes import pods_cause
 from modelplane.compose.tenancy import tenant_namespace
 
 UNKNOWN = "unknown"
+_GIB = 2**30
 ENDED = frozenset({"Succeeded", "Failed"})
 _REFUSALS = frozenset(
     {
@@ -105,13 +109,13 @@ def _incomplete_since(site: Site) -> float | None:
 def _filled(seen: Observed, volume: Observed, emptied: float | None) -> bool:
     """Whether a Job completed, and filled this claim: one that was made for another, or completed before, did not."""
     done = epoch_s(completed_at(seen.manifest))
-    if not is_complete(seen.manifest) or (done is not None and done < (emptied or 0.0)):
+    if not is_complete(seen.manifest) or (done is not None and emptied is not None and done < emptied):
         return False
     filled, uid = annotations_of(seen.manifest).get(STAGED_ON), uid_of(volume.manifest)
     if filled and uid:
         return filled == uid
     made = epoch_s(text_at(volume.manifest, "metadata", "creationTimestamp") or None)
-    return done is None or done >= (made or 0.0)
+    return done is None or made is None or done >= made
 
 
 def _cluster_obstacle(site: Site) -> Cause | None:
@@ -226,10 +230,8 @@ def _claim_target(site: Site, cluster: InferenceCluster, volume: Observed) -> Re
 
 
 def _size_gib(volume: Manifest) -> int:
-    """What was asked for: a claim never shrinks."""
-    requested = text_at(volume, "spec", "resources", "requests", "storage")
-    number = requested.removesuffix("Gi")
-    return int(number) if requested.endswith("Gi") and number.isdecimal() else 0
+    """What was asked for, by us or by who enlarged it: a claim never shrinks."""
+    return math.ceil(amount(value_at(volume, "spec", "resources", "requests", "storage")) / _GIB)
 
 
 def _namespace(site: Site, cluster: InferenceCluster) -> dict[str, Desired]:
@@ -260,10 +262,7 @@ def _superseded(site: Site) -> tuple[dict[str, Desired], str | None, float | Non
 
 def _fetching(site: Site, cluster: InferenceCluster, said: LoaderStatus | None) -> ClusterStaging:
     base = {**_namespace(site, cluster), **_volume(site, cluster), **_older(site), **observed_relay(site)}
-    jobs = site.jobs.items()
-    # One that completed has filled a claim that is gone.
-    stale = [StagingAttempt.parse(key.rpartition("-")[2]) for key, seen in jobs if is_complete(seen.manifest)]
-    running = {key: seen for key, seen in jobs if not has_ended(seen.manifest)}
+    running = {key: seen for key, seen in site.jobs.items() if not has_ended(seen.manifest)}
     if running:
         kept = {key: keep(seen) for key, seen in running.items()}
         desired = {**base, **input_copies(site, tuple(kept)), **kept}
@@ -272,7 +271,8 @@ def _fetching(site: Site, cluster: InferenceCluster, said: LoaderStatus | None) 
     if failed is not None and failed.attempt.inputs == _inputs_hash(site) and not failed.is_due(site):
         return _waiting_to_retry(site, failed, base)
     number = failed.attempt.number + 1 if failed is not None else site.known.attempts or 0
-    number = max([number, *(attempt.number + 1 for attempt in stale)])
+    # None that ended is made again: one that completed has filled a claim that is gone.
+    number = max([number, *(StagingAttempt.parse(key.rpartition("-")[2]).number + 1 for key in site.jobs)])
     attempt = StagingAttempt(number, _inputs_hash(site))
     key = f"{job_prefix(site.name, site.source.key)}{attempt.suffix}"
     made = Desired(Remote(site.name, _job(site, cluster, attempt), ReadyWhen.COMPLETE))
@@ -307,20 +307,16 @@ def _volume(site: Site, cluster: InferenceCluster) -> dict[str, Desired]:
 
 
 def _inputs_hash(site: Site) -> str:
-    inputs = site.inputs
-    read = (inputs.secret(site.fetched), inputs.config_map)
+    inputs, source = site.inputs, site.fetched
+    read = (inputs.secret(source), inputs.config_map)
     versions = (text_at(item or {}, "metadata", "resourceVersion") for item in read)
-    # A copy that failed is tried again at once when another cluster relays.
-    relay = site.relay
-    moved = [relay.url] if relay is not None and relay.cluster not in {site.name, _first_relay(site)} else []
+    # Neither is part of the source's key.
+    credential = source.secret.key if source.secret is not None else ""
+    relayed = text_at(source.document, "url") if source.block == PEER else ""
     # Whoever deletes a claim that was filled has it filled anew, and by a Job of another name.
     again = [uid_of(site.volume.manifest)] if site.volume is not None and site.known.last_hydrated_at else []
-    return inputs_hash(*versions, inputs.cache.metadata.annotations.get(RETRY, ""), *inputs.allowed, *moved, *again)
-
-
-def _first_relay(site: Site) -> str | None:
-    relay = site.inputs.cache.spec.relay
-    return relay.cluster if relay is not None else None
+    asked = inputs.cache.metadata.annotations.get(RETRY, "")
+    return inputs_hash(*versions, asked, *inputs.allowed, credential, relayed, *again)
 
 
 def _job(site: Site, cluster: InferenceCluster, attempt: StagingAttempt) -> Manifest:

@@ -82,11 +82,12 @@ def _stays(
     if cluster.metadata.deletion_timestamp is not None or inputs.cache.spec.replication == "AllMatchingClusters":
         return False
     left = since + inputs.cache.spec.retention.unused_seconds - now
-    if left > 0:
-        later.append(left)
-    return left > 0
+    if left <= 0:
+        return False
+    later.append(left)
+    return True
 
 
 def warm_clusters(cache: ModelCache) -> set[ClusterName]:
     """Clusters that were asked for by name."""
-    return {ClusterName(name.strip()) for name in cache.metadata.annotations.get(WARM, "").split(",") if name.strip()}
+    return {ClusterName(name.strip()) for name in cache.metadata.annotations.get(WARM, "").split(",")}

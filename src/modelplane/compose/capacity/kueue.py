@@ -4,10 +4,10 @@ Quota that may be borrowed from a cohort is not counted: the lender may reclaim 
 resources but no device does not limit devices.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from modelplane.api.models import Queue
-from modelplane.api.objects import Manifest, name_of, text_at, value_at
+from modelplane.api.objects import Manifest, items_at, name_of, text_at, value_at
 from modelplane.compose.capacity.amounts import UNLIMITED, amount, is_device, whole_quota, whole_use
 
 KIND, LOCAL_KIND = "ClusterQueue", "LocalQueue"
@@ -29,29 +29,24 @@ def read(item: Manifest) -> Queue:
 
 
 def _nominal_quota(item: Manifest) -> float:
-    flavors = [flavor for group in _each(item, "spec", "resourceGroups") for flavor in _each(group, "flavors")]
-    covered = [str(resource.get("name")) for flavor in flavors for resource in _each(flavor, "resources")]
+    flavors = [flavor for group in items_at(item, "spec", "resourceGroups") for flavor in items_at(group, "flavors")]
+    covered = [str(resource.get("name")) for flavor in flavors for resource in items_at(flavor, "resources")]
     if covered and not any(is_device(name) for name in covered):
         return UNLIMITED
     return sum(_devices(flavor, "nominalQuota") for flavor in flavors)
 
 
 def _reserved(item: Manifest) -> float:
-    return sum(_devices(flavor, "total") for flavor in _each(item, "status", "flavorsReservation"))
+    return sum(_devices(flavor, "total") for flavor in items_at(item, "status", "flavorsReservation"))
 
 
 def _devices(flavor: Mapping[str, object], field: str) -> float:
-    resources = _each(flavor, "resources")
+    resources = items_at(flavor, "resources")
     return sum(amount(resource.get(field)) for resource in resources if is_device(str(resource.get("name"))))
 
 
 def _is_open(item: Manifest) -> bool:
     if text_at(item, "spec", "stopPolicy") in {"Hold", "HoldAndDrain"}:
         return False
-    active = [found for found in _each(item, "status", "conditions") if found.get("type") == "Active"]
+    active = [found for found in items_at(item, "status", "conditions") if found.get("type") == "Active"]
     return not active or active[0].get("status") == "True"
-
-
-def _each(item: Mapping[str, object], *path: str) -> Iterator[Mapping[str, object]]:
-    found = value_at(item, *path)
-    return (entry for entry in found if isinstance(entry, Mapping)) if isinstance(found, list | tuple) else iter(())

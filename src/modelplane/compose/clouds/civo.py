@@ -33,7 +33,7 @@ def _civo(cluster: InferenceCluster) -> ClusterCivo:
 
 def _plan_pool(pool: NodePool, provisioning: Provisioning | None) -> PoolPlan | None:
     found = provisioning.civo if provisioning is not None else None
-    return None if found is None else PoolPlan(pool, found.size, 0, found.accelerator)
+    return None if found is None else PoolPlan(pool, found.size, None, found.accelerator)
 
 
 def _resources(plan: ClusterPlan) -> Iterator[ManagedResource]:

@@ -36,7 +36,7 @@ def _agents(cluster: InferenceCluster, pool: NodePool) -> list[Agent]:
 
 def _plan_pool(pool: NodePool, provisioning: Provisioning | None) -> PoolPlan:
     del provisioning
-    return PoolPlan(pool, "", 0, Accelerator(type_=pool.class_name, count=1))
+    return PoolPlan(pool, "", None, Accelerator(type_=pool.class_name, count=1))
 
 
 def _resources(plan: ClusterPlan) -> Iterator[ManagedResource]:

@@ -65,7 +65,7 @@ def _resources(plan: ClusterPlan) -> Iterator[ManagedResource]:
         yield from _pool(plan, pool)
 
 
-def _disk(size_gb: int) -> dict[str, object]:
+def _disk(size_gb: int | None) -> dict[str, object]:
     return {"type": "NETWORK_SSD", "sizeGibibytes": size_gb}
 
 

@@ -70,7 +70,8 @@ class PoolPlan:
 
     pool: NodePool
     machine: str
-    disk_gb: int
+    disk_gb: int | None
+    """None where a machine's type has its disk."""
     accelerator: Accelerator
     driver: str = NVIDIA
     """Of its GPUs."""

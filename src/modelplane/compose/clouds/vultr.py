@@ -31,7 +31,7 @@ def _vultr(cluster: InferenceCluster) -> ClusterVultr:
 
 def _plan_pool(pool: NodePool, provisioning: Provisioning | None) -> PoolPlan | None:
     found = provisioning.vultr if provisioning is not None else None
-    return None if found is None else PoolPlan(pool, found.plan, 0, found.accelerator)
+    return None if found is None else PoolPlan(pool, found.plan, None, found.accelerator)
 
 
 def _resources(plan: ClusterPlan) -> Iterator[ManagedResource]:
@@ -68,7 +68,7 @@ def _pool(plan: ClusterPlan, pool: PoolPlan) -> ManagedResource:
 
 def _pool_fault(cluster: InferenceCluster, pool: NodePool) -> str | None:
     del cluster
-    if min(pool.node_count, pool.min_node_count if pool.min_node_count is not None else 1) < 1:
+    if 0 in {pool.node_count, pool.min_node_count}:
         return "nodeCount: a pool of Vultr has a node at least"
     return reservation_fault(pool, "Vultr")
 

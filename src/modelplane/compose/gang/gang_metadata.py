@@ -35,7 +35,11 @@ class GangRequest:
 
     context: Context
     cohesion: Cohesion
-    pods: int
+
+    @property
+    def pods(self) -> int:
+        """How many pods the engines have together."""
+        return sum(engine.copies * group_size(engine) for engine in self.context.replica.spec.engines)
 
     @property
     def queue(self) -> str | None:
@@ -104,14 +108,12 @@ class GangScheduler:
 
 
 def companion_metadata(scheduler: GangScheduler, context: Context) -> GangMetadata:
-    return scheduler.companion(GangRequest(context, Cohesion.APART, pods=1))
+    return scheduler.companion(GangRequest(context, Cohesion.APART))
 
 
 def gang_of(context: Context, *, opaque: bool = False) -> GangRequest:
     """`opaque` says that the scheduler cannot see the groups, because something else makes them."""
-    engines = context.replica.spec.engines
-    pods = sum(engine.copies * group_size(engine) for engine in engines)
-    grouped = any(is_gang(engine) for engine in engines)
+    grouped = any(is_gang(engine) for engine in context.replica.spec.engines)
     if context.disaggregated or (grouped and opaque):
-        return GangRequest(context, Cohesion.WHOLE, pods)
-    return GangRequest(context, Cohesion.GROUPS if grouped else Cohesion.APART, pods)
+        return GangRequest(context, Cohesion.WHOLE)
+    return GangRequest(context, Cohesion.GROUPS if grouped else Cohesion.APART)

@@ -242,15 +242,16 @@ def _desired(
     return {
         key: Desired(target, _is_ready(request, key), () if key == _COLLECTOR else (_COLLECTOR,))
         for key, target in targets.items()
-        if target is not None
     }
 
 
-def _copy(request: ComposeRequest[InferenceCluster], cluster: ClusterName, secret: str) -> Remote | None:
+def _copy(request: ComposeRequest[InferenceCluster], cluster: ClusterName, secret: str) -> Remote:
     """The copy of a Secret; the one that is there while the original is not."""
-    found, seen = request.fetched(secret_key(secret)), request.observed.get(secret_key(secret))
+    found = request.fetched(secret_key(secret))
     if not found:
-        return seen.target if seen is not None and isinstance(seen.target, Remote) else None
+        kept = request.observed[secret_key(secret)].target
+        assert isinstance(kept, Remote)  # noqa: S101  a sink without either is not usable
+        return kept
     made = manifest("v1", "Secret", secret_copy_name(secret), namespace=SYSTEM_NAMESPACE, type="Opaque")
     made = with_metadata(made, annotations={COPIED_FROM: f"{SYSTEM_NAMESPACE}/{secret}"})
     version = text_at(found[0], "metadata", "resourceVersion")

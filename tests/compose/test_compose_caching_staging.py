@@ -1,0 +1,212 @@
+"""Staging on one cluster: when it begins, and what stays."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from modelplane.api.timestamps import epoch_s, timestamp
+from modelplane.compose.contract import CopiedFrom
+from tests.compose.caches import Fleet, make_cache, make_cluster, make_replica, make_secret
+from tests.compose.test_compose_model_cache import KEY
+
+
+def fetched_with(key):
+    spec = {"source": "HTTP", "http": {"url": "https://files.example/w.bin"}, "storage": {"sizeGiB": 1}}
+    spec["http"]["authSecretRef"] = {"name": "hf", "key": key}
+    return {**make_cache(), "spec": spec}
+
+
+def test_staging_that_failed_begins_again_at_once_when_another_key_of_the_secret_is_named():
+    fleet = Fleet(fetched_with("old"), [make_cluster("east")], secrets=[make_secret(old="eA==", new="eQ==")])
+    fleet.apply()
+    fleet.end_jobs("Failed", reason="BackoffLimitExceeded", message="")
+    fleet.apply()
+    assert fleet.phases() == {"east": ("Failed", "StagingFailed")}
+    fleet.cache["spec"] = fetched_with("new")["spec"]
+    fleet.apply()
+    (job,) = (fleet.observed[key].manifest for key in fleet.keys("job"))
+    told = json.loads(job["spec"]["template"]["spec"]["containers"][0]["args"][1])
+    assert told == {"http": {"url": "https://files.example/w.bin", "authSecretRef": {"key": "new"}}}
+
+
+PULL_SECRET, OPAQUE = "kubernetes.io/dockerconfigjson", "Opaque"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(PULL_SECRET, PULL_SECRET), ("kubernetes.io/tls", OPAQUE), (None, OPAQUE)],
+)
+def test_the_copy_of_a_secret_that_pulls_has_its_type(given, expected):
+    cache = {**make_cache(), "spec": {"source": "OCI", "oci": {"reference": "a.example/b:1"}}}
+    cache["spec"]["oci"]["pullSecretRef"] = {"name": "hf"}
+    secret = {**make_secret(**{".dockerconfigjson": "e30="}), **({"type": given} if given else {})}
+    fleet = Fleet(cache, [make_cluster("east")], secrets=[secret])
+    fleet.apply()
+    copy = fleet.observed["secret-east"].target
+    assert copy.manifest["type"] == expected
+    assert copy.copied_from == CopiedFrom("v1", "Secret", "hf", "team", ("data",), "1")
+
+
+@pytest.mark.parametrize("part", ["data", "binaryData"])
+def test_a_file_may_be_in_either_part_of_a_config_map(part):
+    spec = {"source": "ConfigMap", "configMap": {"name": "files", "key": "a.bin"}}
+    files = {"kind": "ConfigMap", "metadata": {"name": "files", "namespace": "team"}, part: {"a.bin": "eA=="}}
+    fleet = Fleet({**make_cache(), "spec": spec}, [make_cluster("east")], config_maps=[files])
+    fleet.apply()
+    assert fleet.phases() == {"east": ("Pending", "WaitingForVolume")}
+    assert fleet.observed["configmap-east"].target.copied_from.fields == (part,)
+
+
+def hub(revision):
+    return {"repo": "Qwen/Qwen3-8B", "revision": revision}
+
+
+def test_no_older_volume_goes_while_one_of_them_is_mounted():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    for revision in ("main", "v2", "v3"):
+        fleet.cache["spec"]["huggingFace"] = hub(revision)
+        fleet.settle()
+    three = fleet.keys("volume")
+    assert len(three) == 3
+    fleet.replicas = [make_replica("east", key=KEY)]
+    for _ in range(3):
+        fleet.now += 7200
+        fleet.apply()
+    assert (fleet.keys("volume"), "olderUnusedSince" in fleet.entries()["east"]) == (three, False)
+
+
+def finding_it_empty(since, *caches):
+    """A replica whose pods do so."""
+    made = make_replica("east", key=KEY)
+    made["spec"]["caches"] += caches
+    return {**made, "status": {"reason": "CacheIncomplete", "since": since}}
+
+
+@pytest.mark.parametrize(
+    ("since", "phase", "job"),
+    [
+        ("2027-01-15T08:00:00Z", ("Ready", "Staged"), 0),
+        ("2027-01-15T08:00:01Z", ("Hydrating", "Hydrating"), 1),
+    ],
+)
+def test_a_job_that_completed_before_pods_found_the_volume_empty_did_not_fill_it(since, phase, job):
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.apply()
+    fleet.end_jobs(completed="2027-01-15T08:00:00Z")
+    fleet.replicas = [finding_it_empty(since, {"name": "other", "key": "another"})]
+    fleet.apply()
+    assert (fleet.phases(), fleet.keys("job")) == ({"east": phase}, [f"job-east-{KEY}-{job}"])
+
+
+def failing(fleet, at):
+    """Every Job fails at a time."""
+    fleet.end_jobs("Failed", completed=timestamp(at), reason="BackoffLimitExceeded", message="")
+    fleet.apply()
+
+
+def test_attempts_that_fail_are_ever_further_apart_up_to_an_hour():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.apply()
+    waited = []
+    for number in range(9):
+        failing(fleet, fleet.now)
+        due = epoch_s(fleet.entries()["east"]["message"].rpartition(" ")[2])
+        waited.append(due - fleet.now)
+        fleet.now = due - 1
+        fleet.apply()
+        assert fleet.keys("job") == [f"job-east-{KEY}-{number}"]
+        fleet.now = due
+        fleet.apply()
+        assert fleet.keys("job") == [f"job-east-{KEY}-{number + 1}"]
+    assert waited == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
+
+
+def test_the_last_of_the_attempts_that_are_still_there_counts():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.apply()
+    failing(fleet, fleet.now)
+    first = fleet.observed[f"job-east-{KEY}-0"]
+    fleet.now += 60
+    fleet.apply()
+    fleet.observed[f"job-east-{KEY}-0"] = first
+    failing(fleet, fleet.now)
+    assert fleet.keys("job") == [f"job-east-{KEY}-1"]
+    assert fleet.entries()["east"]["attempts"] == 2
+
+
+def test_a_cluster_with_a_status_that_cannot_be_read_has_its_conditions():
+    cluster = make_cluster("east")
+    cluster["status"]["gpuPools"] = 7
+    fleet = Fleet(make_cache(), [cluster])
+    fleet.settle()
+    assert fleet.phases() == {"east": ("Ready", "Staged")}
+
+
+def test_what_waits_on_one_cluster_keeps_nothing_of_another():
+    fleet = Fleet(make_cache(replication="WherePlaced"))
+    fleet.replicas = [make_replica("east"), make_replica("west", index=1)]
+    fleet.apply()
+    fleet.clusters = [make_cluster("east")]
+    fleet.end_jobs()
+    fleet.apply()
+    fleet.apply()
+    assert (fleet.phases()["east"], fleet.keys("job")) == (("Ready", "Staged"), [f"job-west-{KEY}-0"])
+
+
+def test_what_is_of_a_cluster_is_told_apart_where_names_begin_alike():
+    spec = {"huggingFace": {"repo": "a/b", "authSecret": {"name": "hf"}}}
+    fleet = Fleet(make_cache(**spec), [make_cluster("a"), make_cluster("a-b")], secrets=[make_secret()])
+    fleet.settle()
+    assert (set(fleet.phases().values()), fleet.keys("secret", "job")) == ({("Ready", "Staged")}, [])
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ("20Gi", "20Gi"),
+        ("2Ti", "2048Gi"),
+        ("30000Mi", "30Gi"),
+        ("53687091200", "50Gi"),
+        ("1.5Ti", "1536Gi"),
+        ("?", "20Gi"),
+    ],
+)
+def test_a_claim_that_somebody_enlarged_is_not_asked_to_shrink(given, asked):
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.settle()
+    seen = fleet.observed[f"volume-east-{KEY}"]
+    spec = {**seen.manifest["spec"], "resources": {"requests": {"storage": given}}}
+    enlarged = replace(seen.target, manifest={**seen.manifest, "spec": spec})
+    fleet.observed[f"volume-east-{KEY}"] = replace(seen, target=enlarged)
+    desired = fleet.compose().desired[f"volume-east-{KEY}"].target.manifest
+    assert desired["spec"]["resources"] == {"requests": {"storage": asked}}
+
+
+def test_a_status_names_the_eight_newest_of_many_volumes():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    for revision in range(9):
+        fleet.cache["spec"]["huggingFace"] = hub(f"v{revision}")
+        fleet.settle()
+    named = fleet.entries()["east"]["stagedKeys"]
+    assert (len(fleet.keys("volume")), len(named), named[0]) == (9, 8, fleet.cache["status"]["key"])
+
+
+def test_since_when_older_volumes_are_unused_stays_while_nobody_says_the_time():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    for revision in ("main", "v2"):
+        fleet.cache["spec"]["huggingFace"] = hub(revision)
+        fleet.settle()
+    since = fleet.entries()["east"]["olderUnusedSince"]
+    fleet.now = 0.0
+    fleet.apply()
+    assert (fleet.entries()["east"]["olderUnusedSince"], len(fleet.keys("volume"))) == (since, 2)
+
+
+def test_a_loader_that_ended_is_no_reason_while_its_job_tries_again():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.apply()
+    ended = {"phase": "Failed", "reason": "Evicted", "message": "the node was low on memory"}
+    fleet.pods["east"] = [{"metadata": {"name": "p"}, "status": ended}]
+    fleet.apply()
+    assert fleet.phases() == {"east": ("Hydrating", "Hydrating")}

@@ -1,0 +1,95 @@
+"""What is asked of clouds, and what is said of their answers, beyond the clusters of the golden files."""
+
+import pytest
+
+from tests.compose.clouds import GPU, compose, machine_class, make_cloud, seen, settled
+from tests.compose.test_compose_clouds import condition
+
+
+def asked(result, key):
+    return result.desired[key].target.manifest["spec"]["forProvider"]
+
+
+@pytest.mark.parametrize(
+    ("source", "given", "expected"),
+    [
+        ("GKE", "1.36", {"minMasterVersion": "1.36"}),
+        ("EKS", "1.33", {"version": "1.33"}),
+        ("AKS", "1.33", {"kubernetesVersion": "1.33"}),
+        ("K3s", "1.33", {"k3sChannel": "v1.33"}),
+        ("Vultr", "v1.35.0+1", {"version": "v1.35.0+1"}),
+        ("Civo", "1.33.0-k3s1", {"kubernetesVersion": "1.33.0-k3s1"}),
+    ],
+)
+def test_a_cluster_has_the_version_of_kubernetes_that_it_names(source, given, expected):
+    item = make_cloud(source, "fixed")
+    item["spec"]["cluster"][source.lower()]["kubernetesVersion"] = given
+    found = asked(settled(item)[0], "cloud-cluster")
+    assert {key: value for key, value in found.items() if key in expected} == expected
+
+
+def test_all_refusals_of_a_cloud_are_shown():
+    item = make_cloud("Civo", "fixed")
+    _, observed = settled(item)
+    for key, message in (("cloud-network", "no such region"), ("cloud-firewall", "forbidden")):
+        trouble = {"conditions": [{"type": "Synced", "status": "False", "message": message}]}
+        observed[key] = seen(key, observed[key], ready=False, status=trouble)
+    message = "network: no such region; firewall: forbidden"
+    assert condition(compose(item, observed), "Provisioned") == ("False", "ProvisioningFailed", message)
+
+
+def test_a_template_is_changed_also_while_the_cluster_does_not_report_its_group():
+    item = make_cloud("EKS", "efa")
+    result, observed = settled(item)
+    key = "cloud-pool-efa.template"
+    before = asked(result, key)
+    observed["cloud-cluster"] = seen("cloud-cluster", observed["cloud-cluster"], status={"conditions": []})
+    larger = machine_class("EKS")
+    larger["spec"]["provisioning"]["eks"]["diskSizeGb"] = 900
+    after = asked(compose(item, observed, **{"class-h100": (larger,)}), key)
+    assert [each["blockDeviceMappings"][0]["ebs"]["volumeSize"] for each in (before, after)] == [500, 900]
+    assert after["networkInterfaces"] == before["networkInterfaces"]
+
+
+def test_all_pools_that_a_cloud_has_no_nodes_for_are_named():
+    item = make_cloud("GKE", "fixed", "scaling")
+    _, observed = settled(item)
+    trouble = {"conditions": [{"type": "LastAsyncOperation", "status": "False", "message": "GCE_STOCKOUT"}]}
+    for name in ("fixed", "scaling"):
+        observed[f"cloud-pool-{name}"] = seen(name, observed[f"cloud-pool-{name}"], ready=False, status=trouble)
+    lacks = "no nvidia-h100-80gb in us-central1-a, us-central1-c: GCE_STOCKOUT"
+    message = f"pool fixed: {lacks}; pool scaling: {lacks}"
+    assert condition(compose(item, observed), "Provisioned") == ("False", "InsufficientCapacity", message)
+
+
+def test_a_fact_of_a_class_needs_no_driver_of_the_cloud():
+    fact = {"name": "fabric", "driver": "fabric.modelplane.ai", "claim": "Synthetic", "count": 1}
+    found = machine_class("GKE", devices=[GPU, fact])
+    result, _ = settled(make_cloud("GKE", "fixed"), **{"class-h100": (found,)})
+    assert condition(result, "Provisioned") == ("True", "Provisioned", "")
+
+
+def test_a_cluster_may_use_its_network_once_both_are_known():
+    item = make_cloud("AKS", "fixed")
+    _, observed = settled(item)
+    for unknown in ("cloud-network", "cloud-cluster"):
+        early = {key: found for key, found in observed.items() if key not in {unknown, "cloud-network-role"}}
+        assert "cloud-network-role" not in compose(item, early).desired
+
+
+def test_a_cluster_is_reached_when_all_that_it_is_reached_by_is_ready():
+    item = make_cloud("EKS", "fixed")
+    _, observed = settled(item)
+    made = {key: found for key, found in observed.items() if key.startswith("cloud-")}
+    assert any(not key.startswith("cloud-") for key in compose(item, made).desired)
+    made["cloud-auth"] = seen("cloud-auth", made["cloud-auth"], ready=False)
+    result = compose(item, made)
+    assert [key for key in result.desired if not key.startswith("cloud-")] == []
+    made["cloud-vpc"] = seen("cloud-vpc", made["cloud-vpc"], ready=False)
+    message = f"2 of {len(result.desired)} are not ready: vpc, auth"
+    assert condition(compose(item, made), "Provisioned") == ("False", "Provisioning", message)
+
+
+def test_pools_with_efa_have_a_group_beside_pools_without():
+    desired = settled(make_cloud("EKS", "fixed", "efa"))[0].desired
+    assert {"cloud-efa-group", "cloud-efa-ingress", "cloud-efa-egress"} <= desired.keys()
