@@ -74,7 +74,9 @@ def test_all_keys_are_in_one_secret_that_says_where_they_are_from():
 def test_it_is_named_once_it_is_there():
     first = composed([ADA])
     assert spec_of(first)["authorization"] == {"defaultAction": "Deny"}
-    assert refs(composed([ADA], observed_of(first))) == [NAME]
+    second = composed([ADA], observed_of(first))
+    assert [found.desired["caller-keys"].ready for found in (first, second)] == [False, True]
+    assert refs(second) == [NAME]
 
 
 def test_what_a_user_does_to_a_secret_changes_no_name_in_the_policy():

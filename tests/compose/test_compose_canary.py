@@ -95,6 +95,11 @@ def baking(**state):
             baking(left_s=NOW + 120.0, serving=True),
             id="no time is known",
         ),
+        pytest.param(
+            request("old", "older", "old", "new", canary=BAKING, replicas=4),
+            baking(left_s=120.0, serving=True),
+            id="the stable revision is the one that most of the others have",
+        ),
     ],
 )
 def test_when_the_others_follow(given, expected):

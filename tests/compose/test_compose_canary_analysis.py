@@ -48,6 +48,13 @@ NO_FACT = (
         ({"maxTtftMilliseconds": 800}, figures(), None, NOT_MEASURED, "TTFT is not measured"),
         ({"maxLatencyMilliseconds": 9}, figures(latency=10), None, FAILING, "p95 latency 10 ms (limit 9 ms)"),
         (
+            {"maxTtftMilliseconds": 800, "maxLatencyMilliseconds": 9},
+            figures(),
+            None,
+            NOT_MEASURED,
+            "TTFT is not measured; latency is not measured",
+        ),
+        (
             {**RATE, "maxTtftMilliseconds": 800},
             figures(100, 3, ttft=900),
             None,
@@ -82,6 +89,8 @@ NO_FACT = (
             FAILING,
             "6 of 100 requests failed (6.0 %, limit 5 %)",
         ),
+        ({"stable": {"maxTtftPercent": 150}}, figures(), figures(ttft=400), NOT_MEASURED, "TTFT is not measured"),
+        ({"stable": {"maxTtftPercent": 150}}, figures(ttft=700), figures(), NOT_MEASURED, "TTFT is not measured"),
         (
             {"stable": {"maxTtftPercent": 150}},
             figures(ttft=700),

@@ -68,6 +68,16 @@ def test_replicas_are_grouped_by_reason_and_cluster_and_the_worst_comes_first():
             "NotSupported",
             "n",
         ),
+        (
+            {
+                "conditions": [
+                    {"type": "Accepted", "status": "True", "reason": "Accepted", "message": "a"},
+                    {"type": "WorkloadReady", "status": "False", "reason": "LoadingWeights", "message": "w"},
+                ],
+            },
+            "LoadingWeights",
+            "w",
+        ),
     ],
 )
 def test_a_replica_without_a_reason_speaks_by_its_conditions(status, reason, message):

@@ -293,6 +293,7 @@ def test_a_deployment_that_no_cluster_can_run_says_so():
         "NotRunnable",
         True,
     )
+    assert told(compose(deployment(5), [old, cluster("west")]))[0][0] == "InsufficientCapacity"
 
 
 def test_victims_are_nominated_a_second_before_they_are_evicted():

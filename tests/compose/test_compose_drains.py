@@ -155,6 +155,17 @@ def test_a_drain_is_told_from_its_beginning_to_its_end():
     assert report.status == StatusDrain(start_time=SEEN, deadline=deadline, replicas=0, total=4, summary="0 of 4 left")
 
 
+def test_a_drain_of_a_cluster_without_replicas_is_over_at_once_and_told_once():
+    cluster = make(drain={})
+    first = report_drain(cluster, [], NOW)
+    assert told(first) == (
+        [("True", "Drained", "0 of 0 replicas are left")],
+        [("Normal", "Drained", "0 of 0 replicas are left")],
+    )
+    status = msgspec.structs.replace(cluster.status, drain=first.status)
+    assert report_drain(msgspec.structs.replace(cluster, status=status), [], NOW).events == ()
+
+
 def test_an_abort_is_told_once():
     before = {"replicas": 3, "total": 4}
     report = report_drain(make(status={"drain": before}), EVERYONE, NOW)

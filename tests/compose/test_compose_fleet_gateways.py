@@ -42,6 +42,7 @@ LIMITED = {**KEYS, "callers": [{"name": "ada", "requestsPerMinute": 3}]}
         ({"auth": LIMITED, "router": {"replicas": 0}}, True, False),
         ({"router": {}}, True, True),
         ({"router": {"replicas": 0}}, False, False),
+        ({"router": {"replicas": 1}}, False, True),
     ],
 )
 def test_a_gateway_has_a_router_where_callers_have_rules(spec, embedded, expected):

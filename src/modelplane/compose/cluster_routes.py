@@ -239,7 +239,7 @@ def _targets(
 ) -> dict[str, Remote] | None:
     """None while an input is not there."""
     name, namespace = names.backend(endpoint), names.namespace
-    target = ExternalAddress(endpoint.secure, endpoint.address, endpoint.port, "/", by_name=endpoint.is_named)
+    target = ExternalAddress(endpoint.secure, endpoint.address, endpoint.port, by_name=endpoint.is_named)
     called = called_at(target, endpoint.addresses, by_name=endpoint.replica is not None)
     if _is_hop(endpoint):
         authority = _authority(request, str(endpoint.cluster))
