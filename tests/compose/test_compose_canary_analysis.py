@@ -148,8 +148,8 @@ def endpoint(requests=10, errors=0, revision="new", of="new", at=AT, **more):
 def test_canaries_are_added_and_the_slowest_counts():
     slow = endpoint(30, 3, ttftP95Milliseconds=900, latencyP95Milliseconds=1000)
     fast = endpoint(10, 1, ttftP95Milliseconds=100, latencyP95Milliseconds=200)
-    found = canary_figures([fast, slow], NOW + 5)
-    assert found == TrafficFigures(40, 4, NOW, 900, 1000)
+    found = canary_figures([fast, slow, endpoint(5, 5)], NOW + 5)
+    assert found == TrafficFigures(45, 9, NOW, 900, 1000)
 
 
 def test_the_stable_revision_is_averaged_by_requests():
