@@ -99,6 +99,12 @@ def test_a_lost_cluster_has_the_time_of_the_replacement():
     )
 
 
+@pytest.mark.parametrize("cluster", ["west", "gone"], ids=["ready again", "not in the fleet"])
+def test_a_replica_whose_cluster_is_not_known_to_be_lost_is_replaced_by_its_own_time(cluster):
+    (found,) = replicas_not_ready([(cluster, replica("ClusterLost", "m", LOST))], FLEET, FailoverPolicy())
+    assert (found.since, found.replaced_at) == (LOST, ENDS)
+
+
 def test_replicas_behind_a_broken_tunnel_serve_on_until_they_are_replaced():
     idle = [("east", replica("AgentDisconnected", "m", EARLIER))] * 2
     groups = replicas_not_ready(idle, FLEET, FailoverPolicy())

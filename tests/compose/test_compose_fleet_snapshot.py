@@ -151,7 +151,7 @@ def test_one_object_that_cannot_be_read_is_in_the_fleet_with_its_fault():
     assert "clusterSelector" in fleet.caches["team", "weights"].fault
     (cluster,), (holding,) = fleet.clusters, fleet.replicas
     assert (cluster.name, cluster.ready, cluster.unready_since, cluster.pools) == ("east", False, None, ())
-    assert cluster.fault
+    assert (bool(cluster.fault), cluster.hardware_known) == (True, False)
     assert (holding.id, holding.assignments, holding.serving) == ((Key("team", "chat", "u"), "east", 2), (), True)
     assert "engines" in holding.fault
 
