@@ -109,6 +109,15 @@ def test_it_is_written_again_when_somebody_deleted_it():
     assert (refs(found), data(found)) == ([NAME], {"ada": "MQ=="})
 
 
+def test_a_policy_that_somebody_edited_is_written_again_while_the_secret_is():
+    seen = serving(ADA)
+    manifest = seen["callers"].target.manifest
+    keys = {name: value for name, value in manifest["spec"]["apiKeyAuth"].items() if name != "sanitize"}
+    edited = Local({**manifest, "spec": {**manifest["spec"], "apiKeyAuth": keys}})
+    found = composed([ADA], {"gateway": seen["gateway"], "callers": replace(seen["callers"], target=edited)})
+    assert spec_of(found) == manifest["spec"]
+
+
 def test_a_changed_key_is_written_at_once():
     changed = composed([secret("a", ada="Mw=="), BOB], serving(ADA, BOB))
     assert data(changed) == {"ada": "Mw==", "bob": "Mg=="}

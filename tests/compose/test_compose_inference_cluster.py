@@ -86,6 +86,12 @@ SLICE = {
 SEEN = {"observed-nodes": (NODE,), "observed-slices": (SLICE,), "observed-claims": ()}
 
 
+def test_a_cluster_of_which_nothing_is_observed_yet_says_so():
+    ready = compose().ready
+    words = "no object on the cluster is observed yet"
+    assert (ready.status.value, ready.reason, ready.message) == ("Unknown", "WaitingForCluster", words)
+
+
 def test_observed_capacity_is_published():
     queue = {"metadata": {"name": "serving"}, "spec": {"capability": {"nvidia.com/gpu": "6"}}}
     seen = {**SEEN, "observed-queues": (queue,)}
@@ -189,7 +195,7 @@ def test_a_class_that_is_missing_or_cannot_be_read_leaves_the_pools_as_published
         InferenceCluster,
         {"metadata": {"name": "x"}, "spec": {"cluster": {"source": "Existing"}}, "status": {"gpuPools": [PUBLISHED]}},
     )
-    assert result.status.gpu_pools == published.status.gpu_pools
+    assert (result.status.gpu_pools, result.status.free_devices) == (published.status.gpu_pools, 0)
     assert result.desired.keys() == before.desired.keys()
     condition = result.conditions[1]
     assert (condition.type, condition.status.value, condition.reason.value) == ("ClusterReady", "False", reason)
@@ -211,6 +217,12 @@ def test_devices_of_replicas_are_allocated_and_the_rest_is_free():
     replicas = (held("gpu", 2, 2, 1), held("gpu", 1, 1, 3), held("other", 8, 1, 1), {"spec": 7})
     (pool,) = compose({"replicas": replicas}).status.gpu_pools
     assert [(device.count, device.allocated, device.free) for device in pool.devices] == [(8, 7, 9)]
+
+
+def test_a_device_that_no_pod_claims_is_never_allocated():
+    fabric = {"name": "fabric", "driver": "f", "claim": "Synthetic", "count": 1}
+    (pool,) = compose({"class-h200": ({**CLASS, "spec": {"devices": [fabric]}},)}).status.gpu_pools
+    assert [(device.count, device.allocated, device.free) for device in pool.devices] == [(1, 0, 2)]
 
 
 def test_pods_of_replicas_are_looked_for_once_the_cluster_is_observed():
