@@ -51,7 +51,11 @@ def test_what_is_kept_of_a_workload_has_the_same_cause():
     kept = trimmed_workload(whole)
     assert admission_cause([kept], ["chat-0"]) == admission_cause([whole], ["chat-0"])
     assert trimmed_workload(kept) == kept
-    assert "spec" not in kept
+    reserved = {"type": "QuotaReserved", "status": "False", "message": "LocalQueue serving doesn't exist"}
+    assert kept == {
+        "metadata": {"name": "pod-chat-0-1a2b3", "namespace": "mp-team", "ownerReferences": [{"name": "chat-0"}]},
+        "status": {"conditions": [{**reserved, "lastTransitionTime": SINCE}]},
+    }
 
 
 def local_queue(status, reason, message):

@@ -74,7 +74,9 @@ def test_all_keys_are_in_one_secret_that_says_where_they_are_from():
 def test_it_is_named_once_it_is_there():
     first = composed([ADA])
     assert spec_of(first)["authorization"] == {"defaultAction": "Deny"}
-    assert refs(composed([ADA], observed_of(first))) == [NAME]
+    second = composed([ADA], observed_of(first))
+    assert [found.desired["caller-keys"].ready for found in (first, second)] == [False, True]
+    assert refs(second) == [NAME]
 
 
 def test_what_a_user_does_to_a_secret_changes_no_name_in_the_policy():
@@ -105,6 +107,15 @@ def test_it_is_written_again_when_somebody_deleted_it():
     seen = serving(ADA)
     found = composed([ADA], {key: item for key, item in seen.items() if key != "caller-keys"})
     assert (refs(found), data(found)) == ([NAME], {"ada": "MQ=="})
+
+
+def test_a_policy_that_somebody_edited_is_written_again_while_the_secret_is():
+    seen = serving(ADA)
+    manifest = seen["callers"].target.manifest
+    keys = {name: value for name, value in manifest["spec"]["apiKeyAuth"].items() if name != "sanitize"}
+    edited = Local({**manifest, "spec": {**manifest["spec"], "apiKeyAuth": keys}})
+    found = composed([ADA], {"gateway": seen["gateway"], "callers": replace(seen["callers"], target=edited)})
+    assert spec_of(found) == manifest["spec"]
 
 
 def test_a_changed_key_is_written_at_once():

@@ -73,6 +73,11 @@ def test_a_secret_that_is_listed_twice_is_one():
     assert read_callers([alice, alice]) == read_callers([alice])
 
 
+@pytest.mark.parametrize(("length", "callers"), [(449_993, 1), (449_994, 0)])
+def test_one_secret_is_filled_to_its_last_byte(length, callers):
+    assert len(read_callers([plain("a", ab="x" * length)]).callers) == callers
+
+
 def test_callers_beyond_what_one_secret_holds_are_named():
     """1 MiB of values, 1.5 MiB in all, 256 kiB of annotations."""
     many = [plain(f"secret-{number:05}", **{f"caller-{number:05}": f"key-{number:035}"}) for number in range(8_000)]

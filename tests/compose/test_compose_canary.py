@@ -13,9 +13,9 @@ SINCE = "2026-01-01T00:00:00Z"
 BAKING = {"bakeSeconds": 120}
 
 
-def replica(revision, *, serves=True, leaving=False):
+def replica(revision, *, serves=True, leaving=False, since=SINCE):
     conditions = [
-        {"type": kind, "status": str(serves), "reason": "X", "lastTransitionTime": SINCE}
+        {"type": kind, "status": str(serves), "reason": "X", "lastTransitionTime": since}
         for kind in ("WorkloadReady", "RouteReady")
     ]
     metadata = {"labels": {"modelplane.ai/revision": revision}, **({"deletionTimestamp": SINCE} if leaving else {})}
@@ -44,6 +44,10 @@ def measured(item, traffic, now):
     return {**item, "status": {"traffic": {**found, "measuredAt": timestamp(now)}}}
 
 
+LATE = replica("new", since="2026-01-01T00:00:40Z")
+"""A canary that began to serve 40 s after the others."""
+
+
 def baking(**state):
     return CanaryState(**{"promoted": False, "limit": 1, "stable": "old", **state})
 
@@ -59,6 +63,11 @@ def baking(**state):
         ),
         pytest.param(
             request("old", "new", canary=BAKING, age_s=100.0), baking(left_s=20.0, serving=True), id="the canary serves"
+        ),
+        pytest.param(
+            request("old", LATE, "new", canary={**BAKING, "replicas": 2}, age_s=100.0),
+            baking(limit=2, left_s=20.0, serving=True),
+            id="the first of two is waited for",
         ),
         pytest.param(
             request("old", "new", canary=BAKING, age_s=120.0),
@@ -94,6 +103,11 @@ def baking(**state):
             request("old", "new", canary=BAKING, age_s=-NOW),
             baking(left_s=NOW + 120.0, serving=True),
             id="no time is known",
+        ),
+        pytest.param(
+            request("old", "older", "old", "new", canary=BAKING, replicas=4),
+            baking(left_s=120.0, serving=True),
+            id="the stable revision is the one that most of the others have",
         ),
     ],
 )
@@ -199,6 +213,19 @@ def step_two(**state):
             id="that was another revision",
         ),
         pytest.param(
+            request(
+                "old", "old", "old", "new", canary=STEPS, replicas=4, before=at_step(1),
+                annotations={"modelplane.ai/promote": "new/soon"},
+            ),
+            step_one(left_s=60.0),
+            id="that was no step",
+        ),
+        pytest.param(
+            request("old", "new", "new", canary=STEPS, replicas=3, before=at_step(2)),
+            step_two(limit=2, serving=True),
+            id="all but one have it",
+        ),
+        pytest.param(
             request("old", "new", canary=STEPS, replicas=2, before=at_step(2)),
             step_two(limit=1, serving=True),
             id="one replica stays stable",
@@ -255,6 +282,26 @@ def test_what_the_analysis_does(traffic, age_s, step, verdict, halted):
     given = request("old", "old", "old", "new", canary=ANALYSED, before=at_step(1), age_s=age_s, traffic=traffic)
     found = canary_state(given, "new")
     assert (found.step, found.finding.verdict, found.halt and found.halt.message) == (step, verdict, halted)
+
+
+def test_a_canary_is_compared_with_what_the_stable_revision_serves():
+    analysis = {"minRequests": 20, "stable": {"maxErrorRateAbove": "1%"}}
+    found = canary_state(
+        request("old", "new", canary={**STEPS, "analysis": analysis}, traffic={"old": (50, 0), "new": (50, 5)}), "new"
+    )
+    assert found.halt.message == "5 of 50 requests failed (10.0 %, limit 1 %); stopped at 10 %"
+
+
+def test_the_window_lies_in_the_step_of_the_canary_that_began_last():
+    given = request("old", LATE, "new", canary=ANALYSED, before=at_step(1), age_s=90.0, traffic={"new": (20, 0)})
+    assert canary_state(given, "new").finding.verdict == "Measuring"
+    assert canary_state(given, "new").step == 1
+
+
+def test_what_halted_a_canary_fits_its_field():
+    many = 10**300
+    found = canary_state(request("old", "new", canary=ANALYSED, traffic={"new": (many, many)}), "new")
+    assert len(found.halt.message) == 512
 
 
 @pytest.mark.parametrize(

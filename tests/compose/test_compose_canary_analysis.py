@@ -17,7 +17,7 @@ from modelplane.compose.canary_analysis import (
 )
 
 NOW = 1_767_225_600.0
-AT = "2026-01-01T00:00:00Z"
+AT, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:03Z"
 
 
 def figures(requests=100, errors=0, ttft=None, latency=None):
@@ -47,6 +47,13 @@ NO_FACT = (
         ({"maxTtftMilliseconds": 800}, figures(ttft=801), None, FAILING, "p95 TTFT 801 ms (limit 800 ms)"),
         ({"maxTtftMilliseconds": 800}, figures(), None, NOT_MEASURED, "TTFT is not measured"),
         ({"maxLatencyMilliseconds": 9}, figures(latency=10), None, FAILING, "p95 latency 10 ms (limit 9 ms)"),
+        (
+            {"maxTtftMilliseconds": 800, "maxLatencyMilliseconds": 9},
+            figures(),
+            None,
+            NOT_MEASURED,
+            "TTFT is not measured; latency is not measured",
+        ),
         (
             {**RATE, "maxTtftMilliseconds": 800},
             figures(100, 3, ttft=900),
@@ -81,6 +88,15 @@ NO_FACT = (
             figures(100, 4),
             FAILING,
             "6 of 100 requests failed (6.0 %, limit 5 %)",
+        ),
+        ({"stable": {"maxTtftPercent": 150}}, figures(), figures(ttft=400), NOT_MEASURED, "TTFT is not measured"),
+        ({"stable": {"maxTtftPercent": 150}}, figures(ttft=700), figures(), NOT_MEASURED, "TTFT is not measured"),
+        (
+            {"stable": {"maxErrorRateAbove": "1%"}},
+            figures(100, 100),
+            figures(100, 100),
+            PASSING,
+            "100 of 100 requests failed (100.0 %, limit 100 %)",
         ),
         (
             {"stable": {"maxTtftPercent": 150}},
@@ -139,14 +155,14 @@ def endpoint(requests=10, errors=0, revision="new", of="new", at=AT, **more):
 def test_canaries_are_added_and_the_slowest_counts():
     slow = endpoint(30, 3, ttftP95Milliseconds=900, latencyP95Milliseconds=1000)
     fast = endpoint(10, 1, ttftP95Milliseconds=100, latencyP95Milliseconds=200)
-    found = canary_figures([fast, slow], NOW + 5)
-    assert found == TrafficFigures(40, 4, NOW, 900, 1000)
+    found = canary_figures([fast, slow, endpoint(5, 5, at=LATER)], NOW + 5)
+    assert found == TrafficFigures(45, 9, NOW, 900, 1000)
 
 
 def test_the_stable_revision_is_averaged_by_requests():
     slow = endpoint(30, 3, ttftP95Milliseconds=900)
     unknown = {"metadata": {}, "status": {}}
-    found = stable_figures([endpoint(10, 1, ttftP95Milliseconds=100), slow, unknown], NOW + 5)
+    found = stable_figures([endpoint(10, 1, at=LATER, ttftP95Milliseconds=100), slow, unknown], NOW + 5)
     assert found == TrafficFigures(40, 4, NOW, 700.0, None)
 
 
@@ -164,6 +180,10 @@ def test_the_stable_revision_is_averaged_by_requests():
 )
 def test_what_is_no_measurement(items, now):
     assert canary_figures(items, now) is None
+
+
+def test_a_measurement_counts_for_its_window_and_a_minute():
+    assert canary_figures([endpoint()], NOW + 120) == TrafficFigures(10, 0, NOW)
 
 
 def test_percentages():

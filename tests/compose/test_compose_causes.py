@@ -48,6 +48,10 @@ def test_what_looks_like_a_credential_is_not_shown(text, shown):
     assert in_words(text) == shown
 
 
+def test_what_is_too_long_is_cut_and_what_fits_is_not():
+    assert (in_words("abc", 3), in_words("abcd", 3)) == ("abc", "ab…")
+
+
 @given(st.text(max_size=2_000))
 def test_words_are_one_bounded_line(text):
     shown = in_words(text)

@@ -69,6 +69,7 @@ def test_a_new_cluster_never_listens_for_http():
     walk = Walk(GUARDED)
     steps = [(walk.step() and walk.listeners(), walk.hostname()) for _ in range(4)]
     assert steps == [([], None), (["https"], None), (["https"], NAME), (["https"], NAME)]
+    assert walk.step().requeue_after_s is None
     name = walk.seen["hop-ca"].manifest["metadata"]["name"]
     assert walk.status["gateway"]["caCertificate"] == pem(f"{name} 1")
 
@@ -152,6 +153,7 @@ def test_replicas_do_not_move_before_every_fleet_gateway_has_a_certificate(gatew
     walk.step()
     walk.spec = GUARDED
     assert waiting(walk) == f"192.0.2.1; spec.gateway.mutualTLS waits: {expected}"
+    assert walk.step().requeue_after_s == 10.0
     assert (walk.hostname(), "http" in walk.listeners()) == (None, True)
 
 

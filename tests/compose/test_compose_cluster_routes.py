@@ -121,6 +121,8 @@ def test_what_it_reads():
 def test_a_route_leads_to_what_is_there_and_the_policy_is_there_before_its_routes():
     first = composed([ONE, TWO])
     assert set(at_eu(first)) == {"namespace"}
+    waiting = {key: replace(each, ready=False) for key, each in observed_of(first).items()}
+    assert set(at_eu(composed([ONE, TWO], waiting))) == {"namespace"}
     second = composed([ONE, TWO], observed_of(first))
     assert (names_of(second, "backend-"), names_of(second, "authority-")) == (["one", "two"], ["two"])
     assert (backends(second), names_of(second, "endpoints-")) == ([], [])

@@ -71,6 +71,7 @@ def test_a_sidecar_that_comes_later_has_its_part():
     [
         ([ENGINE, {"name": "log"}], [requesting(cpu="1m"), {"name": "log"}]),
         ([ENGINE, requesting("log", memory="1Gi")], [ENGINE, requesting("log", memory="1Gi")]),
+        ([ENGINE, requesting("log", cpu="1")], [ENGINE, requesting("log", cpu="1")]),
         ([requesting(limits={"cpu": "2"})], [requesting(limits={"cpu": "2"})]),
     ],
 )

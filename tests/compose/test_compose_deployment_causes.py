@@ -68,11 +68,28 @@ def test_replicas_are_grouped_by_reason_and_cluster_and_the_worst_comes_first():
             "NotSupported",
             "n",
         ),
+        (
+            {
+                "conditions": [
+                    {"type": "Accepted", "status": "True", "reason": "Accepted", "message": "a"},
+                    {
+                        "type": "WorkloadReady",
+                        "status": "False",
+                        "reason": "LoadingWeights",
+                        "message": "w",
+                        "lastTransitionTime": LATER,
+                    },
+                ],
+            },
+            "LoadingWeights",
+            "w",
+        ),
     ],
 )
 def test_a_replica_without_a_reason_speaks_by_its_conditions(status, reason, message):
     (found,) = replicas_not_ready([("west", {"status": status})], FLEET, FailoverPolicy())
     assert (found.reason, found.message) == (reason, message or "the ModelReplica says nothing yet")
+    assert found.since == (LATER if reason == "LoadingWeights" else None)
 
 
 def test_a_lost_cluster_has_the_time_of_the_replacement():
@@ -87,6 +104,12 @@ def test_a_lost_cluster_has_the_time_of_the_replacement():
     assert words(groups, failover=never) == (
         f"2 of 4 lost with cluster east at {LOST}; not replaced, by spec.failover.policy"
     )
+
+
+@pytest.mark.parametrize("cluster", ["west", "gone"], ids=["ready again", "not in the fleet"])
+def test_a_replica_whose_cluster_is_not_known_to_be_lost_is_replaced_by_its_own_time(cluster):
+    (found,) = replicas_not_ready([(cluster, replica("ClusterLost", "m", LOST))], FLEET, FailoverPolicy())
+    assert (found.since, found.replaced_at) == (LOST, ENDS)
 
 
 def test_replicas_behind_a_broken_tunnel_serve_on_until_they_are_replaced():
@@ -131,6 +154,7 @@ def test_clusters_with_the_same_trouble_share_a_sentence():
         for at, since in enumerate([LATER, EARLIER, LATER, LATER, LATER])
     ]
     assert words(groups[:2], 10) == f"4 of 10 LoadingWeights on c0, c1 since {EARLIER}: m"
+    assert words(groups[:3], 10) == f"6 of 10 LoadingWeights on c0, c1, c2 since {EARLIER}: m"
     assert words(groups, 10).startswith("10 of 10 LoadingWeights on c0, c1, c2 and 2 more clusters since")
 
 

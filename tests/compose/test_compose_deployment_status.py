@@ -172,6 +172,7 @@ def test_what_waits_for_others_is_called_waiting():
     assert told(result)[0][0] == "InsufficientCapacity"
     assert result.status.placement.summary == "4 on east; 1 wait for capacity"
     assert told(result)[1][1].endswith("; 1 of 5 not placed")
+    assert result.status.message == "; ".join(message for _, message in told(result)[:2])
     assert [event.reason for event in result.events if event.type is EventType.WARNING] == ["InsufficientCapacity"]
 
 
@@ -252,6 +253,19 @@ def test_a_deployment_that_only_its_cache_keeps_from_being_placed_says_so(caches
     assert result.status.placement.summary == f"0 placed; 1 {waits}"
 
 
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (staging("Hydrating", "Hydrating"), "CacheStaging"),
+        (staging("Failed", "Unauthorized", cause="the source answers 401"), "CacheFailed"),
+    ],
+)
+def test_clusters_that_are_not_selected_have_no_part_in_the_reason(found, reason):
+    fleet = fleet_of([cluster("east"), cluster("west")], (), [found])
+    request = ComposeRequest(cached(deployment(1, region="east")), {}, fleet=fleet, now=NOW)
+    assert model_deployment.compose(request).conditions[0].reason == reason
+
+
 def cached(asked):
     spec = msgspec.structs.replace(asked.spec, caches=(Cache(name="weights"),))
     return msgspec.structs.replace(asked, spec=spec)
@@ -293,6 +307,7 @@ def test_a_deployment_that_no_cluster_can_run_says_so():
         "NotRunnable",
         True,
     )
+    assert told(compose(deployment(5), [old, cluster("west")]))[0][0] == "InsufficientCapacity"
 
 
 def test_victims_are_nominated_a_second_before_they_are_evicted():

@@ -8,7 +8,7 @@ from modelplane.api.labels import DRAIN
 from modelplane.api.models import InferenceCluster, ModelReplica, NoExecuteTaint, StatusDrain
 from modelplane.compose import inference_cluster
 from modelplane.compose.contract import ComposeRequest
-from modelplane.compose.drains import cluster_taints, report_drain, seen_taints, with_seen
+from modelplane.compose.drains import DrainReport, cluster_taints, report_drain, seen_taints, with_seen
 from modelplane.compose.fleet_snapshot import cluster_of
 from modelplane.placement.values import Effect, PlacementTaint
 
@@ -153,6 +153,21 @@ def test_a_drain_is_told_from_its_beginning_to_its_end():
         ),
     ]
     assert report.status == StatusDrain(start_time=SEEN, deadline=deadline, replicas=0, total=4, summary="0 of 4 left")
+
+
+def test_a_drain_of_a_cluster_without_replicas_is_over_at_once_and_told_once():
+    cluster = make(drain={})
+    first = report_drain(cluster, [], NOW)
+    assert told(first) == (
+        [("True", "Drained", "0 of 0 replicas are left")],
+        [("Normal", "Drained", "0 of 0 replicas are left")],
+    )
+    status = msgspec.structs.replace(cluster.status, drain=first.status)
+    assert report_drain(msgspec.structs.replace(cluster, status=status), [], NOW).events == ()
+
+
+def test_a_taint_that_moves_nothing_is_no_drain():
+    assert report_drain(make(taints=[{"key": "a", "effect": "NoSchedule"}]), EVERYONE, NOW) == DrainReport(None)
 
 
 def test_an_abort_is_told_once():

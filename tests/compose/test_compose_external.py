@@ -16,11 +16,14 @@ from tests.compose.hop import pem
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("http://api.example", ExternalAddress(False, "api.example", 80, "/", by_name=True)),
+        ("http://api.example", ExternalAddress(False, "api.example", 80, by_name=True)),
         ("https://API.example/openai", ExternalAddress(True, "api.example", 443, "/openai", by_name=True)),
         ("https://192.0.2.7:8443/", ExternalAddress(True, "192.0.2.7", 8443, "/", by_name=False)),
         ("http://[2001:db8::1]:81/a", ExternalAddress(False, "2001:db8::1", 81, "/a", by_name=False)),
-        ("http://a:70000/", None),
+        ("http://192.0.2.7:1", ExternalAddress(False, "192.0.2.7", 1, by_name=False)),
+        ("http://192.0.2.7:65535", ExternalAddress(False, "192.0.2.7", 65535, by_name=False)),
+        ("http://a:0/", None),
+        ("http://a:65536/", None),
         ("http://-a/", None),
         ("ftp://a/", None),
         ("http://a/?q=1", None),

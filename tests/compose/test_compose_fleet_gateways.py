@@ -42,6 +42,7 @@ LIMITED = {**KEYS, "callers": [{"name": "ada", "requestsPerMinute": 3}]}
         ({"auth": LIMITED, "router": {"replicas": 0}}, True, False),
         ({"router": {}}, True, True),
         ({"router": {"replicas": 0}}, False, False),
+        ({"router": {"replicas": 1}}, False, True),
     ],
 )
 def test_a_gateway_has_a_router_where_callers_have_rules(spec, embedded, expected):
@@ -58,9 +59,10 @@ def test_certificates_in_either_form():
     assert [each.name for each in certificate_refs(newer.spec.tls)] == ["a", "b"]
 
 
-def parent(name, **statuses):
+def parent(name, namespace="modelplane-system", **statuses):
     conditions = [{"type": kind, "status": status} for kind, status in statuses.items()]
-    return {"parentRef": {"name": name, "namespace": "modelplane-system"}, "conditions": conditions}
+    reference = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"parentRef": reference, "conditions": conditions}
 
 
 @pytest.mark.parametrize(
@@ -71,6 +73,8 @@ def parent(name, **statuses):
         ([parent("b", Accepted="True", ResolvedRefs="True")], False),
         ([parent("a", Accepted="True", ResolvedRefs="False")], False),
         ([parent("a", Accepted="True")], False),
+        ([parent("a", None, Accepted="True", ResolvedRefs="True")], True),
+        ([parent("a", "team", Accepted="True", ResolvedRefs="True")], False),
         ([{}, 7, parent("a", Accepted="True", ResolvedRefs="True")], True),
     ],
 )

@@ -48,8 +48,9 @@ def test_lists_of_the_same_objects_give_the_same_fleet():
     reader = FleetReader()
     first = reader(CLUSTERS[:1], REPLICAS[:2], CACHES[:1])
     assert reader(iter(CLUSTERS[:1]), REPLICAS[:2], tuple(CACHES[:1])) is first
-    assert reader(CLUSTERS[:1], REPLICAS[:1], CACHES[:1]) is not first
-    assert reader(CLUSTERS[:1], [REPLICAS[1], REPLICAS[0]], CACHES[:1]) is not first
+    for replicas in (REPLICAS[:1], [REPLICAS[1], REPLICAS[0]], [REPLICAS[0], REPLICAS[2]]):
+        before = reader(CLUSTERS[:1], REPLICAS[:2], CACHES[:1])
+        assert reader(CLUSTERS[:1], replicas, CACHES[:1]) is not before
 
 
 def test_objects_that_move_to_another_list_are_another_fleet():

@@ -18,6 +18,8 @@ GATEWAY_FAILS = {
     "reason": "WaitingForCluster",
     "lastTransitionTime": "2026-01-01T00:01:00Z",
 }
+EARLY = "2025-12-31T23:00:00Z"
+UNTIMED = {**DOWN, "reason": "ClusterLost", "lastTransitionTime": None}
 SILENT = {"status": "Unknown", "reason": "AgentUnknown"}
 GPU = {"name": "gpu", "driver": "d", "deviceClassName": "c", "count": 8}
 
@@ -64,6 +66,30 @@ def read(*, conditions=(READY,), address="192.0.2.1", spec=None, pool=None, decl
             False,
             None,
             id="only a class is missing: no grace runs",
+        ),
+        pytest.param(
+            {"conditions": [DOWN, {**DOWN, "type": "ClusterReady", "reason": "ClusterLost"}, GATEWAY_FAILS]},
+            False,
+            1767225600.0,
+            id="both fail: since the first of them",
+        ),
+        pytest.param(
+            {
+                "conditions": [
+                    DOWN,
+                    {**GATEWAY_RUNS, "type": "ClusterReady", "lastTransitionTime": EARLY},
+                    GATEWAY_FAILS,
+                ]
+            },
+            False,
+            1767225660.0,
+            id="the gateway fails since then, and the cluster runs for longer",
+        ),
+        pytest.param(
+            {"conditions": [DOWN, {**UNTIMED, "type": "ClusterReady"}, GATEWAY_FAILS]},
+            False,
+            1767225660.0,
+            id="both fail, one since an unknown time",
         ),
         pytest.param(
             {"conditions": [DOWN, MISSING_CLASS, GATEWAY_FAILS]},
@@ -142,7 +168,7 @@ def test_one_object_that_cannot_be_read_is_in_the_fleet_with_its_fault():
     broken = {"metadata": {"name": "east"}, "status": {"gpuPools": [{"name": "gpus", "nodes": "two"}]}}
     owner = {"name": "chat", "uid": "u"}
     replica = {
-        "metadata": {"name": "r", "namespace": "team"},
+        "metadata": {"name": "r", "namespace": "team", "creationTimestamp": EARLY},
         "spec": {"clusterName": "east", "index": 2, "deployment": owner, "engines": "none"},
     }
     cache = {"metadata": {"name": "weights", "namespace": "team"}, "spec": {"clusterSelector": 7}}
@@ -151,9 +177,9 @@ def test_one_object_that_cannot_be_read_is_in_the_fleet_with_its_fault():
     assert "clusterSelector" in fleet.caches["team", "weights"].fault
     (cluster,), (holding,) = fleet.clusters, fleet.replicas
     assert (cluster.name, cluster.ready, cluster.unready_since, cluster.pools) == ("east", False, None, ())
-    assert cluster.fault
+    assert (bool(cluster.fault), cluster.hardware_known) == (True, False)
     assert (holding.id, holding.assignments, holding.serving) == ((Key("team", "chat", "u"), "east", 2), (), True)
-    assert "engines" in holding.fault
+    assert ("engines" in holding.fault, holding.created) == (True, EARLY)
 
 
 def test_a_replica_with_an_engine_without_members_is_in_the_fleet_with_its_fault():

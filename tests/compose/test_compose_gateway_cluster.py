@@ -203,6 +203,12 @@ def test_objects_of_a_release_that_ran_it_beside_the_control_plane_leave_when_it
     }
     moved = compose_gateway(gateway(), REQUIRED, beside)
     assert {key.startswith(PREFIX) for key in moved.desired} == {True}
+    assert moved.desired == compose_gateway(gateway(), REQUIRED).desired
+
+
+def test_a_status_of_its_cluster_that_cannot_be_read_does_not_matter():
+    found = compose_gateway(gateway(), {**REQUIRED, "cluster": ({**cluster(), "status": 7},)})
+    assert found.desired == compose_gateway(gateway(), REQUIRED).desired
 
 
 def test_the_embedded_plane_runs_it_itself_and_says_so():

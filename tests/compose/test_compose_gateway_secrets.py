@@ -190,6 +190,17 @@ def test_a_certificate_that_is_missing_is_named_and_its_copy_stays(found, is_mis
     assert copies_in(made) == {"certificate-front"}
 
 
+@pytest.mark.parametrize(
+    ("is_shown", "copies"), [(True, {"certificate-front", "certificate-back"}), (False, {"certificate-back"})]
+)
+def test_copies_of_certificates_stay_while_the_gateway_cannot_be_read(is_shown, copies):
+    both = {"front": (FRONT,), "back": (BACK,)}
+    _, seen = settled(lambda seen: secured(both, seen, ("front", "back")))
+    shown = seen.pop("cluster/gateway")
+    hidden = {"cluster/gateway": replace(shown, target=replace(shown.target, manifest={}))} if is_shown else {}
+    assert copies_in(secured(both, {**seen, **hidden}, ("back",))) == copies
+
+
 def test_a_gateway_beside_its_secrets_copies_none():
     beside = gateway(cluster_name=None, auth=AUTH, tls={"certificateRefs": [{"name": "front"}]})
     found = compose_gateway(beside, {"secrets": (ADA,)})

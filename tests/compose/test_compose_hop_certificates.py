@@ -17,6 +17,8 @@ from tests.compose.hop import pem, request_of
 
 CERTIFICATE = {"kind": "Certificate", "metadata": {"name": "edge-hop-ca"}, "status": {"revision": 2}}
 
+LONGEST = pem("x" * (16_384 - len(pem(""))))
+
 
 def test_each_object_is_one_that_cert_manager_takes(problems):
     made = [*authority_objects("edge").values(), client_certificate("edge"), server_certificate("edge", "a.internal")]
@@ -52,7 +54,8 @@ def test_the_newest_request_is_asked_for_by_its_name():
         ([request_of(CERTIFICATE, 2, pem("a") + "\n-----BEGIN PRIVATE KEY-----\nx")], None),
         ([{"metadata": {"name": "edge-hop-ca-2"}, "status": {"certificate": "?"}}], None),
         ([{"metadata": {"name": "edge-hop-ca-2"}}], None),
-        ([request_of(CERTIFICATE, 2, pem("x" * 17_000))], None),
+        ([request_of(CERTIFICATE, 2, LONGEST)], LONGEST),
+        ([request_of(CERTIFICATE, 2, LONGEST.replace("x", "xx", 1))], None),
         (
             [{"metadata": {"name": "edge-hop-ca-2"}, "status": {"certificate": base64.b64encode(b"\xff").decode()}}],
             None,

@@ -10,7 +10,7 @@ from tests.compose.conftest import make_cluster
 
 TAG = f"v{__version__}"
 MIRRORS = [
-    {"source": "registry.example.org", "mirror": "near.example/all"},
+    {"source": "registry.example.org/", "mirror": "near.example/all"},
     {"source": "registry.example.org/team", "mirror": "near.example/team/"},
 ]
 

@@ -36,3 +36,11 @@ def test_a_class_is_accepted_or_says_what_is_wrong(devices, claimable, expected)
     assert (condition.type, condition.status.value, condition.reason) == ("Accepted", status, reason)
     assert condition.message.startswith(message)
     assert (result.status.claimable_devices, result.ready.status.value, result.desired) == (claimable, status, {})
+
+
+def test_all_that_is_wrong_is_said():
+    broken = {"attributes": {"driverVersion": {"version": "newest"}}}
+    devices = [{**GPU, **broken}, {**GPU, "name": "nic", **broken}]
+    resource = decode(InferenceClass, {"metadata": {"name": "h200"}, "spec": {"devices": devices}})
+    told = inference_class.compose(ComposeRequest(resource)).conditions[0].message.split("; ")
+    assert [words.partition(": ")[0] for words in told] == ["device gpu", "device nic"]

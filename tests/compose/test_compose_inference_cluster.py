@@ -4,9 +4,10 @@ import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.meta import ClusterName
-from modelplane.api.models import InferenceCluster
+from modelplane.api.models import BoundPod, InferenceCluster, ModelReplica
 from modelplane.compose import inference_cluster
 from modelplane.compose.contract import ComposeRequest, Observed, ReadyWhen, Remote, Requirement, Use
+from modelplane.compose.placed_replica import placed_replica
 
 
 def compose(
@@ -70,21 +71,30 @@ def test_a_namespace_is_ready_as_soon_as_it_is_made():
     assert compose().desired["namespace"].ready
 
 
+NODE = {
+    "metadata": {"name": "a", "labels": {"modelplane.ai/pool": "gpu"}},
+    "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+}
+SLICE = {
+    "spec": {
+        "driver": "gpu.nvidia.com",
+        "nodeName": "a",
+        "pool": {"name": "a", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": f"gpu-{index}"} for index in range(8)],
+    }
+}
+SEEN = {"observed-nodes": (NODE,), "observed-slices": (SLICE,), "observed-claims": ()}
+
+
+def test_a_cluster_of_which_nothing_is_observed_yet_says_so():
+    ready = compose().ready
+    words = "no object on the cluster is observed yet"
+    assert (ready.status.value, ready.reason, ready.message) == ("Unknown", "WaitingForCluster", words)
+
+
 def test_observed_capacity_is_published():
-    node = {
-        "metadata": {"name": "a", "labels": {"modelplane.ai/pool": "gpu"}},
-        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
-    }
-    pool = {"name": "a", "generation": 1, "resourceSliceCount": 1}
-    devices = [{"name": f"gpu-{index}"} for index in range(8)]
-    published = {"spec": {"driver": "gpu.nvidia.com", "nodeName": "a", "pool": pool, "devices": devices}}
     queue = {"metadata": {"name": "serving"}, "spec": {"capability": {"nvidia.com/gpu": "6"}}}
-    seen = {
-        "observed-nodes": (node,),
-        "observed-slices": (published,),
-        "observed-claims": (),
-        "observed-queues": (queue,),
-    }
+    seen = {**SEEN, "observed-queues": (queue,)}
     status = compose(seen, type="Volcano").status
     assert (status.gpu_pools[0].nodes, status.gpu_pools[0].observed_nodes, status.free_devices) == (1, 1, 8)
     assert [(found.name, found.quota) for found in status.queues] == [("serving", 6)]
@@ -185,7 +195,7 @@ def test_a_class_that_is_missing_or_cannot_be_read_leaves_the_pools_as_published
         InferenceCluster,
         {"metadata": {"name": "x"}, "spec": {"cluster": {"source": "Existing"}}, "status": {"gpuPools": [PUBLISHED]}},
     )
-    assert result.status.gpu_pools == published.status.gpu_pools
+    assert (result.status.gpu_pools, result.status.free_devices) == (published.status.gpu_pools, 0)
     assert result.desired.keys() == before.desired.keys()
     condition = result.conditions[1]
     assert (condition.type, condition.status.value, condition.reason.value) == ("ClusterReady", "False", reason)
@@ -209,6 +219,12 @@ def test_devices_of_replicas_are_allocated_and_the_rest_is_free():
     assert [(device.count, device.allocated, device.free) for device in pool.devices] == [(8, 7, 9)]
 
 
+def test_a_device_that_no_pod_claims_is_never_allocated():
+    fabric = {"name": "fabric", "driver": "f", "claim": "Synthetic", "count": 1}
+    (pool,) = compose({"class-h200": ({**CLASS, "spec": {"devices": [fabric]}},)}).status.gpu_pools
+    assert [(device.count, device.allocated, device.free) for device in pool.devices] == [(1, 0, 2)]
+
+
 def test_pods_of_replicas_are_looked_for_once_the_cluster_is_observed():
     broken = held("gpu", 1, 1, 1)
     broken["spec"]["engines"][0]["members"] = []
@@ -217,6 +233,18 @@ def test_pods_of_replicas_are_looked_for_once_the_cluster_is_observed():
     known = {"boundPods": [{"pool": "gpu", "node": "n1", "devices": 2, "replica": "r"}]}
     assert [pod.node for pod in compose(replicas, known).status.bound_pods] == ["n1"]
     assert compose({**replicas, **observed}, known).status.bound_pods == ()
+
+
+def test_a_pod_of_a_replica_is_told_by_the_replicas_digest():
+    replica = held("gpu", 2, 1, 1)
+    results = [{"driver": "gpu.nvidia.com", "pool": "a", "device": f"gpu-{index}"} for index in range(2)]
+    claim = {
+        "metadata": {"labels": {"modelplane.ai/replica": replica["metadata"]["name"]}},
+        "status": {"allocation": {"devices": {"results": results}}},
+    }
+    status = compose({**SEEN, "observed-claims": (claim,), "replicas": (replica,)}).status
+    digest = placed_replica(decode(ModelReplica, replica)).digest
+    assert status.bound_pods == (BoundPod(pool="gpu", node="a", devices=2, replica=digest),)
 
 
 SHARED = {"storage": {"sharedFilesystem": {"driver": "Filestore"}}}
@@ -236,8 +264,10 @@ OLDER = Observed(Remote(ClusterName("east"), {"kind": "StorageClass", "metadata"
     ids=["none", "new", "it cannot be changed", "no longer declared", "its cloud does not say yet"],
 )
 def test_the_class_for_shared_volumes_is_made_once(spec, observed, expected):
-    found = compose(spec=spec, observed=observed).desired.get("storage-class")
+    result = compose(spec=spec, observed=observed)
+    found = result.desired.get("storage-class")
     assert (found and found.target.manifest["metadata"]["name"]) == expected
+    assert result.status.storage_class_name == (expected and "modelplane-rwx")
 
 
 def test_a_cluster_reads_its_classes_and_its_replicas():

@@ -19,7 +19,13 @@ def test_the_default_one_is_a_gateway_on_the_control_plane():
     gateway = found.desired["gateway"].target.manifest
     assert (gateway["metadata"]["name"], gateway["metadata"]["namespace"]) == ("modelplane", "modelplane-system")
     (listener,) = gateway["spec"]["listeners"]
-    assert (listener["protocol"], listener["hostname"]) == ("HTTP", "models.example")
+    assert listener == {
+        "name": "http",
+        "port": 80,
+        "protocol": "HTTP",
+        "hostname": "models.example",
+        "allowedRoutes": {"namespaces": {"from": "All"}},
+    }
     assert [(c.status.value, c.reason.value) for c in found.conditions] == [("False", "WaitingForGateway")]
 
 

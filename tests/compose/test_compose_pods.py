@@ -273,6 +273,14 @@ def test_an_engine_that_does_not_drain_has_the_time_that_is_written(scene, writt
     assert [spec["terminationGracePeriodSeconds"] for _, _, spec in pods(made.compose())] == [expected]
 
 
+def test_an_adapter_that_is_listed_before_the_weights_is_not_served_as_the_model(scene):
+    first, *adapters = (made := scene("qwen3-coder-lora")).replica.spec.caches
+    ((_, _, expected),) = pods(made.compose())
+    made.replica = replace(made.replica, spec=replace(made.replica.spec, caches=(*adapters, first)))
+    ((_, _, spec),) = pods(made.compose())
+    assert engines(spec)[0]["args"] == engines(expected)[0]["args"]
+
+
 def test_an_engine_that_says_how_long_it_drains_has_the_time(scene):
     ((_, _, spec),) = list(pods(scene("own-server").compose()))
     (engine,) = engines(spec)

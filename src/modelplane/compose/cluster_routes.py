@@ -178,7 +178,7 @@ def _objects(request: ComposeRequest[ModelService], plan: ServicePlan, at: Remot
     for endpoint in (each for each in plan.endpoints if is_routed(each)):
         found = _endpoint_objects(request, endpoint, names, at)
         made |= found
-        serves = names.backend(endpoint) in led_to and (_is_hop(endpoint) or found.keys() <= at.observed.keys())
+        serves = names.backend(endpoint) in led_to and (_is_hop(endpoint) or not found.keys() - at.observed.keys())
         if found and (serves or all(item.ready for item in found.values())):
             there.add(endpoint.name)
     kept = {key: keep(seen) for key, seen in at.observed.items() if _name_of_part(plan, at, key) in led_to}
@@ -239,7 +239,7 @@ def _targets(
 ) -> dict[str, Remote] | None:
     """None while an input is not there."""
     name, namespace = names.backend(endpoint), names.namespace
-    target = ExternalAddress(endpoint.secure, endpoint.address, endpoint.port, "/", by_name=endpoint.is_named)
+    target = ExternalAddress(endpoint.secure, endpoint.address, endpoint.port, by_name=endpoint.is_named)
     called = called_at(target, endpoint.addresses, by_name=endpoint.replica is not None)
     if _is_hop(endpoint):
         authority = _authority(request, str(endpoint.cluster))

@@ -117,11 +117,10 @@ def _absent(decided: Schedule, fleet: Fleet) -> str:
 
 def _staying(decided: Schedule) -> str:
     """Replicas that must move and for which no other pool has capacity."""
-    stuck = decided.unplaced - decided.pending
     whys = [placement.why for placement in decided.placements if placement.decision is ReplicaDecision.MOVING]
-    if stuck <= 0 or not whys:
+    if not whys:
         return ""
-    return f", {stuck} of them must move and no other pool has capacity ({whys[0]})"
+    return f", {decided.unplaced - decided.pending} of them must move and no other pool has capacity ({whys[0]})"
 
 
 def ready_condition(

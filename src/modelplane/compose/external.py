@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from modelplane.api.names import is_dns_subdomain
 
@@ -18,8 +18,8 @@ class ExternalAddress:
     secure: bool
     host: str
     port: int
-    path: str
-    by_name: bool
+    path: str = "/"
+    by_name: bool = field(kw_only=True)
 
     def address(self) -> dict[str, object]:
         """As a Backend writes it: addresses and names have different fields."""

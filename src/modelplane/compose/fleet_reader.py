@@ -17,6 +17,8 @@ CLUSTERS: Final = 2_048
 REPLICAS: Final = 16_384
 CACHES: Final = 4_096
 T = TypeVar("T")
+_Lists = tuple[tuple[Manifest, ...], tuple[Manifest, ...], tuple[Manifest, ...]]
+"""Of clusters, replicas and caches."""
 
 
 class FleetReader:
@@ -26,21 +28,20 @@ class FleetReader:
         self._clusters = IdentityMemo(read_cluster, CLUSTERS)
         self._replicas = IdentityMemo(read_replica, REPLICAS)
         self._caches = IdentityMemo(read_cache, CACHES)
-        self._newest: tuple[tuple[Manifest, ...], tuple[int, int], Fleet] | None = None
+        self._newest: tuple[_Lists, Fleet] | None = None
 
     def __call__(
         self, clusters: Iterable[Manifest], replicas: Iterable[Manifest], caches: Iterable[Manifest] = ()
     ) -> Fleet:
         """As `fleet_of`."""
-        parts = tuple(clusters), tuple(replicas), tuple(caches)
-        shown, sizes = parts[0] + parts[1] + parts[2], (len(parts[0]), len(parts[1]))
+        shown = tuple(clusters), tuple(replicas), tuple(caches)
         known = self._newest
-        if known is not None and known[1] == sizes and _are_same(known[0], shown):
-            return known[2]
+        if known is not None and all(map(_are_same, known[0], shown)):
+            return known[1]
         fleet = Fleet.of(
-            _read(self._clusters, parts[0]), _read(self._replicas, parts[1]), _read(self._caches, parts[2])
+            _read(self._clusters, shown[0]), _read(self._replicas, shown[1]), _read(self._caches, shown[2])
         )
-        self._newest = (shown, sizes, fleet)
+        self._newest = (shown, fleet)
         return fleet
 
 

@@ -32,7 +32,7 @@ _MOST_BYTES: Final = 16_384
 
 def hop_name(gateway: str, owner: ObjectMeta, certificate: Manifest | None) -> str:
     """How the names of a gateway's certificates begin; `certificate` is that of its authority, once observed."""
-    known = name_of(certificate).removesuffix(_AUTHORITY_SUFFIX) if certificate else ""
+    known = name_of(certificate or {}).removesuffix(_AUTHORITY_SUFFIX)
     return known or make_name(gateway, gateway, owner.uid or "", str(owner.generation or 0))
 
 

@@ -129,9 +129,7 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
             gateway=_gateway_status(address, hop),
             no_execute_taints=cluster.status.no_execute_taints,
             kubernetes_version=capacity.kubernetes_version(request),
-            storage_class_name=class_name(
-                cluster, made=provisioned.storage is not None or _STORAGE in request.observed
-            ),
+            storage_class_name=class_name(cluster, made=bool(_storage(request, cluster, provisioned.storage))),
             # As last observed, while nothing can be.
             bound_pods=capacity.bound_pods(pools, seen, digests) if seen is not None else cluster.status.bound_pods,
             faulty_replicas=capacity.faulty_replicas(seen, digests)
