@@ -37,6 +37,7 @@ ONE, TWO, THREE, FOUR, FIVE, SIX, EIGHT, NINE = (((size, 1),) for size in (1, 2,
         pytest.param((8,), 3, ((TWO, 3), (THREE, 3), (FIVE, 1)), True, id="mixed"),
         pytest.param((7,), 2, ((TWO, 4), (THREE, 2)), True, id="the largest together would leave no room"),
         pytest.param((10,), 2, ((TWO, 4), (THREE, 4)), True, id="two of each on each node"),
+        pytest.param((7,), 3, ((TWO, 7), (THREE, 2)), True, id="two nodes with a three each, and one of twos only"),
         pytest.param(
             (22,), 3, ((ONE, 3), (SIX, 4), (NINE, 4)), True, id="nines beside two sixes, and two of them together"
         ),

@@ -140,6 +140,11 @@ def test_too_many_for_all_nodes_is_a_proof():
     assert not exceeds(usage, 3)
 
 
+def test_pods_that_may_take_a_small_part_or_a_large_one_are_too_many_only_where_all_small_ones_are():
+    either = wants(1, ONE_SLICE, THREE)
+    assert [exceeds((((either,), number),), 1) for number in (7, 8)] == [False, True]
+
+
 def test_a_demand_for_parts_may_take_another_device_instead():
     """One slice or a plain device: where the GPU is held the plain one serves."""
     either = (1, 0b1010, Draw(0b1000, (part(1),)))

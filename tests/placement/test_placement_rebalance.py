@@ -12,11 +12,13 @@ from modelplane.placement.decisions import DropReason, ReplicaDecision
 from modelplane.placement.request import RebalancePolicy, SpreadRule
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
+from modelplane.placement.values import Price
 from modelplane.testing.fleets import assignment, claim, cluster, engine, labelled, place, pool, replica, request
 
 WHOLE = engine(request(8))
 TIERS = labelled(tier="owned"), labelled(tier="spot")
 BORN, NOW = 1_790_000_000.0, 1_790_003_600.0
+TWO_ENGINES = assignment("p", claim(8)), assignment("q", claim(8), engine_name="draft")
 EVERYTHING = RebalancePolicy(tier=True, spread=True, cost=True)
 
 
@@ -67,6 +69,13 @@ CASES = [
         id="two replicas less",
     ),
     pytest.param(
+        asked(4, RebalancePolicy(spread=True, interval_s=NOW - BORN)),
+        [made("a"), made("b")],
+        held("a", "a", "a", "b"),
+        (["b"], [("a", "its cluster has 3 replicas and cluster b has 1")]),
+        id="all are just as old as the interval",
+    ),
+    pytest.param(
         asked(3, RebalancePolicy(spread=True)),
         [made("a"), made("b")],
         held("a", "a", "b"),
@@ -107,6 +116,37 @@ CASES = [
         [*held("a"), msgspec.structs.replace(held("a", index=1)[0], assignments=(assignment("q", claim(8)),))],
         (["a"], [("a", "a place costs 10 USD per hour; its place costs 100")]),
         id="the dearest of a cluster moves",
+    ),
+    pytest.param(
+        asked(2, RebalancePolicy(cost=True)),
+        [made("a", price=100.0), made("b", price=120.0), made("c", price=10.0)],
+        held("a", "b"),
+        (["c"], [("b", "a place costs 10 USD per hour; its place costs 120")]),
+        id="the dearest of clusters with as many replicas moves",
+    ),
+    pytest.param(
+        asked(3, RebalancePolicy(cost=True)),
+        [made("a", price=50.0), made("b", price=100.0), made("c", price=10.0)],
+        held("a", "a", "b"),
+        (["c"], [("b", "a place costs 10 USD per hour; its place costs 100")]),
+        id="the dearest moves even from a cluster with fewer replicas",
+    ),
+    *(
+        pytest.param(
+            place(1, WHOLE, engine(request(8), name="draft"), rebalance=RebalancePolicy(cost=True)),
+            [
+                cluster("a", pool("p", price=100.0), msgspec.structs.replace(pool("q"), price=price)),
+                cluster("b", pool("p", price=10.0), pool("q", price=10.0)),
+            ],
+            [replica("a", 0, *TWO_ENGINES, serving=True, created=timestamp(BORN))],
+            expected,
+            id=f"two engines, one on a pool {which}",
+        )
+        for which, price, expected in (
+            ("with a price", Price(50.0), (["b"], [("a", "a place costs 20 USD per hour; its place costs 150")])),
+            ("without a price", None, ([], [])),
+            ("with a price in another currency", Price(50.0, "EUR"), ([], [])),
+        )
     ),
     pytest.param(
         asked(2, RebalancePolicy(cost=True)),

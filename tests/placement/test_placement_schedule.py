@@ -341,6 +341,13 @@ GONE = {**SERVING, "cluster_missing": True}
         pytest.param(
             place(2),
             [EAST, WEST],
+            [replica(name, at, **SERVING) for name in ("east", "west") for at in range(2)],
+            (["east/h200#0 Kept", "west/h200#0 Kept"], ["east#1 ScaledDown", "west#1 ScaledDown"], 0),
+            id="scale down takes turns among clusters that have as many",
+        ),
+        pytest.param(
+            place(2),
+            [EAST, WEST],
             [replica("east", 0), replica("west", 0), replica("west", 1, **SERVING), replica("west", 2, **SERVING)],
             (["west/h200#1 Kept", "west/h200#2 Kept"], ["east#0 ScaledDown", "west#0 ScaledDown"], 0),
             id="scale down: those that do not serve go before those that do",
@@ -510,6 +517,8 @@ def test_a_full_fleet_is_rolled_one_replica_at_a_time(decide):
     larger = place(2, engine(request(8), copies=1, nodes=1, name="renamed"))
     placements, dropped, pending = decide(larger, [only], [*old, *busy])
     assert (placements, dropped, pending) == (["a/h200#0 Moving", "a/h200#2 New"], ["a#1 Replaced"], 0)
+    going = msgspec.structs.replace(old[1], leaving=True)
+    assert decide(larger, [only], [old[0], going, *busy]) == (["a/h200#0 Moving"], [], 1)
 
 
 def test_what_is_asked_changes_in_place_where_it_still_fits(decide):
@@ -758,6 +767,25 @@ def test_a_survey_judges_one_more_beside_replicas_that_are_there():
     assert [p.replica.index for p in found.placements] == [0, 1]
     (reason,) = [candidate.reason for candidate in found.trace.candidates()]
     assert reason == "holds 2 replicas; one more is refused: Capacity: needs 1 free node; 0 of 2 nodes are free"
+
+
+def test_a_survey_counts_each_replica_once():
+    """East has one that serves, and west gets one."""
+    found = survey(place(2), Fleet.of([EAST, WEST], [replica("east", 0, **SERVING)]))
+    assert [(c.cluster, c.verdict, c.replicas) for c in found.trace.candidates()] == [
+        ("east", CandidateVerdict.CHOSEN, 1),
+        ("west", CandidateVerdict.CHOSEN, 1),
+    ]
+
+
+def test_one_that_moves_and_has_not_started_is_dropped_once_where_its_pool_is_oversubscribed(decide):
+    held = [replica("east", at, assignment("h200", claim(8)), created=f"2026-01-0{at + 1}") for at in (0, 1)]
+    asked = place(2, WHOLE, cluster_selector=labelled(region="west"))
+    assert decide(asked, [cluster("east", pool(nodes=1))], held) == (
+        ["east/h200#0 Moving"],
+        ["east#1 Oversubscribed"],
+        1,
+    )
 
 
 def test_what_moves_is_not_lost_where_others_are_oversubscribed():

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from modelplane.k8s.cel import MAX_SELECTORS_LENGTH, compile_selector
+from modelplane.k8s.cel.selector import MAX_BYTES
 from modelplane.k8s.cel.work_budget import MAX_WORK
 from modelplane.k8s.device import Device
 from modelplane.placement import selector_budget
@@ -113,6 +114,7 @@ def test_a_selector_that_is_written_twice_counts_once():
     ("selectors", "expected"),
     [
         pytest.param(("true",), None, id="one that compiles"),
+        pytest.param((" " * MAX_BYTES + "true",), None, id="one that is longer than a new claim may have it"),
         pytest.param(
             ("1",), "engine main, device request gpu: must evaluate to bool or the unknown type, not int", id="one"
         ),
