@@ -105,6 +105,17 @@ def test_a_node_of_eight_is_filled_with_threes_and_twos(most, expected, monkeypa
     assert packing._patterns([THREE, TWO], (8,)) == expected
 
 
+def test_where_not_all_ways_to_fill_a_node_were_looked_at_nothing_is_proven(monkeypatch):
+    """The packing that there is needs a third way: a node of twos only."""
+    found = []
+    for most in (2, 128):
+        monkeypatch.setattr(packing, "PATTERN_BUDGET", most)
+        pack.cache_clear()
+        found.append(pack((7,), 3, ((TWO, 7), (THREE, 2))))
+    pack.cache_clear()
+    assert found == [Packable.UNKNOWN, Packable.YES]
+
+
 SIZES = range(3, 13)
 MANY = tuple(sorted((((size, 1),), 6) for size in SIZES))
 

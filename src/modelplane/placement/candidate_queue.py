@@ -308,13 +308,15 @@ class CandidateQueue:
         pools: tuple[tuple[PoolShape, ...], tuple[PoolUsage, ...]],
         refusal: Refusal | None,
     ) -> Assigned:
-        if refusal is None and not pools[0] and not cluster_profile.hardware_known:
+        kinds, usages = pools
+        if refusal is None and not kinds and not cluster_profile.hardware_known:
             refusal = _NO_POOLS_YET
         if refusal is not None:
             return Unassignable(refusal)
         known = self._known_assignments.get(pools)
         if known is None:
-            known = self._known_assignments[pools] = assign_engines(self._state.request.engines, *pools, self.check_fit)
+            known = assign_engines(self._state.request.engines, kinds, usages, self.check_fit)
+            self._known_assignments[pools] = known
         if isinstance(known, Unassignable) and lasts(known.refusal) and not cluster_profile.hardware_known:
             return Unassignable(_POOLS_UNREAD, known.pools)
         return known
