@@ -210,13 +210,14 @@ def test_what_is_refused_or_picked_for_all_engines_is_a_whole_cluster(engines, s
     assert [(found.places, found.whole) for found in recorder.picks] == [((("b", 0),), several)]
 
 
-def test_what_is_refused_or_picked_for_several_engines_is_a_whole_cluster_that_has_replicas_too():
+@pytest.mark.parametrize(("engines", "several"), [((), False), (TWO_ENGINES, True)], ids=["one", "two"])
+def test_what_is_refused_or_picked_for_all_engines_is_a_whole_cluster_that_has_replicas_too(engines, several):
     recorder = StepRecorder()
     clusters, held = [cluster("a", cordoned=True), cluster("b", pool(nodes=9))], [replica("a"), replica("b")]
-    state, queue = queue_of(place(1, *TWO_ENGINES), *clusters, held=held, reporter=recorder)
+    state, queue = queue_of(place(1, *engines), *clusters, held=held, reporter=recorder)
     popped(state, queue, 1)
     assert [(found.places, found.version) for found, _ in recorder.refusals] == [((("a", 0),), 0), ((("a", 0),), 1)]
-    assert [(found.places, found.whole) for found in recorder.picks] == [((("b", 0),), True)]
+    assert [(found.places, found.whole) for found in recorder.picks] == [((("b", 0),), several)]
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,10 @@ SIZES = range(3, 13)
 MANY = tuple(sorted((((size, 1),), 6) for size in SIZES))
 
 
+def test_more_devices_than_there_are_is_a_proof_however_many_shapes_there_are():
+    assert [pack((41,), nodes, MANY) for nodes in (10, 11)] == [Packable.NO, Packable.UNKNOWN]
+
+
 def test_more_shapes_than_can_be_searched_are_packed_where_the_plain_way_does_it():
     assert pack((64,), 10, MANY) is Packable.YES
 

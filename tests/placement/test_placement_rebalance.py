@@ -165,6 +165,12 @@ CASES = [
 ]
 
 
+def test_nothing_moves_that_is_not_asked_for():
+    assert RebalancePolicy() == RebalancePolicy(tier=False, spread=False, cost=False, min_saving=0.2, interval_s=600.0)
+    replicas, clusters = held(*UNEVEN), [made("a", "spot", price=9.0), made("b", price=1.0)]
+    assert moves(schedule(asked(4, RebalancePolicy(), tiers=TIERS), Fleet.of(clusters, replicas), NOW)) == ([], [])
+
+
 @pytest.mark.parametrize(("wanted", "clusters", "replicas", "expected"), CASES)
 def test_a_replica_moves_to_a_better_place_where_that_is_asked_for(wanted, clusters, replicas, expected):
     fleet = Fleet.of(clusters, replicas)

@@ -78,3 +78,10 @@ def test_nobody_loses_a_place_for_a_pool_that_it_is_not_on():
     starts = replica("a", 2, assignment("other"))
     info = make_cluster_info(cluster("a", pool(nodes=1), pool("other")), [*serving, starts])
     assert (is_oversubscribed(info), resolve_conflicts(info)) == (True, set())
+
+
+def test_one_whose_engines_are_on_several_pools_keeps_its_place_only_where_each_of_them_fits():
+    both = [assignment("h200", claim(8)), assignment("other", claim(8), engine_name="draft")]
+    starts = replica("a", 2, *both, created="2026-01-09")
+    info = make_cluster_info(cluster("a", pool(nodes=1), pool("other")), [FIRST, starts])
+    assert resolve_conflicts(info) == {starts.id}

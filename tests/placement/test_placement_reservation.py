@@ -128,9 +128,10 @@ def test_the_emptiest_pools_come_first_and_then_cheaper_ones(pools, sizes, expec
     assert assigned(pools, sizes) == expected
 
 
-def test_a_search_that_has_found_something_ends_soon(monkeypatch):
-    monkeypatch.setattr(reservation, "_STEPS_TO_IMPROVE", 0)
-    assert assigned({"a": (3, None), "b": (2, None)}, (1, 2)) == ["aa", "ab"]
+@pytest.mark.parametrize(("steps", "found"), [(0, 2), (1, 2), (2, 3), (256, 4)])
+def test_a_search_that_has_found_something_ends_soon(monkeypatch, steps, found):
+    monkeypatch.setattr(reservation, "_STEPS_TO_IMPROVE", steps)
+    assert assigned({"a": (3, None), "b": (2, None)}, (1, 2)) == ["aa", "ab", "ba", "bb"][:found]
 
 
 TWO_WHOLE = [engine(request(8), name=name) for name in "xy"]
@@ -427,3 +428,8 @@ def test_the_oracle_packs_as_one_would_by_hand():
 def test_a_branch_beats_what_is_neither_roomier_nor_cheaper(room, cost, expected):
     known = reservation._Branch((), (), 0.5, (2.0, 0.0))
     assert reservation._beats(known, room, cost) is expected
+
+
+def test_a_known_branch_may_have_less_room_by_as_much_as_rounding_may_be():
+    known = reservation._Branch((), (), 0.0, (2.0,))
+    assert [reservation._beats(known, room, (2.0,)) for room in (1e-9, 2e-9)] == [True, False]

@@ -325,6 +325,21 @@ def test_a_replica_beside_one_that_serves_moves_where_nodes_are_missing():
     assert shown(found) == ([0], [(1, "it cannot run: pool h200 has 1 of 2 nodes")], [], [], FOREVER)
 
 
+def test_a_replica_beside_one_like_it_moves_where_its_device_is_faulty():
+    first = replica("a")
+    second = msgspec.structs.replace(first, index=1)
+    where = cluster("a", faulty=((second.digest, "device gpu-3 has the taint x"),))
+    _, found = reviewed(place(2), [where], [first, second])
+    assert shown(found) == ([0], [(1, "it has a faulty device: device gpu-3 has the taint x")], [], [], FOREVER)
+
+
+def test_replicas_on_a_pool_that_is_gone_move_beside_one_that_stays():
+    second = replica("a", 1, assignment("gone"))
+    third = msgspec.structs.replace(second, index=2)
+    _, found = reviewed(place(3), [cluster("a")], [replica("a"), second, third])
+    assert shown(found) == ([0], [(at, "its cluster has no pool gone") for at in (1, 2)], [], [], FOREVER)
+
+
 def test_a_replica_does_not_move_for_what_other_pools_lack():
     """Two are on one node, which another rule settles. The pool without nodes is another."""
     held = [replica("a", at, assignment("p", claim(8)), idle_since=50.0) for at in range(2)]

@@ -707,6 +707,19 @@ def test_the_next_replica_may_sit_on_another_pool_of_the_same_cluster():
     assert places(schedule(place(2, *several, weights=WEIGHED), Fleet.of(clusters))) == [("a", "q"), ("a", "p")]
 
 
+def test_the_next_replica_may_be_cheaper_on_devices_of_another_class():
+    """The first on a takes the only device of class a, which is a whole node; the next takes an eighth of class b."""
+    mixed = hardware(kind("a", 1, device_class="a.class"), kind("b", 8, device_class="b.class"))
+    single = hardware(kind(count=1))
+    clusters = [
+        cluster("a", pool("o", 0), pool("p", 1, mixed, price=8.0)),
+        cluster("b", pool("p", 4, single, price=10.0)),
+        cluster("c", pool("p", 1, single, price=1.0)),
+    ]
+    by_price = ScoreWeights(spread=1, headroom=0, price=1)
+    assert places(schedule(place(3, weights=by_price), Fleet.of(clusters))) == [("a", "p"), ("a", "p"), ("c", "p")]
+
+
 def test_a_fleet_of_clusters_without_pools_says_what_each_lacks():
     bare = [
         cluster("a", pools=(), ready=False, hardware_known=False),
@@ -837,3 +850,14 @@ def test_a_replica_that_serves_stays_where_no_successor_is_placed_after_all(show
         (build_profile(added, known), (["a/p#0 Moving"], [], 0)),
     ):
         assert shown(schedule(asked, Fleet.of(clusters, held), profile=profile)) == expected
+
+
+def test_nobody_is_evicted_for_a_place_that_is_free_and_refused():
+    """The pool that is free is the second one, and whoever is evicted leaves the first."""
+    known = builtin_types().extended([plugin_type("first-pool-only", FirstPoolOnly, NoParameters)])
+    spec = default_spec()
+    profile = build_profile(msgspec.structs.replace(spec, plugins=(*spec.plugins, PluginUse("first-pool-only"))), known)
+    where = cluster("a", pool("o", 1, hardware(kind(count=1))), pool("p", 1), priorities=PRIORITIES)
+    low = replica("a", 0, assignment("o"), name="low", priority="silver", **SERVING)
+    decided = schedule(place(1, WHOLE, priority="gold", may_preempt=True), Fleet.of([where], [low]), profile=profile)
+    assert (decided.pending, decided.preemption) == (1, None)

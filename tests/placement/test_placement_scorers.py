@@ -8,11 +8,18 @@ import pytest
 from modelplane.framework import Weighted
 from modelplane.placement.cluster_info import make_cluster_info
 from modelplane.placement.cycle import SchedulingCycle
-from modelplane.placement.offers import ClusterView, PlacementOption
+from modelplane.placement.offers import ClusterView, OfferedAssignment, PlacementOption, first_fit
+from modelplane.placement.pool_usage import EMPTY
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.request import CacheRequest, Preference, ScoreWeights, SpreadRule
-from modelplane.placement.schedule import schedule
-from modelplane.placement.scorers import PriceScorer, StagedScorer, StickinessScorer, TopologySpreadScorer
+from modelplane.placement.schedule import schedule, survey
+from modelplane.placement.scorers import (
+    PriceScorer,
+    SpreadScorer,
+    StagedScorer,
+    StickinessScorer,
+    TopologySpreadScorer,
+)
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import CacheInfo
 from modelplane.testing.fleets import assignment, claim, cluster, engine, labelled, place, pool, replica, request
@@ -69,6 +76,32 @@ def test_a_profile_with_weights_of_its_own_weighs_the_spread_too():
     scorers = tuple(Weighted(w.scorer, weights.get(type(w.scorer), 1.0)) for w in DEFAULT_PROFILE.scorers)
     thrifty = msgspec.structs.replace(DEFAULT_PROFILE, scorers=scorers)
     assert per_cluster(schedule(place(4, WHOLE_NODE), Fleet.of([CHEAP, DEAR]), profile=thrifty)) == {"cheap": 4}
+
+
+def test_without_a_scorer_for_spreading_only_scores_decide():
+    scorers = tuple(found for found in DEFAULT_PROFILE.scorers if not isinstance(found.scorer, SpreadScorer))
+    dear = cluster("dear", pool(nodes=4, price=500.0))
+    decided = schedule(
+        place(4, WHOLE_NODE), Fleet.of([CHEAP, dear]), profile=msgspec.structs.replace(DEFAULT_PROFILE, scorers=scorers)
+    )
+    assert per_cluster(decided) == {"cheap": 4}
+
+
+def test_a_score_that_weighs_nothing_is_not_shown():
+    found = survey(place(1, weights=ScoreWeights(spread=0)), Fleet.of([CHEAP])).trace.candidates()
+    assert [[name for name, _ in candidate.parts] for candidate in found] == [["headroom", "price"]]
+
+
+@pytest.mark.parametrize(
+    ("amount", "score"), [(8.0, 0.5), (4.0, 1.0), (2.0, 1.0), (0.0, 1.0)], ids=["dearer", "equal", "cheaper", "free"]
+)
+def test_the_cheapest_place_that_was_seen_first_has_the_best_score_and_so_has_a_cheaper_one(amount, score):
+    state = SchedulingCycle(place(), Fleet.of([]), 0.0)
+    state.cheapest["USD"] = 4.0
+    kind = make_cluster_info(cluster("a", pool(price=amount))).kinds[0]
+    fit = first_fit(WHOLE_NODE, kind, EMPTY)
+    option = msgspec.structs.replace(option_on(CHEAP), assignments=(OfferedAssignment(kind, 0, fit),))
+    assert PriceScorer().score(state, [option]) == [score]
 
 
 def option_on(found, **fields):

@@ -70,6 +70,7 @@ def test_selectors_have_a_length_in_all(monkeypatch, lengths, expected):
         pytest.param((EVERY_ATTRIBUTE,) * 8, 100, None, id="a loop over what devices have"),
         pytest.param((LOOPS, "true"), 5, None, id="few evaluations that are long"),
         pytest.param(("true", LOOPS), 10, refusal(2, 2, 10), id="many evaluations that are long"),
+        pytest.param((" " * MAX_BYTES + "true",), 2, None, id="one that is longer than a new claim may have it"),
         pytest.param(tuple(LOOPS + " " * n for n in range(8)), 2, refusal(3, 8, 2), id="many selectors that are long"),
     ],
 )

@@ -73,6 +73,14 @@ def mismatch(of, *selectors, count=1):
             "needs 4 x gpu; a node has 2 x big, 6 x small",
             id="too few that meet all",
         ),
+        pytest.param(
+            hardware(kind("a", 1), kind("b", 1)),
+            (f'has(device.attributes["{DRIVER}"].fast) && device.attributes["{DRIVER}"].fast',),
+            1,
+            f'needs 1 x gpu with has(device.attributes["{DRIVER}"].fast) && device.attributes["{DRIVER}"].fast; '
+            "a node has 1 x a, 1 x b",
+            id="an attribute that no device has",
+        ),
         pytest.param(Hardware(()), (), 1, "needs 1 x gpu; a node has no devices", id="a node without devices"),
     ],
 )
@@ -85,6 +93,13 @@ def shortfall(asked, nodes, *held, is_packed=False):
     replicas = [replica("east", at, assignment("h200", claim(count)), name="other") for at, count in enumerate(held)]
     info = Fleet.of([made], replicas).infos["east"]
     return str(Shortfall(asked, info.kinds[0], info.usages[0]))
+
+
+def test_devices_that_only_steer_are_not_counted():
+    info = Fleet.of([cluster("east", pool(nodes=1, of=hardware(kind(), LINK)))]).infos["east"]
+    usage = (((((8, 1),), 1)),)
+    words = "0 of 1 nodes have 1 free GPU; 8 of 8 GPUs are held"
+    assert str(Shortfall(engine(request(1, product_is("H200"))), info.kinds[0], usage)) == words
 
 
 def gang(*members):
@@ -230,6 +245,7 @@ def test_parts_and_shares_are_counted_by_what_they_draw(of, wanted, held, words)
     [
         ((), "taint m (NoExecute) is not tolerated"),
         ((tolerate("other"),), "taint m (NoExecute) is not tolerated"),
+        ((tolerate("other", seconds=60),), "taint m (NoExecute) is not tolerated"),
         ((tolerate("m", seconds=60), tolerate("m", seconds=90)), "taint m (NoExecute) is tolerated for 60 s only"),
     ],
 )
