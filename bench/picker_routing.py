@@ -399,7 +399,7 @@ class Several(Policy):
             self._shared[at].receive(by, loads)
             for endpoint, match in prompts:
                 there = picker.endpoints[self._pickers[by].endpoints.index(endpoint)]
-                self._prefixes[at].index.record_chains(there, match.block_size, match.chains, match.lengths)
+                self._prefixes[at].index.record_chains(there, match.block_size, match.chains)
 
 
 def _prefixes(picker: Ours) -> ApproxPrefixProducer:

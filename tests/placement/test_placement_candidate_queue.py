@@ -210,6 +210,16 @@ def test_what_is_refused_or_picked_for_all_engines_is_a_whole_cluster(engines, s
     assert [(found.places, found.whole) for found in recorder.picks] == [((("b", 0),), several)]
 
 
+@pytest.mark.parametrize(("engines", "several"), [((), False), (TWO_ENGINES, True)], ids=["one", "two"])
+def test_what_is_refused_or_picked_for_all_engines_is_a_whole_cluster_that_has_replicas_too(engines, several):
+    recorder = StepRecorder()
+    clusters, held = [cluster("a", cordoned=True), cluster("b", pool(nodes=9))], [replica("a"), replica("b")]
+    state, queue = queue_of(place(1, *engines), *clusters, held=held, reporter=recorder)
+    popped(state, queue, 1)
+    assert [(found.places, found.version) for found, _ in recorder.refusals] == [((("a", 0),), 0), ((("a", 0),), 1)]
+    assert [(found.places, found.whole) for found in recorder.picks] == [((("b", 0),), several)]
+
+
 @pytest.mark.parametrize(
     ("engines", "expected"),
     [
@@ -259,6 +269,21 @@ def test_clusters_without_pools_are_reported_on_demand():
     assert heard(recorder) == [("b", "Pools", True), ("c", "ClusterReady", True), ("d", "Pools", False)]
 
 
+def test_a_cluster_with_pools_that_are_not_read_is_reported_as_a_whole():
+    recorder = StepRecorder()
+    _, queue = queue_of(place(1), cluster("a", hardware_known=False), reporter=recorder)
+    queue.report_missing_pools()
+    assert [(found.places, found.whole, refusal.reason) for found, refusal in recorder.refusals] == [
+        ((("a", 0),), True, "not all pools of the cluster are read yet")
+    ]
+
+
+def test_a_taint_that_is_not_tolerated_is_told_of_a_pool_that_is_also_too_small():
+    recorder = StepRecorder()
+    queue_of(place(1, engine(request(9))), cluster("a", pool(taints=(taint("team"),))), reporter=recorder)
+    assert heard(recorder) == [("a", "PoolTaints", False)]
+
+
 def test_clusters_without_pools_are_reported_once_for_several_engines():
     recorder = StepRecorder()
     _, queue = queue_of(place(1, *TWO_ENGINES), cluster("a"), *BARE, reporter=recorder)
@@ -290,6 +315,23 @@ def test_every_option_that_a_spread_rule_refuses_at_the_end_is_reported():
     queue.close()
     found = [(*option.places, option.version, why.filter) for option, why in recorder.refusals[before:]]
     assert sorted(found) == [(("a", at), version, "Spread") for at in (0, 1) for version in (0, 1)]
+
+
+def test_what_a_spread_rule_refuses_is_reported_for_each_cluster_that_got_replicas():
+    """Cluster a got two, cluster b one. The options before that are refused as well."""
+    recorder = StepRecorder()
+    full = [replica("c", at, assignment("h200", claim(8)), name="other") for at in range(2)]
+    zones = [in_zone("a", "1"), in_zone("b", "1"), in_zone("c", "2")]
+    asked = place(4, spread=(SpreadRule("zone", max_skew=3),))
+    state, queue = queue_of(asked, *zones, held=full, reporter=recorder)
+    assert popped(state, queue, 4) == ["a/h200", "b/h200", "a/h200", None]
+    before = len(recorder.refusals)
+    queue.close()
+    assert sorted((option.version, option.places) for option, _ in recorder.refusals[before:]) == [
+        (0, (("a", 0), ("b", 0))),
+        (1, (("b", 0),)),
+        (2, (("a", 0),)),
+    ]
 
 
 def test_a_cluster_that_got_full_is_not_reported_as_refused_by_a_spread_rule():

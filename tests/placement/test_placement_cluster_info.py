@@ -196,3 +196,21 @@ def test_a_quota_is_that_of_the_namespace_or_that_of_all_others():
     profile = make_cluster_info(cluster("a", quotas=(("team", 4), ("*", 10))), [replica("a")]).profile
     assert [profile.quota_left(name) for name in ("team", "other")] == [(3, 4), (10, 10)]
     assert make_cluster_info(cluster("a", quotas=(("team", 4),))).profile.quota_left("other") is None
+
+
+QUEUES = NamespaceQueues("{{ .Namespace }}", (QueueInfo("team", 8, 2), QueueInfo("free", -1)), complete=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "namespace", "expected"),
+    [
+        pytest.param({"queue": QueueInfo("q", 8, 2)}, "any", QueueState("q", 8, 6), id="one for all"),
+        pytest.param({"namespace_queues": QUEUES}, "team", QueueState("team", 8, 6), id="its own"),
+        pytest.param({"namespace_queues": QUEUES}, "free", None, id="without a limit"),
+        pytest.param(
+            {"namespace_queues": QUEUES}, "other", QueueState("other", 0, 0, missing=True), id="one that does not exist"
+        ),
+    ],
+)
+def test_the_queue_of_a_namespace(fields, namespace, expected):
+    assert make_cluster_info(cluster("a", **fields)).profile.queue_of(namespace) == expected

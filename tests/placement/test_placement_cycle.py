@@ -2,8 +2,11 @@
 
 import pytest
 
-from modelplane.placement.cycle import TopologyDomain
-from modelplane.placement.request import SpreadRule
+from modelplane.placement.cycle import SchedulingCycle, TopologyDomain
+from modelplane.placement.request import CacheRequest, SpreadRule
+from modelplane.placement.snapshot import Fleet
+from modelplane.placement.values import CacheInfo
+from modelplane.testing.fleets import place
 
 
 @pytest.mark.parametrize(
@@ -23,3 +26,14 @@ def test_a_value_is_ahead_of_the_emptiest(counts, values, value, expected):
     domain.values.update(values)
     assert (domain.ahead(value), domain.evenness(value)) == expected
     assert domain.evenness(None) == 0.0
+
+
+class NamesArtifacts:
+    def refuse(self, _rendering, artifacts, /):
+        return " and ".join(artifacts)
+
+
+def test_a_cache_that_does_not_exist_is_taken_to_have_weights():
+    lora = CacheInfo(namespace="team", name="lora", artifact="Adapter")
+    asked = place(caches=(CacheRequest("model"), CacheRequest("lora")), check=NamesArtifacts())
+    assert SchedulingCycle(asked, Fleet.of(caches=[lora]), 0.0).cannot_run(b"x") == "Weights and Adapter"

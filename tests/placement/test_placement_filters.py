@@ -383,6 +383,11 @@ def test_without_a_check_every_cluster_can_run_a_replica():
             RefusalCode.UNSCHEDULABLE,
             "is not staged here: SourceUnreachable: no route",
         ),
+        (
+            {"awaited": frozenset({"a"}), "stalled": (("no route", frozenset({"b"})), ("no key", frozenset({"a"})))},
+            RefusalCode.UNSCHEDULABLE,
+            "is not staged here: no key",
+        ),
         ({"settled": False}, RefusalCode.UNSCHEDULABLE, "is not reconciled yet"),
     ],
 )

@@ -116,6 +116,12 @@ def test_what_is_missing_is_said_with_numbers(found, says):
     assert str(Mismatch(pod_allocations((wanted,), node), node)) == says
 
 
+def test_what_suits_is_that_of_the_class_that_has_most():
+    wanted = request(9)
+    mixed = hardware(kind("a", 2, device_class="a"), kind("b", 3, device_class="b"), kind("c", 1, device_class="c"))
+    assert pod_allocations((wanted,), mixed) == Unmatched(wanted, 3)
+
+
 def test_requests_that_fit_only_one_at_a_time_are_told_apart():
     wanted = (request(5, name="a"), request(5, name="b"))
     found = pod_allocations(wanted, hardware())

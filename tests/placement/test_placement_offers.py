@@ -4,10 +4,11 @@ import msgspec
 import pytest
 
 from modelplane.placement.cluster_info import make_cluster_info
-from modelplane.placement.hardware import Domain
+from modelplane.placement.hardware import DeviceKind, Domain
 from modelplane.placement.offers import engine_fits, first_fit
+from modelplane.placement.partitions import CounterDraw, Partition
 from modelplane.placement.pool_usage import EMPTY
-from modelplane.testing.fleets import cluster, engine, hardware, kind, packed, pool, product_is, request
+from modelplane.testing.fleets import cluster, device, engine, hardware, kind, packed, pool, product_is, request
 
 TWO = hardware(kind("a", 2, device_class="one"), kind("b", 2, device_class="two"))
 KIND = make_cluster_info(cluster("c", pool("p", 1, TWO))).kinds[0]
@@ -32,6 +33,9 @@ def test_an_engine_whose_devices_are_not_there_fits_in_no_way_for_sure():
 
 MIXED = hardware(kind("a", 1, product="A"), kind("b", 8, product="B"))
 RACK = msgspec.structs.replace(hardware(), domain=Domain("rack", 3))
+MIG = hardware(
+    DeviceKind("3g", device(), 2, "mig", Partition("gpu", 1, (CounterDraw("slices", 3, 7), CounterDraw("3g", 1, 2))))
+)
 BOTH = engine(request(1, product_is("A"), name="a"), request(2, product_is("B"), name="b"))
 
 
@@ -42,6 +46,7 @@ BOTH = engine(request(1, product_is("A"), name="a"), request(2, product_is("B"),
         pytest.param(engine(request(2)), pool("p", 2), (0.875, None), id="without a price"),
         pytest.param(BOTH, pool("p", 2, MIXED, price=10.0), (15 / 18, (10.0, "USD")), id="by what it takes most of"),
         pytest.param(engine(nodes=2, copies=2), pool("p", 9, RACK, price=10.0), (1 / 3, (60.0, "USD")), id="domains"),
+        pytest.param(engine(request(1)), pool("p", 2, MIG), (0.75, None), id="parts of devices"),
     ],
 )
 def test_what_stays_free_and_what_it_costs(wanted, there, expected):

@@ -37,6 +37,7 @@ ONE, TWO, THREE, FOUR, FIVE, SIX, EIGHT, NINE = (((size, 1),) for size in (1, 2,
         pytest.param((8,), 3, ((TWO, 3), (THREE, 3), (FIVE, 1)), True, id="mixed"),
         pytest.param((7,), 2, ((TWO, 4), (THREE, 2)), True, id="the largest together would leave no room"),
         pytest.param((10,), 2, ((TWO, 4), (THREE, 4)), True, id="two of each on each node"),
+        pytest.param((7,), 3, ((TWO, 7), (THREE, 2)), True, id="two nodes with a three each, and one of twos only"),
         pytest.param(
             (22,), 3, ((ONE, 3), (SIX, 4), (NINE, 4)), True, id="nines beside two sixes, and two of them together"
         ),
@@ -104,8 +105,23 @@ def test_a_node_of_eight_is_filled_with_threes_and_twos(most, expected, monkeypa
     assert packing._patterns([THREE, TWO], (8,)) == expected
 
 
+def test_where_not_all_ways_to_fill_a_node_were_looked_at_nothing_is_proven(monkeypatch):
+    """The packing that there is needs a third way: a node of twos only."""
+    found = []
+    for most in (2, 128):
+        monkeypatch.setattr(packing, "PATTERN_BUDGET", most)
+        pack.cache_clear()
+        found.append(pack((7,), 3, ((TWO, 7), (THREE, 2))))
+    pack.cache_clear()
+    assert found == [Packable.UNKNOWN, Packable.YES]
+
+
 SIZES = range(3, 13)
 MANY = tuple(sorted((((size, 1),), 6) for size in SIZES))
+
+
+def test_more_devices_than_there_are_is_a_proof_however_many_shapes_there_are():
+    assert [pack((41,), nodes, MANY) for nodes in (10, 11)] == [Packable.NO, Packable.UNKNOWN]
 
 
 def test_more_shapes_than_can_be_searched_are_packed_where_the_plain_way_does_it():

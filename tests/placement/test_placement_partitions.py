@@ -80,6 +80,7 @@ def test_a_pod_counts_with_the_kind_that_keeps_most_away():
     assert most_on_node((1, 1, Draw(1, ())), COUNTS) == 1
     assert touches((either,), (wants(1, THREE),))
     assert not touches((either,), ((1, 8),))
+    assert touches((either, (1, 8)), ((1, 8), (1, 16)))
 
 
 @pytest.mark.parametrize(
@@ -138,6 +139,16 @@ def test_too_many_for_all_nodes_is_a_proof():
     usage = (((wants(1, ONE_SLICE),), 15),)
     assert exceeds(usage, 2)
     assert not exceeds(usage, 3)
+
+
+def test_pods_that_may_take_a_small_part_or_a_large_one_are_too_many_only_where_all_small_ones_are():
+    either = wants(1, ONE_SLICE, THREE)
+    assert [exceeds((((either,), number),), 1) for number in (7, 8)] == [False, True]
+
+
+def test_a_kind_that_does_not_draw_on_a_counter_may_be_taken_instead():
+    kinds = [(bit, Partition("gpu", 1, (CounterDraw(name, 1, 1),))) for bit, name in enumerate("xy")]
+    assert not exceeds((((wants(1, *kinds),), 2),), 1)
 
 
 def test_a_demand_for_parts_may_take_another_device_instead():

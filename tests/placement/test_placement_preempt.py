@@ -24,6 +24,7 @@ from modelplane.testing.fleets import (
 )
 
 PRIORITIES = (("gold", 100), ("silver", 10))
+PRIZED = cluster("a", priorities=PRIORITIES)
 SERVING = {"serving": True, "created": "2026-01-01T00:00:00Z"}
 WHOLE = engine(request(8))
 
@@ -56,6 +57,8 @@ def test_the_youngest_of_equal_priority_goes():
     ]
     fleet = Fleet.of([cluster("a", pool(nodes=3), priorities=PRIORITIES)], held)
     assert victims(schedule(gold(), fleet)) == [("low", 1)]
+    unknown = fleet.with_replicas([msgspec.structs.replace(held[0], created="")])
+    assert victims(schedule(gold(), unknown)) == [("low", 0)]
 
 
 def test_room_is_made_for_all_engines_of_a_replica():
@@ -111,6 +114,39 @@ def test_fewer_victims_are_better_where_they_matter_as_much():
     assert (found.preemption.cluster, victims(found)) == ("a", [("low", 0)])
 
 
+def test_a_cluster_that_holds_important_replicas_beside_may_have_the_least_important_victim():
+    """Nothing on cluster a matters as much as what stays on b, and its victim matters more than that of b."""
+    ranks = ("gold", 100), ("silver", 10), ("iron", 1)
+    whole = assignment("h200", claim(8))
+    fleet = Fleet.of(
+        [cluster("a", pool(nodes=1), priorities=ranks), cluster("b", pool(nodes=2), priorities=ranks)],
+        [
+            replica("a", 0, whole, name="low", priority="silver", **SERVING),
+            replica("b", 0, whole, name="high", priority="gold", **SERVING),
+            replica("b", 0, whole, name="least", priority="iron", **SERVING),
+        ],
+    )
+    assert victims(schedule(gold(), fleet)) == [("least", 0)]
+
+
+def test_of_evictions_that_do_as_much_harm_the_one_on_the_first_cluster_is_taken():
+    """Cluster b holds one that matters less, whose leaving does not help."""
+    low = {"name": "low", "priority": "silver", **SERVING}
+    small = pool("small", 1, hardware(kind(count=1)))
+    fleet = Fleet.of(
+        [
+            cluster("a", pool(nodes=1), priorities=PRIORITIES),
+            cluster("b", small, pool(nodes=1), priorities=PRIORITIES),
+        ],
+        [
+            replica("a", 0, assignment("h200", claim(8)), **low),
+            replica("b", 0, assignment("small"), name="least", **SERVING),
+            replica("b", 1, assignment("h200", claim(8)), **low),
+        ],
+    )
+    assert victims(schedule(gold(), fleet)) == [("low", 0)]
+
+
 def test_the_highest_of_several_victims_counts():
     """One of the two that would leave cluster a matters as much as the one of cluster b."""
     low = {"name": "low", "priority": "silver", **SERVING}
@@ -150,6 +186,13 @@ def test_nobody_is_evicted_where_the_replica_may_not_go_or_would_not_fit():
     assert schedule(gold(), Fleet.of([limited], low)).preemption is None
 
 
+def test_nobody_is_evicted_for_a_deployment_that_does_not_ask_for_it():
+    low = replica("a", 0, assignment("h200", claim(8)), name="low", priority="silver", **SERVING)
+    fleet = Fleet.of([cluster("a", pool(nodes=1), priorities=PRIORITIES)], [low])
+    decided = schedule(place(1, WHOLE, priority="gold"), fleet)
+    assert (decided.pending, decided.preemption) == (1, None)
+
+
 def test_an_eviction_is_forgotten_once_its_victims_are_gone():
     fleet = Fleet.of([cluster("a", pool(nodes=1), priorities=PRIORITIES)])
     low = replica("a", 0, assignment("h200", claim(8)), name="low", **SERVING)
@@ -167,6 +210,13 @@ def test_nobody_is_preempted_once_the_one_that_did_is_gone():
     info = make_cluster_info(cluster("a", pool(nodes=1), priorities=PRIORITIES), [low, winner])
     assert (preempted(info), preempted(info.with_replicas(removed=[winner.id]))) == ({low.id}, set())
     assert preempted(make_cluster_info(None, [low]).with_replicas([winner])) == set()
+
+
+def test_one_that_several_name_is_preempted_where_one_of_them_may():
+    named = replica("a", 0, name="low", priority="silver", **SERVING)
+    winner = replica("a", 0, priority="gold", preempts=(named.digest,), **SERVING)
+    upstart = replica("a", 1, preempts=(named.digest,), **SERVING)
+    assert preempted(make_cluster_info(PRIZED, [named, winner, upstart])) == {named.id}
 
 
 def test_naming_a_victim_of_higher_priority_or_a_protected_one_evicts_nobody():

@@ -161,7 +161,9 @@ def test_a_profile_may_use_the_names_of_instances_as_types():
         pytest.param(document({"type": "price2"}), "plugin price2: no type price2; the types are", id="unknown type"),
         pytest.param(document({"type": "spread-scorer"}), "plugin spread-scorer is listed twice", id="twice"),
         pytest.param(document({"type": "no-old", "weight": 2}), "no-old has a weight and is not a scorer", id="weight"),
-        pytest.param(document({"type": "stageless"}), "filter stageless does not declare its stage", id="no stage"),
+        pytest.param(
+            document({"type": "stageless"}), "does not declare its stage: Cluster, Pool, Offer", id="no stage"
+        ),
         pytest.param(document({"type": "on-tier"}), "plugin on-tier: parameters: .*`tier`", id="parameters"),
         pytest.param(document({"type": "unmade"}), "plugin unmade: zone is required", id="it cannot be made"),
         pytest.param(document({"type": "together", "weight": -1}), "the weight of together is -1", id="negative"),

@@ -12,11 +12,13 @@ from modelplane.placement.decisions import DropReason, ReplicaDecision
 from modelplane.placement.request import RebalancePolicy, SpreadRule
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
+from modelplane.placement.values import Price
 from modelplane.testing.fleets import assignment, claim, cluster, engine, labelled, place, pool, replica, request
 
 WHOLE = engine(request(8))
 TIERS = labelled(tier="owned"), labelled(tier="spot")
 BORN, NOW = 1_790_000_000.0, 1_790_003_600.0
+TWO_ENGINES = assignment("p", claim(8)), assignment("q", claim(8), engine_name="draft")
 EVERYTHING = RebalancePolicy(tier=True, spread=True, cost=True)
 
 
@@ -67,6 +69,13 @@ CASES = [
         id="two replicas less",
     ),
     pytest.param(
+        asked(4, RebalancePolicy(spread=True, interval_s=NOW - BORN)),
+        [made("a"), made("b")],
+        held("a", "a", "a", "b"),
+        (["b"], [("a", "its cluster has 3 replicas and cluster b has 1")]),
+        id="all are just as old as the interval",
+    ),
+    pytest.param(
         asked(3, RebalancePolicy(spread=True)),
         [made("a"), made("b")],
         held("a", "a", "b"),
@@ -110,6 +119,37 @@ CASES = [
     ),
     pytest.param(
         asked(2, RebalancePolicy(cost=True)),
+        [made("a", price=100.0), made("b", price=120.0), made("c", price=10.0)],
+        held("a", "b"),
+        (["c"], [("b", "a place costs 10 USD per hour; its place costs 120")]),
+        id="the dearest of clusters with as many replicas moves",
+    ),
+    pytest.param(
+        asked(3, RebalancePolicy(cost=True)),
+        [made("a", price=50.0), made("b", price=100.0), made("c", price=10.0)],
+        held("a", "a", "b"),
+        (["c"], [("b", "a place costs 10 USD per hour; its place costs 100")]),
+        id="the dearest moves even from a cluster with fewer replicas",
+    ),
+    *(
+        pytest.param(
+            place(1, WHOLE, engine(request(8), name="draft"), rebalance=RebalancePolicy(cost=True)),
+            [
+                cluster("a", pool("p", price=100.0), msgspec.structs.replace(pool("q"), price=price)),
+                cluster("b", pool("p", price=10.0), pool("q", price=10.0)),
+            ],
+            [replica("a", 0, *TWO_ENGINES, serving=True, created=timestamp(BORN))],
+            expected,
+            id=f"two engines, one on a pool {which}",
+        )
+        for which, price, expected in (
+            ("with a price", Price(50.0), (["b"], [("a", "a place costs 20 USD per hour; its place costs 150")])),
+            ("without a price", None, ([], [])),
+            ("with a price in another currency", Price(50.0, "EUR"), ([], [])),
+        )
+    ),
+    pytest.param(
+        asked(2, RebalancePolicy(cost=True)),
         [made("a", price=100.0), made("b", price=10.0)],
         held("a", "b"),
         ([], []),
@@ -123,6 +163,12 @@ CASES = [
         id="a trigger that was not asked for",
     ),
 ]
+
+
+def test_nothing_moves_that_is_not_asked_for():
+    assert RebalancePolicy() == RebalancePolicy(tier=False, spread=False, cost=False, min_saving=0.2, interval_s=600.0)
+    replicas, clusters = held(*UNEVEN), [made("a", "spot", price=9.0), made("b", price=1.0)]
+    assert moves(schedule(asked(4, RebalancePolicy(), tiers=TIERS), Fleet.of(clusters, replicas), NOW)) == ([], [])
 
 
 @pytest.mark.parametrize(("wanted", "clusters", "replicas", "expected"), CASES)

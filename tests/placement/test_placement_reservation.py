@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from modelplane.framework import Refusal, RefusalCode
 from modelplane.placement import reservation
 from modelplane.placement.cluster_info import make_cluster_info
+from modelplane.placement.filters import fit_engine
 from modelplane.placement.offers import first_fit
 from modelplane.placement.pool_usage import is_safe
 from modelplane.placement.request import EngineRequest, MemberRequest, ScoreWeights
@@ -127,9 +128,42 @@ def test_the_emptiest_pools_come_first_and_then_cheaper_ones(pools, sizes, expec
     assert assigned(pools, sizes) == expected
 
 
-def test_a_search_that_has_found_something_ends_soon(monkeypatch):
-    monkeypatch.setattr(reservation, "_STEPS_TO_IMPROVE", 0)
-    assert assigned({"a": (3, None), "b": (2, None)}, (1, 2)) == ["aa", "ab"]
+@pytest.mark.parametrize(("steps", "found"), [(0, 2), (1, 2), (2, 3), (256, 4)])
+def test_a_search_that_has_found_something_ends_soon(monkeypatch, steps, found):
+    monkeypatch.setattr(reservation, "_STEPS_TO_IMPROVE", steps)
+    assert assigned({"a": (3, None), "b": (2, None)}, (1, 2)) == ["aa", "ab", "ba", "bb"][:found]
+
+
+TWO_WHOLE = [engine(request(8), name=name) for name in "xy"]
+
+
+@pytest.mark.parametrize(
+    ("other", "may_pass"),
+    [
+        pytest.param({"nodes": 0}, False, id="there is no more"),
+        pytest.param({"nodes": 1}, True, id="another holds a node"),
+        pytest.param({"nodes": 0, "desired_nodes": 1}, True, id="a node is missing"),
+    ],
+)
+def test_engines_that_do_not_fit_together_may_do_so_once_all_nodes_are_there_and_free(other, may_pass):
+    pools = pool("p", 1), msgspec.structs.replace(pool("q", 0), **other)
+    held = [replica("c", 0, assignment("q", claim(8)), name="other")] if other["nodes"] else []
+    info = make_cluster_info(cluster("c", *pools), held)
+    found = assign_engines(TWO_WHOLE, info.kinds, info.usages, fit_engine)
+    code = RefusalCode.UNSCHEDULABLE if may_pass else RefusalCode.UNRESOLVABLE
+    text = "each of the {} engines fits alone, but they do not fit together"
+    assert found.refusal == Refusal("Pools", code, text, (2,))
+
+
+def test_what_was_tried_in_part_only_is_no_proof():
+    """One engine has more allocations than are tried. Both fit alone, and not on one node."""
+    both = hardware(kind("a", 9, product="A", device_class="a"), kind("b", 9, product="B", device_class="b"))
+    many = gang("many", *((1, (request(1),)) for _ in range(9)))
+    all_ = engine(request(9, product_is("A"), name="a"), request(9, product_is("B"), name="b"), name="all")
+    info = make_cluster_info(cluster("c", pool("p", 1, both)))
+    found = assign_engines([many, all_], info.kinds, info.usages, fit_engine)
+    text = "each of the {} engines fits alone, together not proven: search budget of {} steps reached"
+    assert found.refusal == Refusal("Pools", RefusalCode.UNSCHEDULABLE, text, (2, reservation.ASSIGNMENT_BUDGET))
 
 
 def test_the_engine_that_no_pool_will_ever_take_is_named():
@@ -394,3 +428,8 @@ def test_the_oracle_packs_as_one_would_by_hand():
 def test_a_branch_beats_what_is_neither_roomier_nor_cheaper(room, cost, expected):
     known = reservation._Branch((), (), 0.5, (2.0, 0.0))
     assert reservation._beats(known, room, cost) is expected
+
+
+def test_a_known_branch_may_have_less_room_by_as_much_as_rounding_may_be():
+    known = reservation._Branch((), (), 0.0, (2.0,))
+    assert [reservation._beats(known, room, (2.0,)) for room in (1e-9, 2e-9)] == [True, False]

@@ -316,6 +316,43 @@ def test_a_preempted_replica_is_dropped_and_its_successor_forgets_victims_that_a
     assert [each.preempts for each in high.kept] == [(victim.digest,)]
 
 
+def test_a_replica_beside_one_that_serves_moves_where_nodes_are_missing():
+    """Both have the same assignments, and a node is there for one of them."""
+    serves = msgspec.structs.replace(replica("a", 0, assignment("h200", claim(8))), serving=True)
+    idle = msgspec.structs.replace(serves, index=1, serving=False, idle_since=50.0)
+    short = msgspec.structs.replace(pool(nodes=1), desired_nodes=2, short_since=100.0)
+    _, found = reviewed(place(2, engine(request(8))), [cluster("a", short, pool("other"))], [serves, idle])
+    assert shown(found) == ([0], [(1, "it cannot run: pool h200 has 1 of 2 nodes")], [], [], FOREVER)
+
+
+def test_a_replica_beside_one_like_it_moves_where_its_device_is_faulty():
+    first = replica("a")
+    second = msgspec.structs.replace(first, index=1)
+    where = cluster("a", faulty=((second.digest, "device gpu-3 has the taint x"),))
+    _, found = reviewed(place(2), [where], [first, second])
+    assert shown(found) == ([0], [(1, "it has a faulty device: device gpu-3 has the taint x")], [], [], FOREVER)
+
+
+def test_replicas_on_a_pool_that_is_gone_move_beside_one_that_stays():
+    second = replica("a", 1, assignment("gone"))
+    third = msgspec.structs.replace(second, index=2)
+    _, found = reviewed(place(3), [cluster("a")], [replica("a"), second, third])
+    assert shown(found) == ([0], [(at, "its cluster has no pool gone") for at in (1, 2)], [], [], FOREVER)
+
+
+def test_a_replica_does_not_move_for_what_other_pools_lack():
+    """Two are on one node, which another rule settles. The pool without nodes is another."""
+    held = [replica("a", at, assignment("p", claim(8)), idle_since=50.0) for at in range(2)]
+    _, found = reviewed(place(2, engine(request(8))), [cluster("a", pool("p", 1), SHORT)], held)
+    assert shown(found) == kept(0, 1)
+
+
+def test_the_deadline_of_a_drain_is_looked_at_again():
+    drained = cluster("a", taints=(taint("drain", "NoExecute", since=100.0),))
+    _, found = reviewed(place(1), [drained], [replica("a", serving=True)])
+    assert shown(found) == moving("taint drain drains cluster a", until=3700.0)
+
+
 def info_with(devices, **fields):
     held = [replica("a", 0, assignment("h200", claim(devices)))] if devices else []
     return make_cluster_info(cluster("a", pool(nodes=1), **fields), held)

@@ -341,6 +341,13 @@ GONE = {**SERVING, "cluster_missing": True}
         pytest.param(
             place(2),
             [EAST, WEST],
+            [replica(name, at, **SERVING) for name in ("east", "west") for at in range(2)],
+            (["east/h200#0 Kept", "west/h200#0 Kept"], ["east#1 ScaledDown", "west#1 ScaledDown"], 0),
+            id="scale down takes turns among clusters that have as many",
+        ),
+        pytest.param(
+            place(2),
+            [EAST, WEST],
             [replica("east", 0), replica("west", 0), replica("west", 1, **SERVING), replica("west", 2, **SERVING)],
             (["west/h200#1 Kept", "west/h200#2 Kept"], ["east#0 ScaledDown", "west#0 ScaledDown"], 0),
             id="scale down: those that do not serve go before those that do",
@@ -510,6 +517,8 @@ def test_a_full_fleet_is_rolled_one_replica_at_a_time(decide):
     larger = place(2, engine(request(8), copies=1, nodes=1, name="renamed"))
     placements, dropped, pending = decide(larger, [only], [*old, *busy])
     assert (placements, dropped, pending) == (["a/h200#0 Moving", "a/h200#2 New"], ["a#1 Replaced"], 0)
+    going = msgspec.structs.replace(old[1], leaving=True)
+    assert decide(larger, [only], [old[0], going, *busy]) == (["a/h200#0 Moving"], [], 1)
 
 
 def test_what_is_asked_changes_in_place_where_it_still_fits(decide):
@@ -698,6 +707,19 @@ def test_the_next_replica_may_sit_on_another_pool_of_the_same_cluster():
     assert places(schedule(place(2, *several, weights=WEIGHED), Fleet.of(clusters))) == [("a", "q"), ("a", "p")]
 
 
+def test_the_next_replica_may_be_cheaper_on_devices_of_another_class():
+    """The first on a takes the only device of class a, which is a whole node; the next takes an eighth of class b."""
+    mixed = hardware(kind("a", 1, device_class="a.class"), kind("b", 8, device_class="b.class"))
+    single = hardware(kind(count=1))
+    clusters = [
+        cluster("a", pool("o", 0), pool("p", 1, mixed, price=8.0)),
+        cluster("b", pool("p", 4, single, price=10.0)),
+        cluster("c", pool("p", 1, single, price=1.0)),
+    ]
+    by_price = ScoreWeights(spread=1, headroom=0, price=1)
+    assert places(schedule(place(3, weights=by_price), Fleet.of(clusters))) == [("a", "p"), ("a", "p"), ("c", "p")]
+
+
 def test_a_fleet_of_clusters_without_pools_says_what_each_lacks():
     bare = [
         cluster("a", pools=(), ready=False, hardware_known=False),
@@ -760,6 +782,25 @@ def test_a_survey_judges_one_more_beside_replicas_that_are_there():
     assert reason == "holds 2 replicas; one more is refused: Capacity: needs 1 free node; 0 of 2 nodes are free"
 
 
+def test_a_survey_counts_each_replica_once():
+    """East has one that serves, and west gets one."""
+    found = survey(place(2), Fleet.of([EAST, WEST], [replica("east", 0, **SERVING)]))
+    assert [(c.cluster, c.verdict, c.replicas) for c in found.trace.candidates()] == [
+        ("east", CandidateVerdict.CHOSEN, 1),
+        ("west", CandidateVerdict.CHOSEN, 1),
+    ]
+
+
+def test_one_that_moves_and_has_not_started_is_dropped_once_where_its_pool_is_oversubscribed(decide):
+    held = [replica("east", at, assignment("h200", claim(8)), created=f"2026-01-0{at + 1}") for at in (0, 1)]
+    asked = place(2, WHOLE, cluster_selector=labelled(region="west"))
+    assert decide(asked, [cluster("east", pool(nodes=1))], held) == (
+        ["east/h200#0 Moving"],
+        ["east#1 Oversubscribed"],
+        1,
+    )
+
+
 def test_what_moves_is_not_lost_where_others_are_oversubscribed():
     """Two replicas start on one node of east, and one serves in west, which is not selected any more."""
     clusters = [cluster("east", pool(nodes=1), labels={"region": "east"}), WEST]
@@ -809,3 +850,14 @@ def test_a_replica_that_serves_stays_where_no_successor_is_placed_after_all(show
         (build_profile(added, known), (["a/p#0 Moving"], [], 0)),
     ):
         assert shown(schedule(asked, Fleet.of(clusters, held), profile=profile)) == expected
+
+
+def test_nobody_is_evicted_for_a_place_that_is_free_and_refused():
+    """The pool that is free is the second one, and whoever is evicted leaves the first."""
+    known = builtin_types().extended([plugin_type("first-pool-only", FirstPoolOnly, NoParameters)])
+    spec = default_spec()
+    profile = build_profile(msgspec.structs.replace(spec, plugins=(*spec.plugins, PluginUse("first-pool-only"))), known)
+    where = cluster("a", pool("o", 1, hardware(kind(count=1))), pool("p", 1), priorities=PRIORITIES)
+    low = replica("a", 0, assignment("o"), name="low", priority="silver", **SERVING)
+    decided = schedule(place(1, WHOLE, priority="gold", may_preempt=True), Fleet.of([where], [low]), profile=profile)
+    assert (decided.pending, decided.preemption) == (1, None)

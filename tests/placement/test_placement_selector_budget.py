@@ -5,6 +5,7 @@ import time
 import pytest
 
 from modelplane.k8s.cel import MAX_SELECTORS_LENGTH, compile_selector
+from modelplane.k8s.cel.selector import MAX_BYTES
 from modelplane.k8s.cel.work_budget import MAX_WORK
 from modelplane.k8s.device import Device
 from modelplane.placement import selector_budget
@@ -69,6 +70,7 @@ def test_selectors_have_a_length_in_all(monkeypatch, lengths, expected):
         pytest.param((EVERY_ATTRIBUTE,) * 8, 100, None, id="a loop over what devices have"),
         pytest.param((LOOPS, "true"), 5, None, id="few evaluations that are long"),
         pytest.param(("true", LOOPS), 10, refusal(2, 2, 10), id="many evaluations that are long"),
+        pytest.param((" " * MAX_BYTES + "true",), 2, None, id="one that is longer than a new claim may have it"),
         pytest.param(tuple(LOOPS + " " * n for n in range(8)), 2, refusal(3, 8, 2), id="many selectors that are long"),
     ],
 )
@@ -113,6 +115,7 @@ def test_a_selector_that_is_written_twice_counts_once():
     ("selectors", "expected"),
     [
         pytest.param(("true",), None, id="one that compiles"),
+        pytest.param((" " * MAX_BYTES + "true",), None, id="one that is longer than a new claim may have it"),
         pytest.param(
             ("1",), "engine main, device request gpu: must evaluate to bool or the unknown type, not int", id="one"
         ),

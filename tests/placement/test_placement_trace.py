@@ -116,7 +116,9 @@ def test_nothing_that_was_found_is_room_to_wait_for():
 def test_the_commonest_refusals_are_summarised():
     refusals = [(Refusal("F", RefusalCode.UNSCHEDULABLE, "r{}", (at,)), at) for at in (1, 2, 3, 4)]
     assert summarise(refusals) == "4 x F: r4; 3 x F: r3; 2 x F: r2; and 1 other reasons"
+    assert summarise(refusals[1:]) == "4 x F: r4; 3 x F: r3; 2 x F: r2"
     assert summarise(refusals[:2]) == "2 x F: r2; F: r1"
+    assert summarise((refusal, 1) for refusal, _ in reversed(refusals[:2])) == "F: r1; F: r2"
 
 
 def test_only_options_have_scores():

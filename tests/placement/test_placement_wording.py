@@ -3,12 +3,13 @@
 import pytest
 
 from modelplane.k8s.device import Device
-from modelplane.placement.hardware import DeviceKind
+from modelplane.placement.hardware import DeviceKind, Hardware
 from modelplane.placement.matching import Unmatched, engine_allocations
 from modelplane.placement.partitions import CounterDraw, Partition
 from modelplane.placement.pool_usage import EMPTY, add
 from modelplane.placement.request import EngineRequest, MemberRequest, NodeDeviceRequest
 from modelplane.placement.snapshot import Fleet
+from modelplane.placement.values import BoundPods
 from modelplane.placement.wording import Mismatch, Shortfall, Untolerated, readable
 from modelplane.testing.fleets import (
     DRIVER,
@@ -72,6 +73,15 @@ def mismatch(of, *selectors, count=1):
             "needs 4 x gpu; a node has 2 x big, 6 x small",
             id="too few that meet all",
         ),
+        pytest.param(
+            hardware(kind("a", 1), kind("b", 1)),
+            (f'has(device.attributes["{DRIVER}"].fast) && device.attributes["{DRIVER}"].fast',),
+            1,
+            f'needs 1 x gpu with has(device.attributes["{DRIVER}"].fast) && device.attributes["{DRIVER}"].fast; '
+            "a node has 1 x a, 1 x b",
+            id="an attribute that no device has",
+        ),
+        pytest.param(Hardware(()), (), 1, "needs 1 x gpu; a node has no devices", id="a node without devices"),
     ],
 )
 def test_the_selector_that_fails_is_named(of, selectors, count, words):
@@ -83,6 +93,13 @@ def shortfall(asked, nodes, *held, is_packed=False):
     replicas = [replica("east", at, assignment("h200", claim(count)), name="other") for at, count in enumerate(held)]
     info = Fleet.of([made], replicas).infos["east"]
     return str(Shortfall(asked, info.kinds[0], info.usages[0]))
+
+
+def test_devices_that_only_steer_are_not_counted():
+    info = Fleet.of([cluster("east", pool(nodes=1, of=hardware(kind(), LINK)))]).infos["east"]
+    usage = (((((8, 1),), 1)),)
+    words = "0 of 1 nodes have 1 free GPU; 8 of 8 GPUs are held"
+    assert str(Shortfall(engine(request(1, product_is("H200"))), info.kinds[0], usage)) == words
 
 
 def gang(*members):
@@ -141,10 +158,31 @@ def test_what_finds_no_place_is_counted(asked, nodes, held, is_packed, words):
     assert shortfall(asked, nodes, *held, is_packed=is_packed) == words
 
 
-def mig(name, drawn, most):
+def test_packing_is_proposed_where_it_helps_for_devices_of_one_class():
+    """Those of class b are all held. Those of class a are held by two pods that may be on both nodes."""
+    of = hardware(kind("a", 2, device_class="a"), kind("b", 2, device_class="b"))
+    info = Fleet.of([cluster("east", pool(nodes=2, of=of))]).infos["east"]
+    usage = (((((1, 1),), 2)), ((((2, 2),), 2)))
+    words = "needs 1 pod with 2 devices each; 0 fit wherever the cluster puts its pods; 6 of 8 devices are held"
+    assert str(Shortfall(engine(request(2)), info.kinds[0], usage)) == words + BIN_PACK
+
+
+@pytest.mark.parametrize(
+    ("nodes", "hint"), [(("n1", "n1"), BIN_PACK), (("n1", "n2"), "")], ids=["on one node", "on both nodes"]
+)
+def test_packing_is_proposed_where_it_helps_beside_pods_that_are_on_nodes_already(nodes, hint):
+    """Of three small pods it is known where two are. The third may be on either of two nodes."""
+    held = [replica("east", at, name="other", created="2026-01-01T00:00:00Z") for at in range(3)]
+    bound = tuple(BoundPods("h200", node, 1, 1, found.digest) for node, found in zip(nodes, held, strict=False))
+    info = Fleet.of([cluster("east", pool(nodes=2), bound=bound)], held).infos["east"]
+    words = "needs 1 free node; 0 of 2 nodes are free wherever the cluster puts its pods"
+    assert str(Shortfall(gang((1, 8)), info.kinds[0], info.usages[0])) == words + hint
+
+
+def mig(name, drawn, most, device_class=None):
     """A part of a GPU that draws some of its 7 slices."""
     draws = (CounterDraw(f"device/{name}", ONE, most * ONE), CounterDraw("slices", drawn * ONE, 7 * ONE))
-    return DeviceKind(name, device(name), most, f"{name}.nvidia.com", Partition("gpu", 1, draws))
+    return DeviceKind(name, device(name), most, device_class or f"{name}.nvidia.com", Partition("gpu", 1, draws))
 
 
 SHARED = DeviceKind(
@@ -182,6 +220,13 @@ SHARED = DeviceKind(
             "6 of 7 slices of gpu are held",
             id="parts of two kinds",
         ),
+        pytest.param(
+            hardware(mig("1g", 1, 7, "mig"), mig("3g", 3, 2, "mig")),
+            request(1),
+            [(request(7, product_is("1g")), 1)],
+            "needs 1 pod with 1 x 1g or 3g; 0 fit wherever the cluster puts its pods; 7 of 7 slices of gpu are held",
+            id="a part of either kind",
+        ),
         pytest.param(hardware(), request(9), [], "the devices do not match", id="no pool of the kind has them"),
     ],
 )
@@ -200,6 +245,7 @@ def test_parts_and_shares_are_counted_by_what_they_draw(of, wanted, held, words)
     [
         ((), "taint m (NoExecute) is not tolerated"),
         ((tolerate("other"),), "taint m (NoExecute) is not tolerated"),
+        ((tolerate("other", seconds=60),), "taint m (NoExecute) is not tolerated"),
         ((tolerate("m", seconds=60), tolerate("m", seconds=90)), "taint m (NoExecute) is tolerated for 60 s only"),
     ],
 )

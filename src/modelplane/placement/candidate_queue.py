@@ -131,7 +131,7 @@ class CandidateQueue:
             again += [(offer, 0) for offer in self._single(cluster)]
         else:
             self._serial += 1
-            order = self._order(self._tier(self._state.info(cluster).cluster), self._state.load[cluster], total)
+            order = self._order(self._tier(self._state.info(cluster).existing), self._state.load[cluster], total)
             order = (*order[:2], order[2] + self._loss(cluster) - _ROUNDING)
             heappush(self._heap, (order, (cluster, 0), self._serial, 0, None))
         self._put(again)
@@ -139,11 +139,9 @@ class CandidateQueue:
     def _order(self, tier: int, load: int, total: float) -> _Order:
         return tier, load if self._evenly else 0, -total
 
-    def _tier(self, cluster: Cluster | None) -> int:
+    def _tier(self, cluster: Cluster) -> int:
         """Clusters in no tier are refused; they come last where the profile has no filter for that."""
         request = self._state.request
-        if not request.tiers or cluster is None:
-            return 0
         tier = tier_of(request, cluster.labels)
         return len(request.tiers) if tier is None else tier
 
@@ -179,7 +177,7 @@ class CandidateQueue:
     def close(self) -> None:
         """Reports options that were scored and that are refused at the end of the cycle."""
         reporter = self._reporter
-        if reporter is None or not self._rechecked:
+        if reporter is None:
             return
         for offer in (offer for offers in self._offered.values() for offer in offers.values()):
             if offer.version and offer.version != self._versions[offer.cluster]:
@@ -308,13 +306,15 @@ class CandidateQueue:
         pools: tuple[tuple[PoolShape, ...], tuple[PoolUsage, ...]],
         refusal: Refusal | None,
     ) -> Assigned:
-        if refusal is None and not pools[0] and not cluster_profile.hardware_known:
+        kinds, usages = pools
+        if refusal is None and not kinds and not cluster_profile.hardware_known:
             refusal = _NO_POOLS_YET
         if refusal is not None:
             return Unassignable(refusal)
         known = self._known_assignments.get(pools)
         if known is None:
-            known = self._known_assignments[pools] = assign_engines(self._state.request.engines, *pools, self.check_fit)
+            known = assign_engines(self._state.request.engines, kinds, usages, self.check_fit)
+            self._known_assignments[pools] = known
         if isinstance(known, Unassignable) and lasts(known.refusal) and not cluster_profile.hardware_known:
             return Unassignable(_POOLS_UNREAD, known.pools)
         return known

@@ -24,7 +24,7 @@ class TopologyDomain:
 
     def ahead(self, value: str) -> int:
         """How far a value is ahead of the emptiest one."""
-        return self.counts[value] - min((self.counts[known] for known in self.values | {value}), default=0)
+        return self.counts[value] - min(self.counts[known] for known in self.values | {value})
 
     def evenness(self, value: str | None) -> float:
         return 0.0 if value is None else 1.0 / (1 + self.ahead(value))

@@ -107,9 +107,8 @@ class DrainTurns:
     def _allowed(self, name: ClusterName, drain: ReplicaDrain) -> int:
         owners = dict.fromkeys(held.deployment for held in self._fleet.infos[name].held.values())
         on_their_way = {owner: self._on_their_way(owner, drain.since) for owner in owners}
-        own = on_their_way.get(self._deployment, 0)
         free = max(drain.parallelism - sum(on_their_way.values()), 0)
-        return min(own + free, drain.parallelism)
+        return min(on_their_way[self._deployment] + free, drain.parallelism)
 
     def _on_their_way(self, owner: Key, since: float | None) -> int:
         replicas: Iterable[PlacedReplica] = self._fleet.owned_by(owner)

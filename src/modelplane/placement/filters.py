@@ -191,11 +191,13 @@ class CapacityFilter:
     stage: Final = FilterStage.POOL
 
     def refuse(self, _state: object, view: PoolView, /) -> Refusal | None:
-        if first_fit(view.engine, view.kind, view.usage) is not None:
-            return None
+        return None if first_fit(view.engine, view.kind, view.usage) is not None else self.too_full(view)
+
+    @classmethod
+    def too_full(cls, view: PoolView) -> Refusal:
         fits_empty = first_fit(view.engine, view.kind.whole, EMPTY) is not None
         code = RefusalCode.UNSCHEDULABLE if fits_empty else RefusalCode.UNRESOLVABLE
-        return Refusal(self.name, code, "{}", (Shortfall(view.engine, view.kind, view.usage),))
+        return Refusal(cls.name, code, "{}", (Shortfall(view.engine, view.kind, view.usage),))
 
 
 class QuotaFilter:
@@ -270,8 +272,8 @@ def fit_engine(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> Fit 
     fit = first_fit(engine, kind, usage)
     if fit is not None:
         return fit
-    refusal = admit(_ACCOUNTING, None, PoolView(engine, kind, usage))
-    return refusal or Refusal(CapacityFilter.name, RefusalCode.UNSCHEDULABLE, "the pool is full")
+    view = PoolView(engine, kind, usage)
+    return DevicesFilter().refuse(None, view) or CapacityFilter.too_full(view)
 
 
 @lru_cache(maxsize=_CACHED)

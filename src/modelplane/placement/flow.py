@@ -44,13 +44,14 @@ def _every_set_finds_enough(demands: list[tuple[int, int]], counts: Sequence[int
 
 def _flows(demands: Sequence[PlainDemand], counts: Sequence[int]) -> bool:
     free = list(counts)
-    taken = [[0] * len(counts) for _ in demands]
+    taken: list[list[int]] = []
     for row, (count, mask) in enumerate(demands):
-        left = count
+        left, own = count, list[int]()
+        taken.append(own)
         for kind, have in enumerate(free):
-            taken[row][kind] = min(left, have) if mask >> kind & 1 else 0
-            free[kind] -= taken[row][kind]
-            left -= taken[row][kind]
+            own.append(min(left, have) if mask >> kind & 1 else 0)
+            free[kind] -= own[kind]
+            left -= own[kind]
         for _ in range(left):
             if not _augment(row, demands, free, taken, set()):
                 return False
@@ -67,7 +68,7 @@ def _augment(row: int, demands: Sequence[PlainDemand], free: list[int], taken: l
             free[kind] -= 1
             taken[row][kind] += 1
             return True
-        for other in range(len(demands)):
+        for other in range(len(taken)):
             if taken[other][kind] and _augment(other, demands, free, taken, seen):
                 taken[other][kind] -= 1
                 taken[row][kind] += 1

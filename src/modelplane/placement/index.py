@@ -106,13 +106,13 @@ def build_equivalence_classes(groups: Groups) -> dict[EquivalenceKey, Equivalenc
 
 def update_equivalence_classes(
     equivalence_classes: EquivalenceClasses,
-    changes: Iterable[tuple[ClusterName, ClusterInfo | None, ClusterInfo | None]],
+    changes: Iterable[tuple[ClusterName, ClusterInfo | None, ClusterInfo]],
 ) -> dict[EquivalenceKey, EquivalenceClass]:
     """The classes after some clusters changed. Those that lose or gain a place are made anew, the rest are shared."""
     gone: dict[EquivalenceKey, list[Visit]] = {}
     come: dict[EquivalenceKey, list[Visit]] = {}
     for name, before, after in changes:
-        changed = before is None or after is None or before.cluster is not after.cluster
+        changed = before is None or before.cluster is not after.cluster
         old, new = _keys(before), _keys(after)
         _note(gone, name, before, [changed or new[at : at + 1] != [key] for at, key in enumerate(old)])
         _note(come, name, after, [changed or old[at : at + 1] != [key] for at, key in enumerate(new)])

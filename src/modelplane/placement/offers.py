@@ -119,13 +119,13 @@ def nodes_taken(kind: PoolShape, pods: PoolUsage) -> float:
 
 
 def _free_share(kind: PoolShape, usage: PoolUsage) -> float:
+    """Of a pool that an engine fits: it has nodes and devices."""
     domain = kind.hardware.domain
     if kind.hardware.is_divided or domain is not None:
         # Parts of devices cannot be counted together with those that they are parts of.
         nodes = kind.nodes * (domain.nodes if domain is not None else 1)
-        return max(0.0, 1.0 - nodes_taken(kind, usage) / nodes) if nodes else 0.0
-    devices = kind.devices
-    return max(0.0, 1.0 - devices_held(usage) / devices) if devices else 0.0
+        return max(0.0, 1.0 - nodes_taken(kind, usage) / nodes)
+    return max(0.0, 1.0 - devices_held(usage) / kind.devices)
 
 
 @lru_cache(maxsize=_CACHED)

@@ -109,7 +109,7 @@ def _share_blockers(
     columns = [[draw.drawn, draw.available, *(each[at] for each in known)] for at, draw in enumerate(wanted.draws)]
     units = [gcd(*column) or 1 for column in columns]
     limits = [(draw.available - draw.drawn) // unit + 1 for draw, unit in zip(wanted.draws, units, strict=True)]
-    times = wanted.sets - count + 1 if min(limits, default=1) > 0 else 0
+    times = wanted.sets - count + 1 if all(limit > 0 for limit in limits) else 0
     sizes = {each[at] // units[at] for each in known for at in range(len(units))} - {0} | {1}
     for step in sorted(sizes)[:_MOST_SIZES]:
         scale = [(unit * step, -(-limit // step)) for unit, limit in zip(units, limits, strict=True)]
@@ -230,7 +230,7 @@ class _Unit(NamedTuple):
 
 
 def _hardest_first(unit: _Unit) -> tuple[int, _Unit]:
-    return max((on_node(partition) for partition in unit.draw.partitions), default=0), unit
+    return max(on_node(partition) for partition in unit.draw.partitions), unit
 
 
 def _steps(unit: _Unit, at: int, state: _State, masks: tuple[int, ...]) -> Iterator[_Branch]:

@@ -106,10 +106,8 @@ def add(usage: PoolUsage, pods: PoolUsage) -> PoolUsage:
 
 
 def subtract(usage: PoolUsage, pods: PoolUsage) -> PoolUsage:
-    left = dict(usage)
-    for shape, count in pods:
-        left[shape] = left.get(shape, 0) - count
-    return tuple(sorted((shape, count) for shape, count in left.items() if count > 0))
+    gone = dict(pods)
+    return tuple((shape, left) for shape, count in usage if (left := count - gone.get(shape, 0)) > 0)
 
 
 def devices_held(usage: PoolUsage) -> int:

@@ -164,8 +164,10 @@ class _Movers:
         found = [dear for load, dear in fuller if load > self._load[spot.cluster]]
         same = self._dearest_on.get((spot.cluster, currency))
         found += [same] if same is not None else []
-        had, replica = max(found, key=_dearness, default=(0.0, None))
-        if replica is None or price >= had or price > had * (1.0 - self._policy.min_saving) + _ROUNDING:
+        if not found:
+            return None
+        had, replica = max(found, key=_dearness)
+        if price >= had or price > had * (1.0 - self._policy.min_saving) + _ROUNDING:
             return None
         return replica, f"a place costs {price:g} {currency} per hour; its place costs {had:g}"
 
@@ -181,7 +183,7 @@ def _spot(state: SchedulingCycle, replica: PlacedReplica) -> _Spot | None:
         return None
     prices = [pods_price(info.kinds[position], pods) for position, pods in charges(replica, info.pools)]
     known = [price for price in prices if price is not None]
-    priced = known and len(known) == len(replica.assignments) and len({currency for _, currency in known}) == 1
+    priced = len(known) == len(replica.assignments) and len({currency for _, currency in known}) == 1
     return _Spot(replica.cluster, tier, (sum(amount for amount, _ in known), known[0][1]) if priced else None)
 
 

@@ -10,7 +10,7 @@ It goes through the pools twice: the emptiest first, which keeps engines apart, 
 enough to choose from, only a limited number of further steps is spent.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import msgspec
 
@@ -54,11 +54,11 @@ def assign_engines(
     without_pool: list[Unassignable] = []
     for engine in engines:
         answers = [check_fit(engine, kind, usage) for kind, usage in zip(kinds, usages, strict=True)]
-        refused += [(engine.name, at, answer) for at, answer in enumerate(answers) if isinstance(answer, Refusal)]
-        options.append([at for at, answer in enumerate(answers) if not isinstance(answer, Refusal)])
+        refusals = {at: answer for at, answer in enumerate(answers) if isinstance(answer, Refusal)}
+        refused += [(engine.name, at, refusal) for at, refusal in refusals.items()]
+        options.append([at for at in range(len(kinds)) if at not in refusals])
         if not options[-1]:
-            refusal = _no_pool(engine, [answer for answer in answers if isinstance(answer, Refusal)])
-            without_pool.append(Unassignable(refusal, tuple(refused)))
+            without_pool.append(Unassignable(_no_pool(engine, refusals.values()), tuple(refused)))
     if without_pool:
         lasting = (found for found in without_pool if found.refusal.code is RefusalCode.UNRESOLVABLE)
         return next(lasting, without_pool[0])
@@ -67,7 +67,7 @@ def assign_engines(
     return found or Unassignable(search.refusal(), tuple(refused))
 
 
-def _no_pool(engine: EngineRequest, refusals: Sequence[Refusal]) -> Refusal:
+def _no_pool(engine: EngineRequest, refusals: Collection[Refusal]) -> Refusal:
     may_pass = any(refusal.code is RefusalCode.UNSCHEDULABLE for refusal in refusals)
     code = RefusalCode.UNSCHEDULABLE if may_pass else RefusalCode.UNRESOLVABLE
     return Refusal("Pools", code, "0 of {} pools can take engine {}", (len(refusals), engine.name))

@@ -308,7 +308,7 @@ def is_within(info: ClusterInfo, bound: ClusterInfo, namespace: str) -> bool:
             return False
     quotas = info.profile.quota_left(namespace), bound.profile.quota_left(namespace)
     queues = info.profile.queue_left(namespace), bound.profile.queue_left(namespace)
-    return (quotas[0] or (0,)) >= (quotas[1] or (0,)) and (queues[0] or 0) >= (queues[1] or 0)
+    return (quotas[0] or ()) >= (quotas[1] or ()) and (queues[0] or 0) >= (queues[1] or 0)
 
 
 def _renewed(

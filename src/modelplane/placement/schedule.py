@@ -131,7 +131,7 @@ def _losing(state: SchedulingCycle, clusters: Iterable[ClusterName]) -> frozense
     losing: set[ReplicaKey] = set()
     for name in clusters:
         info = state.fleet.infos[name]
-        alike = id(info.kinds), info.usages, info.profile.quotas, id(info.places) if info.places else 0
+        alike = id(info.kinds), info.usages, info.profile.quotas, id(info.places)
         if alike not in fine:
             fine[alike] = not is_oversubscribed(info)
         if not fine[alike]:
@@ -214,7 +214,7 @@ class _Placer:
         self.placed: list[PlacedReplica] = []
         self.preemption: PreemptionPlan | None = None
         going = [*(moving for moving, _ in found.moving), *(dropped.replica for dropped in found.dropped)]
-        state.returning = frozenset(replica.cluster for replica in going if replica.cluster in state.fleet.infos)
+        state.returning = frozenset(replica.cluster for replica in going)
         self.released: frozenset[ReplicaKey] = frozenset()
         """Replicas in the wrong place whose devices were offered to others."""
 
@@ -370,7 +370,7 @@ def _schedule(placer: _Placer, movers: list[tuple[PlacedReplica, str]]) -> Sched
         placements=tuple(placements),
         dropped=tuple(sorted(found.dropped, key=lambda dropped: dropped.replica.id)),
         pending=max(state.request.replicas - len(placements), 0),
-        unplaced=max(placer.short, 0),
+        unplaced=placer.short,
         trace=PlacementTrace(placer.findings, state.fleet.infos, placements),
         preemption=placer.preemption,
         requeue_after_s=wait if found.requeue_at < FOREVER else None,

@@ -206,8 +206,7 @@ class PlacementTrace:
                 if (cluster, pool) not in found and not self._is_elsewhere(finding, finding.places[depth]):
                     found[cluster, pool] = self._candidate(finding, finding.places[depth])
             depth += 1
-        kept = tuple(found.values())[:limit]
-        return kept, max(self.total - len(kept), 0)
+        return tuple(found.values()), max(self.total - len(found), 0)
 
     @property
     def total(self) -> int:
@@ -248,7 +247,7 @@ class PlacementTrace:
         if finding.apart or not self._apart:
             return len(places)
         return len(places) - sum(
-            bisect_right(places, (name, _LAST)) - bisect_left(places, (name, -1)) for name in self._apart
+            bisect_right(places, (name, _LAST)) - bisect_left(places, (name, 0)) for name in self._apart
         )
 
     def _candidate(self, finding: GroupReport, place: Place) -> TraceCandidate:
@@ -328,7 +327,7 @@ class PlacementTrace:
         position = info.position(pool) if info is not None else None
         found: GroupReport | None = None
         for finding in self._findings:
-            low, high = (-1, _LAST) if finding.whole or position is None else (position, position)
+            low, high = (0, _LAST) if finding.whole or position is None else (position, position)
             there = bisect_right(finding.places, (cluster, high)) > bisect_left(finding.places, (cluster, low))
             if there and (finding.apart or cluster not in self._apart):
                 found = finding

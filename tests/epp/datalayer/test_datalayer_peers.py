@@ -143,7 +143,7 @@ async def talk(picker, frame):
 
 def test_a_chain_that_no_prompt_has_is_cut():
     picker = Picker(set())
-    picker.producer.index.record_chains(picker.a, 64, [range(1, 5000)], [1 << 30])
+    picker.producer.index.record_chains(picker.a, 64, [range(1, 5000)])
     assert 0 < picker.producer.index.landmarks < 5000
 
 

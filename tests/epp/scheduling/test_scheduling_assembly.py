@@ -16,6 +16,47 @@ plugins:
 """
 
 
+EVERYWHERE = """apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: probabilistic-admitter
+- type: p2p-source-producer
+- type: predicted-latency-producer
+- type: session-affinity-scorer
+- type: queue-scorer
+- type: random-picker
+- type: single-profile-handler
+"""
+
+
+@pytest.mark.parametrize(
+    ("point", "expected"),
+    [
+        ("producers", ["approx-prefix-cache-producer", "predicted-latency-producer"]),
+        ("admitters", ["probabilistic-admitter"]),
+        (
+            "pre_request",
+            [
+                "approx-prefix-cache-producer",
+                "inflight-load-producer",
+                "p2p-source-producer",
+                "predicted-latency-producer",
+                "session-affinity-scorer",
+            ],
+        ),
+        ("response_headers", ["session-affinity-scorer"]),
+        ("response_received", ["inflight-load-producer"]),
+        ("response_complete", ["approx-prefix-cache-producer", "inflight-load-producer", "predicted-latency-producer"]),
+        (
+            "endpoints_changed",
+            ["approx-prefix-cache-producer", "predicted-latency-producer", "session-affinity-scorer"],
+        ),
+    ],
+)
+def test_each_plugin_is_asked_at_its_extension_points_and_at_no_other(point, expected):
+    assert sorted(plugin.name for plugin in getattr(load(EVERYWHERE).build(), point)) == expected
+
+
 @pytest.mark.parametrize(
     ("change", "kept"),
     [

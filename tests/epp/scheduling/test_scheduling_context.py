@@ -19,6 +19,15 @@ def test_sparse_vectors_are_aligned_as_lists_are(held, kept):
     assert [context.value(counts, each) for each in pool] == [context.value(held, each) for each in pool] == held
 
 
+def test_columns_are_aligned_with_a_list_of_endpoints_that_changes():
+    pool = tuple(endpoint(name) for name in "abc")
+    context, some = context_of(pool), [pool[0], pool[2]]
+    counts = SparseVector(3, {0: 5, 2: 7}, 0)
+    before = list(context.aligned(counts, some))
+    some.reverse()
+    assert (before, list(context.aligned(counts, some))) == ([5, 7], [7, 5])
+
+
 def test_a_list_of_endpoints_may_change_between_requests():
     positions, first, second = new_positions(), endpoint("a"), endpoint("b")
     pool = [first, second]

@@ -638,6 +638,8 @@ UTILIZED = [{"metric": "kv-cache-utilization", "maxValue": 0.5}]
          "kv-cache-utilization is 0.9, above 0.5"),
         ("concurrency-detector", {"maxConcurrency": 7}, CALLED, "UNSCHEDULABLE",
          "7 requests are in flight, the limit is 7"),
+        ("concurrency-detector", {"maxConcurrency": 5, "headroom": 0.4}, CALLED, "UNSCHEDULABLE",
+         "7 requests are in flight, the limit is 7"),
         ("concurrency-detector", {"concurrencyMode": "tokens", "maxTokenConcurrency": 500, "headroom": 0.4}, CALLED,
          "UNSCHEDULABLE", "700 tokens are in flight, the limit is 700"),
         ("header-based-testing-filter", {}, WAITED_FOR, "UNRESOLVABLE", "is not listed in the request header: none"),

@@ -304,6 +304,13 @@ def test_the_only_profile_runs_whatever_a_header_names():
     assert told(found) == (Outcome.PICKED, "default", [["decode0"]], {}, {})
 
 
+@pytest.mark.parametrize("config", [DISAGGREGATED, PREFILL_FIRST], ids=["decode first", "prefill first"])
+def test_after_all_stages_there_is_no_other(config):
+    made, context = load(HEAD + config).build(), context_of(roles(decode=1, prefill=1))
+    assert Scheduler(made).decide(context).outcome is Outcome.PICKED
+    assert made.handler.pick_profiles(context, made.profiles) == ()
+
+
 SHADOWED = """
 plugins:
 - {type: shadow-profile-handler, parameters: {shadows: [trial]}}

@@ -17,7 +17,7 @@ A, B, C = (Endpoint(name, f"10.0.0.{at}:8000") for at, name in enumerate("abc"))
         (Decision(Outcome.PICKED, ((A,),)), "10.0.0.0:8000"),
         (Decision(Outcome.PICKED, ((A, B),)), "10.0.0.0:8000,10.0.0.1:8000"),
         (Decision(Outcome.PICKED, ((C,), (A, B))), "10.0.0.2:8000,10.0.0.0:8000,10.0.0.1:8000"),
-        (Decision(Outcome.PICKED, ((A,),), addresses=("10.9.9.9:1",)), "10.9.9.9:1"),
+        (Decision(Outcome.PICKED, ((A,),), addresses=("10.9.9.9:1", "10.9.9.8:1")), "10.9.9.9:1,10.9.9.8:1"),
         (Decision(Outcome.NO_ENDPOINTS), ""),
     ],
     ids=["one", "equals", "groups", "other addresses", "none"],

@@ -16,7 +16,7 @@ from modelplane.epp.scheduling.responses import EndpointResponse
 from modelplane.epp.scheduling.results import decision_from
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.framework import Profile, Refusal, RefusalCode, Result, RunOutcome, StepRecorder, Weighted
-from modelplane.testing.picking import chances, context_of, endpoint, endpoints_with, make, seeded
+from modelplane.testing.picking import chances, context_of, endpoint, endpoints_with, make, seeded, with_prefix
 
 HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
 
@@ -255,6 +255,34 @@ class BreaksLater:
     response_complete = endpoints_changed = pre_request
 
 
+@pytest.mark.parametrize("reads", [(), (False,), (False, True), (True, True)])
+def test_bodies_are_read_where_a_plugin_needs_them(reads):
+    plugins = []
+    for at, needs in enumerate(reads):
+        plugin = Notes()
+        plugin.name, plugin.reads_bodies = f"notes-{at}", needs
+        plugins.append(plugin)
+    assert built(plugins=plugins).reads_bodies is any(reads)
+
+
+class Knows:
+    """The second endpoint has three blocks of the prompt cached."""
+
+    name = "knows"
+
+    def produce(self, context):
+        with_prefix(context, [0, 3, 0], 4, block_size=16)
+
+
+def test_a_decision_says_how_many_tokens_are_cached_where_it_sends_the_request():
+    scorers = [make("queue-scorer")]
+    found = [
+        built(scorers=scorers, plugins=plugins).schedule(Request("r"), POOL, 0.0, chances())
+        for plugins in ((), (Knows(),))
+    ]
+    assert [(names(decision), decision.cached_tokens) for decision in found] == [([["b"]], 0), ([["b"]], 48)]
+
+
 def test_failing_response_plugins_fail_no_request():
     found = built(plugins=(BreaksLater(),))
     decision = found.schedule(Request("r"), POOL, 0.0, chances())
@@ -439,6 +467,26 @@ def test_admission_by_chance(priority, loads, chance, outcome):
     found = scheduler("plugins: [{type: probabilistic-admitter}, {type: random-picker}]\n")
     decision = found.schedule(Request("r", priority=priority), endpoints_with(loads), 0.0, chances(chance))
     assert decision.outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("loads", "saturation"),
+    [
+        pytest.param([EndpointMetrics()], 1.0, id="never seen"),
+        pytest.param([EndpointMetrics(waiting=2, scraped_s=0.0)], 0.4, id="the queue"),
+        pytest.param([EndpointMetrics(kv_cache_usage=0.2, scraped_s=0.0)], 0.25, id="the KV cache"),
+        pytest.param([EndpointMetrics(waiting=2, kv_cache_usage=0.4, scraped_s=0.0)], 0.5, id="the worse of both"),
+        pytest.param([EndpointMetrics(), EndpointMetrics(scraped_s=0.0)], 0.5, id="the mean of the endpoints"),
+    ],
+)
+def test_the_chance_to_be_admitted_falls_with_the_saturation(loads, saturation):
+    found = scheduler(
+        "plugins: [{type: probabilistic-admitter, parameters: {power: 1, k: 0.9}}, {type: random-picker}]\n"
+    )
+    sheddable, pool = Request("r", priority=-1), endpoints_with(loads)
+    below, above = (found.schedule(sheddable, pool, 0.0, chances(0.9 * saturation + by)) for by in (-0.01, 0.01))
+    why = f"probabilistic-admitter: the saturation is {saturation:.2f} and the priority is -1, below 0"
+    assert (below.outcome, below.why, above.outcome) == (Outcome.SATURATED, why, Outcome.PICKED)
 
 
 ROLE = "llm-d.ai/role"

@@ -7,12 +7,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.k8s.dra import Allocated, Fatal, GaveUp, NoFit
+from modelplane.k8s.dra import (
+    Allocated,
+    DeviceUsage,
+    Fatal,
+    Features,
+    GaveUp,
+    NoFit,
+    decode_claims,
+    decode_classes,
+    decode_node,
+    decode_slices,
+)
+from modelplane.k8s.dra.allocation_state import AllocationState
+from modelplane.k8s.dra.inventory import Inventory
+from modelplane.k8s.dra.plan import prepare_claims
+from modelplane.k8s.dra.search import Search
 from modelplane.testing.devices import (
     DRIVER,
     a_choice,
     a_claim,
+    a_class,
     a_device,
+    a_node,
     a_pool,
     a_request,
     a_slice,
@@ -266,6 +283,23 @@ class TestBlowUp:
         slices = [a_slice([a_device(f"d{index}") for index in range(95)])]
         outcome = allocated_by(claims, slices, max_steps=_FEW_STEPS)
         assert isinstance(outcome, NoFit)
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps", "expected"),
+    [
+        pytest.param("matchAttribute", 256, False, id="soon"),
+        pytest.param("matchAttribute", 257, True, id="after a while"),
+        pytest.param("distinctAttribute", 257, False, id="where what was tried before counts"),
+    ],
+)
+def test_a_search_remembers_failures_after_a_while_where_they_stay_failures(kind, steps, expected):
+    claim = a_claim(a_request("r"), constraints=[{kind: f"{DRIVER}/root"}])
+    plan, node = prepare_claims(decode_claims([claim]), decode_classes([a_class()]), Features()), decode_node(a_node())
+    view = Inventory(decode_slices([a_slice([a_device("d", root="r")])])).view(node)
+    search = Search(plan, AllocationState(plan, view, DeviceUsage(), node, {}), [1], 1000)
+    search.steps = steps
+    assert search.caches_failures is expected
 
 
 class TestErrorsAreKept:

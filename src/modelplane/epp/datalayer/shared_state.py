@@ -101,7 +101,7 @@ class SharedState:
     def _learn(self, prompt: SentPrompt) -> None:
         endpoint = self.loads.endpoint(prompt.endpoint)
         if endpoint is not None and self._producer is not None and len(prompt.chains) == len(prompt.lengths):
-            self._producer.index.record_chains(endpoint, prompt.block_tokens, prompt.chains, prompt.lengths)
+            self._producer.index.record_chains(endpoint, prompt.block_tokens, prompt.chains)
 
 
 class SharedLoads:

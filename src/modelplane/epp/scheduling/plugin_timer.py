@@ -47,12 +47,12 @@ _UNTIMED: Final = ("capture", "restore", "reads_bodies", "shadow_profiles")
 class _Stopwatch:
     """The time of one plugin at one extension point since it was observed last."""
 
-    __slots__ = ("calls", "plugin", "point", "spent_s")
+    __slots__ = ("called", "plugin", "point", "spent_s")
 
     def __init__(self, point: str, plugin: str) -> None:
         self.point = point
         self.plugin = plugin
-        self.calls = 0
+        self.called = False
         self.spent_s = 0.0
 
 
@@ -78,14 +78,14 @@ class PluginTimer:
     def flush(self) -> None:
         """Observe what was called since the last time."""
         for each in self._stopwatches.values():
-            if each.calls:
+            if each.called:
                 self._observe(each.point, each.plugin, each.spent_s)
-                each.calls, each.spent_s = 0, 0.0
+                each.called, each.spent_s = False, 0.0
 
     def reset(self) -> None:
         """Forget what was not observed."""
         for each in self._stopwatches.values():
-            each.calls, each.spent_s = 0, 0.0
+            each.called, each.spent_s = False, 0.0
 
     def _profile(self, profile: Profile[SchedulingContext, Endpoint]) -> Profile[SchedulingContext, Endpoint]:
         scorers = tuple(Weighted(self._wrap(each.scorer), each.weight) for each in profile.scorers)
@@ -114,7 +114,7 @@ class PluginTimer:
             try:
                 return call(*arguments)
             finally:
-                stopwatch.calls += 1
+                stopwatch.called = True
                 stopwatch.spent_s += clock() - began_s
 
         return timed

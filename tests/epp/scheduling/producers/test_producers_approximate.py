@@ -177,12 +177,20 @@ def test_a_landmark_of_several_blocks_goes_as_one():
     assert index.blocks_of(pool[0]) == 35
 
 
+def test_an_older_prompt_stays_beside_as_much_of_a_new_one_as_there_is_room_for():
+    """The end of the new one stands for 2 blocks."""
+    index, pool = ApproximateIndex(PrefixLimits(blocks_a_server=33)), servers(1)
+    for prompt in (text(100), text(*range(33))):
+        index.record(ask(prompt), pool)
+    assert [list(index.match(ask(prompt), pool).matched) for prompt in (text(100), text(*range(33)))] == [[1], [32]]
+
+
 def test_what_another_picker_sent_is_recorded_by_its_landmarks():
     mine, theirs, pool = ApproximateIndex(PrefixLimits(blocks_a_server=10**9)), ApproximateIndex(), servers(2)
     sent = theirs.match(ask(text(1, 2, 3)), pool)
-    mine.record_chains(pool[1], sent.block_size, sent.chains, sent.lengths)
+    mine.record_chains(pool[1], sent.block_size, sent.chains)
     assert list(mine.match(ask(text(1, 2, 9)), pool).matched) == [0, 2]
-    mine.record_chains(pool[0], sent.block_size, [range(10**4)], [3])
+    mine.record_chains(pool[0], sent.block_size, [range(10**4)])
     assert mine.landmarks == 3 + len(_PLACES)
 
 
@@ -258,7 +266,7 @@ def test_an_index_may_be_just_full():
 
 def test_what_endpoints_held_that_went_is_released_a_part_at_a_time():
     index, pool, left = ApproximateIndex(PrefixLimits(blocks_a_server=10**9)), servers(2), []
-    index.record_chains(pool[0], 64, [range(300)], [_PLACES[299]])
+    index.record_chains(pool[0], 64, [range(300)])
     index.keep(pool[1:])
     for _ in range(3):
         index.record(ask(b""), pool[1:])

@@ -5,6 +5,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xxhash import xxh64_intdigest
 
 from modelplane.epp.scheduling.producers.hashing import (
     chain_of_blocks,
@@ -36,7 +37,7 @@ def test_a_last_block_that_is_not_full_can_be_left_out():
     assert chain_of_tokens(list(range(1, 11)), 4, seed_of("m"), full_only=True) == whole[:2]
 
 
-@pytest.mark.parametrize("extra_keys", [(), [(), ()], [("lora",), ()], [(), ("lora",)]])
+@pytest.mark.parametrize("extra_keys", [(), [(), ()], [("lora",), ()], [("lora",)], [(), ("lora",)]])
 def test_blocks_with_extra_keys_are_full_ones_too(extra_keys):
     plain = chain_of_tokens(list(range(8)), 4, 7)
     found = chain_of_blocks(list(range(10)), 4, 7, extra_keys)
@@ -63,6 +64,13 @@ def test_equal_marks_mean_equal_beginnings(one, other, width, ends):
     marks = [marks_of_text(text, width, 1, places) for text in (one, other)]
     for end, left, right in zip(places, *marks, strict=True):
         assert (left == right) == (one[: end * width] == other[: end * width])
+
+
+def test_a_mark_covers_all_text_before_it():
+    text = bytes(range(90))
+    first = xxh64_intdigest(text[:10], 7)
+    second = xxh64_intdigest(text[10:40], first)
+    assert marks_of_text(text, 10, 7, [1, 4, 9]) == [first, second, xxh64_intdigest(text[40:], second)]
 
 
 def test_no_more_than_requested_is_read():

@@ -37,6 +37,12 @@ def test_the_endpoint_that_got_the_fewest_tokens_comes_first_and_equal_ones_by_n
     assert scorer.score(context_of(matched=[0, 0, 0]), POOL) == [0.0, 0.5, 1.0]
 
 
+def test_one_token_is_more_than_nothing():
+    scorer = NoHitTokensScorer("s")
+    use(scorer, 0, 1)
+    assert scorer.score(context_of(), POOL) == [0.0, 1.0, 0.5]
+
+
 def test_a_turn_that_was_passed_over_is_still_owed():
     scorer = NoHitTokensScorer("s")
     for place in (0, 1, 2, 0, 2, 0, 1):

@@ -60,7 +60,7 @@ class ShadowHandler:
         return self._inner.pick_profiles(context, self._visible) or sorted(self.shadow_profiles)
 
     def process_results(self, context: SchedulingContext, /) -> Decision:
-        shadowed = {name: context.results.pop(name) for name in sorted(self.shadow_profiles) if name in context.results}
+        shadowed = {name: context.results.pop(name) for name in sorted(self.shadow_profiles)}
         decision = self._inner.process_results(context)
         context.results.update(shadowed)
         return decision.changed(shadows=tuple((name, picks(result)) for name, result in shadowed.items()))

@@ -161,26 +161,22 @@ class ApproximateIndex:
     def record(self, request: Request, endpoints: Iterable[Endpoint], known: PrefixMatch | None = None) -> None:
         for endpoint in endpoints:
             block_tokens = known.block_size if known else self._block_tokens((endpoint,))
-            chains, lengths = (known.chains, known.lengths) if known else self._chains(request, block_tokens)
-            self._record_on(endpoint, block_tokens, chains, lengths)
+            chains = known.chains if known else self._chains(request, block_tokens)[0]
+            self._record_on(endpoint, block_tokens, chains)
         self._keep_bounds()
 
-    def record_chains(
-        self, endpoint: Endpoint, block_tokens: int, chains: Sequence[Sequence[int]], lengths: Sequence[int]
-    ) -> None:
+    def record_chains(self, endpoint: Endpoint, block_tokens: int, chains: Sequence[Sequence[int]]) -> None:
         """What another picker sent there. No prompt has more landmarks than there are places."""
         bounded = [chain[: len(_PLACES)] for chain in chains]
-        self._record_on(endpoint, block_tokens, bounded, lengths)
+        self._record_on(endpoint, block_tokens, bounded)
         self._keep_bounds()
 
-    def _record_on(
-        self, endpoint: Endpoint, block_tokens: int, chains: Sequence[Sequence[int]], lengths: Sequence[int]
-    ) -> None:
+    def _record_on(self, endpoint: Endpoint, block_tokens: int, chains: Sequence[Sequence[int]]) -> None:
         server = self._servers.get(endpoint) or self._add_server(endpoint)
         room = self._room(endpoint, block_tokens)
-        for at, landmarks in enumerate(chains):
-            fits = landmarks if lengths[at] <= room else landmarks[: bisect_right(_PLACES, room)]
-            if fits:
+        most = bisect_right(_PLACES, room)
+        for landmarks in chains:
+            if fits := landmarks[:most]:
                 self._remember(server, fits)
         while server.blocks > room:
             self._drop_from_oldest(server, server.blocks - room, _SPARE)
