@@ -415,6 +415,48 @@ def test_a_pod_is_known_by_its_name_and_whose_it_is():
     assert trimmed({"metadata": metadata})["metadata"] == {"name": "chat-0", "namespace": "t-chat", "labels": labels}
 
 
+def test_all_that_is_kept_of_a_pod():
+    ready = {"type": "Ready", "status": "False", "reason": "ContainersNotReady", "lastTransitionTime": BOUND}
+    probed = {"lastProbeTime": LATER, "observedGeneration": 1}
+    entry = {"name": "engine", "image": "i:1", "ready": False, "started": False}
+    crashed = {"exitCode": 1, "reason": "Error"}
+    pod = {
+        "metadata": {"name": "chat-0", "namespace": "t-chat", "uid": "u", "resourceVersion": "7"},
+        "spec": {"nodeName": "gpu-1", "hostNetwork": True, "containers": [{"name": "engine"}]},
+        "status": {
+            "phase": "Running",
+            "hostIP": "192.0.2.1",
+            "conditions": [{**ready, **probed}, {"type": "ContainersReady", "status": "False"}],
+            "containerStatuses": [
+                {
+                    **entry,
+                    "imageID": "sha256:0",
+                    "restartCount": 9,
+                    "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
+                    "lastState": {"terminated": {**crashed, "message": "no CUDA device\n", "finishedAt": LATER}},
+                }
+            ],
+            "ephemeralContainerStatuses": [],
+        },
+    }
+    assert trimmed(pod) == {
+        "metadata": {"name": "chat-0", "namespace": "t-chat", "labels": {}},
+        "spec": {"nodeName": "gpu-1"},
+        "status": {
+            "phase": "Running",
+            "conditions": [ready],
+            "containerStatuses": [
+                {
+                    **entry,
+                    "restartCount": 2,
+                    "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                    "lastState": {"terminated": {**crashed, "message": "no CUDA device"}},
+                }
+            ],
+        },
+    }
+
+
 def test_a_back_off_that_grows_changes_no_cause():
     first = CAUSES["a flag that the engine does not know"][0]
     second = copy.deepcopy(first)

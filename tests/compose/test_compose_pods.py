@@ -246,6 +246,16 @@ def test_what_an_engine_downloads_outlives_a_restart_of_its_container(scene, sha
         assert {"name": "HF_HOME", "value": "/mnt/downloads"} in engine["env"]
 
 
+def test_a_variable_that_the_user_gives_takes_the_place_of_ours(scene):
+    def with_name(spec):
+        own = Env(name="MODELPLANE_SERVED_MODEL_NAME", value="mine")
+        return replace(spec, containers=(replace(spec.containers[0], env=(own,)), *spec.containers[1:]))
+
+    ((_, _, spec),) = pods(change_pods(scene("single-gpu"), with_name).compose())
+    given = [each["value"] for each in engines(spec)[0]["env"] if each["name"] == "MODELPLANE_SERVED_MODEL_NAME"]
+    assert given == ["mine"]
+
+
 def test_a_place_for_downloads_that_the_user_names_is_the_users(scene):
     own = Env(name="HF_HOME", value="/data")
     made = change_pods(

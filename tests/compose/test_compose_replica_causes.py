@@ -1,7 +1,9 @@
 import msgspec
 import pytest
 
+from modelplane.api.conditions import ConditionType, fails, holds
 from modelplane.api.models import ModelReplicaStatus
+from modelplane.api.reasons import Reason
 from modelplane.compose import model_replica
 from modelplane.compose.contract import ComposeRequest, EventType, Observed, Remote, keep
 from modelplane.compose.replica_causes import replica_status
@@ -202,6 +204,13 @@ def test_what_a_broken_tunnel_hides_is_unknown_and_not_denied(scene, condition, 
     assert result.desired.keys() >= made.observed.keys()
 
 
+def test_one_workload_that_cannot_be_read_is_enough_for_not_knowing(scene):
+    made = scene("prefill-decode")
+    observe(made, workload_prefill_deployment=AVAILABLE)
+    behind_a_tunnel(made, SILENT)
+    assert compose(made).conditions[4].reason == "AgentUnknown"
+
+
 @pytest.mark.parametrize(
     ("condition", "reason"),
     [(AWAY, "AgentDisconnected"), (SILENT, "ImagePullFailed"), (HERE, "ImagePullFailed")],
@@ -325,6 +334,38 @@ def test_since_stays_while_the_reason_does(scene):
     observe(made, ready=True)
     assert compose(made, NOW + 60).status == ModelReplicaStatus(
         address="http://192.0.2.1", reason="Serving", since="2027-01-15T08:01:00Z", listed=True
+    )
+
+
+@pytest.mark.parametrize(("others", "message"), [("True", None), ("False", "CachesReady: a cache is staged anew")])
+def test_a_replica_that_serves_says_what_it_lacks_all_the_same(scene, others, message):
+    serving = [
+        holds(kind, Reason.WORKLOAD_AVAILABLE) for kind in (ConditionType.WORKLOAD_READY, ConditionType.ROUTE_READY)
+    ]
+    make = holds if others == "True" else fails
+    ready = make(ConditionType.READY, Reason.CACHE_STAGING, "CachesReady: a cache is staged anew")
+    found = replica_status(scene("single-gpu").replica, serving, ready, None, NOW)
+    assert (found.reason, found.message) == ("Serving", message)
+
+
+@pytest.mark.parametrize("reason", ["Provisioning", "ClusterUnreachable"])
+def test_a_cluster_that_is_not_ready_is_not_lost(scene, reason):
+    made = scene("single-gpu")
+    observe(made, ready=True)
+    made.required["cluster"][0]["status"]["conditions"] = [
+        {"type": "ClusterReady", "status": "False", "reason": reason}
+    ]
+    assert compose(made).status.reason == "Serving"
+
+
+def test_a_replica_waits_for_the_address_of_its_cluster(scene):
+    made = scene("single-gpu")
+    made.required["cluster"][0]["status"]["gateway"] = {}
+    route = compose(made).conditions[5]
+    assert (route.status, route.reason, route.message) == (
+        "False",
+        "WaitingForGateway",
+        "the cluster's gateway has no address",
     )
 
 

@@ -1,11 +1,14 @@
 """Which gateways serve a service, and which are in doubt."""
 
+from dataclasses import replace
+
 import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.models import ModelService
 from modelplane.compose.contract import ComposeRequest, Observed, Remote
 from modelplane.compose.service_gateways import (
+    gateway_requirements,
     remote_gateways,
     serving_gateways,
     undecided_gateways,
@@ -26,6 +29,19 @@ def request(gateways, *observed, **required):
     given = {} if gateways is None else {"gateways": tuple(gateways)}
     found = {key.replace("_", "-"): value for key, value in required.items()}
     return ComposeRequest(SERVICE, {f"{name}/route": SEEN for name in observed}, {**given, **found})
+
+
+def test_a_gateway_that_is_listed_is_not_asked_for_by_name():
+    assert list(gateway_requirements(request([EU], "eu"))) == ["gateways"]
+    assert list(gateway_requirements(request([], "eu"))) == ["gateways", "gateway-eu"]
+
+
+def test_what_a_route_on_a_cluster_names_is_not_beside_the_control_plane():
+    route = Observed(Remote("fra-a", {"spec": {"parentRefs": [{"name": "modelplane"}]}}), ready=True)
+    remote = replace(request([EU]), observed={"eu/route": route})
+    assert undecided_gateways(remote) == []
+    beside = replace(request([EU]), observed={"route": route})
+    assert undecided_gateways(beside) == ["default"]
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,18 @@ def test_small_weights_keep_the_shares_exact(groups):
     assert [each * total for each in sums] == [weight * sum(sums) for weight, _ in groups]
 
 
+@pytest.mark.parametrize(
+    ("groups", "weights"),
+    [
+        ([(400_000, 1), (800_000, 1)], [1, 2]),
+        ([(999_999, 1), (1_000_000, 1)], [999_999, 1_000_000]),
+        ([(1_000_000, 1), (1, 3)], [1_000_000, 1]),
+    ],
+)
+def test_large_weights_are_as_exact_as_the_range_allows(groups, weights):
+    assert exact_weights(groups) == weights
+
+
 def test_a_name_leads_to_its_service_and_an_alias_to_the_older_one():
     own = ServicePlan("team", "chat", ("gpt", "shared"), "2026-01-02T00:00:00Z")
     other = ServicePlan("mallory", "trap", ("team/chat", "shared"), "2026-01-01T00:00:00Z")

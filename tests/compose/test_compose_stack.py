@@ -233,6 +233,14 @@ def test_a_component_is_changed_when_all_others_are_as_they_are_wanted():
     assert changed.desired["stack-leader-worker-set"].target.version == "0.11.0"
 
 
+def test_versions_that_do_not_fit_together_hold_an_upgrade():
+    _, observed, _ = settle(make())
+    cluster = make(software={"overrides": [{"name": "leader-worker-set", "version": "0.11.0"}, {"name": "none"}]})
+    known = decode(InferenceClusterStatus, {"software": {"phase": "UpToDate", "release": "0.0.1", "revision": "0"}})
+    found = compose(msgspec.structs.replace(cluster, status=known), observed)
+    assert found.desired["stack-leader-worker-set"].target.version == "0.10.0"
+
+
 def test_an_upgrade_goes_in_the_order_of_what_is_needed():
     """A component is changed when what it needs is changed and ready."""
     _, observed, _ = settle(make())

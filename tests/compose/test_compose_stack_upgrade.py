@@ -229,6 +229,24 @@ def test_an_upgrade_has_all_of_its_time():
     assert [plan(cluster, late=["keda"], now=NOW + age).status.phase for age in (600, 601)] == ["Upgrading", "Failed"]
 
 
+def test_what_is_ready_too_soon_is_not_ready_yet():
+    cluster = make(software=done(phase="Upgrading", startTime=timestamp(NOW)))
+    assert [after(age, cluster).status.phase for age in (9, 10)] == ["Upgrading", "UpToDate"]
+
+
+def test_a_failure_that_passed_says_so():
+    failed = done(phase="Failed", startTime=timestamp(NOW))
+    others = "others wait until spec.software.upgrade.resume is bbbb"
+    why = f"not healthy 900 s after its upgrade began; everything is ready by now; {others}"
+    assert told(after(9_000, make(software=failed, upgrade={"deadlineSeconds": 900}))) == ("Failed", why, False)
+
+
+def test_the_fleet_is_read_while_a_change_begins_and_later_waves_do_not_matter():
+    sick = make("c", {"wave": 2}, done(), SICK)
+    found = plan(make(software=had(), upgrade=WAVES), [sick])
+    assert (told(found), found.reads_fleet) == (("Upgrading", None, False), True)
+
+
 def test_a_first_installation_that_is_paused_installs_nothing():
     found = plan(make(paused=True), late=["keda"])
     assert told(found) == ("Paused", "spec.software.paused keeps what is installed", True)

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from modelplane.api.codec import decode
-from modelplane.api.models import ModelDeployment
+from modelplane.api.models import ModelDeployment, ModelDeploymentStatus
 from modelplane.compose.contract import ComposeRequest, Local, Observed
 from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.compose.rolling_update import RolloutRules
@@ -82,7 +83,16 @@ def serving(asked, *replicas):
     return [each.serving for each in found]
 
 
-@pytest.mark.parametrize(("age_s", "expected"), [(10, [False, True]), (30, [True, True])])
+@pytest.mark.parametrize(("canary", "expected"), [({"canary": {}}, [1]), ({}, [0])])
+def test_replicas_of_an_abandoned_canary_go_before_those_of_the_stable_revision(canary, expected):
+    made = request(replica(0, "stable"), replica(1, "abandoned"), replicas=2, **SURGE, **canary)
+    revisions = [{"revision": at, "hash": name, "template": ""} for at, name in enumerate(("stable", "new"), 1)]
+    status = decode(ModelDeploymentStatus, {"rollout": {"stable": "stable"}, "revisions": revisions})
+    asked = replace(made, resource=msgspec.structs.replace(made.resource, status=status))
+    assert sorted(index for _, index in outdated_replicas(asked, "new")) == expected
+
+
+@pytest.mark.parametrize(("age_s", "expected"), [(10, [False, True]), (29.5, [False, True]), (30, [True, True])])
 def test_a_successor_counts_when_it_has_served_for_long_enough(age_s, expected):
     replicas = [replica(0, "new"), replica(1, "old", since="2025-12-01T00:00:00Z")]
     assert serving(request(*replicas, now=NOW + age_s, minReadySeconds=30), *replicas) == expected

@@ -47,6 +47,20 @@ def test_what_is_wrong_is_named_by_its_field():
     assert result.status.sinks == 0
 
 
+def test_all_that_is_wrong_is_said_and_what_is_refused_is_the_reason():
+    bad = {**TRACES, "name": "inside", "endpoint": "http://10.1.2.3:4318"}
+    item = destination("b", TRACES, bad)
+    _, said = compose(item, telemetry_destinations=(item, destination("a", TRACES)))
+    status, reason, message = said["Accepted"]
+    first, second = message.split("; ", 1)
+    assert (status, reason, first) == (
+        "False",
+        "OutboundRefused",
+        "spec.sinks[0].name: TelemetryDestination a has tempo",
+    )
+    assert second.startswith("spec.sinks[1].endpoint: 10.1.2.3, a private address; ")
+
+
 def test_a_name_that_another_destination_has_is_its_own_fault():
     other = destination("a", TRACES)
     item = destination("b", TRACES)

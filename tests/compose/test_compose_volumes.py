@@ -66,6 +66,16 @@ def test_an_image_is_mounted_as_it_is():
     assert volume_mounts(volumes)[0]["subPath"] == "w"
 
 
+@pytest.mark.parametrize(
+    ("reference", "policy"), [("r.example/a:1", "Always"), (f"r.example/a@sha256:{'0' * 64}", "IfNotPresent")]
+)
+def test_a_digest_is_pulled_once_and_a_tag_again(reference, policy):
+    spec = {"source": "OCI", "oci": {"reference": reference, "artifact": "Image"}, "storage": {"type": "Image"}}
+    made = decode(ModelCache, {"metadata": {"name": "c"}, "spec": spec})
+    ((volume,),) = [pod_volumes(volumes_of((CacheMount(name="c"),), {"c": made}))]
+    assert volume["image"] == {"reference": reference, "pullPolicy": policy}
+
+
 def test_two_caches_on_one_path_are_refused():
     with pytest.raises(RenderError, match="a and b are both mounted at /mnt/models"):
         volumes_of((mount("a"), mount("b")), {"a": cache("a"), "b": cache("b")})

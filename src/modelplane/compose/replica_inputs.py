@@ -129,7 +129,7 @@ def _status(cluster: Manifest) -> Manifest:
     scheduler = text_at(cluster, "status", "inClusterScheduler", "type")
     return {
         "conditions": conditions,
-        "gateway": {name: found for name, found in gateway.items() if found},
+        "gateway": gateway,
         **({"inClusterScheduler": {"type": scheduler}} if scheduler in SCHEDULERS.keys() - {"Auto"} else {}),
     }
 
