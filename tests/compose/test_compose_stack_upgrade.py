@@ -247,6 +247,31 @@ def test_the_fleet_is_read_while_a_change_begins_and_later_waves_do_not_matter()
     assert (told(found), found.reads_fleet) == (("Upgrading", None, False), True)
 
 
+def test_a_failure_stays_one_when_more_time_is_given_and_others_go_on_when_it_is_resumed():
+    failed = done(phase="Failed", startTime=timestamp(NOW))
+    found = after(60, make(software=failed, upgrade={"deadlineSeconds": 120, "resume": NEW}), late=["lws"])
+    why = "not healthy 120 s after its upgrade began; not ready: lws; others go on"
+    assert (told(found), found.requeue_after_s) == (("Failed", why, False), 15.0)
+
+
+@pytest.mark.parametrize(
+    ("fleet", "message"),
+    [
+        (None, "the other clusters are not read yet"),
+        ([make("c", {}, had())], "waiting for c of earlier waves"),
+        ([make("c", {}, done(), SICK), make("d", {}, done(), SICK)], "waiting: c, d are upgraded and not healthy"),
+    ],
+)
+def test_the_fleet_is_read_on_while_a_cluster_waits(fleet, message):
+    found = plan(make(software=had(), upgrade=WAVES), fleet)
+    assert (told(found), found.reads_fleet) == (("Waiting", message, True), True)
+
+
+def test_a_message_has_an_end():
+    found = plan(make(software=had(), upgrade={}), fault="x" * 2_000)
+    assert len(found.status.message) == 1_024
+
+
 def test_a_first_installation_that_is_paused_installs_nothing():
     found = plan(make(paused=True), late=["keda"])
     assert told(found) == ("Paused", "spec.software.paused keeps what is installed", True)
