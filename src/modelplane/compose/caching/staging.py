@@ -13,7 +13,6 @@ Everything that was observed stays while an input is missing. A claim that is co
 its volume empty or changed, the Job runs again: it fetches what is missing.
 """
 
-import math
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -51,9 +50,9 @@ from modelplane.compose.caching.storage import (
     uid_of,
 )
 from modelplane.compose.caching.targets import NEXT_PASS_S
-from modelplane.compose.capacity.amounts import amount
 from modelplane.compose.causes import Cause
 from modelplane.compose.contract import Desired, Observed, ReadyWhen, Remote, keep
+from modelplane.compose.node_share import memory_bytes
 from modelplane.compose.pod_causes import pods_cause
 from modelplane.compose.tenancy import tenant_namespace
 
@@ -231,7 +230,7 @@ def _claim_target(site: Site, cluster: InferenceCluster, volume: Observed) -> Re
 
 def _size_gib(volume: Manifest) -> int:
     """What was asked for, by us or by who enlarged it: a claim never shrinks."""
-    return math.ceil(amount(value_at(volume, "spec", "resources", "requests", "storage")) / _GIB)
+    return -(-memory_bytes(value_at(volume, "spec", "resources", "requests", "storage")) // _GIB)
 
 
 def _namespace(site: Site, cluster: InferenceCluster) -> dict[str, Desired]:
