@@ -1,7 +1,10 @@
 """What is asked of clouds, and what is said of their answers, beyond the clusters of the golden files."""
 
+from dataclasses import replace
+
 import pytest
 
+from modelplane.compose.contract import Requirement
 from tests.compose.clouds import GPU, compose, machine_class, make_cloud, seen, settled
 from tests.compose.test_compose_clouds import condition
 
@@ -93,3 +96,48 @@ def test_a_cluster_is_reached_when_all_that_it_is_reached_by_is_ready():
 def test_pools_with_efa_have_a_group_beside_pools_without():
     desired = settled(make_cloud("EKS", "fixed", "efa"))[0].desired
     assert {"cloud-efa-group", "cloud-efa-ingress", "cloud-efa-egress"} <= desired.keys()
+
+
+def test_what_a_cloud_no_longer_reports_is_asked_for_as_it_was_beside_what_is_edited():
+    gke, aks = make_cloud("GKE", "fixed"), make_cloud("AKS", "fixed")
+    _, observed = settled(gke)
+    observed["cloud-account"] = seen("cloud-account", observed["cloud-account"], status={"conditions": []})
+    gke["spec"]["cluster"]["gke"]["project"] = "other"
+    member = asked(compose(gke, observed), "cloud-member")
+    assert (member["project"], member["member"]) == ("other", "serviceAccount:east@team-models.iam.example")
+    _, observed = settled(aks)
+    observed["cloud-cluster"] = seen("cloud-cluster", observed["cloud-cluster"], status={"conditions": []})
+    network = {"conditions": [], "atProvider": {"id": "/networks/new"}}
+    observed["cloud-network"] = seen("cloud-network", observed["cloud-network"], status=network)
+    role = asked(compose(aks, observed), "cloud-network-role")
+    assert (role["scope"], role["principalId"]) == ("/networks/new", "p-1")
+
+
+@pytest.mark.parametrize(("given", "name"), [({}, "default"), ({"credentials": {"name": "team"}}, "team")])
+def test_the_project_of_a_gke_cluster_is_read_where_it_is_not_said(given, name):
+    item = make_cloud("GKE", "fixed")
+    item["spec"]["cluster"]["gke"] = {"region": "us-central1", **given}
+    wanted = Requirement("gcp.m.upbound.io/v1beta1", "ClusterProviderConfig", name=name)
+    assert compose(item).requirements["provider-config"] == wanted
+
+
+def test_volumes_of_an_eks_cluster_wait_for_the_name_of_its_file_system():
+    item = make_cloud("EKS", "fixed")
+    _, observed = settled(item)
+    made = compose(item, observed).desired.keys()
+    files = observed["cloud-files"]
+    named = {**files.manifest["metadata"], "annotations": {"crossplane.io/external-name": "east-files"}}
+    observed["cloud-files"] = replace(
+        files, target=replace(files.target, manifest={**files.manifest, "metadata": named})
+    )
+    classes = {key for key in observed if observed[key].manifest.get("kind") == "StorageClass"}
+    late = compose(item, {key: found for key, found in observed.items() if key not in classes}).desired.keys()
+    assert (len(classes), made - late) == (1, classes)
+
+
+def test_a_type_without_efa_interfaces_is_named():
+    given = machine_class("EKS")
+    given["spec"]["provisioning"]["eks"]["instanceType"] = "g6.xlarge"
+    message = "pool efa: InferenceClass h100: the catalogue knows no EFA interfaces of g6.xlarge"
+    result = compose(make_cloud("EKS", "efa"), **{"class-h100": (given,)})
+    assert condition(result, "Provisioned") == ("False", "ProvisioningFailed", message)

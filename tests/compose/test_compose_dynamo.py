@@ -75,6 +75,7 @@ def test_what_users_say_of_the_model_is_kept(given, begins):
     made.replica = with_container(made.replica, args=given)
     words = main(components(made)["decode"])["args"]
     assert [word for word in words if word in begins] == begins
+    assert words.count("--model") == begins.count("--model")
 
 
 def test_a_container_of_dynamos_own_name_is_refused():
