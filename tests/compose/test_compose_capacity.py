@@ -61,6 +61,8 @@ LOW, HIGH = {"name": "train", "value": 50}, {"name": "inference", "value": 125}
         ({"priorities": [LOW], "defaultPriority": "train"}, True),
         ({"priorities": [LOW, HIGH], "defaultPriority": "train"}, False),
         ({"defaultPriority": "train"}, False),
+        ({"priorities": [{"name": "train", "value": 99}], "defaultPriority": "train"}, True),
+        ({"priorities": [{"name": "train", "value": 100}], "defaultPriority": "train"}, False),
         ({"defaultLabels": {"kai.scheduler/preemptibility": "preemptible"}}, True),
         ({"defaultLabels": {"kai.scheduler/preemptibility": "non-preemptible"}, "priorities": [LOW],
           "defaultPriority": "train"}, False),

@@ -65,6 +65,14 @@ def test_all_pools_that_a_cloud_has_no_nodes_for_are_named():
     assert condition(compose(item, observed), "Provisioned") == ("False", "InsufficientCapacity", message)
 
 
+def test_all_classes_that_a_cloud_cannot_make_nodes_of_are_named():
+    item = make_cloud("GKE", "fixed", "scaling")
+    told = "InferenceClass h100 is provisioned by EKS, and the cluster is made by GKE"
+    message = f"pool fixed: {told}; pool scaling: {told}"
+    result = compose(item, **{"class-h100": (machine_class("EKS"),)})
+    assert condition(result, "Provisioned") == ("False", "ProvisioningFailed", message)
+
+
 def test_a_fact_of_a_class_needs_no_driver_of_the_cloud():
     fact = {"name": "fabric", "driver": "fabric.modelplane.ai", "claim": "Synthetic", "count": 1}
     found = machine_class("GKE", devices=[GPU, fact])

@@ -318,7 +318,8 @@ def test_texts_of_labels_are_the_collectors_and_counts_have_no_unit():
 def test_a_destination_that_the_list_lacks_is_read_by_name_and_leaves_when_it_is_gone():
     seen = running(compose())
     late = {**GIVEN, "telemetry-destinations": ()}
-    assert telemetry_requirements(request(late, seen))["telemetry-destination-ops"].name == "ops"
+    named = Requirement("modelplane.ai/v1alpha1", "TelemetryDestination", name="ops")
+    assert telemetry_requirements(request(late, seen))["telemetry-destination-ops"] == named
     found = compose({**late, "telemetry-destination-ops": (destination(),)}, seen)
     assert config(found) == config(compose())
     gone = compose({**late, "telemetry-destination-ops": ()}, seen)
