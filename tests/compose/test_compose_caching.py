@@ -209,6 +209,11 @@ def terminated(message):
     [
         pytest.param([terminated(ENDED)], {"modelplane.ai/progress": ENDED}, id="its last words"),
         pytest.param([terminated("Killed")], None, id="words of another"),
+        pytest.param(
+            [{"name": "loader", "state": {"terminated": {"exitCode": 28, "message": ENDED}}}],
+            {"modelplane.ai/progress": ENDED},
+            id="its last words, and it is not started again",
+        ),
         pytest.param([], None, id="none yet"),
     ],
 )

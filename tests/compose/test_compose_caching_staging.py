@@ -240,3 +240,27 @@ def test_the_copy_of_a_config_map_stays_while_its_original_is_gone():
     fleet.apply()
     assert (fleet.phases(), len(before)) == ({"east": ("Failed", "ConfigMapMissing")}, 3)
     assert fleet.keys("configmap", "job", "volume") == before
+
+
+def test_pods_of_loaders_are_read_until_the_claim_says_what_was_staged():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    read = ["pods-east" in fleet.apply().requirements]
+    assert fleet.entries()["east"]["message"] == "its PersistentVolumeClaim is not observed yet"
+    fleet.end_jobs()
+    results = [fleet.apply() for _ in range(2)]
+    read += ["pods-east" in result.requirements for result in results]
+    assert read == [True, True, False]
+    assert [result.desired[f"volume-east-{KEY}"].ready for result in results] == [True, True]
+
+
+def test_of_several_jobs_the_one_that_filled_the_volume_stays_until_that_is_observed():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.apply()
+    failing(fleet, fleet.now)
+    first = fleet.observed[f"job-east-{KEY}-0"]
+    fleet.now += 60
+    fleet.apply()
+    fleet.observed[f"job-east-{KEY}-0"] = first
+    fleet.end_jobs()
+    fleet.apply()
+    assert (fleet.phases(), fleet.keys("job")) == ({"east": ("Ready", "Staged")}, [f"job-east-{KEY}-1"])

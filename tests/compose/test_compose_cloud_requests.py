@@ -119,6 +119,12 @@ def test_what_a_cloud_no_longer_reports_is_asked_for_as_it_was_beside_what_is_ed
     observed["cloud-network"] = seen("cloud-network", observed["cloud-network"], status=network)
     role = asked(compose(aks, observed), "cloud-network-role")
     assert (role["scope"], role["principalId"]) == ("/networks/new", "p-1")
+    _, observed = settled(aks)
+    observed["cloud-network"] = seen("cloud-network", observed["cloud-network"], status={"conditions": []})
+    made_anew = {"conditions": [], "atProvider": {"identity": {"principalId": "p-2"}}}
+    observed["cloud-cluster"] = seen("cloud-cluster", observed["cloud-cluster"], status=made_anew)
+    role = asked(compose(aks, observed), "cloud-network-role")
+    assert (role["scope"], role["principalId"]) == ("/subscriptions/s/networks/n", "p-2")
 
 
 @pytest.mark.parametrize(("given", "name"), [({}, "default"), ({"credentials": {"name": "team"}}, "team")])
@@ -149,3 +155,30 @@ def test_a_type_without_efa_interfaces_is_named():
     message = "pool efa: InferenceClass h100: the catalogue knows no EFA interfaces of g6.xlarge"
     result = compose(make_cloud("EKS", "efa"), **{"class-h100": (given,)})
     assert condition(result, "Provisioned") == ("False", "ProvisioningFailed", message)
+
+
+@pytest.mark.parametrize(
+    ("source", "pool", "expected"),
+    [
+        ("GKE", {"zones": ["us-central1-a"]}, {"nodeCount": 4}),
+        ("GKE", {}, {"nodeCount": 2}),
+        ("GKE", {"nodeCount": 3}, {"nodeCount": 2}),
+        ("EKS", {"nodeCount": 0}, {"scalingConfig": {"minSize": 0, "maxSize": 1, "desiredSize": 0}}),
+        ("EKS", {"nodeCount": 1}, {"scalingConfig": {"minSize": 1, "maxSize": 1, "desiredSize": 1}}),
+    ],
+)
+def test_the_size_of_a_pool_is_given_as_its_cloud_counts(source, pool, expected):
+    item = make_cloud(source, "fixed")
+    item["spec"]["nodePools"][0] |= pool
+    found = asked(settled(item)[0], "cloud-pool-fixed")
+    assert {key: value for key, value in found.items() if key in expected} == expected
+
+
+@pytest.mark.parametrize(("counted", "nodes"), [(0, 0), (3, 4)])
+def test_a_pool_that_never_had_nodes_has_none_and_one_that_had_keeps_its_size(counted, nodes):
+    item = make_cloud("GKE", "fixed")
+    _, observed = settled(item)
+    observed["cloud-pool-fixed"] = seen("cloud-pool-fixed", observed["cloud-pool-fixed"], ready=False)
+    item["status"] = {"gpuPools": [{"name": "fixed", "className": "h100", "nodes": counted}]}
+    (pool,) = compose(item, observed).status.gpu_pools
+    assert pool.nodes == nodes

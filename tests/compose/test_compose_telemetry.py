@@ -326,9 +326,10 @@ def test_a_destination_that_the_list_lacks_is_read_by_name_and_leaves_when_it_is
     assert (telemetry(gone), condition(gone)) == ({}, [])
 
 
-def test_the_status_of_a_destination_does_not_matter():
-    (item,) = GIVEN["telemetry-destinations"]
-    garbled = compose({**GIVEN, "telemetry-destinations": ({**item, "status": 7},)})
+@pytest.mark.parametrize("key", ["telemetry-destinations", "telemetry-mappings", "telemetry-gateway"])
+def test_a_status_of_what_is_read_does_not_matter(key):
+    (item,) = GIVEN[key]
+    garbled = compose({**GIVEN, key: ({**item, "status": 7},)})
     assert (config(garbled), condition(garbled)) == (config(compose()), condition(compose()))
 
 

@@ -20,7 +20,7 @@ import msgspec
 from modelplane.api.conditions import ConditionStatus, ConditionType
 from modelplane.api.labels import RETRY, STAGED_ON
 from modelplane.api.models import CacheOnCluster, InferenceCluster
-from modelplane.api.objects import Manifest, annotations_of, text_at, value_at
+from modelplane.api.objects import Manifest, annotations_of, as_list, text_at, value_at
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s, timestamp
 from modelplane.compose.caching.attempts import FailedAttempt, failed_attempt, next_attempt_words
@@ -214,12 +214,11 @@ def _claim_target(site: Site, cluster: InferenceCluster, volume: Observed) -> Re
     """The claim as it should be. Class and access mode cannot be changed, so they stay as they are."""
     storage = site.inputs.storage
     named = storage_class(cluster, storage)
-    modes = value_at(volume.manifest, "spec", "accessModes")
-    mode = str(modes[0]) if isinstance(modes, list) and modes else storage.access_mode
+    modes = as_list(value_at(volume.manifest, "spec", "accessModes"))
     kept = replace(
         storage,
         storage_class=named and (text_at(volume.manifest, "spec", "storageClassName") or named),
-        access_mode=mode,
+        access_mode=str(next(iter(modes), storage.access_mode)),
         size_gib=max(storage.size_gib, _size_gib(volume.manifest)),
     )
     made = claim(site.inputs.cache, site.source, kept, cluster)
