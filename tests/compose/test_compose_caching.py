@@ -188,6 +188,10 @@ def test_a_volume_that_several_nodes_mount_needs_a_driver_or_a_class(spec, clust
     assert storage_fault(made, storage_of(cache(storage={"sizeGiB": 1, **spec}))) == fault
 
 
+def test_an_older_form_without_fields_names_the_one_that_a_volume_has():
+    assert list(older_forms(cache(storage={"pvc": {}}).spec)) == [(("spec", "storage", "pvc"), "spec.storage.sizeGiB")]
+
+
 def test_an_older_form_of_another_source_names_its_newer_form():
     older = cache(artifact={"source": {"s3": {"bucket": "models"}}})
     assert list(older_forms(older.spec)) == [(("spec", "artifact", "source"), "spec.source: S3 and spec.s3")]
@@ -205,6 +209,11 @@ def terminated(message):
     [
         pytest.param([terminated(ENDED)], {"modelplane.ai/progress": ENDED}, id="its last words"),
         pytest.param([terminated("Killed")], None, id="words of another"),
+        pytest.param(
+            [{"name": "loader", "state": {"terminated": {"exitCode": 28, "message": ENDED}}}],
+            {"modelplane.ai/progress": ENDED},
+            id="its last words, and it is not started again",
+        ),
         pytest.param([], None, id="none yet"),
     ],
 )

@@ -58,3 +58,12 @@ def test_one_that_has_begun_goes_on_though_its_claim_is_not_observed(phase):
     fleet = Fleet(make_cache(status={"clusters": [entry(phase)]}), [make_cluster("east")], caches=[other("06")])
     fleet.apply()
     assert fleet.keys("volume") == [f"volume-east-{KEY}"]
+
+
+def test_of_several_that_may_the_oldest_stages_it():
+    entries = [entry("Hydrating")]
+    third = {**other("05", entries), "metadata": {**other("05")["metadata"], "name": "third"}}
+    for others in ([other("06", entries), third], [third, other("06", entries)]):
+        fleet = Fleet(make_cache(), [make_cluster("east")], caches=others)
+        fleet.apply()
+        assert fleet.entries()["east"]["sharedWith"] == "third"

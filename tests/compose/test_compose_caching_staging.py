@@ -7,7 +7,7 @@ import pytest
 
 from modelplane.api.timestamps import epoch_s, timestamp
 from modelplane.compose.contract import CopiedFrom
-from tests.compose.caches import Fleet, make_cache, make_cluster, make_replica, make_secret
+from tests.compose.caches import Fleet, make_cache, make_cluster, make_config_map, make_replica, make_secret
 from tests.compose.test_compose_model_cache import KEY
 
 
@@ -210,3 +210,57 @@ def test_a_loader_that_ended_is_no_reason_while_its_job_tries_again():
     fleet.pods["east"] = [{"metadata": {"name": "p"}, "status": ended}]
     fleet.apply()
     assert fleet.phases() == {"east": ("Hydrating", "Hydrating")}
+
+
+@pytest.mark.parametrize(
+    ("digest", "revision"),
+    [("c" * 40, "c" * 40), ("z" + "c" * 39, "main"), ("c" * 64, "main")],
+    ids=["a commit", "no commit", "a digest of content"],
+)
+def test_all_clusters_get_the_commit_that_was_resolved_and_nothing_else(digest, revision):
+    fleet = Fleet(make_cache(status={"key": KEY, "resolvedDigest": digest}), [make_cluster("east")])
+    job = fleet.compose().desired[f"job-east-{KEY}-0"].target.manifest
+    told = json.loads(job["spec"]["template"]["spec"]["containers"][0]["args"][1])
+    assert told["huggingFace"]["revision"] == revision
+
+
+@pytest.mark.parametrize("scheduling", [{"defaultPriority": "batch"}, {}])
+def test_loaders_have_the_default_priority_of_their_cluster(scheduling):
+    fleet = Fleet(make_cache(), [make_cluster("east", scheduling=scheduling)])
+    pod = fleet.compose().desired[f"job-east-{KEY}-0"].target.manifest["spec"]["template"]["spec"]
+    assert pod.get("priorityClassName") == scheduling.get("defaultPriority")
+
+
+def test_the_copy_of_a_config_map_stays_while_its_original_is_gone():
+    spec = {"source": "ConfigMap", "configMap": {"name": "files"}}
+    fleet = Fleet({**make_cache(), "spec": spec}, [make_cluster("east")], config_maps=[make_config_map()])
+    fleet.apply()
+    before = fleet.keys("configmap", "job", "volume")
+    fleet.config_maps = []
+    fleet.apply()
+    assert (fleet.phases(), len(before)) == ({"east": ("Failed", "ConfigMapMissing")}, 3)
+    assert fleet.keys("configmap", "job", "volume") == before
+
+
+def test_pods_of_loaders_are_read_until_the_claim_says_what_was_staged():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    read = ["pods-east" in fleet.apply().requirements]
+    assert fleet.entries()["east"]["message"] == "its PersistentVolumeClaim is not observed yet"
+    fleet.end_jobs()
+    results = [fleet.apply() for _ in range(2)]
+    read += ["pods-east" in result.requirements for result in results]
+    assert read == [True, True, False]
+    assert [result.desired[f"volume-east-{KEY}"].ready for result in results] == [True, True]
+
+
+def test_of_several_jobs_the_one_that_filled_the_volume_stays_until_that_is_observed():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.apply()
+    failing(fleet, fleet.now)
+    first = fleet.observed[f"job-east-{KEY}-0"]
+    fleet.now += 60
+    fleet.apply()
+    fleet.observed[f"job-east-{KEY}-0"] = first
+    fleet.end_jobs()
+    fleet.apply()
+    assert (fleet.phases(), fleet.keys("job")) == ({"east": ("Ready", "Staged")}, [f"job-east-{KEY}-1"])

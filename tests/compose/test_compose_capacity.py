@@ -61,6 +61,8 @@ LOW, HIGH = {"name": "train", "value": 50}, {"name": "inference", "value": 125}
         ({"priorities": [LOW], "defaultPriority": "train"}, True),
         ({"priorities": [LOW, HIGH], "defaultPriority": "train"}, False),
         ({"defaultPriority": "train"}, False),
+        ({"priorities": [{"name": "train", "value": 99}], "defaultPriority": "train"}, True),
+        ({"priorities": [{"name": "train", "value": 100}], "defaultPriority": "train"}, False),
         ({"defaultLabels": {"kai.scheduler/preemptibility": "preemptible"}}, True),
         ({"defaultLabels": {"kai.scheduler/preemptibility": "non-preemptible"}, "priorities": [LOW],
           "defaultPriority": "train"}, False),
@@ -99,6 +101,7 @@ def cluster_queue(**spec) -> dict:
         (cluster_queue(resourceGroups=CPU_ONLY, stopPolicy="Hold"), 0),
         (cluster_queue(resourceGroups=[7, *cluster_queue()["spec"]["resourceGroups"]]), 24),
         ({**cluster_queue(), "status": {"conditions": [{"type": "Active", "status": "False"}]}}, 0),
+        ({**cluster_queue(), "status": {"conditions": [{"type": "Active", "status": "True"}]}}, 24),
         ({"metadata": {"name": "q"}}, 0),
     ],
 )
@@ -306,6 +309,7 @@ SCALES = NodePool(name="gpu", class_name="c", node_count=1, max_node_count=4)
     [
         pytest.param(FIXED, seen(3, 24, 10), (3, 3, 8, 10, 0, 6), id="others hold ten beside our eight"),
         pytest.param(FIXED, seen(9, 99, 0), (4, 9, 8, 0, 0, 24), id="more than was declared"),
+        pytest.param(FIXED, seen(9, 40, 0), (4, 9, 8, 0, 0, 24), id="more nodes, and enough devices"),
         pytest.param(FIXED, seen(4, 30, 0), (4, 4, 8, 0, 2, 22), id="two are not published"),
         pytest.param(FIXED, {}, (0, 0, 8, 0, 0, 0), id="no node is there"),
         pytest.param(SCALES, seen(1, 8, 8), (4, 1, 8, 8, 0, 16), id="scales"),
@@ -519,6 +523,7 @@ def test_where_pods_are():
         claim("b", *(f"gpu-{index}" for index in range(8)), replica="chat"),
         claim("c", "gpu-0", replica="unread"),
         claim("c", "gpu-1", "gpu-2"),
+        claim("c", "gpu-3"),
         claim("d", "gpu-0", adminAccess=True),
     ]
     across = claim("c", "gpu-5", replica="chat")
@@ -531,6 +536,7 @@ def test_where_pods_are():
     assert bound_pods(pools, seen, {"chat": "r-chat"}) == (
         BoundPod(pool="p", node="a", replica="r-chat", devices=1, pods=2),
         BoundPod(pool="p", node="a", replica="r-chat", devices=2),
+        BoundPod(pool="p", node="c", device="gpu", devices=1),
         BoundPod(pool="p", node="c", device="gpu", devices=2),
     )
 

@@ -37,8 +37,18 @@ def test_a_pool_that_scales_needs_no_nodes_for_facts():
     assert (found.nodes, found.short_since) == (4, None)
 
 
+def test_a_pool_of_facts_alone_needs_no_node():
+    shown = GpuPool(name="gpu", nodes=4, devices=(FACT,))
+    assert refined(shown, SCALES, {}, None, NOON).short_since is None
+
+
 def test_pools_are_looked_at_again_when_the_first_of_them_has_waited_long_enough():
     names = {"a": "2026-01-01T11:50:00Z", "b": SINCE, "fixed": "2026-01-01T11:46:00Z"}
     pools = tuple(GpuPool(name=name, nodes=4, short_since=since) for name, since in names.items())
     declared = [msgspec.structs.replace(FIXED if name == "fixed" else SCALES, name=name) for name in names]
-    assert requeue_after_s(pools, tuple(declared), NOON) == 300
+    assert [requeue_after_s(pools, tuple(declared), NOON + later) for later in (0, 299.5, 300, 900)] == [
+        300,
+        0.5,
+        600,
+        None,
+    ]

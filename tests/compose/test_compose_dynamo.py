@@ -75,6 +75,7 @@ def test_what_users_say_of_the_model_is_kept(given, begins):
     made.replica = with_container(made.replica, args=given)
     words = main(components(made)["decode"])["args"]
     assert [word for word in words if word in begins] == begins
+    assert words.count("--model") == begins.count("--model")
 
 
 def test_a_container_of_dynamos_own_name_is_refused():
@@ -117,3 +118,13 @@ def test_a_warm_up_is_refused():
     made = make_scene("single-gpu", "dynamo")
     made.replica = replace(made.replica, spec=replace(made.replica.spec, warm_up=WarmUp()))
     assert "warmUp needs engines that answer requests themselves" in made.compose().conditions[0].message
+
+
+def test_the_frontend_goes_by_the_clusters_scheduler():
+    frontend = components(make_scene("single-gpu", "dynamo", "volcano", defaultAnnotations={}))["frontend"]
+    marks = {"annotations": {"scheduling.volcano.sh/queue-name": "serving"}}
+    metadata = frontend["podTemplate"]["metadata"]
+    assert {key: value for key, value in metadata.items() if key != "labels"} == marks
+    assert frontend["podTemplate"]["spec"]["schedulerName"] == "volcano"
+    plain = components(make_scene("single-gpu", "dynamo", defaultAnnotations={}))["frontend"]
+    assert plain["podTemplate"]["metadata"].keys() == {"labels"}

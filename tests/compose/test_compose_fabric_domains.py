@@ -99,6 +99,13 @@ def test_domains_count_when_all_their_nodes_are_there(seen, complete):
     assert refined(shown, scaling, seen, None, 1.0).domain == domain
 
 
+def test_what_was_observed_of_domains_of_another_label_counts_no_more():
+    domain = PoolDomain(topology_key=KEY, node_count=2)
+    before = GpuPool(name="racks", nodes=4, domain=PoolDomain(topology_key="rack", node_count=2, complete=2))
+    shown = GpuPool(name="racks", nodes=4, domain=domain)
+    assert refined(shown, NodePool(name="racks", class_name="x", node_count=4), None, before).domain == domain
+
+
 def rendered(made):
     """The LeaderWorkerSet's annotations, and the objects for the scheduler."""
     desired = made.compose().desired

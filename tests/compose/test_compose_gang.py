@@ -226,6 +226,14 @@ def test_kai_does_not_preempt_serving_unless_the_cluster_says_so(scene, shape, b
         ({}, {"preemptibility": "non-preemptible", "stalenessGracePeriod": "420s"}),
         ({"version": "0.16.2"}, {"preemptibility": "non-preemptible"}),
         (
+            {"version": "0.16.2", "defaultLabels": {"kai.scheduler/preemptibility": "preemptible"}},
+            {"preemptibility": "preemptible"},
+        ),
+        (
+            {"version": "0.16.2", "defaultLabels": {"kai.scheduler/preemptibility": "other"}},
+            {"preemptibility": "non-preemptible"},
+        ),
+        (
             {"version": "v1.0", "defaultPriority": "batch"},
             {"priorityClassName": "batch", "stalenessGracePeriod": "420s"},
         ),

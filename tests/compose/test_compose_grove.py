@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from modelplane.api.models import Spread
 from modelplane.compose.readiness import is_ready
 from modelplane.compose.workload_status import progress, rolled_out
-from tests.compose.conftest import change_pods, make_scene
+from tests.compose.conftest import make_scene
 
 
 def rendered(made):
@@ -87,10 +87,15 @@ def test_what_the_stack_cannot_do_is_said(backend, scheduler, message):
     assert (refused.status, refused.reason, refused.message) == ("False", "NotSupported", told)
 
 
-def test_a_spread_that_grove_refuses_is_refused_here():
+@pytest.mark.parametrize("index", [0, 1], ids=["of the leader", "of the workers"])
+def test_a_spread_that_grove_refuses_is_refused_here(index):
     spread = (Spread(topology_key="zone"),)
-    made = change_pods(
-        make_scene("pipeline-4", "grove", "kai"), lambda spec: replace(spec, topology_spread_constraints=spread)
-    )
+    made = make_scene("v03-gang", "grove", "kai")
+    (engine,) = made.replica.spec.engines
+    members = list(engine.members)
+    pod = replace(members[index].template.spec, topology_spread_constraints=spread)
+    members[index] = replace(members[index], template=replace(members[index].template, spec=pod))
+    spec = replace(made.replica.spec, engines=(replace(engine, members=tuple(members)),))
+    made.replica = replace(made.replica, spec=spec)
     refused = made.compose().conditions[0]
-    assert "engine main: Grove refuses topologySpreadConstraints; the stack Standard takes them" in refused.message
+    assert "engine serve: Grove refuses topologySpreadConstraints; the stack Standard takes them" in refused.message

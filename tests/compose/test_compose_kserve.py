@@ -2,9 +2,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from modelplane.api.models import Backend, Kserve, TemplateMetadata, Topology
+from modelplane.api.models import Backend, Kserve, Probe, TemplateMetadata, Topology
 from modelplane.compose.backends.kserve_pods import literal
 from modelplane.compose.backends.kserve_releases import RELEASES, release_of
+from modelplane.compose.backends.lws import leader_and_worker
 from modelplane.compose.context import RenderError
 from tests.compose.conftest import BACKENDS, change_pods
 
@@ -260,3 +261,32 @@ def test_a_decode_engine_on_another_port_than_its_sidecar_expects_is_refused(sce
 def test_pods_without_annotations_have_no_field_for_them(scene):
     assert "annotations" in service(scene("single-gpu", "kserve"))["spec"]
     assert "annotations" not in service(scene("single-gpu", "kserve", defaultAnnotations={}))["spec"]
+
+
+@pytest.mark.parametrize("index", [0, 1], ids=["of the leader", "of the workers"])
+def test_the_first_release_cannot_label_any_pod_of_a_gang(scene, index):
+    made = scene("pipeline-2", "kserve016")
+    (engine,) = made.replica.spec.engines
+    members = list(leader_and_worker(engine))
+    template = replace(members[index].template, metadata=TemplateMetadata(labels={"team": "chat"}))
+    members[index] = replace(members[index], template=template)
+    spec = replace(made.replica.spec, engines=(replace(engine, members=tuple(members)),))
+    made.replica = replace(made.replica, spec=spec)
+    message = "engine main: KServe 0.16 cannot put labels or annotations on pods; use 0.17 or later; running pods stay"
+    assert made.compose().conditions[0].message == message
+
+
+def test_the_first_release_fetches_a_model_that_the_args_name_and_no_other(scene):
+    made = scene("single-gpu", "kserve016")
+    assert service(made)["spec"]["model"] == {"uri": "hf://Qwen/Qwen3-8B", "name": "qwen3-8b"}
+    change_pods(made, lambda pod: of_engine(pod, args=("--model", "/models/own")))
+    message = "engine main: KServe 0.16 needs a cache of weights, or the model's name in the args; running pods stay"
+    assert made.compose().conditions[0].message == message
+
+
+@pytest.mark.parametrize(("given", "scheme"), [({}, "HTTP"), ({"scheme": "HTTPS"}, "HTTPS")])
+def test_probes_ask_as_the_user_says_whatever_the_presets_have(scene, given, scheme):
+    probe = Probe(http_get={"path": "/live", "port": 8000, **given})
+    made = change_pods(scene("single-gpu", "kserve"), lambda pod: of_engine(pod, liveness_probe=probe))
+    (main,) = service(made)["spec"]["template"]["containers"]
+    assert main["livenessProbe"]["httpGet"] == {"path": "/live", "port": 8000, "scheme": scheme}

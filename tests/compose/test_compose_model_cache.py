@@ -371,6 +371,7 @@ def test_what_is_fetched_on_a_cluster_that_is_not_listed_stays_and_waits():
         before,
         {"east": ("Pending", "WaitingForCluster")},
     )
+    assert fleet.entries()["east"]["message"] == "the cluster is not listed"
 
 
 def test_the_namespace_of_a_cluster_that_is_not_listed_stays():

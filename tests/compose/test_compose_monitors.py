@@ -7,7 +7,7 @@ import yaml
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster
 from modelplane.compose import inference_cluster
-from modelplane.compose.contract import ComposeRequest
+from modelplane.compose.contract import ComposeRequest, Observed
 from modelplane.compose.telemetry.monitors import engine_monitor, function_monitor, picker_monitor, router_monitor
 from modelplane.crossplane.packaging import FUNCTION, PackageSource, installation
 from modelplane.views.workload_rights import workload_role
@@ -36,13 +36,19 @@ def test_a_cluster_with_the_operator_gets_those_of_what_runs_there(problems):
     desired = composed(item).desired
     made = [desired[key].target.manifest for key in ("monitor-pickers", "monitor-engines")]
     assert made == [picker_monitor(), engine_monitor()]
+    observed = {key: Observed(desired[key].target, ready=True) for key in desired if key == "monitor-engines"}
+    seen = composed(item, observed).desired
+    assert {key: seen[key].ready for key in seen if key.startswith("monitor-")} == {
+        "monitor-pickers": False,
+        "monitor-engines": True,
+    }
     rules = [rule for each in workload_role() if each["kind"] == "ClusterRole" for rule in each["rules"]]
     assert any("podmonitors" in rule["resources"] for rule in rules)
     assert [found for each in desired.values() for found in problems(each.target.manifest)] == []
 
 
-def composed(item):
-    return inference_cluster.compose(ComposeRequest(decode(InferenceCluster, item)))
+def composed(item, observed=None):
+    return inference_cluster.compose(ComposeRequest(decode(InferenceCluster, item), observed or {}))
 
 
 def test_engines_are_scraped_as_they_are_composed():

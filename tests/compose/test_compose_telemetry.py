@@ -9,7 +9,7 @@ from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster
 from modelplane.api.objects import name_of
 from modelplane.compose import inference_cluster
-from modelplane.compose.contract import ComposeRequest, CopiedFrom, Observed, Remote, Requirement
+from modelplane.compose.contract import ComposeRequest, CopiedFrom, Observed, ReadyWhen, Remote, Requirement
 from modelplane.compose.telemetry.cluster_telemetry import telemetry_requirements
 from modelplane.compose.telemetry.collector_objects import collector_rights
 from tests.compose.clouds import compose as compose_cloud
@@ -131,9 +131,14 @@ def test_the_collector_is_as_reviewed_and_well_formed(problems, golden):
     objects = [item.target.manifest for item in telemetry(compose(cluster=MANAGED)).values()]
     assert [found for item in objects for found in problems(item)] == []
     parts = ("account", "role", "binding", "config", "service", "collector", "secret-prom-cred")
-    after = {key: item.outlives for key, item in telemetry(compose(cluster=MANAGED)).items()}
-    pods = {f"telemetry-{part}": ("telemetry-collector",) for part in parts}
-    assert after == {**pods, "telemetry-collector": ()}
+    made = telemetry(compose(cluster=MANAGED))
+    before = {f"telemetry-{part}": ("telemetry-collector",) for part in parts}
+    assert {key: item.outlives for key, item in made.items()} == {**before, "telemetry-collector": ()}
+    ready = dict.fromkeys(before, ReadyWhen.CREATED)
+    assert {key: item.target.ready_when for key, item in made.items()} == {
+        **ready,
+        "telemetry-collector": ReadyWhen.AVAILABLE,
+    }
     golden.check(GOLDEN, yaml.safe_dump_all(objects, sort_keys=False, width=110))
 
 
@@ -313,16 +318,18 @@ def test_texts_of_labels_are_the_collectors_and_counts_have_no_unit():
 def test_a_destination_that_the_list_lacks_is_read_by_name_and_leaves_when_it_is_gone():
     seen = running(compose())
     late = {**GIVEN, "telemetry-destinations": ()}
-    assert telemetry_requirements(request(late, seen))["telemetry-destination-ops"].name == "ops"
+    named = Requirement("modelplane.ai/v1alpha1", "TelemetryDestination", name="ops")
+    assert telemetry_requirements(request(late, seen))["telemetry-destination-ops"] == named
     found = compose({**late, "telemetry-destination-ops": (destination(),)}, seen)
     assert config(found) == config(compose())
     gone = compose({**late, "telemetry-destination-ops": ()}, seen)
     assert (telemetry(gone), condition(gone)) == ({}, [])
 
 
-def test_the_status_of_a_destination_does_not_matter():
-    (item,) = GIVEN["telemetry-destinations"]
-    garbled = compose({**GIVEN, "telemetry-destinations": ({**item, "status": 7},)})
+@pytest.mark.parametrize("key", ["telemetry-destinations", "telemetry-mappings", "telemetry-gateway"])
+def test_a_status_of_what_is_read_does_not_matter(key):
+    (item,) = GIVEN[key]
+    garbled = compose({**GIVEN, key: ({**item, "status": 7},)})
     assert (config(garbled), condition(garbled)) == (config(compose()), condition(compose()))
 
 
@@ -361,6 +368,14 @@ FAULTS = [
     (
         {**TRACES, "endpoint": "traces.example.org:4318"},
         ("Invalid", "spec.sinks[0].endpoint: not an http or https URL"),
+    ),
+    (
+        {**TRACES, "endpoint": "ftp://traces.example.org"},
+        ("Invalid", "spec.sinks[0].endpoint: not an http or https URL without user and variables"),
+    ),
+    (
+        {**TRACES, "type": "otlp_grpc", "endpoint": "ftp://traces.example.org"},
+        ("Invalid", "spec.sinks[0].endpoint: not host:port or an http or https URL without user and variables"),
     ),
     (
         {**TRACES, "type": "otlp_grpc", "endpoint": "10.0.0.1:4317"},

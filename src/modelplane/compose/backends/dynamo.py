@@ -89,7 +89,7 @@ def _component(context: Context, engine: ReplicaEngine, gang_metadata: GangMetad
     pod = render_pod(context, engine, head_member(engine), gang_metadata)
     return {
         "name": engine.name,
-        "type": _TYPES[engine.phase if context.disaggregated else None],
+        "type": _TYPES[engine.phase],
         "replicas": engine.copies,
         "sharedMemorySize": _NO_SHARED_MEMORY,
         "podTemplate": {**pod.template(), "spec": _pod_spec(context, engine, pod)},
@@ -121,8 +121,8 @@ def _words(context: Context, engine: ReplicaEngine) -> tuple[str, ...]:
     words = without_flag(launch_of(context, engine, head_member(engine)).args, "--port")
     if not has_flag(given, _NAMES):
         words = _with_one_name(words, context.deployment)
-    model = ("--model", words[0], *words[1:]) if words and not words[0].startswith("-") else words
-    phase = ("--disaggregation-mode", engine.phase.lower()) if context.disaggregated and engine.phase else ()
+    model = words if words[0].startswith("-") else ("--model", *words)
+    phase = ("--disaggregation-mode", engine.phase.lower()) if engine.phase else ()
     return (*model, *phase)
 
 

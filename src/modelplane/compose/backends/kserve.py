@@ -150,10 +150,7 @@ def _workload(
     context: Context, engine: ReplicaEngine, gang_metadata: GangMetadata, release: Release
 ) -> dict[str, object]:
     workload: dict[str, object] = {"replicas": engine.copies, "parallelism": _parallelism(engine)}
-    first, rest = engine.members[0], engine.members[1:]
-    if is_gang(engine):
-        first, worker = leader_and_worker(engine)
-        rest = (worker,)
+    first, worker = leader_and_worker(engine) if is_gang(engine) else (engine.members[0], None)
     pod = render_pod(context, engine, first, gang_metadata)
     if release.labels_pods:
         labels = {key: value for key, value in pod.labels.items() if key not in _ITS_OWN_LABELS}
@@ -161,10 +158,9 @@ def _workload(
         if pod.annotations:
             workload["annotations"] = literal(pod.annotations)
     workload["template"] = pod_spec(context, engine, first, pod, release)
-    for member in rest:
-        workload["worker"] = pod_spec(
-            context, engine, member, render_pod(context, engine, member, gang_metadata), release
-        )
+    if worker is not None:
+        other = render_pod(context, engine, worker, gang_metadata)
+        workload["worker"] = pod_spec(context, engine, worker, other, release)
     return workload
 
 

@@ -26,8 +26,9 @@ def owner_of(inputs: CacheInputs, cluster: InferenceCluster) -> ModelCache | Non
     owners = [other for other in inputs.others if _owns(inputs, other, name)]
     staying = (other for other in inputs.others if other.metadata.deletion_timestamp is None)
     alike = (other for other in staying if _is_alike(inputs, other))
-    coming = [other for other in alike if _will_stage(other, cluster) and _age(other) < _age(inputs.cache)]
-    return min(owners or coming, key=_age, default=None)
+    coming = (other for other in alike if _will_stage(other, cluster))
+    first = min(owners or [inputs.cache, *coming], key=_age)
+    return None if first is inputs.cache else first
 
 
 def shared_entry(inputs: CacheInputs, owner: ModelCache, cluster: ClusterName) -> CacheOnCluster:

@@ -77,8 +77,10 @@ class Site:
 
 
 def is_volume(key: str, cluster: ClusterName) -> bool:
-    return key.startswith("volume-") and key[len("volume-") :].rpartition("-")[0] == cluster
+    part, _, rest = key.partition("-")
+    return part == "volume" and rest.rpartition("-")[0] == cluster
 
 
 def _is_job(key: str, cluster: ClusterName) -> bool:
-    return key.startswith("job-") and key[len("job-") :].rpartition("-")[0].rpartition("-")[0] == cluster
+    part, _, rest = key.partition("-")
+    return part == "job" and rest.rpartition("-")[0].rpartition("-")[0] == cluster

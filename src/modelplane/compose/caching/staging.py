@@ -13,7 +13,6 @@ Everything that was observed stays while an input is missing. A claim that is co
 its volume empty or changed, the Job runs again: it fetches what is missing.
 """
 
-import math
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -21,7 +20,7 @@ import msgspec
 from modelplane.api.conditions import ConditionStatus, ConditionType
 from modelplane.api.labels import RETRY, STAGED_ON
 from modelplane.api.models import CacheOnCluster, InferenceCluster
-from modelplane.api.objects import Manifest, annotations_of, text_at, value_at
+from modelplane.api.objects import Manifest, annotations_of, as_list, text_at, value_at
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s, timestamp
 from modelplane.compose.caching.attempts import FailedAttempt, failed_attempt, next_attempt_words
@@ -51,9 +50,9 @@ from modelplane.compose.caching.storage import (
     uid_of,
 )
 from modelplane.compose.caching.targets import NEXT_PASS_S
-from modelplane.compose.capacity.amounts import amount
 from modelplane.compose.causes import Cause
 from modelplane.compose.contract import Desired, Observed, ReadyWhen, Remote, keep
+from modelplane.compose.node_share import memory_bytes
 from modelplane.compose.pod_causes import pods_cause
 from modelplane.compose.tenancy import tenant_namespace
 
@@ -215,12 +214,11 @@ def _claim_target(site: Site, cluster: InferenceCluster, volume: Observed) -> Re
     """The claim as it should be. Class and access mode cannot be changed, so they stay as they are."""
     storage = site.inputs.storage
     named = storage_class(cluster, storage)
-    modes = value_at(volume.manifest, "spec", "accessModes")
-    mode = str(modes[0]) if isinstance(modes, list) and modes else storage.access_mode
+    modes = as_list(value_at(volume.manifest, "spec", "accessModes"))
     kept = replace(
         storage,
         storage_class=named and (text_at(volume.manifest, "spec", "storageClassName") or named),
-        access_mode=mode,
+        access_mode=str(next(iter(modes), storage.access_mode)),
         size_gib=max(storage.size_gib, _size_gib(volume.manifest)),
     )
     made = claim(site.inputs.cache, site.source, kept, cluster)
@@ -231,7 +229,7 @@ def _claim_target(site: Site, cluster: InferenceCluster, volume: Observed) -> Re
 
 def _size_gib(volume: Manifest) -> int:
     """What was asked for, by us or by who enlarged it: a claim never shrinks."""
-    return math.ceil(amount(value_at(volume, "spec", "resources", "requests", "storage")) / _GIB)
+    return -(-memory_bytes(value_at(volume, "spec", "resources", "requests", "storage")) // _GIB)
 
 
 def _namespace(site: Site, cluster: InferenceCluster) -> dict[str, Desired]:

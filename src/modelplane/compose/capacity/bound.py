@@ -60,8 +60,7 @@ def _entry(pod: _Pod, number: int) -> BoundPod:
 
 def _of_replicas(pool: GpuPool, observed: ObservedPool, digests: Mapping[str, str]) -> Iterator[_Pod]:
     whole = sum(device.count for device in pool.devices if device.claim != "Synthetic")
-    ours = (device for device in observed.devices if device.holder is Holder.REPLICA)
-    for devices in _by_claim(ours):
+    for devices in _by_claim(observed.devices):
         replica = digests.get(devices[0].replica, "")
         if replica and len(devices) < whole:
             yield _Pod(pool.name, devices[0].node, replica, "", len(devices))

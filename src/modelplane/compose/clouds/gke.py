@@ -157,7 +157,7 @@ def _pool(plan: ClusterPlan, pool: PoolPlan) -> ManagedResource:
 
 
 def _per_zone(pool: PoolPlan) -> int:
-    return -(-pool.pool.node_count // max(len(pool.pool.zones), 1))
+    return -(-pool.pool.node_count // len(pool.pool.zones))
 
 
 def _node_pool(key: str, body: Mapping[str, object], initial: Mapping[str, object]) -> ManagedResource:

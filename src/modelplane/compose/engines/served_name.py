@@ -44,7 +44,7 @@ def _name(engine: Manifest, deployment: str) -> str | None:
 def _containers(engine: Manifest) -> Iterator[Manifest]:
     """Those of the member that answers requests, the engine's own first."""
     members = [each for each in items_at(engine, "members") if text_at(each, "role") != "Worker"]
-    found = [each for member in members[:1] for each in items_at(member, "template", "spec", "containers")]
+    found = [each for member in members for each in items_at(member, "template", "spec", "containers")]
     return iter(sorted(found, key=lambda each: text_at(each, "name") != "engine"))
 
 

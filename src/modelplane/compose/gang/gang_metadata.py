@@ -45,7 +45,7 @@ class GangRequest:
     def queue(self) -> str | None:
         """The queue of the replica's pods, its tokens replaced."""
         template = queue_template(self.context.scheduling)
-        if template is None or self.context.scheduling.type_ == "None":
+        if template is None:
             return None
         queue = expand(template, placeholder_values(self.context, self.context.replica.spec.engines[0].members[0]))
         if queue != template and not is_label_value(queue):
