@@ -27,6 +27,7 @@ def test_every_entry_is_a_caller():
     [
         (secret("z"), "Secret z: it has no entries"),
         (secret("z", bob="%"), "Secret z: bob is left out: its value is not one line of text"),
+        (secret("z", bob="a2V5%LWI="), "Secret z: bob is left out: its value is not one line of text"),
         (plain("z", bob="two\nlines"), "Secret z: bob is left out: its value is not one line of text"),
         (plain("z", bob=""), "Secret z: bob is left out: its value is not one line of text"),
         (plain("z", bob="ä"), "Secret z: bob is left out: its value is not one line of text"),

@@ -298,6 +298,11 @@ def test_the_window_lies_in_the_step_of_the_canary_that_began_last():
     assert canary_state(given, "new").step == 1
 
 
+def test_a_step_that_waits_for_a_user_passes_by_what_was_measured_since_it_began():
+    given = request("old", "old", "new", "new", canary=ANALYSED, before=at_step(2), traffic={"new": (20, 0)})
+    assert canary_state(given, "new").finding.verdict == "Passing"
+
+
 def test_what_halted_a_canary_fits_its_field():
     many = 10**300
     found = canary_state(request("old", "new", canary=ANALYSED, traffic={"new": (many, many)}), "new")

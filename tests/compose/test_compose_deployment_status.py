@@ -169,7 +169,8 @@ def test_a_fleet_without_clusters_has_no_room_to_wait_for():
 
 def test_what_waits_for_others_is_called_waiting():
     result = compose(deployment(5), [cluster("east")])
-    assert told(result)[0][0] == "InsufficientCapacity"
+    capacity = "Capacity: 0 of 1 nodes have 2 free GPUs; 8 of 8 GPUs are held"
+    assert told(result)[0] == ("InsufficientCapacity", f"4 of 5 replicas placed; {capacity}")
     assert result.status.placement.summary == "4 on east; 1 wait for capacity"
     assert told(result)[1][1].endswith("; 1 of 5 not placed")
     assert result.status.message == "; ".join(message for _, message in told(result)[:2])

@@ -47,6 +47,7 @@ BOTH = ("gpu", "nic")
         pytest.param(pool(nics=0), (gpu(), nic()), True, (), id="the class does not say it of cards"),
         pytest.param(pool(gpus=0), (gpu(), nic()), True, (), id="the class does not say it of GPUs"),
         pytest.param(None, (gpu(), nic()), True, (), id="a pool that is not known"),
+        pytest.param(pool(), (gpu(), Claim("t", "tpu.example.com", 1, ())), True, (), id="a class that it lacks"),
         pytest.param(pool(), (gpu(), Claim("fabric", None, 1, ())), True, (), id="synthetic devices"),
     ],
 )

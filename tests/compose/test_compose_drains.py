@@ -189,6 +189,7 @@ def test_an_abort_is_told_once():
         pytest.param(None, 3, id="not fetched: as it was"),
         pytest.param((), 0, id="there is none"),
         pytest.param(({"metadata": {"name": "x"}, "spec": 7},), 1, id="one that cannot be read is left"),
+        pytest.param((encode(EVERYONE[0]), {"metadata": {"name": "x"}, "spec": 7}), 2, id="one of two can be read"),
     ],
 )
 def test_a_cluster_is_not_drained_by_a_list_that_is_missing(replicas, left):

@@ -130,6 +130,14 @@ LEAVES = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
         pytest.param({"conditions": [DELETING, HELD], "metadata": LEAVES}, HELD["message"], id="others use it"),
         pytest.param({"conditions": [DELETING], "metadata": LEAVES}, DELETING["message"], id="its objects are left"),
         pytest.param({"metadata": LEAVES}, "its objects are deleted", id="it says nothing yet"),
+        pytest.param(
+            {"conditions": [], "metadata": LEAVES}, "its objects are deleted", id="it has never said anything"
+        ),
+        pytest.param(
+            {"conditions": [{**DOWN, "message": "no address"}], "metadata": LEAVES},
+            "its objects are deleted",
+            id="it says something else",
+        ),
     ],
 )
 def test_what_the_deletion_of_a_cluster_waits_for(found, deletion):

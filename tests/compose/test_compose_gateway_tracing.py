@@ -3,7 +3,7 @@
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster, InferenceGateway
 from modelplane.compose import inference_cluster, inference_gateway
-from modelplane.compose.contract import ComposeRequest
+from modelplane.compose.contract import ComposeRequest, Observed
 from modelplane.compose.gateway_tracing import picker_tracing
 from tests.compose.conftest import make_cluster, make_scene
 
@@ -17,10 +17,10 @@ def gateway(**spec):
     return inference_gateway.compose(ComposeRequest(decode(InferenceGateway, item), {}, given))
 
 
-def cluster(**spec):
+def cluster(observed=None, **spec):
     item = make_cluster("pool")
     item = {**item, "spec": {**item["spec"], **spec}}
-    return item, inference_cluster.compose(ComposeRequest(decode(InferenceCluster, item)))
+    return item, inference_cluster.compose(ComposeRequest(decode(InferenceCluster, item), observed or {}))
 
 
 def test_a_fleet_gateway_and_its_router_send_spans(problems):
@@ -38,6 +38,9 @@ def test_the_gateway_of_a_cluster_sends_to_its_collector(problems):
     made = result.desired["tracing"].target.manifest
     provider = {"type": "OpenTelemetry", "host": "modelplane-collector.modelplane-system.svc", "port": 4317}
     assert made["spec"]["telemetry"]["tracing"] == {"samplingRate": 1, "provider": provider}
+    seen = {"tracing": Observed(result.desired["tracing"].target, ready=True)}
+    _, again = cluster(seen, gateway={"tracing": {}})
+    assert [found.desired["tracing"].ready for found in (result, again)] == [False, True]
     reference = {"parametersRef": {**REFERENCE, "name": "inference-gateway"}}
     assert result.desired["gateway"].target.manifest["spec"]["infrastructure"] == reference
     assert [found for each in result.desired.values() for found in problems(each.target.manifest)] == []

@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.api.codec import decode
-from modelplane.api.models import BaseUrls, InferenceGateway
+from modelplane.api.models import BaseUrls, InferenceGateway, InferenceGatewayStatus
 from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen, Requirement
 from modelplane.compose.inference_gateway import compose
 
@@ -27,6 +27,7 @@ def test_the_default_one_is_a_gateway_on_the_control_plane():
         "allowedRoutes": {"namespaces": {"from": "All"}},
     }
     assert [(c.status.value, c.reason.value) for c in found.conditions] == [("False", "WaitingForGateway")]
+    assert found.status == InferenceGatewayStatus()
 
 
 REFUSED = {"type": "Programmed", "status": "False", "reason": "Invalid", "message": "there is no Secret front"}
@@ -116,6 +117,10 @@ def test_callers_keys_come_from_the_secrets_with_the_labels():
         },
     }
     assert (found.status.callers, told(found)) == (2, ("True", "GatewayRunning"))
+    again = kept(secrets, **there(found, "caller-keys", "callers"))
+    assert [each.desired["callers"].ready for each in (found, again)] == [False, True]
+    resource = decode(InferenceGateway, {"metadata": {"name": "default"}, "spec": {"auth": AUTH}})
+    assert compose(ComposeRequest(resource, required={"secrets": tuple(secrets)})).status.callers == 2
     assert found.status.endpoints.open_ai == "http://192.0.2.1/v1"
 
 

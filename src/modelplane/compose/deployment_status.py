@@ -79,10 +79,9 @@ def scheduled_condition(request: ComposeRequest[ModelDeployment], decided: Sched
 
 def _unplaced_reason(decided: Schedule) -> Reason:
     refusals = [refusal for refusal, _ in decided.trace.refusals()]
-    # Clusters that are not selected have no part in it.
-    selected = [refusal for refusal in refusals if refusal.filter not in _SELECTING]
-    if any(refusal.template == CachesFilter.missing for refusal in selected):
+    if any(refusal.template == CachesFilter.missing for refusal in refusals):
         return Reason.CACHE_MISSING
+    # Clusters that are not selected have no part in it.
     decisive = [refusal for refusal in decided.trace.decisive if refusal.filter not in _SELECTING]
     if {refusal.filter for refusal in decisive} == {CachesFilter.name}:
         passing = {refusal.template for refusal in decisive if refusal.code is RefusalCode.UNSCHEDULABLE}
