@@ -109,7 +109,11 @@ def test_a_credential_travels_as_a_copy_without_its_value():
 
 
 def test_what_it_reads():
-    found = composed([ONE, TWO, SAAS])
+    silent = [
+        {**SAAS, "metadata": {**SAAS["metadata"], "name": "away"}, "status": {"conditions": []}},
+        replica("three", "https://192.0.2.9", "ber-c", ready="False"),
+    ]
+    found = composed([ONE, TWO, SAAS, *silent])
     wanted = {key: each for key, each in found.requirements.items() if key not in {"gateways", "endpoints"}}
     assert wanted == {
         "credential-saas": Requirement("v1", "Secret", name=credential_name("saas"), namespace="team"),
@@ -129,6 +133,12 @@ def test_a_route_leads_to_what_is_there_and_the_policy_is_there_before_its_route
     assert "endpoint-policy" in at_eu(second)
     third = composed([ONE, TWO], observed_of(second))
     assert (backends(third), names_of(third, "endpoints-")) == (["one", "two"], ["one", "two"])
+
+
+def test_what_is_there_stays_while_its_namespace_is_not_shown_as_ready():
+    _, seen = settled(lambda seen: composed([ONE], seen))
+    kept = {key: replace(seen[key], ready=False) for key in ("eu/namespace", "eu/backend-one")}
+    assert names_of(composed([ONE], kept), "backend-") == ["one"]
 
 
 def test_a_backend_stays_until_no_observed_route_leads_to_it():

@@ -166,6 +166,13 @@ def test_a_drain_of_a_cluster_without_replicas_is_over_at_once_and_told_once():
     assert report_drain(msgspec.structs.replace(cluster, status=status), [], NOW).events == ()
 
 
+def test_of_two_drains_the_first_counts():
+    times = [{"key": DRAIN, "timeAdded": SEEN}, {"pool": "gpu", "key": DRAIN, "timeAdded": EARLIER}]
+    cluster = make({"drain": {"deadlineSeconds": 90}}, {"noExecuteTaints": times}, drain={"deadlineSeconds": 60})
+    status = report_drain(cluster, EVERYONE, NOW).status
+    assert (status.start_time, status.deadline) == (EARLIER, "2026-01-01T00:00:30Z")
+
+
 def test_a_taint_that_moves_nothing_is_no_drain():
     assert report_drain(make(taints=[{"key": "a", "effect": "NoSchedule"}]), EVERYONE, NOW) == DrainReport(None)
 

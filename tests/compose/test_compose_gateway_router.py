@@ -114,6 +114,9 @@ def test_the_plans_of_its_services_and_what_its_callers_may_do():
     assert container["image"] == "example.org/modelplane:1"
     assert deployment["spec"]["template"]["spec"]["automountServiceAccountToken"] is False
     assert found.desired["router-extension"].target.manifest["spec"]["extProc"][0]["failOpen"] is False
+    seen = {"router": Observed(found.desired["router"].target, ready=True)}
+    again = composed({**LISTED, "secrets": (secret,)}, seen, router=ROUTER, auth=AUTH)
+    assert [each.desired["router"].ready for each in (found, again)] == [False, True]
 
 
 def test_with_mutual_tls_it_has_the_gateway_s_certificate_and_the_cas_of_clusters():

@@ -133,10 +133,16 @@ def test_a_key_that_is_given_twice_is_left_out_and_the_others_hold():
 
 
 def test_without_keys_nobody_may_call():
-    for secrets, expected in (((), ("False", "CallerKeysMissing")), (None, ("Unknown", "Unresolved"))):
+    none = "spec.auth.apiKey.secretSelector: no Secret in modelplane-system has these labels; nobody may call"
+    unread = "spec.auth.apiKey: the Secrets are not read yet; no new keys are taken"
+    for secrets, expected, words in (
+        ((), ("False", "CallerKeysMissing"), none),
+        (None, ("Unknown", "Unresolved"), unread),
+    ):
         found = kept(secrets)
         spec = found.desired["callers"].target.manifest["spec"]
         assert (spec["authorization"], told(found)) == ({"defaultAction": "Deny"}, expected)
+        assert found.conditions[0].message == words
 
 
 def test_keys_that_are_not_read_yet_change_nothing():
