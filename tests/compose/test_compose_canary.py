@@ -160,6 +160,14 @@ def step_two(**state):
             id="a canary that served anew begins anew",
         ),
         pytest.param(
+            request(
+                "old", "old", "old", "new", canary=STEPS, replicas=4, age_s=40.0,
+                before=at_step(1, "2026-01-01T00:00:30Z"),
+            ),
+            step_one(since=NOW + 30.0, left_s=50.0),
+            id="a canary that served before the step begins with it",
+        ),
+        pytest.param(
             request("old", "old", "new", "new", canary=STEPS, replicas=4, age_s=9000.0, before=at_step(2)),
             step_two(serving=True),
             id="it waits for a user",
@@ -221,7 +229,7 @@ def step_two(**state):
             id="that was no step",
         ),
         pytest.param(
-            request("old", "new", "new", canary=STEPS, replicas=3, before=at_step(2)),
+            request("old", "new", "new", canary={**STEPS, "replicas": 3}, replicas=3, before=at_step(2)),
             step_two(limit=2, serving=True),
             id="all but one have it",
         ),

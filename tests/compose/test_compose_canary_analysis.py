@@ -91,8 +91,8 @@ NO_FACT = (
         ),
         (
             {"stable": {"maxLatencyPercent": 150}},
-            figures(latency=600),
-            figures(latency=400),
+            figures(20, latency=600),
+            figures(20, latency=400),
             PASSING,
             "p95 latency 600 ms, of the stable revision 400 ms (limit 150 % of it)",
         ),

@@ -226,6 +226,13 @@ def test_a_cluster_that_does_not_answer_changes_no_route():
     )
 
 
+def test_an_endpoint_whose_credential_is_not_filled_does_not_count_at_the_gateway():
+    found, seen = settled(lambda seen: composed([ONE, SAAS], seen), STATUSES)
+    unfilled = {**seen, "eu/credential-saas": replace(seen["eu/credential-saas"], ready=False)}
+    counts = [each.status.gateways[0].endpoints for each in (found, composed([ONE, SAAS], unfilled))]
+    assert counts == [2, 1]
+
+
 def test_a_gateway_that_no_longer_serves_it_takes_its_objects_along():
     _, seen = settled(lambda seen: composed([ONE], seen), STATUSES)
     for gateways, more in (

@@ -85,6 +85,14 @@ def test_two_of_four_lost_with_their_cluster():
     assert [(event.type, event.reason) for event in result.events] == [(EventType.WARNING, "ClusterLost")]
 
 
+def test_a_replica_whose_cluster_is_known_to_be_gone_leaves_nothing_unknown():
+    first = compose(deployment(), [cluster("east"), cluster("west")])
+    missing = {"type": "Scheduled", "status": "False", "reason": "ClusterMissing"}
+    gone = {**SERVES, "conditions": [missing, *SERVES["conditions"]]}
+    result = compose(deployment(), [cluster("west")], seen(first, {"east": gone, "west": SERVES}))
+    assert told(result)[0] == ("AllPlaced", "6 of 4 replicas placed")
+
+
 def test_a_replica_that_its_cluster_refuses_is_told():
     first = compose(deployment(1), [cluster("east")])
     refused = {"reason": "NotSupported", "message": "spec.stack: this build does not render for Dynamo"}

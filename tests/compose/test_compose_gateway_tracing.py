@@ -11,10 +11,10 @@ PROVIDER = {"type": "OpenTelemetry", "host": "otel.example", "port": 4317}
 REFERENCE = {"group": "gateway.envoyproxy.io", "kind": "EnvoyProxy", "name": "modelplane"}
 
 
-def gateway(**spec):
+def gateway(observed=None, **spec):
     item = {"metadata": {"name": "default", "uid": "u"}, "spec": spec}
     given = {"services": (), "endpoints": ()}
-    return inference_gateway.compose(ComposeRequest(decode(InferenceGateway, item), {}, given))
+    return inference_gateway.compose(ComposeRequest(decode(InferenceGateway, item), observed or {}, given))
 
 
 def cluster(observed=None, **spec):
@@ -27,6 +27,8 @@ def test_a_fleet_gateway_and_its_router_send_spans(problems):
     desired = gateway(tracing={"host": "otel.example", "samplePercent": 5}, router={"image": "r:1"}).desired
     made = desired["tracing"].target.manifest
     assert made["spec"] == {"telemetry": {"tracing": {"samplingRate": 5, "provider": PROVIDER}}}
+    again = gateway({"tracing": Observed(desired["tracing"].target, ready=True)}, tracing={"host": "otel.example"})
+    assert [found["tracing"].ready for found in (desired, again.desired)] == [False, True]
     assert desired["gateway"].target.manifest["spec"]["infrastructure"] == {"parametersRef": REFERENCE}
     (container,) = desired["router"].target.manifest["spec"]["template"]["spec"]["containers"]
     assert container["env"] == [{"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://otel.example:4318"}]
