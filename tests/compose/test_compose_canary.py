@@ -306,6 +306,12 @@ def test_the_window_lies_in_the_step_of_the_canary_that_began_last():
     assert canary_state(given, "new").step == 1
 
 
+def test_a_window_that_is_longer_than_the_pause_may_begin_before_the_step():
+    longer = {**ANALYSED, "analysis": {**ANALYSED["analysis"], "windowSeconds": 120}}
+    given = request("old", "old", "old", "new", canary=longer, before=at_step(1), age_s=60.0, traffic={"new": (20, 0)})
+    assert canary_state(given, "new").step == 2
+
+
 def test_a_step_that_waits_for_a_user_passes_by_what_was_measured_since_it_began():
     given = request("old", "old", "new", "new", canary=ANALYSED, before=at_step(2), traffic={"new": (20, 0)})
     assert canary_state(given, "new").finding.verdict == "Passing"

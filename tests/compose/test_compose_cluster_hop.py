@@ -109,9 +109,11 @@ def test_a_cluster_that_serves_keeps_http_until_nobody_uses_it():
         (["http", "https"], NAME),
         (["http", "https"], NAME),
     ]
-    walk.endpoints = [endpoint("https"), endpoint("http")]
-    walk.step()
-    assert (walk.listeners(), walk.hostname()) == (["http", "https"], NAME)
+    moving = {**endpoint("https"), "status": {"origin": "http://192.0.2.1"}}
+    for endpoints in ([endpoint("https"), endpoint("http")], [moving]):
+        walk.endpoints = endpoints
+        walk.step()
+        assert (walk.listeners(), walk.hostname()) == (["http", "https"], NAME)
     walk.endpoints = [endpoint("https")]
     walk.step()
     assert (walk.listeners(), walk.hostname()) == (["https"], NAME)

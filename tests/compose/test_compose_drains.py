@@ -187,7 +187,9 @@ def test_an_abort_is_told_once():
     )
     condition = {"type": "Drained", "status": "False", "reason": "NotDraining"}
     assert report_drain(make(status={"conditions": [condition]}), EVERYONE, NOW).events == ()
-    assert report_drain(make(), EVERYONE, NOW).conditions == ()
+    other = {"type": "Ready", "status": "True", "reason": "Available"}
+    for conditions in ([], [other]):
+        assert report_drain(make(status={"conditions": conditions}), EVERYONE, NOW) == DrainReport(None)
 
 
 @pytest.mark.parametrize(

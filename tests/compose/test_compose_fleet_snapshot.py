@@ -256,10 +256,11 @@ def test_what_the_cluster_says_about_its_scheduling():
     ("queues", "complete"),
     [
         ([{"name": "team", "quota": 8, "used": 2}, {"name": "free"}], True),
+        ([{"name": "team", "quota": 8}], True),
         ([], False),
         ([{"name": f"q{at}", "quota": 1} for at in range(256)], False),
     ],
-    ids=["some", "not read", "as many as a status lists"],
+    ids=["some", "one", "not read", "as many as a status lists"],
 )
 def test_queues_of_namespaces_are_those_that_limit(queues, complete):
     found = read(spec={"scheduling": {"type": "KAI", "queue": "{{ .Namespace }}"}}, status={"queues": queues})

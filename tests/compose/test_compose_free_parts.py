@@ -90,6 +90,7 @@ def test_a_gpu_and_its_partitions_are_counted_once():
             "devices": [
                 device("mig", 14, 1),
                 device("gpu", 2, 7),
+                device("half", 2, 3),
                 {"name": "nic", "driver": "n", "deviceClassName": "c", "count": 4},
                 {"name": "fabric", "driver": "f", "claim": "Synthetic", "count": 1},
             ],

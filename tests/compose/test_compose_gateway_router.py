@@ -171,7 +171,10 @@ def test_an_endpoint_that_does_not_say_whether_it_is_ready_stays_in_the_plan():
     first = composed(LISTED, router=ROUTER)
     observed = {key: Observed(Local(each.target.manifest), ready=True) for key, each in first.desired.items()}
     silent = {**LISTED, "endpoints": (endpoint("a", status={}), endpoint("b", "team"))}
-    for seen, ready in ((observed, True), ({}, False)):
+    down = {"conditions": [{**READY["conditions"][0], "status": "False"}]}
+    failing = composed({**LISTED, "endpoints": (endpoint("a", status=down), endpoint("b", "team"))}, router=ROUTER)
+    failed = {key: Observed(Local(each.target.manifest), ready=True) for key, each in failing.desired.items()}
+    for seen, ready in ((observed, True), ({}, False), (failed, False)):
         (only,) = plans_of(composed(silent, seen, router=ROUTER))[1]["chat.helper.json"].endpoints
         assert only.ready is ready
 

@@ -153,6 +153,15 @@ def test_a_cluster_behind_a_broken_tunnel_says_so_and_keeps_everything(connected
     )
 
 
+def test_a_cluster_is_looked_at_again_when_the_first_of_what_it_waits_for_may_be_there():
+    written = json.dumps({"connected": True, "since": NOW, "heartbeat": NOW})
+    waits = [
+        compose(spec={**AGENT, **spec}, annotations={"modelplane.ai/agent": written}, now=NOW).requeue_after_s
+        for spec in ({}, {"gateway": {"mutualTLS": {}}})
+    ]
+    assert waits == [181.0, 10.0]
+
+
 def test_a_cluster_whose_agent_never_came_is_not_called_running():
     """Crossplane shows objects that it has made for the provider, before any was brought to the cluster."""
     first = compose(spec=AGENT)
@@ -220,6 +229,8 @@ def test_devices_of_replicas_are_allocated_and_the_rest_is_free():
     replicas = (held("gpu", 2, 2, 1), held("gpu", 1, 1, 3), held("other", 8, 1, 1), {"spec": 7})
     (pool,) = compose({"replicas": replicas}).status.gpu_pools
     assert [(device.count, device.allocated, device.free) for device in pool.devices] == [(8, 7, 9)]
+    (full,) = compose({"replicas": (held("gpu", 8, 3, 1),)}).status.gpu_pools
+    assert [(device.count, device.allocated, device.free) for device in full.devices] == [(8, 24, 0)]
 
 
 def test_a_device_that_no_pod_claims_is_never_allocated():

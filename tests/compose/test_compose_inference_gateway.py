@@ -130,6 +130,8 @@ def test_a_key_that_is_given_twice_is_left_out_and_the_others_hold():
     assert found.desired["caller-keys"].target.manifest["data"] == {"alice": "MQ==", "carl": "Mg=="}
     assert (found.status.callers, told(found)) == (2, ("False", "CallerKeysInvalid"))
     assert found.conditions[0].message == "Secret b: bob is left out: another caller has its key; and 1 more"
+    one = kept([secret("a", alice="1"), secret("b", bob="1")])
+    assert one.conditions[0].message == "Secret b: bob is left out: another caller has its key"
 
 
 def test_without_keys_nobody_may_call():
