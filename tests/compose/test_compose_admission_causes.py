@@ -58,6 +58,11 @@ def test_what_is_kept_of_a_workload_has_the_same_cause():
     }
 
 
+def test_of_a_condition_without_its_time_the_rest_is_kept():
+    reserved = {"type": "QuotaReserved", "status": "False", "message": "m"}
+    assert trimmed_workload({"status": {"conditions": [reserved]}})["status"] == {"conditions": [reserved]}
+
+
 def local_queue(status, reason, message):
     """As Kueue 0.19 writes it. Of the ClusterQueue that is missing it says nothing on its Workloads."""
     active = {"type": "Active", "status": status, "reason": reason, "message": message, "lastTransitionTime": SINCE}

@@ -34,6 +34,10 @@ CASES = {
         state(connected=True),
         ("True", "AgentConnected", "connected since 2027-01-15T07:50:00Z, last heartbeat 2027-01-15T07:59:30Z"),
     ),
+    "three heartbeats ago": (
+        state(connected=True, heartbeat=NOW - 180),
+        ("True", "AgentConnected", "connected since 2027-01-15T07:50:00Z, last heartbeat 2027-01-15T07:57:00Z"),
+    ),
     "gone": (
         state(connected=False),
         ("False", "AgentDisconnected", "the agent is not connected since 2027-01-15T07:50:00Z"),
@@ -94,6 +98,7 @@ def test_whether_the_cluster_is_reached(connection, written, seen, expected):
     ("connection", "written", "now", "expected"),
     [
         ("Agent", HERE, NOW, 151.0),
+        ("Agent", state(connected=True, heartbeat=NOW - 180), NOW, 1.0),
         ("Agent", HERE, 0.0, None),
         ("Agent", GONE, NOW, None),
         ("Agent", SILENT, NOW, None),

@@ -34,7 +34,8 @@ def test_what_a_cache_says_of_each_cluster():
         {"name": "b", "phase": "Hydrating", "stagedKeys": ["old"]},
         {"name": "c", "phase": "Hydrating"},
         {"name": "k", "phase": "Pending"},
-        {"name": "d", "phase": "Hydrating", "etaSeconds": 100},
+        {"name": "d", "phase": "Hydrating", "etaSeconds": 120},
+        {"name": "l", "phase": "Hydrating", "etaSeconds": 121},
         {"name": "e", "phase": "Failed", "reason": "NoSpace", "cause": "a; b", "message": "a; b; 2 attempts failed"},
         {"name": "g", "phase": "Hydrating", "reason": "SourceUnreachable", "cause": "no route"},
         {"name": "i", "phase": "Failed", "reason": "NoSpace", "message": "an older release; next at 12:00"},
@@ -44,7 +45,7 @@ def test_what_a_cache_says_of_each_cluster():
     ]
     found = read_cache(_cache(entries))
     assert (found.staged, found.keys) == ({"a", "b", "f"}, {"b": "old", "f": "old"})
-    assert found.awaited == {"c", "g", "h", "k"}
+    assert found.awaited == {"c", "g", "h", "k", "l"}
     assert found.refused == (
         ("NoSpace", frozenset({"i"})),
         ("NoSpace: a; b", frozenset({"e"})),

@@ -137,6 +137,7 @@ LISTS = {
     "without one that is gone": ([ADA], {"b": ()}, ONE, RUNNING),
     "without one whose label is gone": ([ADA], {"b": (secret("b", {}, bob="Mg=="),)}, ONE, RUNNING),
     "with one that cannot be read": ([ADA, {}], {}, BOTH, UNREAD),
+    "whole, and with one that cannot be read": ([ADA, BOB, {}], {}, BOTH, RUNNING),
     "with one that was emptied": ([ADA, secret("b")], {}, ONE, INVALID),
     "without any that is there": ([], {"a": (), "b": ()}, {}, ("False", "CallerKeysMissing")),
 }

@@ -27,6 +27,7 @@ def test_every_entry_is_a_caller():
     [
         (secret("z"), "Secret z: it has no entries"),
         (secret("z", bob="%"), "Secret z: bob is left out: its value is not one line of text"),
+        (secret("z", bob="a2V5%LWI="), "Secret z: bob is left out: its value is not one line of text"),
         (plain("z", bob="two\nlines"), "Secret z: bob is left out: its value is not one line of text"),
         (plain("z", bob=""), "Secret z: bob is left out: its value is not one line of text"),
         (plain("z", bob="ä"), "Secret z: bob is left out: its value is not one line of text"),
@@ -73,9 +74,17 @@ def test_a_secret_that_is_listed_twice_is_one():
     assert read_callers([alice, alice]) == read_callers([alice])
 
 
-@pytest.mark.parametrize(("length", "callers"), [(449_993, 1), (449_994, 0)])
-def test_one_secret_is_filled_to_its_last_byte(length, callers):
-    assert len(read_callers([plain("a", ab="x" * length)]).callers) == callers
+@pytest.mark.parametrize(
+    ("entries", "callers"),
+    [
+        ({"ab": "x" * 449_993}, 1),
+        ({"ab": "x" * 449_994}, 0),
+        ({"ab": "x" * 449_988, "cd": "yy"}, 2),
+        ({"ab": "x" * 449_988, "cd": "yyy"}, 1),
+    ],
+)
+def test_one_secret_is_filled_to_its_last_byte(entries, callers):
+    assert len(read_callers([plain("a", **entries)]).callers) == callers
 
 
 def test_callers_beyond_what_one_secret_holds_are_named():

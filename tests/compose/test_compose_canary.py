@@ -160,6 +160,14 @@ def step_two(**state):
             id="a canary that served anew begins anew",
         ),
         pytest.param(
+            request(
+                "old", "old", "old", "new", canary=STEPS, replicas=4, age_s=40.0,
+                before=at_step(1, "2026-01-01T00:00:30Z"),
+            ),
+            step_one(since=NOW + 30.0, left_s=50.0),
+            id="a canary that served before the step begins with it",
+        ),
+        pytest.param(
             request("old", "old", "new", "new", canary=STEPS, replicas=4, age_s=9000.0, before=at_step(2)),
             step_two(serving=True),
             id="it waits for a user",
@@ -221,7 +229,7 @@ def step_two(**state):
             id="that was no step",
         ),
         pytest.param(
-            request("old", "new", "new", canary=STEPS, replicas=3, before=at_step(2)),
+            request("old", "new", "new", canary={**STEPS, "replicas": 3}, replicas=3, before=at_step(2)),
             step_two(limit=2, serving=True),
             id="all but one have it",
         ),
@@ -296,6 +304,17 @@ def test_the_window_lies_in_the_step_of_the_canary_that_began_last():
     given = request("old", LATE, "new", canary=ANALYSED, before=at_step(1), age_s=90.0, traffic={"new": (20, 0)})
     assert canary_state(given, "new").finding.verdict == "Measuring"
     assert canary_state(given, "new").step == 1
+
+
+def test_a_window_that_is_longer_than_the_pause_may_begin_before_the_step():
+    longer = {**ANALYSED, "analysis": {**ANALYSED["analysis"], "windowSeconds": 120}}
+    given = request("old", "old", "old", "new", canary=longer, before=at_step(1), age_s=60.0, traffic={"new": (20, 0)})
+    assert canary_state(given, "new").step == 2
+
+
+def test_a_step_that_waits_for_a_user_passes_by_what_was_measured_since_it_began():
+    given = request("old", "old", "new", "new", canary=ANALYSED, before=at_step(2), traffic={"new": (20, 0)})
+    assert canary_state(given, "new").finding.verdict == "Passing"
 
 
 def test_what_halted_a_canary_fits_its_field():

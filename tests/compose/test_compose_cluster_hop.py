@@ -109,6 +109,11 @@ def test_a_cluster_that_serves_keeps_http_until_nobody_uses_it():
         (["http", "https"], NAME),
         (["http", "https"], NAME),
     ]
+    moving = {**endpoint("https"), "status": {"origin": "http://192.0.2.1"}}
+    for endpoints in ([endpoint("https"), endpoint("http")], [moving]):
+        walk.endpoints = endpoints
+        walk.step()
+        assert (walk.listeners(), walk.hostname()) == (["http", "https"], NAME)
     walk.endpoints = [endpoint("https")]
     walk.step()
     assert (walk.listeners(), walk.hostname()) == (["https"], NAME)
@@ -128,6 +133,20 @@ def test_the_way_back_is_the_same():
     found = walk.step()
     assert (walk.listeners(), [key for key in found.desired if key.startswith("hop")]) == (["http"], [])
     assert "fleet-gateways" not in walk.step().requirements
+    (listener,) = walk.seen["gateway"].manifest["spec"]["listeners"]
+    allowed = {"namespaces": {"from": "All"}}
+    assert listener == {"name": "http", "port": 80, "protocol": "HTTP", "allowedRoutes": allowed}
+
+
+def test_on_the_way_back_what_is_left_of_it_stays_and_nothing_else_does():
+    walk = Walk({"gateway": {"mutualTLS": {}, "tracing": {}}}, endpoints=[endpoint("https")])
+    for _ in range(3):
+        walk.step()
+    walk.spec = {}
+    del walk.seen["hop-clients"]
+    found = walk.step()
+    assert ("hop-server" in found.desired, "tracing" in found.desired) == (True, False)
+    assert walk.listeners() == ["http", "https"]
 
 
 def waiting(walk):

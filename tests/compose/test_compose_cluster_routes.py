@@ -109,7 +109,11 @@ def test_a_credential_travels_as_a_copy_without_its_value():
 
 
 def test_what_it_reads():
-    found = composed([ONE, TWO, SAAS])
+    silent = [
+        {**SAAS, "metadata": {**SAAS["metadata"], "name": "away"}, "status": {"conditions": []}},
+        replica("three", "https://192.0.2.9", "ber-c", ready="False"),
+    ]
+    found = composed([ONE, TWO, SAAS, *silent])
     wanted = {key: each for key, each in found.requirements.items() if key not in {"gateways", "endpoints"}}
     assert wanted == {
         "credential-saas": Requirement("v1", "Secret", name=credential_name("saas"), namespace="team"),
@@ -129,6 +133,12 @@ def test_a_route_leads_to_what_is_there_and_the_policy_is_there_before_its_route
     assert "endpoint-policy" in at_eu(second)
     third = composed([ONE, TWO], observed_of(second))
     assert (backends(third), names_of(third, "endpoints-")) == (["one", "two"], ["one", "two"])
+
+
+def test_what_is_there_stays_while_its_namespace_is_not_shown_as_ready():
+    _, seen = settled(lambda seen: composed([ONE], seen))
+    kept = {key: replace(seen[key], ready=False) for key in ("eu/namespace", "eu/backend-one")}
+    assert names_of(composed([ONE], kept), "backend-") == ["one"]
 
 
 def test_a_backend_stays_until_no_observed_route_leads_to_it():
@@ -214,6 +224,13 @@ def test_a_cluster_that_does_not_answer_changes_no_route():
             name="eu", cluster_name="fra-a", address="http://192.0.2.7/team/chat", accepted=False, endpoints=0
         ),
     )
+
+
+def test_an_endpoint_whose_credential_is_not_filled_does_not_count_at_the_gateway():
+    found, seen = settled(lambda seen: composed([ONE, SAAS], seen), STATUSES)
+    unfilled = {**seen, "eu/credential-saas": replace(seen["eu/credential-saas"], ready=False)}
+    counts = [each.status.gateways[0].endpoints for each in (found, composed([ONE, SAAS], unfilled))]
+    assert counts == [2, 1]
 
 
 def test_a_gateway_that_no_longer_serves_it_takes_its_objects_along():

@@ -112,6 +112,17 @@ def test_a_replica_whose_cluster_is_not_known_to_be_lost_is_replaced_by_its_own_
     assert (found.since, found.replaced_at) == (LOST, ENDS)
 
 
+def test_a_group_speaks_by_the_replica_that_has_been_in_trouble_for_longest():
+    idle = [("west", replica("Unhealthy", words, since)) for words, since in (("a", ""), ("b", LATER), ("c", EARLIER))]
+    (found,) = replicas_not_ready(idle, FLEET, FailoverPolicy())
+    assert (found.replicas, found.message, found.since) == (3, "c", EARLIER)
+
+
+def test_a_replica_that_was_lost_at_an_unknown_time_is_replaced_after_its_grace_period():
+    found = replicas_not_ready([("gone", replica("ClusterLost"))], FLEET, FailoverPolicy())
+    assert words(found) == "1 of 4 lost with cluster gone; replaced after its grace period"
+
+
 def test_replicas_behind_a_broken_tunnel_serve_on_until_they_are_replaced():
     idle = [("east", replica("AgentDisconnected", "m", EARLIER))] * 2
     groups = replicas_not_ready(idle, FLEET, FailoverPolicy())

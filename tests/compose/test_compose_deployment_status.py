@@ -85,6 +85,14 @@ def test_two_of_four_lost_with_their_cluster():
     assert [(event.type, event.reason) for event in result.events] == [(EventType.WARNING, "ClusterLost")]
 
 
+def test_a_replica_whose_cluster_is_known_to_be_gone_leaves_nothing_unknown():
+    first = compose(deployment(), [cluster("east"), cluster("west")])
+    missing = {"type": "Scheduled", "status": "False", "reason": "ClusterMissing"}
+    gone = {**SERVES, "conditions": [missing, *SERVES["conditions"]]}
+    result = compose(deployment(), [cluster("west")], seen(first, {"east": gone, "west": SERVES}))
+    assert told(result)[0] == ("AllPlaced", "6 of 4 replicas placed")
+
+
 def test_a_replica_that_its_cluster_refuses_is_told():
     first = compose(deployment(1), [cluster("east")])
     refused = {"reason": "NotSupported", "message": "spec.stack: this build does not render for Dynamo"}
@@ -169,7 +177,8 @@ def test_a_fleet_without_clusters_has_no_room_to_wait_for():
 
 def test_what_waits_for_others_is_called_waiting():
     result = compose(deployment(5), [cluster("east")])
-    assert told(result)[0][0] == "InsufficientCapacity"
+    capacity = "Capacity: 0 of 1 nodes have 2 free GPUs; 8 of 8 GPUs are held"
+    assert told(result)[0] == ("InsufficientCapacity", f"4 of 5 replicas placed; {capacity}")
     assert result.status.placement.summary == "4 on east; 1 wait for capacity"
     assert told(result)[1][1].endswith("; 1 of 5 not placed")
     assert result.status.message == "; ".join(message for _, message in told(result)[:2])

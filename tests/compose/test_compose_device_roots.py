@@ -18,8 +18,9 @@ def device(name, device_class, shared, **more):
     return {**entry, **per_value, **more}
 
 
-def pool(gpus=2, nics=1):
-    devices = [device("gpu", GPU_CLASS, gpus), device("nic", NIC_CLASS, nics)]
+def pool(gpus=2, nics=1, *more_gpus):
+    others = [device(f"gpu-{shared}", GPU_CLASS, shared) for shared in more_gpus]
+    devices = [device("gpu", GPU_CLASS, gpus), device("nic", NIC_CLASS, nics), *others]
     return pool_of(decode(GpuPool, {"name": "p", "nodes": 1, "devices": devices}), None)
 
 
@@ -47,7 +48,10 @@ BOTH = ("gpu", "nic")
         pytest.param(pool(nics=0), (gpu(), nic()), True, (), id="the class does not say it of cards"),
         pytest.param(pool(gpus=0), (gpu(), nic()), True, (), id="the class does not say it of GPUs"),
         pytest.param(None, (gpu(), nic()), True, (), id="a pool that is not known"),
+        pytest.param(pool(), (gpu(), Claim("t", "tpu.example.com", 1, ())), True, (), id="a class that it lacks"),
         pytest.param(pool(), (gpu(), Claim("fabric", None, 1, ())), True, (), id="synthetic devices"),
+        pytest.param(pool(), (gpu(), nic(), Claim("fabric", None, 1, ())), True, BOTH, id="synthetic devices beside"),
+        pytest.param(pool(2, 1, 1), (gpu(2), nic()), True, (), id="as many as the worst kind of a class has on one"),
     ],
 )
 def test_requests_on_one_root(where, claims, networked, expected):

@@ -166,6 +166,13 @@ def test_a_drain_of_a_cluster_without_replicas_is_over_at_once_and_told_once():
     assert report_drain(msgspec.structs.replace(cluster, status=status), [], NOW).events == ()
 
 
+def test_of_two_drains_the_first_counts():
+    times = [{"key": DRAIN, "timeAdded": SEEN}, {"pool": "gpu", "key": DRAIN, "timeAdded": EARLIER}]
+    cluster = make({"drain": {"deadlineSeconds": 90}}, {"noExecuteTaints": times}, drain={"deadlineSeconds": 60})
+    status = report_drain(cluster, EVERYONE, NOW).status
+    assert (status.start_time, status.deadline) == (EARLIER, "2026-01-01T00:00:30Z")
+
+
 def test_a_taint_that_moves_nothing_is_no_drain():
     assert report_drain(make(taints=[{"key": "a", "effect": "NoSchedule"}]), EVERYONE, NOW) == DrainReport(None)
 
@@ -180,7 +187,9 @@ def test_an_abort_is_told_once():
     )
     condition = {"type": "Drained", "status": "False", "reason": "NotDraining"}
     assert report_drain(make(status={"conditions": [condition]}), EVERYONE, NOW).events == ()
-    assert report_drain(make(), EVERYONE, NOW).conditions == ()
+    other = {"type": "Ready", "status": "True", "reason": "Available"}
+    for conditions in ([], [other]):
+        assert report_drain(make(status={"conditions": conditions}), EVERYONE, NOW) == DrainReport(None)
 
 
 @pytest.mark.parametrize(
@@ -189,6 +198,7 @@ def test_an_abort_is_told_once():
         pytest.param(None, 3, id="not fetched: as it was"),
         pytest.param((), 0, id="there is none"),
         pytest.param(({"metadata": {"name": "x"}, "spec": 7},), 1, id="one that cannot be read is left"),
+        pytest.param((encode(EVERYONE[0]), {"metadata": {"name": "x"}, "spec": 7}), 2, id="one of two can be read"),
     ],
 )
 def test_a_cluster_is_not_drained_by_a_list_that_is_missing(replicas, left):

@@ -65,6 +65,12 @@ def test_a_provider_gets_its_host_and_its_credential():
     assert added["extensionRef"] == {"group": "gateway.envoyproxy.io", "kind": "HTTPRouteFilter", "name": "p"}
 
 
+def test_a_provider_without_a_prefix_is_called_at_its_root():
+    (rule,) = rules(endpoint("p", prefix=""))
+    assert rule["matches"][0]["path"]["value"] == "/_endpoints/team/chat/p/v1"
+    assert rule["filters"][0]["urlRewrite"]["path"]["replacePrefixMatch"] == "/"
+
+
 def test_a_host_that_is_a_number_is_not_rewritten():
     (rule,) = rules(endpoint("p", host="10.0.0.1"))
     assert "hostname" not in rule["filters"][0]["urlRewrite"]

@@ -7,7 +7,7 @@ from modelplane.api.codec import decode
 from modelplane.api.models import GpuPool, InferenceCluster, NodePool, PoolDomain
 from modelplane.compose.capacity import ObservedPool, refined
 from modelplane.compose.capacity.devices import Holder, PublishedDevice
-from modelplane.compose.fabric_domains import has_compute_domains, pool_domain, topology_key
+from modelplane.compose.fabric_domains import fabric_type, has_compute_domains, pool_domain, topology_key
 from modelplane.compose.gang import domain_fault
 from modelplane.compose.gang.gang_metadata import EXCLUSIVE_TOPOLOGY
 from modelplane.k8s.dra import DeviceId
@@ -171,4 +171,14 @@ def test_a_pool_has_compute_domains_where_it_says_so_itself():
         "racks": False,
         "nvlink": True,
         "none": False,
+    }
+
+
+def test_a_pool_has_the_network_that_it_says_itself():
+    plain = {"name": "plain", "className": "x"}
+    found = cluster(nodePools=[plain, {**plain, "name": "fast", "fabric": {"type": "InfiniBand"}}, POOL])
+    assert {name: fabric_type(found, name) for name in ("plain", "fast", "gone")} == {
+        "plain": "None",
+        "fast": "InfiniBand",
+        "gone": "None",
     }

@@ -130,6 +130,14 @@ LEAVES = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
         pytest.param({"conditions": [DELETING, HELD], "metadata": LEAVES}, HELD["message"], id="others use it"),
         pytest.param({"conditions": [DELETING], "metadata": LEAVES}, DELETING["message"], id="its objects are left"),
         pytest.param({"metadata": LEAVES}, "its objects are deleted", id="it says nothing yet"),
+        pytest.param(
+            {"conditions": [], "metadata": LEAVES}, "its objects are deleted", id="it has never said anything"
+        ),
+        pytest.param(
+            {"conditions": [{**DOWN, "message": "no address"}], "metadata": LEAVES},
+            "its objects are deleted",
+            id="it says something else",
+        ),
     ],
 )
 def test_what_the_deletion_of_a_cluster_waits_for(found, deletion):
@@ -249,10 +257,11 @@ def test_what_the_cluster_says_about_its_scheduling():
     ("queues", "complete"),
     [
         ([{"name": "team", "quota": 8, "used": 2}, {"name": "free"}], True),
+        ([{"name": "team", "quota": 8}], True),
         ([], False),
         ([{"name": f"q{at}", "quota": 1} for at in range(256)], False),
     ],
-    ids=["some", "not read", "as many as a status lists"],
+    ids=["some", "one", "not read", "as many as a status lists"],
 )
 def test_queues_of_namespaces_are_those_that_limit(queues, complete):
     found = read(spec={"scheduling": {"type": "KAI", "queue": "{{ .Namespace }}"}}, status={"queues": queues})

@@ -65,10 +65,11 @@ def replica(at, kind):
     ],
 )
 def test_a_gpu_and_its_partitions_depend_on_each_other(held, others, free):
-    devices = [device("gpu", 2, 7), device("mig", 14, 1, heldByOthers=others)]
+    nic = {"name": "nic", "driver": "n", "deviceClassName": "n", "count": 4, "free": 5}
+    devices = [device("gpu", 2, 7), device("mig", 14, 1, heldByOthers=others), nic]
     found = cluster({"name": "gpus", "nodes": 2, "sharedCounters": SETS, "devices": devices})
     pools = with_free_parts(found, found.status.gpu_pools, [replica(at, kind) for at, kind in enumerate(held)])
-    assert {each.name: each.free for each in pools[0].devices} == free
+    assert {each.name: each.free for each in pools[0].devices} == {**free, "nic": 5}
 
 
 def test_a_replica_that_cannot_be_read_holds_nothing_that_is_known():
@@ -89,6 +90,7 @@ def test_a_gpu_and_its_partitions_are_counted_once():
             "devices": [
                 device("mig", 14, 1),
                 device("gpu", 2, 7),
+                device("half", 2, 3),
                 {"name": "nic", "driver": "n", "deviceClassName": "c", "count": 4},
                 {"name": "fabric", "driver": "f", "claim": "Synthetic", "count": 1},
             ],

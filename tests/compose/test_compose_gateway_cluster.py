@@ -206,6 +206,30 @@ def test_objects_of_a_release_that_ran_it_beside_the_control_plane_leave_when_it
     assert moved.desired == compose_gateway(gateway(), REQUIRED).desired
 
 
+def test_it_is_made_once_its_cluster_is_there_with_its_software():
+    ready = [{**CREATING, "status": "True"}, {**INSTALLING, "status": "True"}, {"type": "Ready", "status": "False"}]
+    found = compose_gateway(gateway(), {**REQUIRED, "cluster": (cluster(conditions=ready),)})
+    assert found.desired == compose_gateway(gateway(), REQUIRED).desired
+
+
+def test_plans_for_a_cluster_are_in_smaller_maps_than_those_beside_the_control_plane():
+    spec = {"endpoints": [{"name": "main", "selector": {"matchLabels": {"app": "qwen"}}}]}
+    endpoints = [
+        {
+            "metadata": {"name": f"e{at}", "namespace": "chat", "labels": {"app": "qwen"}},
+            "spec": {"origin": "https://api.example"},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        }
+        for at in range(50)
+    ]
+    services = [{"metadata": {"name": f"s{at}", "namespace": "chat"}, "spec": spec} for at in range(30)]
+    listed = {**REQUIRED, "services": tuple(services), "endpoints": tuple(endpoints)}
+    there = compose_gateway(gateway(), listed).desired
+    beside = compose_gateway(gateway(cluster_name=None), listed).desired
+    assert [key for key in there if "router-plans-" in key] == [f"{PREFIX}router-plans-0", f"{PREFIX}router-plans-1"]
+    assert [key for key in beside if "router-plans-" in key] == ["router-plans-0"]
+
+
 def test_a_status_of_its_cluster_that_cannot_be_read_does_not_matter():
     found = compose_gateway(gateway(), {**REQUIRED, "cluster": ({**cluster(), "status": 7},)})
     assert found.desired == compose_gateway(gateway(), REQUIRED).desired

@@ -114,6 +114,9 @@ def test_the_plans_of_its_services_and_what_its_callers_may_do():
     assert container["image"] == "example.org/modelplane:1"
     assert deployment["spec"]["template"]["spec"]["automountServiceAccountToken"] is False
     assert found.desired["router-extension"].target.manifest["spec"]["extProc"][0]["failOpen"] is False
+    seen = {"router": Observed(found.desired["router"].target, ready=True)}
+    again = composed({**LISTED, "secrets": (secret,)}, seen, router=ROUTER, auth=AUTH)
+    assert [each.desired["router"].ready for each in (found, again)] == [False, True]
 
 
 def test_with_mutual_tls_it_has_the_gateway_s_certificate_and_the_cas_of_clusters():
@@ -168,7 +171,10 @@ def test_an_endpoint_that_does_not_say_whether_it_is_ready_stays_in_the_plan():
     first = composed(LISTED, router=ROUTER)
     observed = {key: Observed(Local(each.target.manifest), ready=True) for key, each in first.desired.items()}
     silent = {**LISTED, "endpoints": (endpoint("a", status={}), endpoint("b", "team"))}
-    for seen, ready in ((observed, True), ({}, False)):
+    down = {"conditions": [{**READY["conditions"][0], "status": "False"}]}
+    failing = composed({**LISTED, "endpoints": (endpoint("a", status=down), endpoint("b", "team"))}, router=ROUTER)
+    failed = {key: Observed(Local(each.target.manifest), ready=True) for key, each in failing.desired.items()}
+    for seen, ready in ((observed, True), ({}, False), (failed, False)):
         (only,) = plans_of(composed(silent, seen, router=ROUTER))[1]["chat.helper.json"].endpoints
         assert only.ready is ready
 

@@ -111,6 +111,16 @@ def test_a_cluster_that_does_not_answer_loses_no_key():
     assert names_in(found) == [named(CHECKED)]
 
 
+def test_a_policy_that_somebody_edited_is_written_again_while_the_cluster_does_not_answer():
+    _, seen = settled(lambda seen: keyed([ADA], seen))
+    shown = seen["cluster/callers"]
+    keys = {name: value for name, value in shown.manifest["spec"]["apiKeyAuth"].items() if name != "sanitize"}
+    edited = {**shown.manifest, "spec": {**shown.manifest["spec"], "apiKeyAuth": keys}}
+    edited_seen = replace(shown, target=replace(shown.target, manifest=edited))
+    found = keyed([ADA], {**unready(seen, COPY), "cluster/callers": edited_seen})
+    assert found.desired["cluster/callers"].target.manifest["spec"] == shown.manifest["spec"]
+
+
 def test_a_policy_that_is_not_shown_locks_nobody_out():
     _, seen = settled(lambda seen: keyed([ADA], seen))
     hidden = replace(seen["cluster/callers"], target=replace(seen["cluster/callers"].target, manifest={}))

@@ -17,6 +17,7 @@ from tests.compose.hop import pem, request_of
 
 CERTIFICATE = {"kind": "Certificate", "metadata": {"name": "edge-hop-ca"}, "status": {"revision": 2}}
 
+ENCODED = request_of(CERTIFICATE, 2)["status"]["certificate"]
 LONGEST = pem("x" * (16_384 - len(pem(""))))
 
 
@@ -53,6 +54,7 @@ def test_the_newest_request_is_asked_for_by_its_name():
         ([request_of(CERTIFICATE, 2, "-----BEGIN EC PRIVATE KEY-----\nx")], None),
         ([request_of(CERTIFICATE, 2, pem("a") + "\n-----BEGIN PRIVATE KEY-----\nx")], None),
         ([{"metadata": {"name": "edge-hop-ca-2"}, "status": {"certificate": "?"}}], None),
+        ([{"metadata": {"name": "edge-hop-ca-2"}, "status": {"certificate": f"?{ENCODED}"}}], None),
         ([{"metadata": {"name": "edge-hop-ca-2"}}], None),
         ([request_of(CERTIFICATE, 2, LONGEST)], LONGEST),
         ([request_of(CERTIFICATE, 2, LONGEST.replace("x", "xx", 1))], None),

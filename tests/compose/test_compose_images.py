@@ -10,7 +10,7 @@ from tests.compose.conftest import make_cluster
 
 TAG = f"v{__version__}"
 MIRRORS = [
-    {"source": "registry.example.org/", "mirror": "near.example/all"},
+    {"source": "registry.example.org/", "mirror": "near.example/everything"},
     {"source": "registry.example.org/team", "mirror": "near.example/team/"},
 ]
 
@@ -60,7 +60,7 @@ def test_the_images_of_a_cluster(release, on, expected):
     ("image", "expected"),
     [
         ("registry.example.org/team/a:1", "near.example/team/a:1"),
-        ("registry.example.org/teams/a:1", "near.example/all/teams/a:1"),
+        ("registry.example.org/teams/a:1", "near.example/everything/teams/a:1"),
         ("registry.example.org.evil/a", "registry.example.org.evil/a"),
         ("a:1", "a:1"),
     ],

@@ -6,8 +6,9 @@ from modelplane.api.codec import decode
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import BoundPod, InferenceCluster, ModelReplica
 from modelplane.compose import inference_cluster
-from modelplane.compose.contract import ComposeRequest, Observed, ReadyWhen, Remote, Requirement, Use
+from modelplane.compose.contract import ComposeRequest, Desired, Observed, ReadyWhen, Remote, Requirement, Use
 from modelplane.compose.placed_replica import placed_replica
+from tests.compose import clouds
 
 
 def compose(
@@ -68,7 +69,9 @@ def test_classes_in_use_outlive_the_cluster():
 
 
 def test_a_namespace_is_ready_as_soon_as_it_is_made():
-    assert compose().desired["namespace"].ready
+    namespace = compose().desired["namespace"]
+    made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "modelplane-system"}}
+    assert namespace == Desired(Remote(ClusterName("east"), made, shared=True), ready=True)
 
 
 NODE = {
@@ -150,6 +153,15 @@ def test_a_cluster_behind_a_broken_tunnel_says_so_and_keeps_everything(connected
     )
 
 
+def test_a_cluster_is_looked_at_again_when_the_first_of_what_it_waits_for_may_be_there():
+    written = json.dumps({"connected": True, "since": NOW, "heartbeat": NOW})
+    waits = [
+        compose(spec={**AGENT, **spec}, annotations={"modelplane.ai/agent": written}, now=NOW).requeue_after_s
+        for spec in ({}, {"gateway": {"mutualTLS": {}}})
+    ]
+    assert waits == [181.0, 10.0]
+
+
 def test_a_cluster_whose_agent_never_came_is_not_called_running():
     """Crossplane shows objects that it has made for the provider, before any was brought to the cluster."""
     first = compose(spec=AGENT)
@@ -217,6 +229,8 @@ def test_devices_of_replicas_are_allocated_and_the_rest_is_free():
     replicas = (held("gpu", 2, 2, 1), held("gpu", 1, 1, 3), held("other", 8, 1, 1), {"spec": 7})
     (pool,) = compose({"replicas": replicas}).status.gpu_pools
     assert [(device.count, device.allocated, device.free) for device in pool.devices] == [(8, 7, 9)]
+    (full,) = compose({"replicas": (held("gpu", 8, 3, 1),)}).status.gpu_pools
+    assert [(device.count, device.allocated, device.free) for device in full.devices] == [(8, 24, 0)]
 
 
 def test_a_device_that_no_pod_claims_is_never_allocated():
@@ -268,6 +282,19 @@ def test_the_class_for_shared_volumes_is_made_once(spec, observed, expected):
     found = result.desired.get("storage-class")
     assert (found and found.target.manifest["metadata"]["name"]) == expected
     assert result.status.storage_class_name == (expected and "modelplane-rwx")
+    assert (found and found.ready) == (expected and bool(observed))
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason"),
+    [((), "Provisioning"), (("namespace",), "WaitingForCluster"), (("gateway",), "ClusterRunning")],
+    ids=["nothing of it", "its namespace", "its gateway"],
+)
+def test_a_cluster_of_a_cloud_that_was_reached_is_not_called_unmade(seen, reason):
+    addressed = Remote(ClusterName("east"), {"status": {"addresses": [{"value": "192.0.2.1"}]}})
+    result = clouds.compose(clouds.make_cloud("GKE"), {key: Observed(addressed, ready=True) for key in seen})
+    (condition,) = [each for each in result.conditions if each.type == "ClusterReady"]
+    assert condition.reason == reason
 
 
 def test_a_cluster_reads_its_classes_and_its_replicas():

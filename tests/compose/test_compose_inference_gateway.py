@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.api.codec import decode
-from modelplane.api.models import BaseUrls, InferenceGateway
+from modelplane.api.models import BaseUrls, InferenceGateway, InferenceGatewayStatus
 from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen, Requirement
 from modelplane.compose.inference_gateway import compose
 
@@ -27,6 +27,7 @@ def test_the_default_one_is_a_gateway_on_the_control_plane():
         "allowedRoutes": {"namespaces": {"from": "All"}},
     }
     assert [(c.status.value, c.reason.value) for c in found.conditions] == [("False", "WaitingForGateway")]
+    assert found.status == InferenceGatewayStatus()
 
 
 REFUSED = {"type": "Programmed", "status": "False", "reason": "Invalid", "message": "there is no Secret front"}
@@ -116,6 +117,10 @@ def test_callers_keys_come_from_the_secrets_with_the_labels():
         },
     }
     assert (found.status.callers, told(found)) == (2, ("True", "GatewayRunning"))
+    again = kept(secrets, **there(found, "caller-keys", "callers"))
+    assert [each.desired["callers"].ready for each in (found, again)] == [False, True]
+    resource = decode(InferenceGateway, {"metadata": {"name": "default"}, "spec": {"auth": AUTH}})
+    assert compose(ComposeRequest(resource, required={"secrets": tuple(secrets)})).status.callers == 2
     assert found.status.endpoints.open_ai == "http://192.0.2.1/v1"
 
 
@@ -125,13 +130,21 @@ def test_a_key_that_is_given_twice_is_left_out_and_the_others_hold():
     assert found.desired["caller-keys"].target.manifest["data"] == {"alice": "MQ==", "carl": "Mg=="}
     assert (found.status.callers, told(found)) == (2, ("False", "CallerKeysInvalid"))
     assert found.conditions[0].message == "Secret b: bob is left out: another caller has its key; and 1 more"
+    one = kept([secret("a", alice="1"), secret("b", bob="1")])
+    assert one.conditions[0].message == "Secret b: bob is left out: another caller has its key"
 
 
 def test_without_keys_nobody_may_call():
-    for secrets, expected in (((), ("False", "CallerKeysMissing")), (None, ("Unknown", "Unresolved"))):
+    none = "spec.auth.apiKey.secretSelector: no Secret in modelplane-system has these labels; nobody may call"
+    unread = "spec.auth.apiKey: the Secrets are not read yet; no new keys are taken"
+    for secrets, expected, words in (
+        ((), ("False", "CallerKeysMissing"), none),
+        (None, ("Unknown", "Unresolved"), unread),
+    ):
         found = kept(secrets)
         spec = found.desired["callers"].target.manifest["spec"]
         assert (spec["authorization"], told(found)) == ({"defaultAction": "Deny"}, expected)
+        assert found.conditions[0].message == words
 
 
 def test_keys_that_are_not_read_yet_change_nothing():

@@ -187,7 +187,7 @@ def _after(
 
 def _is_over(request: ComposeRequest[ModelDeployment], found: CanaryState) -> bool:
     passes = found.finding is None or found.finding.verdict is Verdict.PASSING
-    return passes and found.baked >= min(found.limit or 0, request.resource.spec.replicas)
+    return passes and (found.limit is None or found.baked >= min(found.limit, request.resource.spec.replicas))
 
 
 def _promoted_step(request: ComposeRequest[ModelDeployment], revision: str) -> int:

@@ -150,38 +150,34 @@ def percent(text: str) -> float:
 
 def canary_figures(endpoints: Sequence[Manifest], now: float) -> TrafficFigures | None:
     """None where the traffic of one of them is not known: it may be the one that fails."""
-    found = [endpoint_traffic(item, now) for item in endpoints]
+    found = [_figures(item, now) for item in endpoints]
     known = [each for each in found if each is not None]
     if not known or len(known) < len(found):
         return None
     return TrafficFigures(
         requests=sum(each.requests for each in known),
         errors=sum(each.errors for each in known),
-        measured_at=min(epoch_s(each.measured_at) or 0.0 for each in known),
-        ttft_ms=max(
-            (each.ttft_p95_milliseconds for each in known if each.ttft_p95_milliseconds is not None), default=None
-        ),
-        latency_ms=max(
-            (each.latency_p95_milliseconds for each in known if each.latency_p95_milliseconds is not None), default=None
-        ),
+        measured_at=min(each.measured_at for each in known),
+        ttft_ms=max((each.ttft_ms for each in known if each.ttft_ms is not None), default=None),
+        latency_ms=max((each.latency_ms for each in known if each.latency_ms is not None), default=None),
     )
 
 
 def stable_figures(endpoints: Sequence[Manifest], now: float) -> TrafficFigures | None:
     """Of those that are known; None where none is."""
-    known = [each for item in endpoints if (each := endpoint_traffic(item, now)) is not None]
+    known = [each for item in endpoints if (each := _figures(item, now)) is not None]
     if not known:
         return None
     return TrafficFigures(
         requests=sum(each.requests for each in known),
         errors=sum(each.errors for each in known),
-        measured_at=min(epoch_s(each.measured_at) or 0.0 for each in known),
-        ttft_ms=_mean([(each.requests, each.ttft_p95_milliseconds) for each in known]),
-        latency_ms=_mean([(each.requests, each.latency_p95_milliseconds) for each in known]),
+        measured_at=min(each.measured_at for each in known),
+        ttft_ms=_mean([(each.requests, each.ttft_ms) for each in known]),
+        latency_ms=_mean([(each.requests, each.latency_ms) for each in known]),
     )
 
 
-def _mean(found: Sequence[tuple[int, int | None]]) -> float | None:
+def _mean(found: Sequence[tuple[int, float | None]]) -> float | None:
     known = [(requests, value) for requests, value in found if value is not None and requests]
     total = sum(requests for requests, _ in known)
     return sum(requests * value for requests, value in known) / total if total else None
@@ -189,6 +185,21 @@ def _mean(found: Sequence[tuple[int, int | None]]) -> float | None:
 
 def endpoint_traffic(endpoint: Manifest, now: float) -> EndpointTraffic | None:
     """What was measured of the revision that it has; None where that is nothing, or too long ago."""
+    found = _measured(endpoint, now)
+    return found[0] if found is not None else None
+
+
+def _figures(endpoint: Manifest, now: float) -> TrafficFigures | None:
+    found = _measured(endpoint, now)
+    if found is None:
+        return None
+    traffic, at = found
+    times = traffic.ttft_p95_milliseconds, traffic.latency_p95_milliseconds
+    return TrafficFigures(traffic.requests, traffic.errors, at, *times)
+
+
+def _measured(endpoint: Manifest, now: float) -> tuple[EndpointTraffic, float] | None:
+    """With the time of the measurement."""
     try:
         found = msgspec.convert(value_at(endpoint, "status", "traffic"), EndpointTraffic)
     except msgspec.ValidationError:
@@ -196,4 +207,4 @@ def endpoint_traffic(endpoint: Manifest, now: float) -> EndpointTraffic | None:
     at = epoch_s(found.measured_at)
     if at is None or not now or now - at > found.window_seconds + _STALE_S:
         return None
-    return found if found.revision == labels_of(endpoint).get(REVISION) else None
+    return (found, at) if found.revision == labels_of(endpoint).get(REVISION) else None

@@ -183,10 +183,10 @@ def _fleet_authorities(request: ComposeRequest[InferenceCluster]) -> tuple[tuple
     found = request.fetched(_GATEWAYS)
     if found is None:
         return None, ()
-    gateways = list(_readable(found))
-    known = {gateway.status.client_ca_certificate for gateway in gateways} - {None}
-    lacking = (gateway.metadata.name for gateway in gateways if gateway.status.client_ca_certificate is None)
-    return tuple(sorted(each for each in known if each is not None)), tuple(sorted(lacking))
+    issued = {gateway.metadata.name: gateway.status.client_ca_certificate for gateway in _readable(found)}
+    known = {authority for authority in issued.values() if authority is not None}
+    lacking = (name for name, authority in issued.items() if authority is None)
+    return tuple(sorted(known)), tuple(sorted(lacking))
 
 
 def _readable(found: Iterable[Manifest]) -> Iterable[InferenceGateway]:

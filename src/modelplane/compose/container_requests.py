@@ -29,10 +29,10 @@ def with_requests(
     if share is None:
         return list(containers)
     given = [own_requests(container, share) for container in containers]
-    beside = [container for container in given if container["name"] != ENGINE_CONTAINER]
-    beside += [own_requests({"name": name}, share) for name in others]
-    cpu = cpu_text(cpu_millis(share.cpu) - sum(cpu_millis(_requested(each, "cpu")) for each in beside))
-    memory = memory_text(memory_bytes(share.memory) - sum(memory_bytes(_requested(each, "memory")) for each in beside))
+    # What the engine requests itself counts, too: there it gets nothing of what is left.
+    asked = [*given, *(own_requests({"name": name}, share) for name in others)]
+    cpu = cpu_text(cpu_millis(share.cpu) - sum(cpu_millis(_requested(each, "cpu")) for each in asked))
+    memory = memory_text(memory_bytes(share.memory) - sum(memory_bytes(_requested(each, "memory")) for each in asked))
     left = {name: text for name, text in (("cpu", cpu), ("memory", memory)) if text is not None}
     return [_requesting(each, left) if each["name"] == ENGINE_CONTAINER else each for each in given]
 

@@ -79,10 +79,9 @@ def scheduled_condition(request: ComposeRequest[ModelDeployment], decided: Sched
 
 def _unplaced_reason(decided: Schedule) -> Reason:
     refusals = [refusal for refusal, _ in decided.trace.refusals()]
-    # Clusters that are not selected have no part in it.
-    selected = [refusal for refusal in refusals if refusal.filter not in _SELECTING]
-    if any(refusal.template == CachesFilter.missing for refusal in selected):
+    if any(refusal.template == CachesFilter.missing for refusal in refusals):
         return Reason.CACHE_MISSING
+    # Clusters that are not selected have no part in it.
     decisive = [refusal for refusal in decided.trace.decisive if refusal.filter not in _SELECTING]
     if {refusal.filter for refusal in decisive} == {CachesFilter.name}:
         passing = {refusal.template for refusal in decisive if refusal.code is RefusalCode.UNSCHEDULABLE}
@@ -171,7 +170,7 @@ def deployment_status(
         not_ready=not_ready,
         clusters=tuple(
             ModelDeploymentStatusCluster(name=name, replicas=count, ready=serving[name])
-            for name, count in sorted(_largest(placed))
+            for name, count in sorted(placed.most_common(MAX_CLUSTERS))
         ),
         placement=_placement(decided, placed, conditions[0].reason, wait),
     )
@@ -182,11 +181,6 @@ def _reported(conditions: Sequence[Condition]) -> tuple[str, str | None]:
     failing = [condition for condition in conditions if condition.status is not ConditionStatus.TRUE]
     message = "; ".join(condition.message for condition in failing)[:MAX_SUMMARY]
     return (failing or conditions[-1:])[0].reason, message or None
-
-
-def _largest(placed: Counter[str]) -> list[tuple[str, int]]:
-    """The clusters that have most, as many as a status lists; by name where they have equally many."""
-    return sorted(placed.items(), key=lambda item: (-item[1], item[0]))[:MAX_CLUSTERS]
 
 
 def _placement(decided: Schedule, placed: Counter[str], reason: str, wait: StartupWait | None) -> StatusPlacement:

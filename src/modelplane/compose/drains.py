@@ -171,10 +171,13 @@ def _ended(cluster: InferenceCluster, before: StatusDrain | None) -> DrainReport
     if before is None and not any(found.type == ConditionType.DRAINED for found in cluster.status.conditions):
         return DrainReport(None)
     condition = unknown(ConditionType.DRAINED, Reason.NOT_DRAINING, "neither the cluster nor a pool of it is drained")
-    stay = (before.replicas if before else 0) or 0
-    message = f"the drain was ended; {stay} of {(before.total if before else 0) or 0} replicas stay"
-    events = (Event(EventType.NORMAL, Reason.NOT_DRAINING, message),) if before is not None else ()
-    return DrainReport(None, (condition,), events)
+    return DrainReport(None, (condition,), tuple(_end_events(before)))
+
+
+def _end_events(before: StatusDrain | None) -> Iterable[Event]:
+    if before is not None:
+        message = f"the drain was ended; {before.replicas or 0} of {before.total or 0} replicas stay"
+        yield Event(EventType.NORMAL, Reason.NOT_DRAINING, message)
 
 
 def with_seen(cluster: InferenceCluster, taints: tuple[NoExecuteTaint, ...]) -> InferenceCluster:

@@ -64,12 +64,12 @@ def _placed(replicas: Iterable[ModelReplica]) -> list[PlacedReplica]:
 
 def _with_free(pool: GpuPool, info: ClusterInfo) -> GpuPool:
     position = info.position(pool.name)
-    if position is None or not any(_is_divided(device) for device in pool.devices):
+    if position is None:
         return pool
-    free = {kind.name: _free(info, position, bit) for bit, kind in enumerate(info.kinds[position].hardware.kinds)}
+    bits = {kind.name: bit for bit, kind in enumerate(info.kinds[position].hardware.kinds)}
     devices = tuple(
-        msgspec.structs.replace(device, free=free[device.name])
-        if _is_divided(device) and device.name in free
+        msgspec.structs.replace(device, free=_free(info, position, bits[device.name]))
+        if _is_divided(device) and device.name in bits
         else device
         for device in pool.devices
     )

@@ -95,21 +95,23 @@ def _maps(
 def _plans(
     gateway: InferenceGateway, services: Iterable[Manifest], endpoints: Iterable[Manifest], known: Iterable[ServicePlan]
 ) -> list[ServicePlan]:
-    by_namespace: dict[str, tuple[list[Manifest], list[Manifest]]] = defaultdict(lambda: ([], []))
-    for item in services:
-        by_namespace[namespace_of(item)][0].append(item)
-    for item in endpoints:
-        by_namespace[namespace_of(item)][1].append(item)
+    declared, listed = _by_namespace(services), _by_namespace(endpoints)
     serving: dict[str, set[str]] = defaultdict(set)
     for plan in known:
         serving[plan.namespace].update(endpoint.name for endpoint in plan.endpoints if endpoint.ready)
     found = (
         plan
-        for namespace, (declared, listed) in sorted(by_namespace.items())
-        if declared
-        for plan in namespace_plans(declared, listed, serving[namespace])
+        for namespace in sorted(declared)
+        for plan in namespace_plans(declared[namespace], listed[namespace], serving[namespace])
     )
     return [plan for plan in found if selects(gateway.spec.service_selector, plan.labels)]
+
+
+def _by_namespace(items: Iterable[Manifest]) -> dict[str, list[Manifest]]:
+    found: dict[str, list[Manifest]] = defaultdict(list)
+    for item in items:
+        found[namespace_of(item)].append(item)
+    return found
 
 
 def _desired(request: ComposeRequest[InferenceGateway], key: str, item: Manifest) -> Desired:

@@ -10,6 +10,7 @@ place of /v1; those with most of the weight do, and `StaticRoute.left_out` has t
 has a route for each endpoint, only the first holds.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -59,9 +60,9 @@ class StaticRoute:
 
 def static_route(plan: ServicePlan) -> StaticRoute:
     serving = plan.serving[0].serving if plan.serving else ()
-    weights: dict[str, int] = {}
+    weights = Counter[str]()
     for endpoint in serving:
-        weights[endpoint.prefix] = weights.get(endpoint.prefix, 0) + endpoint.weight
+        weights[endpoint.prefix] += endpoint.weight
     prefix = max(weights, key=lambda each: (weights[each], each == DEFAULT_PREFIX), default=DEFAULT_PREFIX)
     fitting = sorted((each for each in serving if each.prefix == prefix), key=lambda each: (-each.weight, each.key))
     used = sorted(fitting[:MOST_BACKENDS], key=lambda each: each.key)

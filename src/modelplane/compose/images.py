@@ -85,7 +85,7 @@ class RegistryMirrors:
     def of(cls, cluster: "InferenceCluster") -> "RegistryMirrors":
         declared = cluster.spec.software.registry_mirrors if cluster.spec.software is not None else ()
         found = [(each.source.rstrip("/"), each.mirror.rstrip("/")) for each in declared]
-        return cls(tuple(sorted(found, key=lambda pair: (-len(pair[0]), pair[0]))))
+        return cls(tuple(sorted(found, key=lambda pair: -len(pair[0]))))
 
     def of_image(self, image: str) -> str:
         for source, mirror in self.pairs:
