@@ -1,7 +1,10 @@
 """Demands for devices of many kinds: more sets than are tried one by one."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from modelplane.placement import flow
 from modelplane.placement.flow import feasible
 
 
@@ -40,3 +43,14 @@ def test_many_demands_are_met_together_or_not(last, expected):
 def test_a_device_that_moves_is_counted_where_it_is(demands, counts, expected):
     """Every demand has kinds of its own, and others give way to it several times."""
     assert feasible(demands, counts) is expected
+
+
+wanted = st.lists(
+    st.tuples(st.integers(1, 3), st.integers(1, 15)), min_size=7, max_size=9, unique_by=lambda demand: demand[1]
+)
+
+
+@given(wanted, st.lists(st.integers(0, 9), min_size=4, max_size=4))
+def test_a_flow_is_found_where_every_set_of_demands_finds_enough(demands, counts):
+    by_kinds = [(kinds, count) for count, kinds in demands]
+    assert feasible(demands, counts) is flow._every_set_finds_enough(by_kinds, counts)

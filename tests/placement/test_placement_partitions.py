@@ -223,6 +223,7 @@ SMALL, LARGE = (0, share(1, 4, sets=2)), (1, share(3, 4, sets=2))
         pytest.param(SMALL[1], [(wants(1, SMALL, LARGE),)], [(4, [3]), (2, [1])], id="one share or the other"),
         pytest.param(SMALL[1], [(wants(1, (0, part(1, 4))),)], [(4, [0])], id="something else"),
         pytest.param(two_shares(1, 1), [(wants(1, SMALL),)], [(4, [1])], id="one of two capacities"),
+        pytest.param(share(4, 4, sets=2), [(wants(1, SMALL),)], [(1, [1])], id="all of a device"),
         pytest.param(two_shares(1, 7), [], [(0, [])], id="more than a device has"),
     ],
 )

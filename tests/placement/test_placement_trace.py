@@ -11,7 +11,18 @@ from modelplane.placement.schedule import schedule, survey
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import CandidateGroup, CandidateVerdict, PlacementTrace, TraceReporter, summarise
 from modelplane.placement.values import Effect, PlacementTaint
-from modelplane.testing.fleets import cluster, engine, hardware, kind, place, pool, product_is, replica, request
+from modelplane.testing.fleets import (
+    assignment,
+    cluster,
+    engine,
+    hardware,
+    kind,
+    place,
+    pool,
+    product_is,
+    replica,
+    request,
+)
 
 
 def fleet(*clusters):
@@ -28,6 +39,14 @@ def test_a_full_place_says_why_it_takes_no_more_beside_what_it_holds():
     assert (found.verdict, found.reason, found.may_pass) == (CandidateVerdict.CHOSEN, FULL, True)
     shown, omitted = schedule(place(3, WHOLE), there).trace.shown(8)
     assert ([candidate.reason for candidate in shown], omitted) == ([FULL], 0)
+
+
+def test_a_cluster_that_takes_no_more_says_so_of_each_pool_that_holds_replicas():
+    held = [replica("east", at, assignment(name), serving=True) for at, name in enumerate(("one", "two"))]
+    cordoned = Fleet.of([cluster("east", pool("one"), pool("two"), cordoned=True)], held)
+    reason = "holds a replica; one more is refused: Cordoned: the cluster is cordoned"
+    found = schedule(place(3), cordoned).trace.candidates()
+    assert [(c.pool, c.reason) for c in found if c.pool] == [("one", reason), ("two", reason)]
 
 
 def test_a_place_that_takes_more_says_its_score():
