@@ -28,7 +28,7 @@ from pathlib import Path
 
 import mutate_conduct
 import mutate_tree
-from mutate_results import Fate, Judged, Verdict, Way, line_of, read_results, report
+from mutate_results import Fate, Judged, Verdict, Way, line_of, read_killers, read_results, report
 from mutations import ROOMS, ROOT, SOURCE, Mutant, mutants_of
 
 LISTED = ROOT / "tools" / "mutants.toml"
@@ -63,8 +63,9 @@ def _judge(found: Sequence[Mutant], kept: Mapping[Mutant, Verdict], options: arg
         files = [path.resolve() for path in options.tests]
         judged = mutate_conduct.judge_by(((mutant, files) for mutant in new), processes=options.processes, until=until)
     else:
+        killers = {mutant: test for file in options.resume for mutant, test in read_killers(file, new)}
         judged = mutate_conduct.judge(
-            new,
+            {mutant: killers.get(mutant, "") for mutant in new},
             again=[mutant for mutant, verdict in kept.items() if verdict == Verdict(Fate.SURVIVED, Way.FAST)],
             processes=options.processes,
             until=until,

@@ -5,7 +5,7 @@ import random
 import sys
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, Pipe, wait
@@ -121,10 +121,10 @@ def _usual(outcome: Outcome, verdict: Verdict) -> float | Verdict:
 class Rooms:
     """A process a room, which judges the fast way."""
 
-    def __init__(self, mutants: Iterable[Mutant], tokens: Semaphore, until: float) -> None:
-        by_room: dict[str, list[Mutant]] = defaultdict(list)
-        for mutant in mutants:
-            by_room[mutant.room].append(mutant)
+    def __init__(self, mutants: Mapping[Mutant, str], tokens: Semaphore, until: float) -> None:
+        by_room: dict[str, dict[Mutant, str]] = defaultdict(dict)
+        for mutant, test in mutants.items():
+            by_room[mutant.room][mutant] = test
         self._left = {room: dict(enumerate(found)) for room, found in by_room.items()}
         self._processes: dict[Connection, tuple[str, ForkProcess]] = {}
         for room, found in by_room.items():
@@ -163,7 +163,7 @@ class Rooms:
         yield from ((mutant, Unjudged()) for mutant in self._left[room].values())
 
 
-def _judge_room(room: str, mutants: Sequence[Mutant], tokens: Semaphore, send: Connection, until: float) -> None:
+def _judge_room(room: str, mutants: Mapping[Mutant, str], tokens: Semaphore, send: Connection, until: float) -> None:
     import mutate_fast
 
     numbers = {mutant: at for at, mutant in enumerate(mutants)}
@@ -177,9 +177,11 @@ def _judge_room(room: str, mutants: Sequence[Mutant], tokens: Semaphore, send: C
 
 
 def judge(
-    mutants: Sequence[Mutant], *, processes: int, until: float, thorough: bool, again: Sequence[Mutant] = ()
+    mutants: Mapping[Mutant, str], *, processes: int, until: float, thorough: bool, again: Sequence[Mutant] = ()
 ) -> Iterator[Judged]:
     """Each with its verdict, in any order; a survivor of the fast way also before the slow way has said so.
+
+    A mutant comes with the test that killed it in an earlier run, which the fast way asks first; it may be none.
 
     Those to be asked again have survived the fast way before. They take most of the time, so they come last: a run that
     is cut has judged as many as it could, and its score is no higher than that of a whole one.

@@ -12,7 +12,7 @@ import math
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -59,8 +59,11 @@ def limit_s(usual_s: float) -> float:
 Tell = Callable[[Mutant, Verdict | Unjudged], None]
 
 
-def judge_room(room: str, mutants: Sequence[Mutant], tokens: Semaphore, tell: Tell, until: float = math.inf) -> int:
-    """Tells each mutant with its verdict, or with the tests that the slow way is to ask first. How pytest ended."""
+def judge_room(room: str, mutants: Mapping[Mutant, str], tokens: Semaphore, tell: Tell, until: float = math.inf) -> int:
+    """Tells each mutant with its verdict, or with the tests that the slow way is to ask first. How pytest ended.
+
+    Each mutant comes with the test that killed it in an earlier run, or with none.
+    """
     judge = _Room(room, mutants, tell, partial(run_all, tokens, until=until))
     judge.watch.start()
     words = [*WORDS, "--capture=sys", "-m", "not e2e", str(ROOT / "tests" / room)]
@@ -70,7 +73,7 @@ def judge_room(room: str, mutants: Sequence[Mutant], tokens: Semaphore, tell: Te
 class _Room:
     """A plugin of pytest: in place of the tests it runs the mutants."""
 
-    def __init__(self, room: str, mutants: Sequence[Mutant], tell: Tell, run: Run) -> None:
+    def __init__(self, room: str, mutants: Mapping[Mutant, str], tell: Tell, run: Run) -> None:
         self.watch = watch(room)
         self._room = room
         self._mutants = mutants
@@ -83,6 +86,7 @@ class _Room:
         self._users: dict[str, Counter[int]] = defaultdict(Counter)
         """How many lines of a module each test executes."""
         self._killers: dict[Place, Counter[int]] = defaultdict(Counter)
+        """How many mutants of a function each test has killed."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._failed = self._failed or report.failed
@@ -165,10 +169,14 @@ class _Room:
         return Fate.SURVIVED, -1
 
     def _tests(self, mutant: Mutant) -> list[int]:
-        """Those that execute it: first those that kill most in a second, by other mutants of the function."""
+        """Those that execute it: first the one that killed it before, then those that kill most in a second."""
         seconds, killers = self._learned.seconds, self._killers[mutant.module, mutant.function]
         numbers = {at for line in mutant.lines for at in self._learned.lines.get((mutant.module, line), ())}
-        ordered = sorted(numbers, key=lambda at: max(_LEAST_S, seconds[at]) / (1 + killers[at]))
+        before = self._mutants[mutant]
+        ordered = sorted(
+            numbers,
+            key=lambda at: (self._items[at].nodeid != before, max(_LEAST_S, seconds[at]) / (1 + killers[at])),
+        )
         totals = accumulate(seconds[at] for at in ordered)
         return [at for at, total in zip(ordered, totals, strict=True) if total < _MOST_S]
 

@@ -125,11 +125,24 @@ def line_of(mutant: Mutant, verdict: Verdict) -> str:
 
 def read_results(path: Path, mutants: Iterable[Mutant]) -> Iterator[Judged]:
     """Those that still hold: neither the module nor the tests have changed. What listed is asked anew."""
+    for mutant, line in _lines_of(path, mutants):
+        if verdict := _still_holds(mutant, line):
+            yield mutant, verdict
+
+
+def read_killers(path: Path, mutants: Iterable[Mutant]) -> Iterator[tuple[Mutant, str]]:
+    """The test that killed each, whether or not it still does."""
+    for mutant, line in _lines_of(path, mutants):
+        if line["fate"] == Fate.KILLED:
+            yield mutant, line["by"]
+
+
+def _lines_of(path: Path, mutants: Iterable[Mutant]) -> Iterator[tuple[Mutant, Mapping[str, str]]]:
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
     known = {(each["module"], *each["place"]): each for each in lines}
     for mutant in mutants:
-        if (each := known.get((mutant.module, *mutant.place))) and (verdict := _still_holds(mutant, each)):
-            yield mutant, verdict
+        if each := known.get((mutant.module, *mutant.place)):
+            yield mutant, each
 
 
 def _still_holds(mutant: Mutant, line: Mapping[str, str]) -> Verdict | None:

@@ -370,6 +370,9 @@ def test_a_results_file_holds_while_the_module_and_the_tests_are_the_same(tools,
     assert list(results.read_results(tmp_path / "none", some)) == []
     monkeypatch.setattr(results, "module_digest", lambda module: f"another {module}")
     assert list(results.read_results(tmp_path / "out", some)) == []
+    # The test that killed it is asked first all the same.
+    assert list(results.read_killers(tmp_path / "out", some)) == [(some[0], killed.by)]
+    assert list(results.read_killers(tmp_path / "none", some)) == []
 
 
 @pytest.mark.parametrize(
