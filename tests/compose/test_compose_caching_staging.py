@@ -203,6 +203,26 @@ def test_since_when_older_volumes_are_unused_stays_while_nobody_says_the_time():
     assert (fleet.entries()["east"]["olderUnusedSince"], len(fleet.keys("volume"))) == (since, 2)
 
 
+def test_older_volumes_stay_while_replicas_are_not_read():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    for revision in ("main", "v2"):
+        fleet.cache["spec"]["huggingFace"] = hub(revision)
+        fleet.settle()
+    fleet.replicas = None
+    for _ in range(2):
+        fleet.now += 7200
+        fleet.apply()
+    assert len(fleet.keys("volume")) == 2
+
+
+def test_a_cluster_that_is_made_and_not_ready_is_waited_for():
+    cluster = make_cluster("east", ready=False)
+    cluster["status"]["conditions"].insert(0, {"type": "Provisioned", "status": "True", "reason": "Provisioned"})
+    fleet = Fleet(make_cache(), [cluster])
+    fleet.apply()
+    assert fleet.phases() == {"east": ("Pending", "WaitingForCluster")}
+
+
 def test_a_loader_that_ended_is_no_reason_while_its_job_tries_again():
     fleet = Fleet(make_cache(), [make_cluster("east")])
     fleet.apply()
