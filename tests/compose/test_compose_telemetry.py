@@ -6,12 +6,13 @@ import pytest
 import yaml
 
 from modelplane.api.codec import decode
-from modelplane.api.models import InferenceCluster
+from modelplane.api.models import InferenceCluster, MappedMetric
 from modelplane.api.objects import name_of
 from modelplane.compose import inference_cluster
 from modelplane.compose.contract import ComposeRequest, CopiedFrom, Observed, ReadyWhen, Remote, Requirement
 from modelplane.compose.telemetry.cluster_telemetry import telemetry_requirements
 from modelplane.compose.telemetry.collector_objects import collector_rights
+from modelplane.compose.telemetry.statements import metric_statements
 from tests.compose.clouds import compose as compose_cloud
 from tests.compose.clouds import make_cloud, settled
 
@@ -313,6 +314,12 @@ def test_texts_of_labels_are_the_collectors_and_counts_have_no_unit():
         'set(metric.name, "modelplane_x_count") where metric.name == "x_count"',
         'set(metric.name, "modelplane_x_sum") where metric.name == "x_sum"',
     ]
+
+
+def test_what_has_no_statements_is_left_out():
+    assert metric_statements([]) == []
+    plain = metric_statements([MappedMetric(from_="x", to="modelplane_x")])
+    assert [(group["context"], len(group["statements"])) for group in plain] == [("metric", 2)]
 
 
 def test_a_destination_that_the_list_lacks_is_read_by_name_and_leaves_when_it_is_gone():
