@@ -284,3 +284,23 @@ def test_of_several_jobs_the_one_that_filled_the_volume_stays_until_that_is_obse
     fleet.end_jobs()
     fleet.apply()
     assert (fleet.phases(), fleet.keys("job")) == ({"east": ("Ready", "Staged")}, [f"job-east-{KEY}-1"])
+
+
+@pytest.mark.parametrize(
+    ("made", "phase"),
+    [
+        ("2027-01-15T07:59:59Z", ("Ready", "Staged")),
+        ("2027-01-15T08:00:00Z", ("Ready", "Staged")),
+        ("2027-01-15T08:00:01Z", ("Hydrating", "Hydrating")),
+    ],
+)
+def test_a_job_that_names_no_claim_has_filled_one_that_was_there_when_it_completed(made, phase):
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.apply()
+    fleet.end_jobs(completed="2027-01-15T08:00:00Z")
+    seen = fleet.observed[f"volume-east-{KEY}"]
+    metadata = {**seen.manifest["metadata"], "uid": "one", "creationTimestamp": made}
+    claim = replace(seen.target, manifest={**seen.manifest, "metadata": metadata})
+    fleet.observed[f"volume-east-{KEY}"] = replace(seen, target=claim)
+    fleet.compose()
+    assert fleet.phases() == {"east": phase}

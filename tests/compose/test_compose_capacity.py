@@ -101,7 +101,7 @@ def cluster_queue(**spec) -> dict:
         (cluster_queue(resourceGroups=CPU_ONLY, stopPolicy="Hold"), 0),
         (cluster_queue(resourceGroups=[7, *cluster_queue()["spec"]["resourceGroups"]]), 24),
         ({**cluster_queue(), "status": {"conditions": [{"type": "Active", "status": "False"}]}}, 0),
-        ({**cluster_queue(), "status": {"conditions": [{"type": "Active", "status": "True"}]}}, 24),
+        ({**cluster_queue(), "status": {"conditions": [{"type": "Other"}, {"type": "Active", "status": "True"}]}}, 24),
         ({"metadata": {"name": "q"}}, 0),
     ],
 )

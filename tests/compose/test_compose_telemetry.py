@@ -301,7 +301,9 @@ def test_a_secret_that_is_missing_leaves_its_sink_out_unless_its_copy_is_there()
     message = "TelemetryDestination ops: Secret modelplane-system/prom-cred of sink prom does not exist"
     assert condition(new) == [("False", "SecretMissing", message)]
     old = compose(without, running(compose()))
+    kept = "telemetry-secret-prom-cred"
     assert telemetry(old).keys() == telemetry(compose()).keys()
+    assert telemetry(old)[kept].target == telemetry(compose())[kept].target
     assert config(old) == config(compose())
     assert condition(old) == [("False", "SecretMissing", message)]
     lacking = compose({**GIVEN, "telemetry-secret-prom-cred": ({**SECRET, "data": {}},)})
