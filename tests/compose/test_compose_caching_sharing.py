@@ -67,3 +67,11 @@ def test_of_several_that_may_the_oldest_stages_it():
         fleet = Fleet(make_cache(), [make_cluster("east")], caches=others)
         fleet.apply()
         assert fleet.entries()["east"]["sharedWith"] == "third"
+
+
+def test_one_that_is_being_deleted_and_has_nothing_stages_nothing():
+    leaving = other("06")
+    leaving["metadata"]["deletionTimestamp"] = "2027-01-15T07:30:00Z"
+    fleet = Fleet(make_cache(), [make_cluster("east")], caches=[leaving])
+    fleet.apply()
+    assert fleet.keys("volume") == [f"volume-east-{KEY}"]

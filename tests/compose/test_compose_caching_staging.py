@@ -203,6 +203,26 @@ def test_since_when_older_volumes_are_unused_stays_while_nobody_says_the_time():
     assert (fleet.entries()["east"]["olderUnusedSince"], len(fleet.keys("volume"))) == (since, 2)
 
 
+def test_older_volumes_stay_while_replicas_are_not_read():
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    for revision in ("main", "v2"):
+        fleet.cache["spec"]["huggingFace"] = hub(revision)
+        fleet.settle()
+    fleet.replicas = None
+    for _ in range(2):
+        fleet.now += 7200
+        fleet.apply()
+    assert len(fleet.keys("volume")) == 2
+
+
+def test_a_cluster_that_is_made_and_not_ready_is_waited_for():
+    cluster = make_cluster("east", ready=False)
+    cluster["status"]["conditions"].insert(0, {"type": "Provisioned", "status": "True", "reason": "Provisioned"})
+    fleet = Fleet(make_cache(), [cluster])
+    fleet.apply()
+    assert fleet.phases() == {"east": ("Pending", "WaitingForCluster")}
+
+
 def test_a_loader_that_ended_is_no_reason_while_its_job_tries_again():
     fleet = Fleet(make_cache(), [make_cluster("east")])
     fleet.apply()
@@ -264,3 +284,23 @@ def test_of_several_jobs_the_one_that_filled_the_volume_stays_until_that_is_obse
     fleet.end_jobs()
     fleet.apply()
     assert (fleet.phases(), fleet.keys("job")) == ({"east": ("Ready", "Staged")}, [f"job-east-{KEY}-1"])
+
+
+@pytest.mark.parametrize(
+    ("made", "phase"),
+    [
+        ("2027-01-15T07:59:59Z", ("Ready", "Staged")),
+        ("2027-01-15T08:00:00Z", ("Ready", "Staged")),
+        ("2027-01-15T08:00:01Z", ("Hydrating", "Hydrating")),
+    ],
+)
+def test_a_job_that_names_no_claim_has_filled_one_that_was_there_when_it_completed(made, phase):
+    fleet = Fleet(make_cache(), [make_cluster("east")])
+    fleet.apply()
+    fleet.end_jobs(completed="2027-01-15T08:00:00Z")
+    seen = fleet.observed[f"volume-east-{KEY}"]
+    metadata = {**seen.manifest["metadata"], "uid": "one", "creationTimestamp": made}
+    claim = replace(seen.target, manifest={**seen.manifest, "metadata": metadata})
+    fleet.observed[f"volume-east-{KEY}"] = replace(seen, target=claim)
+    fleet.compose()
+    assert fleet.phases() == {"east": phase}

@@ -101,7 +101,7 @@ def cluster_queue(**spec) -> dict:
         (cluster_queue(resourceGroups=CPU_ONLY, stopPolicy="Hold"), 0),
         (cluster_queue(resourceGroups=[7, *cluster_queue()["spec"]["resourceGroups"]]), 24),
         ({**cluster_queue(), "status": {"conditions": [{"type": "Active", "status": "False"}]}}, 0),
-        ({**cluster_queue(), "status": {"conditions": [{"type": "Active", "status": "True"}]}}, 24),
+        ({**cluster_queue(), "status": {"conditions": [{"type": "Other"}, {"type": "Active", "status": "True"}]}}, 24),
         ({"metadata": {"name": "q"}}, 0),
     ],
 )
@@ -541,12 +541,13 @@ def test_where_pods_are():
     )
 
 
-def test_too_many_pods_for_a_status_are_not_told():
+@pytest.mark.parametrize(("pods", "told"), [(MAX_BOUND_PODS, MAX_BOUND_PODS), (MAX_BOUND_PODS + 1, 0)])
+def test_too_many_pods_for_a_status_are_not_told(pods, told):
     gpus = PoolDevice(name="gpu", driver=DRIVER, count=8, attributes=HOPPER)
-    names = [f"n{at}" for at in range(MAX_BOUND_PODS + 1)]
+    names = [f"n{at}" for at in range(pods)]
     claims = [claim(name, "gpu-0", replica="chat") for name in names]
     seen = observed_pools([node(name, "p") for name in names], [inventory(name, 8) for name in names], claims, {"chat"})
-    assert bound_pods([GpuPool(name="p", nodes=len(names), devices=(gpus,))], seen, {"chat": "r"}) == ()
+    assert len(bound_pods([GpuPool(name="p", nodes=len(names), devices=(gpus,))], seen, {"chat": "r"})) == told
 
 
 def test_a_device_that_others_share_counts_as_theirs():

@@ -182,3 +182,15 @@ def test_a_pool_that_never_had_nodes_has_none_and_one_that_had_keeps_its_size(co
     item["status"] = {"gpuPools": [{"name": "fixed", "className": "h100", "nodes": counted}]}
     (pool,) = compose(item, observed).status.gpu_pools
     assert pool.nodes == nodes
+
+
+@pytest.mark.parametrize(("late", "more"), [(5, ""), (6, " and 1 more")])
+def test_five_that_are_not_ready_are_named_and_the_others_counted(late, more):
+    item = make_cloud("EKS", "fixed")
+    _, observed = settled(item)
+    keys = [key for key in compose(item, observed).desired if key.startswith("cloud-")][1 : late + 1]
+    for key in keys:
+        observed[key] = seen(key, observed[key], ready=False)
+    names = ", ".join(key.removeprefix("cloud-") for key in keys[:5])
+    message = condition(compose(item, observed), "Provisioned")[2]
+    assert message.partition(" are not ready: ")[2] == f"{names}{more}"

@@ -102,6 +102,7 @@ def test_replicas_of_other_caches_are_not_counted():
     mounting[0]["spec"]["caches"] += [{"name": "other"}]
     mounting += [make_replica("west", index=index) for index in (3, 4)]
     mounting[3]["spec"]["caches"] = mounting[4]["spec"]["caches"] = []
+    mounting += [make_replica("west", cache="other", index=5)]
     fleet = Fleet(make_cache(), replicas=mounting)
     fleet.apply()
     assert fleet.cache["status"]["references"] == 2

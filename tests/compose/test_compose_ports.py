@@ -38,6 +38,9 @@ def test_an_engine_listens_where_it_says(container, port):
     [
         ({"type": "Triton"}, {"args": ["--openai-port", "9000", "--port", "1"]}, 9000),
         ({"type": "TGI"}, {"args": ["-p", "9000"]}, 9000),
+        ({"type": "TGI"}, {"args": ["--port", "9000"]}, 9000),
+        ({"type": "TEI"}, {"args": ["-p", "9000"]}, 9000),
+        ({"type": "TEI"}, {"args": ["--port", "9000"]}, 9000),
         ({"server": {"port": 9000}}, {"ports": [{"containerPort": 1}]}, 9000),
         ({"server": {"port": 9000}}, {"args": ["--port=9001"]}, 9001),
         ({"server": {"healthPath": "/up"}}, {}, 8000),

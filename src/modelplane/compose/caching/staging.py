@@ -313,8 +313,8 @@ def _inputs_hash(site: Site) -> str:
     relayed = text_at(source.document, "url") if source.block == PEER else ""
     # Whoever deletes a claim that was filled has it filled anew, and by a Job of another name.
     again = [uid_of(site.volume.manifest)] if site.volume is not None and site.known.last_hydrated_at else []
-    asked = inputs.cache.metadata.annotations.get(RETRY, "")
-    return inputs_hash(*versions, asked, *inputs.allowed, credential, relayed, *again)
+    retry = inputs.cache.metadata.annotations.get(RETRY, "")
+    return inputs_hash(*versions, retry, *inputs.allowed, credential, relayed, *again)
 
 
 def _job(site: Site, cluster: InferenceCluster, attempt: StagingAttempt) -> Manifest:

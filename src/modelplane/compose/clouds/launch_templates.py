@@ -9,7 +9,7 @@ group that lets them speak with each other alone, and are placed side by side; A
 from collections.abc import Iterator, Mapping
 
 from modelplane.api.models import NodePool
-from modelplane.api.objects import Json, items_at, mapping_at, text_at
+from modelplane.api.objects import Json, as_list, items_at, mapping_at, text_at
 from modelplane.catalog.machines import load_catalog
 from modelplane.compose.clouds.resources import (
     CLUSTER,
@@ -179,5 +179,4 @@ def _cluster_group(plan: ClusterPlan, pool: PoolPlan) -> str:
     if found or seen is None:
         return found
     first, *_ = *items_at(seen.manifest, "spec", "forProvider", "networkInterfaces"), {}
-    groups = first.get("securityGroups")
-    return str(groups[0]) if isinstance(groups, list) and groups else ""
+    return str(next(iter(as_list(first.get("securityGroups"))), ""))

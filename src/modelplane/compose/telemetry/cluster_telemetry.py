@@ -7,7 +7,7 @@ the Secret of a sink is missing           a sink that has its copy stays as it i
 no sink is left, and none waits           the collector goes
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -19,7 +19,16 @@ from modelplane.api.errors import InputError
 from modelplane.api.labels import COPIED_FROM, DEFAULT_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster, InferenceGateway, MetricMapping, TelemetryDestination
-from modelplane.api.objects import API_VERSION, Manifest, manifest, mapping_at, name_of, text_at, with_metadata
+from modelplane.api.objects import (
+    API_VERSION,
+    Manifest,
+    items_at,
+    manifest,
+    mapping_at,
+    name_of,
+    text_at,
+    with_metadata,
+)
 from modelplane.api.outbound import OutboundRule
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import (
@@ -75,7 +84,7 @@ def telemetry_requirements(request: ComposeRequest[InferenceCluster]) -> dict[st
     destinations = [*(request.fetched(DESTINATIONS) or ()), *_by_name(request)]
     if not destinations:
         return {**found, **missing}
-    names = {text_at(sink, "secretRef", "name") for item in destinations for sink in _raw_sinks(item)}
+    names = {text_at(sink, "secretRef", "name") for item in destinations for sink in items_at(item, "spec", "sinks")}
     secrets = {secret_key(name): secret_requirement(name) for name in sorted(names - {""})}
     mappings = Requirement(API_VERSION, "MetricMapping")
     return {**found, **missing, MAPPINGS: mappings, GATEWAY: gateway_requirement(), **secrets}
@@ -195,11 +204,6 @@ def _secret_problem(sink: AcceptedSink, required: Mapping[str, tuple[Manifest, .
         return f"{shown} of sink {sink.name} does not exist"
     missing = sink.token_key and sink.token_key not in mapping_at(found[0], "data")
     return f"{shown} of sink {sink.name} has no key {sink.token_key}" if missing else ""
-
-
-def _raw_sinks(item: Manifest) -> Iterable[Manifest]:
-    sinks = mapping_at(item, "spec").get("sinks")
-    return [sink for sink in sinks if isinstance(sink, Mapping)] if isinstance(sinks, list | tuple) else []
 
 
 def _mappings(items: tuple[Manifest, ...] | None) -> MappingReport:
