@@ -1,7 +1,7 @@
 from modelplane.api.codec import decode
 from modelplane.api.models import MetricMapping
 from modelplane.compose import metric_mapping
-from modelplane.compose.contract import ComposeRequest
+from modelplane.compose.contract import ComposeRequest, Requirement
 from tests.compose.test_compose_telemetry import HOUSE, mapping
 
 
@@ -16,6 +16,7 @@ def test_a_mapping_that_is_applied():
     result, said = compose(HOUSE)
     assert said == ("True", "Accepted", "")
     assert (result.status.metrics, result.desired) == (3, {})
+    assert result.requirements == {"telemetry-mappings": Requirement("modelplane.ai/v1alpha1", "MetricMapping")}
 
 
 def test_a_metric_that_is_mapped_twice_names_the_other():
@@ -23,6 +24,9 @@ def test_a_metric_that_is_mapped_twice_names_the_other():
     result, said = compose(mapping("m", twice, twice))
     assert said == ("False", "Invalid", "spec.metrics[1].from: this MetricMapping maps x already")
     assert result.status.metrics == 1
+    _, said = compose(mapping("m", twice, twice, twice))
+    again = "this MetricMapping maps x already"
+    assert said == ("False", "Invalid", f"spec.metrics[1].from: {again}; spec.metrics[2].from: {again}")
     _, said = compose(mapping("m", twice), mapping("a", twice))
     assert said == ("False", "Invalid", "spec.metrics[0].from: MetricMapping a maps x already")
     _, said = compose(mapping("m", twice), mapping("z", twice))

@@ -202,6 +202,43 @@ def test_the_digest_is_that_of_any_cluster_that_has_it_and_stays_with_its_source
     assert "resolvedDigest" not in fleet.cache["status"]
 
 
+@pytest.mark.parametrize(
+    ("names", "more"), [(("a", "b", "c"), ""), (("a", "b", "c", "d"), "; 1 more")], ids=["three", "four"]
+)
+def test_three_clusters_that_miss_it_are_named(names, more):
+    fleet = Fleet(make_cache(), [make_cluster(name, ready=False) for name in names])
+    shown = "; ".join(f"{name}: WaitingForCluster: the cluster is not ready" for name in names[:3])
+    assert fleet.compose().conditions[-1].message == f"0 of {len(names)} clusters hold it; {shown}{more}"
+
+
+def test_where_some_failed_nothing_is_said_of_those_that_wait():
+    fleet = Fleet(make_cache(), [make_cluster("east", ready=False), make_cluster("west")])
+    fleet.apply()
+    fleet.apply()
+    fleet.end_jobs("Failed")
+    fleet.pods = {"west": [loader_pod(phase="Failed", reason="SourceNotFound", message="404")]}
+    artifact = fleet.apply().conditions[-1]
+    assert (artifact.reason, artifact.message.partition("; 1 attempt")[0]) == (
+        "SourceNotFound",
+        "0 of 2 clusters hold it; west: SourceNotFound: 404",
+    )
+
+
+def test_a_cache_that_no_cluster_matches_is_not_ready_for_that_reason():
+    ready = Fleet(make_cache(clusterSelector={"matchLabels": {"a": "b"}})).compose().ready
+    assert (ready.status, ready.reason) == ("False", "NoClusters")
+    unread = Fleet(make_cache(), clusters=None).compose().conditions[1]
+    assert (unread.status, unread.message) == ("Unknown", "clusters and replicas are not read yet")
+
+
+def test_all_older_forms_are_shown_with_the_newer_ones():
+    hub = {"source": {"huggingFace": {"repo": "a/b"}}}
+    accepted = Fleet(cache_of(source=None, huggingFace=None, artifact=hub, storage={"pvc": {}})).compose().conditions[0]
+    first, second = accepted.message.split("; ")
+    assert first.startswith("spec.artifact.source is an older form of spec.source: HuggingFace")
+    assert second == "spec.storage.pvc is an older form of spec.storage.sizeGiB"
+
+
 def test_progress_is_that_of_the_cluster_that_has_the_least_of_it():
     fleet = Fleet(make_cache())
     fleet.apply()
@@ -690,6 +727,9 @@ def test_an_image_volume_needs_nodes_that_can_mount_it():
     assert fleet.phases() == {"east": ("Failed", "NotSupported"), "west": ("Ready", "Published")}
     words = "an image volume needs Kubernetes 1.36, and the cluster has a node of v1.35.2-gke.1"
     assert fleet.entries()["east"]["message"] == words
+    fleet.cache["status"]["clusters"][0] |= {"phase": "Ready"}
+    fleet.compose()
+    assert fleet.phases()["east"] == ("Failed", "NotSupported")
     fleet.cache["status"]["clusters"][0] |= {"phase": "Ready", "references": 2}
     fleet.compose()
     assert fleet.phases()["east"] == ("Ready", "Published")

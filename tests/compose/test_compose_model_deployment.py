@@ -764,11 +764,19 @@ def test_an_endpoint_whose_replica_just_stopped_is_looked_at_again_when_its_time
     assert ("endpoint-a-0" in made.desired, made.requeue_after_s) == (True, left_s)
 
 
-def replica_that_stopped(seen):
+def test_the_endpoint_whose_time_is_over_first_is_waited_for():
+    seen = settled()
+    seen["replica-a-0"] = replica_that_stopped(seen["replica-a-0"])
+    seen["replica-b-0"] = replica_that_stopped(seen["replica-b-0"], timestamp(NOW + 1))
+    made = compose(2, seen, [cluster("a", nodes=2), cluster("b", nodes=2)], now=NOW + 1)
+    assert made.requeue_after_s == 2.0
+
+
+def replica_that_stopped(seen, at=SINCE):
     item = copy.deepcopy(seen.target.manifest)
     for condition in item["status"]["conditions"]:
         if condition["type"] != "WorkloadReady":
-            condition |= {"status": "False", "lastTransitionTime": SINCE}
+            condition |= {"status": "False", "lastTransitionTime": at}
     return Observed(Local(item, ReadyWhen.READY), ready=False)
 
 
@@ -820,6 +828,23 @@ def test_a_revision_that_is_aborted_goes_no_further(is_recorded):
     assert images(result) == {"replica-a-0": "i", "replica-b-0": "i"}
     assert (result.status.rollout.halted.message, result.status.revisions[-1].halted) == ("aborted by a user",) * 2
     assert result.status.revisions[-1].hash_ == revision
+    told = [(event.type, event.reason.value) for event in result.events if event.message.startswith("Progressing")]
+    assert told == [(EventType.WARNING, "RolloutHalted")]
+
+
+def test_a_pause_is_no_event():
+    """Whoever pauses knows."""
+    clusters = [cluster("a", nodes=2), cluster("b", nodes=2)]
+    first = compose(2, {}, clusters)
+    item = msgspec.to_builtins(deployment(2, 1, region=""))
+    item["spec"]["rollout"] = {"paused": True}
+    item["spec"]["workers"]["template"] = {"spec": {"containers": [{"name": "engine", "image": "new"}]}}
+    item["status"] = {**msgspec.to_builtins(first.status), "conditions": msgspec.to_builtins(first.conditions)}
+    seen = serving(first)
+    fleet = fleet_of(clusters, listed(seen))
+    found = model_deployment.compose(ComposeRequest(decode(ModelDeployment, item), seen, fleet=fleet, now=NOW + 60))
+    assert (found.conditions[-1].type, found.conditions[-1].status) == ("Progressing", "Unknown")
+    assert [event for event in found.events if event.message.startswith("Progressing")] == []
 
 
 def test_a_replica_that_serves_without_an_address_has_no_endpoint():
