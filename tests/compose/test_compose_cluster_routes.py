@@ -293,6 +293,15 @@ def test_the_gateway_that_has_not_taken_the_route_is_named(late, gateways, expec
     assert (found.status.value, found.message) == expected
 
 
+def test_what_is_in_doubt_at_a_gateway_on_a_cluster_stays_there_and_joins_no_other_route():
+    """The gateway beside the control plane came when the endpoint could not be read any more."""
+    before, seen = settled(lambda seen: composed([ONE, TWO], seen), STATUSES)
+    beside = {**seen, "route": observed_of(composed([ONE], None, (BESIDE,)))["route"]}
+    found = composed([ONE], beside, (BESIDE, EU))
+    refs = found.desired["route"].target.manifest["spec"]["rules"][0]["backendRefs"]
+    assert ([ref["name"] for ref in refs], backends(found)) == (["one"], backends(before))
+
+
 def test_two_gateways_on_one_cluster_have_objects_of_their_own():
     found, _ = settled(lambda seen: composed([ONE], seen, (EU, US)))
     identities = [

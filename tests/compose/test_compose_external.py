@@ -9,7 +9,7 @@ from modelplane.api.models import ModelEndpoint, ModelEndpointStatus, ModelServi
 from modelplane.compose import model_endpoint, model_service
 from modelplane.compose.contract import ComposeRequest, Local, Observed, Requirement
 from modelplane.compose.external import ExternalAddress, target_of
-from modelplane.compose.provider_models import FetchedList
+from modelplane.compose.provider_models import FetchedList, ListRequest
 from tests.compose.hop import pem
 
 
@@ -242,21 +242,24 @@ def test_a_replica_behind_a_name_is_resolved_and_its_backend_has_the_name():
 REPLICA = {"replica": {"name": "r", "clusterName": "c"}}
 
 
+UNVOUCHED = ("False", "Invalid", "spec.url: ModelReplica r does not report this address")
+
+
 @pytest.mark.parametrize(
-    ("replicas", "reason"),
+    ("replicas", "expected"),
     [
-        (None, "Unresolved"),
-        ((), "Invalid"),
-        (({"status": {"address": "http://10.0.0.8"}},), "Invalid"),
-        (({"status": {"address": "http://10.0.0.7"}},), "RoutePending"),
+        (None, ("Unknown", "Unresolved", "spec.replica: the ModelReplica is not read yet")),
+        ((), UNVOUCHED),
+        (({"status": {"address": "http://10.0.0.8"}},), UNVOUCHED),
+        (({"status": {"address": "http://10.0.0.7"}},), PENDING),
     ],
 )
-def test_an_endpoint_of_a_replica_needs_the_word_of_the_replica(replicas, reason):
+def test_an_endpoint_of_a_replica_needs_the_word_of_the_replica(replicas, expected):
     required = {} if replicas is None else {"replica": replicas}
     found = composed(endpoint(url="http://10.0.0.7", **REPLICA), required=required)
-    assert found.conditions[0].reason.value == reason
+    assert told(found) == [expected]
     assert list(found.requirements) == ["replica"]
-    assert found.requeue_after_s == (None if reason == "RoutePending" else 2.0)
+    assert found.requeue_after_s == (None if expected == PENDING else 2.0)
 
 
 def test_a_replica_is_called_without_a_credential():
@@ -305,10 +308,8 @@ def test_a_replica_that_moves_to_https_is_called_as_before_until_the_ca_is_there
         )
     )
     unread = composed(endpoint(url=SECURE, **REPLICA), observed=plain, required={"replica": VOUCHED["replica"]})
-    assert (unread.conditions[0].reason.value, unread.desired["backend"].target) == (
-        "Unresolved",
-        plain["backend"].target,
-    )
+    assert told(unread) == [("Unknown", "Unresolved", "spec.replica: the CA of the cluster's gateway is not read yet")]
+    assert unread.desired["backend"].target == plain["backend"].target
     first = composed(endpoint(url=SECURE, **REPLICA), observed=plain, required=VOUCHED)
     assert (list(first.desired), first.desired["backend"].target) == (["backend", "authority"], plain["backend"].target)
     assert first.ready.status.value == "True"
@@ -382,6 +383,22 @@ def test_an_endpoint_is_ready_when_its_credential_is_there_too():
 def test_what_comes_first_is_waited_for():
     found = composed(endpoint(), resolve=lambda _: ("93.184.215.14",), list_models=lambda _: None)
     assert found.requeue_after_s == 1.0
+
+
+@pytest.mark.parametrize(
+    ("url", "resolve"),
+    [("https://93.184.215.14", lambda _: None), ("https://api.example", None)],
+    ids=["no name", "a host that looks up nothing"],
+)
+def test_an_address_that_is_not_looked_up_is_not_checked_again(url, resolve):
+    found = composed(endpoint(url=url), resolve=resolve)
+    assert (told(found), found.requeue_after_s) == ([PENDING], None)
+
+
+def test_a_provider_is_asked_for_its_models_where_the_gateway_allows_its_address():
+    asked = []
+    composed(endpoint(url="http://10.0.0.7/v1"), allow=("10.0.0.0/8",), list_models=asked.append)
+    assert asked == [ListRequest("http://10.0.0.7/v1/models", ("10.0.0.0/8",))]
 
 
 API = "modelplane.ai/v1alpha1"

@@ -29,6 +29,7 @@ def test_a_fresh_replica_asks_for_its_cluster_and_caches_and_does_nothing(scene)
     made.required = {}
     result = made.compose()
     assert result.desired == {}
+    assert result.conditions[0].message == "the cluster or a cache is missing; running pods stay"
     assert told(result) == {
         "Accepted": ("Unknown", "Unresolved"),
         "Scheduled": ("Unknown", "Unresolved"),
@@ -239,6 +240,17 @@ def test_other_devices_make_another_template_and_the_old_one_stays_while_pods_ne
     assert old in made.compose().desired
 
 
+def test_a_workload_goes_at_once_where_another_kind_of_workload_comes(scene):
+    """Only what pods refer to stays for them."""
+    made = scene("pipeline-2")
+    observe(made)
+    made.replica = scene("single-gpu").replica
+    found = made.compose().desired
+    kept = {key for key in found if key in made.observed and key.startswith("claims-")}
+    assert kept == {key for key in made.observed if key.startswith("claims-")} != set()
+    assert [key for key in found if key.startswith("workload-")] == ["workload-main-deployment"]
+
+
 def test_the_cluster_says_in_its_own_words_why_pods_do_not_start(scene):
     made = scene("tensor-8")
     refused = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "no PriorityClass"}
@@ -381,6 +393,22 @@ def test_the_served_generation_is_the_newest_that_all_pods_served(scene, ready, 
     at_generation(made, 2, known)
     observe(made, ready=ready, workload_main_deployment=workload)
     assert made.compose().status.served_generation == expected
+
+
+def test_a_generation_that_its_route_does_not_lead_to_is_not_served(scene):
+    made = scene("single-gpu")
+    at_generation(made, 2, 1)
+    observe(made, workload_main_deployment=DONE)
+    made.observed["route"] = Observed(made.observed["route"].target, ready=False)
+    assert made.compose().status.served_generation == 1
+
+
+def test_a_generation_serves_on_while_a_cache_is_staged_anew(scene):
+    made = scene("tensor-8")
+    at_generation(made, 2, 2)
+    observe(made, workload_main_deployment=DONE)
+    made.required["cache-llama-70b"][0]["status"]["clusters"][0]["phase"] = "Hydrating"
+    assert made.compose().status.served_generation == 2
 
 
 def test_a_change_that_is_refused_was_not_served(scene):

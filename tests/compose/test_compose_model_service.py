@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from modelplane.api.codec import decode
-from modelplane.api.models import ModelService
+from modelplane.api.models import GatewayRoute, ModelService
 from modelplane.compose import model_service
 from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen, Requirement
 
@@ -206,6 +206,10 @@ def test_a_route_stays_until_both_lists_are_read(read):
     assert compose(read, before).desired["route"].target.manifest == before
 
 
+def test_endpoints_that_are_not_read_are_not_counted():
+    assert resolved(compose({"gateways": (GATEWAY,)})) == ("Unknown", "Unresolved", "the endpoints are not read yet")
+
+
 def parents(found):
     return [each["name"] for each in found.desired["route"].target.manifest["spec"]["parentRefs"]]
 
@@ -243,6 +247,7 @@ def test_a_gateway_leaves_the_routes_only_when_it_is_known_to_be_gone(gateways, 
 
 
 UNROUTED = {**GATEWAY, "spec": {"router": {"replicas": 0}}}
+UNROUTED_EU = {**UNROUTED, "metadata": {"name": "eu"}, "status": {"address": "192.0.2.2"}}
 ROUTED = {**GATEWAY, "spec": {"router": {"image": "example.org/modelplane:1"}}}
 
 
@@ -294,6 +299,18 @@ def test_the_policy_of_single_endpoints_is_there_before_their_routes():
     assert "endpoint-policy" not in model_service.compose(ComposeRequest(CHAT, observed_of(second), required)).desired
 
 
+def test_a_router_at_one_of_two_gateways_has_its_policy_before_there_are_endpoints():
+    found = compose({"endpoints": (), "gateways": (ROUTED, UNROUTED_EU)})
+    assert (list(found.desired), endpoint_rules(found)) == (["route", "policy", "unserved", "endpoint-policy"], [])
+
+
+def test_an_object_is_ready_once_it_is_observed():
+    first = composed(("one",), gateway=UNROUTED)
+    assert {key: each.ready for key, each in first.desired.items()} == dict.fromkeys(first.desired, False)
+    second = with_policy(("one",), UNROUTED)
+    assert {key: each.ready for key, each in second.desired.items()} == dict.fromkeys(first.desired, True)
+
+
 def test_routes_of_single_endpoints_stay_while_the_endpoints_are_not_read():
     first = with_policy(("one", "two"))
     for required in ({}, {"gateways": (ROUTED,)}, {"endpoints": (endpoint("one"),)}):
@@ -316,6 +333,9 @@ def test_a_service_reads_gateways_and_the_endpoints_of_its_namespace():
 def test_endpoints_of_which_none_is_ready_are_counted():
     found = composed((endpoint("one", "False"), endpoint("two", "False")))
     assert resolved(found) == ("False", "NoReadyEndpoints", "0 of 2 endpoints are ready; the address answers 503")
+    found = composed((endpoint("one"), endpoint("two", "False")))
+    address = "http://192.0.2.1/team/chat"
+    assert found.status.gateways == (GatewayRoute(name="default", address=address, accepted=False, endpoints=1),)
 
 
 @pytest.mark.parametrize(
@@ -335,6 +355,11 @@ def test_endpoints_of_which_none_is_ready_are_counted():
             ("False", "WaitingForGateway", "InferenceGateway default has no address"),
         ),
         (
+            {"gateways": ({**GATEWAY, "status": {}}, EU)},
+            None,
+            ("True", "RouteConfigured", "http://192.0.2.1/team/chat"),
+        ),
+        (
             {"gateways": ({"metadata": {"name": "eu"}, "spec": {}}, GATEWAY)},
             None,
             ("True", "RouteConfigured", "http://192.0.2.1/team/chat"),
@@ -346,6 +371,7 @@ def test_endpoints_of_which_none_is_ready_are_counted():
         "none",
         "none that selects it",
         "one without an address",
+        "the second has an address",
         "one of two has an address",
     ],
 )
@@ -365,12 +391,9 @@ LIMITS = (
 )
 
 
-EU = {"metadata": {"name": "eu"}, "spec": {"router": {"replicas": 0}}, "status": {"address": "192.0.2.2"}}
-
-
 @pytest.mark.parametrize(
     ("gateways", "limits"),
-    [((UNROUTED,), LIMITS), ((ROUTED,), ""), ((ROUTED, EU), LIMITS)],
+    [((UNROUTED,), LIMITS), ((ROUTED,), ""), ((ROUTED, UNROUTED_EU), LIMITS)],
     ids=["weights", "a router", "a router at one of two gateways"],
 )
 def test_what_weights_alone_cannot_do_is_said(gateways, limits):
@@ -380,3 +403,16 @@ def test_what_weights_alone_cannot_do_is_said(gateways, limits):
     observed = observed_of(model_service.compose(ComposeRequest(service, {}, required)))
     condition = model_service.compose(ComposeRequest(service, observed, required)).conditions[1]
     assert (condition.status.value, condition.message) == ("True", f"http://192.0.2.1/team/chat{limits}")
+
+
+def test_the_first_three_endpoints_that_weights_leave_out_are_named():
+    """One group of two acts on overflow."""
+    others = [{**endpoint(name), "spec": {"url": "https://models.example/openai"}} for name in ("b", "c", "d", "e")]
+    away = [{**each, "metadata": {**each["metadata"], "labels": {"app": "b"}}} for each in others]
+    groups = {"endpoints": [*OVERFLOW["endpoints"], {"selector": {"matchLabels": {"app": "b"}}}]}
+    service = decode(ModelService, {"metadata": {"name": "chat", "namespace": "team"}, "spec": groups})
+    required = {"endpoints": (endpoint("a"), *away), "gateways": (UNROUTED,)}
+    observed = observed_of(model_service.compose(ComposeRequest(service, {}, required)))
+    condition = model_service.compose(ComposeRequest(service, observed, required)).conditions[1]
+    said = LIMITS.replace("two", "b, c, d")
+    assert (condition.status.value, condition.message) == ("True", f"http://192.0.2.1/team/chat{said}")

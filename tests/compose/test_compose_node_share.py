@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.models import GpuPool, NodeResources
-from modelplane.compose.node_share import node_share
+from modelplane.compose.node_share import cpu_millis, memory_bytes, node_share
 from modelplane.compose.pool_hardware import pool_of
 from modelplane.placement.matching import Claim
 
@@ -42,6 +42,7 @@ def claim(count, name="gpu.nvidia.com"):
         ),
         pytest.param(pool(resources={"cpu": "4"}), (claim(1),), NodeResources(cpu="375m"), id="what the class says"),
         pytest.param(pool(resources={"cpu": "11m"}), (claim(1),), NodeResources(cpu="1m"), id="the least that counts"),
+        pytest.param(pool(resources={"memory": "2Mi"}), (claim(8),), NodeResources(memory="1Mi"), id="a mebibyte"),
         pytest.param(pool(resources={"memory": "16G"}), (claim(8),), NodeResources(memory="11444Mi"), id="decimal"),
         pytest.param(pool(), (claim(99),), NodeResources(cpu="144", memory="1572864Mi"), id="never more than a node"),
         pytest.param(pool(), (), None, id="no claims"),
@@ -62,3 +63,19 @@ def test_pods_that_take_all_devices_fit_on_the_node():
     shares = [node_share(pool(resources={"cpu": "7", "memory": "31Gi"}), (claim(each),)) for each in (3, 3, 2)]
     assert sum(int(share.cpu.removesuffix("m")) for share in shares) <= 7000 * 3 // 4
     assert sum(int(share.memory.removesuffix("Mi")) for share in shares) <= 31 * 1024 * 3 // 4
+
+
+@pytest.mark.parametrize(
+    ("written", "millis", "size"),
+    [
+        ("2", 2000, 2),
+        (2, 2000, 2),
+        ("1500m", 1500, 2),
+        ("0.1m", 1, 1),
+        ("1Ki", 1_024_000, 1024),
+        ("much", 0, 0),
+        (None, 0, 0),
+    ],
+)
+def test_a_quantity_of_a_container_is_rounded_up_and_what_is_none_counts_for_nothing(written, millis, size):
+    assert (cpu_millis(written), memory_bytes(written)) == (millis, size)

@@ -39,10 +39,12 @@ def owned(fleet):
 FLEET = [cluster("a"), cluster("b")]
 
 
-def test_a_replica_that_names_another_place_counts_at_its_own_and_not_there():
+@pytest.mark.parametrize("engines", [None, 7], ids=["readable", "unreadable"])
+def test_a_replica_that_names_another_place_counts_at_its_own_and_not_there(engines):
     """The fleet has it where its spec says; nothing is observed there."""
     misread = replica("b", 3, assignment("h200", claim(8)), serving=True)
-    found = with_observed(Fleet.of(FLEET, [misread]), CHAT, observed("a-0", cluster_name="b", index=3), READ)
+    seen = observed("a-0", cluster_name="b", index=3, engines=engines)
+    found = with_observed(Fleet.of(FLEET, [misread]), CHAT, seen, READ)
     assert owned(found) == [("a", 0, True, True)]
 
 
@@ -88,6 +90,21 @@ def test_what_an_unreadable_replica_holds_is_known_by_the_fleet():
         Fleet.of(FLEET, [known]), CHAT, observed("a-0", cluster_name="a", index=0, engines=7, conditions=[]), READ
     )
     assert (owned(found), found.owned_by(CHAT)[0].assignments) == ([("a", 0, True, False)], known.assignments)
+
+
+@pytest.mark.parametrize(
+    ("known", "conditions", "serving"),
+    [
+        pytest.param(True, [], True, id="the fleet says so"),
+        pytest.param(False, SERVING, True, id="it says so itself"),
+        pytest.param(False, [], False, id="nobody says so"),
+    ],
+)
+@pytest.mark.parametrize("engines", [None, 7], ids=["readable", "unreadable"])
+def test_a_replica_serves_when_the_fleet_or_it_itself_says_so(engines, known, conditions, serving):
+    listed = replica("a", 0, assignment("h200", claim(8)), serving=known)
+    seen = observed("a-0", cluster_name="a", index=0, engines=engines, conditions=conditions)
+    assert owned(with_observed(Fleet.of(FLEET, [listed]), CHAT, seen, READ)) == [("a", 0, serving, False)]
 
 
 def test_a_replica_that_the_fleet_has_and_that_is_not_observed_does_not_serve():

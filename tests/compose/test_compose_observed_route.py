@@ -33,6 +33,11 @@ def route(*rules):
             id="two rules",
         ),
         pytest.param(
+            route({"filters": [{"type": "RequestHeaderModifier", **LISTED}, FILTER], "backendRefs": [ONE]}),
+            ObservedRoute(REWRITE, {"one": ONE}, ("team/a", "team/b")),
+            id="a rewrite after a list of replicas",
+        ),
+        pytest.param(
             route({"filters": [FILTER, LISTED], "backendRefs": [ONE, TWO]}),
             ObservedRoute(REWRITE, {"one": ONE, "two": TWO}, ("team/a", "team/b")),
             id="a list of replicas",
@@ -117,6 +122,18 @@ def test_models_that_cannot_be_read_are_not_known(models, expected):
     item["status"]["models"] = models
     (found,) = read_endpoints([item], ObservedRoute(), {}).found
     assert (found.models and found.models.names) == expected
+
+
+@pytest.mark.parametrize(
+    ("addresses", "expected"),
+    [(["192.0.2.1", "api.example", 7, "2001:db8::1"], ("192.0.2.1", "2001:db8::1")), ("192.0.2.1", ()), (None, ())],
+    ids=["some are none", "no list", "not resolved"],
+)
+def test_addresses_that_are_none_are_left_out(addresses, expected):
+    item = endpoint("one", READY)
+    item["status"]["addresses"] = addresses
+    (found,) = read_endpoints([item], ObservedRoute(), {}).found
+    assert found.addresses == expected
 
 
 DENIED = {

@@ -336,9 +336,9 @@ def _routed(
     serving = [each for each in gateways or () if each.status.address is not None]
     pending = [_pending(request, route, remote.get(each.metadata.name), plan) for each in serving]
     waits = next((why for why in pending or [_pending(request, route, None, plan)] if why), None)
-    if waits is None and address is not None:
-        return holds(kind, Reason.ROUTE_CONFIGURED, address + _limits(request, plan, gateways or ()))
-    return fails(kind, Reason.ROUTE_PENDING, waits or "the gateway has no address")
+    if waits is not None:
+        return fails(kind, Reason.ROUTE_PENDING, waits)
+    return holds(kind, Reason.ROUTE_CONFIGURED, f"{address}{_limits(request, plan, gateways or ())}")
 
 
 def _pending(

@@ -22,15 +22,18 @@ _VERBS = frozenset({"InfiniBand", "RoCE"})
 
 def phase_fault(context: Context) -> str | None:
     """Why the phases of a replica cannot work together."""
+    if not context.disaggregated:
+        return None
     engines = context.replica.spec.engines
-    if not context.disaggregated or any(_transfer(engine) is None for engine in engines):
+    known = [(engine, transfer) for engine in engines if (transfer := _transfer(engine))]
+    if len(known) < len(engines):
         return None
     if len({engine.type_ for engine in engines}) > 1:
         return f"{_listed({engine.name: engine.type_ for engine in engines})}: they cannot exchange KV caches"
-    said = {engine.name: transfer.said(_words(engine)) for engine in engines if (transfer := _transfer(engine))}
+    said = {engine.name: transfer.said(_words(engine)) for engine, transfer in known}
     if len({way for way in said.values() if way is not None}) > 1:
-        name = next(transfer.name for engine in engines if (transfer := _transfer(engine)))
-        return f"{name} differs: {_listed({name: way or 'the default' for name, way in said.items()})}"
+        (_, transfer), *_ = known
+        return f"{transfer.name} differs: {_listed({name: way or 'the default' for name, way in said.items()})}"
     return None
 
 
