@@ -173,13 +173,23 @@ def test_a_missing_or_broken_input_keeps_what_runs_and_says_why(scene, spoil, ki
     assert told(result)["RouteReady"] == ("True", "RouteConfigured")
 
 
-@pytest.mark.parametrize("gateway", [None, 7, {}, {"address": 7}])
-def test_a_garbled_gateway_of_the_cluster_changes_no_object(scene, gateway):
+@pytest.mark.parametrize(
+    "garbled",
+    [
+        {"gateway": None},
+        {"gateway": 7},
+        {"gateway": {}},
+        {"gateway": {"address": 7}},
+        {"inClusterScheduler": {"type": "Auto"}},
+        {"inClusterScheduler": {"type": "Slurm"}},
+    ],
+)
+def test_a_garbled_status_of_the_cluster_changes_no_object(scene, garbled):
     made = scene("tensor-8")
     observe(made)
     wanted = {key: item.target for key, item in made.compose().desired.items()}
     made.replica = msgspec.structs.replace(made.replica, status=ModelReplicaStatus(address="http://192.0.2.1"))
-    made.required["cluster"][0]["status"] = {"gateway": gateway}
+    made.required["cluster"][0]["status"] = garbled
     result = made.compose()
     assert {key: item.target for key, item in result.desired.items()} == wanted
     assert told(result)["Scheduled"] == ("True", "Placed")

@@ -272,6 +272,10 @@ CAUSES = {
         ),
         Cause(Reason.UNHEALTHY, "the status is not set", BOUND),
     ),
+    "a pod that is not ready and says nothing": (
+        pod(container(RUNNING, ready=True), conditions=[{**NOT_READY, "message": ""}]),
+        Cause(Reason.UNHEALTHY, "it is not ready", BOUND),
+    ),
     "an eviction": (
         pod(phase="Failed", reason="Evicted", message="The node was low on resource: memory.", conditions=[NOT_READY]),
         Cause(Reason.POD_FAILED, "Evicted: The node was low on resource: memory.", BOUND),
@@ -402,9 +406,11 @@ def test_pods_that_ended_or_leave_count_only_when_alone():
     evicted, loading = CAUSES["an eviction"][0], CAUSES["an engine that loads"][0]
     leaving = copy.deepcopy(loading)
     leaving["metadata"]["deletionTimestamp"] = LATER
-    assert (
-        pods_cause([evicted, leaving, loading]).message == "1 of 1 pod: container engine runs and does not answer yet"
-    )
+    done = {**copy.deepcopy(evicted), "status": {"phase": "Succeeded"}}
+    for ended in (evicted, done):
+        assert pods_cause([ended, leaving, loading]) == Cause(
+            Reason.LOADING_WEIGHTS, "1 of 1 pod: container engine runs and does not answer yet", STARTED
+        )
     assert pods_cause([evicted, leaving]) == Cause(Reason.TERMINATING, "1 of 1 pod: it is being deleted", LATER)
     assert pods_cause([evicted]).reason is Reason.POD_FAILED
 

@@ -118,6 +118,16 @@ def test_what_only_users_set_is_as_it_is_written():
     assert template_volumes(context, member(volumes=[claim]).template.spec) == [claim]
 
 
+def test_pods_of_an_engine_are_kept_even_where_no_more_is_said():
+    scene = make_scene("whole-pod")
+    context = Context(scene.replica, decode(InferenceCluster, scene.required["cluster"][0]), ())
+    selector = {"matchLabels": {"modelplane.ai/replica": scene.replica.metadata.name, "modelplane.ai/engine": "main"}}
+    even = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "topologyKey": "zone", "labelSelector": selector}
+    written = [{"topologyKey": "zone"}, {"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "ScheduleAnyway"}]
+    spec = template_spec(context, ENGINE, member(topologySpreadConstraints=written).template.spec)
+    assert spec == {"topologySpreadConstraints": [even, {**even, **written[1]}]}
+
+
 def test_files_come_from_the_copies_of_what_users_name():
     scene = make_scene("whole-pod")
     ((_, _, spec),) = pods(scene.compose())

@@ -39,3 +39,14 @@ def test_a_pool_of_domains_is_counted_in_them():
     (found,) = cluster_of(decode(InferenceCluster, item)).pools
     assert found.hardware.domain == Domain("nvidia.com/gpu.clique", 18, "no scheduler for it")
     assert (found.domains, found.units(found.nodes)) == (2, 2)
+
+
+def test_a_pool_that_scales_and_may_have_no_nodes_has_none():
+    pool = {"name": "gpus", "nodes": 0, "observedNodes": 0, "devices": [GPU]}
+    spec = {
+        "cluster": {"source": "Existing"},
+        "nodePools": [{"name": "gpus", "className": "h200", "nodeCount": 0, "maxNodeCount": 0}],
+    }
+    item = {"metadata": {"name": "east"}, "spec": spec, "status": {"gpuPools": [pool]}}
+    (found,) = cluster_of(decode(InferenceCluster, item)).pools
+    assert (found.nodes, found.nodes_now, found.desired_nodes) == (0, None, None)

@@ -6,6 +6,7 @@ from modelplane.api.codec import decode, encode
 from modelplane.api.models import ModelReplica
 from modelplane.compose.contract import ReadyWhen
 from modelplane.compose.readiness import (
+    first_address,
     is_ready,
     programming_problem,
     route_problem,
@@ -151,3 +152,16 @@ def test_when_an_object_is_ready(when, item, expected):
 def test_why_a_gateway_does_not_serve_what_it_should(kind, status, problem):
     condition = {"type": kind, "status": status, "reason": "Invalid", "message": "no class"}
     assert programming_problem({"status": {"conditions": [{"status": "False"}, condition]}}) == problem
+
+
+@pytest.mark.parametrize(
+    ("addresses", "expected"),
+    [
+        ([{"value": "192.0.2.1"}, {"value": "192.0.2.2"}], "192.0.2.1"),
+        ([{"type": "IPAddress"}, {"value": ""}, {"value": "192.0.2.2"}], "192.0.2.2"),
+        ([{"type": "IPAddress"}], None),
+        ([], None),
+    ],
+)
+def test_the_address_of_a_gateway_is_the_first_that_has_a_value(addresses, expected):
+    assert first_address({"status": {"addresses": addresses}}) == expected

@@ -130,6 +130,17 @@ def test_a_replica_that_mounts_nothing_is_not_created_before_its_cluster_is_read
     del made.required["cluster"]
     found = {each.type: (each.status, each.reason, each.message) for each in compose(made).conditions}
     assert found["WorkloadReady"] == ("False", "Creating", "the workload is not created yet")
+    assert found["RouteReady"] == ("Unknown", "Unresolved", "the cluster is not read yet")
+
+
+def test_a_workload_that_was_just_created_is_starting(scene):
+    condition = compose(scene("single-gpu")).conditions[4]
+    assert (condition.type, condition.status, condition.reason, condition.message) == (
+        "WorkloadReady",
+        "False",
+        "WorkloadStarting",
+        "the workload is not observed yet",
+    )
 
 
 def test_a_lost_cluster_is_the_cause_before_secrets_that_cannot_be_seen_there(scene):
@@ -348,14 +359,16 @@ def test_a_replica_that_serves_says_what_it_lacks_all_the_same(scene, others, me
     assert (found.reason, found.message) == ("Serving", message)
 
 
-@pytest.mark.parametrize("reason", ["Provisioning", "ClusterUnreachable"])
-def test_a_cluster_that_is_not_ready_is_not_lost(scene, reason):
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [("ClusterReady", "Provisioning"), ("ClusterReady", "ClusterUnreachable"), ("Ready", "ClusterLost")],
+)
+@pytest.mark.parametrize(("ready", "expected"), [(True, "Serving"), (False, "WorkloadStarting")])
+def test_a_cluster_that_is_not_ready_is_not_lost(scene, kind, reason, ready, expected):
     made = scene("single-gpu")
-    observe(made, ready=True)
-    made.required["cluster"][0]["status"]["conditions"] = [
-        {"type": "ClusterReady", "status": "False", "reason": reason}
-    ]
-    assert compose(made).status.reason == "Serving"
+    observe(made, ready=ready)
+    made.required["cluster"][0]["status"]["conditions"] = [{"type": kind, "status": "False", "reason": reason}]
+    assert compose(made).status.reason == expected
 
 
 def test_a_replica_waits_for_the_address_of_its_cluster(scene):

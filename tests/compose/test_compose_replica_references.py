@@ -74,6 +74,14 @@ def test_binary_data_of_a_config_map_is_copied_too(scene):
     assert made.compose().desired["configmap-telemetry"].target.copied_from.fields == ("binaryData",)
 
 
+@pytest.mark.parametrize("field", ["data", "binaryData"])
+def test_a_key_of_a_config_map_may_be_text_or_binary(scene, field):
+    made = scene("gpt-oss-20b")
+    original = made.required["configmap-engine"][0]
+    original.update({"data": {}, "binaryData": {}, field: {"log-level": "AA=="}})
+    assert secrets_ready(made) == ("False", "SecretsCopying", "0 of 4 Secrets and ConfigMaps copied to east")
+
+
 def unread(made):
     del made.required["secret-engine"]
 

@@ -61,6 +61,11 @@ LATER = "2026-01-01T00:05:00Z"
             id="its deadline is over",
         ),
         pytest.param(
+            {"updated": 1, "ready": 0, "before": BEFORE, "now": NOW + 599},
+            (status(1, 0), ROLLING, 1.0),
+            id="its last second",
+        ),
+        pytest.param(
             {"updated": 1, "ready": 0, "before": BEFORE, "now": 0.0},
             (status(1, 0), ROLLING, None),
             id="no time is known",

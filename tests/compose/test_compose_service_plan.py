@@ -271,4 +271,17 @@ def test_an_endpoint_that_is_not_ready_says_why(given, told):
 
 def test_an_address_that_is_no_url_gets_nothing():
     (planned,) = service_plan(service(group("a")), [endpoint("x", "a", {"url": "ftp://192.0.2.9"})]).endpoints
-    assert (planned.ready, planned.message, planned.models) == (False, "the address is not an http or https URL", ())
+    assert planned == PlanEndpoint(
+        "team/x",
+        "group-0",
+        0,
+        secure=False,
+        address="",
+        port=0,
+        host=None,
+        prefix="",
+        labels={"app": "a"},
+        ready=False,
+        reason="Invalid",
+        message="the address is not an http or https URL",
+    )

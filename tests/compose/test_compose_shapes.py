@@ -24,6 +24,7 @@ from tests.compose.conftest import load_deployment, make_cluster
         (Topology(tensor=4), 2, "tensor 4 needs 4 devices in a pod; nodeSelector requests 2"),
         (Topology(tensor=16, tensor_local=8), 8, None),
         (Topology(tensor=16, tensor_local=8), 4, "tensorLocal 8 needs 8 devices in a pod; nodeSelector requests 4"),
+        (Topology(tensor=8, tensor_local=8), 4, "tensor 8 needs 8 devices in a pod; nodeSelector requests 4"),
         (Topology(tensor=8, pipeline=2), 8, None),
         (Topology(data=16, data_local=8), 8, None),
         (

@@ -223,6 +223,24 @@ def test_what_serves_is_not_removed_under_replicas():
     assert (held.status.software.message, observed.keys() - held.desired.keys()) == (None, set())
 
 
+def test_all_that_is_kept_under_replicas_is_named():
+    _, observed, _ = settle(make(scheduling={"type": "Kueue"}))
+    off = {"overrides": [{"name": "leader-worker-set", "enabled": False}]}
+    result = compose(make(software=off), observed, replicas=({"metadata": {"name": "r"}},))
+    assert result.status.software.message == (
+        "kueue, leader-worker-set: not needed any more, and kept while replicas run on the cluster"
+    )
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_driver_makes_compute_domains_where_a_pool_has_them(enabled):
+    domain = {"topologyKey": "nvidia.com/gpu.clique", "nodeCount": 18, "computeDomains": enabled}
+    pool = {"name": "gpu", "className": "h200", "fabric": {"name": "nvlink", "domain": domain}}
+    result, _, _ = settle(make(nodePools=[pool]))
+    driver = result.desired["stack-dra-driver-nvidia"].target
+    assert driver.values["resources"] == {"computeDomains": {"enabled": enabled}}
+
+
 def test_a_component_is_changed_when_all_others_are_as_they_are_wanted():
     two = {"cert-manager", "leader-worker-set"}
     others = [{"name": name, "enabled": False} for name in BASIC if name not in two]
@@ -310,6 +328,8 @@ def test_mirrors_have_every_image_of_the_gateway_in_its_version():
     assert gateway.values["global"] == {
         "images": {"envoyGateway": {"image": "mirror.example/hub/envoyproxy/gateway:v1.8.9"}}
     }
+    plain = settle(make())[0].desired["stack-gateway-class-gatewayclass"].target
+    assert result.desired["stack-gateway-class-gatewayclass"].target == plain
     proxy = result.desired["stack-gateway-class-envoyproxy"].target.manifest["spec"]["provider"]["kubernetes"]
     assert proxy == {
         "envoyService": {"externalTrafficPolicy": "Cluster"},
@@ -381,8 +401,10 @@ def test_what_a_provided_cluster_lacks_is_listed():
     lacking = have(*(name for name in BASIC if name not in {"leader-worker-set", "dra-driver-nvidia"}))
     told = "missing: leader-worker-set (leaderworkerset.x-k8s.io/v1); dra-driver-nvidia (DeviceClass gpu.nvidia.com)"
     assert met(compose(cluster, **lacking)) == ("False", "RequirementsMissing", told)
-    assert met(compose(cluster))[:2] == ("Unknown", "Unresolved")
-    assert met(compose(cluster, **have(*BASIC), **{"class-h200": ()}))[:2] == ("Unknown", "Unresolved")
+    unread = "APIService, DeviceClass, GatewayClass of the cluster: not read yet"
+    assert met(compose(cluster)) == ("Unknown", "Unresolved", unread)
+    unread = "InferenceClass h200: not read yet"
+    assert met(compose(cluster, **have(*BASIC), **{"class-h200": ()})) == ("Unknown", "Unresolved", unread)
 
 
 def test_what_is_read_of_a_provided_cluster():

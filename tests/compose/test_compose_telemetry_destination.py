@@ -68,6 +68,22 @@ def test_a_name_that_another_destination_has_is_its_own_fault():
     assert said["Accepted"] == ("False", "Invalid", "spec.sinks[0].name: TelemetryDestination a has tempo")
 
 
+def test_only_its_own_sinks_count_and_every_secret_that_is_missing_is_named():
+    more = {**PROM, "name": "more", "secretRef": {"name": "more-cred"}}
+    item, other = destination("ops", PROM, more), destination("a", {**TRACES, "name": "other"})
+    missing = "; ".join(
+        f"Secret modelplane-system/{name}-cred of sink {name} does not exist" for name in ("prom", "more")
+    )
+    given = {
+        "telemetry_secret_prom_cred": (),
+        "telemetry_secret_more_cred": (),
+        "telemetry_destinations": (item, other),
+    }
+    result, said = compose(item, **given)
+    assert said["SecretsReady"] == ("False", "SecretMissing", missing)
+    assert result.status.sinks == 0
+
+
 def test_nothing_is_said_before_it_is_read():
     for key in sorted(KEYS):
         item = {**destination(), "status": {"sinks": 2}}

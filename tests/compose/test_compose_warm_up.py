@@ -13,9 +13,9 @@ BODY = '{"input": "a=b"}'
 GIVEN = WarmUp(prompts=2, requests=(WarmUpCall(path="/v1/embeddings", body=BODY),), timeout_seconds=60)
 
 
-def warmed(found, image="example/warm-up:1"):
+def warmed(found, image="example/warm-up:1", given=GIVEN):
     """The scene with a warm-up, on a cluster that has its image."""
-    spec = msgspec.structs.replace(found.replica.spec, warm_up=GIVEN)
+    spec = msgspec.structs.replace(found.replica.spec, warm_up=given)
     found.replica = msgspec.structs.replace(found.replica, spec=spec)
     (cluster,) = found.required["cluster"]
     backend = cluster["spec"]["backend"]
@@ -59,6 +59,12 @@ def test_it_gates_readiness_and_its_arguments_are_the_plan(scene):
     assert container["readinessProbe"] == {**check, "periodSeconds": 2, "failureThreshold": 3}
     assert container["args"][:2] == ["--engine-port=8000", "--port=9010"]
     assert parse_plan(container["args"]) == WarmUpPlan(2, (WarmUpRequest("/v1/embeddings", BODY),), 60.0)
+
+
+def test_no_prompts_are_sent_beside_the_requests_unless_they_are_asked_for(scene):
+    own = WarmUp(requests=GIVEN.requests)
+    ((*_, container),) = lists(warmed(scene("single-gpu"), given=own))
+    assert parse_plan(container["args"]) == WarmUpPlan(0, (WarmUpRequest("/v1/embeddings", BODY),), 300.0)
 
 
 def test_the_pod_is_one_that_a_cluster_takes(scene, problems):

@@ -565,6 +565,11 @@ def test_who_is_never_evicted(changes, asked):
     assert (decided.pending, decided.preemption) == (1, None)
 
 
+def test_who_does_not_ask_for_evictions_evicts_nobody():
+    decided = schedule(place(1, WHOLE, priority="gold"), Fleet.of([PRIZED], FULL))
+    assert (decided.pending, decided.preemption) == (1, None)
+
+
 def test_of_those_who_could_go_the_least_important_go_and_no_more_than_needed():
     small = [replica("a", i, name="low", priority="silver", **SERVING) for i in range(8)]
     big = replica("a", 9, assignment("other", claim(8)), name="big", **SERVING)

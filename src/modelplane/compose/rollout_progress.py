@@ -80,7 +80,7 @@ def _when(canary: CanaryState, now: float) -> str:
         return "when it is promoted, since it is not measured"
     if canary.left_s is not None and now:
         return f"at {timestamp(now + canary.left_s)}"
-    if canary.baked >= (canary.limit or 0) and canary.finding is not None:
+    if canary.finding is not None and (canary.limit is None or canary.baked >= canary.limit):
         return "when the analysis passes"
     return "when it is promoted"
 

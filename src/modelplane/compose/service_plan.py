@@ -249,8 +249,10 @@ def exact_weights(groups: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _fitted(exact: Sequence[int]) -> list[int]:
-    divisor = gcd(*exact) or 1
-    excess = max(1, -(-max(exact, default=0) // divisor // MAX_WEIGHT))
+    if not any(exact):
+        return list(exact)
+    divisor = gcd(*exact)
+    excess = -(-max(exact) // divisor // MAX_WEIGHT)
     return [max(1, weight // divisor // excess) if weight else 0 for weight in exact]
 
 
