@@ -101,6 +101,13 @@ def test_phases_that_do_not_agree_are_refused(shape, given, expected):
     assert (phase_fault(found), can_render(found)) == (expected, expected)
 
 
+@pytest.mark.parametrize(
+    "given", [{"prefill": ["--kv-transfer-config", NIXL]}, {"engine": "Custom"}], ids=["vLLM", "one of the user's own"]
+)
+def test_engines_without_a_flag_for_it_are_not_told_what_to_move_caches_by(given):
+    assert transfer_backend(context("prefill-decode", **given)) == ""
+
+
 def test_nothing_is_known_of_engines_whose_server_is_the_users_own():
     assert phase_fault(context("prefill-decode", engine="Custom")) is None
 
