@@ -426,3 +426,22 @@ def test_engines_are_ready_where_they_say_so():
         "NIM": "/v1/health/ready",
         "Triton": "/health/ready",
     }
+
+
+def test_what_is_known_of_each_engine():
+    """The label of its metrics, where it says that it is up, the flags of its port, and whether it counts devices."""
+    health, port, ports = "/health", ("--port",), ("--port", "-p")
+    assert {
+        name: (each.label, each.health, each.port_flags, each.sized, each.kv_connector)
+        for name, each in ENGINES.items()
+    } == {
+        "vLLM": ("vllm", health, port, True, "nixlv2"),
+        "SGLang": ("sglang", health, port, True, "sglang"),
+        "TensorRT-LLM": ("trtllm-serve", health, port, True, "nixlv2"),
+        "llama.cpp": ("llama.cpp", health, port, False, "nixlv2"),
+        "TGI": ("tgi", health, ports, True, "nixlv2"),
+        "TEI": ("tei", health, ports, False, "nixlv2"),
+        "Triton": ("triton", "/health/ready", ("--openai-port",), False, "nixlv2"),
+        "NIM": ("nim", "/v1/health/ready", port, False, "nixlv2"),
+        "Custom": ("", health, port, False, "nixlv2"),
+    }
