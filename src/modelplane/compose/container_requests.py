@@ -30,9 +30,9 @@ def with_requests(
         return list(containers)
     given = [own_requests(container, share) for container in containers]
     # What the engine requests itself counts, too: there it gets nothing of what is left.
-    asked = [*given, *(own_requests({"name": name}, share) for name in others)]
-    cpu = cpu_text(cpu_millis(share.cpu) - sum(cpu_millis(_requested(each, "cpu")) for each in asked))
-    memory = memory_text(memory_bytes(share.memory) - sum(memory_bytes(_requested(each, "memory")) for each in asked))
+    counted = [*given, *(own_requests({"name": name}, share) for name in others)]
+    cpu = cpu_text(cpu_millis(share.cpu) - sum(cpu_millis(_requested(each, "cpu")) for each in counted))
+    memory = memory_text(memory_bytes(share.memory) - sum(memory_bytes(_requested(each, "memory")) for each in counted))
     left = {name: text for name, text in (("cpu", cpu), ("memory", memory)) if text is not None}
     return [_requesting(each, left) if each["name"] == ENGINE_CONTAINER else each for each in given]
 
