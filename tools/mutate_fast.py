@@ -181,13 +181,16 @@ class _Room:
         return [at for at, total in zip(ordered, totals, strict=True) if total < _MOST_S]
 
     def _unjudged(self, mutant: Mutant) -> Unjudged:
-        """Of the files whose tests execute it most, or else its module."""
+        """The test that killed it before; else those of the files whose tests execute it most, or else its module."""
+        seconds, before = self._learned.seconds, self._mutants[mutant]
+        for at in seconds:
+            if self._items[at].nodeid == before:
+                return Unjudged((before,), seconds[at])
         users = Counter(self._tests(mutant)) if mutant.function else self._users[mutant.module]
         files: Counter[Path] = Counter()
         for at, number in users.items():
             files[self._items[at].path] += number
         chosen = {path for path, _ in files.most_common(_MOST_FILES)}
-        seconds = self._learned.seconds
         tests = sorted([at for at in users if self._items[at].path in chosen], key=seconds.__getitem__)
         return Unjudged(tuple(self._items[at].nodeid for at in tests), sum(seconds[at] for at in tests))
 

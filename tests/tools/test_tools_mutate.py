@@ -281,7 +281,7 @@ def test_the_fast_way_and_the_slow_way_agree(tools, fates):
     modules = ("framework/filtering.py", "framework/sparse_vector.py", "framework/ranking.py")
     found = [each for module in modules for each in mutations.mutants_of(mutations.SOURCE / module)]
     chosen = [each for each in conduct.shuffled(found, 7) if each.function][:8]
-    fast = dict(judged_by_room(conduct, chosen))
+    fast = dict(judged_by_room(conduct, dict.fromkeys(chosen, "")))
     slow = dict(conduct.judge_by([(each, [ROOT / "tests" / "framework"]) for each in chosen], processes=2))
     detected = {each for each in chosen if fast[each] and fast[each].fate is not fates.SURVIVED}
     assert len(detected) > 4
@@ -289,8 +289,19 @@ def test_the_fast_way_and_the_slow_way_agree(tools, fates):
     assert {fast[each].fate for each in chosen if slow[each].fate is fates.SURVIVED} <= {fates.SURVIVED}
 
 
+@pytest.mark.submission
+@pytest.mark.slow
+def test_the_slow_way_is_asked_the_test_that_killed_before(tools):
+    conduct, mutations = tools["mutate_conduct"], tools["mutations"]
+    found = mutations.mutants_of(mutations.SOURCE / "framework" / "outcomes.py")
+    outside = next(each for each in found if not each.function)
+    killer = "tests/framework/test_framework_ranking.py::test_only_what_changed_is_read"
+    ((_, unjudged),) = judged_by_room(conduct, {outside: killer})
+    assert (unjudged.tests, unjudged.seconds < 60.0) == ((killer,), True)
+
+
 def judged_by_room(conduct, mutants):
-    rooms = conduct.Rooms(dict.fromkeys(mutants, ""), conduct._FORK.Semaphore(2), math.inf)
+    rooms = conduct.Rooms(mutants, conduct._FORK.Semaphore(2), math.inf)
     while not rooms.is_done:
         yield from rooms.step(1.0)
 
