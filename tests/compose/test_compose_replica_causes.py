@@ -130,7 +130,15 @@ def test_a_replica_that_mounts_nothing_is_not_created_before_its_cluster_is_read
     del made.required["cluster"]
     found = {each.type: (each.status, each.reason, each.message) for each in compose(made).conditions}
     assert found["WorkloadReady"] == ("False", "Creating", "the workload is not created yet")
-    assert found["RouteReady"] == ("Unknown", "Unresolved", "the cluster is not read yet")
+    assert found["RouteReady"] == ("Unknown", "Unresolved", "cluster east is not read yet")
+
+
+def test_a_route_says_that_its_cluster_does_not_exist(scene):
+    made = scene("single-gpu")
+    made.required["cluster"] = ()
+    found = {each.type: (each.status, each.reason, each.message) for each in compose(made).conditions}
+    assert found["Scheduled"] == ("False", "ClusterMissing", "cluster east does not exist; running pods stay")
+    assert found["RouteReady"] == ("Unknown", "Unresolved", "cluster east does not exist; running pods stay")
 
 
 def test_a_workload_that_was_just_created_is_starting(scene):

@@ -134,7 +134,7 @@ def route_condition(
     kind = ConditionType.ROUTE_READY
     if inputs.address is None:
         if inputs.cluster is None:
-            return unknown(kind, Reason.UNRESOLVED, "the cluster is not read yet")
+            return unknown(kind, Reason.UNRESOLVED, inputs.scheduled.message)
         return fails(kind, Reason.WAITING_FOR_GATEWAY, "the cluster's gateway has no address")
     needed = [key for key in (_ROUTE, _PICKER) if key in desired]
     waiting = [key for key in needed if not desired[key].ready]
