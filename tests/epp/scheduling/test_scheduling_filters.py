@@ -1,5 +1,6 @@
 """Whom each filter keeps, by tables; and that those which never empty a pool never do."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +9,8 @@ from modelplane.api.errors import InputError
 from modelplane.epp.config.config import load as read_config
 from modelplane.epp.scheduling.endpoints import Role
 from modelplane.epp.scheduling.filters import TYPES
+from modelplane.epp.scheduling.filters.attribute import ThresholdAlgorithm
+from modelplane.epp.scheduling.filters.detectors import ConcurrencyParameters
 from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
@@ -784,3 +787,14 @@ def test_preferring_filters_keep_at_least_one_endpoint(states, matched, headroom
     context.put(PEER, endpoint("peer", labels={"kubernetes.io/hostname": "h"}))
     profile = Profile("p", make("max-score-picker"), tuple(make(name) for name in NEVER_EMPTY))
     assert Runner(profile).run(context, pool).outcome is RunOutcome.PICKED
+
+
+def test_what_is_not_set():
+    assert msgspec.to_builtins(ConcurrencyParameters()) == {
+        "maxConcurrency": 100,
+        "headroom": 0.0,
+        "concurrencyMode": "requests",
+        "maxTokenConcurrency": 1_000_000,
+        "inFlightLoadProducerName": "",
+    }
+    assert msgspec.to_builtins(ThresholdAlgorithm()) == {"type": "threshold", "threshold": None}

@@ -1,10 +1,14 @@
 """Which profiles handlers run, and the headers for the proxy."""
 
+import msgspec
 import pytest
 
 from modelplane.api.errors import InputError
 from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.handlers import TYPES
+from modelplane.epp.scheduling.handlers.deciders import PrefixBasedParameters
+from modelplane.epp.scheduling.handlers.disaggregated import StageOrder
+from modelplane.epp.scheduling.handlers.header import HeaderParameters
 from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.requests import Request
@@ -281,9 +285,19 @@ schedulingProfiles:
         ({"epp-profile": "nope"}, ("Malformed", "", "header epp-profile: no profile is named nope")),
     ],
 )
-def test_the_profile_that_a_header_names(headers, expected):
-    found = decide(BY_HEADER, roles(decode=1, prefill=1), Request("r", headers=headers))
+@pytest.mark.parametrize("parameters", ["{}", '{headerName: " ", defaultProfile: " "}'], ids=["not set", "blank"])
+def test_the_profile_that_a_header_names(headers, expected, parameters):
+    config = BY_HEADER.replace("header-profile-handler", f"header-profile-handler\n  parameters: {parameters}")
+    found = decide(config, roles(decode=1, prefill=1), Request("r", headers=headers))
     assert (found.outcome.title, found.profile, found.why) == expected
+
+
+def test_what_is_not_set():
+    assert [msgspec.to_builtins(each()) for each in (HeaderParameters, PrefixBasedParameters)] == [
+        {"headerName": "EPP-Profile", "defaultProfile": "decode"},
+        {"nonCachedTokens": 0, "promptTokens": 0, "prefixMatchInfoProducerName": ""},
+    ]
+    assert list(StageOrder) == ["decode-first", "prefill-first"]
 
 
 @pytest.mark.parametrize("named", [["decode"], ["decode", "prefill"]])

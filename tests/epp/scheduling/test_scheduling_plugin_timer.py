@@ -1,6 +1,7 @@
 """Plugins that are timed decide as those that are not, and each has its time at its extension point."""
 
 from itertools import count
+from types import SimpleNamespace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -150,3 +151,25 @@ def test_a_plugin_that_raises_is_timed_and_its_fault_is_the_same():
     timer.flush()
     assert (decision.outcome, decision.why) == (Outcome.FAULT, "plugin breaks: raised RuntimeError: boom")
     assert ("Scorer", "breaks") in seen
+
+
+POINTS = {
+    "pick_profiles": "ProfilePicker", "process_results": "ProcessProfilesResults", "produce": "DataProducer",
+    "admit": "Admission", "refuse": "Filter", "narrow": "Filter", "score": "Scorer", "read": "Scorer",
+    "relative_score": "Scorer", "pick": "Picker", "order": "Picker", "take": "Picker", "pre_request": "PreRequest",
+    "response_headers": "ResponseHeaders", "response_received": "ResponseReceived",
+    "response_complete": "ResponseComplete",
+}  # fmt: skip
+UNTIMED = {"capture": 1, "restore": 2, "reads_bodies": True, "shadow_profiles": frozenset({"trial"})}
+
+
+def test_each_method_is_timed_at_its_extension_point():
+    seen = []
+    timer = PluginTimer(lambda *observed: seen.append(observed), float)
+    plugin = SimpleNamespace(name="all", other=3, **dict.fromkeys(POINTS, lambda: None), **UNTIMED)
+    timed = timer.assembly(Assembly(make("single-profile-handler"), {}, {"all": plugin})).plugins["all"]
+    for method in POINTS:
+        getattr(timed, method)()
+        timer.flush()
+    assert seen == [(point, "all", 0.0) for point in POINTS.values()]
+    assert {name: value for name, value in vars(timed).items() if name not in POINTS} == {"name": "all", **UNTIMED}

@@ -131,3 +131,9 @@ def test_what_is_not_known(value, expected):
 def test_the_size_of_the_prompts(prompts, token_ids, found):
     request = Request("r", prompts=prompts, token_ids=token_ids)
     assert (request.prompt_bytes, request.tokens) == found
+
+
+def test_apis_are_told_by_these_words():
+    assert list(InferenceApi) == [
+        "chat/completions", "completions", "responses", "embeddings", "messages", "generate", "other"
+    ]  # fmt: skip

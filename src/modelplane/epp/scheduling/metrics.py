@@ -42,12 +42,13 @@ class EndpointMetrics(msgspec.Struct, frozen=True):
     """Scrapes in a row whose connection was refused where requests are sent, too: nothing listens there."""
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.kv_cache_usage <= 1.0:
-            msgspec.structs.force_setattr(self, "kv_cache_usage", 0.0 if self.kv_cache_usage < 0.0 else 1.0)
-        if not 0.0 <= self.waiting <= _MOST:
-            msgspec.structs.force_setattr(self, "waiting", _MOST if self.waiting > _MOST else 0.0)
-        if not 0.0 <= self.running <= _MOST:
-            msgspec.structs.force_setattr(self, "running", _MOST if self.running > _MOST else 0.0)
+        kv_cache_usage = max(0.0, min(1.0, self.kv_cache_usage))
+        if kv_cache_usage != self.kv_cache_usage:
+            msgspec.structs.force_setattr(self, "kv_cache_usage", kv_cache_usage)
+        for field, count in (("waiting", self.waiting), ("running", self.running)):
+            in_range = min(_MOST, max(0.0, count))
+            if in_range != count:
+                msgspec.structs.force_setattr(self, field, in_range)
 
 
 NEVER_SCRAPED = EndpointMetrics()

@@ -9,7 +9,7 @@ from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.parameters import ApproxPrefixParameters
 from modelplane.epp.scheduling.producers.approx_producer import TYPES, ApproxPrefixProducer, Tally, computing
-from modelplane.epp.scheduling.producers.prefix import PREFIX, any_held, prefix_of
+from modelplane.epp.scheduling.producers.prefix import PREFIX, PREFIXES, TOKENS, any_held, prefix_of
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.response_usage import ResponseUsage
 from modelplane.epp.scheduling.responses import EndpointResponse
@@ -34,6 +34,19 @@ def test_the_primary_and_the_prefill_pick_are_recorded():
     match = context.get(PREFIX)
     assert (match.total_blocks, match.block_size, list(match.matched), any_held(match)) == (3, 64, [3, 0, 3, 0], True)
     assert (prefix_of(context), prefix_of(context, "mine"), prefix_of(context, "other")) == (match, match, None)
+
+
+def test_a_record_shows_the_first_hashes_of_a_long_prompt():
+    producer = ApproxPrefixProducer("mine", ApproxPrefixParameters())
+    context = SchedulingContext(Request("r", "m", prompts=(b"x" * 6000,)), POOL, 0.0, lambda: 0.0)
+    producer.produce(context)
+    captured = producer.capture(context)
+    assert (captured.blocks, [len(chain) for chain in captured.hashes]) == (24, [16])
+    assert list(map(repr, (PREFIX, PREFIXES, TOKENS))) == [
+        "StateKey(prefix)",
+        "StateKey(prefixes)",
+        "StateKey(tokens)",
+    ]
 
 
 def test_a_match_that_was_captured_is_restored_without_the_index():

@@ -19,6 +19,8 @@ from modelplane.epp.scheduling.producers.latency import (
     LatencyProducerParameters,
     Prediction,
     _tpot_features,
+    _TPOT_FEATURES,
+    _TTFT_FEATURES,
     _ttft_features,
 )
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
@@ -334,3 +336,4 @@ def test_the_features_of_a_busy_server_are_of_similar_magnitude():
     busy.metrics = EndpointMetrics(waiting=20.0, running=20.0, kv_cache_usage=0.8)
     features = _ttft_features(busy, 4000, 20_000), _tpot_features(busy, 20_000)
     assert features == ((1.0, 4.0, 2.0, 2.0, 0.8, 2.0), (1.0, 2.0, 0.8, 2.0))
+    assert tuple(map(len, features)) == (_TTFT_FEATURES, _TPOT_FEATURES)

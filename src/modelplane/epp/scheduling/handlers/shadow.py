@@ -24,7 +24,7 @@ class ShadowParameters(Parameters, frozen=True):
 class _OneProfile:
     """Decides by the only profile."""
 
-    name = "the profile that decides"
+    name = ""
 
     def validate_profiles(self, profiles: Sequence[str], /) -> Sequence[str]:
         return () if len(profiles) == 1 else (f"leaves {len(profiles)} profiles that are no shadows; set handler",)
