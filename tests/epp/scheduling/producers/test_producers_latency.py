@@ -13,14 +13,14 @@ from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.outcomes import Outcome
 from modelplane.epp.scheduling.producers.latency import (
+    _TPOT_FEATURES,
+    _TTFT_FEATURES,
     LATENCY,
     TYPES,
     LatencyProducer,
     LatencyProducerParameters,
     Prediction,
     _tpot_features,
-    _TPOT_FEATURES,
-    _TTFT_FEATURES,
     _ttft_features,
 )
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
