@@ -275,7 +275,7 @@ def test_where_pods_are():
     theirs = [{"pool": "h200", "node": "n2", "devices": 1, "device": "gpu"}]
     assert read(status={"boundPods": [*pods, *theirs]}).bound == (
         BoundPods("h200", "n1", 2, 3, "r-1"),
-        BoundPods("h200", "n2", 1, device="gpu"),
+        BoundPods("h200", "n2", 1, 1, device="gpu"),
     )
 
 

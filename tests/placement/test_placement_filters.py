@@ -24,6 +24,8 @@ from modelplane.placement.filters import (
     fit_engine,
 )
 from modelplane.placement.offers import ClusterView, OfferedAssignment, PlacementOption, PoolView
+from modelplane.placement.plugins import is_steady
+from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.request import CacheRequest, SpreadRule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import CacheInfo, NamespaceQueues, QueueInfo
@@ -411,3 +413,8 @@ def test_clusters_that_differ_in_what_a_cache_says_of_them_are_told_apart():
         stalled=(("SourceUnreachable", frozenset({"d"})),),
     )
     assert cache.facts == (frozenset({"b"}), frozenset({"c", "d"}), frozenset({"a"}), frozenset({"d"}))
+
+
+def test_a_reservation_elsewhere_changes_no_answer_of_filters_but_that_of_a_spread():
+    filters = DEFAULT_PROFILE.offer_filters
+    assert [(each.name, is_steady(each)) for each in filters] == [("Quota", True), ("Queue", True), ("Spread", False)]

@@ -12,6 +12,7 @@ from modelplane.placement.flow import _flows, feasible
 from modelplane.placement.hardware import DeviceKind, Domain, Hardware
 from modelplane.placement.matching import (
     ALLOCATION_BUDGET,
+    Claim,
     Unmatched,
     engine_allocations,
     held_shape,
@@ -55,6 +56,11 @@ def test_a_request_is_served_from_one_device_class():
     assert classes(pod_allocations((request(2),), split)) == [["one"], ["two"]]
 
 
+def test_classes_are_tried_by_name():
+    nodes = hardware(kind("a", 2, device_class="two"), kind("b", 2, device_class="one"), FABRIC)
+    assert classes(pod_allocations((request(2),), nodes)) == [["one"], ["two"], [None]]
+
+
 def test_claimable_devices_are_preferred_to_synthetic_ones():
     both = hardware(kind("gpu", 1), FABRIC)
     assert classes(pod_allocations((request(1),), both)) == [["gpu.nvidia.com"], [None]]
@@ -83,6 +89,14 @@ def test_a_selector_that_fails_on_a_device_of_the_class_rules_the_class_out():
     found = pod_allocations((request(1, text),), Hardware.of((fast,)))
     assert isinstance(found, Unmatched)
     assert found.fault.startswith("on device fast: ")
+
+
+@pytest.mark.parametrize(("device_class", "found"), [("gpu.nvidia.com", []), ("other", [["gpu.nvidia.com"]])])
+def test_a_selector_that_fails_on_one_kind_rules_out_the_others_of_its_class(device_class, found):
+    fast = DeviceKind("fast", Device.from_dict(DRIVER, {"attributes": {"fast": {"bool": True}}}), 1, "gpu.nvidia.com")
+    node = hardware(fast, kind("plain", 1, device_class=device_class))
+    ways = pod_allocations((request(1, f'device.attributes["{DRIVER}"].fast'),), node)
+    assert ([] if isinstance(ways, Unmatched) else classes(ways)) == found
 
 
 @pytest.mark.parametrize(("device_class", "fault"), [("gpu.nvidia.com", True), (None, False)])
@@ -136,6 +150,30 @@ def test_a_pod_whose_selectors_no_longer_fit_is_charged_all_of_its_class():
     assert held_shape((claim(1, product_is("B200")),), node) == ((1, 5),)
     assert held_shape((claim(1, device_class="unknown"),), node) == ((1, 7),)
     assert held_shape((claim(1, device_class=None),), node) == ()
+
+
+SHARED = DeviceKind(
+    "shared", Device.from_dict(DRIVER, {"allowMultipleAllocations": True}), 2, DRIVER,
+    capacity=b'{"memory": {"value": "80Gi"}}',
+)  # fmt: skip
+
+
+def test_what_suits_of_a_class_is_not_of_others():
+    wanted = request(3)
+    assert pod_allocations((wanted,), hardware(kind("a", 2, device_class="a"), SHARED)) == Unmatched(wanted, 2)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "drawn"),
+    [
+        pytest.param("35Gi", (("memory", "35Gi"),), id="a share"),
+        pytest.param("100Gi", None, id="more than a device has: all of one"),
+    ],
+)
+def test_a_pod_holds_what_it_claims_of_a_shared_device(wanted, drawn):
+    node = hardware(SHARED)
+    share = Claim("gpu", DRIVER, 1, (), (("memory", wanted),))
+    assert held_shape((share,), node) == (node.demand(1, 1, drawn),)
 
 
 kinds_of_node = st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["x", "y", None])), min_size=1, max_size=3)

@@ -47,6 +47,13 @@ EIGHT = ((8, 1),)
             id="what is blocked for two kinds is blocked for one of them",
         ),
         pytest.param(
+            (1, 8),
+            2,
+            ((((1, 1), (4, 2)), 1), (((4, 2),), 3)),
+            True,
+            id="four halves on two nodes, one of them beside the only device of another kind",
+        ),
+        pytest.param(
             (4, 4),
             3,
             ((ONE, 1), (((1, 2), (5, 1)), 1)),
@@ -57,6 +64,25 @@ EIGHT = ((8, 1),)
 )
 def test_what_is_safe(counts, nodes, use, safe):
     assert is_safe(counts, nodes, tuple(sorted(use))) is safe
+
+
+def test_a_pod_with_few_demands_is_judged_by_each_and_one_with_many_by_all():
+    """Beside a pod that holds one of two devices of the first kind."""
+
+    def is_safe_with(demands):
+        wants = tuple((1, 1 << kind) for kind in range(demands))
+        return is_safe((2,) * demands, 1, tuple(sorted(((ONE, 1), (wants, 1)))))
+
+    assert [is_safe_with(demands) for demands in (3, 4, 5)] == [True, True, False]
+
+
+def test_a_pod_that_starts_again_may_free_nothing():
+    """On the first node are three pods, and two of them can take both devices that the third wants."""
+    either = ((1, 3),)
+    use = ((ONE, 2), (either, 3))
+    on_nodes = ((ONE, 1), (either, 2)), ((ONE, 1), (either, 1))
+    assert is_safe((2, 2), 2, use, bound=on_nodes) is False
+    assert is_safe((2, 2), 3, use, bound=on_nodes) is True
 
 
 def test_strictly_more_is_admitted_than_by_charging_whole_nodes():

@@ -97,6 +97,13 @@ CASES = [
         id="not cheap enough",
     ),
     pytest.param(
+        asked(1, RebalancePolicy(cost=True, min_saving=0.2)),
+        [made("a", price=2.0), made("b", price=1.7)],
+        held("a"),
+        ([], []),
+        id="not cheap enough, where all are cheap",
+    ),
+    pytest.param(
         asked(1, RebalancePolicy(cost=True, min_saving=0.0)),
         [made("a", price=100.0), made("b", price=100.0)],
         held("a"),

@@ -421,6 +421,7 @@ def test_the_next_moment_that_matters_is_told():
     failing = msgspec.structs.replace(EAST, ready=False, unready_since=1000.0)
     fleet = Fleet.of([failing], [replica("east", 0, **SERVING)])
     assert schedule(place(1), fleet, 1100.0).requeue_after_s == 200.0
+    assert schedule(place(1), fleet).requeue_after_s == survey(place(1), fleet).requeue_after_s == 1300.0
     assert schedule(place(1), Fleet.of([EAST], [replica("east", 0, **SERVING)]), 5.0).requeue_after_s is None
 
 

@@ -9,6 +9,7 @@ from modelplane.framework import Weighted
 from modelplane.placement.cluster_info import make_cluster_info
 from modelplane.placement.cycle import SchedulingCycle
 from modelplane.placement.offers import ClusterView, OfferedAssignment, PlacementOption, first_fit
+from modelplane.placement.plugins import is_steady
 from modelplane.placement.pool_usage import EMPTY
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.request import CacheRequest, Preference, ScoreWeights, SpreadRule
@@ -150,3 +151,17 @@ def test_hard_spread_rules_are_no_matter_of_scores():
         domain.counts.update(count)
         domain.values.update({"east", "west"} if domain.rule.hard else {"1", "2"})
     assert TopologySpreadScorer().score(state, [option_on(found) for found in clusters]) == [1.0, 0.5]
+
+
+def test_what_scorers_say_of_themselves():
+    scorers = [weighted.scorer for weighted in DEFAULT_PROFILE.scorers]
+    assert [(each.name, is_steady(each), getattr(each, "evenly", False)) for each in scorers] == [
+        ("spread", True, True),
+        ("staged", True, False),
+        ("headroom", True, False),
+        ("price", True, False),
+        ("stickiness", True, False),
+        ("preferred", True, False),
+        ("topology", False, False),
+    ]
+    assert DEFAULT_PROFILE.picker.name == "best-first"

@@ -55,6 +55,14 @@ def test_a_place_that_takes_more_says_its_score():
     assert found.score is not None
 
 
+def test_a_place_that_is_free_is_not_refused():
+    found = survey(place(1, WHOLE), fleet(cluster("east"), cluster("west"))).trace.candidates()
+    assert [(each.verdict, each.may_pass) for each in found] == [
+        (CandidateVerdict.CHOSEN, False),
+        (CandidateVerdict.ELIGIBLE, False),
+    ]
+
+
 def test_engines_are_named_where_a_place_is_refused_for_one_of_them():
     asked = place(2, engine(request(8), name="a"), engine(request(8), name="b"))
     found = schedule(asked, fleet(cluster("east", pool("one", 1), pool("two", 1)))).trace.candidates()

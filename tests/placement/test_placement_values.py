@@ -2,8 +2,8 @@
 
 import pytest
 
-from modelplane.placement.values import CacheInfo
-from modelplane.testing.fleets import cluster, labelled
+from modelplane.placement.values import CacheInfo, Packing, QueueInfo
+from modelplane.testing.fleets import assignment, claim, cluster, labelled, replica
 
 EAST = cluster("east", labels={"region": "east"})
 
@@ -29,3 +29,22 @@ def test_where_a_cache_is_or_will_be(fields, reaches):
 )
 def test_a_priority_that_a_cluster_does_not_know_is_worth_nothing(default, name, value):
     assert cluster("a", priorities=(("gold", 5),), default_priority=default).priority_value(name) == value
+
+
+def test_packing_has_the_words_of_the_api():
+    assert list(Packing) == ["Any", "BinPack"]
+
+
+def test_what_is_not_said_of_a_cache_and_of_a_queue():
+    assert CacheInfo(namespace="team", name="weights").artifact == "Weights"
+    assert QueueInfo("q", 8).others == 0
+
+
+def test_a_replica_has_the_devices_that_it_claims():
+    steered = claim(4, device_class=None)
+    assert replica("east", 0, assignment("h200", claim(2), steered, pods=3)).devices == 6
+
+
+def test_the_digest_of_a_replica_is_a_name_that_tells_nothing_of_it():
+    digest = replica("east", name="secret").digest
+    assert (digest[:2], "secret" in digest) == ("r-", False)

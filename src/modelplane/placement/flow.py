@@ -31,7 +31,7 @@ def _feasible(demands: Sequence[PlainDemand], counts: Sequence[int]) -> bool:
 
 
 def _every_set_finds_enough(demands: list[tuple[int, int]], counts: Sequence[int]) -> bool:
-    for chosen in range(1, 1 << len(demands)):
+    for chosen in range(1 << len(demands)):
         kinds = wanted = 0
         for position, (mask, count) in enumerate(demands):
             if chosen >> position & 1:

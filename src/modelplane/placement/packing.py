@@ -5,7 +5,7 @@ packing. Where that fails nodes are filled by patterns, fewer and fewer nodes of
 patterns and on the steps. So yes and no are always right; where the search was cut short, that is the answer.
 """
 
-from enum import StrEnum
+from enum import Enum, auto
 from functools import lru_cache
 
 from modelplane.placement.flow import feasible
@@ -20,7 +20,7 @@ _Pods = tuple[tuple[PodShape, int], ...]
 _Pattern = tuple[int, ...]
 
 
-class Packable(StrEnum):
+class Packable(Enum):
     """Whether pods can be packed on nodes.
 
     YES      a packing was found
@@ -28,9 +28,9 @@ class Packable(StrEnum):
     UNKNOWN  none was found before the search was cut short; the pods are not admitted
     """
 
-    YES = "Yes"
-    NO = "No"
-    UNKNOWN = "Unknown"
+    YES = auto()
+    NO = auto()
+    UNKNOWN = auto()
 
 
 @lru_cache(maxsize=_CACHED)

@@ -77,7 +77,7 @@ class ActivePlugins(msgspec.Struct, frozen=True, eq=False):
     """Filters that are called again after each reservation."""
     steady: bool
     """Whether no scorer has to be called again for offers that did not change."""
-    evenly: bool = False
+    evenly: bool
     """Whether the cluster with the fewest replicas of the deployment comes first, whatever the scores."""
 
 

@@ -152,8 +152,8 @@ def _finds_a_node(
     for blocking in _alternatives(shape, shapes, counts):
         if any(threshold <= 0 for threshold, _ in blocking):
             continue
-        steps = range(1, min(max(threshold for threshold, _ in blocking), _MOST_STEPS) + 1)
-        if any(_within(shape, *_shares(shapes, blocking, step), nodes, anywhere, bound) for step in steps):
+        steps = range(min(max(threshold for threshold, _ in blocking), _MOST_STEPS))
+        if any(_within(shape, *_shares(shapes, blocking, step + 1), nodes, anywhere, bound) for step in steps):
             return True
     return False
 
@@ -261,4 +261,4 @@ def _joined(demands: list[PlainDemand]) -> int:
 
 def _most_held(other: PodShape, kinds: int, counts: tuple[int, ...]) -> int:
     """The most devices of some kinds that a pod can hold."""
-    return sum(min(count, count_in(counts, mask & kinds)) for count, mask, *_ in other if mask & kinds)
+    return sum(min(count, count_in(counts, mask & kinds)) for count, mask, *_ in other)

@@ -67,7 +67,7 @@ Subject = CandidateGroup | PlacementOption
 """What is reported."""
 
 
-class GroupReport(msgspec.Struct, frozen=True, eq=False):
+class GroupReport(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """One answer for places that are alike."""
 
     places: tuple[Place, ...]
@@ -75,16 +75,16 @@ class GroupReport(msgspec.Struct, frozen=True, eq=False):
     total: float | None = None
     """The score of what was not refused, and its parts."""
     parts: tuple[tuple[str, float], ...] = ()
-    whole: bool = False
+    whole: bool
     """It is about clusters, not about pools of them."""
     engine: str = ""
-    apart: bool = False
+    apart: bool
     """It is about one cluster that the cycle sets apart from similar ones, and replaces what was found of those."""
     option: PlacementOption | None = None
     """What was scored, where a replica has several engines: clusters have one option or several."""
     tier: int | None = None
-    replicas: int = 0
-    """Of the deployment, on each of these clusters."""
+    replicas: int | None = None
+    """Of the deployment, on each of these clusters, for places that were scored."""
 
 
 class _Notes:
@@ -112,11 +112,16 @@ class TraceReporter:
         if isinstance(subject, CandidateGroup):
             apart = subject.version > 0
             notes.groups.append(
-                GroupReport(subject.places, refusal, whole=subject.whole, engine=subject.engine, apart=apart)
+                GroupReport(
+                    places=subject.places, refusal=refusal, whole=subject.whole, engine=subject.engine, apart=apart
+                )
             )
         else:
             finding = GroupReport(
-                subject.places, refusal, whole=len(subject.assignments) > 1, apart=subject.version > 0
+                places=subject.places,
+                refusal=refusal,
+                whole=len(subject.assignments) > 1,
+                apart=subject.version > 0,
             )
             notes.offers[id(subject)] = subject, finding
 
@@ -124,16 +129,14 @@ class TraceReporter:
         if isinstance(subject, PlacementOption):
             several = len(subject.assignments) > 1
             finding = GroupReport(
-                subject.places,
-                None,
-                total,
-                parts,
-                several,
-                "",
-                subject.version > 0,
-                subject if several else None,
-                subject.view.tier,
-                subject.load,
+                places=subject.places,
+                total=total,
+                parts=parts,
+                whole=several,
+                apart=subject.version > 0,
+                option=subject if several else None,
+                tier=subject.view.tier,
+                replicas=subject.load,
             )
             self._about(subject).offers[id(subject)] = subject, finding
 

@@ -82,7 +82,7 @@ class BoundPods(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     pool: PoolName
     node: str
     devices: int
-    pods: int = 1
+    pods: int
     replica: str = ""
     """The digest of the replica that they are of; empty for pods of others."""
     device: str = ""
