@@ -319,6 +319,27 @@ def test_a_deployment_that_no_cluster_can_run_says_so():
     assert told(compose(deployment(5), [old, cluster("west")]))[0][0] == "InsufficientCapacity"
 
 
+def test_clusters_that_cannot_run_it_or_not_stage_its_cache_cannot_run_it_together():
+    old = cluster("west")
+    old["spec"]["backend"] = {"type": "KServe", "kserve": {"version": "0.99"}}
+    fleet = fleet_of([cluster("east"), old], (), [staging("Failed", "Unauthorized")])
+    result = model_deployment.compose(ComposeRequest(cached(deployment(1)), {}, fleet=fleet, now=NOW))
+    assert result.conditions[0].reason == "NotRunnable"
+
+
+def test_the_reason_of_a_candidate_is_as_long_as_the_api_allows():
+    old = cluster("east")
+    old["spec"]["backend"] = {"type": "KServe", "kserve": {"version": "9" * 600}}
+    (found,) = compose(deployment(1), [old]).status.placement.candidates
+    assert len(found.reason) == 512
+
+
+def test_a_status_lists_a_thousand_clusters():
+    asked = deployment(1_001, devices=8)
+    result = compose(asked, [cluster(f"c{at:04}") for at in range(1_001)])
+    assert [found.name for found in result.status.clusters] == [f"c{at:04}" for at in range(1_000)]
+
+
 def test_victims_are_nominated_a_second_before_they_are_evicted():
     ranked = cluster("east")
     ranked["spec"]["scheduling"] = {"priorities": [{"name": "gold", "value": 9}]}
