@@ -26,6 +26,17 @@ def test_each_object_is_one_that_cert_manager_takes(problems):
     assert [found for item in made for found in problems(item)] == []
 
 
+def test_an_authority_signs_with_one_key():
+    assert authority_objects("edge")["hop-ca"]["spec"] == {
+        "isCA": True,
+        "commonName": "edge-hop-ca",
+        "secretName": "edge-hop-ca",
+        "duration": "87600h",
+        "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Never"},
+        "issuerRef": {"group": "cert-manager.io", "kind": "Issuer", "name": "edge-hop-root"},
+    }
+
+
 def test_a_leaf_is_renewed_with_a_new_key_and_is_good_for_one_use():
     client, server = client_certificate("edge")["spec"], server_certificate("edge", "a.internal")["spec"]
     assert (client["duration"], client["renewBefore"], client["privateKey"]["rotationPolicy"]) == (

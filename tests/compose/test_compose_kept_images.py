@@ -15,7 +15,7 @@ OLD, NEW = ReleaseImages("old.example"), ReleaseImages("new.example")
 
 
 def compose(made, images, before=None, **changes):
-    spec = msgspec.structs.replace(made.replica.spec, warm_up=WarmUp(prompts=1), **changes)
+    spec = msgspec.structs.replace(made.replica.spec, **{"warm_up": WarmUp(prompts=1), **changes})
     replica = msgspec.structs.replace(made.replica, spec=spec)
     seen = {key: Observed(item.target, ready=True) for key, item in before.desired.items()} if before else {}
     return model_replica.compose(ComposeRequest(replica, observed=seen, required=made.required, images=images))
@@ -32,18 +32,26 @@ def own_images(result):
 
 
 @pytest.mark.parametrize(
-    ("shape", "backend"),
-    [("kimi-k2-5p3d", "pool"), ("pipeline-2", "native"), ("pipeline-2", "kserve"), ("gpt-oss-20b", "pool")],
+    ("shape", "where", "changes"),
+    [
+        ("kimi-k2-5p3d", ("pool",), {}),
+        ("pipeline-2", ("native",), {}),
+        ("pipeline-2", ("kserve",), {}),
+        ("pipeline-2", ("grove", "kai"), {}),
+        ("tensor-8", ("dynamo",), {"warm_up": None}),
+        ("prefill-decode", ("kserve",), {}),
+        ("gpt-oss-20b", ("pool",), {}),
+    ],
 )
-def test_a_release_changes_no_pod_of_an_engine(scene, shape, backend):
-    made = scene(shape, backend)
-    first = compose(made, OLD)
-    after = compose(made, NEW, first)
+def test_a_release_changes_no_pod_of_an_engine(scene, shape, where, changes):
+    made = scene(shape, *where)
+    first = compose(made, OLD, **changes)
+    after = compose(made, NEW, first, **changes)
     kept = {key: item.target for key, item in first.desired.items() if key.startswith("workload-")}
     assert {key: item.target for key, item in after.desired.items() if key.startswith("workload-")} == kept != {}
     assert own_images(after)["workload"] == {"old.example"}
     assert own_images(after).get("picker") in ({"new.example"}, None)
-    assert own_images(compose(made, NEW, first, priority="other"))["workload"] == {"new.example"}
+    assert own_images(compose(made, NEW, first, priority="other", **changes))["workload"] == {"new.example"}
 
 
 def test_a_sidecar_that_the_cluster_names_is_the_platforms_decision(scene):

@@ -17,11 +17,12 @@ from modelplane.compose.images import OwnImages, named_image
 _POD_SPECS = (
     ("spec", "template", "spec"),
     ("spec", "leaderWorkerTemplate", "leaderTemplate", "spec"),
-    ("spec", "leaderWorkerTemplate", "workerTemplate", "spec"),
     ("spec", "template"),
-    ("spec", "prefill", "template"),
 )
-"""Where a Deployment, a LeaderWorkerSet and an LLMInferenceService have the spec of their pods."""
+"""Where a Deployment, a LeaderWorkerSet and an LLMInferenceService have the spec of the pods that serve.
+
+Pods of workers and of prefill have no other images of ours than those.
+"""
 _CLIQUES = ("spec", "template", "cliques")
 """Where a PodCliqueSet has its pods, each below this path."""
 _CLIQUE_POD = ("spec", "podSpec")
