@@ -97,6 +97,12 @@ def test_each_matching_cluster_gets_a_volume_and_a_job_and_then_only_the_volume(
     )
 
 
+def test_a_status_lists_a_thousand_clusters():
+    fleet = Fleet(make_cache(), [make_cluster(f"c{at:04}") for at in range(1_001)])
+    found = fleet.compose().status.clusters
+    assert [entry.name for entry in found] == [f"c{at:04}" for at in range(1_000)]
+
+
 def test_replicas_of_other_caches_are_not_counted():
     mounting = [make_replica("east"), make_replica("west", index=1), make_replica("east", cache="other", index=2)]
     mounting[0]["spec"]["caches"] += [{"name": "other"}]
