@@ -254,6 +254,14 @@ def test_progress_is_that_of_the_cluster_that_has_the_least_of_it():
     assert fleet.cache["status"]["summary"] == {"ready": "0/2", "progress": "2.0 of 40.0 GiB"}
 
 
+def test_progress_of_clusters_that_have_nothing_yet_is_that_of_the_first():
+    fleet = Fleet(make_cache())
+    fleet.apply()
+    fleet.pods = {"east": [loader_pod(bytes=0, total=4 * 2**30)], "west": [loader_pod(bytes=0, total=40 * 2**30)]}
+    fleet.apply()
+    assert fleet.cache["status"]["summary"] == {"ready": "0/2", "progress": "0.0 of 4.0 GiB"}
+
+
 @pytest.mark.parametrize(("said", "shown"), [([], None), (["east"], 7), (["west"], 7)])
 def test_the_bytes_that_some_loader_counted_are_shown(said, shown):
     fleet = Fleet(make_cache())

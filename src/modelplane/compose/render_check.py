@@ -131,11 +131,9 @@ def _refuse(shape: _Shape, rendering: bytes, artifacts: tuple[str, ...]) -> str 
     cluster = msgspec.json.decode(rendering, type=InferenceCluster)
     replica = shape.replica
     spec = msgspec.structs.replace(replica.spec, cluster_name=cluster.metadata.name)
-    # Of a cache that the request does not name nothing is known: it refuses nobody.
-    caches = {mount.name: _cache(kind) for mount, kind in zip(spec.caches, artifacts, strict=False)}
-    mounts = tuple(mount for mount in spec.caches if mount.name in caches)
+    caches = {mount.name: _cache(kind) for mount, kind in zip(spec.caches, artifacts, strict=True)}
     try:
-        volumes = volumes_of(mounts, caches)
+        volumes = volumes_of(spec.caches, caches)
     except RenderError as error:
         return str(error)
     placed = msgspec.structs.replace(replica, spec=spec)
