@@ -12,7 +12,7 @@ PLACED = PlacedReplica(deployment=Key("team", "d", Uid("")), cluster="east", ind
 
 
 def lowered(*, preferred=False, revision="1"):
-    return Lowered((), labels={REVISION: revision}, caches=(LoweredCache("w", None, preferred),))
+    return Lowered((), "Unified", labels={REVISION: revision}, caches=(LoweredCache("w", None, preferred),))
 
 
 def before(*mounts, revision="1"):

@@ -92,6 +92,22 @@ def test_a_replica_without_a_reason_speaks_by_its_conditions(status, reason, mes
     assert found.since == (LATER if reason == "LoadingWeights" else None)
 
 
+STEPS = ("Accepted", "Scheduled", "CachesReady", "WorkloadReady", "RouteReady")
+
+
+@pytest.mark.parametrize("first", STEPS)
+def test_a_replica_speaks_by_the_first_step_that_it_has_not_taken(first):
+    failing = [{"type": step, "status": "False", "reason": f"No{step}"} for step in STEPS[STEPS.index(first) :]]
+    (found,) = replicas_not_ready([("west", {"status": {"conditions": failing[::-1]}})], FLEET, FailoverPolicy())
+    assert found.reason == f"No{first}"
+
+
+def test_only_the_worst_groups_are_listed():
+    idle = [(f"c{at:02}", replica("LoadingWeights")) for at in range(17)]
+    found = replicas_not_ready([*idle, ("west", replica("CrashLooping"))], FLEET, FailoverPolicy())
+    assert [group.cluster for group in found] == ["west", *(f"c{at:02}" for at in range(15))]
+
+
 def test_a_lost_cluster_has_the_time_of_the_replacement():
     idle = [("east", replica("ClusterLost", "", EARLIER))] * 2
     groups = replicas_not_ready(idle, FLEET, FailoverPolicy())
@@ -153,10 +169,19 @@ def test_what_is_next_is_said():
         ("ClaimPending", "the scheduler tries again"),
         ("VolumePending", "the scheduler tries again"),
         ("Unschedulable", "the scheduler tries again"),
+        ("CacheStaging", "its pods start once it is staged"),
+        ("CacheIncomplete", "the cache is staged again, then its pods start"),
+        ("NotSupported", "nothing changes until it is corrected"),
+        ("Invalid", "nothing changes until it is corrected"),
     ],
 )
 def test_who_acts_next_is_said_for_each_reason(reason, following):
     assert words([NotReady(reason=reason, replicas=1, cluster="west")]) == f"1 of 4 {reason} on west; {following}"
+
+
+def test_a_long_message_is_cut_in_a_sentence():
+    groups = [NotReady(reason="Unhealthy", replicas=1, cluster="west", message=text) for text in ("m" * 256, "m" * 257)]
+    assert words(groups) == f"1 of 4 Unhealthy on west: {'m' * 256}; 1 of 4 Unhealthy on west: {'m' * 255}…"
 
 
 def test_clusters_with_the_same_trouble_share_a_sentence():

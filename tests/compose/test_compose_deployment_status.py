@@ -265,12 +265,13 @@ def test_a_deployment_that_only_its_cache_keeps_from_being_placed_says_so(caches
 @pytest.mark.parametrize(
     ("found", "reason"),
     [
+        (None, "CacheMissing"),
         (staging("Hydrating", "Hydrating"), "CacheStaging"),
         (staging("Failed", "Unauthorized", cause="the source answers 401"), "CacheFailed"),
     ],
 )
 def test_clusters_that_are_not_selected_have_no_part_in_the_reason(found, reason):
-    fleet = fleet_of([cluster("east"), cluster("west")], (), [found])
+    fleet = fleet_of([cluster("east"), cluster("west")], (), [found] if found else [])
     request = ComposeRequest(cached(deployment(1, region="east")), {}, fleet=fleet, now=NOW)
     assert model_deployment.compose(request).conditions[0].reason == reason
 
@@ -311,12 +312,41 @@ def test_the_reason_is_that_of_the_cache_in_the_message():
 def test_a_deployment_that_no_cluster_can_run_says_so():
     old = cluster("east")
     old["spec"]["backend"] = {"type": "KServe", "kserve": {"version": "0.99"}}
-    reason, message = told(compose(deployment(1), [old]))[0]
+    refused = compose(deployment(1), [old])
+    assert refused.status.placement.summary == "0 placed; 1 no cluster can run"
+    reason, message = told(refused)[0]
     assert (reason, message.startswith("0 of 1 replicas placed; Backend: KServe '0.99' is not")) == (
         "NotRunnable",
         True,
     )
     assert told(compose(deployment(5), [old, cluster("west")]))[0][0] == "InsufficientCapacity"
+
+
+def test_clusters_that_cannot_run_it_or_not_stage_its_cache_cannot_run_it_together():
+    old = cluster("west")
+    old["spec"]["backend"] = {"type": "KServe", "kserve": {"version": "0.99"}}
+    fleet = fleet_of([cluster("east"), old], (), [staging("Failed", "Unauthorized")])
+    result = model_deployment.compose(ComposeRequest(cached(deployment(1)), {}, fleet=fleet, now=NOW))
+    assert result.conditions[0].reason == "NotRunnable"
+
+
+def test_what_is_said_of_a_placement_is_as_long_as_the_api_allows():
+    old = cluster("east")
+    old["spec"]["backend"] = {"type": "KServe", "kserve": {"version": "9" * 2_000}}
+    found = compose(deployment(1), [old])
+    (candidate,) = found.status.placement.candidates
+    assert (len(found.conditions[0].message), len(found.status.message), len(candidate.reason)) == (1024, 1024, 512)
+
+
+def test_the_first_candidates_are_listed_and_the_others_counted():
+    found = compose(deployment(1, devices=9), [cluster(f"c{at:02}") for at in range(33)]).status.placement
+    assert ([each.cluster for each in found.candidates], found.omitted) == ([f"c{at:02}" for at in range(32)], 1)
+
+
+def test_a_status_lists_a_thousand_clusters():
+    asked = deployment(1_001, devices=8)
+    result = compose(asked, [cluster(f"c{at:04}") for at in range(1_001)])
+    assert [found.name for found in result.status.clusters] == [f"c{at:04}" for at in range(1_000)]
 
 
 def test_victims_are_nominated_a_second_before_they_are_evicted():

@@ -57,6 +57,11 @@ def test_of_a_device_by_itself_a_capacity_only_filters():
     assert not has_capacity(kind, (("memory", "81Gi"),))
 
 
+def test_synthetic_devices_have_no_class():
+    found = kinds(GPU, {**GPU, "name": "f", "claim": "Synthetic"})
+    assert [(kind.name, kind.device_class) for kind in found] == [("f", None), ("gpu", "c")]
+
+
 @pytest.mark.parametrize(
     ("device", "problem"),
     [

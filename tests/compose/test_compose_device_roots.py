@@ -4,11 +4,12 @@ import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.models import GpuPool
-from modelplane.compose.device_roots import PCIE_ROOT, root_requests
+from modelplane.compose.device_roots import root_requests
 from modelplane.compose.pool_hardware import pool_of
 from modelplane.placement.matching import Claim
 from modelplane.placement.request import AttributeMatch
 
+PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
 GPU_CLASS, NIC_CLASS = "gpu.nvidia.com", "nic.example.com"
 
 

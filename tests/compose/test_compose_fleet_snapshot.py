@@ -196,6 +196,34 @@ def test_a_replica_with_an_engine_without_members_is_in_the_fleet_with_its_fault
     assert (replica.fault, replica.serving) == ("spec.engines: engine main has no members", True)
 
 
+def test_a_replica_that_cannot_be_read_and_has_no_index_is_the_first():
+    broken = {"metadata": {"name": "r", "namespace": "team"}, "spec": {"clusterName": "east", "engines": "none"}}
+    (replica,) = fleet_of([], [broken]).replicas
+    assert (replica.index, bool(replica.fault)) == (0, True)
+
+
+TWO_POOLS = [{"name": name, "className": "h200", "nodeCount": 4} for name in ("gpus", "more")]
+
+
+def test_pools_that_are_declared_and_not_published():
+    assert read(spec={"nodePools": TWO_POOLS}).unpublished_pools == ("more",)
+
+
+@pytest.mark.parametrize("left", [{"drain": {}}, {"taints": [{"key": "k", "effect": "NoExecute"}]}])
+@pytest.mark.parametrize("others", [[], TWO_POOLS[1:]], ids=["the only pool", "one of two pools"])
+def test_replicas_leave_a_pool(left, others):
+    (pool,) = read(spec={"nodePools": [{**TWO_POOLS[0], **left}, *others]}).pools
+    assert [taint.effect for taint in pool.taints] == [Effect.NO_EXECUTE]
+
+
+@pytest.mark.parametrize(
+    ("placement", "labels"),
+    [({"metadata": {"labels": {"region": "west"}}}, {"region": "west"}), ({"metadata": {}}, {}), ({}, {}), (None, {})],
+)
+def test_labels_that_placement_reads(placement, labels):
+    assert read(spec={"placement": placement}).placement_labels == labels
+
+
 @pytest.mark.parametrize("pools", [[], [{"name": "gpus", "nodes": 2}], [{"name": "gpus", "nodes": 2, "devices": []}]])
 def test_a_pool_that_is_published_without_devices_is_not_published(pools):
     spec = {"cluster": {"source": "Existing"}, "nodePools": [{"name": "gpus", "className": "h200", "nodeCount": 2}]}

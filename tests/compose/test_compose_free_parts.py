@@ -105,3 +105,5 @@ def test_other_pools_stay_as_they_are():
     assert with_free_parts(found, found.status.gpu_pools, ()) is found.status.gpu_pools
     mixed = (found.status.gpu_pools[0], decode(GpuPool, {"name": "x", "nodes": 0, "devices": [device("gpu", 2, 7)]}))
     assert with_free_parts(found, mixed, ())[0] == mixed[0]
+    unread = decode(GpuPool, {"name": "y", "nodes": 1, "devices": []})
+    assert with_free_parts(found, (*mixed, unread), ())[2] == unread

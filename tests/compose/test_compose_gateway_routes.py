@@ -176,7 +176,8 @@ def test_a_service_without_an_endpoint_answers_503_and_not_the_500_of_a_rule_wit
     rule, _ = route_of(plan())["spec"]["rules"]
     assert rule == {"matches": [{"path": path}], "filters": [UNSERVED]}
     response = unserved_filter(plan())["spec"]["directResponse"]
-    assert (response["statusCode"], response["header"]) == (503, {"set": [{"name": "retry-after", "value": "2"}]})
+    assert (response["statusCode"], response["contentType"]) == (503, "application/json")
+    assert response["header"] == {"set": [{"name": "retry-after", "value": "2"}]}
     assert json.loads(response["body"]["inline"])["error"]["code"] == "service_unavailable"
 
 

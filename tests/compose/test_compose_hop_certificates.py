@@ -4,11 +4,13 @@ import base64
 
 import pytest
 
+from modelplane.api.meta import ObjectMeta
 from modelplane.compose.contract import Requirement
 from modelplane.compose.hop_certificates import (
     authority_objects,
     authority_request,
     client_certificate,
+    hop_name,
     issued_authority,
     server_certificate,
     trusted_authorities,
@@ -24,6 +26,24 @@ LONGEST = pem("x" * (16_384 - len(pem(""))))
 def test_each_object_is_one_that_cert_manager_takes(problems):
     made = [*authority_objects("edge").values(), client_certificate("edge"), server_certificate("edge", "a.internal")]
     assert [found for item in made for found in problems(item)] == []
+
+
+def test_names_are_new_each_time_and_stay_while_there_is_an_authority():
+    owners = [ObjectMeta(name="edge", uid="u", generation=generation) for generation in (1, 2)]
+    first, second = (hop_name("edge", owner, None) for owner in owners)
+    assert first != second
+    assert hop_name("edge", owners[1], authority_objects(first)["hop-ca"]) == first
+
+
+def test_an_authority_signs_with_one_key():
+    assert authority_objects("edge")["hop-ca"]["spec"] == {
+        "isCA": True,
+        "commonName": "edge-hop-ca",
+        "secretName": "edge-hop-ca",
+        "duration": "87600h",
+        "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Never"},
+        "issuerRef": {"group": "cert-manager.io", "kind": "Issuer", "name": "edge-hop-root"},
+    }
 
 
 def test_a_leaf_is_renewed_with_a_new_key_and_is_good_for_one_use():

@@ -28,6 +28,20 @@ def own(prefix, **given):
 
 
 @pytest.mark.parametrize(
+    ("program", "name"),
+    [
+        ("picker", "modelplane-picker"),
+        ("routing_sidecar", "modelplane-routing-sidecar"),
+        ("warm_up", "modelplane-warm-up"),
+        ("loader", "modelplane-loader"),
+        ("router", "modelplane-router"),
+    ],
+)
+def test_the_name_of_each_image(program, name):
+    assert ReleaseImages("r.example", version="1.2.3").of(program) == f"r.example/{name}:v1.2.3"
+
+
+@pytest.mark.parametrize(
     ("release", "on", "expected"),
     [
         pytest.param(ReleaseImages(), cluster(), own(""), id="as the archives are named"),

@@ -304,3 +304,10 @@ def test_a_cluster_reads_its_classes_and_its_replicas():
         "replicas": Requirement(api, "ModelReplica", labels={"modelplane.ai/cluster": "east"}),
         "telemetry-destinations": Requirement(api, "TelemetryDestination"),
     }
+
+
+def test_the_faults_of_many_classes_are_as_long_as_the_api_allows():
+    names = [f"class-{at}" for at in range(40)]
+    pools = [{"name": name, "className": name, "nodeCount": 1} for name in names]
+    condition = compose({f"class-{name}": ({},) for name in names}, spec={"nodePools": pools}).conditions[1]
+    assert (condition.reason, len(condition.message)) == ("ClassInvalid", 1024)

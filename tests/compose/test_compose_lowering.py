@@ -57,7 +57,7 @@ def test_every_way_of_writing_becomes_engines_with_members(name, expected):
 def test_the_v03_shape_keeps_what_stands_around_its_engines():
     found = lowered("v03-gang")
     assert found.labels == {"app": "mixtral"}
-    assert found.caches == (LoweredCache("mixtral", "/mnt/models"),)
+    assert found.caches == (LoweredCache("mixtral", "/mnt/models", preferred=False),)
     assert found.cluster_selector.match_labels == {"region": "east"}
     assert [toleration.key for toleration in found.tolerations] == ["maintenance"]
     assert [len(member.requests) for member in found.engines[0].members] == [0, 1]
@@ -96,15 +96,40 @@ TWO_ENGINES = [{"name": name, "members": [{"role": "Standalone", "template": POD
     [
         ({"engines": TWO_ENGINES}, "Unified", ()),
         ({"engines": TWO_ENGINES, "serving": {"mode": "PrefillDecode"}}, "PrefillDecode", ()),
+        (
+            {
+                "engines": TWO_ENGINES,
+                "caches": [{"name": "w", "policy": "Preferred"}, {"name": "v", "mountPath": "/v"}],
+            },
+            "Unified",
+            (LoweredCache("w", None, preferred=True), LoweredCache("v", "/v", preferred=False)),
+        ),
         ({"template": {"spec": {"engines": TWO_ENGINES}}}, "Unified", ()),
         (
             {"template": {"spec": {"engines": TWO_ENGINES, "modelCacheRef": {"name": "w"}}}},
             "Unified",
-            (LoweredCache("w", "/mnt/models"),),
+            (LoweredCache("w", "/mnt/models", preferred=False),),
         ),
     ],
-    ids=["spelled out", "with a mode", "the earlier form", "the earlier form with a cache"],
+    ids=["spelled out", "with a mode", "with caches", "the earlier form", "the earlier form with a cache"],
 )
 def test_engines_that_are_spelled_out_are_as_they_are(spec, mode, caches):
     found = lower(decode(ModelDeployment, {"metadata": {"name": "m", "namespace": "n"}, "spec": spec}).spec)
     assert ([engine.name for engine in found.engines], found.mode, found.caches) == (["a", "b"], mode, caches)
+    assert {(engine.type, engine.coordination) for engine in found.engines} == {("Custom", "Native")}
+
+
+def test_a_phase_alone_is_no_engine():
+    """The API takes both or none."""
+    spec = load_deployment("prefill-decode").spec
+    assert lower(msgspec.structs.replace(spec, prefill=None)).engines == ()
+
+
+@pytest.mark.parametrize(
+    ("capacity", "expected"),
+    [(None, ()), ({"requests": {"memory": "10Gi", "cores": "5"}}, (("cores", "5"), ("memory", "10Gi")))],
+)
+def test_what_is_requested_of_the_capacity_of_a_device(capacity, expected):
+    spec = {"workers": {"template": POD}, "nodeSelector": {"devices": [{"name": "gpu", "capacity": capacity}]}}
+    (engine,) = lower(decode(ModelDeployment, {"metadata": {"name": "m", "namespace": "n"}, "spec": spec}).spec).engines
+    assert [found.capacity for found in engine.members[0].requests] == [expected]

@@ -97,6 +97,12 @@ def test_each_matching_cluster_gets_a_volume_and_a_job_and_then_only_the_volume(
     )
 
 
+def test_a_status_lists_a_thousand_clusters():
+    fleet = Fleet(make_cache(), [make_cluster(f"c{at:04}") for at in range(1_001)])
+    found = fleet.compose().status.clusters
+    assert [entry.name for entry in found] == [f"c{at:04}" for at in range(1_000)]
+
+
 def test_replicas_of_other_caches_are_not_counted():
     mounting = [make_replica("east"), make_replica("west", index=1), make_replica("east", cache="other", index=2)]
     mounting[0]["spec"]["caches"] += [{"name": "other"}]
@@ -246,6 +252,14 @@ def test_progress_is_that_of_the_cluster_that_has_the_least_of_it():
     fleet.pods["west"] = [loader_pod(bytes=2 * 2**30, total=40 * 2**30)]
     fleet.apply()
     assert fleet.cache["status"]["summary"] == {"ready": "0/2", "progress": "2.0 of 40.0 GiB"}
+
+
+def test_progress_of_clusters_that_have_nothing_yet_is_that_of_the_first():
+    fleet = Fleet(make_cache())
+    fleet.apply()
+    fleet.pods = {"east": [loader_pod(bytes=0, total=4 * 2**30)], "west": [loader_pod(bytes=0, total=40 * 2**30)]}
+    fleet.apply()
+    assert fleet.cache["status"]["summary"] == {"ready": "0/2", "progress": "0.0 of 4.0 GiB"}
 
 
 @pytest.mark.parametrize(("said", "shown"), [([], None), (["east"], 7), (["west"], 7)])

@@ -716,9 +716,10 @@ def test_a_status_lists_the_clusters_that_have_most(monkeypatch):
     assert [(found.name, found.replicas) for found in result.status.clusters] == [("a", 1), ("c", 2)]
 
 
-def test_tiers_that_match_no_cluster_are_told_as_selectors_are():
+@pytest.mark.parametrize("field", ["tiers", "required"])
+def test_a_placement_that_matches_no_cluster_is_told_as_selectors_are(field):
     asked = msgspec.to_builtins(deployment(1, 8, region=None))
-    asked["spec"]["placement"] = {"tiers": [{"matchLabels": {"region": "west"}}]}
+    asked["spec"]["placement"] = {field: [{"matchLabels": {"region": "west"}}]}
     _, told = scheduled(decode(ModelDeployment, asked), [cluster("a")])
     assert told == ("False", "NoClusters", f"0 of 1 replicas placed{NONE_SELECTED}")
 

@@ -250,6 +250,20 @@ def test_other_devices_make_another_template_and_the_old_one_stays_while_pods_ne
     assert old in made.compose().desired
 
 
+@pytest.mark.parametrize("rolls", [True, False], ids=["it rolls", "it has rolled"])
+def test_an_earlier_configuration_stays_while_a_picker_may_mount_it(scene, rolls):
+    made = scene("gpt-oss-20b", "pool")
+    observe(made)
+    for key, seen in made.observed.items():
+        replicas = seen.manifest.get("spec", {}).get("replicas")
+        counts = {"replicas": replicas, "updatedReplicas": 0 if key == "picker" and rolls else replicas}
+        item = {**seen.manifest, "status": counts}
+        made.observed[key] = Observed(Remote("east", item, seen.target.ready_when), ready=True)
+    old = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "earlier", "namespace": "n"}}
+    made.observed["picker-config-earlier"] = Observed(Remote("east", old), ready=True)
+    assert ("picker-config-earlier" in made.compose().desired) is rolls
+
+
 def test_a_workload_goes_at_once_where_another_kind_of_workload_comes(scene):
     """Only what pods refer to stays for them."""
     made = scene("pipeline-2")

@@ -338,6 +338,12 @@ def test_endpoints_of_which_none_is_ready_are_counted():
     assert found.status.gateways == (GatewayRoute(name="default", address=address, accepted=False, endpoints=1),)
 
 
+def test_a_status_lists_as_many_gateways_as_the_api_allows():
+    gateways = tuple({**GATEWAY, "metadata": {"name": f"g{at:03}"}} for at in range(257))
+    found = compose({"endpoints": (endpoint("one"),), "gateways": gateways}).status.gateways
+    assert [each.name for each in found] == [f"g{at:03}" for at in range(256)]
+
+
 @pytest.mark.parametrize(
     ("gateways", "address", "expected"),
     [

@@ -4,9 +4,9 @@ import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.errors import InvalidObject
-from modelplane.api.models import InferenceClass, InferenceCluster
+from modelplane.api.models import GpuPool, InferenceClass, InferenceCluster
 from modelplane.compose.fleet_snapshot import cluster_of
-from modelplane.compose.pool_hardware import class_kinds
+from modelplane.compose.pool_hardware import class_kinds, pool_of
 from modelplane.placement.hardware import Domain
 
 GPU = {"name": "gpu", "driver": "d", "deviceClassName": "c", "count": 8}
@@ -19,16 +19,6 @@ def test_a_class_whose_devices_cannot_be_read_is_refused_with_the_place():
     }
     with pytest.raises(InvalidObject, match=r"spec.devices: device gpu: capacity\[memory\].value"):
         class_kinds(decode(InferenceClass, broken))
-
-
-def test_synthetic_devices_have_no_class():
-    kinds = class_kinds(
-        decode(
-            InferenceClass,
-            {"metadata": {"name": "x"}, "spec": {"devices": [GPU, {**GPU, "name": "f", "claim": "Synthetic"}]}},
-        )
-    )
-    assert [(kind.name, kind.device_class) for kind in kinds] == [("f", None), ("gpu", "c")]
 
 
 def test_a_pool_of_domains_is_counted_in_them():
@@ -50,3 +40,8 @@ def test_a_pool_that_scales_and_may_have_no_nodes_has_none():
     item = {"metadata": {"name": "east"}, "spec": spec, "status": {"gpuPools": [pool]}}
     (found,) = cluster_of(decode(InferenceCluster, item)).pools
     assert (found.nodes, found.nodes_now, found.desired_nodes) == (0, None, None)
+
+
+def test_a_pool_that_nobody_declares_has_no_nodes_to_come():
+    found = pool_of(decode(GpuPool, {"name": "gpus", "nodes": 0, "devices": [GPU]}), None)
+    assert (found.nodes, found.desired_nodes) == (0, None)

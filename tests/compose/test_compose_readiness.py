@@ -1,5 +1,7 @@
 """Whether a ModelReplica serves, by its conditions."""
 
+from types import MappingProxyType
+
 import pytest
 
 from modelplane.api.codec import decode, encode
@@ -108,6 +110,7 @@ LOST = {"type": "ResolvedRefs", "status": "False", "reason": "BackendNotFound", 
         (parents([ACCEPTED, RESOLVED], [ACCEPTED, LOST]), False, "BackendNotFound: no one"),
         (parents([ACCEPTED, LOST]), False, "BackendNotFound: no one"),
         (parents([{**ACCEPTED, "observedGeneration": 1}, RESOLVED]), False, None),
+        (parents([{**ACCEPTED, "observedGeneration": 2}, RESOLVED]), True, None),
         (parents([]), False, None),
         (parents(), False, None),
         ({}, False, None),
@@ -159,6 +162,7 @@ def test_why_a_gateway_does_not_serve_what_it_should(kind, status, problem):
     [
         ([{"value": "192.0.2.1"}, {"value": "192.0.2.2"}], "192.0.2.1"),
         ([{"type": "IPAddress"}, {"value": ""}, {"value": "192.0.2.2"}], "192.0.2.2"),
+        ([MappingProxyType({"value": "192.0.2.1"}), "192.0.2.2"], "192.0.2.1"),
         ([{"type": "IPAddress"}], None),
         ([], None),
     ],

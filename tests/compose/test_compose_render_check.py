@@ -18,11 +18,17 @@ def described(item: dict, **spec: object) -> bytes:
     return describe_rendering(decode(InferenceCluster, {**item, "spec": {**item["spec"], **spec}}))
 
 
-def refuse(shape: str, rendering: bytes, *, artifacts: tuple[str, ...] | None = None) -> str | None:
+def refuse(shape: str, rendering: bytes) -> str | None:
     deployment = load_deployment(shape)
     lowered = lower(deployment.spec)
     kinds = tuple("Adapter" if name in ADAPTERS else "Weights" for name in (cache.name for cache in lowered.caches))
-    return RenderCheck(deployment, lowered).refuse(rendering, kinds if artifacts is None else artifacts)
+    return RenderCheck(deployment, lowered).refuse(rendering, kinds)
+
+
+def test_a_cache_that_placement_does_not_ask_about_is_not_mounted():
+    deployment = load_deployment("tensor-8")
+    answer = RenderCheck(deployment, lower(deployment.spec)).refuse(described(make_cluster()), ())
+    assert answer == "engine main: no model: mount a cache of weights or name the model in the engine's args"
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -40,7 +46,7 @@ def test_placement_hears_what_the_replica_says(shape):
 
 def test_clusters_that_run_the_same_share_one_description():
     one, other = make_cluster("native", "kueue", queue="a"), make_cluster("native", "kueue", queue="b")
-    other["metadata"] = {"name": "west"}
+    other["metadata"] = {"name": "frankfurt"}
     images = {"picker": "mirror/p", "routingSidecar": "mirror/s", "warmUp": "mirror/w"}
     other["spec"]["backend"] = {**BACKENDS["native"], "images": images}
     assert described(one) is described(other)
@@ -63,7 +69,7 @@ def test_what_a_cluster_lacks_is_named(change, why):
 
 
 def test_a_label_that_the_clusters_name_makes_too_long_is_refused():
-    labels = {"defaultLabels": {"where": "in-{{ .Cluster }}"}}
+    labels = {"defaultLabels": {"cost-centre": "{{ .Namespace }}", "where": "in-{{ .Cluster }}"}}
     short, long = make_cluster(), make_cluster()
     long["metadata"] = {"name": "e" * 63}
     answers = [refuse("single-gpu", described(item, scheduling=labels)) for item in (short, long)]

@@ -367,6 +367,11 @@ def test_a_replica_that_serves_says_what_it_lacks_all_the_same(scene, others, me
     assert (found.reason, found.message) == ("Serving", message)
 
 
+def test_the_message_of_a_replica_is_as_long_as_the_api_allows(scene):
+    ready = fails(ConditionType.READY, Reason.CACHE_STAGING, "m" * 2000)
+    assert replica_status(scene("single-gpu").replica, (), ready, None, NOW).message == "m" * 1024
+
+
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [("ClusterReady", "Provisioning"), ("ClusterReady", "ClusterUnreachable"), ("Ready", "ClusterLost")],

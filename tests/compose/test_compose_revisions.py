@@ -21,7 +21,7 @@ def workers(image="engine:1"):
 
 def deployment(image="engine:1", known=(), cause="", **spec):
     item = {
-        "metadata": {"name": "chat", "namespace": "team", "annotations": {revisions.CHANGE_CAUSE: cause}},
+        "metadata": {"name": "chat", "namespace": "team", "annotations": {"kubernetes.io/change-cause": cause}},
         "spec": {"nodeSelector": {"devices": [{"name": "gpu", "count": 1}]}, "workers": workers(image), **spec},
     }
     found = decode(ModelDeployment, item)
@@ -83,11 +83,41 @@ def test_scaling_and_routing_make_no_revision():
     assert recorded(edited, NOW) == known
 
 
+MEMBER = {"role": "Standalone", "template": workers("e")["template"]}
+ENGINES = {"engines": [{"name": "m", "members": [MEMBER]}]}
+
+
 @pytest.mark.parametrize(
-    "change", [{"priority": "high"}, {"tolerations": [{"key": "k"}]}, {"caches": [{"name": "weights"}]}]
+    "change",
+    [
+        {"priority": "high"},
+        {"tolerations": [{"key": "k"}]},
+        {"caches": [{"name": "weights"}]},
+        {"warmUp": {"prompts": 1}},
+        {"serving": {"mode": "PrefillDecode"}},
+        {"nodeSelector": {"devices": [{"name": "gpu", "count": 2}]}},
+        {"workers": workers("b")},
+        {"decode": {"workers": workers("b"), "nodeSelector": {"devices": []}}},
+        {"prefill": {"workers": workers("b"), "nodeSelector": {"devices": []}}},
+        ENGINES,
+        {"template": {"spec": ENGINES}},
+    ],
+    ids=lambda change: next(iter(change)),
 )
 def test_everything_that_pods_depend_on_makes_one(change):
     assert len(recorded(deployment("a", history("a"), **change), NOW)) == 2
+
+
+def test_a_template_has_the_same_hash_in_every_release():
+    """Another hash would be a new revision of every deployment."""
+    assert template_hash({"priority": "high", "workers": workers("a")}) == "5bf3feab4b"
+
+
+def test_what_a_revision_shows_is_as_long_as_the_api_allows():
+    engines = [{"name": f"e{at}", "members": [{**MEMBER, **workers(f"{at}{'i' * 600}")}]} for at in range(9)]
+    (only,) = recorded(deployment(cause="c" * 300, engines=engines), NOW)
+    assert only.change_cause == "c" * 256
+    assert [len(image) for image in only.images] == [len("engine:1"), *[512] * 7]
 
 
 def test_a_paused_deployment_is_composed_with_the_newest_revision():
@@ -124,17 +154,18 @@ def test_a_template_that_is_too_large_is_numbered_and_not_kept(monkeypatch):
 
 
 def test_a_bomb_is_no_template():
+    longest = {"a": "x" * (16 * 1024 * 1024 - len('{"a":""}'))}
+    assert unpack(pack(longest)) == longest
     with pytest.raises(InputError, match="cannot be read"):
-        unpack(pack({"a": "x" * (17 * 1024 * 1024)}))
+        unpack(pack({"a": longest["a"] + "x"}))
 
 
 def test_images_of_every_shape_are_found():
-    member = {"role": "Standalone", "template": workers("e")["template"]}
     for spec, images in (
         ({"workers": workers("e")}, {"e"}),
         ({"decode": {"workers": workers("e")}, "prefill": {"workers": workers("f")}}, {"e", "f"}),
-        ({"engines": [{"name": "m", "members": [member]}]}, {"e"}),
-        ({"template": {"spec": {"engines": [{"name": "m", "members": [member]}]}}}, {"e"}),
+        (ENGINES, {"e"}),
+        ({"template": {"spec": ENGINES}}, {"e"}),
     ):
         assert set(revisions.images_of(spec)) == images
 

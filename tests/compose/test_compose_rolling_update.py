@@ -166,6 +166,16 @@ def test_the_next_replica_waits_until_the_one_before_has_served_for_long_enough(
     assert found.ready == (age_s >= 30)
 
 
+@pytest.mark.parametrize(
+    "rules",
+    [RolloutRules(now=MOMENT), RolloutRules(min_ready_s=MOMENT)],
+    ids=["the deployment says no time", "the time is unknown"],
+)
+def test_a_replica_that_has_just_begun_to_serve_is_ready(rules):
+    updated = serving_since(replica(0, NEW, generation=2, served=2, **SERVING), "2026-01-01T00:00:00Z")
+    assert roll([decode(ModelReplica, replica(0, NEW))], {"r0": updated}, READ, rules).ready == 1
+
+
 def test_a_replica_that_is_held_back_keeps_the_label_of_its_revision():
     def labelled(item: dict, revision: str | None) -> dict:
         labels = {"app": "chat", **({REVISION: revision} if revision else {})}

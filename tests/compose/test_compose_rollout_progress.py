@@ -162,6 +162,11 @@ def progress(canary, now=NOW, updated=1, ready=1, **before):
     return rollout_progress(decode(ModelDeployment, item), NEWEST, rollout, now, leaving=False, canary=canary)
 
 
+def test_what_is_said_of_a_rollout_is_as_long_as_the_api_allows():
+    found = progress(stepping(finding=CanaryFinding(Verdict.PASSING, "m" * 1024)))
+    assert (len(found.status.canary.message), len(found.condition.message)) == (512, 1024)
+
+
 def test_the_status_has_the_step():
     found = progress(stepping(left_s=60.0, stable="old")).status
     assert (found.stable, found.promoted, found.canary) == (

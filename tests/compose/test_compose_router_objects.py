@@ -8,7 +8,7 @@ import yaml
 from modelplane.compose.caller_document import Caller, CallerDocument
 from modelplane.compose.endpoint_routes import endpoint_routes
 from modelplane.compose.endpoint_target import CredentialRef
-from modelplane.compose.router_objects import RouterSite, plan_maps, read_plan_map, router_objects
+from modelplane.compose.router_objects import OBJECT_MAP_BYTES, RouterSite, plan_maps, read_plan_map, router_objects
 from modelplane.compose.service_plan import PlanEndpoint, PlanTier, ServicePlan, plan_document
 
 GOLDEN = Path(__file__).parent / "golden_router.yaml"
@@ -58,6 +58,20 @@ def test_a_map_is_begun_when_the_one_before_is_full(lacking, named):
     size = sum(len(plan_document(each)) for each in (large, small))
     maps = plan_maps(SITE._replace(map_bytes=size - lacking), [small, large], CALLERS)
     assert [[name for name in each["data"] if name != "callers.json"] for each in maps.values()] == named
+
+
+@pytest.mark.parametrize(
+    ("site", "room"),
+    [(SITE, 900_000), (SITE._replace(map_bytes=OBJECT_MAP_BYTES), 400_000)],
+    ids=["a map", "an Object with a map"],
+)
+def test_how_much_a_map_takes(site, room):
+    def maps(size):
+        length = size - sum(len(plan_document(plan(name, endpoint("a", address="")))) for name in "ab")
+        plans = [plan(name, endpoint("a", address=address)) for name, address in (("a", "a" * length), ("b", ""))]
+        return len(plan_maps(site, plans, CALLERS))
+
+    assert (maps(room), maps(room + 1)) == (1, 2)
 
 
 def test_a_map_after_a_full_one_is_filled_too():

@@ -188,6 +188,7 @@ def test_small_weights_keep_the_shares_exact(groups):
         ([(400_000, 1), (800_000, 1)], [1, 2]),
         ([(999_999, 1), (1_000_000, 1)], [999_999, 1_000_000]),
         ([(1_000_000, 1), (1, 3)], [1_000_000, 1]),
+        ([(1_000_001, 1), (1, 1)], [500_000, 1]),
     ],
 )
 def test_large_weights_are_as_exact_as_the_range_allows(groups, weights):

@@ -124,6 +124,13 @@ def test_a_component_that_helm_cannot_install_is_named_with_helms_reason():
     assert compose(cluster, broken).desired == compose(cluster, late).desired
 
 
+def test_the_reasons_of_many_components_are_as_long_as_the_api_allows():
+    cluster = make()
+    first = compose(cluster)
+    broken = {key: replace(seen(key, each, ready=False), refused="x" * 400) for key, each in first.desired.items()}
+    assert len(met(compose(cluster, broken))[2]) == 1024
+
+
 def test_the_reason_of_a_component_that_works_is_not_shown():
     """What is ready again may have failed before."""
     cluster = make()
@@ -137,6 +144,7 @@ def test_what_is_used_is_removed_after_its_users():
     result, _, _ = settle(make(scheduling={"type": "Kueue"}, backend={"type": "KServe"}))
     assert set(result.desired["stack-cert-manager"].outlives) >= {"stack-leader-worker-set", "stack-kserve"}
     assert set(result.desired["stack-envoy-gateway"].outlives) >= {"stack-gateway-class-gatewayclass", "gateway"}
+    assert result.desired["stack-gateway-class-gatewayclass"].outlives == ("gateway",)
     assert result.desired["stack-kserve-crds"].outlives == ("stack-kserve",)
 
 

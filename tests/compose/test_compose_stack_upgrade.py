@@ -190,6 +190,7 @@ def test_software_that_was_complete_before_waves_were_known_waits_for_its_turn()
     before = make(upgrade=WAVES)
     found = plan(before, [make("c", {}, None)], late=["lws"], installed=True)
     assert told(found) == ("Waiting", "waiting for c of earlier waves", True)
+    assert found.status.revision == "earlier"
     assert plan(before, [], late=["lws"], installed=True).status.revision == NEW
     assert plan(make(), late=["lws"], installed=True).status.phase == "Upgrading"
 

@@ -197,14 +197,14 @@ def test_a_cluster_that_one_of_the_required_selectors_matches_is_waited_for():
     either = tuple(LabelSelector(match_labels={"region": region}) for region in ("north", "west"))
     starting = [placeable(region, ready=False, created=NOW, labels={"region": region}) for region in ("west", "south")]
     found = startup_wait(deployment(2), place(2, required=either), Fleet.of(starting), NOW)
-    assert found == StartupWait(("west",), NOW + STARTUP_WAIT_S)
+    assert found == StartupWait(("west",), NOW + STARTUP_WAIT_S, wanted=2)
 
 
 @pytest.mark.parametrize(("age", "until"), [(0, NOW + 20), (15, NOW + 15)])
 def test_the_wait_ends_with_the_newest_cluster_and_with_the_deployment_s_own_time(age, until):
     starting = [placeable(name, ready=False, created=NOW - old) for name, old in (("a", 10), ("b", 20))]
     found = startup_wait(deployment(2, age=age), place(2), Fleet.of(starting), NOW)
-    assert found == StartupWait(("a", "b"), until)
+    assert found == StartupWait(("a", "b"), until, wanted=2)
 
 
 fleets = st.lists(st.tuples(st.booleans(), st.integers(0, 40)), min_size=1, max_size=5).map(
@@ -246,7 +246,7 @@ def test_a_cluster_that_fetches_a_required_cache_counts_as_starting(awaited, oth
     clusters = [placeable("a"), placeable("b", **other)]
     caches = [CacheInfo(namespace="team", name=name, awaited=frozenset(where)) for name, where in awaited.items()]
     found = startup_wait(deployment(2), CACHED, Fleet.of(clusters, (), caches), NOW)
-    assert found == (StartupWait(expected, NOW + STARTUP_WAIT_S) if expected else None)
+    assert found == (StartupWait(expected, NOW + STARTUP_WAIT_S, wanted=2) if expected else None)
 
 
 def test_nothing_is_held_back_where_replicas_are_dropped():
@@ -254,22 +254,22 @@ def test_nothing_is_held_back_where_replicas_are_dropped():
     whole = [replica("a", at, assignment("h200", claim(8))) for at in (0, 1)]
     fleet = Fleet.of([placeable("a", pool(nodes=1)), placeable("b", pool(nodes=4))], whole)
     decided = schedule(place(3, engine(request(8))), fleet)
-    wait = StartupWait(("c",), NOW + 10)
+    wait = StartupWait(("c",), NOW + 10, wanted=3)
     assert [(found.replica.cluster, found.replica.index) for found in decided.dropped] == [("a", 1)]
-    assert hold_back(decided, wait, 3, ()) == (decided, None)
+    assert hold_back(decided, wait, ()) == (decided, None)
     undropped = msgspec.structs.replace(decided, dropped=())
-    held, left = hold_back(undropped, wait, 3, ())
+    held, left = hold_back(undropped, wait, ())
     assert (len(held.placements), left.replicas) == (2, 1)
 
 
 def test_a_new_replica_that_is_observed_already_is_not_held_back():
     """The list of replicas is older than what is observed: the cluster has both."""
     decided = schedule(place(2, engine(request(8))), Fleet.of([placeable("a", pool("p", nodes=4))]))
-    wait = StartupWait(("b",), NOW + 10)
-    held, _ = hold_back(decided, wait, 2, ())
+    wait = StartupWait(("b",), NOW + 10, wanted=2)
+    held, _ = hold_back(decided, wait, ())
     assert [placement.replica.index for placement in held.placements] == [0]
     both = ("replica-a-0", "replica-a-1")
-    assert hold_back(decided, wait, 2, both) == (decided, None)
+    assert hold_back(decided, wait, both) == (decided, None)
 
 
 @pytest.mark.parametrize(("names", "shown"), [("abc", "a, b, c"), ("abcd", "a, b, c and 1 more")])

@@ -1,5 +1,7 @@
 import pytest
 
+from modelplane.compose.tenancy import RESTRICTED
+
 
 def with_fabric(made, kind: str):
     pools = [{"name": "gpu", "className": "h200", "fabric": {"type": kind}}, {"name": "other", "className": "h200"}]
@@ -24,6 +26,18 @@ def test_memory_may_be_locked_where_there_is_a_fast_network_and_nowhere_else(sce
     capabilities = engine["securityContext"]["capabilities"]
     assert capabilities == {"drop": ["ALL"], **({"add": added} if added else {})}
     assert exporter["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_a_container_of_ours_in_a_pod_of_others_meets_the_restricted_level():
+    assert RESTRICTED == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+    }
 
 
 @pytest.mark.parametrize("backend", ["native", "kserve", "pool"])

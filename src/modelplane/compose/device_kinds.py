@@ -29,9 +29,9 @@ class DeviceDescription(msgspec.Struct, frozen=True, array_like=True):
     count: int
     attributes: Mapping[str, Attribute]
     capacity: Mapping[str, Capacity]
-    consumes: tuple[ConsumedCounters, ...] = ()
-    shareable: bool = False
-    per_value: Mapping[str, int] = {}
+    consumes: tuple[ConsumedCounters, ...]
+    shareable: bool
+    per_value: Mapping[str, int]
 
 
 def read_kind(device: DeviceDescription, counters: tuple[SharedCounters, ...]) -> DeviceKind:

@@ -15,8 +15,6 @@ from modelplane.api.models import InClusterScheduler, InferenceCluster
 from modelplane.catalog.stack import StackComponent, load_stack
 from modelplane.compose.gang import SCHEDULERS
 
-_MAX_MESSAGE = 256
-
 
 def choose_scheduler(
     cluster: InferenceCluster,
@@ -64,7 +62,7 @@ def _of_cluster(served: Collection[str] | None) -> InClusterScheduler | None:
 
 
 def _chosen(scheduler: str, message: str) -> InClusterScheduler:
-    return msgspec.convert({"type": scheduler, "message": message[:_MAX_MESSAGE]}, InClusterScheduler)
+    return msgspec.convert({"type": scheduler, "message": message}, InClusterScheduler)
 
 
 @cache

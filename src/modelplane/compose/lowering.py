@@ -55,8 +55,8 @@ class MemberSpec:
 class EngineSpec:
     name: str
     members: tuple[MemberSpec, ...]
-    copies: int = 1
-    phase: Literal["Prefill", "Decode"] | None = None
+    copies: int
+    phase: Literal["Prefill", "Decode"] | None
     type: EngineName = "Custom"
     coordination: Literal["Native", "Ray"] = "Native"
     topology: Topology | None = None
@@ -80,9 +80,9 @@ class EngineSpec:
 @dataclass(frozen=True, slots=True)
 class LoweredCache:
     name: str
-    mount_path: str | None = None
+    mount_path: str | None
     """None: where artifacts of its kind are mounted."""
-    preferred: bool = False
+    preferred: bool
     """Whether replicas start without it where it is not staged."""
 
 
@@ -91,7 +91,7 @@ class Lowered:
     """A deployment, whichever way it was written."""
 
     engines: tuple[EngineSpec, ...]
-    mode: Literal["Unified", "PrefillDecode"] = "Unified"
+    mode: Literal["Unified", "PrefillDecode"]
     labels: Mapping[str, str] = field(default_factory=dict)
     cluster_selector: LabelSelector | None = None
     tolerations: tuple[Toleration, ...] = ()
@@ -104,7 +104,7 @@ def lower(spec: ModelDeploymentSpec) -> Lowered:
         labels = spec.template.metadata.labels if spec.template.metadata else {}
         caches: tuple[LoweredCache, ...] = ()
         if inner.model_cache_ref is not None:
-            caches = (LoweredCache(inner.model_cache_ref.name, CACHE_PATH),)
+            caches = (LoweredCache(inner.model_cache_ref.name, CACHE_PATH, preferred=False),)
         mode = inner.serving.mode if inner.serving else "Unified"
         return Lowered(_spelled_out(inner.engines), mode, labels, inner.cluster_selector, inner.tolerations, caches)
     caches = tuple(LoweredCache(each.name, each.mount_path, each.policy == "Preferred") for each in spec.caches)

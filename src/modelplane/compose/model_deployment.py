@@ -128,7 +128,7 @@ def _composed(
     decided = schedule(wanted, fleet, request.now, profile=request.profile)
     wait = startup_wait(deployment, wanted, fleet, request.now)
     if wait is not None:
-        decided, wait = hold_back(decided, wait, wanted.replicas, request.observed)
+        decided, wait = hold_back(decided, wait, request.observed)
     weigh = partial(canary.endpoint_weight, newest=revisions[-1].hash_)
     result, rollout = _decided(request, lowered, fleet, decided, wait, weigh)
     changes = transitions(request.resource.status.conditions, result.conditions)

@@ -32,6 +32,7 @@ from modelplane.compose.compute_domains import DOMAIN_PREFIX
 from modelplane.compose.context import ClusterRenderError, Context, RenderError
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Observed, Remote, keep_observed
 from modelplane.compose.kept_images import kept_images
+from modelplane.compose.picker import PICKER
 from modelplane.compose.readiness import SERVING
 from modelplane.compose.rendering import NAMESPACE, ROUTE, render
 from modelplane.compose.replica_causes import (
@@ -48,7 +49,6 @@ from modelplane.compose.transitions import transitions
 from modelplane.compose.volumes import volumes_of
 from modelplane.compose.workload_status import has_status, mentions, rolled_out, same_stamp
 
-_PICKER = "picker"
 _REPLACED = (KEY_PREFIX, DOMAIN_PREFIX, "picker-config-", *KEY_PREFIXES)
 
 
@@ -176,7 +176,7 @@ def _superseded(request: ComposeRequest[ModelReplica], desired: dict[str, Desire
 
 
 def _is_user(key: str) -> bool:
-    return key.startswith(WORKLOAD) or key == _PICKER
+    return key.startswith(WORKLOAD) or key == PICKER
 
 
 def _needs(user: Observed | None, name: str) -> bool:

@@ -19,7 +19,7 @@ from modelplane.compose.tenancy import ENGINE_SECURITY, POD_SECURITY
 
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 _AS_WRITTEN = ("affinity", "runtimeClassName", "hostname", "serviceAccountName")
-_GAINED: Mapping[str, object] = {"privileged": False}
+_GAINED = frozenset({"privileged"})
 
 
 def check_template(engine: ReplicaEngine, member: ReplicaMember, ours: Iterable[str], *, routed: bool) -> None:

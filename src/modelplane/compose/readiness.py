@@ -38,8 +38,7 @@ def _has_pods(manifest: Manifest, status: Mapping[str, object]) -> bool:
 def _is_counted(manifest: Manifest, status: Mapping[str, object]) -> bool:
     """By a status of the newest generation: an older one counts replicas of an older template."""
     wanted, available = value_at(manifest, "spec", "replicas"), status.get("availableReplicas")
-    newest = value_at(manifest, "metadata", "generation")
-    return available is not None and available == wanted and status.get("observedGeneration", newest) == newest
+    return available is not None and available == wanted and _is_newest(manifest, status)
 
 
 def has_condition(manifest: Manifest, kind: str) -> bool:
@@ -51,9 +50,14 @@ def has_condition(manifest: Manifest, kind: str) -> bool:
 def _holds(manifest: Manifest, conditions: object, kind: str) -> bool:
     for condition in _mappings(conditions):
         if condition.get("type") == kind:
-            newest = value_at(manifest, "metadata", "generation")
-            return condition.get("status") == "True" and condition.get("observedGeneration", newest) == newest
+            return condition.get("status") == "True" and _is_newest(manifest, condition)
     return False
+
+
+def _is_newest(manifest: Manifest, stated: Mapping[str, object]) -> bool:
+    """What does not say of which generation it is, is of the newest."""
+    newest = value_at(manifest, "metadata", "generation")
+    return stated.get("observedGeneration", newest) == newest
 
 
 def serves(replica: Manifest) -> bool:

@@ -131,7 +131,7 @@ def _refuse(shape: _Shape, rendering: bytes, artifacts: tuple[str, ...]) -> str 
     cluster = msgspec.json.decode(rendering, type=InferenceCluster)
     replica = shape.replica
     spec = msgspec.structs.replace(replica.spec, cluster_name=cluster.metadata.name)
-    # Of a cache that the request does not name nothing is known: it refuses nobody.
+    # Of a cache that the request does not name nothing is known: it is not mounted.
     caches = {mount.name: _cache(kind) for mount, kind in zip(spec.caches, artifacts, strict=False)}
     mounts = tuple(mount for mount in spec.caches if mount.name in caches)
     try:

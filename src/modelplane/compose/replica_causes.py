@@ -12,13 +12,14 @@ from modelplane.compose.admission_causes import admission_cause, queue_cause
 from modelplane.compose.causes import Cause, in_words
 from modelplane.compose.contract import ComposeRequest, Desired, Remote
 from modelplane.compose.gang.gang_metadata import LOCAL_QUEUE
+from modelplane.compose.picker import PICKER
 from modelplane.compose.pod_causes import by_engine, pods_cause, scheduling_reason
 from modelplane.compose.readiness import SERVING, is_ready, route_problem
 from modelplane.compose.replica_inputs import ReplicaInputs, admissions_of, pods_are_observed, pods_of
 from modelplane.compose.workload_status import gave_up, progress, rejection
 
 WORKLOAD = "workload-"
-_ROUTE, _PICKER = "route", "picker"
+_ROUTE = "route"
 _MAX_STATUS = 1024
 _NOT_KNOWN = frozenset({Reason.AGENT_DISCONNECTED, Reason.AGENT_UNKNOWN, Reason.UNRESOLVED})
 _BEFORE_SCHEDULING = frozenset({Reason.SCHEDULING_GATED, Reason.WORKLOAD_STARTING})
@@ -136,7 +137,7 @@ def route_condition(
         if inputs.cluster is None:
             return unknown(kind, Reason.UNRESOLVED, inputs.scheduled.message)
         return fails(kind, Reason.WAITING_FOR_GATEWAY, "the cluster's gateway has no address")
-    needed = [key for key in (_ROUTE, _PICKER) if key in desired]
+    needed = [key for key in (_ROUTE, PICKER) if key in desired]
     waiting = [key for key in needed if not desired[key].ready]
     if needed and not waiting:
         return holds(kind, Reason.ROUTE_CONFIGURED, inputs.address)
@@ -144,7 +145,7 @@ def route_condition(
     if away is not None:
         return _not_held(kind, away)
     _, beside = by_engine(pods_of(request))
-    picker = pods_cause(beside) if _PICKER in waiting else None
+    picker = pods_cause(beside) if PICKER in waiting else None
     if picker is not None:
         return fails(kind, picker.reason, f"picker: {picker.message}")
     rejected = route_problem(request.observed[_ROUTE].manifest) if _ROUTE in request.observed else None

@@ -24,8 +24,6 @@ from modelplane.compose.replica_references import ReplicaReferences, reference_r
 
 _CLUSTER, _PODS, _ADMISSIONS = "cluster", "pods", "admissions"
 _AWAY = (Reason.AGENT_DISCONNECTED, Reason.AGENT_UNKNOWN)
-_READ = ("gateway", "conditions")
-"""Fields of the cluster's status that its replicas read."""
 
 
 @dataclass(frozen=True, slots=True)

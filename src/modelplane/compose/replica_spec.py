@@ -20,9 +20,8 @@ from modelplane.api.names import MAX_LEADER_WORKER_SET, make_name
 from modelplane.compose.device_roots import root_requests
 from modelplane.compose.lowering import EngineSpec, Lowered, MemberSpec
 from modelplane.compose.node_share import node_share
-from modelplane.placement.values import Cluster, MemberAssignment, PlacedReplica, Pool, PoolAssignment
-
-_NOTHING = MemberAssignment(0)
+from modelplane.placement.matching import Claim
+from modelplane.placement.values import Cluster, PlacedReplica, Pool, PoolAssignment
 
 
 def make_replica(
@@ -80,7 +79,7 @@ def _engine(engine: EngineSpec, assignment: PoolAssignment, cluster: Cluster | N
             _member(
                 engine,
                 member,
-                assignment.members[at] if at < len(assignment.members) else _NOTHING,
+                assignment.members[at].claims if at < len(assignment.members) else (),
                 assignment.pool,
                 pool,
             )
@@ -90,29 +89,29 @@ def _engine(engine: EngineSpec, assignment: PoolAssignment, cluster: Cluster | N
 
 
 def _member(
-    engine: EngineSpec, member: MemberSpec, assigned: MemberAssignment, pool_name: str, pool: Pool | None
+    engine: EngineSpec, member: MemberSpec, claims: tuple[Claim, ...], pool_name: str, pool: Pool | None
 ) -> ReplicaMember:
     networked = engine.phase is not None or member.role != "Standalone"
     return ReplicaMember(
         role=member.role,
         nodes=member.nodes,
         node_pool_name=pool_name,
-        match_attributes=_matches(member, assigned),
-        node_share=node_share(pool, assigned.claims),
-        root_requests=root_requests(pool, assigned.claims, member.matches, networked=networked),
-        device_requests=_device_requests(assigned),
+        match_attributes=_matches(member, claims),
+        node_share=node_share(pool, claims),
+        root_requests=root_requests(pool, claims, member.matches, networked=networked),
+        device_requests=_device_requests(claims),
         template=member.template,
     )
 
 
-def _matches(member: MemberSpec, assigned: MemberAssignment) -> tuple[MatchAttribute, ...]:
+def _matches(member: MemberSpec, claims: tuple[Claim, ...]) -> tuple[MatchAttribute, ...]:
     """Those of a pod that claims something: a claim without devices has no constraints."""
-    if not any(claim.device_class is not None for claim in assigned.claims):
+    if not any(claim.device_class is not None for claim in claims):
         return ()
     return tuple(MatchAttribute(attribute=each.attribute, requests=each.requests) for each in member.matches)
 
 
-def _device_requests(member: MemberAssignment) -> tuple[DeviceRequest, ...]:
+def _device_requests(claims: tuple[Claim, ...]) -> tuple[DeviceRequest, ...]:
     return tuple(
         DeviceRequest(
             name=claim.name,
@@ -121,6 +120,6 @@ def _device_requests(member: MemberAssignment) -> tuple[DeviceRequest, ...]:
             selectors=tuple(CelSelector(cel=text) for text in claim.selectors),
             capacity=RequestedCapacity(requests=dict(claim.capacity)) if claim.capacity else None,
         )
-        for claim in member.claims
+        for claim in claims
         if claim.device_class is not None
     )

@@ -40,7 +40,7 @@ class Rollout:
     """As desired after this pass, in the order given."""
     updated: int
     """How many of them have the new version."""
-    ready: int = 0
+    ready: int
     """How many of those serve it with all their pods."""
 
     @property
@@ -75,9 +75,9 @@ class _Known:
     wanted: ModelReplica
     seen: ModelReplica | None
     serving: bool
-    settling: bool = False
+    settling: bool
     """Whether it serves for less than minReadySeconds."""
-    unreached: bool = False
+    unreached: bool
 
     @property
     def outdated(self) -> bool:
@@ -135,11 +135,11 @@ def _revision_of(replica: ModelReplica | None) -> str:
 def _known(
     wanted: ModelReplica, seen: Manifest | None, decode: Callable[[Manifest], ModelReplica], rules: RolloutRules
 ) -> _Known:
-    if seen is None:
-        return _Known(wanted, None, serving=False)
-    found, serving = decode(seen), serves(seen)
-    wanted = _with_shares_of(wanted, found)
-    settling = serving and settling_s(seen, rules.min_ready_s, rules.now) > 0
+    item = seen or {}
+    found, serving = decode(item) if item else None, serves(item)
+    if found is not None:
+        wanted = _with_shares_of(wanted, found)
+    settling = serving and settling_s(item, rules.min_ready_s, rules.now) > 0
     return _Known(wanted, found, serving, settling, serving and wanted.metadata.name in rules.unreached)
 
 

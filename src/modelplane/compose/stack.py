@@ -65,9 +65,9 @@ class StackInputs:
 
     classes: Mapping[str, InferenceClass | None]
     """The InferenceClasses of the pools; None for one that is not read."""
-    facts: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str]
     """What a cloud knows of the cluster."""
-    reachable: bool = True
+    reachable: bool
     """Whether the cluster exists."""
 
 

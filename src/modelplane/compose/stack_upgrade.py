@@ -48,11 +48,11 @@ class SoftwareChange:
     """The table."""
     revision: str | None
     """Of what the table, the overrides and the features of the cluster come to. None: an input is not read."""
-    late: tuple[str, ...] = ()
+    late: tuple[str, ...]
     """Components that are not ready."""
-    fault: str | None = None
+    fault: str | None
     """Why it cannot be installed on this cluster."""
-    installed: bool = False
+    installed: bool
     """Whether every component is ready, in whichever version."""
 
 

@@ -41,7 +41,7 @@ class StartupWait:
     """Those that are not ready yet."""
     until: float
     """When it is over, in seconds of the epoch."""
-    wanted: int = 0
+    wanted: int
     """How many replicas the deployment has when it is over."""
     held: int = 0
     """How many have a place and are held back."""
@@ -73,7 +73,9 @@ def startup_wait(
     ends = {cluster.name: end for cluster in fleet.clusters if (end := _starts_until(cluster, request)) > now}
     fetching = (cluster for cluster in fleet.clusters if cluster.name not in ends and _fetches(cluster, request, fleet))
     ends |= {cluster.name: created + STARTUP_WAIT_S for cluster in fetching}
-    return StartupWait(tuple(ends), min(created + STARTUP_WAIT_S, max(ends.values()))) if ends else None
+    if not ends:
+        return None
+    return StartupWait(tuple(ends), min(created + STARTUP_WAIT_S, max(ends.values())), request.replicas)
 
 
 def _starts_until(cluster: Cluster, request: PlacementRequest) -> float:
@@ -101,9 +103,7 @@ def _fetches(cluster: Cluster, request: PlacementRequest, fleet: Fleet) -> bool:
     return any(cache is not None and cluster.name in cache.awaited for cache in caches)
 
 
-def hold_back(
-    decided: Schedule, wait: StartupWait, wanted: int, observed: Container[str]
-) -> tuple[Schedule, StartupWait | None]:
+def hold_back(decided: Schedule, wait: StartupWait, observed: Container[str]) -> tuple[Schedule, StartupWait | None]:
     """The schedule without new replicas beyond the even share of their cluster. `observed` are composition keys.
 
     The wait has how many are held back, or have no place yet; None where there are none.
@@ -112,7 +112,7 @@ def hold_back(
     if decided.dropped:
         return decided, None
     used = {placement.replica.cluster for placement in decided.placements}
-    share = ceil(wanted / (len(used) + len(wait.clusters)))
+    share = ceil(wait.wanted / (len(used) + len(wait.clusters)))
     placed: Counter[str] = Counter()
     kept: list[Placement] = []
     for placement in sorted(decided.placements, key=_is_new):
@@ -124,9 +124,9 @@ def hold_back(
     held = len(decided.placements) - len(kept)
     if not held:
         waits = decided.pending and decided.preemption is None
-        return decided, replace(wait, wanted=wanted, unplaced=decided.pending) if waits else None
+        return decided, replace(wait, unplaced=decided.pending) if waits else None
     ordered = tuple(placement for placement in decided.placements if placement in kept)
-    return msgspec.structs.replace(decided, placements=ordered), replace(wait, wanted=wanted, held=held)
+    return msgspec.structs.replace(decided, placements=ordered), replace(wait, held=held)
 
 
 def _is_new(placement: Placement) -> bool:
