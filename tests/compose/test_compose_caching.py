@@ -148,6 +148,11 @@ def test_credentials_and_sizes_are_no_part_of_a_source():
     assert one.key != source_of(cache(source="HuggingFace", huggingFace={**HUB, "revision": "v2"})).key
 
 
+def test_what_is_taken_of_a_reference_is_no_part_of_the_source():
+    plain, image = ({"reference": "a.example/b:1", **more} for more in ({}, {"artifact": "Image"}))
+    assert source_of(cache(source="OCI", oci=image)) == source_of(cache(source="OCI", oci=plain))
+
+
 @given(*(st.text("ab-", min_size=1, max_size=6) for _ in range(4)))
 def test_claims_are_the_same_for_the_same_namespace_and_key_only(one, key, other, another):
     assert (claim_name(one, key) == claim_name(other, another)) == ((one, key) == (other, another))
@@ -247,6 +252,21 @@ def test_of_several_pods_the_newest_says_how_far_it_is(order):
     for index, pod in enumerate(pods[:2]):
         pod["metadata"]["creationTimestamp"] = f"2027-01-15T08:0{index}:00Z"
     assert newest_status(pods[::order]) == LoaderStatus("Fetching", 2, 9)
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("{}", LoaderStatus("", bytes=0, total=0, rate=0)),
+        ('{"bytes":9223372036854775807}', LoaderStatus(bytes=2**63 - 1)),
+        ('{"bytes":9223372036854775808}', None),
+        ('{"bytes":-1}', None),
+        (f'{{"key":"{"k" * 128}"}}', LoaderStatus(key="k" * 128)),
+        (f'{{"key":"{"k" * 129}"}}', None),
+    ],
+)
+def test_what_a_status_cannot_hold_is_not_progress(said, found):
+    assert newest_status([with_progress({"metadata": {"name": "p"}}, said)]) == found
 
 
 def test_what_no_loader_wrote_is_not_progress():

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from modelplane.api.timestamps import epoch_s, timestamp
 from modelplane.compose.contract import CopiedFrom
 from tests.compose.caches import Fleet, make_cache, make_cluster, make_config_map, make_replica, make_secret
+from tests.compose.test_compose_caching_attempts import failing
 from tests.compose.test_compose_model_cache import KEY
 
 
@@ -99,42 +99,6 @@ def test_a_job_that_completed_before_pods_found_the_volume_empty_did_not_fill_it
     assert (fleet.phases(), fleet.keys("job")) == ({"east": phase}, [f"job-east-{KEY}-{job}"])
 
 
-def failing(fleet, at):
-    """Every Job fails at a time."""
-    fleet.end_jobs("Failed", completed=timestamp(at), reason="BackoffLimitExceeded", message="")
-    fleet.apply()
-
-
-def test_attempts_that_fail_are_ever_further_apart_up_to_an_hour():
-    fleet = Fleet(make_cache(), [make_cluster("east")])
-    fleet.apply()
-    waited = []
-    for number in range(9):
-        failing(fleet, fleet.now)
-        due = epoch_s(fleet.entries()["east"]["message"].rpartition(" ")[2])
-        waited.append(due - fleet.now)
-        fleet.now = due - 1
-        fleet.apply()
-        assert fleet.keys("job") == [f"job-east-{KEY}-{number}"]
-        fleet.now = due
-        fleet.apply()
-        assert fleet.keys("job") == [f"job-east-{KEY}-{number + 1}"]
-    assert waited == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
-
-
-def test_the_last_of_the_attempts_that_are_still_there_counts():
-    fleet = Fleet(make_cache(), [make_cluster("east")])
-    fleet.apply()
-    failing(fleet, fleet.now)
-    first = fleet.observed[f"job-east-{KEY}-0"]
-    fleet.now += 60
-    fleet.apply()
-    fleet.observed[f"job-east-{KEY}-0"] = first
-    failing(fleet, fleet.now)
-    assert fleet.keys("job") == [f"job-east-{KEY}-1"]
-    assert fleet.entries()["east"]["attempts"] == 2
-
-
 def test_a_cluster_with_a_status_that_cannot_be_read_has_its_conditions():
     cluster = make_cluster("east")
     cluster["status"]["gpuPools"] = 7
@@ -223,10 +187,14 @@ def test_a_cluster_that_is_made_and_not_ready_is_waited_for():
     assert fleet.phases() == {"east": ("Pending", "WaitingForCluster")}
 
 
-def test_a_loader_that_ended_is_no_reason_while_its_job_tries_again():
+@pytest.mark.parametrize(
+    "ended",
+    [{"phase": "Failed", "reason": "Evicted", "message": "the node was low on memory"}, {"phase": "Succeeded"}],
+    ids=["evicted", "done, and its job not yet"],
+)
+def test_a_loader_that_ended_is_no_reason_while_its_job_goes_on(ended):
     fleet = Fleet(make_cache(), [make_cluster("east")])
     fleet.apply()
-    ended = {"phase": "Failed", "reason": "Evicted", "message": "the node was low on memory"}
     fleet.pods["east"] = [{"metadata": {"name": "p"}, "status": ended}]
     fleet.apply()
     assert fleet.phases() == {"east": ("Hydrating", "Hydrating")}
@@ -260,6 +228,11 @@ def test_the_copy_of_a_config_map_stays_while_its_original_is_gone():
     fleet.apply()
     assert (fleet.phases(), len(before)) == ({"east": ("Failed", "ConfigMapMissing")}, 3)
     assert fleet.keys("configmap", "job", "volume") == before
+
+
+def test_where_nothing_is_fetched_no_pods_are_read():
+    fleet = Fleet(make_cache(), [make_cluster("east", ready=False), make_cluster("west")])
+    assert {"pods-east", "pods-west"} & fleet.apply().requirements.keys() == {"pods-west"}
 
 
 def test_pods_of_loaders_are_read_until_the_claim_says_what_was_staged():

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 
 from modelplane.api.codec import decode
@@ -31,11 +32,12 @@ ADA = {
         (gateway(auth=False), ["ada"], ()),
         (gateway(), ["bob", "ada"], (Caller("ada"), Caller("bob"))),
         (
-            gateway(ADA, {"name": "gone"}),
-            ["bob", "ada"],
+            gateway(ADA, {"name": "gone"}, {"name": "eve", "tokensPerMinute": 5}),
+            ["bob", "eve", "ada"],
             (
                 Caller("ada", services=("chat/*",), requests_per_minute=60, tokens_per_minute=1000, budget=12.5),
                 Caller("bob"),
+                Caller("eve", tokens_per_minute=5),
             ),
         ),
     ],
@@ -45,8 +47,15 @@ def test_callers_of_a_gateway(given, names, made):
     assert gateway_callers(given, names) == CallerDocument(made, checks_keys=False)
 
 
+def test_a_document_that_says_nothing_else_checks_keys_and_a_caller_has_no_limits():
+    found = msgspec.json.decode(b'{"callers": [{"name": "ada"}]}', type=CallerDocument)
+    ada = Caller("ada", digests=(), services=("*",), requests_per_minute=0, tokens_per_minute=0, budget=0.0)
+    assert found == CallerDocument((ada,), checks_keys=True)
+
+
 def test_only_services_restrict():
     assert gateway_callers(gateway(ADA), ["ada"]).restricts
+    assert gateway_callers(gateway(ADA), ["ada", "bob"]).restricts
     assert not gateway_callers(gateway({"name": "ada", "requestsPerMinute": 1}), ["ada"]).restricts
 
 

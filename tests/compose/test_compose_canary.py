@@ -270,6 +270,14 @@ def test_what_a_step_does(given, expected):
 
 
 @pytest.mark.parametrize(
+    ("weight", "replicas", "limit"), [(1, 7, 1), (42, 7, 3), (43, 7, 4), (50, 4, 2), (51, 4, 3), (99, 7, 6), (50, 1, 1)]
+)
+def test_a_step_has_its_share_of_the_replicas_and_never_all(weight, replicas, limit):
+    given = request("old", canary={"steps": [{"weight": weight, "pauseSeconds": 60}]}, replicas=replicas)
+    assert canary_state(given, "new").limit == limit
+
+
+@pytest.mark.parametrize(
     ("traffic", "age_s", "step", "verdict", "halted"),
     [
         pytest.param(None, 90.0, 1, "NotMeasured", None, id="not measured, it is not promoted"),

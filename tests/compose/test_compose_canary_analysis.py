@@ -5,12 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.codec import decode
-from modelplane.api.models import CanaryLimits
+from modelplane.api.models import CanaryLimits, EndpointTraffic
 from modelplane.compose.canary_analysis import (
     TrafficFigures,
     Verdict,
     analysed_window_s,
     canary_figures,
+    endpoint_traffic,
     judge,
     percent,
     stable_figures,
@@ -129,8 +130,16 @@ NO_FACT = (
     ],
 )
 def test_what_is_concluded(given, canaries, stable, verdict, message):
-    found = judge(limits(**given), canaries, stable)
+    found = judge(limits(**given), canaries, stable, NOW)
     assert (found.verdict, found.message) == (verdict, message)
+
+
+def test_what_was_measured_before_is_no_pass_yet_and_may_fail():
+    verdicts = [
+        judge(limits(**RATE), figures(100, errors), None, NOW + later).verdict
+        for errors, later in ((2, 0.9), (2, 1.0), (3, 1.0))
+    ]
+    assert verdicts == [PASSING, Verdict.MEASURING, FAILING]
 
 
 FIGURES = st.none() | st.builds(
@@ -148,7 +157,7 @@ LIMITS = st.fixed_dictionaries(
 
 @given(LIMITS, FIGURES, FIGURES)
 def test_too_few_requests_are_neither_a_pass_nor_a_halt(given, canaries, stable):
-    found = judge(limits(**given), canaries, stable)
+    found = judge(limits(**given), canaries, stable, NOW)
     if canaries is None or canaries.requests < given["minRequests"]:
         assert found.verdict in {TOO_FEW, NOT_MEASURED}
     assert found.message or found.verdict is PASSING
@@ -198,6 +207,8 @@ def test_what_is_no_measurement(items, now):
 
 def test_a_measurement_counts_for_its_window_and_a_minute():
     assert canary_figures([endpoint()], NOW + 120) == TrafficFigures(10, 0, NOW)
+    measured = EndpointTraffic(revision="new", measured_at=AT, window_seconds=60, requests=10, errors=0)
+    assert [endpoint_traffic(endpoint(), NOW + later) for later in (120, 121)] == [measured, None]
 
 
 def test_percentages():

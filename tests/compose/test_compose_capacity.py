@@ -7,7 +7,6 @@ from modelplane.api.codec import decode
 from modelplane.api.models import Attribute, BoundPod, GpuPool, InferenceCluster, NodePool, PoolDevice, Queue
 from modelplane.compose import capacity
 from modelplane.compose.capacity import ObservedPool, bound_pods, kai, kueue, refined, requeue_after_s, volcano
-from modelplane.compose.capacity.bound import MAX_BOUND_PODS, faulty_replicas
 from modelplane.compose.capacity.devices import PublishedDevice, observed_pools
 from modelplane.compose.contract import ComposeRequest, Requirement
 from modelplane.k8s.dra import DeviceId
@@ -118,11 +117,15 @@ def test_a_local_queue_goes_by_its_tenant_and_has_no_quota_of_its_own():
     assert kueue.read(item) == Queue(name="mp-chat/q", scheduler="Kueue", used=12, pending=3)
 
 
+OF_NODES = ("cpu", "memory", "ephemeral-storage", "pods", "storage", "hugepages-2Mi")
+
+
 @pytest.mark.parametrize(
     ("spec", "status", "expected"),
     [
         ({}, {}, (-1, 0, None)),
         ({"capability": {"cpu": "10"}}, {}, (-1, 0, None)),
+        ({"capability": dict.fromkeys(OF_NODES, "10")}, {"allocated": dict.fromkeys(OF_NODES, "1")}, (-1, 0, None)),
         ({"capability": {"nvidia.com/gpu": "8"}}, {"allocated": {"nvidia.com/gpu": "2"}, "pending": 1}, (8, 2, 1)),
         ({"capability": {"nvidia.com/gpu": "8"}}, {"state": "Closed"}, (0, 0, None)),
         (
@@ -145,7 +148,7 @@ def node(name: str, pool: str, *, ready: str = "True", **spec) -> dict:
     }
 
 
-def inventory(node_name: str, devices: int, *, generation: int = 1, count: int = 1, **attributes) -> dict:
+def inventory(node_name: str, devices: int, *, generation: int | None = 1, count: int = 1, **attributes) -> dict:
     known = {"architecture": {"string": "Hopper"}, **attributes}
     return {
         "metadata": {"name": f"{node_name}-{generation}"},
@@ -156,6 +159,10 @@ def inventory(node_name: str, devices: int, *, generation: int = 1, count: int =
             "devices": [{"name": f"gpu-{index}", "attributes": known} for index in range(devices)],
         },
     }
+
+
+def of_driver(driver: str, item: dict) -> dict:
+    return {**item, "spec": {**item["spec"], "driver": driver}}
 
 
 def claim(node_name: str, *devices: str, replica: str | None = None, **more) -> dict:
@@ -176,7 +183,16 @@ def claim(node_name: str, *devices: str, replica: str | None = None, **more) -> 
         ),
         ([node("a", "gpu", ready="False")], [inventory("a", 8)], [], None),
         ([node("a", "gpu", unschedulable=True)], [inventory("a", 8)], [], None),
+        ([node("a", "")], [inventory("a", 8)], [], None),
         ([node("a", "gpu")], [inventory("a", 8), inventory("a", 6, generation=2)], [], (1, 6, 0)),
+        ([node("a", "gpu")], [inventory("a", 8), inventory("a", 6, generation=None)], [], (1, 8, 0)),
+        (
+            [node("a", "gpu"), node("b", "gpu")],
+            [inventory("a", 8), inventory("b", 4, generation=2)],
+            [],
+            (2, 12, 0),
+        ),
+        ([node("a", "gpu")], [inventory("a", 8), of_driver("nic", inventory("a", 2, generation=2))], [], (1, 8, 0)),
         ([node("a", "gpu")], [inventory("a", 8, count=2)], [], (1, 0, 0)),
         ([node("a", "gpu")], [inventory("a", 8)], [claim("a", "gpu-0", adminAccess=True)], (1, 8, 0)),
         ([node("a", "gpu")], [inventory("a", 8)], [claim("a", "gpu-0", "gpu-1"), {"status": {}}], (1, 8, 2)),
@@ -195,85 +211,6 @@ def test_published_devices(nodes, slices, claims, expected):
         assert (pools["gpu"].nodes, *pools["gpu"].count(DRIVER, HOPPER)) == expected
 
 
-def tainted(item: dict, *names: str, effect: str = "NoSchedule") -> dict:
-    for device in item["spec"]["devices"]:
-        if device["name"] in names:
-            device["taints"] = [{"key": "gpu.nvidia.com/xid", "value": "79", "effect": effect}]
-    return item
-
-
-def sick(name: str, kind: str, status: str, **more) -> dict:
-    item = node(name, "gpu", **more)
-    item["status"]["conditions"].append({"type": kind, "status": status, "message": "GPU 3 fell off the bus"})
-    return item
-
-
-XID = "device gpu-3 of node a has the taint gpu.nvidia.com/xid=79"
-
-
-@pytest.mark.parametrize(
-    ("nodes", "slices", "claims", "counted", "faulty"),
-    [
-        pytest.param([node("a", "gpu")], [tainted(inventory("a", 8), "gpu-3")], [], (1, 7, 0), {}, id="free"),
-        pytest.param(
-            [node("a", "gpu")],
-            [tainted(inventory("a", 8), "gpu-3")],
-            [claim("a", "gpu-2", "gpu-3", replica="chat")],
-            (1, 8, 0),
-            {"chat": XID},
-            id="of a replica, which counts it by itself",
-        ),
-        pytest.param(
-            [node("a", "gpu")],
-            [tainted(inventory("a", 8), "gpu-3")],
-            [claim("a", "gpu-3")],
-            (1, 8, 1),
-            {},
-            id="of others",
-        ),
-        pytest.param(
-            [node("a", "gpu")],
-            [tainted(inventory("a", 8), "gpu-3", effect="None")],
-            [],
-            (1, 8, 0),
-            {},
-            id="a mere note",
-        ),
-        pytest.param(
-            [sick("a", "AcceleratedHardwareReady", "False"), node("b", "gpu")],
-            [inventory("a", 8), inventory("b", 8)],
-            [claim("a", "gpu-0", replica="chat")],
-            (1, 8, 0),
-            {"chat": "node a reports AcceleratedHardwareReady False: GPU 3 fell off the bus"},
-            id="a node, as EKS' agent says",
-        ),
-        pytest.param(
-            [sick("a", "XIDErrors", "True", unschedulable=True)],
-            [inventory("a", 8)],
-            [claim("a", "gpu-0", replica="chat")],
-            (0, 0, 0),
-            {"chat": "node a reports XIDErrors True: GPU 3 fell off the bus"},
-            id="a node that is cordoned for it, as AKS' detector says",
-        ),
-        pytest.param(
-            [sick("a", "XIDErrors", "False")], [inventory("a", 8)], [], (1, 8, 0), {}, id="a node that is well"
-        ),
-    ],
-)
-def test_a_faulty_device_takes_no_pods_and_its_replica_is_named(nodes, slices, claims, counted, faulty):
-    found = observed_pools(nodes, slices, claims, {"chat"})["gpu"]
-    assert ((found.nodes, *found.count(DRIVER, HOPPER)), found.faulty) == (counted, faulty)
-
-
-def test_faulty_replicas_are_published_without_their_names():
-    pools = observed_pools(
-        [node("a", "gpu")], [tainted(inventory("a", 8), "gpu-3")], [claim("a", "gpu-3", replica="chat")], {"chat"}
-    )
-    (found,) = faulty_replicas(pools, {"chat": "r-1"})
-    assert (found.replica, found.message) == ("r-1", XID)
-    assert faulty_replicas(pools, {}) == ()
-
-
 def test_what_others_hold_by_one_claim_is_known_to_lie_together():
     nodes = [node(name, "gpu") for name in "abc"]
     slices = [inventory(name, 8) for name in "abc"]
@@ -281,7 +218,7 @@ def test_what_others_hold_by_one_claim_is_known_to_lie_together():
     claims = [whole, claim("b", "gpu-0", "gpu-1"), claim("b", "gpu-2"), claim("c", "gpu-0"), claim("c", replica="chat")]
     (found,) = observed_pools(nodes, slices, claims, {"chat"}).values()
     assert found.claims_of_others(DRIVER, HOPPER) == ((8, 1), (2, 1), (1, 2))
-    gpu = refined(declared(3, 0), FIXED, {"gpu": found}, None).devices[0]
+    gpu = refined(declared(3, 0), FIXED, {"gpu": found}, None, NOON).devices[0]
     assert [(each.devices, each.claims) for each in gpu.claims_of_others] == [(8, 1), (2, 1), (1, 2)]
     assert gpu.held_by_others == 12
 
@@ -317,7 +254,7 @@ SCALES = NodePool(name="gpu", class_name="c", node_count=1, max_node_count=4)
     ],
 )
 def test_what_was_declared_counts_as_far_as_it_is_borne_out(pool, observed, expected):
-    found = refined(declared(), pool, observed, None)
+    found = refined(declared(), pool, observed, None, NOON)
     gpu = found.devices[0]
     assert (
         found.nodes, found.observed_nodes, gpu.allocated, gpu.held_by_others, gpu.missing, gpu.free
@@ -362,12 +299,12 @@ def test_while_nothing_was_read_what_was_known_stays():
     known = GpuPool(name="gpu", nodes=4, observed_nodes=3, short_since=SINCE, devices=(taken,))
     found = refined(declared(), FIXED, None, known, LATER)
     assert (found.nodes, found.observed_nodes, found.short_since, found.devices) == (4, 3, SINCE, (taken, fact))
-    assert refined(declared(), FIXED, None, None) == declared()
+    assert refined(declared(), FIXED, None, None, NOON) == declared()
 
 
 @given(nodes=st.integers(0, 6), devices=st.integers(0, 48), held=st.integers(0, 60), ours=st.integers(0, 48))
 def test_what_is_observed_never_adds_to_what_was_declared(nodes, devices, held, ours):
-    found = refined(declared(allocated=ours), FIXED, seen(nodes, devices, held), None)
+    found = refined(declared(allocated=ours), FIXED, seen(nodes, devices, held), None, NOON)
     gpu = found.devices[0]
     assert found.nodes <= 4
     assert gpu.allocated == ours
@@ -541,7 +478,7 @@ def test_where_pods_are():
     )
 
 
-@pytest.mark.parametrize(("pods", "told"), [(MAX_BOUND_PODS, MAX_BOUND_PODS), (MAX_BOUND_PODS + 1, 0)])
+@pytest.mark.parametrize(("pods", "told"), [(1024, 1024), (1025, 0)])
 def test_too_many_pods_for_a_status_are_not_told(pods, told):
     gpus = PoolDevice(name="gpu", driver=DRIVER, count=8, attributes=HOPPER)
     names = [f"n{at}" for at in range(pods)]
@@ -599,7 +536,7 @@ def test_partitions_that_the_class_does_not_declare_hold_their_gpu(held, whole, 
         },
     )
     found = observed_pools([node("a", "gpu")], [published], [claim("a", *held)])
-    made = refined(pool, NodePool(name="gpu", class_name="x", node_count=1), found, None)
+    made = refined(pool, NodePool(name="gpu", class_name="x", node_count=1), found, None, NOON)
     assert [device.held_by_others for device in made.devices] == [whole, declared_part]
 
 

@@ -17,7 +17,7 @@ FACT = PoolDevice(name="nvlink", claim="Synthetic", driver="facts", count=1)
 )
 def test_a_fact_that_no_driver_publishes_is_there_as_often_as_nodes_are(allocated, observed, free):
     fact = msgspec.structs.replace(FACT, allocated=allocated, free=9)
-    (found,) = refined(GpuPool(name="gpu", nodes=4, devices=(fact,)), FIXED, observed, None).devices
+    (found,) = refined(GpuPool(name="gpu", nodes=4, devices=(fact,)), FIXED, observed, None, 0.0).devices
     assert found == msgspec.structs.replace(fact, free=free)
 
 

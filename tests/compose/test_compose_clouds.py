@@ -162,54 +162,7 @@ def test_what_a_cluster_is_reached_by_goes_last_and_no_order_is_a_circle(source)
     assert any(key.startswith("cloud-pool-fixed") for key in after["cloud-cluster"])
 
 
-STOCKOUTS = {
-    "GKE": "googleapi: Error 503: The zone does not have enough resources available, GCE_STOCKOUT",
-    "EKS": "AsgInstanceLaunchFailures: InsufficientInstanceCapacity - We currently do not have sufficient p5 capacity",
-    "AKS": "AllocationFailed: the requested VM size is not available in the zone",
-    "Civo": "Error: out_of_capacity: there is not enough capacity in the region",
-    "Nebius": "rpc error: code = ResourceExhausted: NotEnoughResources: no gpu-h100-sxm in the region",
-    "Vultr": "error creating node pool: plan is not available in the selected region",
-}
-QUOTAS = {
-    "GKE": "Insufficient regional quota: QUOTA_EXCEEDED for NVIDIA_H100_GPUS",
-    "EKS": "You have requested more vCPU capacity than your current vCPU limit allows",
-    "AKS": "Operation could not be completed as it results in exceeding approved standardNDSH100v5Family Cores quota",
-    "Civo": "QuotaLimitReachedError: the CPU quota of the account is used up",
-    "Nebius": "QuotaFailure: compute.instance.gpu.h100 exceeded",
-    "Vultr": "error creating node pool: the instance limit of this account was reached",
-}
-
-
 MAKERS = [source for source, cloud in CLOUDS.items() if cloud.makes_machines]
-
-
-@pytest.mark.parametrize("source", MAKERS)
-@pytest.mark.parametrize("messages", [STOCKOUTS, QUOTAS], ids=["stock-out", "quota"])
-def test_a_pool_that_the_cloud_has_no_nodes_for_is_named_and_takes_nothing(source, messages):
-    name = second(source)
-    item = make_cloud(source, "fixed", name)
-    _, observed = settled(item)
-    trouble = {"conditions": [{"type": "LastAsyncOperation", "status": "False", "message": messages[source]}]}
-    pool = seen(f"cloud-pool-{name}", observed[f"cloud-pool-{name}"], ready=False, status=trouble)
-    result = compose(item, {**observed, f"cloud-pool-{name}": pool})
-    status, reason, message = condition(result, "Provisioned")
-    accelerator = "nvidia-h100-80gb" if source == "GKE" else "h100"
-    assert (status, reason) == ("False", "InsufficientCapacity")
-    where = ", ".join(ZONES[source]) or "the region"
-    assert message == f"pool {name}: no {accelerator} in {where}: {messages[source]}"
-    assert {pool.name: pool.nodes for pool in result.status.gpu_pools} == {"fixed": 4, name: 0}
-    assert result.ready.status.value == "True"
-    assert [(event.type, event.reason) for event in result.events if event.reason == reason]
-
-
-@pytest.mark.parametrize("source", CLOUDS)
-def test_another_refusal_of_a_cloud_is_shown_in_its_words(source):
-    item = make_cloud(source, "fixed")
-    _, observed = settled(item)
-    trouble = {"conditions": [{"type": "Synced", "status": "False", "message": "create failed: forbidden"}]}
-    broken = seen("cloud-cluster", observed["cloud-cluster"], ready=False, status=trouble)
-    result = compose(item, {**observed, "cloud-cluster": broken})
-    assert condition(result, "Provisioned") == ("False", "ProvisioningFailed", "cluster: create failed: forbidden")
 
 
 @pytest.mark.parametrize("source", MAKERS)
@@ -514,3 +467,19 @@ def test_the_packages_of_a_cloud_bring_its_kinds(source):
     parts = {group: set(group.partition(".m.")[0].split(".")) for group in groups}
     assert not [group for group, found in parts.items() if found.isdisjoint(names | {"azure"})]
     assert not [name for name in names if not any(name in found for found in parts.values())]
+
+
+def test_the_packages_of_a_cloud_are_of_one_release():
+    released = {source for source, cloud in CLOUDS.items() if re.fullmatch(r"v\d+\.\d+\.\d+", cloud.provider_version)}
+    assert released == CLOUDS.keys()
+    newer = {source: cloud.kubernetes_provider for source, cloud in CLOUDS.items() if cloud.kubernetes_provider}
+    assert newer == {"Nebius": "v1.3.0"}
+
+
+@pytest.mark.parametrize(("source", "fabric"), [("AKS", "InfiniBand"), ("Nebius", "InfiniBand"), ("EKS", "EFA")])
+def test_the_fast_network_of_a_cloud_joins_nodes_of_its_pools(source, fabric):
+    item = make_cloud(source, "fixed")
+    item["spec"]["nodePools"][0] |= {"fabric": {"type": fabric, "name": "fabric-4"}, "zones": ZONES[source][:1]}
+    result, _ = settled(item)
+    assert condition(result, "Provisioned") == ("True", "Provisioned", "")
+    assert [each.type for each in result.conditions if each.status.value != "True"] == []

@@ -212,6 +212,9 @@ def test_the_cluster_s_objects_are_as_reviewed_and_well_formed(problems, golden)
         found = walk.step()
     objects = [each.target.manifest for each in found.desired.values()]
     assert [wrong for item in objects for wrong in problems(item)] == []
+    # By these keys later releases find them.
+    hop = {"hop-root", "hop-ca", "hop-issuer", "hop-server", "hop-clients", "hop-validation"}
+    assert found.desired.keys() - Walk({}).step().desired.keys() == hop
     golden.check(GOLDEN, yaml.safe_dump_all(objects, sort_keys=False, width=110))
 
 

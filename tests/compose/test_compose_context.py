@@ -5,6 +5,7 @@ import pytest
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster, ModelReplica
 from modelplane.compose.context import Context, head_member
+from modelplane.compose.routes import http_route
 from tests.compose.conftest import make_cluster
 
 
@@ -25,6 +26,15 @@ def replica(*roles, labels=None, **spec):
 )
 def test_the_deployment_of_a_replica(found, name):
     assert Context(found, decode(InferenceCluster, make_cluster())).deployment == name
+
+
+def test_requests_may_name_a_replica_in_a_list_unless_envoy_is_embedded():
+    given = replica("Standalone"), decode(InferenceCluster, make_cluster())
+    alone = {"type": "Exact", "name": "modelplane-replica", "value": "team/chat-east-0"}
+    listed = {**alone, "type": "RegularExpression", "value": "(.*,)?team/chat-east-0(,.*)?"}
+    made = [http_route(each, ()).manifest for each in (Context(*given), Context(*given, is_listed=False))]
+    matches = [route["spec"]["rules"][0]["matches"] for route in made]
+    assert [[match["headers"] for match in each] for each in matches] == [[[alone], [listed]], [[alone]]]
 
 
 @pytest.mark.parametrize(

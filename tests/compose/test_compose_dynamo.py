@@ -26,6 +26,13 @@ def test_requests_go_to_the_frontend_that_dynamo_makes():
     assert rule["backendRefs"] == [{"name": f"{name}-frontend", "port": 8000}]
 
 
+def test_a_graph_has_a_name_of_32_characters_at_most():
+    made = make_scene("single-gpu", "dynamo")
+    made.replica = replace(made.replica, metadata=replace(made.replica.metadata, name="a" * 63))
+    found = graph(made)["metadata"]["name"]
+    assert (found[:22], len(found)) == ("a" * 21 + "-", 32)
+
+
 def test_phases_are_components_and_need_neither_picker_nor_sidecar():
     made = make_scene("prefill-decode", "dynamo")
     found = components(made)

@@ -91,10 +91,10 @@ def test_domains_count_when_all_their_nodes_are_there(seen, complete):
     domain = PoolDomain(topology_key=KEY, node_count=2)
     shown = GpuPool(name="racks", nodes=4, domain=domain)
     declared = NodePool(name="racks", class_name="x", node_count=4)
-    found = refined(shown, declared, seen, None)
+    found = refined(shown, declared, seen, None, 0.0)
     assert found.domain == msgspec.structs.replace(domain, complete=complete)
     # While nothing is read the last observation counts, and a pool that scales may still complete its domains.
-    assert refined(shown, declared, None, found).domain == found.domain
+    assert refined(shown, declared, None, found, 0.0).domain == found.domain
     scaling = NodePool(name="racks", class_name="x", node_count=2, max_node_count=4)
     assert refined(shown, scaling, seen, None, 1.0).domain == domain
 
@@ -103,7 +103,7 @@ def test_what_was_observed_of_domains_of_another_label_counts_no_more():
     domain = PoolDomain(topology_key=KEY, node_count=2)
     before = GpuPool(name="racks", nodes=4, domain=PoolDomain(topology_key="rack", node_count=2, complete=2))
     shown = GpuPool(name="racks", nodes=4, domain=domain)
-    assert refined(shown, NodePool(name="racks", class_name="x", node_count=4), None, before).domain == domain
+    assert refined(shown, NodePool(name="racks", class_name="x", node_count=4), None, before, 0.0).domain == domain
 
 
 def rendered(made):

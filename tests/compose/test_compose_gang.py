@@ -4,7 +4,7 @@ from modelplane.api.codec import decode, encode
 from modelplane.api.models import ModelReplica, Scheduling
 from modelplane.compose.context import remote_namespace
 from modelplane.compose.contract import Requirement
-from modelplane.compose.gang import scheduling_fault
+from modelplane.compose.gang import SCHEDULERS, scheduling_fault
 
 
 def objects(made, kind: str) -> list[dict]:
@@ -142,6 +142,12 @@ def test_without_a_queue_nothing_names_one(scene, scheduler):
     assert "'serving'" not in str({key: item.target.manifest for key, item in result.desired.items()})
 
 
+def test_kais_group_without_a_queue_is_in_its_default_queue(scene):
+    made = scene("kimi-k2-5p3d", "native", "kai")
+    del made.required["cluster"][0]["spec"]["scheduling"]["queue"]
+    assert [item["spec"]["queue"] for item in objects(made, "PodGroup")] == ["default-queue"]
+
+
 def per_namespace(made, stated):
     """The scene on a cluster with a queue for each namespace, stated or passed through to the pods."""
     scheduling = made.required["cluster"][0]["spec"]["scheduling"]
@@ -210,6 +216,7 @@ PREEMPTIBILITY = "kai.scheduler/preemptibility"
     [
         ({}, {PREEMPTIBILITY: "non-preemptible"}),
         ({"version": "0.11.0"}, {"priorityClassName": "inference"}),
+        ({"version": "0.12.0"}, {PREEMPTIBILITY: "non-preemptible"}),
         ({"defaultPriority": "batch"}, {}),
         ({"defaultLabels": {PREEMPTIBILITY: "preemptible"}}, {PREEMPTIBILITY: "preemptible"}),
     ],
@@ -310,6 +317,9 @@ def test_under_volcano_what_an_engine_asks_for_stays(scene, given, requests):
     assert [found.get("requests") for found in engines_of(made)] == [requests, requests]
 
 
+PLACEHOLDERS = "{{ .Namespace }}, {{ .Name }}, {{ .Replica }}, {{ .Cluster }}, {{ .Pool }}, {{ .Priority }}"
+
+
 @pytest.mark.parametrize(
     ("scheduling", "expected"),
     [
@@ -326,7 +336,22 @@ def test_under_volcano_what_an_engine_asks_for_stays(scene, given, requests):
         ),
         ({"type": "Volcano", "queue": "a b"}, None),
         ({"type": "None", "queue": "a b"}, None),
+        (
+            {"type": "KAI", "defaultLabels": {"team": "{{ .Team }}"}},
+            f"spec.scheduling.defaultLabels[team]: '{{{{ .Team }}}}' is not a placeholder; known are {PLACEHOLDERS}",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_scheduler_names_the_field(scheduling, expected):
     assert scheduling_fault(decode(Scheduling, scheduling)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "type_"),
+    [("kai-scheduler", "KAI"), ("volcano", "Volcano"), ("default-scheduler", None), (None, None)],
+)
+def test_pods_that_are_sent_to_a_gang_scheduler_stay_in_no_domain_without_its_type(name, type_):
+    """It would wait for workers, which wait for their leader."""
+    why = f"spec.scheduling.type: {name} keeps an engine in one domain of a fabric only where the type is {type_}"
+    found = [SCHEDULERS[each].domain_fault(Scheduling(type_=each, scheduler_name=name)) for each in ("None", "KAI")]
+    assert found == [why if type_ else None, None]

@@ -2,6 +2,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from modelplane.api.codec import decode
 from modelplane.api.models import Backend, Kserve, Probe, TemplateMetadata, Topology
 from modelplane.compose.backends.kserve_pods import literal
 from modelplane.compose.backends.kserve_releases import RELEASES, release_of
@@ -282,6 +283,24 @@ def test_the_first_release_fetches_a_model_that_the_args_name_and_no_other(scene
     change_pods(made, lambda pod: of_engine(pod, args=("--model", "/models/own")))
     message = "engine main: KServe 0.16 needs a cache of weights, or the model's name in the args; running pods stay"
     assert made.compose().conditions[0].message == message
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        {"httpGet": {"path": "/up", "port": 8000, "scheme": "HTTP"}},
+        {"tcpSocket": {"port": 8000}},
+        {"grpc": {"port": 8000}},
+        {"exec": {"command": ["up"]}},
+    ],
+    ids=lambda asks: next(iter(asks)),
+)
+def test_an_engine_is_alive_by_what_says_that_it_is_ready(scene, asks):
+    probe = decode(Probe, {**asks, "initialDelaySeconds": 5})
+    made = change_pods(scene("single-gpu", "kserve"), lambda pod: of_engine(pod, readiness_probe=probe))
+    (main,) = service(made)["spec"]["template"]["containers"]
+    assert main["readinessProbe"] == {**asks, "initialDelaySeconds": 5}
+    assert main["livenessProbe"] == {**asks, "periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 30}
 
 
 @pytest.mark.parametrize(("given", "scheme"), [({}, "HTTP"), ({"scheme": "HTTPS"}, "HTTPS")])

@@ -157,7 +157,7 @@ def test_no_value_of_a_secret_is_rendered():
     result = compose()
     assert "Y2FuYXJ5" not in repr(result)
     copy = result.desired["telemetry-secret-prom-cred"].target
-    assert copy.copied_from == CopiedFrom("v1", "Secret", "prom-cred", "modelplane-system", version="7")
+    assert copy.copied_from == CopiedFrom("v1", "Secret", "prom-cred", "modelplane-system", ("data",), "7")
 
 
 def test_the_condition_follows_the_collector_and_never_the_cluster():

@@ -1,11 +1,14 @@
 """What a collector is made of: what is read for it, statements of its transform language, sinks that wait."""
 
+import pytest
+
 from modelplane.api.models import MappedMetric
 from modelplane.compose.contract import Requirement
 from modelplane.compose.telemetry.cluster_telemetry import telemetry_requirements
 from modelplane.compose.telemetry.statements import metric_statements
 from tests.compose.test_compose_telemetry import (
     GIVEN,
+    MANAGED,
     PROM,
     TRACES,
     compose,
@@ -56,6 +59,36 @@ def test_texts_of_labels_are_the_collectors_and_counts_have_no_unit():
         'set(metric.name, "modelplane_x_count") where metric.name == "x_count"',
         'set(metric.name, "modelplane_x_sum") where metric.name == "x_sum"',
     ]
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor"),
+    [
+        ("Millijoules", "0.001"),
+        ("Milliseconds", "0.001"),
+        ("Nanoseconds", "0.000000001"),
+        ("Mebibytes", "1048576.0"),
+        ("Percent", "0.01"),
+    ],
+)
+def test_values_become_those_of_the_base_unit(unit, factor):
+    first, *_ = metric_statements([MappedMetric(from_="x", to="modelplane_x", from_unit=unit)])
+    scaled = f'scale_metric({factor}) where metric.name == "x"'
+    assert (first["context"], first["statements"][0]) == ("metric", scaled)
+
+
+@pytest.mark.parametrize("said", [2000, 300])
+def test_a_message_of_a_collector_has_1024_characters_at_most(said):
+    seen = running(compose(cluster=MANAGED), **{"telemetry-role": "x" * said})
+    refused = "the cluster refuses an object of the collector: modelplane-collector: " + "x" * said
+    assert condition(compose(seen=seen, cluster=MANAGED))[0][2] == refused[:1024]
+    ops = destination("ops", PROM, extensions={"x" * said: {"endpoint": "https://login.monitoring.svc"}})
+    inside = (
+        f"TelemetryDestination ops: spec.extensions.{'x' * said}.endpoint: login.monitoring.svc is a name of an "
+        "internal network (.svc); InferenceGateway default may allow it in spec.outbound.allow"
+    )
+    found = compose({**GIVEN, "telemetry-destinations": (ops,)}, cluster=MANAGED)
+    assert condition(found)[0][2] == inside[:1024]
 
 
 def test_what_has_no_statements_is_left_out():

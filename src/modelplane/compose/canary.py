@@ -154,11 +154,9 @@ def _finding(
     ]
     canaries = [item for item in endpoints if labels_of(item).get(REVISION) == revision]
     others = [item for item in endpoints if labels_of(item).get(REVISION) != revision]
-    found = judge(given.analysis, canary_figures(canaries, request.now), stable_figures(others, request.now))
     settled = max(begins, default=request.now) + min(given.analysis.window_seconds, pause or 0)
-    if found.verdict is Verdict.PASSING and int(settled) > found.measured_at:
-        return replace(found, verdict=Verdict.MEASURING)
-    return found
+    figures = canary_figures(canaries, request.now), stable_figures(others, request.now)
+    return judge(given.analysis, *figures, settled)
 
 
 def _after(

@@ -45,8 +45,6 @@ class Verdict(StrEnum):
 class CanaryFinding:
     verdict: Verdict
     message: str
-    measured_at: float = 0.0
-    """When the oldest of the facts was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +62,24 @@ class TrafficFigures:
         return 100.0 * self.errors / self.requests if self.requests else 0.0
 
 
-def judge(limits: CanaryLimits, canaries: TrafficFigures | None, stable: TrafficFigures | None) -> CanaryFinding:
+def judge(
+    limits: CanaryLimits, canaries: TrafficFigures | None, stable: TrafficFigures | None, since: float
+) -> CanaryFinding:
+    """It passes by what was measured at `since` or after: the window lies in the step then."""
     if canaries is None:
         return CanaryFinding(Verdict.NOT_MEASURED, _UNMEASURED)
-    at = canaries.measured_at
     if canaries.requests < limits.min_requests:
         words = f"{canaries.requests} of at least {limits.min_requests} requests in {limits.window_seconds} s"
-        return CanaryFinding(Verdict.TOO_FEW, words, at)
+        return CanaryFinding(Verdict.TOO_FEW, words)
     found = [*_absolute(limits, canaries), *_compared(limits, canaries, stable)]
     failing = [words for verdict, words in found if verdict is Verdict.FAILING]
     if failing:
-        return CanaryFinding(Verdict.FAILING, "; ".join(failing), at)
+        return CanaryFinding(Verdict.FAILING, "; ".join(failing))
     missing = [words for verdict, words in found if verdict is not Verdict.PASSING]
     if missing:
-        return CanaryFinding(Verdict.NOT_MEASURED, "; ".join(missing), at)
-    return CanaryFinding(Verdict.PASSING, "; ".join(words for _, words in found), at)
+        return CanaryFinding(Verdict.NOT_MEASURED, "; ".join(missing))
+    verdict = Verdict.MEASURING if int(since) > canaries.measured_at else Verdict.PASSING
+    return CanaryFinding(verdict, "; ".join(words for _, words in found))
 
 
 def _absolute(limits: CanaryLimits, canaries: TrafficFigures) -> Iterator[tuple[Verdict, str]]:

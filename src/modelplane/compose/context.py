@@ -48,16 +48,16 @@ class Volume:
     kind: ArtifactKind
     claim_name: str
     mount_path: str
-    sub_path: str | None = None
-    repository: str | None = None
+    sub_path: str | None
+    repository: str | None
     """Where the weights come from, under the name that clients may know them by."""
-    image: str | None = None
+    image: str | None
     """The image that nodes pull and mount, instead of a claim."""
-    staged: bool = False
+    staged: bool
     """Whether our loader filled it, and so the cache of the hub is in it where it has a repository."""
-    key: str = ""
+    key: str
     """The key of the source that is staged on it."""
-    size_gib: int = 0
+    size_gib: int
     """As its cache states it. 0: it does not."""
 
 

@@ -10,7 +10,7 @@ Replicas that hold such a device are named, so that they can move before it fail
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, auto
 
 import msgspec
 
@@ -33,7 +33,7 @@ _GPU_FAULTS = (
 """Conditions of Nodes: of EKS' node monitoring agent, which reads DCGM, and of AKS' node problem detector."""
 
 
-class Holder(StrEnum):
+class Holder(Enum):
     """What holds a device.
 
     NOBODY    it is free
@@ -41,9 +41,9 @@ class Holder(StrEnum):
     OTHER     anything else, a replica that is being deleted included
     """
 
-    NOBODY = "Nobody"
-    REPLICA = "Replica"
-    OTHER = "Other"
+    NOBODY = auto()
+    REPLICA = auto()
+    OTHER = auto()
 
 
 @dataclass(frozen=True, slots=True)

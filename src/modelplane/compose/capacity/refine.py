@@ -24,7 +24,7 @@ def refined(
     declared: NodePool,
     seen: Mapping[str, ObservedPool] | None,
     known: GpuPool | None,
-    now: float = 0.0,
+    now: float,
 ) -> GpuPool:
     if seen is None:
         return _as_last_observed(pool, known)

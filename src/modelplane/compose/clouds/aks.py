@@ -170,7 +170,6 @@ AKS = Cloud(
     resources=_resources,
     access=kubeconfig_access,
     access_keys=(CLUSTER, _NETWORK_ROLE),
-    config_group="azure.m.upbound.io",
     no_capacity=r"(?i)SkuNotAvailable|AllocationFailed|ZonalAllocationFailed|OverconstrainedAllocationRequest|"
     r"QuotaExceeded|exceeding approved .*quota",
     pool_fault=_pool_fault,

@@ -94,7 +94,6 @@ CIVO = Cloud(
     resources=_resources,
     access=kubeconfig_access,
     access_keys=(CLUSTER,),
-    config_group="civo.m.upbound.io",
     no_capacity=r"(?i)out_?of_?capacity|quota_?limit_?reached|exceed.* quota",
     pool_fault=_pool_fault,
     # NVIDIA's operator has the driver in a folder of its own: the nodes of Civo have none.

@@ -359,7 +359,6 @@ EKS = Cloud(
     resources=_resources,
     access=kubeconfig_access,
     access_keys=(CLUSTER, _AUTH, _SYSTEM),
-    config_group="aws.m.upbound.io",
     no_capacity=r"(?i)InsufficientInstanceCapacity|not have sufficient .*capacity|UnfulfillableCapacity|"
     r"VcpuLimitExceeded|InstanceLimitExceeded|more vCPU capacity than your current",
     pool_fault=_pool_fault,

@@ -237,7 +237,6 @@ GKE = Cloud(
     resources=_resources,
     access=_access,
     access_keys=(CLUSTER, _SYSTEM, _ACCOUNT_KEY, _MEMBER),
-    config_group=_CONFIG_GROUP,
     no_capacity=r"(?i)stockout|does not have enough resources|ZONE_RESOURCE_POOL_EXHAUSTED|QUOTA_EXCEEDED|"
     r"quota .*exceeded",
     pool_fault=_pool_fault,

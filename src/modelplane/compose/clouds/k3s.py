@@ -97,7 +97,6 @@ K3S = Cloud(
     resources=_resources,
     access=kubeconfig_access,
     access_keys=(CLUSTER,),
-    config_group=_GROUP,
     no_capacity="",
     makes_machines=False,
     cluster_fault=_cluster_fault,

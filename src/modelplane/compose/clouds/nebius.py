@@ -137,7 +137,6 @@ NEBIUS = Cloud(
     resources=_resources,
     access=_access,
     access_keys=(CLUSTER, _SYSTEM),
-    config_group="nebius.m.upbound.io",
     no_capacity=r"(?i)not_?\s?enough_?\s?resources|resource_?exhausted|quota_?\s?(failure|exceeded)|exceed.* quota",
     kubernetes_provider="v1.3.0",
     pool_fault=_pool_fault,

@@ -198,8 +198,6 @@ class Cloud:
     access: Callable[[InferenceCluster], CloudAccess]
     access_keys: tuple[str, ...]
     """Resources without which the cluster cannot be reached."""
-    config_group: str
-    """The API group of its provider configurations."""
     no_capacity: str
     """A pattern of messages that say that the cloud has no nodes to give, for now or for this account. "no capacity"
     says so on every cloud."""

@@ -82,7 +82,6 @@ VULTR = Cloud(
     resources=_resources,
     access=kubeconfig_access,
     access_keys=(CLUSTER,),
-    config_group="vultr.m.upbound.io",
     no_capacity=r"(?i)not (currently )?available in (the|this|your) (selected )?(region|location)|sold out|"
     r"limit .*(reached|exceeded)",
     pool_fault=_pool_fault,

@@ -33,9 +33,9 @@ class CollectorSite(NamedTuple):
     image: str
     config: Manifest
     sinks: tuple[AcceptedSink, ...]
-    destinations: tuple[str, ...] = ()
+    destinations: tuple[str, ...]
     """Names of all that it was made for."""
-    grants: bool = False
+    grants: bool
     """Whether the kubeconfig may write the collector's rights. Elsewhere `modelplane cluster role` prints them."""
 
     @property

@@ -4,7 +4,8 @@ import pytest
 
 from modelplane.api.models import Topology
 from modelplane.compose.engines import ENGINES
-from tests.compose.test_compose_engines import launched
+from modelplane.compose.engines.vllm import given_model
+from tests.compose.test_compose_engines import ANYWHERE, launched
 
 MANY = {"topology": Topology(tensor=2, pipeline=2, data=4, data_local=2, expert=True), "nodes": 2, "role": "Leader"}
 ASKED = {
@@ -57,3 +58,25 @@ def test_pods_are_labelled_with_the_type_of_engine_that_llm_d_knows():
     labels = {"vLLM": "vllm", "SGLang": "sglang", "TensorRT-LLM": "trtllm-serve", "llama.cpp": "llama.cpp"}
     labels |= {"TGI": "tgi", "TEI": "tei", "Triton": "triton", "NIM": "nim"}
     assert {kind: found.label for kind, found in ENGINES.items() if found.label} == labels
+
+
+@pytest.mark.parametrize("flag", ["-m", "--model", "-hf", "-hfr", "--hf-repo", "-mu", "--model-url"])
+def test_llama_cpp_takes_its_model_by_any_of_its_flags(flag):
+    assert launched("llama.cpp", args=(flag, "Q"), model_path=None).args[:2] == (flag, "Q")
+
+
+def test_sglang_may_take_its_model_from_a_configuration_file():
+    found = launched("SGLang", args=("--config", "/c.yaml"), model_path=None).args
+    assert found == ("--host", ANYWHERE, "--port", "8000", "--enable-metrics", "--config", "/c.yaml")
+
+
+MANY_VALUES = [
+    *("--served-model-name", "--lora-modules", "--middleware", "--api-key", "--compilation-sizes"),
+    *("--cudagraph-capture-sizes", "--cuda-graph-sizes", "--logits-processors"),
+]
+
+
+@pytest.mark.parametrize("flag", MANY_VALUES)
+def test_vllm_takes_no_value_of_a_flag_with_several_for_its_model(flag):
+    assert given_model((flag, "1", "2")) == (None, (flag, "1", "2"))
+    assert given_model((flag, "1", "2", "--seed", "-0.5", "Q")) == ("Q", (flag, "1", "2", "--seed", "-0.5"))
