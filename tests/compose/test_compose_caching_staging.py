@@ -94,7 +94,8 @@ def test_a_job_that_completed_before_pods_found_the_volume_empty_did_not_fill_it
     fleet = Fleet(make_cache(), [make_cluster("east")])
     fleet.apply()
     fleet.end_jobs(completed="2027-01-15T08:00:00Z")
-    fleet.replicas = [finding_it_empty(since, {"name": "other", "key": "another"})]
+    content = make_replica("east", key=KEY, index=1)
+    fleet.replicas = [content, finding_it_empty(since, {"name": "other", "key": "another"})]
     fleet.apply()
     assert (fleet.phases(), fleet.keys("job")) == ({"east": phase}, [f"job-east-{KEY}-{job}"])
 

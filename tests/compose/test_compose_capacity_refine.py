@@ -5,7 +5,20 @@ import pytest
 
 from modelplane.api.models import Attribute, GpuPool, PoolDevice
 from modelplane.compose.capacity import ObservedPool, refined, requeue_after_s
-from tests.compose.test_compose_capacity import DRIVER, FIXED, HOPPER, LATER, NOON, SCALES, SINCE, seen
+from modelplane.compose.capacity.devices import observed_pools
+from tests.compose.test_compose_capacity import (
+    DRIVER,
+    FIXED,
+    HOPPER,
+    LATER,
+    NOON,
+    SCALES,
+    SINCE,
+    claim,
+    inventory,
+    node,
+    seen,
+)
 
 FACT = PoolDevice(name="nvlink", claim="Synthetic", driver="facts", count=1)
 
@@ -52,3 +65,16 @@ def test_pools_are_looked_at_again_when_the_first_of_them_has_waited_long_enough
         600,
         None,
     ]
+
+
+def test_a_status_tells_the_32_largest_sizes_of_what_others_claim():
+    held = {f"n{size}": [f"gpu-{at}" for at in range(size)] for size in range(1, 34)}
+    found = observed_pools(
+        [node(name, "gpu") for name in held],
+        [inventory(name, len(devices)) for name, devices in held.items()],
+        [claim(name, *devices) for name, devices in held.items()],
+    )
+    gpu = PoolDevice(name="h200", claim="DRA", driver=DRIVER, count=33, attributes=HOPPER)
+    (device,) = refined(GpuPool(name="gpu", nodes=33, devices=(gpu,)), FIXED, found, None, NOON).devices
+    assert [(each.devices, each.claims) for each in device.claims_of_others] == [(size, 1) for size in range(33, 1, -1)]
+    assert device.held_by_others == sum(range(1, 34))

@@ -268,9 +268,9 @@ def _fetching(site: Site, cluster: InferenceCluster, said: LoaderStatus | None) 
     failed = failed_attempt(site, said)
     if failed is not None and failed.attempt.inputs == _inputs_hash(site) and not failed.is_due(site):
         return _waiting_to_retry(site, failed, base)
-    number = failed.attempt.number + 1 if failed is not None else site.known.attempts or 0
     # None that ended is made again: one that completed has filled a claim that is gone.
-    number = max([number, *(StagingAttempt.parse(key.rpartition("-")[2]).number + 1 for key in site.jobs)])
+    begun = [StagingAttempt.parse(key.rpartition("-")[2]).number + 1 for key in site.jobs]
+    number = max(begun if failed is not None else [site.known.attempts or 0, *begun])
     attempt = StagingAttempt(number, _inputs_hash(site))
     key = f"{job_prefix(site.name, site.source.key)}{attempt.suffix}"
     made = Desired(Remote(site.name, _job(site, cluster, attempt), ReadyWhen.COMPLETE))
