@@ -50,6 +50,7 @@ def test_what_looks_like_a_credential_is_not_shown(text, shown):
 
 def test_what_is_too_long_is_cut_and_what_fits_is_not():
     assert (in_words("abc", 3), in_words("abcd", 3)) == ("abc", "ab…")
+    assert len(in_words("a" * 600)) == 512
 
 
 @given(st.text(max_size=2_000))
