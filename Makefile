@@ -71,7 +71,7 @@ deep-fuzz: setup-deep ## every fuzz target under atheris, both HTTP APIs under s
 	@$(BIN)/python -m tests.fuzz --all --minutes $${MINUTES:-30}
 	@$(BIN)/python -m tests.fuzz --http --minutes $${MINUTES:-30}
 
-deep-mutants: setup-dev ## break the deciding rooms in 21,700 places and ask their tests (hours; it goes on where it was cut)
+deep-mutants: setup-dev ## break the deciding rooms in 21,500 places and ask their tests (hours; it goes on where it was cut)
 	@$(BIN)/python tools/mutate.py --known
 	@$(BIN)/python tools/mutate.py --seconds $${SECONDS_LEFT:-36000} --resume .mutants.jsonl --out .mutants.jsonl
 

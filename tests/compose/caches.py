@@ -6,6 +6,7 @@ import msgspec
 
 from modelplane.api.codec import decode, encode
 from modelplane.api.models import ModelCache
+from modelplane.api.timestamps import timestamp
 from modelplane.compose import model_cache
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Observed
 from modelplane.compose.images import ReleaseImages
@@ -147,6 +148,20 @@ class Fleet:
                 self.observed[key] = replace(
                     seen, target=replace(seen.target, manifest={**seen.manifest, "status": status})
                 )
+
+    def fail_jobs(self):
+        """Every Job that has not ended fails now."""
+        self.end_jobs("Failed", completed=timestamp(self.now), reason="BackoffLimitExceeded", message="")
+        self.apply()
+
+    def retry_beside_the_first(self):
+        """The first Job fails, the second begins a minute later, and the first is still there."""
+        self.apply()
+        self.fail_jobs()
+        first = {key: seen for key, seen in self.observed.items() if key.startswith("job-")}
+        self.now += 60
+        self.apply()
+        self.observed |= first
 
     def entries(self):
         return {entry["name"]: entry for entry in self.cache["status"].get("clusters", ())}

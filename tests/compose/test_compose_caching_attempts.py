@@ -1,14 +1,8 @@
 """Attempts of staging that fail: when the next begins, and which of them counts."""
 
-from modelplane.api.timestamps import epoch_s, timestamp
+from modelplane.api.timestamps import epoch_s
 from tests.compose.caches import Fleet, make_cache, make_cluster
 from tests.compose.test_compose_model_cache import KEY
-
-
-def failing(fleet, at):
-    """Every Job fails at a time."""
-    fleet.end_jobs("Failed", completed=timestamp(at), reason="BackoffLimitExceeded", message="")
-    fleet.apply()
 
 
 def test_attempts_that_fail_are_ever_further_apart_up_to_an_hour():
@@ -16,7 +10,7 @@ def test_attempts_that_fail_are_ever_further_apart_up_to_an_hour():
     fleet.apply()
     waited = []
     for number in range(9):
-        failing(fleet, fleet.now)
+        fleet.fail_jobs()
         due = epoch_s(fleet.entries()["east"]["message"].rpartition(" ")[2])
         waited.append(due - fleet.now)
         fleet.now = due - 1
@@ -30,12 +24,7 @@ def test_attempts_that_fail_are_ever_further_apart_up_to_an_hour():
 
 def test_the_last_of_the_attempts_that_are_still_there_counts():
     fleet = Fleet(make_cache(), [make_cluster("east")])
-    fleet.apply()
-    failing(fleet, fleet.now)
-    first = fleet.observed[f"job-east-{KEY}-0"]
-    fleet.now += 60
-    fleet.apply()
-    fleet.observed[f"job-east-{KEY}-0"] = first
-    failing(fleet, fleet.now)
+    fleet.retry_beside_the_first()
+    fleet.fail_jobs()
     assert fleet.keys("job") == [f"job-east-{KEY}-1"]
     assert fleet.entries()["east"]["attempts"] == 2

@@ -7,7 +7,6 @@ import pytest
 
 from modelplane.compose.contract import CopiedFrom
 from tests.compose.caches import Fleet, make_cache, make_cluster, make_config_map, make_replica, make_secret
-from tests.compose.test_compose_caching_attempts import failing
 from tests.compose.test_compose_model_cache import KEY
 
 
@@ -249,12 +248,7 @@ def test_pods_of_loaders_are_read_until_the_claim_says_what_was_staged():
 
 def test_of_several_jobs_the_one_that_filled_the_volume_stays_until_that_is_observed():
     fleet = Fleet(make_cache(), [make_cluster("east")])
-    fleet.apply()
-    failing(fleet, fleet.now)
-    first = fleet.observed[f"job-east-{KEY}-0"]
-    fleet.now += 60
-    fleet.apply()
-    fleet.observed[f"job-east-{KEY}-0"] = first
+    fleet.retry_beside_the_first()
     fleet.end_jobs()
     fleet.apply()
     assert (fleet.phases(), fleet.keys("job")) == ({"east": ("Ready", "Staged")}, [f"job-east-{KEY}-1"])

@@ -42,6 +42,7 @@ class EndpointMetrics(msgspec.Struct, frozen=True):
     """Scrapes in a row whose connection was refused where requests are sent, too: nothing listens there."""
 
     def __post_init__(self) -> None:
+        # max and min keep their first argument where the other is not a number.
         kv_cache_usage = max(0.0, min(1.0, self.kv_cache_usage))
         if kv_cache_usage != self.kv_cache_usage:
             msgspec.structs.force_setattr(self, "kv_cache_usage", kv_cache_usage)

@@ -25,6 +25,7 @@ class _OneProfile:
     """Decides by the only profile."""
 
     name = ""
+    """Nobody reads the name of a part of another handler."""
 
     def validate_profiles(self, profiles: Sequence[str], /) -> Sequence[str]:
         return () if len(profiles) == 1 else (f"leaves {len(profiles)} profiles that are no shadows; set handler",)
