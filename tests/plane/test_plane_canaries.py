@@ -23,6 +23,7 @@ from modelplane.web.page_token import PageToken
 from modelplane.web.pages import VIEWS
 from modelplane.web.server import serve
 from modelplane.web.source import DashboardSource
+from tests.support.waiting import until
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 IN_SECRETS = (
@@ -162,11 +163,8 @@ def condition(plane, kind, namespace, name, type_):
     return {each["type"]: each["status"] for each in conditions}.get(type_)
 
 
-async def until(check):
-    async with asyncio.timeout(120):
-        while not (found := check()):  # noqa: ASYNC110  the plane says nothing when it is done
-            await asyncio.sleep(0.2)
-    return found
+async def until_true(plane, *named):
+    await until(lambda: condition(plane, *named) == "True", seconds=120)
 
 
 async def send(session, url, path, body, **headers):
@@ -315,11 +313,9 @@ async def journey(data, capfd, caplog):
         settings = PlaneSettings(data=data, router=True, engine_speed=50)
         async with Plane(settings, report=said.append) as plane, aiohttp.ClientSession() as session:
             plant(plane, port, data.with_name("planted.yaml"))
-            await until(
-                lambda: condition(plane, "ModelReplica", "default", replica_of(plane), "SecretsReady") == "True"
-            )
-            await until(lambda: condition(plane, "ModelEndpoint", "default", "raw", "Ready") == "True")
-            await until(lambda: condition(plane, "InferenceGateway", "", "keyed", "Ready") == "True")
+            await until_true(plane, "ModelReplica", "default", await until(lambda: replica_of(plane)), "SecretsReady")
+            await until_true(plane, "ModelEndpoint", "default", "raw", "Ready")
+            await until_true(plane, "InferenceGateway", "", "keyed", "Ready")
             door = plane.store.get(ObjectRef(GROUP, "InferenceGateway", "", "keyed"))["status"]["endpoints"]["openAI"]
             ids, statuses = await exercise(session, plane, door)
             assert statuses == [200, 403, 200, 429, 401]

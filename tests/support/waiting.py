@@ -2,10 +2,12 @@
 
 import asyncio
 import inspect
+import os
 from collections.abc import Callable
 
 ENOUGH_S = 60.0
-_EVERY_S = 0.01
+_EVERY_S = float(os.environ.get("MODELPLANE_LOOK_EVERY_S", "0.01"))
+"""`.ci/run` also looks as seldom as a busy machine does, which finds a test that waits for a passing moment."""
 
 
 async def until(condition: Callable[[], object], seconds: float = ENOUGH_S, every_s: float = _EVERY_S) -> object:
