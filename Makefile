@@ -48,7 +48,7 @@ demo: setup ## two clusters, one model, one answered request; ends by itself
 # processor.
 test: setup-dev ## lint, types, rooms, generated files, tests; CI adds the longest and more cases
 	@$(BIN)/python -m pytest --collect-only -q > /dev/null 2>&1 & $(MAKE) --no-print-directory lint && wait
-	@$(BIN)/python -m pytest -n 4 -q -m 'not submission'
+	@$(BIN)/python -m pytest -n 4 -q -m 'not submission' --hypothesis-profile core
 
 test-core: setup-dev ## the core's tests without those marked slow, in under 30 s
 	@$(BIN)/python -m pytest -n 2 -q -m 'not slow' --hypothesis-profile core tests/api tests/framework tests/placement tests/compose tests/crossplane

@@ -172,7 +172,7 @@ def test_no_policy_beats_the_bound_of_engines_that_share_a_gpu(workload, seed, r
     assert_nobody_beats(samples, VIRTUAL.bound(shape, asked), limits)
 
 
-@pytest.mark.slow
+@pytest.mark.submission
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # newer Pythons: forks beside threads
 def test_who_knows_what_comes_is_ahead_of_the_default_and_below_the_bound():
     shape = msgspec.structs.replace(VIRTUAL.shape_of(VIRTUAL.WORKLOADS["mix"], 60), seconds=0.4)

@@ -19,11 +19,12 @@ from tests.support.kubectl import find_kubectl
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(sys.executable).with_name("modelplane")
 PATIENCE_S = 150.0
+_HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if Path(item.path).parent == Path(__file__).parent:
+        if item.path.parent == _HERE:
             item.add_marker(pytest.mark.e2e)
 
 
