@@ -21,6 +21,7 @@ from modelplane.compose.endpoint_target import CredentialRef
 from modelplane.compose.service_plan import PlanEndpoint, PlanTier, PlanTimeouts, ServicePlan
 from modelplane.envoy import GatewayView, free_port, render
 from modelplane.envoy.view import CallerKey, TlsCertificate
+from tests.support.waiting import ENOUGH_S
 
 pytestmark = pytest.mark.e2e
 
@@ -224,8 +225,9 @@ def test_an_engine_that_fails_every_request_loses_its_share_and_its_error_is_pas
             await world.envoy.start(config(port, plan([replica("us", us.port), replica("eu", eu.port)])))
             # The fifth ejects it, as soon as Envoy's main thread runs; what its others send meanwhile still arrives.
             found = []
-            while found[-20:] != [200] * 20:
-                found.append((await ask(world, port))[0])
+            async with asyncio.timeout(ENOUGH_S):
+                while found[-20:] != [200] * 20:
+                    found.append((await ask(world, port))[0])
             assert 5 <= found.count(500) == len(us.seen)
 
     play(scenario)
