@@ -7,7 +7,7 @@ ARCHITECTURES ?= amd64 arm64
 RUNTIME ?= debian
 # Without compiled files each program that a test starts would compile all of its modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-# What is imported is compiled then: compiling all of it takes a third of the time of an install.
+# What is imported is compiled then: compiling all of it takes a quarter of the time of an install.
 INSTALL := $(BIN)/python -u -m pip --disable-pip-version-check install --no-compile
 # One line for each package, so that a first install is seen to go on: the whole takes one to two minutes.
 PROGRESS = awk -v all=$$(grep -c '^[A-Za-z].*==' $(1)) '/^Collecting/ {printf "  %d of %d  %s\n", ++n, all, $$2; fflush()} \

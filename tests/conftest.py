@@ -18,7 +18,7 @@ settings.load_profile("here")
 
 
 EXAMPLES = os.environ.get("MODELPLANE_EXAMPLES", "")
-"""Every property is tried on so many examples, or on so many times (`x5`) what it says itself."""
+"""Every property is tried on at least so many examples, or on so many times (`x5`) what it says itself."""
 SEED = os.environ.get("MODELPLANE_SEED", "")
 """What is drawn follows from it. `.ci/run` takes it from the commit, so that anyone draws what it drew."""
 
@@ -68,7 +68,7 @@ def _examples(stated):
     """A developer's core run tries no property on more than the profile says, whatever the property says itself."""
     if not EXAMPLES:
         return min(stated, settings.get_profile("core").max_examples)
-    return stated * int(EXAMPLES[1:]) if EXAMPLES.startswith("x") else int(EXAMPLES)
+    return stated * int(EXAMPLES[1:]) if EXAMPLES.startswith("x") else max(stated, int(EXAMPLES))
 
 
 class Golden:
